@@ -1,0 +1,47 @@
+//! The MGB pass: an LLVM plugin, for opt and for clang.
+//!
+//! clang runs it twice on a `.cu` file. On the nvptx64 module, [`device`] leaves what the second run
+//! needs to know about the kernels. On the host module, [`host`] finds the GPU tasks and their needs,
+//! and places the probes.
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use llvm_sys::core::LLVMGetTarget;
+use llvm_sys::prelude::LLVMModuleRef;
+
+pub mod device;
+pub mod host;
+
+/// What `llvmGetPassPluginInfo` returns by value; the layout of LLVM's `PassPluginLibraryInfo`.
+#[repr(C)]
+pub struct PassPluginLibraryInfo {
+    api_version: u32,
+    plugin_name: *const u8,
+    plugin_version: *const u8,
+    register: *const (),
+    pre_codegen: *const (),
+}
+
+unsafe extern "C" {
+    fn mgb_plugin_info() -> PassPluginLibraryInfo;
+}
+
+/// The entry point by which LLVM finds the plugin.
+#[unsafe(no_mangle)]
+pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
+    // SAFETY: defined in cpp/plugin.cpp, takes nothing and only fills the structure.
+    unsafe { mgb_plugin_info() }
+}
+
+/// Runs the pass over one module; called by the pass that cpp/plugin.cpp registers.
+///
+/// # Safety
+/// `module` must be a live module that nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_run_pass(module: LLVMModuleRef) -> bool {
+    catch_unwind(AssertUnwindSafe(|| {
+        // SAFETY: the caller passes a live module; the target triple is a C string it owns.
+        let triple = unsafe { std::ffi::CStr::from_ptr(LLVMGetTarget(module)) };
+        if triple.to_bytes().starts_with(b"nvptx") { device::run(module) } else { host::run(module) }
+    }))
+    .unwrap_or(false)
+}

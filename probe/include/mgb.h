@@ -1,0 +1,64 @@
+/* mgb.h - the probe: tell the scheduler what a GPU task needs before it starts.
+ *
+ * The MGB pass calls these functions by itself; a program may also call them by
+ * hand. They are in libmgb_rt.so (mgb clang links it). Every function may be
+ * called from any thread. Without a running mgbd they return at once, and the
+ * program runs natively.
+ */
+#ifndef MGB_H
+#define MGB_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a task asks for. Set `size` to sizeof(mgb_need); unknown fields are 0.
+ * Sizes are bytes. */
+typedef struct mgb_need {
+  uint32_t size;              /* sizeof(mgb_need): lets the structure grow */
+  uint32_t flags;             /* MGB_NEED_* */
+  uint64_t peak_bytes;        /* the largest sum of live objects, unrounded */
+  uint64_t mapped_bytes;      /* bound on it after granule rounding; 0: derived */
+  uint64_t grid_blocks;       /* blocks of the largest launch; 0: not known */
+  uint32_t block_threads;     /* threads per block of that launch; 0: not known */
+  uint32_t registers;         /* per thread; 0: not known */
+  uint32_t shared_bytes;      /* per block, static and dynamic */
+  uint32_t priority;          /* reserved, 0 */
+  uint64_t heap_bytes;        /* device-side malloc heap beyond the default */
+  uint64_t deadline_ns;       /* reserved, 0 */
+} mgb_need;
+
+#define MGB_NEED_LAZY 1u      /* found at run time, not by the pass */
+#define MGB_NEED_PROCESS 2u   /* the whole process is one task */
+
+/* Identifies a task of this process; 0 is "no task": native, or refused. */
+typedef uint64_t mgb_task;
+
+/* A static task as the pass describes it; one constant per task and module. */
+typedef struct mgb_task_site {
+  uint32_t size;              /* sizeof(mgb_task_site) */
+  uint32_t id;                /* number of the task in its module's report */
+  const char *module;         /* source file of the module */
+  const char *function;       /* function that holds the task */
+} mgb_task_site;
+
+/* Blocks until the task is granted a GPU with room for `need`, and binds the
+ * task to it. A task that can never fit is reported on stderr; its handle is
+ * then refused, and its ops return cudaErrorMemoryAllocation. `site` may be
+ * NULL. */
+mgb_task mgb_task_begin(const mgb_task_site *site, const mgb_need *need);
+
+/* The next GPU op of this thread belongs to `task`. With task 0, `site` still
+ * groups allocations made before the task begins. */
+void mgb_task_use(const mgb_task_site *site, mgb_task task);
+
+/* A hint that the task is over: gives back its warps and the room it did not
+ * use. Memory that is still allocated stays charged. Ending 0 is nothing. */
+void mgb_task_end(mgb_task task);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

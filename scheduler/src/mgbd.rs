@@ -1,0 +1,2 @@
+//! mgbd.
+fn main() {}

@@ -1,0 +1,115 @@
+/* softgpu_image.h - what translated device code and the software GPU agree on.
+ *
+ * The pass translates each device module into host code and emits one
+ * softgpu_image per translation unit. A constructor of the program hands it to
+ * softgpu through a weak symbol: on a real GPU that symbol is null, and nothing
+ * happens. Rust mirrors: softgpu/src/image.rs. The pass: pass/src/device/.
+ */
+#ifndef SOFTGPU_IMAGE_H
+#define SOFTGPU_IMAGE_H
+
+#include <stdint.h>
+
+#define SOFTGPU_IMAGE_VERSION 1u
+
+struct softgpu_calls;
+
+/* The state of one running thread. Generated code reads the public part through
+ * a thread-local pointer of its own object (see softgpu_image.self). */
+typedef struct softgpu_thread {
+  uint32_t tid[3];            /*  0: threadIdx */
+  uint32_t ntid[3];           /* 12: blockDim */
+  uint32_t ctaid[3];          /* 24: blockIdx */
+  uint32_t nctaid[3];         /* 36: gridDim */
+  uint32_t lane, warp;        /* 48: within the block */
+  char *shared;               /* 56: the block's static shared memory */
+  char *dynamic_shared;       /* 64: its dynamic shared memory */
+  const struct softgpu_calls *calls; /* 72 */
+  uint64_t ops;               /* 80: instructions executed, counted by block */
+  /* what follows belongs to the runtime */
+} softgpu_thread;
+
+/* Services that generated code calls. New ones are only ever added at the end;
+ * `count` says how many there are. */
+typedef struct softgpu_calls {
+  uint32_t version, count;
+  /* barrier `id` for `threads` threads of the block, 0: all */
+  void (*barrier)(softgpu_thread *, uint32_t id, uint32_t threads);
+  /* kind 0: popc, 1: and, 2: or, over `predicate` of all threads of the block */
+  uint32_t (*barrier_reduce)(softgpu_thread *, uint32_t kind, uint32_t predicate);
+  void (*warp_sync)(softgpu_thread *, uint32_t mask);
+  /* kind 0: idx, 1: up, 2: down, 3: bfly; c is PTX's clamp-and-mask operand;
+   * *in_range (may be null) is whether the source lane was in range */
+  uint32_t (*shuffle)(softgpu_thread *, uint32_t kind, uint32_t mask, uint32_t value,
+                      uint32_t lane, uint32_t c, uint8_t *in_range);
+  /* kind 0: all, 1: any, 2: uni, 3: ballot */
+  uint32_t (*vote)(softgpu_thread *, uint32_t kind, uint32_t mask, uint32_t predicate);
+  uint32_t (*active_mask)(softgpu_thread *);
+  /* ends the launch with an error that names `what`; does not return */
+  void (*trap)(softgpu_thread *, const char *what);
+  int32_t (*vprintf)(softgpu_thread *, const char *format, const void *arguments);
+  void (*assert_fail)(softgpu_thread *, const char *message, const char *file,
+                      uint32_t line, const char *function);
+  uint64_t (*clock)(softgpu_thread *);       /* device clock cycles */
+  uint64_t (*global_timer)(softgpu_thread *); /* nanoseconds */
+} softgpu_calls;
+
+typedef struct softgpu_parameter {
+  uint32_t size, align;       /* of the value that the launch's argument array points to */
+} softgpu_parameter;
+
+#define SOFTGPU_KERNEL_BARRIER 1u /* needs threads of a block to wait for each other */
+
+typedef struct softgpu_kernel {
+  const void *stub;           /* the host stub that launches name */
+  const char *name;           /* mangled device name */
+  /* Runs one thread. Null: see error. */
+  void (*entry)(softgpu_thread *self, void *const *arguments);
+  const char *error;          /* why the kernel has no host code: names the instruction */
+  const softgpu_parameter *parameters;
+  uint32_t parameter_count;
+  uint32_t flags;             /* SOFTGPU_KERNEL_* */
+  uint32_t static_shared;     /* bytes per block */
+  uint32_t registers;         /* per thread, estimated */
+  uint32_t local_bytes;       /* stack a thread needs, 0: not known */
+  uint32_t max_threads;       /* __launch_bounds__, 0: none */
+} softgpu_kernel;
+
+/* A __device__, __constant__ or __managed__ variable. All of a module's
+ * variables live in one block of device memory per device. */
+typedef struct softgpu_variable {
+  const void *host;           /* the host shadow that cudaMemcpyToSymbol names; may be null */
+  const char *name;
+  uint64_t offset, size;      /* within the block */
+} softgpu_variable;
+
+/* At `offset` of the block stands a pointer to `target` of the same block. */
+typedef struct softgpu_relocation {
+  uint64_t offset, target;
+} softgpu_relocation;
+
+typedef struct softgpu_image {
+  uint32_t version;           /* SOFTGPU_IMAGE_VERSION */
+  uint32_t kernel_count;
+  const softgpu_kernel *kernels;
+  const char *source;         /* source file */
+  uint32_t variable_count, relocation_count;
+  const softgpu_variable *variables;
+  const softgpu_relocation *relocations;
+  const void *initial;        /* initial contents of the block of variables */
+  uint64_t variable_bytes, variable_align;
+  /* Generated code finds that block here: address of the calling OS thread's
+   * pointer to it, and of its softgpu_thread pointer. */
+  char **(*variables_slot)(void);
+  softgpu_thread **(*self_slot)(void);
+} softgpu_image;
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+/* Defined by softgpu; weak in generated code. */
+void __softgpuRegisterImage(const softgpu_image *) __attribute__((weak));
+#ifdef __cplusplus
+}
+#endif
+#endif
