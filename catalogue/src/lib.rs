@@ -1,90 +1,22 @@
 //! The CUDA API table: every function of the runtime, what it means and how MGB treats it.
 //!
-//! Generated from CUDA's headers and libcudart's symbol table (`data/api.json`) and from the
-//! project's own judgements (`data/treatments.toml`). The pass, lazyrt, softgpu and the docs'
-//! support table are driven from it.
+//! Generated from CUDA's headers and libcudart's symbol table (`data/api.json`, written by
+//! `tools/generate.py`) and from the project's own judgements (`data/treatments.toml`), which the
+//! build script joins into one sorted table. The pass, lazyrt, softgpu and the docs' support table
+//! are driven from it.
 
-/// How MGB treats a function of the runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Treatment {
-    /// Hands out or takes back addresses; needs no GPU (`cudaMalloc`, `cudaFree`).
-    Address,
-    /// Runs on the GPU of the objects it names; binds them first (`cudaMemcpy`, launches).
-    Bound,
-    /// Recorded while unbound when small, and replayed at binding.
-    Recorded,
-    /// Answered by lazyrt, without a GPU.
-    Answered,
-    /// Needs no GPU and no context, and changes nothing: passed on as it is (`cudaGetErrorString`).
-    Native,
-    /// Binds, and ties the process to that GPU (streams, events, graphs, handles).
-    Anchors,
-    /// Refused, with the reason.
-    Refused,
-    /// The default: bind everything the process holds, then pass the call through.
-    BindThenPass,
-}
+mod kinds;
+pub mod report;
+pub mod support;
 
-/// What an argument is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
-    /// Nothing that MGB looks at.
-    Plain,
-    /// A pointer into device memory, or one that may be (`cudaMemcpy`'s).
-    DevicePointer,
-    /// Where the call writes a new device pointer.
-    DevicePointerOut,
-    /// A host buffer the call reads or writes.
-    HostPointer,
-    /// A size in bytes. An allocation's size is the product of its sizes.
-    Size,
-    /// A `cudaMemcpyKind`.
-    CopyKind,
-    /// A stream.
-    Stream,
-    /// An event.
-    Event,
-    /// The host stub of a kernel.
-    Kernel,
-    /// The argument array of a launch.
-    KernelArguments,
-    /// A symbol: the host shadow of a device variable.
-    Symbol,
-    /// A device ordinal.
-    Device,
-}
-
-/// What a function is, for the pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Class {
-    /// Allocates device memory.
-    Alloc,
-    /// Frees device memory.
-    Free,
-    /// Copies to, from or within device memory.
-    Copy,
-    /// Sets device memory.
-    Set,
-    /// Launches a kernel.
-    Launch,
-    /// Waits for the device, a stream or an event.
-    Sync,
-    /// Reads or writes a device variable.
-    Symbol,
-    /// Part of registering modules and kernels.
-    Register,
-    /// Asks or sets something without touching memory objects.
-    Query,
-    /// Anything else.
-    Other,
-}
+pub use kinds::{Class, Role, Treatment};
 
 /// One argument of a function.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// As the header names it; empty where it has no name.
     pub name: &'static str,
-    /// The C type as the header spells it.
+    /// The C type, in one spelling (`const void *`).
     pub ty: &'static str,
     /// What it is.
     pub role: Role,
@@ -105,7 +37,7 @@ pub struct Entry {
     pub class: Class,
     /// How MGB treats it.
     pub treatment: Treatment,
-    /// Whether the native call creates a context on the current device.
+    /// Whether the native call may create a context on the current device.
     pub creates_context: bool,
     /// Whether it may return before its work is done.
     pub asynchronous: bool,
@@ -113,8 +45,45 @@ pub struct Entry {
     pub declared: bool,
     /// Exported by libcudart.
     pub exported: bool,
-    /// For `_ptsz` and `_ptds` forms, the plain function.
+    /// For `_ptsz` and `_ptds` forms, the plain function. A form takes over all its base's facts.
     pub base: Option<&'static str>,
     /// Why it is treated so, or what does not work; may be empty.
     pub note: &'static str,
+}
+
+impl Entry {
+    /// The position of the first argument with this role.
+    pub fn position(&self, role: Role) -> Option<usize> {
+        self.params.iter().position(|param| param.role == role)
+    }
+
+    /// The positions of all arguments with this role.
+    pub fn positions(&self, role: Role) -> impl Iterator<Item = usize> {
+        (0..self.params.len()).filter(move |&at| self.params[at].role == role)
+    }
+
+    /// The function whose form this is: the base's name, or its own.
+    pub fn plain_name(&self) -> &'static str {
+        self.base.unwrap_or(self.name)
+    }
+}
+
+include!(concat!(env!("OUT_DIR"), "/table.rs"));
+
+/// Every function, sorted by name.
+pub fn all() -> &'static [Entry] {
+    TABLE
+}
+
+/// The function of this name.
+pub fn lookup(name: &str) -> Option<&'static Entry> {
+    TABLE
+        .binary_search_by(|entry| entry.name.cmp(name))
+        .ok()
+        .map(|at| &TABLE[at])
+}
+
+/// The CUDA version the table was made from, as `13.0`.
+pub fn cuda_version() -> &'static str {
+    CUDA_VERSION
 }

@@ -1,0 +1,165 @@
+//! The judgements: a family's defaults, a function's own row, and roles that follow from C types.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::api::{Api, Function};
+use crate::kinds::{Class, Role, Treatment};
+
+/// `data/treatments.toml`.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rules {
+    family: BTreeMap<String, Row>,
+    roles: BTreeMap<String, String>,
+    function: BTreeMap<String, Row>,
+}
+
+/// A family's defaults, or a function's own judgement: what is not said falls to the next in line.
+#[derive(Default, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Row {
+    /// A family's functions: the header groups, and the name prefixes that sort out mixed groups.
+    groups: Vec<String>,
+    prefixes: Vec<String>,
+    /// A function's family where neither group nor prefix says it.
+    family: Option<String>,
+    /// By argument name, or by position where the header names none.
+    roles: BTreeMap<String, String>,
+    treatment: Option<String>,
+    class: Option<String>,
+    creates_context: Option<bool>,
+    asynchronous: Option<bool>,
+    note: Option<String>,
+}
+
+/// A function with everything decided.
+pub struct Judged<'a> {
+    pub function: &'a Function,
+    /// Where the arguments stand: for a form that no header declares, its base.
+    pub signature: &'a Function,
+    pub roles: Vec<Role>,
+    pub family: String,
+    pub class: Class,
+    pub treatment: Treatment,
+    pub creates_context: bool,
+    pub asynchronous: bool,
+    pub note: String,
+}
+
+pub fn read(path: &Path) -> Rules {
+    let text =
+        std::fs::read_to_string(path).unwrap_or_else(|e| panic!("failed to read {}: {e}", path.display()));
+    toml::from_str(&text).unwrap_or_else(|e| panic!("failed to parse {}: {e}", path.display()))
+}
+
+impl Rules {
+    pub fn judge<'a>(&self, api: &'a Api) -> Result<Vec<Judged<'a>>, String> {
+        let by_name: BTreeMap<&str, &Function> = api
+            .functions
+            .iter()
+            .map(|function| (function.name.as_str(), function))
+            .collect();
+        for (name, row) in &self.function {
+            let function = by_name
+                .get(name.as_str())
+                .ok_or(format!("no function is called {name}"))?;
+            if !function.base.is_empty() {
+                return Err(format!("{name} is a form of {}: judge that one", function.base));
+            }
+            for param in row.roles.keys() {
+                let known =
+                    |(at, p): (usize, &crate::api::Param)| p.name == *param || at.to_string() == *param;
+                if !function.params.iter().enumerate().any(known) {
+                    return Err(format!("{name} has no argument {param}"));
+                }
+            }
+        }
+        by_name
+            .values()
+            .map(|function| self.decide(function, &by_name))
+            .collect()
+    }
+
+    fn decide<'a>(
+        &self,
+        function: &'a Function,
+        by_name: &BTreeMap<&str, &'a Function>,
+    ) -> Result<Judged<'a>, String> {
+        let base = by_name.get(function.base.as_str()).copied().unwrap_or(function);
+        let none = Row::default();
+        let row = self.function.get(&base.name).unwrap_or(&none);
+        let name = row
+            .family
+            .clone()
+            .or_else(|| self.family_of(base))
+            .ok_or(format!(
+                "{} is in no family: its header group is '{}'",
+                base.name, base.group
+            ))?;
+        let family = self
+            .family
+            .get(&name)
+            .ok_or(format!("{}: no family {name}", base.name))?;
+        let word = |of: fn(&Row) -> Option<&String>, default: &str| -> String {
+            of(row)
+                .or(of(family))
+                .cloned()
+                .unwrap_or_else(|| default.to_owned())
+        };
+        let class = word(|r| r.class.as_ref(), "Other");
+        let treatment = word(|r| r.treatment.as_ref(), "BindThenPass");
+        let class = Class::from_word(&class).ok_or(format!("{}: no class {class}", base.name))?;
+        let treatment =
+            Treatment::from_word(&treatment).ok_or(format!("{}: no treatment {treatment}", base.name))?;
+        Ok(Judged {
+            function,
+            signature: base,
+            roles: self.roles(base, row)?,
+            family: name,
+            class,
+            treatment,
+            creates_context: row.creates_context.or(family.creates_context).unwrap_or(true),
+            asynchronous: row
+                .asynchronous
+                .or(family.asynchronous)
+                .unwrap_or(class == Class::Launch || base.name.ends_with("Async")),
+            note: row
+                .note
+                .clone()
+                .or_else(|| family.note.clone())
+                .unwrap_or_default(),
+        })
+    }
+
+    fn family_of(&self, function: &Function) -> Option<String> {
+        let starts = |family: &Row| {
+            family
+                .prefixes
+                .iter()
+                .any(|p| function.name.starts_with(p.as_str()))
+        };
+        let grouped = |family: &Row| !function.group.is_empty() && family.groups.contains(&function.group);
+        let named = |(name, _): (&String, &Row)| name.clone();
+        // A prefix says more than a group: it sorts out functions that a group of the header mixes.
+        self.family
+            .iter()
+            .find(|(_, family)| starts(family))
+            .or_else(|| self.family.iter().find(|(_, family)| grouped(family)))
+            .map(named)
+    }
+
+    fn roles(&self, function: &Function, row: &Row) -> Result<Vec<Role>, String> {
+        let role = |(at, param): (usize, &crate::api::Param)| {
+            let own = row
+                .roles
+                .get(&param.name)
+                .or_else(|| row.roles.get(&at.to_string()));
+            let word = own
+                .or_else(|| self.roles.get(&param.ty))
+                .map_or("Plain", String::as_str);
+            Role::from_word(word).ok_or(format!("{}: no role {word}", function.name))
+        };
+        function.params.iter().enumerate().map(role).collect()
+    }
+}

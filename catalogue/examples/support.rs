@@ -1,0 +1,5 @@
+//! Prints `docs/SUPPORT.md`.
+
+fn main() {
+    print!("{}", mgb_catalogue::support::markdown());
+}

@@ -1,0 +1,125 @@
+//! The words the table is written in: what a function is, what an argument is, how MGB treats it.
+//!
+//! The build script includes this file too, so that a word in `treatments.toml` which is none of
+//! these fails the build with its place named.
+
+/// An enum whose variants are also words of `treatments.toml`.
+macro_rules! words {
+    ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $variant:ident,)* }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum $name { $($(#[$doc])* $variant,)* }
+
+        impl $name {
+            /// Every value, in the order of declaration.
+            pub const ALL: &'static [$name] = &[$($name::$variant,)*];
+
+            /// The word, as `treatments.toml` and the source spell it.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$variant => stringify!($variant),)* }
+            }
+
+            /// The value of a word.
+            pub fn from_word(word: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|value| value.word() == word)
+            }
+        }
+    };
+}
+
+words! {
+    /// How MGB treats a function of the runtime.
+    pub enum Treatment {
+        /// Hands out or takes back addresses; needs no GPU (`cudaMalloc`, `cudaFree`).
+        Address,
+        /// Runs on the GPU of the objects it names; binds them first (launches, copies to host).
+        Bound,
+        /// Recorded while unbound when small, and replayed at binding; bound otherwise.
+        Recorded,
+        /// Answered by lazyrt: without a GPU while nothing is bound, passed on where it has to be.
+        Answered,
+        /// Needs no GPU and no context, and changes nothing: passed on as it is (`cudaGetErrorString`).
+        Native,
+        /// Binds, and ties the process to that GPU (streams, events, graphs, handles).
+        Anchors,
+        /// Refused, with the reason.
+        Refused,
+        /// The default: bind everything the process holds, then pass the call through.
+        BindThenPass,
+    }
+}
+
+words! {
+    /// What an argument is.
+    pub enum Role {
+        /// Nothing that MGB looks at.
+        Plain,
+        /// A pointer into device memory, or one that may be (`cudaMemcpy`'s).
+        DevicePointer,
+        /// Where the call writes a new device pointer.
+        DevicePointerOut,
+        /// A host buffer the call reads or writes.
+        HostPointer,
+        /// A size in bytes, or a number of rows. An allocation's size, a copy's or a set's, is the
+        /// product of its sizes.
+        Size,
+        /// The bytes from one row to the next; only its `Size` many are touched.
+        Pitch,
+        /// Where an allocation writes the pitch it has chosen.
+        PitchOut,
+        /// The byte or word a set writes.
+        Value,
+        /// A `cudaMemcpyKind`.
+        CopyKind,
+        /// A stream.
+        Stream,
+        /// An event.
+        Event,
+        /// The host stub of a kernel, or its `cudaKernel_t`.
+        Kernel,
+        /// The argument array of a launch.
+        KernelArguments,
+        /// The grid of a launch (`dim3`).
+        Grid,
+        /// The block of a launch (`dim3`).
+        Block,
+        /// Dynamic shared memory per block, in bytes.
+        SharedBytes,
+        /// The `cudaLaunchConfig_t` that holds grid, block, shared memory and stream.
+        LaunchConfig,
+        /// A symbol: the host shadow of a device variable.
+        Symbol,
+        /// An offset in bytes into a symbol.
+        Offset,
+        /// A device ordinal.
+        Device,
+    }
+}
+
+words! {
+    /// What a function is, for the pass.
+    pub enum Class {
+        /// Allocates device memory.
+        Alloc,
+        /// Frees device memory.
+        Free,
+        /// Copies to, from or within device memory.
+        Copy,
+        /// Sets device memory.
+        Set,
+        /// Launches a kernel.
+        Launch,
+        /// Carries the configuration of a `<<<…>>>` launch to its stub.
+        Configure,
+        /// Waits for the device, a stream or an event.
+        Sync,
+        /// Reads or writes a device variable.
+        Symbol,
+        /// Part of registering modules and kernels.
+        Register,
+        /// Asks or sets something without touching memory objects.
+        Query,
+        /// Anything else.
+        Other,
+    }
+}

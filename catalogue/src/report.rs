@@ -1,0 +1,250 @@
+//! The pass's report: what it found in a module, as JSON in the object's `.mgb.report` section.
+//!
+//! The pass writes one document per module, ended by a newline. A linker lays the sections of all
+//! objects after one another, so that a program's section is read back to back ([`parse_all`]).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The version this crate writes. A reader refuses a document of a higher one.
+pub const VERSION: u32 = 1;
+
+/// The section of the object, and of the program linked from it.
+pub const SECTION: &str = ".mgb.report";
+
+/// What the pass found in one module.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// The layout of this document: [`VERSION`].
+    pub version: u32,
+    /// The source file, as the compiler was given it.
+    pub source: String,
+    /// The tasks, in the order of the source.
+    pub tasks: Vec<Task>,
+    /// What holds for the whole module and keeps all of it lazy.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub module_reasons: Vec<Reason>,
+}
+
+/// A task: unit tasks merged because they share memory objects.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Task {
+    /// Its number in the module, from 1; the site's id at run time.
+    pub id: u32,
+    /// The function it stands in, demangled.
+    pub function: String,
+    /// Bound by its probe, or at run time.
+    pub kind: Kind,
+    /// Why it is lazy; empty for a static task.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+    /// Its GPU ops, in the order of the source.
+    #[serde(default)]
+    pub ops: Vec<Op>,
+    /// Its memory objects.
+    #[serde(default)]
+    pub objects: Vec<Object>,
+    /// What it asks for; a lazy task's is known at run time only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<Need>,
+    /// Where `task_begin` stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begin: Option<Place>,
+    /// Where `task_end` stands: one for each edge that leaves the task's region.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ends: Vec<Place>,
+    /// Whether its objects may move to another GPU once it is bound; absent where nothing was proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub movable: Option<Movable>,
+}
+
+/// When a task is bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The pass knows its ops and its need; its probe binds it.
+    Static,
+    /// Bound at run time.
+    #[default]
+    Lazy,
+}
+
+/// Why something could not be bound statically.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reason {
+    /// The stable name of the reason.
+    pub code: Code,
+    /// A sentence for people, naming the thing.
+    pub text: String,
+    /// Where in the source.
+    #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Place>,
+}
+
+/// Reasons by stable names. Names are only ever added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Code {
+    /// No point dominates every touching op with all values of the need defined.
+    NoDominatingPoint,
+    /// A value the need reads is not defined at any possible begin point.
+    NeedUndefined,
+    /// A kernel argument whose memory object the pass cannot name.
+    UnknownObject,
+    /// The object is allocated in another function or file.
+    AllocatedElsewhere,
+    /// The launch is in a function that is called from several places or from outside.
+    LaunchedElsewhere,
+    /// The object is allocated a number of times that is not known (a loop).
+    AllocatedInLoop,
+    /// The object's address is stored or handed on to where the pass does not follow.
+    AddressEscapes,
+    /// The same pointer may hold one of several objects.
+    ManyObjects,
+    /// An object is used under a call of the runtime that the catalogue treats as opaque.
+    UntreatedCall,
+    /// The kernel is not known: a launch through a pointer.
+    UnknownKernel,
+    /// A launch whose grid or block the pass cannot read.
+    UnknownGrid,
+    /// A kernel that takes device pointers inside a struct or through memory.
+    PointersInMemory,
+    /// The program calls the driver API, or another library that uses CUDA by itself.
+    OpenProcess,
+    /// The kernel or the code around it uses what ties a task to its GPU.
+    Anchored,
+    /// A reason of a later version.
+    #[serde(other)]
+    Other,
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Serde holds the one list of names.
+        self.serialize(f)
+    }
+}
+
+/// A place in the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// From 1; 0 where the compiler gave no line (compiled without debug information).
+    pub line: u32,
+    /// The file, where it is not the module's source (headers).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<String>,
+}
+
+/// One GPU op of a task.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Op {
+    /// The runtime's function, or `launch`.
+    pub op: String,
+    /// Where it stands.
+    #[serde(flatten)]
+    pub at: Place,
+    /// For a launch: the kernel, demangled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The ids of the objects it may touch.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<u32>,
+}
+
+/// One device allocation.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Object {
+    /// Its number in the task, from 1.
+    pub id: u32,
+    /// The variable that holds its address; empty where there is none.
+    pub name: String,
+    /// Its size in bytes, as a formula.
+    pub bytes: String,
+}
+
+/// What a static task asks for, each as a formula over the program's values.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Need {
+    /// Peak live bytes: the largest sum of sizes asked for, unrounded.
+    pub peak: String,
+    /// Blocks of the largest launch.
+    pub grid: String,
+    /// Threads a block of that launch.
+    pub block: String,
+    /// Dynamic shared memory a block of that launch, in bytes.
+    pub shared: String,
+}
+
+/// Whether a bound task may leave its GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Movable {
+    /// Nothing of the context is in its data.
+    pub movable: bool,
+    /// Why not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<Reason>,
+}
+
+/// Why a report could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// Not a report: what the JSON reader says.
+    Malformed(serde_json::Error),
+    /// Written by a newer MGB.
+    Newer {
+        /// The document's version.
+        found: u32,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Malformed(e) => write!(f, "malformed report: {e}"),
+            ReadError::Newer { found } => write!(
+                f,
+                "report of version {found}, this MGB reads up to {VERSION}: use the MGB that compiled it"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ReadError::Malformed(e) => Some(e),
+            ReadError::Newer { .. } => None,
+        }
+    }
+}
+
+impl Report {
+    /// The document as it stands in the section: one line, ended by a newline.
+    pub fn to_line(&self) -> String {
+        let mut line = serde_json::to_string(self).expect("reports hold strings and numbers only");
+        line.push('\n');
+        line
+    }
+}
+
+/// Reads the documents of a section, one after another. Zero bytes between them are the linker's padding.
+pub fn parse_all(section: &[u8]) -> Result<Vec<Report>, ReadError> {
+    let mut reports = Vec::new();
+    for document in section.split(|&byte| byte == 0) {
+        for value in serde_json::Deserializer::from_slice(document).into_iter::<serde_json::Value>() {
+            let value = value.map_err(ReadError::Malformed)?;
+            // The version is looked at first: a newer layout need not fit these types.
+            let found = value
+                .get("version")
+                .and_then(serde_json::Value::as_u64)
+                .unwrap_or(0) as u32;
+            if found > VERSION {
+                return Err(ReadError::Newer { found });
+            }
+            reports.push(serde_json::from_value(value).map_err(ReadError::Malformed)?);
+        }
+    }
+    Ok(reports)
+}

@@ -1,0 +1,99 @@
+//! The report's JSON: what the pass writes is what `mgb explain` reads.
+
+use mgb_catalogue::report::{
+    Code, Kind, Need, Object, Op, Place, ReadError, Reason, Report, Task, parse_all,
+};
+
+fn sample() -> Report {
+    let at = |line| Place { line, file: None };
+    Report {
+        version: 1,
+        source: "va.cu".into(),
+        tasks: vec![
+            Task {
+                id: 1,
+                function: "main".into(),
+                kind: Kind::Static,
+                ops: vec![
+                    Op {
+                        op: "cudaMalloc".into(),
+                        at: at(13),
+                        kernel: None,
+                        objects: vec![1],
+                    },
+                    Op {
+                        op: "launch".into(),
+                        at: at(20),
+                        kernel: Some("add(float*)".into()),
+                        objects: vec![1],
+                    },
+                ],
+                objects: vec![Object {
+                    id: 1,
+                    name: "da".into(),
+                    bytes: "4 * n".into(),
+                }],
+                need: Some(Need {
+                    peak: "4 * n".into(),
+                    grid: "(n + 255) / 256".into(),
+                    block: "256".into(),
+                    shared: "0".into(),
+                }),
+                begin: Some(at(12)),
+                ends: vec![at(30)],
+                ..Task::default()
+            },
+            Task {
+                id: 2,
+                function: "run".into(),
+                reasons: vec![Reason {
+                    code: Code::NoDominatingPoint,
+                    text: "no point dominates both launches".into(),
+                    at: Some(at(40)),
+                }],
+                ..Task::default()
+            },
+        ],
+        module_reasons: vec![Reason {
+            code: Code::OpenProcess,
+            text: "calls cuInit".into(),
+            at: None,
+        }],
+    }
+}
+
+#[test]
+fn a_program_of_two_modules_reads_back() {
+    let line = sample().to_line();
+    let mut section = line.clone().into_bytes();
+    section.extend([0; 7]);
+    section.extend(line.into_bytes());
+    assert_eq!(parse_all(&section).unwrap(), [sample(), sample()]);
+    assert_eq!(parse_all(b"").unwrap(), []);
+}
+
+#[test]
+fn the_written_form_stays() {
+    let value: serde_json::Value = serde_json::from_str(&sample().to_line()).unwrap();
+    assert_eq!(value["tasks"][0]["kind"], "static");
+    assert_eq!(value["tasks"][0]["ops"][1]["line"], 20);
+    assert_eq!(value["tasks"][1]["reasons"][0]["code"], "no-dominating-point");
+    assert_eq!(value["tasks"][1]["reasons"][0]["line"], 40);
+    assert_eq!(Code::NoDominatingPoint.to_string(), "no-dominating-point");
+}
+
+#[test]
+fn unknown_codes_are_read_and_newer_documents_refused() {
+    let later = r#"{"version":1,"source":"a.cu","tasks":[],"module_reasons":[{"code":"x-y","text":"z"}]}"#;
+    assert_eq!(
+        parse_all(later.as_bytes()).unwrap()[0].module_reasons[0].code,
+        Code::Other
+    );
+    let newer = parse_all(br#"{"version":2,"anything":[]}"#).unwrap_err();
+    assert!(matches!(newer, ReadError::Newer { found: 2 }));
+    assert!(newer.to_string().contains("use the MGB that compiled it"));
+    assert!(matches!(
+        parse_all(b"{\"version\":1").unwrap_err(),
+        ReadError::Malformed(_)
+    ));
+}
