@@ -1,0 +1,149 @@
+//! The examples, built with the wrapper. They are kept from one test run to the next, until the wrapper, the pass or
+//! a source changes.
+
+use std::collections::hash_map::DefaultHasher;
+use std::fs::{self, File};
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Mutex, OnceLock};
+use std::{collections::BTreeMap, env};
+
+use crate::directives::Directives;
+use crate::prefix::{bin, prefix, repository};
+use crate::process;
+
+/// Every optimisation level that examples are built at.
+pub const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
+
+/// An example's source.
+#[derive(Debug, Clone)]
+pub struct Example {
+    /// Its name, which is its program's as well.
+    pub name: String,
+    /// The file that carries the directives.
+    pub source: PathBuf,
+    /// What it says.
+    pub directives: Directives,
+}
+
+/// All examples that tests run, in the order of their names.
+///
+/// # Panics
+///
+/// When one carries directives that cannot be read.
+pub fn examples() -> Vec<Example> {
+    let folder = repository().join("examples");
+    let mut sources = BTreeMap::new();
+    for entry in fs::read_dir(&folder).expect("examples/ can be read") {
+        let path = entry.expect("examples/ can be read").path();
+        let name = path
+            .file_stem()
+            .expect("has a name")
+            .to_string_lossy()
+            .into_owned();
+        if path.extension().is_some_and(|e| e == "cu") {
+            sources.insert(name, path);
+        } else if path.join("main.cu").exists() {
+            sources.insert(name, path.join("main.cu"));
+        }
+    }
+    let mut examples = Vec::new();
+    for (name, source) in sources {
+        let directives = Directives::read(&source).unwrap_or_else(|e| panic!("{e:#}"));
+        if !directives.cases.is_empty() {
+            examples.push(Example {
+                name,
+                source,
+                directives,
+            });
+        }
+    }
+    examples
+}
+
+/// The folder with all examples built at `level`. Built at the first call of any test.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn at(level: &'static str) -> PathBuf {
+    static DONE: OnceLock<Mutex<BTreeMap<&'static str, PathBuf>>> = OnceLock::new();
+    let mut done = DONE
+        .get_or_init(Mutex::default)
+        .lock()
+        .unwrap_or_else(|e| e.into_inner());
+    if let Some(folder) = done.get(level) {
+        return folder.clone();
+    }
+    let folder = cache().join(level.trim_start_matches('-'));
+    build(level, &folder);
+    done.insert(level, folder.clone());
+    folder
+}
+
+/// One example built at the default level.
+pub fn program(name: &str) -> PathBuf {
+    at("-O1").join(name)
+}
+
+/// A make command on the examples, with the wrapper as the compiler.
+pub fn make(level: &str, folder: &Path) -> Command {
+    let mut make = Command::new("make");
+    make.arg("-C")
+        .arg(repository().join("examples"))
+        .args(["-j2", "--no-print-directory"]);
+    make.arg(format!("CXX={}", bin("mgb-clang++").display()));
+    make.arg(format!("CXXFLAGS={level}"))
+        .arg(format!("OUT={}", folder.display()));
+    // A jobserver or flags of an outer `make test` are not for this one.
+    make.env_remove("MAKEFLAGS")
+        .env_remove("MAKELEVEL")
+        .env_remove("MFLAGS");
+    make
+}
+
+fn build(level: &str, folder: &Path) {
+    fs::create_dir_all(folder).expect("the target folder can be written");
+    let stamp = folder.join(".compiler");
+    let lock = File::create(folder.join(".lock")).expect("the target folder can be written");
+    lock.lock().expect("can be locked");
+    let compiler = fingerprint();
+    if fs::read_to_string(&stamp).ok().as_deref() != Some(&compiler) {
+        remove_programs(folder);
+        fs::write(&stamp, &compiler).expect("the target folder can be written");
+    }
+    process::run(&mut make(level, folder)).success();
+}
+
+/// Removes everything but the lock.
+fn remove_programs(folder: &Path) {
+    for entry in fs::read_dir(folder).expect("can be read") {
+        let path = entry.expect("can be read").path();
+        if path.is_file() && path.file_name().is_some_and(|n| n != ".lock") {
+            fs::remove_file(path).expect("can be removed");
+        }
+    }
+}
+
+/// Changes whenever the wrapper or the pass does.
+fn fingerprint() -> String {
+    let mut hasher = DefaultHasher::new();
+    for file in ["bin/mgb", "lib/libmgb_pass.so"] {
+        let path = prefix().join(file);
+        fs::read(&path)
+            .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+            .hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
+}
+
+/// A folder of cargo's target folder, found from where this test program lies in it.
+fn cache() -> PathBuf {
+    let program = env::current_exe().expect("has a path");
+    let profile = program
+        .parent()
+        .and_then(Path::parent)
+        .expect("lies in target/PROFILE/deps");
+    profile.join("mgb-examples")
+}

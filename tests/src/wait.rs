@@ -1,0 +1,34 @@
+//! Waiting on conditions with a deadline.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything in a test may take before it counts as hung. Generous, since two cores may run eight programs.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Waits until `condition` gives a value.
+///
+/// # Panics
+///
+/// When [`PATIENCE`] is over first; the message names `what`.
+#[track_caller]
+pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
+    match try_until(condition) {
+        Some(value) => value,
+        None => panic!("waited {PATIENCE:?} in vain until {what}"),
+    }
+}
+
+/// Waits until `condition` gives a value, or [`PATIENCE`] is over.
+pub fn try_until<T>(mut condition: impl FnMut() -> Option<T>) -> Option<T> {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = condition() {
+            return Some(value);
+        }
+        if start.elapsed() > PATIENCE {
+            return None;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+}

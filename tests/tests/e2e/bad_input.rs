@@ -1,0 +1,112 @@
+//! Bad input gets a clear error and a non-zero exit, and loses nothing.
+
+use std::os::unix::process::CommandExt;
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::run;
+
+#[test]
+fn a_job_file_that_does_not_exist() {
+    let node = Node::start("1x64MiB", "mgb");
+    run(&mut node.mgb(&["batch", "nowhere.txt"])).failure(&["nowhere.txt"]);
+}
+
+#[test]
+fn a_job_file_that_names_an_unknown_program() {
+    let node = Node::start("1x64MiB", "mgb");
+    let vecadd = built::program("vecadd");
+    let jobs = node.write(
+        "jobs.txt",
+        &format!("{} 1000\n./no_such_program 5\n", vecadd.display()),
+    );
+    let message = run(node.mgb(&["batch"]).arg(jobs)).failure(&["no_such_program", "jobs.txt"]);
+    assert!(message.contains('2'), "the line is named: {message}");
+}
+
+#[test]
+fn an_unknown_policy() {
+    let node = Node::without_mgbd("1x64MiB");
+    run(&mut node.mgbd(&["--policy", "fairest"])).failure(&["fairest", "alg3"]);
+    let jobs = node.write("jobs.txt", "true\n");
+    run(node.mgb(&["batch", "--policy", "cg:none"]).arg(jobs)).failure(&["cg:none"]);
+}
+
+#[test]
+fn a_task_that_can_never_fit() {
+    let node = Node::start("2x64MiB", "mgb");
+    // 3 * 4 * 8,000,000 bytes are 91.6 MiB; the largest GPU has less than 64 MiB.
+    let ended = run(&mut node.command(built::program("vecadd"), &["8000000"]));
+    assert!(ended.stderr.contains("out of memory"), "{}", ended.stderr);
+    ended.failure(&["91.6 MiB", "MiB"]);
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_whole_process_that_can_never_fit() {
+    let node = Node::start("2x64MiB", "mgb");
+    run(&mut node.mgb(&["run", "--need", "1GiB", "true"])).failure(&["1.0 GiB", "MiB"]);
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_stale_socket_is_replaced() {
+    let mut node = Node::start("1x64MiB", "mgb");
+    node.kill_mgbd();
+    assert!(node.socket().exists());
+    node.start_mgbd("mgb");
+    let ended = run(node
+        .command(built::program("vecadd"), &["1000"])
+        .env("MGB", "require"));
+    ended.success();
+}
+
+#[test]
+fn a_second_mgbd_gives_way() {
+    let node = Node::start("1x64MiB", "mgb");
+    run(&mut node.mgbd(&["--policy", "mgb"])).failure(&["mgbd.sock", &node.mgbd_pid().to_string()]);
+    run(node
+        .command(built::program("vecadd"), &["1000"])
+        .env("MGB", "require"))
+    .success();
+}
+
+#[test]
+fn no_gpu_at_all() {
+    let node = Node::without_mgbd("1x64MiB");
+    if std::path::Path::new("/dev/nvidia0").exists() {
+        eprintln!("skipped: this machine has GPUs");
+        return;
+    }
+    run(node
+        .mgbd(&["--policy", "mgb"])
+        .env_remove("LD_LIBRARY_PATH"))
+    .failure(&["GPU"]);
+    assert!(
+        !node.socket().exists(),
+        "an mgbd that cannot start leaves nothing behind"
+    );
+}
+
+#[test]
+fn no_permission_on_the_socket() {
+    let node = Node::start("1x64MiB", "mgb");
+    let mut command = node.mgb(&["status"]);
+    if rustix::process::geteuid().is_root() {
+        // Root may open everything: try as somebody else.
+        command.uid(65534).gid(65534).current_dir("/");
+    } else {
+        use std::os::unix::fs::PermissionsExt;
+        let nobody = std::fs::Permissions::from_mode(0o000);
+        std::fs::set_permissions(node.socket(), nobody).expect("the socket is ours");
+    }
+    run(&mut command).failure(&["mgbd.sock", "ermission denied"]);
+}
+
+#[test]
+fn a_program_that_does_not_exist() {
+    let node = Node::start("1x64MiB", "mgb");
+    let ended = run(&mut node.mgb(&["run", "./no_such_program"]));
+    assert_eq!(ended.code(), 127, "as a shell says it");
+    ended.failure(&["no_such_program"]);
+}

@@ -1,0 +1,51 @@
+//! Growing at once: four processes on one device hold a part, and then all ask for more, together almost twice what the
+//! device has. One after another is swapped out and comes back; all finish, with every word right.
+//!
+//! The sizes are the sixteenth part of those in the evaluation on a real GPU (`tests/gpu/growth.py`).
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::Running;
+
+/// What each holds and then asks for, in KiB: 3.61, 1.36, 1.88, 3.88 and 3.36, 3.09, 3.51, 2.51 GiB, by sixteen.
+const PROGRAMS: [(u64, u64); 4] = [
+    (236_586, 220_201),
+    (89_129, 202_506),
+    (123_208, 230_031),
+    (254_280, 164_495),
+];
+
+#[test]
+fn four_that_grow_at_once_all_finish() {
+    let program = built::program("grow");
+    // 12 GiB by sixteen after four contexts of 2 MiB.
+    let node = Node::start("1x776MiB:ctx=2MiB", "mgb");
+    let barrier = node.folder().join("barrier");
+    std::fs::create_dir(&barrier).expect("a temporary folder can be made");
+    let running: Vec<Running> = PROGRAMS
+        .iter()
+        .map(|(hold, more)| {
+            let arguments = [
+                format!("{hold}KiB"),
+                format!("{more}KiB"),
+                "--barrier".to_owned(),
+            ];
+            let mut command = node.command(&program, &[]);
+            Running::start(
+                command
+                    .args(arguments)
+                    .arg(&barrier)
+                    .arg("4")
+                    .env("MGB", "require"),
+            )
+        })
+        .collect();
+    for (program, (hold, more)) in running.into_iter().zip(PROGRAMS) {
+        let output = program.end().success();
+        assert_eq!(
+            output,
+            format!("grow: hold={} more={} PASS\n", hold << 10, more << 10)
+        );
+    }
+    node.wait_until_empty();
+}

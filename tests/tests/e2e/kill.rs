@@ -1,0 +1,72 @@
+//! Killing: a client that dies by SIGKILL loses its room at once, harms nobody, and leaves the ledger empty.
+//!
+//! A round is eight clients on one GPU that holds five of them; one is killed at a random moment. `make test` plays ten
+//! rounds, `make kill-test` two hundred (`MGB_KILL_ROUNDS`).
+
+use std::time::{Duration, Instant};
+use std::{env, thread};
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::Running;
+use mgb_tests::wait;
+use rustix::process::Signal;
+
+/// How soon after its death a client's room must be marked.
+const MARKED_WITHIN: Duration = Duration::from_millis(100);
+
+/// What a client holds: of the 64 MiB five times this and the contexts fit.
+const ARGUMENTS: [&str; 6] = ["11", "3", "8", "wait", "20", "8"];
+
+#[test]
+fn one_of_eight_is_killed() {
+    let rounds = env::var("MGB_KILL_ROUNDS").map_or(10, |text| {
+        text.parse().expect("MGB_KILL_ROUNDS is a number")
+    });
+    let program = built::program("phases");
+    let node = Node::start("1x64MiB", "mgb");
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut slowest = Duration::ZERO;
+    for round in 0..rounds {
+        let mut clients: Vec<Running> = (0..8)
+            .map(|_| Running::start(node.command(&program, &ARGUMENTS).env("MGB", "require")))
+            .collect();
+        let victim = clients.remove(random.below(8));
+        // The random moment is the point of this test: from before its first call to after its end.
+        thread::sleep(Duration::from_micros(random.below(400_000) as u64));
+        let pid = victim.pid();
+        victim.signal(Signal::KILL);
+        drop(victim);
+        let died = Instant::now();
+        wait::until("the victim's room is marked", || {
+            (!node.ledger().holds(pid)).then_some(())
+        });
+        slowest = slowest.max(died.elapsed());
+        assert!(
+            died.elapsed() < MARKED_WITHIN,
+            "round {round}: marked after {:?}",
+            died.elapsed()
+        );
+        for client in clients {
+            assert_eq!(
+                client.end().success(),
+                "phases: mib=11 rounds=3 steps=20 PASS\n",
+                "round {round}"
+            );
+        }
+        node.wait_until_empty();
+    }
+    eprintln!("{rounds} rounds, slowest mark {slowest:?}");
+}
+
+/// A small generator of random numbers (xorshift): the same rounds every time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % limit as u64) as usize
+    }
+}

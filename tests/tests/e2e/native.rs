@@ -1,0 +1,49 @@
+//! Off means off: without an mgbd a program runs natively with one line of notice; `MGB=off` is silent and
+//! `MGB=require` insists.
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::run;
+
+#[test]
+fn one_line_of_notice_without_mgbd() {
+    let node = Node::without_mgbd("1x64MiB");
+    let ended = run(&mut node.command(built::program("twotasks"), &["1000", "1000"]));
+    let notices = ended.stderr.lines().count();
+    assert_eq!(notices, 1, "{}", ended.stderr);
+    assert!(ended.stderr.contains("mgbd"), "{}", ended.stderr);
+    assert_eq!(ended.success(), "twotasks: n=1000 m=1000 PASS\n");
+}
+
+#[test]
+fn off_is_silent_and_leaves_mgbd_alone() {
+    let node = Node::start("1x64MiB", "mgb");
+    let ended = run(node
+        .command(built::program("vecadd"), &["1000"])
+        .env("MGB", "off"));
+    assert_eq!(ended.stderr, "");
+    ended.success();
+}
+
+#[test]
+fn require_insists() {
+    let node = Node::without_mgbd("1x64MiB");
+    let ended = run(node
+        .command(built::program("vecadd"), &["1000"])
+        .env("MGB", "require"));
+    assert_eq!(ended.status.code(), Some(1), "{ended:?}");
+    ended.failure(&["mgbd", "mgbd.sock"]);
+}
+
+#[test]
+fn a_dead_socket_is_no_mgbd() {
+    let mut node = Node::start("1x64MiB", "mgb");
+    node.kill_mgbd();
+    assert!(
+        node.socket().exists(),
+        "a killed mgbd leaves its socket behind"
+    );
+    let ended = run(&mut node.command(built::program("vecadd"), &["1000"]));
+    assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+    ended.success();
+}

@@ -1,0 +1,100 @@
+//! What the pass says a task needs, what the example's source says, and what lazyrt saw are one number, at every
+//! optimisation level.
+
+use mgb_tests::built::{self, Example, examples};
+use mgb_tests::directives::Case;
+use mgb_tests::node::Node;
+use mgb_tests::process::run;
+use mgb_tests::trace::{self, Process};
+
+#[test]
+fn at_level_0() {
+    every_example("-O0");
+}
+
+#[test]
+fn at_level_1() {
+    every_example("-O1");
+}
+
+#[test]
+fn at_level_2() {
+    every_example("-O2");
+}
+
+#[test]
+fn at_level_3() {
+    every_example("-O3");
+}
+
+fn every_example(level: &'static str) {
+    let folder = built::at(level);
+    let node = Node::start("2x64MiB", "mgb");
+    let mut wrong = Vec::new();
+    for example in examples() {
+        for (number, case) in example.directives.cases.iter().enumerate() {
+            let file = node
+                .folder()
+                .join(format!("{}.{number}.trace", example.name));
+            let mut command = node.command(folder.join(&example.name), &case.command_line());
+            let ended = run(command.env("MGB_TRACE", &file));
+            assert_eq!(
+                ended.stdout.trim_end(),
+                case.stdout,
+                "{} {level}: {}",
+                example.name,
+                ended.stderr
+            );
+            let processes =
+                trace::read(&file).unwrap_or_else(|e| panic!("{} {level}: {e:#}", example.name));
+            assert_eq!(processes.len(), 1, "one line a process");
+            if let Err(difference) = compare(&example, case, &processes[0]) {
+                wrong.push(format!("{} {level}: {difference}", example.name));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+fn compare(example: &Example, case: &Case, process: &Process) -> Result<(), String> {
+    let directives = &example.directives;
+    let expected = directives
+        .peaks_for(case)
+        .expect("the directives are right");
+    let mut needed: Vec<u64> = process
+        .tasks
+        .iter()
+        .filter(|t| !t.lazy)
+        .map(|t| t.need_peak)
+        .collect();
+    let mut seen: Vec<u64> = process
+        .tasks
+        .iter()
+        .filter(|t| !t.lazy)
+        .map(|t| t.seen_peak)
+        .collect();
+    needed.sort_unstable();
+    seen.sort_unstable();
+    if needed != expected || seen != expected {
+        return Err(format!(
+            "static tasks: the source says {expected:?}, the pass {needed:?}, lazyrt saw {seen:?}"
+        ));
+    }
+    let expected: Vec<u64> = directives
+        .record_for(case)
+        .expect("the directives are right")
+        .into_iter()
+        .collect();
+    let seen: Vec<u64> = process
+        .tasks
+        .iter()
+        .filter(|t| t.lazy)
+        .map(|t| t.seen_peak)
+        .collect();
+    if seen != expected {
+        return Err(format!(
+            "lazy tasks: the source allocates {expected:?}, lazyrt saw {seen:?}"
+        ));
+    }
+    Ok(())
+}
