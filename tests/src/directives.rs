@@ -19,10 +19,7 @@ pub struct Case {
 impl Case {
     /// The command line: the values alone.
     pub fn command_line(&self) -> Vec<&str> {
-        self.arguments
-            .iter()
-            .map(|(_, value)| value.as_str())
-            .collect()
+        self.arguments.iter().map(|(_, value)| value.as_str()).collect()
     }
 
     /// The arguments that are numbers or sizes, in bytes, for formulas.
@@ -56,10 +53,9 @@ impl Directives {
     ///
     /// When the file cannot be read or a directive is none of the known ones.
     pub fn read(source: &Path) -> Result<Directives> {
-        let text = fs::read_to_string(source)
-            .with_context(|| format!("failed to read {}", source.display()))?;
-        parse(&text)
-            .with_context(|| format!("failed to read the directives of {}", source.display()))
+        let text =
+            fs::read_to_string(source).with_context(|| format!("failed to read {}", source.display()))?;
+        parse(&text).with_context(|| format!("failed to read the directives of {}", source.display()))
     }
 
     /// The peaks of the static tasks for `case`, smallest first.
@@ -86,10 +82,7 @@ impl Directives {
         let Some(formula) = &self.record else {
             return Ok(None);
         };
-        Ok(Some(u64::try_from(formula::evaluate(
-            formula,
-            &case.values(),
-        )?)?))
+        Ok(Some(u64::try_from(formula::evaluate(formula, &case.values())?)?))
     }
 }
 

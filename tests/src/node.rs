@@ -135,9 +135,7 @@ impl Node {
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.folder.path());
         for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("MGB")
-                || name.to_string_lossy().starts_with("SOFTGPU")
-            {
+            if name.to_string_lossy().starts_with("MGB") || name.to_string_lossy().starts_with("SOFTGPU") {
                 command.env_remove(name);
             }
         }
@@ -178,8 +176,7 @@ impl Node {
     #[track_caller]
     pub fn ledger(&self) -> Ledger {
         let status = self.status();
-        serde_json::from_value(status.clone())
-            .unwrap_or_else(|e| panic!("mgb status --json: {e}: {status}"))
+        serde_json::from_value(status.clone()).unwrap_or_else(|e| panic!("mgb status --json: {e}: {status}"))
     }
 
     /// Waits until nobody holds or waits for anything.
@@ -196,10 +193,7 @@ impl Node {
             last = Some(ledger);
             empty.then_some(())
         });
-        assert!(
-            empty.is_some(),
-            "the ledger does not become empty: {last:?}"
-        );
+        assert!(empty.is_some(), "the ledger does not become empty: {last:?}");
     }
 
     /// Writes a file of this node's folder and gives its path.

@@ -12,10 +12,7 @@ pub fn prefix() -> PathBuf {
     let root = env::var_os("MGB_PREFIX").map_or_else(|| repository().join("build"), PathBuf::from);
     match fs::canonicalize(&root) {
         Ok(root) if root.join("bin/mgb").exists() => root,
-        _ => panic!(
-            "nothing is staged in {}: run `make build` first",
-            root.display()
-        ),
+        _ => panic!("nothing is staged in {}: run `make build` first", root.display()),
     }
 }
 

@@ -49,12 +49,7 @@ pub fn read(file: &Path) -> Result<Vec<Module>> {
         .section_by_name(".mgb.report")
         .with_context(|| format!("{} has no report", file.display()))?;
     // Linkers may pad between the modules' parts.
-    let text: Vec<u8> = section
-        .data()?
-        .iter()
-        .copied()
-        .filter(|&b| b != 0)
-        .collect();
+    let text: Vec<u8> = section.data()?.iter().copied().filter(|&b| b != 0).collect();
     serde_json::Deserializer::from_slice(&text)
         .into_iter()
         .collect::<Result<_, _>>()

@@ -45,12 +45,11 @@ pub struct Site {
 ///
 /// When it cannot be read or holds anything but one document a line.
 pub fn read(file: &Path) -> Result<Vec<Process>> {
-    let text = fs::read_to_string(file)
-        .with_context(|| format!("failed to read the trace {}", file.display()))?;
+    let text =
+        fs::read_to_string(file).with_context(|| format!("failed to read the trace {}", file.display()))?;
     text.lines()
         .map(|line| {
-            serde_json::from_str(line)
-                .with_context(|| format!("failed to read the trace line {line}"))
+            serde_json::from_str(line).with_context(|| format!("failed to read the trace line {line}"))
         })
         .collect()
 }

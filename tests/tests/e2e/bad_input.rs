@@ -78,10 +78,7 @@ fn no_gpu_at_all() {
         eprintln!("skipped: this machine has GPUs");
         return;
     }
-    run(node
-        .mgbd(&["--policy", "mgb"])
-        .env_remove("LD_LIBRARY_PATH"))
-    .failure(&["GPU"]);
+    run(node.mgbd(&["--policy", "mgb"]).env_remove("LD_LIBRARY_PATH")).failure(&["GPU"]);
     assert!(
         !node.socket().exists(),
         "an mgbd that cannot start leaves nothing behind"

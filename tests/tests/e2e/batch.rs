@@ -52,10 +52,7 @@ fn one_process_a_gpu() {
 #[test]
 fn four_a_gpu_without_knowledge_run_out_of_memory() {
     let (code, summary) = batch("cg:4");
-    let failed = exit_codes(&summary)
-        .iter()
-        .filter(|&&code| code != 0)
-        .count();
+    let failed = exit_codes(&summary).iter().filter(|&&code| code != 0).count();
     assert!(failed > 0, "{summary}");
     assert_ne!(code, 0);
 }

@@ -13,8 +13,8 @@ fn reports_say_what_examples_say() {
     for level in LEVELS {
         let folder = built::at(level);
         for example in examples() {
-            let modules = report::read(&folder.join(&example.name))
-                .unwrap_or_else(|e| panic!("{level}: {e:#}"));
+            let modules =
+                report::read(&folder.join(&example.name)).unwrap_or_else(|e| panic!("{level}: {e:#}"));
             let tasks: Vec<_> = modules.iter().flat_map(|m| &m.tasks).collect();
             let statics = tasks.iter().filter(|t| t.kind == "static").count();
             if statics != example.directives.static_tasks {
@@ -52,11 +52,7 @@ fn explain_prints_the_formula_and_the_reason() {
     let node = Node::without_mgbd("1x64MiB");
     let explain = |name: &str| {
         let program = built::program(name);
-        run(&mut node.mgb(&[
-            "explain",
-            program.to_str().expect("paths of tests are UTF-8"),
-        ]))
-        .success()
+        run(&mut node.mgb(&["explain", program.to_str().expect("paths of tests are UTF-8")])).success()
     };
     let vecadd = explain("vecadd");
     assert!(

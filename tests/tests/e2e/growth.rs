@@ -25,11 +25,7 @@ fn four_that_grow_at_once_all_finish() {
     let running: Vec<Running> = PROGRAMS
         .iter()
         .map(|(hold, more)| {
-            let arguments = [
-                format!("{hold}KiB"),
-                format!("{more}KiB"),
-                "--barrier".to_owned(),
-            ];
+            let arguments = [format!("{hold}KiB"), format!("{more}KiB"), "--barrier".to_owned()];
             let mut command = node.command(&program, &[]);
             Running::start(
                 command

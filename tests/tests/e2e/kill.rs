@@ -20,9 +20,8 @@ const ARGUMENTS: [&str; 6] = ["11", "3", "8", "wait", "20", "8"];
 
 #[test]
 fn one_of_eight_is_killed() {
-    let rounds = env::var("MGB_KILL_ROUNDS").map_or(10, |text| {
-        text.parse().expect("MGB_KILL_ROUNDS is a number")
-    });
+    let rounds =
+        env::var("MGB_KILL_ROUNDS").map_or(10, |text| text.parse().expect("MGB_KILL_ROUNDS is a number"));
     let program = built::program("phases");
     let node = Node::start("1x64MiB", "mgb");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);

@@ -39,10 +39,7 @@ fn require_insists() {
 fn a_dead_socket_is_no_mgbd() {
     let mut node = Node::start("1x64MiB", "mgb");
     node.kill_mgbd();
-    assert!(
-        node.socket().exists(),
-        "a killed mgbd leaves its socket behind"
-    );
+    assert!(node.socket().exists(), "a killed mgbd leaves its socket behind");
     let ended = run(&mut node.command(built::program("vecadd"), &["1000"]));
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     ended.success();

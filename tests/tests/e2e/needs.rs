@@ -33,9 +33,7 @@ fn every_example(level: &'static str) {
     let mut wrong = Vec::new();
     for example in examples() {
         for (number, case) in example.directives.cases.iter().enumerate() {
-            let file = node
-                .folder()
-                .join(format!("{}.{number}.trace", example.name));
+            let file = node.folder().join(format!("{}.{number}.trace", example.name));
             let mut command = node.command(folder.join(&example.name), &case.command_line());
             let ended = run(command.env("MGB_TRACE", &file));
             assert_eq!(
@@ -45,8 +43,7 @@ fn every_example(level: &'static str) {
                 example.name,
                 ended.stderr
             );
-            let processes =
-                trace::read(&file).unwrap_or_else(|e| panic!("{} {level}: {e:#}", example.name));
+            let processes = trace::read(&file).unwrap_or_else(|e| panic!("{} {level}: {e:#}", example.name));
             assert_eq!(processes.len(), 1, "one line a process");
             if let Err(difference) = compare(&example, case, &processes[0]) {
                 wrong.push(format!("{} {level}: {difference}", example.name));
@@ -58,9 +55,7 @@ fn every_example(level: &'static str) {
 
 fn compare(example: &Example, case: &Case, process: &Process) -> Result<(), String> {
     let directives = &example.directives;
-    let expected = directives
-        .peaks_for(case)
-        .expect("the directives are right");
+    let expected = directives.peaks_for(case).expect("the directives are right");
     let mut needed: Vec<u64> = process
         .tasks
         .iter()

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use mgb_tests::built;
 use mgb_tests::node::Node;
-use mgb_tests::prefix::{bin, repository};
+use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{command, run};
 use object::Object;
 
@@ -33,10 +33,7 @@ fn check_program(program: &Path) {
         program.display()
     );
     let needed = needed(program);
-    assert!(
-        needed.iter().any(|l| l.starts_with("libmgb_rt.so")),
-        "{needed:?}"
-    );
+    assert!(needed.iter().any(|l| l.starts_with("libmgb_rt.so")), "{needed:?}");
     assert_eq!(
         needed.iter().filter(|l| l.starts_with("libcudart")).count(),
         1,
@@ -77,15 +74,14 @@ fn under_cmake() {
     let node = Node::start("1x64MiB", "mgb");
     let build = node.folder().join("cmake");
     let mut configure = node.command("cmake", &["-DCMAKE_CUDA_ARCHITECTURES=90"]);
+    configure.arg("-DCMAKE_CUDA_FLAGS=--offload-arch=sm_90");
+    configure.arg(format!("-DCUDAToolkit_ROOT={}", prefix().join("cuda").display()));
     configure
         .arg("-S")
         .arg(repository().join("examples"))
         .arg("-B")
         .arg(&build);
-    configure.arg(format!(
-        "-DCMAKE_CUDA_COMPILER={}",
-        bin("mgb-clang++").display()
-    ));
+    configure.arg(format!("-DCMAKE_CUDA_COMPILER={}", bin("mgb-clang++").display()));
     run(&mut configure).success();
     let mut compile = node.command("cmake", &["--build"]);
     run(compile.arg(&build).args(["--target", "vecadd"])).success();
