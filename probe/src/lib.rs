@@ -1,1 +1,38 @@
-//! Placeholder.
+//! The probe: how a program tells the scheduler what its GPU tasks need, and
+//! the client side of the channel to `mgbd`.
+//!
+//! A program reaches this crate in three ways: the calls the MGB pass inserts
+//! (or a person writes by hand with `mgb.h`) arrive in [`capi`]; lazyrt uses
+//! [`client`] for its own lazy tasks and registers a [`Binder`]; `mgb` uses
+//! [`Client::connect`]. Every type that crosses the process border is in
+//! [`wire`] (the channel), [`hello`] (the handshake) or [`view`] (the node view).
+//!
+//! Everything here may be called from any thread. After `fork`, the child has
+//! no client until it asks for one; it then connects under its own pid.
+
+mod binder;
+pub mod capi;
+mod cells;
+mod client;
+pub mod hello;
+pub mod mapping;
+pub mod need;
+mod notice;
+mod process;
+mod published;
+pub mod size;
+mod socket;
+mod task;
+pub mod view;
+mod visible;
+pub mod wire;
+
+pub use binder::{Binder, Site, binder, set_binder};
+pub use client::{BeginRequest, Client, ConnectError};
+pub use hello::{Gpu, Hello};
+pub use need::Need;
+pub use process::client;
+pub use published::Published;
+pub use socket::{lock_path, socket_path};
+pub use task::{Grant, Grown, Refusal, TaskId};
+pub use visible::{VisibleError, visible_gpus};

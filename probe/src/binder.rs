@@ -1,0 +1,66 @@
+//! Who binds granted tasks: lazyrt registers itself here, so that the C ABI can
+//! tell it what became of each task without the probe knowing lazyrt.
+
+use std::sync::OnceLock;
+
+use crate::{Grant, Hello, Need, Refusal, TaskId};
+
+/// A static task as the pass describes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site<'a> {
+    /// Address of the constant in the program: equal for equal sites.
+    pub key: usize,
+    /// Number of the task in its module's report.
+    pub id: u32,
+    /// Source file of the module.
+    pub module: &'a str,
+    /// Function that holds the task.
+    pub function: &'a str,
+}
+
+/// What the C ABI calls as tasks come and go. Called on the thread of the
+/// program that made the C call, with no lock of the probe held, except where
+/// said otherwise.
+pub trait Binder: Sync {
+    /// The process just got its client, before anything else is done with it:
+    /// the place to set `CUDA_MPS_PIPE_DIRECTORY`. Must not call
+    /// [`crate::client`].
+    fn before_cuda(&self, hello: &Hello);
+
+    /// `grant.task` is granted; bind it.
+    fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant);
+
+    /// The task is refused; `task` is the handle the program will use for it
+    /// (and [`TaskId::is_refused`]). The message is already on stderr.
+    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal);
+
+    /// The next GPU op of this thread belongs to `task`; without one, `site`
+    /// still groups allocations made before the task begins.
+    fn use_task(&self, site: Option<&Site<'_>>, task: Option<TaskId>);
+
+    /// The task is about to end; returns the bytes that stay mapped.
+    fn ending(&self, task: TaskId) -> u64;
+
+    /// This thread waits in `begin` or `grow`, everybody on `gpu` waits, and
+    /// this process is to make room: copy the memory of its quiescent tasks on
+    /// that GPU to the host, free it there, call [`crate::Client::swapped`] for
+    /// each, and ask with `grow` for the whole when one of them is touched
+    /// again. Called without the probe's locks; must not wait for other
+    /// requests. False: nothing could be freed.
+    fn swap_out(&self, gpu: u32) -> bool {
+        let _ = gpu;
+        false
+    }
+}
+
+static BINDER: OnceLock<&'static dyn Binder> = OnceLock::new();
+
+/// Registers the process's binder. The first one stays; false if there was one.
+pub fn set_binder(binder: &'static dyn Binder) -> bool {
+    BINDER.set(binder).is_ok()
+}
+
+/// The registered binder.
+pub fn binder() -> Option<&'static dyn Binder> {
+    BINDER.get().copied()
+}

@@ -1,0 +1,126 @@
+//! `mgb.h`: the C ABI of the probe.
+//!
+//! With lazyrt in the process these calls bind tasks through the registered
+//! [`crate::Binder`]. Without one (the probe linked by itself) a task is still
+//! granted and waited for; the program then has to find out itself what to do
+//! with its GPU.
+
+use std::ffi::{CStr, c_char};
+
+use crate::need::RawNeed;
+use crate::{BeginRequest, Refusal, Site, TaskId, binder, client};
+
+/// `mgb_task_site` of `mgb.h`.
+#[repr(C)]
+pub struct RawSite {
+    /// `sizeof(mgb_task_site)`.
+    pub size: u32,
+    /// Number of the task in its module's report.
+    pub id: u32,
+    /// Source file of the module.
+    pub module: *const c_char,
+    /// Function that holds the task.
+    pub function: *const c_char,
+}
+
+const _: () = assert!(size_of::<RawSite>() == 24);
+
+/// # Safety
+/// `text` is null or a C string that lives as long as the program's constant.
+unsafe fn text<'a>(text: *const c_char) -> &'a str {
+    if text.is_null() {
+        return "";
+    }
+    // SAFETY: the caller says so.
+    unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
+}
+
+/// # Safety
+/// `site` is null or points to a whole `mgb_task_site`.
+unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
+    // SAFETY: the caller says so.
+    let raw = unsafe { site.as_ref() }?;
+    Some(Site {
+        key: site as usize,
+        id: raw.id,
+        // SAFETY: both are null or C strings beside the site.
+        module: unsafe { text(raw.module) },
+        // SAFETY: as above.
+        function: unsafe { text(raw.function) },
+    })
+}
+
+/// Waits until the task is granted, and binds it; see `mgb.h`.
+///
+/// # Safety
+/// `raw_site` is null or points to a `mgb_task_site`; `raw_need` is null or
+/// points to a `mgb_need` whose `size` is set.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *const RawNeed) -> u64 {
+    let Some(client) = client() else { return 0 };
+    // SAFETY: the caller says so.
+    let site = unsafe { site(raw_site) };
+    let need = if raw_need.is_null() {
+        crate::Need::default()
+    } else {
+        // SAFETY: the caller says so.
+        unsafe { RawNeed::read(raw_need) }
+    };
+    let request = BeginRequest {
+        need,
+        site,
+        gpu: None,
+        whole_process: need.flags & crate::need::PROCESS != 0,
+    };
+    match client.begin(&request) {
+        Ok(grant) => {
+            if let Some(binder) = binder() {
+                binder.bound(site.as_ref(), &need, &grant);
+            }
+            grant.task.raw()
+        }
+        Err(refusal) => refused(client.new_task(), site.as_ref(), &need, &refusal),
+    }
+}
+
+fn refused(task: TaskId, site: Option<&Site<'_>>, need: &crate::Need, refusal: &Refusal) -> u64 {
+    let task = task.refused();
+    match site {
+        Some(site) => eprintln!(
+            "mgb: failed to place task {} ({} in {}): {refusal}",
+            site.id, site.function, site.module
+        ),
+        None => eprintln!("mgb: failed to place a task: {refusal}"),
+    }
+    if let Some(binder) = binder() {
+        binder.refused(site, need, task, refusal);
+    }
+    task.raw()
+}
+
+/// Says whose the thread's next GPU op is; see `mgb.h`.
+///
+/// # Safety
+/// `raw_site` is null or points to a `mgb_task_site`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_task_use(raw_site: *const RawSite, task: u64) {
+    if let Some(binder) = binder() {
+        // SAFETY: the caller says so.
+        binder.use_task(unsafe { site(raw_site) }.as_ref(), TaskId::from_raw(task));
+    }
+}
+
+/// Says that the task is over; see `mgb.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_task_end(task: u64) {
+    let Some(task) = TaskId::from_raw(task) else {
+        return;
+    };
+    let kept = binder().map_or(0, |binder| binder.ending(task));
+    if task.is_refused() {
+        return;
+    }
+    if let Some(client) = client() {
+        client.end(task, kept);
+    }
+}

@@ -1,0 +1,138 @@
+//! Calls through the channel, from the client's side: take a cell, post it,
+//! wait for the answer.
+//!
+//! A wait spins for a bounded time (most answers come at once when a core is
+//! free) and then sleeps on the cell's state as a futex. The kernel compares
+//! that state before sleeping, so no wake is lost; the timeout only serves to
+//! look whether `mgbd` is still there.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::thread::futex;
+
+use crate::mapping::Mapping;
+use crate::wire::{ANSWERED, CELLS, Channel, IDLE, POSTED, Reply, Request};
+
+/// How long a caller spins before it sleeps. Longer than an answer takes, much
+/// shorter than a wait for room.
+const SPIN: Duration = Duration::from_micros(30);
+/// How often a sleeping caller looks whether `mgbd` is alive.
+const LIFE_CHECK: Timespec = Timespec {
+    tv_sec: 1,
+    tv_nsec: 0,
+};
+
+/// `mgbd` is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+pub(crate) struct Cells {
+    mapping: Mapping,
+    doorbell: OwnedFd,
+    socket: OwnedFd,
+    /// Bit n: cell n is free.
+    free: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl Cells {
+    pub(crate) fn new(mapping: Mapping, doorbell: OwnedFd, socket: OwnedFd) -> Cells {
+        Cells {
+            mapping,
+            doorbell,
+            socket,
+            free: Mutex::new(u64::MAX),
+            freed: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn channel(&self) -> &Channel {
+        self.mapping.shared().expect("the channel was mapped whole")
+    }
+
+    fn claim(&self) -> usize {
+        let mut free = self.free.lock();
+        while *free == 0 {
+            self.freed.wait(&mut free);
+        }
+        let at = free.trailing_zeros() as usize;
+        *free &= !(1 << at);
+        at
+    }
+
+    fn release(&self, at: usize) {
+        *self.free.lock() |= 1 << at;
+        self.freed.notify_one();
+    }
+
+    /// Whether `mgbd` hung up. It says nothing on the socket after the hello.
+    pub(crate) fn gone(&self) -> bool {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
+        let now = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        matches!(poll(&mut socket, Some(&now)), Ok(1..))
+    }
+
+    /// One call. Blocks until it is answered.
+    pub(crate) fn call(&self, request: &Request) -> Result<Option<Reply>, Gone> {
+        if self.gone() {
+            return Err(Gone);
+        }
+        let at = self.claim();
+        debug_assert!(at < CELLS);
+        let channel = self.channel();
+        let cell = &channel.cells[at];
+        request.encode(cell);
+        cell.seq.fetch_add(1, Ordering::Relaxed);
+        cell.state.store(POSTED, Ordering::Release);
+        channel.posted.fetch_or(1 << at, Ordering::Release);
+        self.ring();
+        if !self.wait(at) {
+            // The cell stays taken: whoever wakes up later may still write it.
+            return Err(Gone);
+        }
+        let reply = Reply::decode(cell);
+        cell.state.store(IDLE, Ordering::Relaxed);
+        self.release(at);
+        Ok(reply)
+    }
+
+    fn ring(&self) {
+        // The counter cannot overflow: 2^64 - 2 calls. An interrupted write is
+        // the one thing to repeat.
+        while rustix::io::write(self.doorbell.as_fd(), &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
+    }
+
+    /// Waits for the answer; false if `mgbd` went away without one.
+    fn wait(&self, at: usize) -> bool {
+        let state = &self.channel().cells[at].state;
+        let start = Instant::now();
+        loop {
+            if state.load(Ordering::Acquire) == ANSWERED {
+                return true;
+            }
+            if start.elapsed() > SPIN {
+                break;
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            let seen = state.load(Ordering::Acquire);
+            if seen == ANSWERED {
+                return true;
+            }
+            // Not FUTEX_PRIVATE: the waker is another process.
+            let slept = futex::wait(state, futex::Flags::empty(), seen, Some(&LIFE_CHECK));
+            if slept == Err(Errno::TIMEDOUT) && self.gone() {
+                return state.load(Ordering::Acquire) == ANSWERED;
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! The handshake: what a client and `mgbd` say to each other on the socket
+//! before they speak through memory only.
+
+use serde::{Deserialize, Serialize};
+
+/// One GPU of the node, as clients know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Position in [`Hello::gpus`]; what grants name.
+    pub index: u32,
+    /// Position among all GPUs of the node, as NVML numbers them.
+    pub node_index: u32,
+    /// `GPU-...`; the name that holds under MPS and device masks.
+    pub uuid: String,
+    /// Product name.
+    pub name: String,
+    /// Bytes of device memory.
+    pub total_bytes: u64,
+    /// Bytes that tasks and their contexts may take together.
+    pub usable_bytes: u64,
+    /// Bytes that each process's context takes.
+    pub context_bytes: u64,
+    /// Warps the GPU can hold at once.
+    pub max_warps: u64,
+}
+
+/// What `mgbd` answers to a client's first message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hello {
+    /// Protocol version; the same as the client's, or there is no hello.
+    pub version: u32,
+    /// Name of the policy in force.
+    pub policy: String,
+    /// Folder to put into `CUDA_MPS_PIPE_DIRECTORY` before `cuInit`.
+    pub mps_pipe: Option<String>,
+    /// Why there is no MPS, where there is none.
+    pub mps_note: Option<String>,
+    /// The GPUs that grants may name.
+    pub gpus: Vec<Gpu>,
+    /// Process id of `mgbd`.
+    pub mgbd_pid: u32,
+    /// POSIX shared-memory name of the node view, readable by everybody.
+    pub view: Option<String>,
+}
+
+/// The answer as it travels: a hello, or why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The client is welcome.
+    Hello(Hello),
+    /// The client is not, and the connection is closed.
+    Refused {
+        /// Version that this `mgbd` speaks.
+        version: u32,
+        /// Why.
+        reason: String,
+    },
+}

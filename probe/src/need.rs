@@ -1,0 +1,174 @@
+//! What a task asks for, in Rust and in C.
+
+/// The need was found at run time, not by the pass.
+pub const LAZY: u32 = 1;
+/// The whole process is one task.
+pub const PROCESS: u32 = 2;
+
+/// What a task asks for. Sizes are bytes; 0 means "not known" except for
+/// `peak_bytes`, where it means a task without memory of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Need {
+    /// The largest sum of live objects, unrounded.
+    pub peak_bytes: u64,
+    /// Bound on it after granule rounding: what the ledger reserves.
+    pub mapped_bytes: u64,
+    /// Blocks of the largest launch.
+    pub grid_blocks: u64,
+    /// Threads per block of that launch.
+    pub block_threads: u32,
+    /// Registers per thread.
+    pub registers: u32,
+    /// Shared memory per block, static and dynamic.
+    pub shared_bytes: u32,
+    /// Device-side malloc heap beyond the default.
+    pub heap_bytes: u64,
+    /// [`LAZY`] and [`PROCESS`].
+    pub flags: u32,
+    /// Carried for later policies; 0.
+    pub priority: u32,
+    /// Carried for later policies; 0.
+    pub deadline_ns: u64,
+}
+
+/// Bytes of the smallest piece of physical memory a GPU maps.
+pub const GRANULE: u64 = 2 << 20;
+
+impl Need {
+    /// The bytes the ledger reserves: `mapped_bytes`, or where it is 0 the peak
+    /// in whole granules; never less than the peak; with the heap.
+    pub fn reserved_bytes(&self) -> u64 {
+        let rounded = self.peak_bytes.div_ceil(GRANULE).saturating_mul(GRANULE);
+        let mapped = if self.mapped_bytes == 0 {
+            rounded
+        } else {
+            self.mapped_bytes.max(self.peak_bytes)
+        };
+        mapped.saturating_add(self.heap_bytes)
+    }
+
+    /// Warps of the largest launch: blocks × ceil(threads / 32), saturating in
+    /// 64 bits. `None` when the launch is not known.
+    pub fn warps(&self) -> Option<u64> {
+        (self.grid_blocks != 0 && self.block_threads != 0).then(|| {
+            self.grid_blocks
+                .saturating_mul(u64::from(self.block_threads.div_ceil(32)))
+        })
+    }
+}
+
+/// `mgb_need` of `mgb.h`. `size` lets it grow: a shorter one is read as if the
+/// missing fields were 0.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RawNeed {
+    /// `sizeof(mgb_need)` of the caller.
+    pub size: u32,
+    /// See [`Need::flags`]; likewise the rest.
+    pub flags: u32,
+    /// See [`Need`].
+    pub peak_bytes: u64,
+    /// See [`Need`].
+    pub mapped_bytes: u64,
+    /// See [`Need`].
+    pub grid_blocks: u64,
+    /// See [`Need`].
+    pub block_threads: u32,
+    /// See [`Need`].
+    pub registers: u32,
+    /// See [`Need`].
+    pub shared_bytes: u32,
+    /// See [`Need`].
+    pub priority: u32,
+    /// See [`Need`].
+    pub heap_bytes: u64,
+    /// See [`Need`].
+    pub deadline_ns: u64,
+}
+
+const _: () = assert!(size_of::<RawNeed>() == 64);
+
+impl RawNeed {
+    /// Reads the caller's structure, whose own `size` says how much there is.
+    ///
+    /// # Safety
+    /// `raw` points to a readable `mgb_need` of at least the four bytes of
+    /// `size`, and of `size` bytes in all.
+    pub unsafe fn read(raw: *const RawNeed) -> Need {
+        // SAFETY: the caller says that at least `size` is readable.
+        let told = unsafe { raw.cast::<u32>().read_unaligned() } as usize;
+        let mut own = RawNeed::default();
+        let bytes = told.min(size_of::<RawNeed>());
+        // SAFETY: `bytes` is at most what the caller says is there and at most
+        // what `own` holds; every bit pattern is a valid RawNeed.
+        unsafe {
+            std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut own).cast::<u8>(), bytes);
+        }
+        own.into()
+    }
+}
+
+impl From<RawNeed> for Need {
+    fn from(raw: RawNeed) -> Need {
+        Need {
+            peak_bytes: raw.peak_bytes,
+            mapped_bytes: raw.mapped_bytes,
+            grid_blocks: raw.grid_blocks,
+            block_threads: raw.block_threads,
+            registers: raw.registers,
+            shared_bytes: raw.shared_bytes,
+            heap_bytes: raw.heap_bytes,
+            flags: raw.flags,
+            priority: raw.priority,
+            deadline_ns: raw.deadline_ns,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reserves_whole_granules_and_never_less_than_the_peak() {
+        let mut need = Need {
+            peak_bytes: 1,
+            ..Need::default()
+        };
+        assert_eq!(need.reserved_bytes(), GRANULE);
+        need.peak_bytes = 3 * GRANULE;
+        need.mapped_bytes = GRANULE;
+        assert_eq!(need.reserved_bytes(), 3 * GRANULE);
+        assert_eq!(Need::default().reserved_bytes(), 0);
+    }
+
+    #[test]
+    fn warps_saturate() {
+        let need = Need {
+            grid_blocks: u64::MAX,
+            block_threads: 1024,
+            ..Need::default()
+        };
+        assert_eq!(need.warps(), Some(u64::MAX));
+        let need = Need {
+            grid_blocks: 3,
+            block_threads: 33,
+            ..Need::default()
+        };
+        assert_eq!(need.warps(), Some(6));
+        assert_eq!(Need::default().warps(), None);
+    }
+
+    #[test]
+    fn a_short_need_reads_as_zeros() {
+        let raw = RawNeed {
+            size: 16,
+            peak_bytes: 7,
+            grid_blocks: 9,
+            ..RawNeed::default()
+        };
+        // SAFETY: `raw` is a whole RawNeed and says that 16 bytes count.
+        let need = unsafe { RawNeed::read(&raw) };
+        assert_eq!((need.peak_bytes, need.grid_blocks), (7, 0));
+    }
+}

@@ -1,0 +1,39 @@
+//! The one line a program prints when it runs without `mgbd`.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::client::ConnectError;
+
+/// What `MGB` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Use `mgbd` where there is one.
+    Auto,
+    /// Run natively, silently.
+    Off,
+    /// Do not run without.
+    Require,
+}
+
+/// Reads `MGB`: `off` (also `0`, `no`), `require`, else automatic.
+pub(crate) fn mode() -> Mode {
+    match std::env::var("MGB").as_deref() {
+        Ok("off" | "0" | "no") => Mode::Off,
+        Ok("require") => Mode::Require,
+        _ => Mode::Auto,
+    }
+}
+
+static SAID: AtomicBool = AtomicBool::new(false);
+
+/// Says once per program that it runs natively; ends the program if it insists
+/// on MGB.
+pub(crate) fn native(mode: Mode, error: &ConnectError) {
+    if mode == Mode::Require {
+        eprintln!("mgb: MGB=require is set, and {error}");
+        std::process::exit(1);
+    }
+    if !SAID.swap(true, Ordering::Relaxed) {
+        eprintln!("mgb: {error}; running natively (MGB=off silences this)");
+    }
+}

@@ -1,0 +1,73 @@
+//! The process's own client: made when first asked for, made again after a fork.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use crate::client::Client;
+use crate::notice::{self, Mode};
+use crate::{binder, socket_path};
+
+/// The client of one process: a forked child gets a slot of its own, so that
+/// neither a lock nor a connection of the parent is ever touched by it.
+#[derive(Default)]
+struct Slot(OnceLock<Option<Client>>);
+
+static CURRENT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn forget_after_fork() {
+    // Only an atomic store: anything else is not safe in a forked child. The
+    // parent's slot stays where it is, since the child's code may hold
+    // references to the client in it; that client refuses every call here.
+    CURRENT.store(std::ptr::null_mut(), Ordering::Release);
+    crate::client::FORKS.fetch_add(1, Ordering::Release);
+}
+
+fn watch_forks() {
+    static DONE: AtomicBool = AtomicBool::new(false);
+    if !DONE.swap(true, Ordering::AcqRel) {
+        // SAFETY: the handler is a function of this library, which stays loaded,
+        // and does nothing but atomic stores.
+        unsafe { libc::pthread_atfork(None, None, Some(forget_after_fork)) };
+    }
+}
+
+/// This process's client: connects when first called, and again after a fork.
+/// `None`: the program runs natively (no `mgbd`, another protocol, `MGB=off`);
+/// the notice is printed once. With `MGB=require`, ends the process instead.
+pub fn client() -> Option<&'static Client> {
+    let mut slot = CURRENT.load(Ordering::Acquire);
+    if slot.is_null() {
+        watch_forks();
+        let new = Box::into_raw(Box::<Slot>::default());
+        let null = std::ptr::null_mut();
+        slot = match CURRENT.compare_exchange(null, new, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => new,
+            Err(other) => {
+                // SAFETY: `new` was just made here and nobody else saw it.
+                drop(unsafe { Box::from_raw(new) });
+                other
+            }
+        };
+    }
+    // SAFETY: slots are never freed once they are in CURRENT.
+    unsafe { &*slot }.0.get_or_init(connect).as_ref()
+}
+
+fn connect() -> Option<Client> {
+    let mode = notice::mode();
+    if mode == Mode::Off {
+        return None;
+    }
+    match Client::connect(&socket_path()) {
+        Ok(client) => {
+            if let Some(binder) = binder() {
+                binder.before_cuda(client.hello());
+            }
+            Some(client)
+        }
+        Err(error) => {
+            notice::native(mode, &error);
+            None
+        }
+    }
+}

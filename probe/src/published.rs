@@ -1,0 +1,86 @@
+//! What a client says about itself while it runs: launches in flight, bytes
+//! resident, contexts made.
+//!
+//! `mgbd` adds up what each process may still map (reserved minus resident) to
+//! tell whether a new grant is physically covered. So `resident` must never be
+//! above the truth: call [`Published::mapped`] after memory was mapped, and
+//! [`Published::unmapping`] before it is unmapped.
+
+use std::sync::atomic::Ordering;
+
+use crate::wire::{MAX_GPUS, PublishedWords};
+
+/// The client's side of the words it publishes. GPUs are indices into
+/// [`crate::Hello::gpus`]; others are ignored.
+#[repr(transparent)]
+pub struct Published(PublishedWords);
+
+impl Published {
+    pub(crate) fn new(words: &PublishedWords) -> &Published {
+        // SAFETY: Published is a transparent wrapper of PublishedWords.
+        unsafe { &*std::ptr::from_ref(words).cast::<Published>() }
+    }
+
+    /// A kernel or copy was handed to the GPU.
+    pub fn launch_started(&self, gpu: u32) {
+        if let Some(launches) = self.0.launches.get(gpu as usize) {
+            launches.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// One that was handed to the GPU has finished.
+    pub fn launch_finished(&self, gpu: u32) {
+        self.launches_finished(gpu, 1);
+    }
+
+    /// `count` of them have finished.
+    pub fn launches_finished(&self, gpu: u32, count: u32) {
+        if let Some(launches) = self.0.launches.get(gpu as usize) {
+            let _ = launches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+                Some(now.saturating_sub(count))
+            });
+        }
+    }
+
+    /// Launches in flight.
+    pub fn launches_in_flight(&self, gpu: u32) -> u32 {
+        self.0
+            .launches
+            .get(gpu as usize)
+            .map_or(0, |launches| launches.load(Ordering::Relaxed))
+    }
+
+    /// `bytes` more are mapped. Call it after mapping them.
+    pub fn mapped(&self, gpu: u32, bytes: u64) {
+        if let Some(resident) = self.0.resident.get(gpu as usize) {
+            resident.fetch_add(bytes, Ordering::Release);
+            self.0.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// `bytes` are about to be unmapped. Call it before unmapping them.
+    pub fn unmapping(&self, gpu: u32, bytes: u64) {
+        if let Some(resident) = self.0.resident.get(gpu as usize) {
+            let _ = resident.fetch_update(Ordering::Release, Ordering::Relaxed, |now| {
+                Some(now.saturating_sub(bytes))
+            });
+            self.0.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Bytes mapped now.
+    pub fn resident_bytes(&self, gpu: u32) -> u64 {
+        self.0
+            .resident
+            .get(gpu as usize)
+            .map_or(0, |resident| resident.load(Ordering::Relaxed))
+    }
+
+    /// The process has a context on `gpu` now. Call it once the context is made.
+    pub fn context_made(&self, gpu: u32) {
+        if (gpu as usize) < MAX_GPUS {
+            self.0.contexts.fetch_or(1 << gpu, Ordering::Release);
+            self.0.changes.fetch_add(1, Ordering::Release);
+        }
+    }
+}

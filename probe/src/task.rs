@@ -1,0 +1,87 @@
+//! Tasks as the client knows them: identity, grants and refusals.
+
+use std::time::Duration;
+
+use crate::size::Bytes;
+
+/// Identifies a task of this process: chosen by the client, unique in the
+/// process, never 0. It is also the handle that `mgb_task_begin` returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TaskId(pub(crate) u64);
+
+/// Marks handles of refused tasks, so that a handle carries its own refusal.
+const REFUSED: u64 = 1 << 63;
+
+impl TaskId {
+    /// The handle in C.
+    pub fn raw(self) -> u64 {
+        self.0
+    }
+
+    /// The task behind a handle; `None` for 0, "no task".
+    pub fn from_raw(raw: u64) -> Option<TaskId> {
+        (raw != 0).then_some(TaskId(raw))
+    }
+
+    /// Whether this is the handle of a task that was refused.
+    pub fn is_refused(self) -> bool {
+        self.0 & REFUSED != 0
+    }
+
+    /// The same identity as a refused handle.
+    pub(crate) fn refused(self) -> TaskId {
+        TaskId(self.0 | REFUSED)
+    }
+}
+
+/// The scheduler's answer: a GPU, and the room reserved on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// The task it is for.
+    pub task: TaskId,
+    /// Index into [`crate::Hello::gpus`].
+    pub gpu: u32,
+    /// Bytes the task may map there.
+    pub reserved_bytes: u64,
+    /// How long the caller waited.
+    pub waited: Duration,
+}
+
+/// The answer to a request for more room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grown {
+    /// The task may now map this much in all.
+    Granted {
+        /// The whole reservation, old and new.
+        reserved_bytes: u64,
+    },
+    /// Everybody on that GPU waits for more, and this task is to make room:
+    /// copy its memory to the host, free it on the GPU, call
+    /// [`crate::Client::swapped`], then ask with `grow` for the whole again.
+    SwapOut,
+}
+
+/// Why a request got no room. A sticky no for the task.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// It can never fit on this node.
+    #[error("needs {}, the largest GPU has {}", Bytes(*.wanted), Bytes(*.largest))]
+    NeverFits {
+        /// Bytes wanted, with the context.
+        wanted: u64,
+        /// Bytes that the largest GPU in question offers.
+        largest: u64,
+    },
+    /// No GPU that the task may use is under this `mgbd`.
+    #[error("none of the GPUs that it may use is shared by mgbd; check CUDA_VISIBLE_DEVICES")]
+    NoGpu,
+    /// Everybody waits for more, and nobody can be swapped out.
+    #[error("every process on the GPU waits for more memory and none can be swapped out; run fewer at once")]
+    Deadlock,
+    /// `mgbd` is gone; what was granted stays usable.
+    #[error("mgbd went away; start it again and rerun the program")]
+    Disconnected,
+    /// The two sides do not understand each other.
+    #[error("the channel to mgbd broke: {0}; use mgbd and the program's libmgb_rt.so of one version")]
+    Protocol(String),
+}

@@ -1,0 +1,257 @@
+//! The node view: what `mgbd` shows to everybody, in a segment that only it can
+//! write.
+//!
+//! The segment is a sequence lock around a JSON document ([`NodeView`], with a
+//! version of its own), so that readers of one version skip fields of a later
+//! one. The sequence is odd while `mgbd` writes.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use rustix::fs::Mode;
+use rustix::shm;
+use serde::{Deserialize, Serialize};
+
+use crate::hello::Gpu;
+use crate::mapping::Mapping;
+
+/// "MGBview1" in memory.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBview1");
+/// Largest document, in 8-byte words.
+pub const WORDS: usize = 64 << 10;
+
+/// The segment. All zeros is a valid, empty one.
+#[repr(C, align(64))]
+pub struct Segment {
+    /// [`MAGIC`].
+    pub magic: AtomicU64,
+    /// [`crate::wire::VERSION`].
+    pub version: AtomicU64,
+    /// Odd while the document changes.
+    pub sequence: AtomicU64,
+    /// Bytes of the document.
+    pub bytes: AtomicU64,
+    reserved: [AtomicU64; 4],
+    /// The document.
+    pub words: [AtomicU64; WORDS],
+}
+
+const _: () = assert!(size_of::<Segment>() == 64 + 8 * WORDS);
+
+impl Segment {
+    /// Replaces the document; false if it is too long. Only one thread of one
+    /// process may write.
+    pub fn write(&self, document: &[u8]) -> bool {
+        if document.len() > WORDS * 8 {
+            return false;
+        }
+        let sequence = self.sequence.load(Ordering::Relaxed);
+        self.sequence.store(sequence.wrapping_add(1), Ordering::Relaxed);
+        // Readers that see any of the words below also see the odd sequence.
+        fence(Ordering::Release);
+        self.magic.store(MAGIC, Ordering::Relaxed);
+        self.version
+            .store(u64::from(crate::wire::VERSION), Ordering::Relaxed);
+        self.bytes.store(document.len() as u64, Ordering::Relaxed);
+        for (word, chunk) in self.words.iter().zip(document.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..chunk.len()].copy_from_slice(chunk);
+            word.store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+        }
+        self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
+        true
+    }
+
+    /// One try at a consistent copy.
+    fn try_read(&self) -> Option<Vec<u8>> {
+        let before = self.sequence.load(Ordering::Acquire);
+        if before % 2 == 1 {
+            return None;
+        }
+        let bytes = (self.bytes.load(Ordering::Relaxed) as usize).min(WORDS * 8);
+        let mut document: Vec<u8> = self.words[..bytes.div_ceil(8)]
+            .iter()
+            .flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes())
+            .collect();
+        document.truncate(bytes);
+        // The words above are read before the sequence below.
+        fence(Ordering::Acquire);
+        (self.sequence.load(Ordering::Relaxed) == before).then_some(document)
+    }
+}
+
+/// The node as `mgbd` sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeView {
+    /// Version of this document.
+    pub version: u32,
+    /// Process id of `mgbd`.
+    pub mgbd_pid: u32,
+    /// Policy in force.
+    pub policy: String,
+    /// Pipe folder of the MPS in use.
+    pub mps_pipe: Option<String>,
+    /// Why there is no MPS, where there is none.
+    pub mps_note: Option<String>,
+    /// Milliseconds since `mgbd` started.
+    pub uptime_ms: u64,
+    /// Connected clients.
+    pub clients: u32,
+    /// The GPUs.
+    pub gpus: Vec<GpuView>,
+    /// Who holds room.
+    pub tasks: Vec<TaskView>,
+    /// Who waits, first come first.
+    pub queue: Vec<WaitView>,
+    /// The latest deaths of processes that held room.
+    pub reclaims: Vec<ReclaimView>,
+    /// Totals since the start.
+    pub counts: Counts,
+}
+
+/// One GPU and its load. Bytes, unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuView {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// Free as the driver says; `None` if it does not.
+    pub driver_free_bytes: Option<u64>,
+    /// Reserved for tasks of living processes.
+    pub reserved_bytes: u64,
+    /// Mapped under these reservations, as the clients say.
+    pub resident_bytes: u64,
+    /// Charged for contexts of living processes.
+    pub contexts_bytes: u64,
+    /// Charged for dead processes until the driver shows it free.
+    pub reclaiming_bytes: u64,
+    /// Held by programs that are not under MGB, and by the driver itself.
+    pub foreign_bytes: u64,
+    /// Warps of the tasks running.
+    pub warps_charged: u64,
+    /// Processes that hold room or a context.
+    pub processes: u32,
+    /// Launches not finished yet, as the clients say.
+    pub launches_in_flight: u64,
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskState {
+    /// Between begin and end.
+    Running,
+    /// Waits for more room.
+    Growing,
+    /// Over, some of its memory still allocated.
+    Ended,
+    /// Its process died; the driver does not show the room free yet.
+    Reclaiming,
+}
+
+/// A task that holds room.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskView {
+    /// Process.
+    pub pid: u32,
+    /// The process's number for the task.
+    pub task: u64,
+    /// What people know it by.
+    pub label: String,
+    /// GPU index.
+    pub gpu: u32,
+    /// See [`TaskState`].
+    pub state: TaskState,
+    /// Bytes reserved.
+    pub reserved_bytes: u64,
+    /// Warps charged.
+    pub warps: u64,
+    /// Milliseconds since it was granted.
+    pub age_ms: u64,
+}
+
+/// A request that waits.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WaitView {
+    /// Process.
+    pub pid: u32,
+    /// What people know the task by.
+    pub label: String,
+    /// GPU index, where it can only be one.
+    pub gpu: Option<u32>,
+    /// Bytes asked for.
+    pub bytes: u64,
+    /// Whether a granted task wants more, or a new task begins.
+    pub growth: bool,
+    /// Milliseconds it has waited.
+    pub waited_ms: u64,
+}
+
+/// How a dead process's room came back. Microseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReclaimView {
+    /// Process.
+    pub pid: u32,
+    /// GPU index.
+    pub gpu: u32,
+    /// Bytes it was charged, context included.
+    pub bytes: u64,
+    /// From `mgbd` waking for the death to the room marked as reclaiming.
+    pub marked_us: u64,
+    /// From there until the driver showed it free; `None`: not yet.
+    pub freed_us: Option<u64>,
+}
+
+/// Totals since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Tasks granted.
+    pub granted: u64,
+    /// Growths granted.
+    pub grown: u64,
+    /// Requests refused.
+    pub refused: u64,
+    /// Times a task was told to swap itself out.
+    pub swapped_out: u64,
+    /// Processes that died holding room.
+    pub died_holding: u64,
+    /// Clients turned away or cut off for breaking the protocol.
+    pub offenders: u64,
+}
+
+/// Why the node view cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ViewError {
+    /// `mgbd` shows none, or it is gone.
+    #[error("failed to open mgbd's node view {0}: {1}; is mgbd still running?")]
+    Open(String, rustix::io::Errno),
+    /// Not a view of this version.
+    #[error("the node view {0} is not of this version; use mgb and mgbd of one version")]
+    Version(String),
+    /// It never held still.
+    #[error("the node view {0} is being rewritten all the time; try again")]
+    Busy(String),
+}
+
+/// Reads the view of the POSIX shared-memory name that the hello gave.
+pub fn read(name: &str) -> Result<NodeView, ViewError> {
+    let open = |error| ViewError::Open(name.to_owned(), error);
+    let file = shm::open(name, shm::OFlags::RDONLY, Mode::empty()).map_err(open)?;
+    let size = rustix::fs::fstat(&file).map_err(open)?.st_size;
+    let version = || ViewError::Version(name.to_owned());
+    if (size as usize) < size_of::<Segment>() {
+        return Err(version());
+    }
+    let mapping = Mapping::new(&file, size_of::<Segment>(), false).map_err(open)?;
+    let segment: &Segment = mapping.shared().ok_or_else(version)?;
+    if segment.magic.load(Ordering::Acquire) != MAGIC
+        || segment.version.load(Ordering::Relaxed) != u64::from(crate::wire::VERSION)
+    {
+        return Err(version());
+    }
+    for _ in 0..1000 {
+        if let Some(document) = segment.try_read() {
+            return serde_json::from_slice(&document).map_err(|_| version());
+        }
+        std::thread::yield_now();
+    }
+    Err(ViewError::Busy(name.to_owned()))
+}
