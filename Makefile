@@ -1,0 +1,54 @@
+# MGB's front door. `make help` lists the targets.
+
+# Everything is built with one profile, so that nothing is built twice.
+CARGO_FLAGS = --release --workspace --locked
+TARGET = $(or $(CARGO_TARGET_DIR),target)/release
+PREFIX = $(CURDIR)/build
+
+# Tests see the tree that set-up found, and the folder that `build` has laid out.
+export MGB_PREFIX = $(PREFIX)
+CUDA = $$(tools/cuda.sh find)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build examples demo test lit check bundle deny support clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: Debian packages, CUDA 13.0 (see tools/setup.sh)
+	@tools/setup.sh
+
+build: setup ## build everything, and lay it out in build/
+	cargo build $(CARGO_FLAGS)
+	@tools/stage.sh $(TARGET) $(PREFIX)
+
+examples: build ## build the examples with MGB, in build/examples/mgb
+	@$(MAKE) --no-print-directory -C examples CXX=$(PREFIX)/bin/mgb-clang++ OUT=$(PREFIX)/examples/mgb
+
+demo: examples ## run 16 jobs under each policy, on GPUs if there are any, else on software GPUs
+	$(PREFIX)/bin/mgb demo
+
+test: build lit ## run every test
+	CUDA_PATH=$(CUDA) cargo test $(CARGO_FLAGS)
+
+lit: build
+	@tools/lit.sh
+
+check: setup ## formatting, clippy with warnings as errors, documentation
+	cargo fmt --all --check
+	CUDA_PATH=$(CUDA) cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+	CUDA_PATH=$(CUDA) RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --no-deps --document-private-items
+
+bundle: build ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
+
+deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)
+	cargo deny check
+
+support: setup ## write docs/SUPPORT.md anew from the catalogue
+	cargo run --quiet --release --package mgb-catalogue --example support >docs/SUPPORT.md.new
+	@mv docs/SUPPORT.md.new docs/SUPPORT.md
+
+clean: ## remove what was built; what set-up fetched stays in .cuda/
+	cargo clean
+	rm -rf build dist

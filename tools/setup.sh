@@ -1,0 +1,84 @@
+#!/bin/sh
+# Sets the machine up for building MGB: checks Rust, installs missing Debian packages, finds or fetches CUDA 13.0.
+# Quick about what is already there; names the missing thing when it cannot go on.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+
+say() { echo "setup: $*"; }
+die() { echo "setup: $*" >&2; exit 1; }
+
+# Rust comes first: it is the one thing that is not installed here.
+check_rust() {
+    need=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$here/Cargo.toml")
+    way="install a current stable Rust from https://rustup.rs, with ~/.cargo/bin first in PATH"
+    cargo=$(command -v cargo) || die "found no cargo; MGB needs Rust $need or newer: $way"
+    command -v rustc >/dev/null || die "found $cargo, but no rustc: $way"
+    have=$(rustc --version | awk '{ print $2 }')
+    oldest=$(printf '%s\n%s\n' "$need" "$have" | sort -V | head -n 1)
+    if [ "$oldest" != "$need" ]; then
+        origin=
+        [ "$cargo" != /usr/bin/cargo ] || origin=" (Debian's own is too old)"
+        die "$(command -v rustc) is Rust $have$origin, MGB needs $need or newer: $way"
+    fi
+    rust=$have
+}
+
+# Lists the Debian packages whose programs are missing.
+missing_packages() {
+    while read -r program package; do
+        command -v "$program" >/dev/null || echo "$package"
+    done <<END
+python3 python3
+g++ g++
+nm binutils
+clang++-22 clang-22
+clang-linker-wrapper-22 clang-tools-22
+opt-22 llvm-22
+llvm-config-22 llvm-22-dev
+FileCheck-22 llvm-22-tools
+lit-22 llvm-22-tools
+END
+    # pip fetches CUDA; where CUDA is, nobody needs it.
+    if ! sh "$here/tools/cuda.sh" find >/dev/null 2>&1; then
+        python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
+    fi
+}
+
+install_packages() {
+    packages=$(missing_packages | sort -u | tr '\n' ' ')
+    packages=${packages% }
+    [ -n "$packages" ] || return 0
+    line="apt-get install -y --no-install-recommends $packages"
+    command -v apt-get >/dev/null || die "missing $packages, and this is no Debian (no apt-get): install what these \
+Debian packages hold"
+    as_root=
+    if [ "$(id -u)" != 0 ]; then
+        as_root="sudo"
+        command -v sudo >/dev/null || die "missing Debian packages; run as root: $line"
+    fi
+    say "installing Debian packages: $packages"
+    export DEBIAN_FRONTEND=noninteractive
+    # An installation that was interrupted is finished first.
+    {
+        $as_root dpkg --configure -a &&
+            $as_root apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+            $as_root apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $packages
+    } >"$here/.setup.log" 2>&1 </dev/null || {
+        tail -n 15 "$here/.setup.log" >&2
+        echo "setup: failed to install $packages (all of it in .setup.log)." >&2
+        echo "setup: run as root: $line" >&2
+        die "clang-22 and llvm-22 come from bookworm-security: \
+deb http://security.debian.org/debian-security bookworm-security main"
+    }
+    rm -f "$here/.setup.log"
+    still=$(missing_packages | sort -u | tr '\n' ' ')
+    [ -z "$still" ] || die "installed, but their programs are still not in PATH: $still"
+}
+
+check_rust
+# A wrong CUDA_PATH is said before anything is installed.
+[ -z "${CUDA_PATH:-}" ] || sh "$here/tools/cuda.sh" find >/dev/null
+install_packages
+tree=$(sh "$here/tools/cuda.sh" get) || exit 1
+say "Rust $rust, LLVM $(llvm-config-22 --version), CUDA 13.0 in $tree"

@@ -1,0 +1,51 @@
+#!/bin/sh
+# Lays what cargo has built out as the folder that users install: bin, lib, include, share.
+#
+#   stage.sh BUILT PREFIX     BUILT is cargo's output folder (target/release)
+#
+# A file that has not changed is left alone, so that whoever builds on it builds nothing anew; one that has is
+# replaced by a rename, so that programs that run from the folder go on with the old one.
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+built=$1
+prefix=$2
+
+put() {
+    cmp -s "$1" "$2" && return
+    cp -p "$1" "$2.new"
+    mv -f "$2.new" "$2"
+}
+
+# A link to $1 named $2.
+link() { [ "$(readlink "$2")" = "$1" ] || ln -sfn "$1" "$2"; }
+
+mkdir -p "$prefix/bin" "$prefix/lib/softgpu" "$prefix/include" "$prefix/share/empty"
+
+put "$built/mgb" "$prefix/bin/mgb"
+put "$built/mgbd" "$prefix/bin/mgbd"
+link mgb "$prefix/bin/mgb-clang"
+link mgb "$prefix/bin/mgb-clang++"
+
+put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
+put "$built/libmgb_rt.so" "$prefix/lib/libmgb_rt.so"
+put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
+
+# clang includes this header of cuRAND whether cuRAND is there or not.
+: >"$prefix/share/empty/.new"
+put "$prefix/share/empty/.new" "$prefix/share/empty/curand_mtgp32_kernel.h"
+rm "$prefix/share/empty/.new"
+
+# The software GPU is linked anew only when its library is newer than the link.
+soft=$prefix/lib/softgpu/libcudart.so.13
+if [ ! -x "$here/softgpu/link.sh" ]; then
+    echo "stage: softgpu/ has no link.sh yet: build/lib/softgpu stays empty" >&2
+elif [ ! -e "$soft" ] || [ "$built/libsoftgpu.a" -nt "$soft" ]; then
+    "$here/softgpu/link.sh" "$built/libsoftgpu.a" "$soft.new"
+    mv -f "$soft.new" "$soft"
+fi
+for name in libcudart.so libcuda.so.1 libnvidia-ml.so.1; do
+    link libcudart.so.13 "$prefix/lib/softgpu/$name"
+done
+
+link "$(sh "$here/tools/cuda.sh" find)" "$prefix/cuda"
