@@ -1,2 +1,7 @@
-//! mgb.
-fn main() {}
+//! `mgb`, `mgb-clang` and `mgb-clang++`: see the library.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    mgb_cli::main(std::env::args_os())
+}

@@ -1,0 +1,85 @@
+//! `mgb clang`, `mgb-clang` and `mgb-clang++`: clang with MGB's pass and runtime.
+
+mod language;
+mod parse;
+mod response;
+mod spawn;
+mod table;
+mod tools;
+mod translate;
+
+#[cfg(test)]
+mod golden;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use anyhow::Context;
+
+use crate::cuda::Cuda;
+use crate::exit::{self, Outcome, WithCode};
+use crate::prefix::Prefix;
+use language::Language;
+use parse::CommandLine;
+use table::Meaning;
+use translate::{Parts, translate};
+
+/// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
+pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
+    let clang = tools::find_clang().code(exit::NODE)?;
+    let words = response::expand(arguments);
+    let line = CommandLine::parse(words.iter().cloned());
+    // clang calling itself, or only asked something: none of our business.
+    if words
+        .first()
+        .is_some_and(|word| word == "-cc1" || word == "-cc1as")
+    {
+        return Err(spawn::become_clang(&clang, &words)).code(exit::NODE);
+    }
+    let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
+    let arguments = translate(&line, &parts).code(exit::USAGE)?;
+    if line.generates_code() {
+        spawn::with_side_folder(&clang, &arguments).code(exit::NODE)
+    } else {
+        Err(spawn::become_clang(&clang, &arguments)).code(exit::NODE)
+    }
+}
+
+/// Finds what this command line needs, and no more: a C file compiles without CUDA.
+fn gather(line: &CommandLine, clang: &Path, cxx: bool) -> anyhow::Result<Parts> {
+    let prefix = Prefix::find()?;
+    let is_cuda = line.has_input(Language::Cuda);
+    let named = line.joined(Meaning::CudaPath).map(OsStr::to_owned);
+    let cuda = match &named {
+        Some(root) => Cuda::at(Path::new(root)),
+        None => match Cuda::find(&prefix) {
+            Err(error) if is_cuda => return Err(error),
+            found => found.ok(),
+        },
+    };
+    if is_cuda && cuda.is_none() {
+        let root = named.unwrap_or_default();
+        anyhow::bail!(
+            "--cuda-path={} is no CUDA 13 toolkit (include/cuda_runtime.h and {} are needed)",
+            root.to_string_lossy(),
+            crate::cuda::RUNTIME
+        );
+    }
+    let plugin = line.generates_code().then(|| prefix.plugin()).transpose()?;
+    if line.links() && cuda.is_some() && !line.has(Meaning::Static) {
+        prefix.runtime().context("failed to link with MGB's runtime")?;
+    }
+    let needs_arch = is_cuda && !line.has(Meaning::GpuArch);
+    Ok(Parts {
+        plugin,
+        cuda,
+        arch: if needs_arch {
+            tools::default_arch()
+        } else {
+            String::new()
+        },
+        cxx,
+        old_driver: is_cuda && tools::lacks_linker_wrapper(clang),
+        prefix,
+    })
+}

@@ -1,0 +1,194 @@
+//! Takes clang's command line apart, just far enough to know what it asks for.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use super::language::Language;
+use super::table::{self, Meaning};
+
+/// One argument: an option with its value, or an input.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// The option.
+    pub word: OsString,
+    /// Its value, where that is a word of its own.
+    pub value: Option<OsString>,
+    /// What it means.
+    pub kind: Kind,
+}
+
+/// What an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Something to compile or to link.
+    Input(Language),
+    /// An option that the tables know.
+    Known(Meaning),
+    /// An option that only clang knows.
+    Other,
+}
+
+/// A whole command line.
+#[derive(Clone, Debug, Default)]
+pub struct CommandLine {
+    /// In the order given.
+    pub arguments: Vec<Argument>,
+}
+
+impl CommandLine {
+    /// Takes `words`, response files already expanded, apart.
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Self {
+        let mut words = words.into_iter();
+        let mut arguments = Vec::new();
+        let mut language = None;
+        let mut only_inputs = false;
+        while let Some(word) = words.next() {
+            let bytes = word.as_bytes();
+            if only_inputs || !bytes.starts_with(b"-") || bytes == b"-" {
+                let kind = Kind::Input(language.unwrap_or_else(|| Language::of_file(bytes)));
+                // clang would take an input that follows our own options for one of them.
+                let word = if only_inputs && bytes.starts_with(b"-") {
+                    dotted(&word)
+                } else {
+                    word
+                };
+                arguments.push(Argument {
+                    word,
+                    value: None,
+                    kind,
+                });
+                continue;
+            }
+            if bytes == b"--" {
+                only_inputs = true;
+                continue;
+            }
+            let whole = table::exact(bytes);
+            let value = whole
+                .filter(|meaning| meaning.takes_value())
+                .and_then(|_| words.next());
+            let joined = if whole.is_none() {
+                table::prefix(bytes)
+            } else {
+                None
+            };
+            let meaning = whole.or(joined.map(|(meaning, _)| meaning));
+            if meaning == Some(Meaning::Language) {
+                let named = value
+                    .as_deref()
+                    .map(OsStr::as_bytes)
+                    .or(joined.map(|(_, value)| value));
+                language = named.and_then(Language::of_option);
+            }
+            arguments.push(Argument {
+                kind: meaning.map_or(Kind::Other, Kind::Known),
+                word,
+                value,
+            });
+        }
+        Self { arguments }
+    }
+
+    /// Whether an option with this meaning is given.
+    pub fn has(&self, meaning: Meaning) -> bool {
+        self.arguments
+            .iter()
+            .any(|argument| argument.kind == Kind::Known(meaning))
+    }
+
+    /// Whether an input in this language is given.
+    pub fn has_input(&self, language: Language) -> bool {
+        self.arguments
+            .iter()
+            .any(|argument| argument.kind == Kind::Input(language))
+    }
+
+    /// Whether there is anything to compile or link at all; else clang is only asked something.
+    pub fn has_inputs(&self) -> bool {
+        self.arguments
+            .iter()
+            .any(|argument| matches!(argument.kind, Kind::Input(_)))
+    }
+
+    /// Whether C, C++ or CUDA goes through the front end.
+    pub fn compiles(&self) -> bool {
+        self.has_input(Language::Cuda) || self.has_input(Language::Host)
+    }
+
+    /// Whether code is generated from it, so that the pass runs.
+    pub fn generates_code(&self) -> bool {
+        self.compiles() && !self.has(Meaning::FrontEnd)
+    }
+
+    /// Whether a program or a shared library is made.
+    pub fn links(&self) -> bool {
+        let stops = [Meaning::FrontEnd, Meaning::NoLink, Meaning::Relocatable];
+        self.has_inputs() && !stops.into_iter().any(|stop| self.has(stop))
+    }
+
+    /// The last value joined to an option with this meaning.
+    pub fn joined(&self, meaning: Meaning) -> Option<&OsStr> {
+        let of = |argument: &'_ Argument| argument.kind == Kind::Known(meaning);
+        let word = &self.arguments.iter().rev().find(|argument| of(argument))?.word;
+        table::prefix(word.as_bytes()).map(|(_, value)| OsStr::from_bytes(value))
+    }
+}
+
+fn dotted(word: &OsStr) -> OsString {
+    let mut path = OsString::from("./");
+    path.push(word);
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> CommandLine {
+        CommandLine::parse(text.split_whitespace().map(OsString::from))
+    }
+
+    fn inputs(text: &str) -> Vec<(String, Language)> {
+        let of = |argument: &Argument| match argument.kind {
+            Kind::Input(language) => Some((argument.word.to_string_lossy().into_owned(), language)),
+            _ => None,
+        };
+        line(text).arguments.iter().filter_map(of).collect()
+    }
+
+    #[test]
+    fn values_are_no_inputs() {
+        let expected = [("a.cu".to_owned(), Language::Cuda)];
+        assert_eq!(
+            inputs("-o b.cu -I c.cu -MF d.cu -Xclang e.cu a.cu -include f.cu"),
+            expected
+        );
+    }
+
+    #[test]
+    fn x_counts_for_what_follows() {
+        let found = inputs("a.cpp -x cuda b.cpp -xc++ c.cu -x none d.cu e.o");
+        let languages: Vec<_> = found.into_iter().map(|(_, language)| language).collect();
+        use Language::*;
+        assert_eq!(languages, [Host, Cuda, Host, Cuda, Linked]);
+    }
+
+    #[test]
+    fn steps_are_told_apart() {
+        assert!(line("a.cu").links() && line("a.cu").generates_code());
+        assert!(!line("-c a.cu").links() && line("-c a.cu").generates_code());
+        assert!(!line("-fsyntax-only a.cu").generates_code());
+        assert!(line("a.o b.o -lm").links() && !line("a.o").compiles());
+        assert!(!line("-r a.o b.o").links());
+        assert!(!line("--version").has_inputs());
+        assert!(!line("-E a.cu").links());
+    }
+
+    #[test]
+    fn after_two_dashes_all_are_inputs() {
+        assert_eq!(
+            inputs("-c -- -odd.cu"),
+            [("./-odd.cu".to_owned(), Language::Cuda)]
+        );
+    }
+}

@@ -1,0 +1,76 @@
+//! Runs clang: replaced by it where that will do, as a child with a side folder where the pass runs.
+
+use std::ffi::OsString;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+use std::{fs, thread};
+
+use anyhow::{Context, Result, anyhow};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use super::response;
+
+/// Beyond this many bytes the arguments go through a response file: the kernel takes 2 MiB, environment included.
+const LONGEST_LINE: usize = 512 << 10;
+
+/// Becomes clang. Returns only if that fails.
+pub fn become_clang(clang: &Path, arguments: &[OsString]) -> anyhow::Error {
+    let error = Command::new(clang).args(arguments).exec();
+    anyhow!(error).context(format!("failed to run {}", clang.display()))
+}
+
+/// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run on the
+/// host module. The folder is gone when this returns, however clang ended.
+pub fn with_side_folder(clang: &Path, arguments: &[OsString]) -> Result<u8> {
+    let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
+    let folder =
+        folder.context("failed to make a temporary folder for the pass; set TMPDIR to a writable folder")?;
+    let mut command = Command::new(clang);
+    command.env("MGB_SIDE_DIR", folder.path());
+    if arguments.iter().map(|word| word.len() + 1).sum::<usize>() > LONGEST_LINE {
+        let file = folder.path().join("arguments");
+        fs::write(&file, response::quote(arguments))
+            .with_context(|| format!("failed to write {}", file.display()))?;
+        let mut word = OsString::from("@");
+        word.push(&file);
+        command.arg(word);
+    } else {
+        command.args(arguments);
+    }
+    // Before the child starts: a signal in between would leave the folder behind.
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to watch signals")?;
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("failed to run {}", clang.display()))?;
+    forward(signals, child.id());
+    let status = child.wait().context("failed to wait for clang")?;
+    drop(folder);
+    Ok(exit_as(status))
+}
+
+/// Passes our own signals on, so that `kill` on the wrapper ends the compiler.
+fn forward(mut signals: Signals, child: u32) {
+    // A pidfd, because the number may name another process once clang has ended.
+    let pidfd = Pid::from_raw(child as i32).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if let (Some(pidfd), Some(signal)) = (&pidfd, Signal::from_named_raw(signal)) {
+                // Failing means that clang has just ended, which is what was wanted.
+                let _ = pidfd_send_signal(pidfd, signal);
+            }
+        }
+    });
+}
+
+/// clang's exit code; or dies of the signal that clang died of, as make expects of an interrupted compiler.
+fn exit_as(status: ExitStatus) -> u8 {
+    if let Some(signal) = status.signal() {
+        // Only returns for signals that do not end a process; then the shell's convention says it.
+        let _ = signal_hook::low_level::emulate_default_handler(signal);
+        return 128u8.saturating_add(signal as u8);
+    }
+    status.code().unwrap_or(1) as u8
+}

@@ -1,0 +1,53 @@
+//! The `mgb` command: compile, run and batch CUDA programs on shared GPUs.
+//!
+//! One file per command (`clang`, `run`, `batch`, …); what several use stands beside them.
+
+mod args;
+mod clang;
+mod cuda;
+mod exit;
+mod explain;
+mod node;
+mod prefix;
+mod table;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use exit::Outcome;
+
+/// Runs the command that `arguments` (the program's name first) ask for.
+pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.collect();
+    let name = arguments.first().map_or_else(|| "mgb".into(), OsString::clone);
+    let called = Path::new(&name)
+        .file_name()
+        .map(|file| file.to_string_lossy().into_owned());
+    let (shown, outcome) = match (
+        called.as_deref(),
+        arguments.get(1).and_then(|first| first.to_str()),
+    ) {
+        (Some("mgb-clang"), _) => ("mgb-clang", clang::run(arguments[1..].to_vec(), false)),
+        (Some("mgb-clang++"), _) => ("mgb-clang++", clang::run(arguments[1..].to_vec(), true)),
+        // Before clap: every option, --help too, is clang's.
+        (_, Some("clang")) => ("mgb clang", clang::run(arguments[2..].to_vec(), false)),
+        (_, Some("clang++")) => ("mgb clang++", clang::run(arguments[2..].to_vec(), true)),
+        _ => dispatch(Cli::parse_from(arguments)),
+    };
+    ExitCode::from(outcome.unwrap_or_else(|failure| {
+        eprintln!("{shown}: {failure}");
+        failure.code
+    }))
+}
+
+fn dispatch(cli: Cli) -> (&'static str, Outcome) {
+    match cli.command {
+        Command::Clang(args) => ("mgb clang", clang::run(args.arguments, false)),
+        Command::ClangCxx(args) => ("mgb clang++", clang::run(args.arguments, true)),
+        Command::Explain(args) => ("mgb explain", explain::run(&args)),
+    }
+}

@@ -1,0 +1,31 @@
+//! What GPUs this machine has, asked of the real driver library.
+
+use std::ffi::OsStr;
+
+use nvml_wrapper::Nvml;
+use nvml_wrapper::error::NvmlError;
+
+/// NVIDIA's library, by the name that the driver package always installs.
+const NVML: &str = "libnvidia-ml.so.1";
+
+fn nvml() -> Result<Nvml, NvmlError> {
+    Nvml::builder().lib_path(OsStr::new(NVML)).init()
+}
+
+/// How many GPUs answer, or why none does.
+pub fn gpu_count() -> Result<u32, String> {
+    let count = nvml().and_then(|nvml| nvml.device_count());
+    match count {
+        Ok(0) => Err("the driver lists no GPU".to_owned()),
+        Ok(count) => Ok(count),
+        Err(NvmlError::LibloadingError(_)) => Err(format!("no driver: {NVML} cannot be loaded")),
+        Err(error) => Err(format!("the driver does not answer: {error}")),
+    }
+}
+
+/// What the first GPU executes, as clang names it: `sm_90`.
+pub fn first_gpu_arch() -> Option<String> {
+    let nvml = nvml().ok()?;
+    let capability = nvml.device_by_index(0).ok()?.cuda_compute_capability().ok()?;
+    Some(format!("sm_{}{}", capability.major, capability.minor))
+}
