@@ -10,10 +10,10 @@ export MGB_PREFIX = $(PREFIX)
 CUDA = $$(tools/cuda.sh find)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples demo test lit check bundle deny support clean
+.PHONY: help setup build examples demo test kill-test lit check bundle deny support clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, CUDA 13.0 (see tools/setup.sh)
 	@tools/setup.sh
@@ -30,6 +30,9 @@ demo: examples ## run 16 jobs under each policy, on GPUs if there are any, else 
 
 test: build lit ## run every test
 	CUDA_PATH=$(CUDA) cargo test $(CARGO_FLAGS)
+
+kill-test: build ## the whole killing test: 200 rounds of 8 clients (make test plays 10)
+	CUDA_PATH=$(CUDA) MGB_KILL_ROUNDS=200 cargo test $(CARGO_FLAGS) --test e2e -- --nocapture kill::
 
 lit: build
 	@tools/lit.sh

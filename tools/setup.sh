@@ -32,6 +32,7 @@ missing_packages() {
 python3 python3
 g++ g++
 nm binutils
+cmake cmake
 clang++-22 clang-22
 clang-linker-wrapper-22 clang-tools-22
 opt-22 llvm-22

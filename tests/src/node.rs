@@ -6,52 +6,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketType};
+use mgb_probe::Client;
+use mgb_probe::view::{NodeView, TaskState};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
 use crate::prefix::{bin, softgpu_libraries};
-use crate::process::{Ended, Running, run};
+use crate::process::{Ended, Running};
 use crate::wait;
-
-/// The parts of `mgb status --json` that tests look at.
-#[derive(Debug, serde::Deserialize)]
-pub struct Ledger {
-    gpus: Vec<Room>,
-    waiting: u64,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Room {
-    reserved_bytes: u64,
-    reclaiming_bytes: u64,
-    holders: Vec<Holder>,
-}
-
-#[derive(Debug, serde::Deserialize)]
-struct Holder {
-    pid: u32,
-    reclaiming: bool,
-}
-
-impl Ledger {
-    /// Whether nobody holds or waits for anything.
-    pub fn is_empty(&self) -> bool {
-        let rooms_are = self
-            .gpus
-            .iter()
-            .all(|g| g.reserved_bytes + g.reclaiming_bytes == 0 && g.holders.is_empty());
-        rooms_are && self.waiting == 0
-    }
-
-    /// Whether a process holds room that is not marked as being reclaimed.
-    pub fn holds(&self, pid: u32) -> bool {
-        self.gpus
-            .iter()
-            .flat_map(|g| &g.holders)
-            .any(|h| h.pid == pid && !h.reclaiming)
-    }
-}
 
 /// A private node. Dropping it stops its mgbd.
 #[derive(Debug)]
@@ -59,6 +21,7 @@ pub struct Node {
     folder: TempDir,
     devices: String,
     daemon: Option<Running>,
+    view: Option<String>,
 }
 
 impl Node {
@@ -76,6 +39,7 @@ impl Node {
             folder,
             devices: devices.to_owned(),
             daemon: None,
+            view: None,
         }
     }
 
@@ -98,16 +62,15 @@ impl Node {
     #[track_caller]
     pub fn start_mgbd(&mut self, policy: &str) {
         let mut daemon = Running::start(&mut self.mgbd(&["--policy", policy]));
-        let socket = self.socket();
-        let up = wait::try_until(|| (takes_clients(&socket) || !daemon.runs()).then_some(()));
-        assert!(
-            up.is_some() && daemon.runs(),
-            "mgbd did not come up: {:?}",
-            daemon
-                .runs()
-                .then(String::new)
-                .unwrap_or_else(|| daemon.end().stderr)
-        );
+        let client = wait::try_until(|| match Client::connect(&self.socket()) {
+            Ok(client) => Some(Some(client)),
+            Err(_) if daemon.runs() => None,
+            Err(_) => Some(None),
+        });
+        let Some(client) = client.flatten() else {
+            panic!("mgbd did not come up: {:?}", daemon.end())
+        };
+        self.view = client.hello().view.clone();
         self.daemon = Some(daemon);
     }
 
@@ -157,26 +120,15 @@ impl Node {
         self.command(bin("mgbd"), arguments)
     }
 
-    /// What `mgb status --json` says.
+    /// What mgbd shows of this node: quick enough to be asked every millisecond.
     ///
     /// # Panics
     ///
-    /// When it fails or says no JSON.
+    /// When there is no mgbd or it shows nothing.
     #[track_caller]
-    pub fn status(&self) -> serde_json::Value {
-        let text = run(&mut self.mgb(&["status", "--json"])).success();
-        serde_json::from_str(&text).unwrap_or_else(|e| panic!("mgb status --json: {e}: {text}"))
-    }
-
-    /// The ledger as `mgb status --json` shows it.
-    ///
-    /// # Panics
-    ///
-    /// When it fails or says something else.
-    #[track_caller]
-    pub fn ledger(&self) -> Ledger {
-        let status = self.status();
-        serde_json::from_value(status.clone()).unwrap_or_else(|e| panic!("mgb status --json: {e}: {status}"))
+    pub fn view(&self) -> NodeView {
+        let name = self.view.as_ref().expect("the node has an mgbd");
+        mgb_probe::view::read(name).unwrap_or_else(|e| panic!("{e}"))
     }
 
     /// Waits until nobody holds or waits for anything.
@@ -186,14 +138,12 @@ impl Node {
     /// When somebody goes on doing so.
     #[track_caller]
     pub fn wait_until_empty(&self) {
-        let mut last = None;
-        let empty = wait::try_until(|| {
-            let ledger = self.ledger();
-            let empty = ledger.is_empty();
-            last = Some(ledger);
-            empty.then_some(())
-        });
-        assert!(empty.is_some(), "the ledger does not become empty: {last:?}");
+        let empty = wait::try_until(|| is_empty(&self.view()).then_some(()));
+        assert!(
+            empty.is_some(),
+            "the ledger does not become empty: {:#?}",
+            self.view()
+        );
     }
 
     /// Writes a file of this node's folder and gives its path.
@@ -228,13 +178,16 @@ impl Node {
     }
 }
 
-/// Whether somebody accepts connections on `socket`.
-pub fn takes_clients(socket: &Path) -> bool {
-    let Ok(address) = SocketAddrUnix::new(socket) else {
-        return false;
-    };
-    let Ok(client) = rustix::net::socket(AddressFamily::UNIX, SocketType::SEQPACKET, None) else {
-        return false;
-    };
-    rustix::net::connect(&client, &address).is_ok()
+/// Whether nobody holds or waits for anything.
+pub fn is_empty(view: &NodeView) -> bool {
+    let charged =
+        |gpu: &mgb_probe::view::GpuView| gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
+    view.tasks.is_empty() && view.queue.is_empty() && view.gpus.iter().all(|gpu| charged(gpu) == 0)
+}
+
+/// Whether a process holds room that is not marked as being reclaimed.
+pub fn holds(view: &NodeView, pid: u32) -> bool {
+    view.tasks
+        .iter()
+        .any(|task| task.pid == pid && task.state != TaskState::Reclaiming)
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use std::{env, thread};
 
 use mgb_tests::built;
-use mgb_tests::node::Node;
+use mgb_tests::node::{Node, holds};
 use mgb_tests::process::Running;
 use mgb_tests::wait;
 use rustix::process::Signal;
@@ -38,7 +38,7 @@ fn one_of_eight_is_killed() {
         drop(victim);
         let died = Instant::now();
         wait::until("the victim's room is marked", || {
-            (!node.ledger().holds(pid)).then_some(())
+            (!holds(&node.view(), pid)).then_some(())
         });
         slowest = slowest.max(died.elapsed());
         assert!(
