@@ -4,11 +4,41 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::explain;
+use crate::{batch, explain, manual, run, start_mgbd, status};
+
+const EXIT_CODES: &str = "\
+Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
+MGB. `mgb clang` exits as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
+
+const LONG_HELP: &str = "\
+Start here:
+  mgb clang++ app.cu -o app     compile; every clang option works
+  mgb run ./app                 run it on a GPU with room for it
+  mgb batch jobs.txt            run many, a command a line
+  mgb status                    see who holds what
+
+Environment:
+  MGB_SOCKET         where mgbd listens [default: $XDG_RUNTIME_DIR/mgb/mgbd.sock, else /tmp/mgb-UID/mgbd.sock]
+  MGB_SOFTGPU        1: software GPUs, 0: real ones [default: real ones if there are any]
+  SOFTGPU_DEVICES    which software GPUs, such as 4x256MiB
+  MGB_CLANG          the clang 22 to use        CUDA_PATH  the CUDA 13 to use
+  MGB_CUDA_ARCH      the GPU to compile for where none is named, such as sm_90
+  MGB_PREFIX         MGB's own folder, if it is not above mgb
+  MGB                in programs: off (run natively), require (fail without mgbd)
+
+Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
+MGB. `mgb clang` exits as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
 
 /// Share the GPUs of this machine between CUDA programs: nobody runs out of memory, and the GPUs stay busy.
 #[derive(Debug, Parser)]
-#[command(name = "mgb", version, propagate_version = true, max_term_width = 100)]
+#[command(
+    name = "mgb",
+    version,
+    propagate_version = true,
+    max_term_width = 100,
+    after_help = EXIT_CODES,
+    after_long_help = LONG_HELP
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -24,7 +54,14 @@ pub enum Command {
     /// The same as clang, for C++: `CXX=mgb-clang++ make` builds an unchanged project.
     #[command(name = "clang++", disable_help_flag = true, disable_version_flag = true)]
     ClangCxx(Clang),
+    Run(run::Args),
+    Batch(batch::Args),
+    Status(status::Args),
     Explain(explain::Args),
+    Completions(manual::Completions),
+    Man(manual::Man),
+    #[command(hide = true)]
+    StartMgbd(start_mgbd::Args),
 }
 
 /// clang's command line.

@@ -6,7 +6,6 @@
 //! | 1 | done, but what was asked for failed: a job of a batch, a run of the demo |
 //! | 2 | wrong usage, or a file given that cannot be used |
 //! | 3 | the node cannot serve: no mgbd, no GPU, no permission, a part of MGB missing |
-//! | 4 | a task that can never fit |
 //! | 125, 126, 127 | `mgb run` only: MGB failed; the program cannot be executed; it was not found |
 //! | 130, 143 | interrupted by SIGINT, by SIGTERM |
 //!
@@ -22,8 +21,6 @@ pub const FAILED: u8 = 1;
 pub const USAGE: u8 = 2;
 /// The node cannot serve: no mgbd, no GPU, no permission, or a part of MGB is missing.
 pub const NODE: u8 = 3;
-/// A task that can never fit on any GPU.
-pub const NEVER_FITS: u8 = 4;
 /// `mgb run`: MGB itself failed.
 pub const RUN_FAILED: u8 = 125;
 /// `mgb run`: the program cannot be executed.

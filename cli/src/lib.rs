@@ -3,12 +3,22 @@
 //! One file per command (`clang`, `run`, `batch`, …); what several use stands beside them.
 
 mod args;
+mod batch;
 mod clang;
 mod cuda;
+mod daemon;
 mod exit;
 mod explain;
+mod machine;
+mod manual;
 mod node;
+mod policy;
 mod prefix;
+mod program;
+mod run;
+mod start_mgbd;
+mod status;
+mod stop;
 mod table;
 
 use std::ffi::OsString;
@@ -48,6 +58,12 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
     match cli.command {
         Command::Clang(args) => ("mgb clang", clang::run(args.arguments, false)),
         Command::ClangCxx(args) => ("mgb clang++", clang::run(args.arguments, true)),
+        Command::Run(args) => ("mgb run", run::run(&args)),
+        Command::Batch(args) => ("mgb batch", batch::run(&args)),
+        Command::Status(args) => ("mgb status", status::run(&args)),
         Command::Explain(args) => ("mgb explain", explain::run(&args)),
+        Command::Completions(args) => ("mgb completions", manual::completions(&args)),
+        Command::Man(args) => ("mgb man", manual::man(&args)),
+        Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

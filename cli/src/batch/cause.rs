@@ -1,0 +1,145 @@
+//! Why a job failed, as far as its exit and its log tell.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use serde::Serialize;
+
+/// How much of a log's end is looked at.
+const TAIL: u64 = 64 << 10;
+
+/// What programs print when the GPU has no memory left, in lower case: CUDA's own text and names.
+const OUT_OF_MEMORY: [&str; 4] = [
+    "out of memory",
+    "cudaerrormemoryallocation",
+    "cuda_error_out_of_memory",
+    "cudaerroroutofmemory",
+];
+
+/// What MGB prints, in lower case, about a task that no GPU can hold.
+const NEVER_FITS: &str = "the largest gpu has";
+
+/// Why a job failed. Nothing is known but the exit and the log, so the log's line is given with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Cause {
+    /// Its log says that the GPU had no memory left.
+    OutOfMemory {
+        /// The line.
+        log_line: String,
+    },
+    /// MGB told it that a task of it can never fit.
+    NeverFits {
+        /// The line, with what it wants and what there is.
+        log_line: String,
+    },
+    /// A signal ended it.
+    Signal {
+        /// Its number.
+        signal: i32,
+    },
+    /// It ended with an exit code other than 0, and its log says nothing known.
+    Exit {
+        /// The code.
+        code: i32,
+    },
+    /// It could not be started.
+    NotStarted {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Cause {
+    /// Judges a job that ended with `code`, or by `signal`.
+    pub fn judge(code: Option<i32>, signal: Option<i32>, log: &Path) -> Self {
+        Self::of_text(code, signal, &tail(log))
+    }
+
+    fn of_text(code: Option<i32>, signal: Option<i32>, log: &str) -> Self {
+        let find = |words: &[&str]| {
+            let says = |line: &&str| words.iter().any(|word| line.to_ascii_lowercase().contains(word));
+            log.lines().find(says).map(|line| line.trim().to_owned())
+        };
+        if let Some(log_line) = find(&[NEVER_FITS]) {
+            return Self::NeverFits { log_line };
+        }
+        if let Some(log_line) = find(&OUT_OF_MEMORY) {
+            return Self::OutOfMemory { log_line };
+        }
+        match signal {
+            Some(signal) => Self::Signal { signal },
+            None => Self::Exit {
+                code: code.unwrap_or(-1),
+            },
+        }
+    }
+
+    /// Whether memory was lacking.
+    pub fn is_memory(&self) -> bool {
+        matches!(self, Self::OutOfMemory { .. } | Self::NeverFits { .. })
+    }
+
+    /// In a few words, for a table.
+    pub fn short(&self) -> String {
+        match self {
+            Self::OutOfMemory { .. } => "out of memory".to_owned(),
+            Self::NeverFits { .. } => "never fits".to_owned(),
+            Self::Signal { signal } => format!("killed by {}", signal_name(*signal)),
+            Self::Exit { code } => format!("exit code {code}"),
+            Self::NotStarted { .. } => "not started".to_owned(),
+        }
+    }
+
+    /// Where that is known from.
+    pub fn evidence(&self) -> Option<&str> {
+        match self {
+            Self::OutOfMemory { log_line } | Self::NeverFits { log_line } => Some(log_line),
+            Self::NotStarted { reason } => Some(reason),
+            Self::Signal { .. } | Self::Exit { .. } => None,
+        }
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    match signal_hook::low_level::signal_name(signal) {
+        Some(name) => name.to_owned(),
+        None => format!("signal {signal}"),
+    }
+}
+
+fn tail(log: &Path) -> String {
+    let mut bytes = Vec::new();
+    let read = File::open(log).and_then(|mut file| {
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(TAIL)))?;
+        file.read_to_end(&mut bytes)
+    });
+    // Without its log a job is judged by its exit alone.
+    read.map(|_| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn causes_are_told_apart() {
+        let judge = |code, signal, log: &str| Cause::of_text(code, signal, log);
+        let memory = judge(Some(2), None, "start\nvecadd.cu:30: cudaMalloc: out of memory\n");
+        assert_eq!(
+            memory,
+            Cause::OutOfMemory {
+                log_line: "vecadd.cu:30: cudaMalloc: out of memory".to_owned()
+            }
+        );
+        assert!(memory.is_memory());
+        let refused =
+            "mgb: failed to place task 3: needs 96.0 GiB, the largest GPU has 80.0 GiB\nout of memory\n";
+        assert!(matches!(judge(Some(2), None, refused), Cause::NeverFits { .. }));
+        assert_eq!(judge(Some(1), None, "FAIL\n"), Cause::Exit { code: 1 });
+        assert_eq!(judge(None, Some(9), "").short(), "killed by SIGKILL");
+    }
+}

@@ -1,0 +1,201 @@
+//! Runs jobs, so many at once, until all have ended or the batch is stopped.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::process::Signal;
+
+use super::job::{Running, never_started};
+use super::jobfile::Job;
+use super::outcome::JobOutcome;
+use crate::machine::Machine;
+use crate::stop::StopSignals;
+
+/// How long jobs may take to end after SIGTERM before they are killed.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// What all jobs have in common.
+#[derive(Debug)]
+pub struct Setup {
+    /// `mgb` itself: each job starts as `mgb run`.
+    pub mgb: PathBuf,
+    /// The GPUs.
+    pub machine: Machine,
+    /// Variables of every job, beside those of the batch.
+    pub environment: Vec<(OsString, OsString)>,
+    /// How many run at once at most.
+    pub parallel: usize,
+    /// The folder for logs.
+    pub logs: PathBuf,
+    /// Where programs write down their tasks.
+    pub trace: PathBuf,
+}
+
+/// Follows a batch.
+pub trait Observer {
+    /// A job was started.
+    fn started(&mut self, job: &Job);
+    /// A job has ended, or was never started.
+    fn ended(&mut self, outcome: &JobOutcome);
+    /// The batch was asked to stop: jobs are being ended.
+    fn stopping(&mut self, by_force: bool);
+}
+
+/// Runs all jobs. Returns an outcome for each, in their order, and the makespan.
+///
+/// # Errors
+/// Only when the machine fails (no more processes, no log can be written): then every job is stopped first.
+pub fn run(
+    jobs: &[Job],
+    setup: &Setup,
+    stop: &StopSignals,
+    observer: &mut dyn Observer,
+) -> Result<(Vec<JobOutcome>, Duration)> {
+    let mut batch = Batch {
+        setup,
+        observer,
+        began: Instant::now(),
+        waiting: jobs.iter().collect(),
+        running: Vec::new(),
+        outcomes: Vec::new(),
+        force_at: None,
+    };
+    let ended = batch.run_all(stop);
+    if ended.is_err() {
+        batch.stop_all(Signal::KILL);
+        while batch
+            .running
+            .pop()
+            .is_some_and(|job| job.finish(setup, batch.began).is_ok())
+        {}
+    }
+    let makespan = batch.began.elapsed();
+    let mut outcomes = batch.outcomes;
+    outcomes.sort_by_key(|outcome| outcome.job);
+    ended.map(|()| (outcomes, makespan))
+}
+
+struct Batch<'a> {
+    setup: &'a Setup,
+    observer: &'a mut dyn Observer,
+    began: Instant,
+    waiting: VecDeque<&'a Job>,
+    running: Vec<Running<'a>>,
+    outcomes: Vec<JobOutcome>,
+    /// Set while stopping: when patience with the jobs ends.
+    force_at: Option<Instant>,
+}
+
+impl Batch<'_> {
+    fn run_all(&mut self, stop: &StopSignals) -> Result<()> {
+        loop {
+            self.heed(stop);
+            self.fill();
+            if self.running.is_empty() {
+                return Ok(());
+            }
+            self.wait(stop)?;
+            self.reap()?;
+        }
+    }
+
+    /// Starts jobs until as many run as may.
+    fn fill(&mut self) {
+        while self.running.len() < self.setup.parallel {
+            let Some(job) = self.waiting.pop_front() else {
+                return;
+            };
+            match Running::start(job, self.setup, self.began) {
+                Ok(running) => {
+                    self.observer.started(job);
+                    self.running.push(running);
+                }
+                // The others may still do: a full disk or process table can be over soon.
+                Err(error) => self.end(never_started(
+                    job,
+                    self.began.elapsed(),
+                    Some(format!("{error:#}")),
+                )),
+            }
+        }
+    }
+
+    /// Sleeps until a job ends, a signal comes, or patience is over.
+    fn wait(&self, stop: &StopSignals) -> Result<()> {
+        let signals = stop.descriptor();
+        let jobs = self.running.iter().map(|job| job.descriptor().as_fd());
+        let mut watched: Vec<PollFd<'_>> = jobs
+            .chain([signals])
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
+            .collect();
+        let left = self
+            .force_at
+            .map(|at| at.saturating_duration_since(Instant::now()));
+        let timeout = left.map(|left| Timespec {
+            tv_sec: left.as_secs() as i64,
+            tv_nsec: left.subsec_nanos().into(),
+        });
+        match poll(&mut watched, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(()),
+            Err(error) => Err(error).context("failed to wait for jobs"),
+        }
+    }
+
+    /// Collects the jobs that have ended.
+    fn reap(&mut self) -> Result<()> {
+        let none = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut index = 0;
+        while index < self.running.len() {
+            let mut watched = [PollFd::new(self.running[index].descriptor(), PollFlags::IN)];
+            let ended = poll(&mut watched, Some(&none)).is_ok_and(|ready| ready > 0);
+            if ended {
+                let outcome = self.running.swap_remove(index).finish(self.setup, self.began)?;
+                self.end(outcome);
+            } else {
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, outcome: JobOutcome) {
+        self.observer.ended(&outcome);
+        self.outcomes.push(outcome);
+    }
+
+    /// On the first signal every job is asked to end; on the second one, or when patience is over, it must.
+    fn heed(&mut self, stop: &StopSignals) {
+        let signals = stop.take();
+        let overdue = self.force_at.is_some_and(|at| Instant::now() >= at);
+        let first = signals > 0 && self.force_at.is_none();
+        if first {
+            for job in std::mem::take(&mut self.waiting) {
+                self.end(never_started(job, self.began.elapsed(), None));
+            }
+            self.force_at = Some(Instant::now() + GRACE);
+            self.observer.stopping(false);
+            self.stop_all(Signal::TERM);
+        }
+        if overdue || signals > usize::from(first) && self.force_at.is_some() {
+            self.observer.stopping(true);
+            self.stop_all(Signal::KILL);
+            // Once is enough: nothing survives it, and until it is reaped there is nothing to be impatient about.
+            self.force_at = Some(Instant::now() + Duration::from_secs(3600));
+        }
+    }
+
+    fn stop_all(&mut self, signal: Signal) {
+        for job in &mut self.running {
+            job.signal(signal);
+        }
+    }
+}

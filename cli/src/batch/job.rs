@@ -1,0 +1,171 @@
+//! One job while it runs: its process group, its log, and what it leaves behind.
+
+use std::fs::{self, File};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+
+use super::cause::Cause;
+use super::engine::Setup;
+use super::jobfile::Job;
+use super::outcome::{JobOutcome, State};
+use super::trace;
+use crate::run::Placement;
+
+/// A job's process.
+#[derive(Debug)]
+pub struct Running<'a> {
+    job: &'a Job,
+    child: Child,
+    pidfd: OwnedFd,
+    started: Instant,
+    queued: Duration,
+    log: PathBuf,
+    placement: PathBuf,
+    stopped: bool,
+}
+
+impl<'a> Running<'a> {
+    /// Starts a job through `mgb run`, in a process group of its own.
+    pub fn start(job: &'a Job, setup: &Setup, began: Instant) -> Result<Self> {
+        let stem = format!("{:03}-{}", job.number, name_of(&job.program));
+        let log = setup.logs.join(format!("{stem}.log"));
+        let placement = setup.logs.join(format!(".{stem}.placement"));
+        // One of an earlier batch in the same folder would be taken for this job's.
+        let _ = fs::remove_file(&placement);
+        let output =
+            File::create(&log).with_context(|| format!("failed to write the log {}", log.display()))?;
+        let mut command = Command::new(&setup.mgb);
+        command.arg("run").arg("--placement").arg(&placement);
+        if let Some(bytes) = job.need {
+            command.args(["--need", &bytes.to_string()]);
+        }
+        command.arg("--").arg(&job.program).args(&job.arguments);
+        setup.machine.apply(&mut command);
+        command
+            .envs(setup.environment.iter().map(|(name, value)| (name, value)))
+            .env("MGB_TRACE", &setup.trace);
+        let errors = output.try_clone().context("failed to open the log twice")?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0);
+        // SAFETY: prctl is async-signal-safe, and the closure touches no memory of the parent's other threads.
+        unsafe {
+            // A batch that is killed by force leaves no jobs behind.
+            command.pre_exec(|| {
+                rustix::process::set_parent_process_death_signal(Some(Signal::TERM)).map_err(Into::into)
+            });
+        }
+        let child = command
+            .spawn()
+            .with_context(|| format!("failed to start {}", setup.mgb.display()))?;
+        let pid = Pid::from_raw(child.id() as i32).context("a process without a number")?;
+        let pidfd = pidfd_open(pid, PidfdFlags::empty()).context("failed to watch a job's process")?;
+        let started = Instant::now();
+        Ok(Self {
+            job,
+            child,
+            pidfd,
+            started,
+            queued: started - began,
+            log,
+            placement,
+            stopped: false,
+        })
+    }
+
+    /// Becomes readable when the process has ended.
+    pub fn descriptor(&self) -> &OwnedFd {
+        &self.pidfd
+    }
+
+    /// Sends a signal to the job and to what it started.
+    pub fn signal(&mut self, signal: Signal) {
+        self.stopped = true;
+        if let Some(group) = Pid::from_raw(self.child.id() as i32) {
+            // Not waited for yet, so the number is still this job's. Failing means that it has ended.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+
+    /// What came of it, once it has ended.
+    pub fn finish(mut self, setup: &Setup, began: Instant) -> Result<JobOutcome> {
+        let group = self.child.id();
+        let status = self.child.wait().context("failed to wait for a job")?;
+        let ended = Instant::now();
+        let (exit_code, signal) = (status.code(), status.signal());
+        let state = match (status.success(), self.stopped) {
+            (true, _) => State::Done,
+            (false, true) => State::Stopped,
+            (false, false) => State::Failed,
+        };
+        let placed = read_placement(&self.placement);
+        let (gpus, waited) = match &placed {
+            Some(placement) => (
+                placement.gpu.into_iter().collect(),
+                Duration::from_nanos(placement.waited_ns),
+            ),
+            None => trace::of_process(&setup.trace, group),
+        };
+        let cause = (state == State::Failed).then(|| match placed.and_then(|placement| placement.refused) {
+            Some(log_line) => Cause::NeverFits { log_line },
+            None => Cause::judge(exit_code, signal, &self.log),
+        });
+        Ok(JobOutcome {
+            job: self.job.number,
+            command: self.job.text.clone(),
+            state,
+            exit_code,
+            signal,
+            cause,
+            gpus,
+            queued: self.queued,
+            waited,
+            ran: (ended - self.started).saturating_sub(waited),
+            turnaround: ended - began,
+            log: Some(self.log),
+        })
+    }
+}
+
+/// A job that was not even started.
+pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOutcome {
+    JobOutcome {
+        job: job.number,
+        command: job.text.clone(),
+        state: if why.is_some() {
+            State::Failed
+        } else {
+            State::NotStarted
+        },
+        exit_code: None,
+        signal: None,
+        cause: why.map(|reason| Cause::NotStarted { reason }),
+        gpus: Vec::new(),
+        queued: waited,
+        waited: Duration::ZERO,
+        ran: Duration::ZERO,
+        turnaround: waited,
+        log: None,
+    }
+}
+
+fn read_placement(file: &Path) -> Option<Placement> {
+    let text = fs::read(file).ok()?;
+    let _ = fs::remove_file(file);
+    serde_json::from_slice(&text).ok()
+}
+
+fn name_of(program: &Path) -> String {
+    program
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}

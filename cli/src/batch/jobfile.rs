@@ -1,0 +1,124 @@
+//! The job file: a command a line.
+
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use mgb_probe::size;
+
+use crate::program;
+
+/// One job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// From 1, in the order of the file.
+    pub number: usize,
+    /// The command as written.
+    pub text: String,
+    /// GPU memory of the whole process in bytes, for a program that was not built with MGB.
+    pub need: Option<u64>,
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+}
+
+/// Reads the file, and checks that every program in it can be started.
+///
+/// # Errors
+/// Naming every line that is wrong, since the user will want to mend all of them at once.
+pub fn read(file: &Path) -> Result<Vec<Job>> {
+    let shown = file.display();
+    let text = fs::read_to_string(file).with_context(|| {
+        format!("failed to read the job file {shown} (a text file with a command a line)")
+    })?;
+    let mut jobs = Vec::new();
+    let mut wrong = String::new();
+    for (index, line) in text.lines().enumerate() {
+        match parse(line) {
+            Ok(None) => {}
+            Ok(Some(parsed)) => jobs.push(Job {
+                number: jobs.len() + 1,
+                ..parsed
+            }),
+            Err(why) => {
+                // Writing to a String cannot fail.
+                let _ = write!(wrong, "\n  {shown}:{}: {why}", index + 1);
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        bail!("nothing was started, because the job file has errors:{wrong}");
+    }
+    if jobs.is_empty() {
+        bail!("the job file {shown} holds no command: write one a line");
+    }
+    Ok(jobs)
+}
+
+/// One line: nothing for an empty one or a comment.
+fn parse(line: &str) -> Result<Option<Job>, String> {
+    let mut words = shlex::split(line).ok_or("a quote is not closed, or the line ends in a backslash")?;
+    let mut need = None;
+    if let Some(size) = words.first().and_then(|word| word.strip_prefix("need=")) {
+        need = Some(size::parse(size).map_err(|error| error.to_string())?);
+        words.remove(0);
+        if words.is_empty() {
+            return Err("need= is followed by no command".to_owned());
+        }
+    }
+    let Some(name) = words.first() else {
+        return Ok(None);
+    };
+    let program = program::find(name).map_err(|error| error.to_string())?;
+    let text = line.trim().to_owned();
+    Ok(Some(Job {
+        number: 0,
+        text,
+        need,
+        program,
+        arguments: words.split_off(1),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read_text(text: &str) -> Result<Vec<Job>> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("jobs.txt");
+        fs::write(&file, text).unwrap();
+        // The folder's name changes from run to run.
+        read(&file).map_err(|error| {
+            anyhow::anyhow!(format!("{error:#}").replace(file.to_str().unwrap(), "jobs.txt"))
+        })
+    }
+
+    #[test]
+    fn commands_needs_and_comments() {
+        let jobs = read_text(
+            "# the first\n\n/bin/echo 'a b' c\\ d # and why\n  need=1.5GiB /bin/sh -c \"exit 0\"\n\t\n/bin/true\n",
+        );
+        insta::assert_debug_snapshot!(jobs.unwrap());
+    }
+
+    #[test]
+    fn every_wrong_line_is_named() {
+        let error = read_text(
+            "/bin/true\n./no_such_program 5\nneed=many /bin/true\nneed=1GiB\n/bin/echo 'open\n/etc/passwd\n",
+        );
+        insta::assert_snapshot!(error.unwrap_err());
+    }
+
+    #[test]
+    fn files_without_commands() {
+        insta::assert_snapshot!(read_text("# nothing\n").unwrap_err());
+        let missing = format!("{:#}", read(Path::new("nowhere.txt")).unwrap_err());
+        assert!(
+            missing.starts_with("failed to read the job file nowhere.txt"),
+            "{missing}"
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! `mgb batch`: many programs on shared GPUs.
+
+mod cause;
+pub mod engine;
+mod job;
+pub mod jobfile;
+pub mod outcome;
+mod progress;
+mod summary;
+mod trace;
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use mgb_probe::socket_path;
+
+use crate::daemon::{self, Start};
+use crate::exit::{self, Outcome, WithCode};
+use crate::machine::Machine;
+use crate::policy::Policy;
+use crate::prefix::Prefix;
+use crate::stop::StopSignals;
+use engine::Setup;
+use outcome::BatchOutcome;
+use progress::Progress;
+
+/// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
+///
+/// The file holds a command a line, as a shell would read it but without pipes and variables; # begins a comment. A
+/// line may begin with need=SIZE, for a program that was not built with mgb clang (see mgb run --need). Every program
+/// is looked for before any is started. Each job's output goes to a log of its own.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mgb batch jobs.txt
+  mgb batch jobs.txt -j 8 --json > result.json
+
+A job file:
+  # two kinds of job
+  ./train --epochs 3
+  need=12GiB ./not-rebuilt input.dat
+
+Exit code: 0 if every job ended with 0, else 1; 2 for a job file with errors, 3 if mgbd cannot be had; 130 after Ctrl-C.")]
+pub struct Args {
+    /// The job file.
+    file: PathBuf,
+    /// How many jobs run at once at most [default: one per GPU under sa, N per GPU under cg:N, else 4 per GPU].
+    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    jobs: Option<u16>,
+    /// Policy for an mgbd that is started now: mgb, alg3, sa or cg:N.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<Policy>,
+    /// Print the summary as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The folder for logs [default: the job file's name with .logs, numbered if there is one].
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let jobs = jobfile::read(&args.file).code(exit::USAGE)?;
+    let prefix = Prefix::find().code(exit::NODE)?;
+    let machine = Machine::find(&prefix).code(exit::NODE)?;
+    machine.notice();
+    let start = Start {
+        prefix: &prefix,
+        machine: &machine,
+        policy: args.policy,
+        socket: socket_path(),
+    };
+    // Kept until the end: jobs come and go, and mgbd shall not take a gap for the end of its work.
+    let client = daemon::ensure(&start).code(exit::NODE)?;
+    let hello = client.hello();
+    let policy = hello.policy.parse().unwrap_or(Policy::Mgb);
+    let parallel = args
+        .jobs
+        .map_or_else(|| policy.default_parallel(hello.gpus.len()), usize::from);
+    let logs = logs_folder(args).code(exit::USAGE)?;
+    let trace = std::env::var_os("MGB_TRACE").map_or_else(|| logs.join("trace.jsonl"), PathBuf::from);
+    let mgb = prefix.mgb().code(exit::NODE)?;
+    let setup = Setup {
+        mgb,
+        machine: machine.clone(),
+        environment: Vec::new(),
+        parallel,
+        logs,
+        trace,
+    };
+    let stop = StopSignals::watch().code(exit::NODE)?;
+    let mut progress = Progress::new(jobs.len());
+    let ended = engine::run(&jobs, &setup, &stop, &mut progress);
+    progress.finish();
+    let (outcomes, makespan) = ended.code(exit::NODE)?;
+    let batch = BatchOutcome::new(
+        hello.policy.clone(),
+        hello.gpus.len(),
+        parallel,
+        outcomes,
+        makespan,
+    );
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&batch).code(exit::NODE)?);
+    } else {
+        print!("\n{}", summary::text(&batch));
+        println!("logs in {}", setup.logs.display());
+    }
+    let code = if batch.failed == 0 { exit::OK } else { exit::FAILED };
+    Ok(stop.exit_code().filter(|_| batch.interrupted).unwrap_or(code))
+}
+
+/// The user's folder, or a fresh one: logs of an earlier batch are never overwritten unasked.
+fn logs_folder(args: &Args) -> Result<PathBuf> {
+    if let Some(folder) = &args.logs {
+        fs::create_dir_all(folder)
+            .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+        return Ok(std::path::absolute(folder)?);
+    }
+    let stem = args
+        .file
+        .file_stem()
+        .unwrap_or(args.file.as_os_str())
+        .to_string_lossy();
+    fresh_folder(&stem).map_err(|error| error.context("choose another folder with --logs"))
+}
+
+fn fresh_folder(stem: &str) -> Result<PathBuf> {
+    for number in 1.. {
+        let name = if number == 1 {
+            format!("{stem}.logs")
+        } else {
+            format!("{stem}.logs-{number}")
+        };
+        match fs::create_dir(&name) {
+            Ok(()) => return Ok(std::path::absolute(Path::new(&name))?),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).with_context(|| format!("failed to make the folder {name}")),
+        }
+    }
+    unreachable!("the numbers do not end")
+}

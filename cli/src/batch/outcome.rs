@@ -1,0 +1,120 @@
+//! What came of the jobs, for people and for scripts.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::cause::Cause;
+
+/// How a job ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// With exit code 0.
+    Done,
+    /// Otherwise, by itself.
+    Failed,
+    /// Stopped, because the batch was.
+    Stopped,
+    /// Never started, because the batch was stopped before.
+    NotStarted,
+}
+
+/// One job's outcome. Times count from the start of the batch, when all jobs were queued.
+#[derive(Clone, Debug, Serialize)]
+pub struct JobOutcome {
+    /// Its number in the job file, from 1.
+    pub job: usize,
+    /// The command as written.
+    pub command: String,
+    /// How it ended.
+    pub state: State,
+    /// Its exit code; none if a signal ended it.
+    pub exit_code: Option<i32>,
+    /// The signal that ended it.
+    pub signal: Option<i32>,
+    /// Why it failed.
+    pub cause: Option<Cause>,
+    /// The GPUs it was placed on, by mgbd's numbers; empty if it used none, or did not live to say.
+    pub gpus: Vec<u32>,
+    /// Until its process was started.
+    #[serde(rename = "queued_s", serialize_with = "as_seconds")]
+    pub queued: Duration,
+    /// Within its run, waiting for room on a GPU.
+    #[serde(rename = "waited_s", serialize_with = "as_seconds")]
+    pub waited: Duration,
+    /// From its process's start to its end, without that wait.
+    #[serde(rename = "ran_s", serialize_with = "as_seconds")]
+    pub ran: Duration,
+    /// From the start of the batch to its end.
+    #[serde(rename = "turnaround_s", serialize_with = "as_seconds")]
+    pub turnaround: Duration,
+    /// What it printed.
+    pub log: Option<PathBuf>,
+}
+
+/// A whole batch.
+#[derive(Clone, Debug, Serialize)]
+pub struct BatchOutcome {
+    /// The layout of this document.
+    pub version: u32,
+    /// The policy of the mgbd in use.
+    pub policy: String,
+    /// How many GPUs it shares.
+    pub gpus: usize,
+    /// How many jobs ran at once at most.
+    pub parallel: usize,
+    /// One entry a job, in the order of the file.
+    pub jobs: Vec<JobOutcome>,
+    /// From the start of the batch to the end of the last job.
+    #[serde(rename = "makespan_s", serialize_with = "as_seconds")]
+    pub makespan: Duration,
+    /// Mean over the jobs that ran to their end, failed ones too.
+    #[serde(rename = "mean_turnaround_s", serialize_with = "as_seconds")]
+    pub mean_turnaround: Duration,
+    /// Jobs that did not end with 0.
+    pub failed: usize,
+    /// Of these, jobs whose log says that memory was lacking.
+    pub failed_for_memory: usize,
+    /// Whether the batch was stopped before its end.
+    pub interrupted: bool,
+}
+
+/// The version of [`BatchOutcome`]'s layout.
+pub const VERSION: u32 = 1;
+
+impl BatchOutcome {
+    /// Sums the jobs up.
+    pub fn new(
+        policy: String,
+        gpus: usize,
+        parallel: usize,
+        jobs: Vec<JobOutcome>,
+        makespan: Duration,
+    ) -> Self {
+        let ended = |job: &&JobOutcome| matches!(job.state, State::Done | State::Failed);
+        let count = jobs.iter().filter(ended).count() as u32;
+        let turnarounds: Duration = jobs.iter().filter(ended).map(|job| job.turnaround).sum();
+        let is_memory = |job: &&JobOutcome| job.cause.as_ref().is_some_and(Cause::is_memory);
+        Self {
+            version: VERSION,
+            policy,
+            gpus,
+            parallel,
+            makespan,
+            mean_turnaround: turnarounds.checked_div(count).unwrap_or_default(),
+            failed: jobs.iter().filter(|job| job.state != State::Done).count(),
+            failed_for_memory: jobs.iter().filter(is_memory).count(),
+            interrupted: jobs
+                .iter()
+                .any(|job| matches!(job.state, State::Stopped | State::NotStarted)),
+            jobs,
+        }
+    }
+}
+
+fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    // Milliseconds are what a batch's clock is good for.
+    serializer.serialize_f64((time.as_secs_f64() * 1e3).round() / 1e3)
+}

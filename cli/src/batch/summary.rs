@@ -1,0 +1,136 @@
+//! The table at the end of a batch.
+
+use std::fmt::Write;
+
+use super::outcome::{BatchOutcome, JobOutcome, State};
+use crate::table::{Table, plural, seconds};
+
+/// A line a job, then the figures of the batch, then what is known about failures.
+pub fn text(batch: &BatchOutcome) -> String {
+    let numbers = ["job", "exit", "queued", "waited", "ran"];
+    let mut table = Table::new(
+        &[
+            "job", "state", "exit", "gpu", "queued", "waited", "ran", "command",
+        ],
+        &numbers,
+    );
+    for job in &batch.jobs {
+        table.row(row(job));
+    }
+    let mut text = table.to_string();
+    // Writing to a String cannot fail.
+    let _ = writeln!(
+        text,
+        "\n{} on {} under {}, at most {} at once: makespan {}, mean turnaround {}",
+        plural(batch.jobs.len(), "job"),
+        plural(batch.gpus, "GPU"),
+        batch.policy,
+        batch.parallel,
+        seconds(batch.makespan),
+        seconds(batch.mean_turnaround)
+    );
+    if batch.failed > 0 {
+        let _ = writeln!(
+            text,
+            "{} did not end well, {} of them for lack of GPU memory (judged by their logs):",
+            plural(batch.failed, "job"),
+            batch.failed_for_memory
+        );
+        for job in batch.jobs.iter().filter(|job| job.state == State::Failed) {
+            let _ = writeln!(text, "{}", failure(job));
+        }
+    }
+    text
+}
+
+fn row(job: &JobOutcome) -> [String; 8] {
+    let state = match (job.state, &job.cause) {
+        (State::Done, _) => "done".to_owned(),
+        (State::Failed, Some(cause)) => cause.short(),
+        (State::Failed, None) => "failed".to_owned(),
+        (State::Stopped, _) => "stopped".to_owned(),
+        (State::NotStarted, _) => "not started".to_owned(),
+    };
+    let exit = job
+        .exit_code
+        .map_or_else(|| "-".to_owned(), |code| code.to_string());
+    let gpus: Vec<String> = job.gpus.iter().map(u32::to_string).collect();
+    let gpus = if gpus.is_empty() {
+        "-".to_owned()
+    } else {
+        gpus.join(",")
+    };
+    let times = [job.queued, job.waited, job.ran].map(seconds);
+    let [queued, waited, ran] = times;
+    [
+        job.job.to_string(),
+        state,
+        exit,
+        gpus,
+        queued,
+        waited,
+        ran,
+        job.command.clone(),
+    ]
+}
+
+fn failure(job: &JobOutcome) -> String {
+    let mut line = format!("  job {}", job.job);
+    if let Some(evidence) = job.cause.as_ref().and_then(|cause| cause.evidence()) {
+        let _ = write!(line, ": {evidence}");
+    }
+    if let Some(log) = &job.log {
+        let _ = write!(line, " (log {})", log.display());
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::cause::Cause;
+    use std::time::Duration;
+
+    fn job(number: usize, state: State, cause: Option<Cause>) -> JobOutcome {
+        let ms = |ms: u64| Duration::from_millis(ms * number as u64);
+        let ended = matches!(state, State::Done | State::Failed);
+        JobOutcome {
+            job: number,
+            command: format!("./vecadd {number}000"),
+            state,
+            exit_code: ended.then_some(if state == State::Done { 0 } else { 2 }),
+            signal: (state == State::Stopped).then_some(15),
+            cause,
+            gpus: (0..number as u32 % 3).collect(),
+            queued: ms(10),
+            waited: ms(250),
+            ran: ms(1000),
+            turnaround: ms(1260),
+            log: ended.then(|| format!("jobs.logs/{number:03}-vecadd.log").into()),
+        }
+    }
+
+    fn outcome() -> BatchOutcome {
+        let memory = Cause::OutOfMemory {
+            log_line: "vecadd.cu:30: out of memory".to_owned(),
+        };
+        let jobs = vec![
+            job(1, State::Done, None),
+            job(2, State::Failed, Some(memory)),
+            job(3, State::Failed, Some(Cause::Exit { code: 2 })),
+            job(4, State::Stopped, None),
+            job(5, State::NotStarted, None),
+        ];
+        BatchOutcome::new("cg:4".to_owned(), 2, 8, jobs, Duration::from_millis(6300))
+    }
+
+    #[test]
+    fn people_see() {
+        insta::assert_snapshot!(text(&outcome()));
+    }
+
+    #[test]
+    fn scripts_see() {
+        insta::assert_snapshot!(serde_json::to_string_pretty(&outcome()).unwrap());
+    }
+}

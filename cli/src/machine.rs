@@ -1,0 +1,109 @@
+//! Real GPUs or software GPUs: decided once per command, then the same for mgbd and for every program.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::node;
+use crate::prefix::Prefix;
+
+/// Which GPUs programs see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Machine {
+    /// NVIDIA's driver and runtime.
+    Real {
+        /// How many the driver lists.
+        gpus: u32,
+    },
+    /// The software GPU's libraries, in this folder.
+    Soft {
+        /// The folder to put first in `LD_LIBRARY_PATH`.
+        libraries: PathBuf,
+        /// Why no real GPUs are used.
+        why: String,
+    },
+}
+
+impl Machine {
+    /// `MGB_SOFTGPU=1` or `SOFTGPU_DEVICES` choose software GPUs, `MGB_SOFTGPU=0` real ones; else real ones if the
+    /// driver lists any.
+    pub fn find(prefix: &Prefix) -> Result<Self> {
+        let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let soft = |why: String| {
+            let libraries = prefix.softgpu().context("failed to put software GPUs in")?;
+            Ok(Self::Soft { libraries, why })
+        };
+        match set("MGB_SOFTGPU").as_deref() {
+            Some("1" | "on" | "yes" | "true") => return soft("MGB_SOFTGPU is set".to_owned()),
+            Some("0" | "off" | "no" | "false") => {
+                return match node::gpu_count() {
+                    Ok(gpus) => Ok(Self::Real { gpus }),
+                    Err(why) => bail!(
+                        "no GPU at all: {why}; install NVIDIA's driver, or unset MGB_SOFTGPU to run on software GPUs"
+                    ),
+                };
+            }
+            Some(other) => bail!("MGB_SOFTGPU={other} is neither 1 nor 0"),
+            None => {}
+        }
+        if set("SOFTGPU_DEVICES").is_some() {
+            return soft("SOFTGPU_DEVICES is set".to_owned());
+        }
+        match node::gpu_count() {
+            Ok(gpus) => Ok(Self::Real { gpus }),
+            Err(why) => soft(why),
+        }
+    }
+
+    /// Gives a program these GPUs.
+    pub fn apply(&self, command: &mut Command) {
+        match self {
+            // Said aloud, so that a command started by this one need not ask the driver again.
+            Self::Real { .. } => command.env("MGB_SOFTGPU", "0"),
+            Self::Soft { libraries, .. } => command.env("MGB_SOFTGPU", "1").env(
+                "LD_LIBRARY_PATH",
+                first_in_path(libraries, env::var_os("LD_LIBRARY_PATH")),
+            ),
+        };
+    }
+
+    /// Whether these are software GPUs.
+    pub fn is_soft(&self) -> bool {
+        matches!(self, Self::Soft { .. })
+    }
+
+    /// Says once that programs run on software GPUs, where nobody asked for them.
+    pub fn notice(&self) {
+        if let Self::Soft { why, .. } = self
+            && env::var_os("SOFTGPU_DEVICES").is_none()
+            && env::var_os("MGB_SOFTGPU").is_none()
+        {
+            eprintln!("mgb: running on software GPUs ({why}); they show function, not speed");
+        }
+    }
+}
+
+/// `folder:rest`, with `folder` only once.
+fn first_in_path(folder: &Path, rest: Option<OsString>) -> OsString {
+    let rest = rest.unwrap_or_default();
+    let others = env::split_paths(&rest).filter(|entry| entry != folder && !entry.as_os_str().is_empty());
+    let all = std::iter::once(folder.to_owned()).chain(others.collect::<Vec<_>>());
+    // Fails only for a folder with a colon in its name, which LD_LIBRARY_PATH cannot hold.
+    env::join_paths(all).unwrap_or_else(|_| folder.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_comes_first_and_once() {
+        let folder = Path::new("/mgb/lib/softgpu");
+        assert_eq!(first_in_path(folder, None), "/mgb/lib/softgpu");
+        let rest = Some("/a::/mgb/lib/softgpu:/b".into());
+        assert_eq!(first_in_path(folder, rest), "/mgb/lib/softgpu:/a:/b");
+    }
+}

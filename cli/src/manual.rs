@@ -1,0 +1,60 @@
+//! `mgb completions` and `mgb man`: made from the command line's own description.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::args::Cli;
+use crate::exit::{self, Outcome, WithCode};
+
+/// Print the completions of mgb for a shell.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example: mgb completions bash > ~/.local/share/bash-completion/completions/mgb")]
+pub struct Completions {
+    /// The shell.
+    shell: Shell,
+}
+
+/// Print mgb's manual page, or write the pages of all commands into a folder.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  mgb man | man -l -\n  mgb man ~/.local/share/man/man1")]
+pub struct Man {
+    /// The folder for the pages of all commands.
+    folder: Option<PathBuf>,
+}
+
+/// Runs `mgb completions`.
+pub fn completions(args: &Completions) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut Cli::command(), "mgb", &mut script);
+    print_all(&script)
+}
+
+/// Runs `mgb man`.
+pub fn man(args: &Man) -> Outcome {
+    match &args.folder {
+        Some(folder) => {
+            let written = std::fs::create_dir_all(folder)
+                .and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+            written
+                .with_context(|| format!("failed to write pages into {}", folder.display()))
+                .code(exit::USAGE)?;
+            Ok(exit::OK)
+        }
+        None => {
+            let mut page = Vec::new();
+            let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+            rendered.context("failed to make the page").code(exit::USAGE)?;
+            print_all(&page)
+        }
+    }
+}
+
+fn print_all(text: &[u8]) -> Outcome {
+    // A reader that has seen enough (`| head`) is no error.
+    let _ = std::io::stdout().write_all(text);
+    Ok(exit::OK)
+}

@@ -1,0 +1,164 @@
+//! `mgb run`: one program on shared GPUs. Every job of a batch starts through here as well.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, anyhow};
+use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need, socket_path};
+use serde::{Deserialize, Serialize};
+
+use crate::daemon::{self, Start};
+use crate::exit::{self, Failure, Outcome, WithCode};
+use crate::machine::Machine;
+use crate::policy::Policy;
+use crate::prefix::Prefix;
+use crate::program::{self, ProgramError};
+
+/// Run a program on the GPUs that mgbd shares, starting mgbd if none runs.
+///
+/// A program built with `mgb clang` asks for room task by task. For any other program, say with --need how much GPU
+/// memory it takes: it waits for a GPU with that much room, and sees only that one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  mgb run ./app 1000
+  mgb run --need 12GiB ./not-rebuilt --batch 32
+
+Exit code: the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
+pub struct Args {
+    /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
+    #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
+    need: Option<u64>,
+    /// Policy for an mgbd that is started now: mgb, alg3, sa or cg:N.
+    #[arg(long, value_name = "POLICY")]
+    policy: Option<Policy>,
+    /// Write how the process was placed to this file (for mgb batch).
+    #[arg(long, hide = true)]
+    placement: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(
+        required = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "PROGRAM"
+    )]
+    command: Vec<OsString>,
+}
+
+/// How a whole process was placed; `mgb batch` reads it.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Placement {
+    /// The GPU's number in mgbd's hello.
+    pub gpu: Option<u32>,
+    /// Nanoseconds that it waited for room.
+    pub waited_ns: u64,
+    /// Why it got none.
+    pub refused: Option<String>,
+}
+
+/// Runs the command. Returns only if the program could not be started.
+pub fn run(args: &Args) -> Outcome {
+    let name = args.command[0].to_string_lossy();
+    let program = program::find(&name).map_err(|error| match error {
+        ProgramError::NotFound(..) => Failure::new(exit::RUN_NOT_FOUND, error),
+        ProgramError::CannotExecute(..) => Failure::new(exit::RUN_CANNOT_EXECUTE, error),
+    })?;
+    let mut command = Command::new(&program);
+    command.arg0(&args.command[0]).args(&args.command[1..]);
+    prepare(args, &mut command).code(exit::RUN_FAILED)?;
+    let error = command.exec();
+    Err(anyhow!(error).context(format!("failed to execute {}", program.display())))
+        .code(exit::RUN_CANNOT_EXECUTE)
+}
+
+fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
+    let prefix = Prefix::find()?;
+    let machine = Machine::find(&prefix)?;
+    machine.notice();
+    machine.apply(command);
+    if std::env::var_os("MGB").is_some_and(|value| value == "off") {
+        return Ok(());
+    }
+    let start = Start {
+        prefix: &prefix,
+        machine: &machine,
+        policy: args.policy,
+        socket: socket_path(),
+    };
+    let observer = daemon::ensure(&start)?;
+    let policy = observer.hello().policy.parse::<Policy>().ok();
+    if args.need.is_none() && !policy.is_some_and(Policy::places_processes) {
+        return Ok(());
+    }
+    // The room belongs to this process, which the program replaces: the connection may close, the pid stays.
+    let client = Client::connect(&start.socket)?;
+    let label = args.command[0].to_string_lossy();
+    let granted = begin(&client, args.need.unwrap_or(0));
+    if let Some(file) = &args.placement {
+        let text = serde_json::to_string(&placement(&granted)).context("failed to write JSON")?;
+        std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))?;
+    }
+    let grant = granted.with_context(|| format!("failed to place {label}"))?;
+    confine(command, client.hello(), &grant)
+}
+
+fn begin(client: &Client, bytes: u64) -> Result<Grant, Refusal> {
+    let need = Need {
+        peak_bytes: bytes,
+        flags: need::PROCESS,
+        ..Need::default()
+    };
+    client.begin(&BeginRequest {
+        need,
+        whole_process: true,
+        ..BeginRequest::default()
+    })
+}
+
+fn placement(granted: &Result<Grant, Refusal>) -> Placement {
+    match granted {
+        Ok(grant) => Placement {
+            gpu: Some(grant.gpu),
+            waited_ns: u64::try_from(grant.waited.as_nanos()).unwrap_or(u64::MAX),
+            refused: None,
+        },
+        Err(refusal) => Placement {
+            refused: Some(refusal.to_string()),
+            ..Placement::default()
+        },
+    }
+}
+
+/// Shows the program only the GPU it was granted, under the MPS that everybody else on it uses.
+fn confine(command: &mut Command, hello: &Hello, grant: &Grant) -> anyhow::Result<()> {
+    let gpu = hello
+        .gpus
+        .get(grant.gpu as usize)
+        .context("mgbd granted a GPU that it did not name")?;
+    command.env("CUDA_VISIBLE_DEVICES", &gpu.uuid).env("MGB", "off");
+    if let Some(pipe) = &hello.mps_pipe {
+        command.env("CUDA_MPS_PIPE_DIRECTORY", pipe);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_kept_for_the_batch() {
+        let refused = placement(&Err(Refusal::NeverFits {
+            wanted: 96 << 30,
+            largest: 80 << 30,
+        }));
+        assert_eq!(
+            refused.refused.as_deref(),
+            Some("needs 96.0 GiB, the largest GPU has 80.0 GiB")
+        );
+        let text = serde_json::to_string(&refused).unwrap();
+        assert_eq!(serde_json::from_str::<Placement>(&text).unwrap(), refused);
+    }
+}

@@ -1,0 +1,39 @@
+//! `mgb status`: who holds which GPU, and who waits.
+
+mod document;
+mod render;
+
+use mgb_probe::{Client, socket_path};
+
+use crate::exit::{self, Outcome, WithCode};
+
+/// Show the GPUs, who holds room on them, and who waits.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0, or 3 if no mgbd answers.")]
+pub struct Args {
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let client = Client::observe(&socket_path()).map_err(hint).code(exit::NODE)?;
+    let view = client.status().code(exit::NODE)?;
+    let document = document::Status::of(&view);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&document).code(exit::NODE)?);
+    } else {
+        print!("{}", render::text(&document));
+    }
+    Ok(exit::OK)
+}
+
+fn hint(error: mgb_probe::ConnectError) -> anyhow::Error {
+    match error {
+        mgb_probe::ConnectError::NotRunning(_) => {
+            anyhow::anyhow!("{error}: none runs; `mgb run` and `mgb batch` start one, and so does `mgbd`")
+        }
+        other => other.into(),
+    }
+}

@@ -1,0 +1,54 @@
+//! Ctrl-C and its like, for commands that must stop what they started before they end.
+
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::{Context, Result};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Counts the signals that ask this process to stop, and wakes its event loop.
+#[derive(Debug)]
+pub struct StopSignals {
+    wake: UnixStream,
+    last: Arc<AtomicUsize>,
+}
+
+impl StopSignals {
+    /// From now on SIGINT, SIGTERM and SIGHUP do not end this process, but show here.
+    pub fn watch() -> Result<Self> {
+        let (wake, write) = UnixStream::pair().context("failed to make a pipe for signals")?;
+        wake.set_nonblocking(true)
+            .context("failed to make a pipe for signals")?;
+        let last = Arc::new(AtomicUsize::new(0));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // The number first: whoever is woken must find it.
+            let watched = signal_hook::flag::register_usize(signal, Arc::clone(&last), signal as usize)
+                .and_then(|_| signal_hook::low_level::pipe::register(signal, write.try_clone()?));
+            watched.context("failed to watch signals")?;
+        }
+        Ok(Self { wake, last })
+    }
+
+    /// The descriptor that becomes readable with every signal.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// How many signals came since the last call.
+    pub fn take(&self) -> usize {
+        let mut bytes = [0; 64];
+        let mut wake = &self.wake;
+        wake.read(&mut bytes).unwrap_or(0)
+    }
+
+    /// The exit code of a command that was asked to stop: 128 and the signal's number.
+    pub fn exit_code(&self) -> Option<u8> {
+        match self.last.load(Ordering::SeqCst) {
+            0 => None,
+            signal => Some(128 + signal as u8),
+        }
+    }
+}
