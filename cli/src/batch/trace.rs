@@ -28,7 +28,7 @@ pub fn of_process(trace: &Path, pid: u32) -> (Vec<u32>, Duration) {
 }
 
 fn of_text(text: &str, pid: u32) -> (Vec<u32>, Duration) {
-    let processes = text
+    let mut processes = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Process>(line).ok());
     // The last one: numbers are used again, and the user's own trace file may be old.
