@@ -14,7 +14,9 @@ check_rust() {
     way="install a current stable Rust from https://rustup.rs, with ~/.cargo/bin first in PATH"
     cargo=$(command -v cargo) || die "found no cargo; MGB needs Rust $need or newer: $way"
     command -v rustc >/dev/null || die "found $cargo, but no rustc: $way"
-    have=$(rustc --version | awk '{ print $2 }')
+    # Rustup's rustc fails where no tool chain is chosen, and says so itself.
+    have=$(rustc --version) || die "$(command -v rustc) does not run (see above); MGB needs Rust $need or newer: $way"
+    have=$(echo "$have" | awk '{ print $2 }')
     oldest=$(printf '%s\n%s\n' "$need" "$have" | sort -V | head -n 1)
     if [ "$oldest" != "$need" ]; then
         origin=
