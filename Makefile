@@ -22,8 +22,8 @@ build: setup ## build everything, and lay it out in build/
 	cargo build $(CARGO_FLAGS)
 	@tools/stage.sh $(TARGET) $(PREFIX)
 
-examples: build ## build the examples with MGB, in build/examples/mgb
-	@$(MAKE) --no-print-directory -C examples CXX=$(PREFIX)/bin/mgb-clang++ OUT=$(PREFIX)/examples/mgb
+examples: build ## build the examples, plain and with MGB, in build/examples/
+	@tools/examples.sh $(PREFIX)
 
 demo: examples ## run 16 jobs under each policy, on GPUs if there are any, else on software GPUs
 	$(PREFIX)/bin/mgb demo
@@ -42,7 +42,7 @@ check: setup ## formatting, clippy with warnings as errors, documentation
 	CUDA_PATH=$(CUDA) cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	CUDA_PATH=$(CUDA) RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --no-deps --document-private-items
 
-bundle: build ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+bundle: examples ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
 deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)

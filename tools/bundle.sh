@@ -1,0 +1,38 @@
+#!/bin/sh
+# Packs what a machine with only an NVIDIA driver (or with no GPU at all) needs to run MGB, its examples and its trials:
+# everything that `make build` laid out but the compiler side, CUDA's runtime library, the examples plain and with MGB.
+#
+#   bundle.sh PREFIX DESTINATION
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+prefix=$1
+destination=$2
+most=60 # MiB
+
+die() { echo "bundle: $*" >&2; exit 1; }
+
+rm -rf "$destination.new"
+mkdir -p "$destination.new"
+new=$(cd "$destination.new" && pwd)
+
+mkdir "$new/lib" "$new/examples"
+cp -R "$prefix/bin" "$prefix/include" "$prefix/share" "$new/"
+cp -R "$prefix/lib/softgpu" "$prefix/lib/libmgb_rt.so" "$new/lib/"
+cp -L "$prefix/cuda/lib64/libcudart.so.13" "$new/lib/"
+ln -s libcudart.so.13 "$new/lib/libcudart.so"
+cp -R "$prefix/examples/." "$new/examples/"
+rm -rf "$new"/examples/*/.empty "$new"/examples/*/.compiler "$new"/examples/*/*.o
+cp -R "$here/tests/gpu" "$new/trials"
+rm -rf "$new/trials/__pycache__"
+cp "$here/LICENSE" "$new/"
+[ ! -e "$here/tests/gpu/run-all" ] || mv "$new/trials/run-all" "$new/run-all"
+
+# NVIDIA's library stays as it is; what was built here does without its debug information.
+strip --strip-debug "$new/bin/mgb" "$new/bin/mgbd" "$new/lib/libmgb_rt.so" "$new/lib/softgpu/libcudart.so.13"
+
+size=$(du -sm "$new" | cut -f 1)
+[ "$size" -lt "$most" ] || die "$new has $size MiB, it must stay under $most MiB: see what grew"
+rm -rf "$destination"
+mv "$new" "$destination"
+echo "bundle: $destination, $size MiB"

@@ -1,0 +1,32 @@
+#!/bin/sh
+# Builds the examples as users would, plain and with MGB, into PREFIX/examples/{plain,mgb}, their sources beside them.
+#
+#   examples.sh PREFIX
+set -eu
+
+here=$(cd "$(dirname "$0")/.." && pwd)
+prefix=$1
+out=$prefix/examples
+jobs=$(nproc)
+
+# make knows the sources; that the compiler itself is new, it does not.
+stamp=$out/mgb/.compiler
+compiler=$(cksum "$prefix/bin/mgb" "$prefix/lib/libmgb_pass.so")
+if [ "$(cat "$stamp" 2>/dev/null)" != "$compiler" ]; then
+    rm -rf "$out/mgb"
+    mkdir -p "$out/mgb"
+    echo "$compiler" >"$stamp"
+fi
+
+# A jobserver or variables of an outer make are not for these.
+unset MAKEFLAGS MFLAGS MAKELEVEL
+quiet="make --no-print-directory --silent -C $here/examples -j$jobs"
+echo "examples: building, plain and with MGB, in $out"
+$quiet OUT="$out/plain" CUDA="$(readlink -f "$prefix/cuda")"
+$quiet OUT="$out/mgb" CXX="$prefix/bin/mgb-clang++"
+for source in "$here"/examples/*; do
+    case $source in
+    */build*) ;; # what somebody built by hand
+    *) cp -R "$source" "$out/" ;;
+    esac
+done
