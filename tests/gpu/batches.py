@@ -38,7 +38,7 @@ def run_batch(trial, policy, jobs, gpus=None, workers=None, trace=None):
     summary["policy"] = policy
     summary["exit_code"] = ended["code"]
     summary["gpu_busy_percent"] = busy
-    summary["seconds_by_this_clock"] = ended["seconds"]
+    summary["seconds_by_this_clock"] = round(ended["seconds"], 2)
     return summary
 
 

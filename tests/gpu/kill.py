@@ -46,8 +46,11 @@ class Watch(threading.Thread):
 
 def holders(status):
     """Process ids that hold room, and those whose room is being reclaimed."""
-    holding = {task["pid"] for task in status["tasks"] if task["state"] != "reclaiming"}
-    return holding, {task["pid"] for task in status["tasks"]} - holding
+    holding, reclaiming = set(), set()
+    for gpu in status["gpus"]:
+        for holder in gpu["holders"]:
+            (reclaiming if holder["reclaiming"] else holding).add(holder["pid"])
+    return holding, reclaiming
 
 
 def play(trial, number, dice, clients, size):
@@ -94,6 +97,7 @@ def play(trial, number, dice, clients, size):
     if victims:
         free = watch.first_drop(killed, size * 9 // 10)
         outcome["free"] = None if free is None else free - killed
+        outcome["by mgbd"] = [r for r in trial.status()["reclaims"] if r["pid"] == victim.pid]
     outcome["wrong"] = wrong
     return outcome
 

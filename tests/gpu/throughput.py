@@ -39,7 +39,7 @@ def main():
         summaries[policy] = summary
         trial.check(f"{policy}: every job right", summary["exit_code"] == 0, summary)
     trial.result["summaries"] = summaries
-    makespans = {p: s["seconds_by_this_clock"] for p, s in summaries.items()}
+    makespans = {p: s.get("makespan_s", s["seconds_by_this_clock"]) for p, s in summaries.items()}
     trial.check("sa / mgb", True, {"makespans": makespans, "ratio": round(makespans["sa"] / makespans["mgb"], 2)})
     trial.finish()
 

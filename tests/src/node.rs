@@ -62,7 +62,7 @@ impl Node {
     #[track_caller]
     pub fn start_mgbd(&mut self, policy: &str) {
         let mut daemon = Running::start(&mut self.mgbd(&["--policy", policy]));
-        let client = wait::try_until(|| match Client::connect(&self.socket()) {
+        let client = wait::try_until(|| match Client::observe(&self.socket()) {
             Ok(client) => Some(Some(client)),
             Err(_) if daemon.runs() => None,
             Err(_) => Some(None),
