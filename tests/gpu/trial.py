@@ -49,18 +49,20 @@ class Trial:
 
     def example(self, name, plain=False):
         """The path of an example, plain or built with MGB."""
-        for folder in (self.prefix / "examples" / ("plain" if plain else "mgb"),
-                       self.prefix / "examples" / ("build" if plain else "build-mgb")):
-            if (folder / name).exists():
-                return str(folder / name)
-        sys.exit(f"{self.name}: no {'plain' if plain else 'MGB'} build of the example {name} in {self.prefix}/examples")
+        program = self.prefix / "examples" / ("plain" if plain else "mgb") / name
+        if not program.exists():
+            sys.exit(f"{self.name}: {program} is missing: run `make examples`, or take the whole bundle")
+        return str(program)
 
     def environment(self, **more):
         """The environment of every program: this trial's mgbd, CUDA's libraries, nobody else's settings."""
         environment = {k: v for k, v in os.environ.items()
                        if not k.startswith(("MGB", "SOFTGPU", "CUDA_MPS")) and k != "CUDA_VISIBLE_DEVICES"}
         environment["MGB_SOCKET"] = str(self.folder / "mgbd.sock")
-        libraries = [p for p in ("/usr/local/cuda/lib64", environment.get("LD_LIBRARY_PATH")) if p]
+        # The bundle has CUDA's runtime in lib/, a staged prefix has it in cuda/.
+        candidates = (self.prefix / "lib", self.prefix / "cuda/lib64", "/usr/local/cuda/lib64")
+        libraries = [str(p) for p in candidates if (pathlib.Path(p) / "libcudart.so.13").exists()]
+        libraries += [p for p in [environment.get("LD_LIBRARY_PATH")] if p]
         environment["LD_LIBRARY_PATH"] = ":".join(libraries)
         environment.update({k: str(v) for k, v in more.items()})
         return environment
