@@ -1,8 +1,8 @@
-//! Builds the C++ file that registers the pass, against the LLVM that llvm-sys links.
+//! Builds the C++ files, the one that registers the pass and its helpers, against the LLVM that llvm-sys links.
 use std::process::Command;
 
 fn main() {
-    println!("cargo::rerun-if-changed=cpp/plugin.cpp");
+    println!("cargo::rerun-if-changed=cpp");
     println!("cargo::rerun-if-env-changed=LLVM_SYS_221_PREFIX");
     let config = std::env::var("LLVM_SYS_221_PREFIX")
         .map(|prefix| format!("{prefix}/bin/llvm-config"))
@@ -21,5 +21,6 @@ fn main() {
         .flag(include.trim())
         .define("_GNU_SOURCE", None)
         .file("cpp/plugin.cpp")
+        .file("cpp/helpers.cpp")
         .compile("mgb_plugin");
 }

@@ -41,7 +41,11 @@ pub unsafe extern "C" fn mgb_run_pass(module: LLVMModuleRef) -> bool {
     catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the caller passes a live module; the target triple is a C string it owns.
         let triple = unsafe { std::ffi::CStr::from_ptr(LLVMGetTarget(module)) };
-        if triple.to_bytes().starts_with(b"nvptx") { device::run(module) } else { host::run(module) }
+        if triple.to_bytes().starts_with(b"nvptx") {
+            device::run(module)
+        } else {
+            host::run(module)
+        }
     }))
     .unwrap_or(false)
 }

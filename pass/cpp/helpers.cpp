@@ -1,0 +1,128 @@
+// What the host half of the pass needs and LLVM's C API lacks. Each function is
+// declared, with its contract, in src/host/helpers.rs.
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Demangle/Demangle.h"
+#include "llvm/IR/DebugInfo.h"
+#include "llvm/IR/DebugInfoMetadata.h"
+#include "llvm/IR/DebugProgramInstruction.h"
+#include "llvm/IR/DiagnosticInfo.h"
+#include "llvm/IR/InstrTypes.h"
+#include "llvm/IR/Instructions.h"
+#include "llvm/IR/LLVMContext.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include "llvm/Transforms/Utils/ModuleUtils.h"
+#include "llvm-c/Core.h"
+
+#include <cstring>
+
+using namespace llvm;
+
+namespace {
+
+// The place in the function itself: what was inlined is where it was inlined to.
+const DILocation *outermost(const Instruction *I) {
+  const DILocation *Loc = I->getDebugLoc().get();
+  while (Loc && Loc->getInlinedAt())
+    Loc = Loc->getInlinedAt();
+  return Loc;
+}
+
+} // namespace
+
+extern "C" {
+
+bool mgb_inline_call(LLVMValueRef Call) {
+  InlineFunctionInfo Info;
+  return InlineFunction(*cast<CallBase>(unwrap(Call)), Info).isSuccess();
+}
+
+LLVMBasicBlockRef mgb_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To) {
+  BasicBlock *Source = unwrap(From), *Target = unwrap(To);
+  if (isa<IndirectBrInst>(Source->getTerminator()) ||
+      isa<CallBrInst>(Source->getTerminator()) || Target->isEHPad())
+    return nullptr;
+  return wrap(SplitBlockPredecessors(Target, {Source}, ".mgb"));
+}
+
+LLVMValueRef mgb_base_and_offset(LLVMValueRef Pointer, int64_t *Offset) {
+  Value *V = unwrap(Pointer);
+  const DataLayout *Layout = nullptr;
+  if (auto *I = dyn_cast<Instruction>(V))
+    Layout = &I->getDataLayout();
+  else if (auto *G = dyn_cast<GlobalValue>(V))
+    Layout = &G->getDataLayout();
+  *Offset = 0;
+  if (!Layout)
+    return wrap(V->stripInBoundsOffsets());
+  APInt Sum(Layout->getIndexTypeSizeInBits(V->getType()), 0);
+  Value *Base = V->stripAndAccumulateConstantOffsets(*Layout, Sum, true);
+  *Offset = Sum.getSExtValue();
+  return wrap(Base);
+}
+
+uint32_t mgb_outer_line(LLVMValueRef Instr) {
+  const DILocation *Loc = outermost(cast<Instruction>(unwrap(Instr)));
+  return Loc ? Loc->getLine() : 0;
+}
+
+size_t mgb_outer_file(LLVMValueRef Instr, const char **Name) {
+  const DILocation *Loc = outermost(cast<Instruction>(unwrap(Instr)));
+  StringRef File = Loc ? Loc->getFilename() : StringRef();
+  *Name = File.data();
+  return File.size();
+}
+
+size_t mgb_variable_name(LLVMValueRef V, const char **Name) {
+  SmallVector<DbgVariableRecord *, 4> Records;
+  findDbgValues(unwrap(V), Records);
+  for (DbgVariableRecord *Declaration : findDVRDeclares(unwrap(V)))
+    Records.push_back(Declaration);
+  for (DbgVariableRecord *Record : Records) {
+    // With an expression, the variable is only computed from the value.
+    if (Record->getExpression()->getNumElements() != 0)
+      continue;
+    StringRef Variable = Record->getVariable()->getName();
+    *Name = Variable.data();
+    return Variable.size();
+  }
+  return 0;
+}
+
+char *mgb_demangle(const char *Name) {
+  return strdup(demangle(Name).c_str());
+}
+
+void mgb_diagnose(LLVMModuleRef Module, bool IsError, const char *Text) {
+  unwrap(Module)->getContext().diagnose(
+      DiagnosticInfoGeneric(Text, IsError ? DS_Error : DS_Warning));
+}
+
+void mgb_keep(LLVMModuleRef Module, LLVMValueRef Global) {
+  appendToUsed(*unwrap(Module), {cast<GlobalValue>(unwrap(Global))});
+}
+
+void mgb_add_constructor(LLVMModuleRef Module, LLVMValueRef Function, int Priority) {
+  appendToGlobalCtors(*unwrap(Module), cast<llvm::Function>(unwrap(Function)), Priority);
+}
+
+bool mgb_is_byval(LLVMValueRef Call, unsigned Argument) {
+  return cast<CallBase>(unwrap(Call))->isByValArgument(Argument);
+}
+
+LLVMTypeRef mgb_byval_type(LLVMValueRef Call, unsigned Argument) {
+  return wrap(cast<CallBase>(unwrap(Call))->getParamByValType(Argument));
+}
+
+uint64_t mgb_type_size(LLVMModuleRef Module, LLVMTypeRef Ty) {
+  return unwrap(Module)->getDataLayout().getTypeStoreSize(unwrap(Ty)).getKnownMinValue();
+}
+
+bool mgb_is_pure_call(LLVMValueRef Call) {
+  auto *Base = cast<CallBase>(unwrap(Call));
+  return Base->doesNotAccessMemory() && Base->doesNotThrow() &&
+         Base->hasFnAttr(Attribute::WillReturn) && !Base->isConvergent();
+}
+
+} // extern "C"

@@ -1,0 +1,212 @@
+//! Lifetimes: which objects of a task may be alive at the same time.
+//!
+//! From each allocation, control is followed until the object is surely freed or the next run of the
+//! task begins; the allocations met on the way are those it may live beside. An error path that
+//! leaves early adds nothing.
+use std::collections::HashSet;
+
+use llvm_sys::LLVMOpcode;
+
+use super::cfg::{Cfg, Point};
+use super::ir::Value;
+use super::objects::{Node, Objects};
+use super::ops::Kind;
+use super::slots;
+
+/// What happens at a point.
+#[derive(Clone, Copy)]
+enum Event {
+    /// The object with this number is allocated.
+    Allocate(usize),
+    /// A free, by its number.
+    Free(usize),
+    /// Another address is put into this slot.
+    Overwrite(usize),
+    /// The task begins.
+    Begin,
+}
+
+/// One free.
+struct Free {
+    class: usize,
+    /// The slot whose present content is freed.
+    slot: Option<usize>,
+}
+
+/// The objects of a task and what happens to them.
+pub struct Lifetimes<'a> {
+    cfg: &'a Cfg,
+    begin: Point,
+    /// Per object: where it is allocated, its class, the slot that gets its address.
+    allocations: Vec<(Value, usize, usize)>,
+    frees: Vec<Free>,
+    events: Vec<Vec<(usize, Event)>>,
+}
+
+/// How far the life of an object has been followed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct State {
+    block: usize,
+    /// The slot still holds the object's address.
+    held: bool,
+    /// The task has begun since.
+    begun: bool,
+}
+
+impl<'a> Lifetimes<'a> {
+    /// For the task with these ops.
+    pub fn new(cfg: &'a Cfg, objects: &Objects, ops: &[usize], begin: Point) -> Self {
+        let mut this = Self {
+            cfg,
+            begin,
+            allocations: Vec::new(),
+            frees: Vec::new(),
+            events: vec![Vec::new(); cfg.len()],
+        };
+        let mut slots = HashSet::new();
+        for op in ops.iter().map(|&number| &objects.ops[number]) {
+            let Some(&node) = op.nodes.first() else { continue };
+            match op.kind {
+                Kind::Allocate(_) => {
+                    this.event(cfg.point(op.call), Event::Allocate(this.allocations.len()));
+                    this.allocations.push((op.call, objects.class(node), node));
+                    slots.insert(node);
+                }
+                Kind::Free => {
+                    this.event(cfg.point(op.call), Event::Free(this.frees.len()));
+                    let slot = freed_slot(cfg, objects, op.call);
+                    this.frees.push(Free {
+                        class: objects.class(node),
+                        slot,
+                    });
+                }
+                _ => {}
+            }
+        }
+        for slot in slots {
+            for &store in objects.stores_to(slot) {
+                if cfg.is_reachable(cfg.point(store).block) {
+                    this.event(cfg.point(store), Event::Overwrite(slot));
+                }
+            }
+        }
+        this.event(begin, Event::Begin);
+        for events in &mut this.events {
+            // The begin stands in front of the instruction at its place.
+            events.sort_by_key(|&(at, event)| (at, !matches!(event, Event::Begin)));
+        }
+        this
+    }
+
+    fn event(&mut self, point: Point, event: Event) {
+        self.events[point.block].push((point.at, event));
+    }
+
+    /// The objects that may be alive when others are allocated, and whether one may pile up.
+    pub fn beside(&self, object: usize) -> (HashSet<usize>, bool) {
+        let (call, ..) = self.allocations[object];
+        let start = self.cfg.point(call);
+        let mut beside = HashSet::new();
+        let mut repeats = false;
+        let mut seen = HashSet::new();
+        let begun = self.cfg.passes_before(self.begin, start);
+        let first = State {
+            block: start.block,
+            held: true,
+            begun,
+        };
+        let mut queue = Vec::new();
+        if call.is(LLVMOpcode::LLVMInvoke) {
+            queue.push(State {
+                block: self.cfg.number(call.normal_successor()),
+                ..first
+            });
+        } else if let Some(state) = self.walk(object, first, start.at + 1, &mut beside, &mut repeats) {
+            queue.extend(
+                self.cfg
+                    .successors(start.block)
+                    .into_iter()
+                    .map(|block| State { block, ..state }),
+            );
+        }
+        while let Some(state) = queue.pop() {
+            if seen.insert(state)
+                && let Some(end) = self.walk(object, state, 0, &mut beside, &mut repeats)
+            {
+                queue.extend(
+                    self.cfg
+                        .successors(state.block)
+                        .into_iter()
+                        .map(|block| State { block, ..end }),
+                );
+            }
+        }
+        (beside, repeats)
+    }
+
+    /// Follows one block from an instruction on. None when the object's life ends in it.
+    fn walk(
+        &self,
+        object: usize,
+        mut state: State,
+        from: usize,
+        beside: &mut HashSet<usize>,
+        repeats: &mut bool,
+    ) -> Option<State> {
+        let (_, class, slot) = self.allocations[object];
+        for &(at, event) in &self.events[state.block] {
+            if at < from {
+                continue;
+            }
+            match event {
+                Event::Begin if state.begun => return None,
+                Event::Begin => state.begun = true,
+                Event::Overwrite(other) => state.held &= other != slot,
+                Event::Allocate(other) => {
+                    let (call, _, other_slot) = self.allocations[other];
+                    if state.begun && !self.cfg.passes_before(self.begin, self.cfg.point(call)) {
+                        return None;
+                    }
+                    *repeats |= other == object;
+                    beside.insert(other);
+                    state.held &= other_slot != slot;
+                }
+                Event::Free(free) => {
+                    let free = &self.frees[free];
+                    let alone = self
+                        .allocations
+                        .iter()
+                        .filter(|(_, one, _)| *one == class)
+                        .count()
+                        == 1;
+                    let this_one = state.held && free.slot == Some(slot);
+                    if free.class == class && (alone || this_one) {
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(state)
+    }
+}
+
+/// The slot that a free has just read its pointer from.
+fn freed_slot(cfg: &Cfg, objects: &Objects, call: Value) -> Option<usize> {
+    let load = call.operand(0);
+    if !load.is(LLVMOpcode::LLVMLoad) {
+        return None;
+    }
+    let (variable, offset) = slots::address(load.operand(0));
+    let slot = objects.number(Node::Slot(variable, offset?))?;
+    let (read, freed) = (cfg.point(load), cfg.point(call));
+    let between = |value: Value| {
+        let point = cfg.point(value);
+        point.block == freed.block && (read.at..freed.at).contains(&point.at)
+    };
+    let refilled = objects
+        .ops
+        .iter()
+        .any(|op| op.nodes.first() == Some(&slot) && between(op.call));
+    let stored = objects.stores_to(slot).iter().any(|&store| between(store));
+    (read.block == freed.block && !refilled && !stored).then_some(slot)
+}

@@ -1,0 +1,198 @@
+//! Needs: what a static task asks for, as expressions over the values at its begin point.
+use mgb_catalogue::report::Code;
+use petgraph::algo::maximal_cliques;
+use petgraph::graph::{NodeIndex, UnGraph};
+
+use super::cfg::{Cfg, Point};
+use super::expr::{self, Expr, Op as Arithmetic};
+use super::launches::{Configuration, Launch};
+use super::lifetimes::Lifetimes;
+use super::objects::Objects;
+use super::ops::{Kind, Size};
+use super::place::Why;
+use super::placement;
+
+/// Physical memory is mapped in granules of this size.
+const GRANULE: u64 = 2 << 20;
+/// `cudaMallocPitch` pads rows to this many bytes.
+const PITCH: u64 = 512;
+/// With more objects or more moments than these, the need is the plain sum: still a bound.
+const MOST_OBJECTS: usize = 24;
+const MOST_MOMENTS: usize = 16;
+/// CUDA's bound for a grid's y and z. With it, the product of all three fits 64 bits.
+const GRID_YZ: u64 = 65535;
+
+/// What a static task asks for.
+pub struct Need {
+    /// The largest sum of sizes of objects that are alive together.
+    pub peak: Expr,
+    /// The same, each size rounded up to whole granules.
+    pub mapped: Expr,
+    /// Blocks of the largest launch; none where no launch's grid is known at the begin.
+    pub grid: Option<Expr>,
+    /// Threads per block of the largest block.
+    pub block: Option<Expr>,
+    /// Dynamic shared memory per block.
+    pub shared: Option<Expr>,
+    /// Whether some launch's configuration is not known at the begin: the others are a lower bound.
+    pub partial: bool,
+}
+
+/// The size of every object of a task, by op number.
+pub fn sizes(objects: &Objects, ops: &[usize]) -> Vec<(usize, Expr)> {
+    ops.iter()
+        .filter_map(|&number| match &objects.ops[number].kind {
+            Kind::Allocate(Size::Bytes(bytes)) => Some((number, expr::zext(64, Expr::of(*bytes)))),
+            Kind::Allocate(Size::Rows(width, height)) => {
+                let row = round_up(expr::zext(64, Expr::of(*width)), PITCH);
+                Some((
+                    number,
+                    expr::binary(Arithmetic::Mul, row, expr::zext(64, Expr::of(*height))),
+                ))
+            }
+            _ => None,
+        })
+        .collect()
+}
+
+/// The need of a task at its begin point, or why it cannot be told there.
+pub fn need(
+    cfg: &Cfg,
+    objects: &Objects,
+    launches: &[Launch],
+    ops: &[usize],
+    begin: Point,
+) -> Result<Need, Vec<Why>> {
+    let all = || ops.iter().map(|&number| &objects.ops[number]);
+    let touching: Vec<Point> = all()
+        .filter(|op| op.is_touching())
+        .map(|op| cfg.point(op.call))
+        .collect();
+    let sizes = sizes(objects, ops);
+    let mut obstacles: Vec<Why> = sizes
+        .iter()
+        .filter_map(|(op, size)| placement::why_undefined(cfg, size, begin, &touching, objects.ops[*op].call))
+        .collect();
+    let lifetimes = Lifetimes::new(cfg, objects, ops, begin);
+    let mut together = UnGraph::<(), ()>::default();
+    for _ in &sizes {
+        together.add_node(());
+    }
+    for (object, (op, _)) in sizes.iter().enumerate() {
+        let (beside, repeats) = lifetimes.beside(object);
+        if repeats {
+            let text = "allocated again while it may still be alive: how many there will be is not known";
+            obstacles.push(Why::new(Code::AllocatedInLoop, text, objects.ops[*op].call));
+        }
+        for other in beside.into_iter().filter(|&other| other != object) {
+            together.update_edge(NodeIndex::new(object), NodeIndex::new(other), ());
+        }
+    }
+    if !obstacles.is_empty() {
+        return Err(obstacles);
+    }
+    let moments = moments(&together);
+    let peak = |round: fn(Expr) -> Expr| {
+        let sums = moments.iter().map(|moment| {
+            let of_moment = moment.iter().map(|&object| round(sizes[object].1.clone()));
+            of_moment
+                .reduce(|a, b| expr::binary(Arithmetic::AddSat, a, b))
+                .unwrap_or(Expr::number(0))
+        });
+        largest(sums).unwrap_or(Expr::number(0))
+    };
+    let configurations: Vec<Option<Configuration>> = all()
+        .filter_map(|op| match op.kind {
+            Kind::Launch(number) => Some(launches[number].configuration),
+            _ => None,
+        })
+        .collect();
+    let mut partial = false;
+    let mut over = |part: fn(&Configuration) -> Expr| {
+        let parts: Vec<Expr> = configurations.iter().flatten().map(part).collect();
+        let known: Vec<Expr> = parts
+            .iter()
+            .filter(|part| placement::is_defined(cfg, part, begin))
+            .cloned()
+            .collect();
+        partial |= known.len() < configurations.len();
+        largest(known)
+    };
+    let (grid, block, shared) = (over(grid), over(block), over(shared));
+    Ok(Need {
+        peak: peak(|size| size),
+        mapped: peak(|size| round_up(size, GRANULE)),
+        grid,
+        block,
+        shared,
+        partial,
+    })
+}
+
+/// The sets of objects that are alive together at some moment, none part of another.
+fn moments(together: &UnGraph<(), ()>) -> Vec<Vec<usize>> {
+    let everything = || vec![together.node_indices().map(NodeIndex::index).collect()];
+    if together.node_count() > MOST_OBJECTS {
+        return everything();
+    }
+    let mut all: Vec<Vec<usize>> = maximal_cliques(together)
+        .into_iter()
+        .map(|clique| {
+            let mut objects: Vec<usize> = clique.into_iter().map(NodeIndex::index).collect();
+            objects.sort_unstable();
+            objects
+        })
+        .collect();
+    all.sort();
+    if all.len() > MOST_MOMENTS {
+        everything()
+    } else {
+        all
+    }
+}
+
+fn largest(expressions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
+    let mut different: Vec<Expr> = Vec::new();
+    for expression in expressions {
+        if !different.contains(&expression) {
+            different.push(expression);
+        }
+    }
+    different
+        .into_iter()
+        .reduce(|a, b| expr::binary(Arithmetic::UMax, a, b))
+}
+
+/// Rounds up to a multiple of a power of two.
+fn round_up(size: Expr, to: u64) -> Expr {
+    let raised = expr::binary(Arithmetic::AddSat, size, Expr::number(to - 1));
+    expr::binary(Arithmetic::And, raised, Expr::number(!(to - 1)))
+}
+
+fn grid(configuration: &Configuration) -> Expr {
+    let (x, y) = halves(Expr::of(configuration.grid_xy));
+    let z = expr::zext(64, Expr::of(configuration.grid_z));
+    let bounded = |part| expr::binary(Arithmetic::UMin, part, Expr::number(GRID_YZ));
+    product([x, bounded(y), bounded(z)])
+}
+
+fn block(configuration: &Configuration) -> Expr {
+    let (x, y) = halves(Expr::of(configuration.block_xy));
+    product([x, y, expr::zext(64, Expr::of(configuration.block_z))])
+}
+
+fn shared(configuration: &Configuration) -> Expr {
+    expr::zext(64, Expr::of(configuration.shared))
+}
+
+fn product(parts: [Expr; 3]) -> Expr {
+    let [x, y, z] = parts;
+    expr::binary(Arithmetic::Mul, expr::binary(Arithmetic::Mul, x, y), z)
+}
+
+/// The two 32-bit halves of a word, low first, each as 64 bits.
+fn halves(word: Expr) -> (Expr, Expr) {
+    let low = expr::zext(64, expr::trunc(32, word.clone()));
+    let high = expr::binary(Arithmetic::LShr, word, Expr::Constant(64, 32));
+    (low, high)
+}

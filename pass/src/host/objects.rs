@@ -1,0 +1,424 @@
+//! Objects: which memory objects stand behind the pointers that GPU ops are given.
+//!
+//! Pointers that may be the same are put into one class (union-find, whatever the order in which
+//! things happen), from the variables that `cudaMalloc` fills through loads, stores, phis, selects
+//! and address arithmetic to the arguments of ops. A swap of two pointers in a loop thus puts both
+//! objects into one class. Whatever a class takes part in that is not understood is noted with it:
+//! it makes the tasks of that class lazy.
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use llvm_sys::LLVMOpcode;
+use mgb_catalogue::report::Code;
+use mgb_catalogue::{Class, Entry, Role};
+use petgraph::unionfind::UnionFind;
+
+use super::cfg::Cfg;
+use super::collect::{Callee, Collected, arguments_with};
+use super::helpers;
+use super::ir::Value;
+use super::launches::Launch;
+use super::ops::{self, Kind, Op};
+use super::place::Why;
+use super::prepare::is_marker;
+use super::slots::{self, Access};
+
+/// What pointers are kept in.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Node {
+    /// A value of the IR.
+    Value(Value),
+    /// The bytes of a local variable from an offset.
+    Slot(Value, i64),
+}
+
+/// The classes of one function's device pointers, and the ops on them.
+pub struct Objects {
+    /// The ops, in the order they stand.
+    pub ops: Vec<Op>,
+    /// What is not understood, by node.
+    pub obstacles: Vec<(usize, Why)>,
+    classes: UnionFind<usize>,
+    numbers: HashMap<Node, usize>,
+    stores: HashMap<usize, Vec<Value>>,
+}
+
+impl Objects {
+    /// Looks at a prepared function.
+    pub fn find(collected: &Collected, cfg: &Cfg, launches: &[Launch]) -> Self {
+        let objects = Self {
+            ops: Vec::new(),
+            obstacles: Vec::new(),
+            classes: UnionFind::new(0),
+            numbers: HashMap::new(),
+            stores: HashMap::new(),
+        };
+        let mut search = Search {
+            collected,
+            cfg,
+            launches,
+            objects,
+            queue: VecDeque::new(),
+            scanned: HashSet::new(),
+        };
+        search.start();
+        while let Some(node) = search.queue.pop_front() {
+            match node {
+                Node::Value(value) => search.follow_value(value),
+                Node::Slot(variable, offset) => search.follow_slot(variable, offset),
+            }
+        }
+        search.name_all_pointers();
+        search.objects
+    }
+
+    /// The class of a node.
+    pub fn class(&self, node: usize) -> usize {
+        self.classes.find(node)
+    }
+
+    /// How many nodes there are; classes are numbered by one of their nodes.
+    pub fn len(&self) -> usize {
+        self.classes.len()
+    }
+
+    /// The number of a node, if pointers were followed to it.
+    pub fn number(&self, node: Node) -> Option<usize> {
+        self.numbers.get(&node).copied()
+    }
+
+    /// The node with this number.
+    pub fn node(&self, number: usize) -> Option<Node> {
+        self.numbers
+            .iter()
+            .find(|(_, at)| **at == number)
+            .map(|(&node, _)| node)
+    }
+
+    /// The stores to a slot.
+    pub fn stores_to(&self, slot: usize) -> &[Value] {
+        self.stores.get(&slot).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// The search in progress.
+struct Search<'a> {
+    collected: &'a Collected,
+    cfg: &'a Cfg,
+    launches: &'a [Launch],
+    objects: Objects,
+    queue: VecDeque<Node>,
+    scanned: HashSet<Node>,
+}
+
+impl Search<'_> {
+    /// Starts from the pointers of every op.
+    fn start(&mut self) {
+        for instruction in self.cfg.function.instructions() {
+            if !self.cfg.is_reachable(self.cfg.point(instruction).block) {
+                continue;
+            }
+            let op = match self.collected.callee(instruction) {
+                Some(Callee::Stub(_)) => self.launch(instruction),
+                Some(Callee::Runtime(entry)) => match entry.class {
+                    Class::Launch => self.launch(instruction),
+                    Class::Alloc => self.allocation(instruction, entry),
+                    Class::Free | Class::Copy | Class::Set => self.touching(instruction, entry),
+                    Class::Symbol => Some(ops::symbol(instruction, entry)),
+                    _ => None,
+                },
+                _ => None,
+            };
+            self.objects.ops.extend(op);
+        }
+    }
+
+    fn launch(&mut self, call: Value) -> Option<Op> {
+        let number = self.launches.iter().position(|launch| launch.call == call)?;
+        let launch = &self.launches[number];
+        let mut nodes: Vec<usize> = launch
+            .pointers
+            .iter()
+            .filter(|pointer| !pointer.is_null_or_undef())
+            .map(|&one| self.value(one))
+            .collect();
+        let mut obstacles = launch.obstacles.clone();
+        for &variable in &launch.storage {
+            let ty = variable.allocated_type();
+            if ty.is_pointer() {
+                nodes.push(self.node(Node::Slot(variable, 0)));
+            } else if ty.holds_pointer() {
+                let text = format!("{} takes pointers inside a structure", launch.kernel);
+                obstacles.push(Why::new(Code::PointersInMemory, text, call));
+            }
+        }
+        Some(Op {
+            call,
+            kind: Kind::Launch(number),
+            name: "launch",
+            nodes,
+            obstacles,
+        })
+    }
+
+    fn allocation(&mut self, call: Value, entry: &'static Entry) -> Option<Op> {
+        let target = arguments_with(call, entry, Role::DevicePointerOut)
+            .first()
+            .copied()?;
+        let mut op = ops::allocation(call, entry);
+        match slots::address(target) {
+            (variable, Some(offset)) if variable.is(LLVMOpcode::LLVMAlloca) => {
+                op.nodes.push(self.node(Node::Slot(variable, offset)));
+            }
+            (variable, None) if variable.is(LLVMOpcode::LLVMAlloca) => {
+                let text = "device pointers are kept in an array, indexed at run time";
+                op.obstacles.push(Why::new(Code::ManyObjects, text, call));
+            }
+            (base, _) => {
+                let text = format!("{} writes the address to {}", entry.name, self.describe(base));
+                op.obstacles.push(Why::new(Code::AddressEscapes, text, call));
+            }
+        }
+        Some(op)
+    }
+
+    fn touching(&mut self, call: Value, entry: &'static Entry) -> Option<Op> {
+        let (mut op, pointers) = ops::touching(call, entry);
+        for pointer in pointers {
+            if !pointer.is_null_or_undef() {
+                op.nodes.push(self.value(pointer));
+            }
+        }
+        Some(op)
+    }
+
+    /// A copy is given two pointers, whatever it says of their direction: those that turned out to
+    /// be into device memory are the op's too.
+    fn name_all_pointers(&mut self) {
+        for op in &mut self.objects.ops {
+            let Some(entry) = self
+                .collected
+                .entry(op.call)
+                .filter(|_| matches!(op.kind, Kind::Touch))
+            else {
+                continue;
+            };
+            for pointer in arguments_with(op.call, entry, Role::DevicePointer) {
+                let node = self.objects.numbers.get(&Node::Value(pointer)).copied();
+                op.nodes.extend(node.filter(|node| !op.nodes.contains(node)));
+            }
+        }
+    }
+
+    fn value(&mut self, value: Value) -> usize {
+        self.node(Node::Value(value))
+    }
+
+    fn node(&mut self, node: Node) -> usize {
+        if let Some(&number) = self.objects.numbers.get(&node) {
+            return number;
+        }
+        let number = self.objects.classes.new_set();
+        self.objects.numbers.insert(node, number);
+        self.queue.push_back(node);
+        number
+    }
+
+    fn same(&mut self, a: Node, b: Node) {
+        let (a, b) = (self.node(a), self.node(b));
+        self.objects.classes.union(a, b);
+    }
+
+    /// `value` may be what `node` holds, unless it is null.
+    fn may_be(&mut self, node: Node, value: Value) {
+        if !value.is_null_or_undef() {
+            self.same(node, Node::Value(value));
+        }
+    }
+
+    fn obstacle(&mut self, node: Node, why: Why) {
+        let number = self.node(node);
+        self.objects.obstacles.push((number, why));
+    }
+
+    fn follow_slot(&mut self, variable: Value, slot: i64) {
+        let node = Node::Slot(variable, slot);
+        let number = self.node(node);
+        for access in slots::accesses(self.collected, self.launches, variable) {
+            match access {
+                Access::Load { load, offset } if offset == slot && load.ty().is_pointer() => {
+                    self.same(node, Node::Value(load));
+                }
+                Access::Store { store, offset } if offset == slot && store.operand(0).ty().is_pointer() => {
+                    self.objects.stores.entry(number).or_default().push(store);
+                    self.may_be(node, store.operand(0));
+                }
+                Access::Load { load: one, offset } | Access::Store { store: one, offset } => {
+                    let value = if one.is(LLVMOpcode::LLVMStore) {
+                        one.operand(0)
+                    } else {
+                        one
+                    };
+                    if slots::overlaps(self.collected.module, value, offset, slot) {
+                        let text = "a device pointer is read or written as bytes";
+                        self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
+                    }
+                }
+                // The allocation itself is an op; nothing more to note.
+                Access::Allocation => {}
+                // Which part of the variable the kernel gets is not looked at: it may be any.
+                Access::Argument { launch } => {
+                    let call = self.launches[launch].call;
+                    if variable.allocated_type().is_pointer() {
+                        continue;
+                    }
+                    let text = format!(
+                        "{} takes pointers inside a structure",
+                        self.launches[launch].kernel
+                    );
+                    self.obstacle(node, Why::new(Code::PointersInMemory, text, call));
+                }
+                Access::Escape(why) => self.obstacle(node, why),
+            }
+        }
+    }
+
+    fn follow_value(&mut self, value: Value) {
+        if !self.scanned.insert(Node::Value(value)) {
+            return;
+        }
+        self.follow_source(value);
+        // Constants and globals are used all over the module.
+        if !value.is_constant() {
+            for user in value.users() {
+                self.follow_use(value, user);
+            }
+        }
+    }
+
+    /// Where a pointer comes from.
+    fn follow_source(&mut self, value: Value) {
+        let node = Node::Value(value);
+        match value.opcode() {
+            Some(LLVMOpcode::LLVMLoad) => match slots::address(value.operand(0)) {
+                (variable, Some(offset)) if variable.is(LLVMOpcode::LLVMAlloca) => {
+                    self.same(node, Node::Slot(variable, offset));
+                }
+                (variable, None) if variable.is(LLVMOpcode::LLVMAlloca) => {
+                    let text = "device pointers are kept in an array, indexed at run time";
+                    self.obstacle(node, Why::new(Code::ManyObjects, text, value));
+                }
+                (base, _) => {
+                    let text = format!("the pointer is read from {}", self.describe(base));
+                    self.obstacle(node, Why::new(Code::AllocatedElsewhere, text, value));
+                }
+            },
+            Some(
+                LLVMOpcode::LLVMGetElementPtr
+                | LLVMOpcode::LLVMBitCast
+                | LLVMOpcode::LLVMAddrSpaceCast
+                | LLVMOpcode::LLVMFreeze,
+            ) => self.may_be(node, value.operand(0)),
+            Some(LLVMOpcode::LLVMPHI) => value.incoming().for_each(|one| self.may_be(node, one)),
+            Some(LLVMOpcode::LLVMSelect) => {
+                self.may_be(node, value.operand(1));
+                self.may_be(node, value.operand(2));
+            }
+            _ => {
+                let text = format!("the pointer is {}", self.describe(value));
+                let code = if value.is_instruction() && !value.is_call() {
+                    Code::UnknownObject
+                } else {
+                    Code::AllocatedElsewhere
+                };
+                self.obstacle(node, Why::new(code, text, value));
+            }
+        }
+    }
+
+    /// Where a pointer goes to.
+    fn follow_use(&mut self, value: Value, user: Value) {
+        let node = Node::Value(value);
+        let escapes = |search: &mut Self, text: String| {
+            search.obstacle(node, Why::new(Code::AddressEscapes, text, user));
+        };
+        match user.opcode() {
+            Some(
+                LLVMOpcode::LLVMGetElementPtr
+                | LLVMOpcode::LLVMBitCast
+                | LLVMOpcode::LLVMAddrSpaceCast
+                | LLVMOpcode::LLVMFreeze
+                | LLVMOpcode::LLVMPHI
+                | LLVMOpcode::LLVMSelect,
+            ) => self.same(node, Node::Value(user)),
+            Some(LLVMOpcode::LLVMICmp) => {}
+            Some(LLVMOpcode::LLVMStore) if user.operand(0) == value => {
+                match slots::address(user.operand(1)) {
+                    (variable, Some(offset)) if variable.is(LLVMOpcode::LLVMAlloca) => {
+                        self.same(node, Node::Slot(variable, offset));
+                    }
+                    (base, _) => {
+                        let text = format!("the pointer is stored in {}", self.describe(base));
+                        escapes(self, text);
+                    }
+                }
+            }
+            Some(LLVMOpcode::LLVMRet) => escapes(self, "the pointer is returned".to_owned()),
+            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.follow_call(value, user),
+            Some(LLVMOpcode::LLVMPtrToInt) => escapes(self, "the pointer is made an integer".to_owned()),
+            _ => escapes(
+                self,
+                "the pointer is used in a way that is not followed".to_owned(),
+            ),
+        }
+    }
+
+    fn follow_call(&mut self, value: Value, call: Value) {
+        let node = Node::Value(value);
+        match self.collected.callee(call) {
+            Some(Callee::Stub(_)) => {}
+            Some(Callee::Runtime(entry)) => {
+                let named = arguments_with(call, entry, Role::DevicePointer).contains(&value);
+                if !ops::is_understood(entry) || !named {
+                    let text = format!("the pointer goes to {}, which is not followed", entry.name);
+                    self.obstacle(node, Why::new(Code::UntreatedCall, text, call));
+                }
+            }
+            Some(Callee::Other(_)) if is_marker(call) => {}
+            Some(Callee::Other(function)) => {
+                let text = format!("the pointer goes to {}", helpers::demangle(&function.name()));
+                self.obstacle(node, Why::new(Code::AddressEscapes, text, call));
+            }
+            _ => self.obstacle(
+                node,
+                Why::new(
+                    Code::AddressEscapes,
+                    "the pointer goes to an unknown function",
+                    call,
+                ),
+            ),
+        }
+    }
+
+    /// A few words for where a pointer comes from or goes to.
+    fn describe(&self, base: Value) -> String {
+        if base.is_argument() {
+            let name = base.name();
+            if name.is_empty() {
+                "an argument of this function".to_owned()
+            } else {
+                format!("the argument {name}")
+            }
+        } else if base.is_global() {
+            format!("the global {}", helpers::demangle(&base.name()))
+        } else if base.is_call() {
+            let callee = base.callee().map(|callee| helpers::demangle(&callee.name()));
+            callee.map_or("the result of a call".to_owned(), |name| {
+                format!("the result of {name}")
+            })
+        } else if base.is(LLVMOpcode::LLVMAlloca) {
+            "host memory of this function".to_owned()
+        } else {
+            "memory that is not followed".to_owned()
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Ops: what one runtime call means for the objects it names, read off the catalogue.
+use mgb_catalogue::report::Code;
+use mgb_catalogue::{Class, Entry, Role, Treatment};
+
+use super::collect::arguments_with;
+use super::ir::Value;
+use super::place::Why;
+
+/// `cudaMemcpyHostToDevice`.
+const HOST_TO_DEVICE: u64 = 1;
+/// `cudaMemcpyDeviceToHost`.
+const DEVICE_TO_HOST: u64 = 2;
+
+/// What an op does.
+pub enum Kind {
+    /// Allocates an object; how large it will be.
+    Allocate(Size),
+    /// Frees one.
+    Free,
+    /// Copies or sets: needs a GPU.
+    Touch,
+    /// A launch, by its number among the function's launches.
+    Launch(usize),
+    /// Reads or writes a device variable.
+    Symbol,
+}
+
+/// The size of an allocation.
+pub enum Size {
+    /// A number of bytes.
+    Bytes(Value),
+    /// Rows of so many bytes, padded to 512, and their number.
+    Rows(Value, Value),
+    /// Not known here.
+    Unknown,
+}
+
+/// One GPU op of a function.
+pub struct Op {
+    /// The call or invoke.
+    pub call: Value,
+    /// What it does.
+    pub kind: Kind,
+    /// The runtime's function, or `launch`.
+    pub name: &'static str,
+    /// The pointers it is given, as nodes of the function's objects.
+    pub nodes: Vec<usize>,
+    /// What keeps it lazy whatever its objects are.
+    pub obstacles: Vec<Why>,
+}
+
+impl Op {
+    /// Whether it needs a GPU; allocating and freeing do not.
+    pub fn is_touching(&self) -> bool {
+        matches!(self.kind, Kind::Touch | Kind::Launch(_) | Kind::Symbol)
+    }
+}
+
+/// Whether static tasks may hold calls of this function: its roles say all it does to its objects.
+pub fn is_understood(entry: &Entry) -> bool {
+    matches!(entry.class, Class::Alloc | Class::Free | Class::Copy | Class::Set)
+        && matches!(
+            entry.treatment,
+            Treatment::Address | Treatment::Bound | Treatment::Recorded
+        )
+}
+
+/// An allocation.
+pub fn allocation(call: Value, entry: &'static Entry) -> Op {
+    let sizes = arguments_with(call, entry, Role::Size);
+    let size = match (sizes.as_slice(), entry.position(Role::PitchOut)) {
+        (&[bytes], None) => Size::Bytes(bytes),
+        (&[width, height], Some(_)) => Size::Rows(width, height),
+        _ => Size::Unknown,
+    };
+    let mut obstacles = untreated(call, entry);
+    if matches!(size, Size::Unknown) && obstacles.is_empty() {
+        let text = format!("the size of {}'s object is not known here", entry.name);
+        obstacles.push(Why::new(Code::NeedUndefined, text, call));
+    }
+    Op {
+        call,
+        kind: Kind::Allocate(size),
+        name: entry.name,
+        nodes: Vec::new(),
+        obstacles,
+    }
+}
+
+/// A free, a copy or a set; with it, those of its pointers that may be into device memory.
+pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
+    let mut obstacles = untreated(call, entry);
+    if arguments_with(call, entry, Role::Stream)
+        .iter()
+        .any(|stream| !stream.is_null())
+    {
+        let text = format!("{} runs on a stream, which belongs to one GPU", entry.name);
+        obstacles.push(Why::new(Code::Anchored, text, call));
+    }
+    let pointers = arguments_with(call, entry, Role::DevicePointer);
+    let direction = arguments_with(call, entry, Role::CopyKind)
+        .first()
+        .and_then(|kind| kind.constant());
+    // The destination comes first, as everywhere in the runtime.
+    let pointers = match (direction, pointers.as_slice()) {
+        (Some(HOST_TO_DEVICE), &[to, _]) => vec![to],
+        (Some(DEVICE_TO_HOST), &[_, from]) => vec![from],
+        _ => pointers,
+    };
+    let kind = if entry.class == Class::Free {
+        Kind::Free
+    } else {
+        Kind::Touch
+    };
+    (
+        Op {
+            call,
+            kind,
+            name: entry.name,
+            nodes: Vec::new(),
+            obstacles,
+        },
+        pointers,
+    )
+}
+
+/// An access to a device variable, which is there once per GPU.
+pub fn symbol(call: Value, entry: &'static Entry) -> Op {
+    let text = format!(
+        "{} accesses a device variable, which belongs to one GPU",
+        entry.name
+    );
+    let obstacles = vec![Why::new(Code::Anchored, text, call)];
+    Op {
+        call,
+        kind: Kind::Symbol,
+        name: entry.name,
+        nodes: Vec::new(),
+        obstacles,
+    }
+}
+
+fn untreated(call: Value, entry: &'static Entry) -> Vec<Why> {
+    if is_understood(entry) {
+        return Vec::new();
+    }
+    let text = format!("{} is passed on to CUDA as it is", entry.name);
+    vec![Why::new(Code::UntreatedCall, text, call)]
+}

@@ -1,0 +1,46 @@
+//! Places in the source, and reasons that name them.
+use mgb_catalogue::report::{Code, Place, Reason};
+
+use super::helpers;
+use super::ir::Value;
+
+/// Where an instruction stands in the source. The file is named where it is not the module's own.
+pub fn of(source: &str, instruction: Value) -> Option<Place> {
+    let line = helpers::outer_line(instruction)?;
+    let file = helpers::outer_file(instruction);
+    Some(Place {
+        line,
+        file: (!file.is_empty() && file != source).then_some(file),
+    })
+}
+
+/// Why something is lazy, and where.
+#[derive(Clone)]
+pub struct Why {
+    /// The stable name.
+    pub code: Code,
+    /// A sentence for people.
+    pub text: String,
+    /// The instruction that shows it.
+    pub at: Option<Value>,
+}
+
+impl Why {
+    /// A reason shown by an instruction.
+    pub fn new(code: Code, text: impl Into<String>, at: Value) -> Self {
+        Self {
+            code,
+            text: text.into(),
+            at: Some(at).filter(|value| value.is_instruction()),
+        }
+    }
+
+    /// As the report has it.
+    pub fn reason(&self, source: &str) -> Reason {
+        Reason {
+            code: self.code,
+            text: self.text.clone(),
+            at: self.at.and_then(|at| of(source, at)),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! The plan of one function: everything that will be inserted, decided before anything is.
+use std::collections::BTreeSet;
+use std::collections::HashSet;
+
+use mgb_catalogue::report::{self, Code};
+
+use super::cfg::{Cfg, Point};
+use super::collect::Collected;
+use super::ends::{self, End};
+use super::formula::Writer;
+use super::ir::Value;
+use super::launches::{self, Launch};
+use super::names::{self, Names};
+use super::needs::{self, Need};
+use super::objects::{Node, Objects};
+use super::ops::Kind;
+use super::place::{self, Why};
+use super::placement;
+use super::tasks::{self, Candidate};
+
+/// What will be inserted for a static task.
+pub struct Static {
+    /// Where `task_begin` goes: in front of this instruction.
+    pub begin: Value,
+    /// What it asks for.
+    pub need: Need,
+    /// The ops, each with a `task_use` in front of it.
+    pub ops: Vec<Value>,
+    /// Where `task_end` goes.
+    pub ends: BTreeSet<End>,
+}
+
+/// One task: its entry in the report, and what to insert if it is static.
+pub struct Task {
+    /// For the report; its number is given later.
+    pub entry: report::Task,
+    /// None for lazy tasks.
+    pub insertion: Option<Static>,
+}
+
+/// Works out the tasks of one prepared function.
+pub fn plan(collected: &Collected, names: &Names, source: &str, function: Value) -> Vec<Task> {
+    let cfg = Cfg::new(function);
+    let launches = launches::find(collected, &cfg);
+    let objects = Objects::find(collected, &cfg, &launches);
+    let writer = Writer::new(names);
+    let planner = Planner {
+        cfg: &cfg,
+        launches: &launches,
+        objects: &objects,
+        writer,
+        source,
+    };
+    let candidates = tasks::merge(collected, function, &objects);
+    let mut tasks: Vec<Task> = candidates
+        .iter()
+        .map(|candidate| planner.task(candidate))
+        .collect();
+    tasks.extend(planner.lost_launches(collected));
+    tasks
+}
+
+struct Planner<'a> {
+    cfg: &'a Cfg,
+    launches: &'a [Launch],
+    objects: &'a Objects,
+    writer: Writer<'a>,
+    source: &'a str,
+}
+
+impl Planner<'_> {
+    fn task(&self, candidate: &Candidate) -> Task {
+        match self.insertion(candidate) {
+            Ok(insertion) => {
+                let mut entry = self.entry(candidate);
+                entry.kind = report::Kind::Static;
+                entry.need = Some(self.need(&insertion.need));
+                entry.begin = Some(self.place(insertion.begin));
+                entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
+                entry.ends.sort_by_key(|place| place.line);
+                Task {
+                    entry,
+                    insertion: Some(insertion),
+                }
+            }
+            Err(obstacles) => {
+                let mut entry = self.entry(candidate);
+                entry.reasons = obstacles.iter().map(|why| why.reason(self.source)).collect();
+                Task {
+                    entry,
+                    insertion: None,
+                }
+            }
+        }
+    }
+
+    /// What to insert for a task, or why it is lazy.
+    fn insertion(&self, candidate: &Candidate) -> Result<Static, Vec<Why>> {
+        if !candidate.obstacles.is_empty() {
+            return Err(candidate.obstacles.clone());
+        }
+        let (cfg, all) = (self.cfg, &self.objects.ops);
+        let ops = || candidate.ops.iter().map(|&number| &all[number]);
+        let mut touching: Vec<Point> = Vec::new();
+        for op in ops().filter(|op| op.is_touching()) {
+            touching.push(cfg.point(op.call));
+            if let Kind::Launch(number) = op.kind {
+                touching.extend(self.launches[number].push.map(|push| cfg.point(push)));
+            }
+        }
+        let allocations: Vec<Point> = ops()
+            .filter(|op| matches!(op.kind, Kind::Allocate(_)))
+            .map(|op| cfg.point(op.call))
+            .collect();
+        let Some(begin) = placement::begin(cfg, &touching, &allocations) else {
+            let at = all[candidate.ops[0]].call;
+            return Err(vec![Why::new(
+                Code::NoDominatingPoint,
+                "nothing in this task needs a GPU",
+                at,
+            )]);
+        };
+        let need = needs::need(cfg, self.objects, self.launches, &candidate.ops, begin)?;
+        let calls: Vec<(Value, bool)> = ops()
+            .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
+            .collect();
+        let begin_at = cfg
+            .block(begin.block)
+            .instructions()
+            .nth(begin.at)
+            .expect("a point is at an instruction");
+        Ok(Static {
+            begin: begin_at,
+            need,
+            ops: calls.iter().map(|&(call, _)| call).collect(),
+            ends: ends::ends(cfg, begin, &calls),
+        })
+    }
+
+    fn entry(&self, candidate: &Candidate) -> report::Task {
+        let all = &self.objects.ops;
+        let mut entry = report::Task {
+            function: self.function(),
+            ..Default::default()
+        };
+        let mut allocated: Vec<(usize, u32)> = Vec::new();
+        let sizes = needs::sizes(self.objects, &candidate.ops);
+        for &number in &candidate.ops {
+            if let Kind::Allocate(_) = all[number].kind {
+                let id = allocated.len() as u32 + 1;
+                allocated.push((number, id));
+                let size = sizes.iter().find(|(op, _)| *op == number);
+                let bytes = size.map_or("unknown".to_owned(), |(_, size)| self.writer.write(size));
+                entry.objects.push(report::Object {
+                    id,
+                    name: self.name_of(number),
+                    bytes,
+                });
+            }
+        }
+        for op in candidate.ops.iter().map(|&number| &all[number]) {
+            let classes: HashSet<usize> = op.nodes.iter().map(|&node| self.objects.class(node)).collect();
+            let own = |number: usize| all[number].call == op.call;
+            let shares = |number: usize| {
+                let node = all[number].nodes.first();
+                node.is_some_and(|&node| classes.contains(&self.objects.class(node)))
+            };
+            let allocates = matches!(op.kind, Kind::Allocate(_));
+            let objects = allocated
+                .iter()
+                .filter(|(number, _)| if allocates { own(*number) } else { shares(*number) })
+                .map(|&(_, id)| id);
+            let kernel = match op.kind {
+                Kind::Launch(number) => Some(self.launches[number].kernel.clone()),
+                _ => None,
+            };
+            let op = report::Op {
+                op: op.name.to_owned(),
+                at: self.place(op.call),
+                kernel: kernel.filter(|name| !name.is_empty()),
+                objects: objects.collect(),
+            };
+            entry.ops.push(op);
+        }
+        entry
+    }
+
+    /// Launches whose stub is not known here: a configuration is pushed, then a pointer called.
+    fn lost_launches(&self, collected: &Collected) -> Option<Task> {
+        let pushes = self.cfg.function.instructions().filter(|&call| {
+            collected
+                .entry(call)
+                .is_some_and(|entry| entry.name == "__cudaPushCallConfiguration")
+        });
+        let lost: Vec<Value> = pushes
+            .filter(|&push| !self.launches.iter().any(|launch| launch.push == Some(push)))
+            .collect();
+        let mut entry = report::Task {
+            function: self.function(),
+            ..Default::default()
+        };
+        for &push in &lost {
+            let why = Why::new(
+                Code::UnknownKernel,
+                "a kernel is launched through a pointer",
+                push,
+            );
+            entry.reasons.push(why.reason(self.source));
+            let op = report::Op {
+                op: "launch".to_owned(),
+                at: self.place(push),
+                kernel: None,
+                objects: Vec::new(),
+            };
+            entry.ops.push(op);
+        }
+        (!lost.is_empty()).then_some(Task {
+            entry,
+            insertion: None,
+        })
+    }
+
+    fn need(&self, need: &Need) -> report::Need {
+        let largest = |part: &Option<_>| match (part, need.partial) {
+            (Some(part), false) => self.writer.write(part),
+            (Some(part), true) => format!("at least {}", self.writer.write(part)),
+            (None, true) => "unknown".to_owned(),
+            (None, false) => "0".to_owned(),
+        };
+        report::Need {
+            peak: self.writer.write(&need.peak),
+            grid: largest(&need.grid),
+            block: largest(&need.block),
+            shared: largest(&need.shared),
+        }
+    }
+
+    fn function(&self) -> String {
+        super::helpers::demangle(&self.cfg.function.name())
+    }
+
+    /// The variable that an allocation's address goes to.
+    fn name_of(&self, allocation: usize) -> String {
+        let node = self.objects.ops[allocation].nodes.first();
+        let slot = node.and_then(|&node| self.objects.node(node));
+        match slot {
+            Some(Node::Slot(variable, _)) => names::variable_of(variable).unwrap_or_default(),
+            _ => String::new(),
+        }
+    }
+
+    fn place(&self, instruction: Value) -> report::Place {
+        place::of(self.source, instruction).unwrap_or_default()
+    }
+
+    fn place_of_end(&self, end: &End) -> report::Place {
+        match *end {
+            End::After(op) => self.place(op),
+            End::Head(block) | End::Edge(_, block) => block
+                .instructions()
+                .find_map(|one| place::of(self.source, one))
+                .unwrap_or_default(),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Prepare: brings the functions that hold GPU ops into the form the analyses read.
+//!
+//! CUDA's headers wrap the runtime in templates (`cudaMalloc<T>`), programs wrap it in guards and
+//! small helpers, and at -O0 every variable lives in memory. Small wrappers are inlined, by LLVM's
+//! inliner, and variables promoted, by LLVM's passes; only in functions that hold GPU ops. Nothing
+//! else is touched, so that a module without CUDA comes out bit for bit as it went in.
+use std::collections::HashSet;
+use std::ffi::CStr;
+
+use llvm_sys::core::*;
+use llvm_sys::error::LLVMDisposeErrorMessage;
+use llvm_sys::transforms::pass_builder::*;
+use llvm_sys::{LLVMLinkage, LLVMOpcode};
+
+use super::cfg;
+use super::collect::Collected;
+use super::helpers;
+use super::ir::{self, Value};
+use super::names::Names;
+
+/// Promotes variables and folds what that leaves, so that values can be followed.
+const PASSES: &CStr = c"sroa,early-cse,simplifycfg";
+/// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
+const WRAPPER_LIMIT: usize = 120;
+/// The most calls inlined into one function, against wrappers that multiply.
+const INLINE_LIMIT: usize = 400;
+/// `dim3`'s constructors, of which a launch's grid and block are made.
+const DIM3: &str = "_ZN4dim3C";
+
+/// Prepares the module. Returns the functions that hold GPU ops, in the order they stand.
+pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Value> {
+    let wrappers = find_wrappers(collected);
+    let holders: Vec<Value> = ir::functions(collected.module)
+        .filter(|&function| !function.is_declaration() && !collected.is_stub(function))
+        .filter(|&function| {
+            function.instructions().any(|one| {
+                collected.is_op(one) || one.callee().is_some_and(|callee| wrappers.contains(&callee))
+            })
+        })
+        .collect();
+    for &function in &holders {
+        inline_wrappers(function, &wrappers);
+    }
+    let holders = drop_unused(holders, &wrappers);
+    for &function in &holders {
+        names.mark(function);
+        promote(function);
+    }
+    holders
+}
+
+/// Functions that may be inlined because they stand only for the ops they hold: small, without
+/// loops, and with a body that no other definition can replace.
+fn find_wrappers(collected: &Collected) -> HashSet<Value> {
+    let small: Vec<Value> = ir::functions(collected.module)
+        .filter(|&function| !collected.is_stub(function) && is_small(function))
+        .collect();
+    let mut wrappers: HashSet<Value> = small
+        .iter()
+        .copied()
+        .filter(|&function| collected.holds_ops(function))
+        .collect();
+    // Wrappers of wrappers, until there are no more.
+    loop {
+        let calls_one = |function: &Value| {
+            function
+                .instructions()
+                .any(|one| one.callee().is_some_and(|callee| wrappers.contains(&callee)))
+        };
+        let more: Vec<Value> = small
+            .iter()
+            .copied()
+            .filter(|one| !wrappers.contains(one) && calls_one(one))
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        wrappers.extend(more);
+    }
+    wrappers.extend(
+        small
+            .into_iter()
+            .filter(|function| function.name().starts_with(DIM3)),
+    );
+    wrappers
+}
+
+fn is_small(function: Value) -> bool {
+    let replaceable = !matches!(
+        function.linkage(),
+        LLVMLinkage::LLVMInternalLinkage
+            | LLVMLinkage::LLVMPrivateLinkage
+            | LLVMLinkage::LLVMLinkOnceODRLinkage
+            | LLVMLinkage::LLVMWeakODRLinkage
+    );
+    !function.is_declaration()
+        && !replaceable
+        && function.instructions().take(WRAPPER_LIMIT + 1).count() <= WRAPPER_LIMIT
+        && !function.instructions().any(|one| one.callee() == Some(function))
+        && !cfg::has_cycle(function)
+}
+
+/// Inlines calls of wrappers, and those that come in with them.
+fn inline_wrappers(function: Value, wrappers: &HashSet<Value>) {
+    let mut declined = HashSet::new();
+    for _ in 0..INLINE_LIMIT {
+        let call = function.instructions().find(|one| {
+            !declined.contains(one)
+                && one
+                    .callee()
+                    .is_some_and(|callee| callee != function && wrappers.contains(&callee))
+        });
+        let Some(call) = call else { return };
+        if !helpers::inline_call(call) {
+            declined.insert(call);
+        }
+    }
+}
+
+/// Deletes wrappers that nothing calls any more; returns the other holders.
+fn drop_unused(mut holders: Vec<Value>, wrappers: &HashSet<Value>) -> Vec<Value> {
+    let discardable = |function: &Value| {
+        wrappers.contains(function)
+            && !function.has_uses()
+            && function.linkage() != LLVMLinkage::LLVMWeakODRLinkage
+    };
+    loop {
+        let Some(at) = holders.iter().position(discardable) else {
+            return holders;
+        };
+        let function = holders.remove(at);
+        // SAFETY: nothing uses it, and the list held the only handle kept of it.
+        unsafe { LLVMDeleteFunction(function.raw()) };
+    }
+}
+
+/// Lifts `optnone` and runs the passes over one function.
+fn promote(function: Value) {
+    let kind = |name: &str| {
+        // SAFETY: the name's address and length.
+        unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
+    };
+    // SAFETY: a live function; removing an attribute that is not there is nothing.
+    unsafe {
+        LLVMRemoveEnumAttributeAtIndex(
+            function.raw(),
+            llvm_sys::LLVMAttributeFunctionIndex,
+            kind("optnone"),
+        )
+    };
+    // SAFETY: a live function with a body, a pipeline of function passes; options are ours to dispose
+    // of, and so is the message of an error.
+    unsafe {
+        let options = LLVMCreatePassBuilderOptions();
+        let error = LLVMRunPassesOnFunction(function.raw(), PASSES.as_ptr(), std::ptr::null_mut(), options);
+        LLVMDisposePassBuilderOptions(options);
+        if !error.is_null() {
+            let message = llvm_sys::error::LLVMGetErrorMessage(error);
+            let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+            LLVMDisposeErrorMessage(message);
+            panic!("LLVM refused the pipeline {}: {text}", PASSES.to_string_lossy());
+        }
+    }
+}
+
+/// Whether an instruction only tells about others: debug and lifetime intrinsics.
+pub fn is_marker(instruction: Value) -> bool {
+    instruction.is(LLVMOpcode::LLVMCall)
+        && instruction.callee().is_some_and(|callee| {
+            let name = callee.name();
+            ["llvm.lifetime.", "llvm.dbg.", "llvm.invariant.", "llvm.assume"]
+                .iter()
+                .any(|one| name.starts_with(one))
+        })
+}

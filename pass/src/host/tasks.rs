@@ -1,0 +1,77 @@
+//! Tasks: the ops of one function, merged where they share memory objects (union-find).
+use mgb_catalogue::Treatment;
+use mgb_catalogue::report::Code;
+use petgraph::unionfind::UnionFind;
+
+use super::collect::{Callee, Collected};
+use super::ir::Value;
+use super::objects::Objects;
+use super::place::Why;
+
+/// Ops that belong together, and what keeps them from being bound statically.
+pub struct Candidate {
+    /// Numbers of ops, in the order they stand.
+    pub ops: Vec<usize>,
+    /// Why they are lazy; empty while they may be static.
+    pub obstacles: Vec<Why>,
+}
+
+/// The merged tasks of a function, in the order of their first ops.
+pub fn merge(collected: &Collected, function: Value, objects: &Objects) -> Vec<Candidate> {
+    let nodes = objects.len();
+    let mut sets = UnionFind::<usize>::new(nodes + objects.ops.len());
+    for node in 0..nodes {
+        sets.union(node, objects.class(node));
+    }
+    for (number, op) in objects.ops.iter().enumerate() {
+        for &node in &op.nodes {
+            sets.union(node, nodes + number);
+        }
+    }
+    let mut roots: Vec<usize> = Vec::new();
+    let mut tasks: Vec<Candidate> = Vec::new();
+    for (number, op) in objects.ops.iter().enumerate() {
+        let root = sets.find(nodes + number);
+        let at = roots.iter().position(|&one| one == root).unwrap_or_else(|| {
+            roots.push(root);
+            tasks.push(Candidate {
+                ops: Vec::new(),
+                obstacles: Vec::new(),
+            });
+            tasks.len() - 1
+        });
+        tasks[at].ops.push(number);
+        tasks[at].obstacles.extend(op.obstacles.iter().cloned());
+    }
+    for (node, why) in &objects.obstacles {
+        if let Some(at) = roots.iter().position(|&root| root == sets.find(*node)) {
+            tasks[at].obstacles.push(why.clone());
+        }
+    }
+    let anchors = anchors(collected, function);
+    for task in &mut tasks {
+        task.obstacles.extend(anchors.iter().cloned());
+        let mut seen: Vec<(Code, String, Option<Value>)> = Vec::new();
+        task.obstacles.retain(|why| {
+            let key = (why.code, why.text.clone(), why.at);
+            let new = !seen.contains(&key);
+            seen.push(key);
+            new
+        });
+    }
+    tasks
+}
+
+/// Calls that tie the process to one GPU (streams, events, graphs). What they make is not followed,
+/// so that no task of the same function may go to another GPU.
+fn anchors(collected: &Collected, function: Value) -> Option<Why> {
+    function
+        .instructions()
+        .find_map(|call| match collected.callee(call) {
+            Some(Callee::Runtime(entry)) if entry.treatment == Treatment::Anchors => {
+                let text = format!("{} ties what this function does to one GPU", entry.name);
+                Some(Why::new(Code::Anchored, text, call))
+            }
+            _ => None,
+        })
+}
