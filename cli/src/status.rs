@@ -1,6 +1,5 @@
 //! `mgb status`: who holds which GPU, and who waits.
 
-mod document;
 mod render;
 
 use mgb_probe::{Client, socket_path};
@@ -11,7 +10,7 @@ use crate::exit::{self, Outcome, WithCode};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code: 0, or 3 if no mgbd answers.")]
 pub struct Args {
-    /// Print it as JSON.
+    /// Print mgbd's view of the node as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -20,11 +19,11 @@ pub struct Args {
 pub fn run(args: &Args) -> Outcome {
     let client = Client::observe(&socket_path()).map_err(hint).code(exit::NODE)?;
     let view = client.status().code(exit::NODE)?;
-    let document = document::Status::of(&view);
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&document).code(exit::NODE)?);
+        // The view is a versioned document of mgbd's own; what else would a script want?
+        println!("{}", serde_json::to_string_pretty(&view).code(exit::NODE)?);
     } else {
-        print!("{}", render::text(&document));
+        print!("{}", render::text(&view));
     }
     Ok(exit::OK)
 }
