@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{batch, explain, manual, run, start_mgbd, status};
+use crate::{batch, demo, explain, manual, run, start_mgbd, status};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
@@ -58,6 +58,7 @@ pub enum Command {
     Batch(batch::Args),
     Status(status::Args),
     Explain(explain::Args),
+    Demo(demo::Args),
     Completions(manual::Completions),
     Man(manual::Man),
     #[command(hide = true)]

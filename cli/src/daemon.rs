@@ -3,7 +3,8 @@
 //! A new mgbd is started by a helper process, `mgb start-mgbd`, that ends when mgbd answers: so mgbd is nobody's child,
 //! and a program that `mgb run` becomes never finds an mgbd among its own.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::ffi::OsString;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
@@ -36,6 +37,8 @@ pub struct Start<'a> {
     pub policy: Option<Policy>,
     /// Where it listens.
     pub socket: PathBuf,
+    /// More variables for it.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 /// Connects to the mgbd of this socket, starting one if none runs. The connection only looks; it is no client.
@@ -141,6 +144,7 @@ fn spawn(start: &Start<'_>, log: &Path, arguments: &[&str]) -> Result<Logged> {
         command.args(["--policy", &policy.to_string()]);
     }
     start.machine.apply(&mut command);
+    command.envs(start.environment.iter().map(|(name, value)| (name, value)));
     let copy = output.try_clone().context("failed to open mgbd's log twice")?;
     command.stdin(Stdio::null()).stdout(copy).stderr(output);
     // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other threads.
@@ -270,11 +274,4 @@ fn open(path: &Path) -> Result<File> {
             path.display()
         )
     })
-}
-
-/// Removes what an mgbd of one's own left beside its socket.
-pub fn remove_leftovers(socket: &Path) {
-    for ending in ["", ".log", ".lock", ".starting"] {
-        let _ = fs::remove_file(beside(socket, ending));
-    }
 }

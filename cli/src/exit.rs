@@ -38,16 +38,6 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Wrong usage, or an unusable file.
-    pub fn usage(error: impl Into<anyhow::Error>) -> Self {
-        Self::new(USAGE, error)
-    }
-
-    /// The node cannot serve.
-    pub fn node(error: impl Into<anyhow::Error>) -> Self {
-        Self::new(NODE, error)
-    }
-
     /// With any code.
     pub fn new(code: u8, error: impl Into<anyhow::Error>) -> Self {
         Self {

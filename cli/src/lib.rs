@@ -7,6 +7,7 @@ mod batch;
 mod clang;
 mod cuda;
 mod daemon;
+mod demo;
 mod exit;
 mod explain;
 mod machine;
@@ -62,6 +63,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
         Command::Explain(args) => ("mgb explain", explain::run(&args)),
+        Command::Demo(args) => ("mgb demo", demo::run(&args)),
         Command::Completions(args) => ("mgb completions", manual::completions(&args)),
         Command::Man(args) => ("mgb man", manual::man(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),

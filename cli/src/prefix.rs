@@ -26,7 +26,8 @@ impl Prefix {
         ))
     }
 
-    /// For tests and for the demo, which know the folder.
+    /// For tests, which know the folder.
+    #[cfg(test)]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
     }

@@ -86,6 +86,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         machine: &machine,
         policy: args.policy,
         socket: socket_path(),
+        environment: Vec::new(),
     };
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();

@@ -26,6 +26,7 @@ pub fn run(args: &Args) -> Outcome {
             machine: &machine,
             policy: args.policy,
             socket: socket_path(),
+            environment: Vec::new(),
         };
         daemon::start_detached(&start)
     };

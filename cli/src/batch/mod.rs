@@ -1,11 +1,11 @@
 //! `mgb batch`: many programs on shared GPUs.
 
-mod cause;
+pub mod cause;
 pub mod engine;
 mod job;
 pub mod jobfile;
 pub mod outcome;
-mod progress;
+pub mod progress;
 mod summary;
 mod trace;
 
@@ -71,6 +71,7 @@ pub fn run(args: &Args) -> Outcome {
         machine: &machine,
         policy: args.policy,
         socket: socket_path(),
+        environment: Vec::new(),
     };
     // Kept until the end: jobs come and go, and mgbd shall not take a gap for the end of its work.
     let client = daemon::ensure(&start).code(exit::NODE)?;

@@ -90,7 +90,7 @@ impl Observer for Progress {
         } else {
             "stopping; press Ctrl-C again to kill"
         };
-        self.say(&format!("mgb batch: {how}"));
+        self.say(&format!("mgb: {how}"));
     }
 }
 

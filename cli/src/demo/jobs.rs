@@ -1,0 +1,240 @@
+//! The demo's jobs: all examples, with sizes that are parts of what a GPU has.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::batch::jobfile::Job;
+
+/// What the host phases of the jobs do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum HostPhase {
+    /// Real arithmetic on one core.
+    Compute,
+    /// Sleep, as for a disk.
+    Wait,
+}
+
+/// One job: an example, and how large it is.
+enum Kind {
+    /// `phases`: holds memory for some rounds of a host phase and a GPU phase.
+    Phases { percent: u64, rounds: u64, host_ms: u64 },
+    /// An example whose first argument is its number of elements, each of so many bytes at its peak.
+    Elements {
+        name: &'static str,
+        percent: u64,
+        bytes_each: u64,
+        more: &'static [&'static str],
+    },
+    /// `twotasks`: two tasks, of which each may go where there is room.
+    TwoTasks { percent: [u64; 2] },
+}
+
+use Kind::{Elements, Phases, TwoTasks};
+
+/// Memory in percent of a GPU. Most jobs are between a fifth and two fifths: so two or three share a GPU safely, and
+/// four sometimes do.
+const JOBS: [Kind; 18] = [
+    Phases {
+        percent: 38,
+        rounds: 8,
+        host_ms: 300,
+    },
+    Phases {
+        percent: 25,
+        rounds: 6,
+        host_ms: 350,
+    },
+    Elements {
+        name: "vecadd",
+        percent: 24,
+        bytes_each: 12,
+        more: &[],
+    },
+    Phases {
+        percent: 31,
+        rounds: 7,
+        host_ms: 300,
+    },
+    Phases {
+        percent: 20,
+        rounds: 10,
+        host_ms: 200,
+    },
+    Elements {
+        name: "stencil",
+        percent: 20,
+        bytes_each: 8,
+        more: &["4"],
+    },
+    Phases {
+        percent: 40,
+        rounds: 6,
+        host_ms: 400,
+    },
+    Elements {
+        name: "chain",
+        percent: 22,
+        bytes_each: 8,
+        more: &[],
+    },
+    Phases {
+        percent: 28,
+        rounds: 8,
+        host_ms: 250,
+    },
+    TwoTasks { percent: [20, 16] },
+    Phases {
+        percent: 35,
+        rounds: 7,
+        host_ms: 300,
+    },
+    Elements {
+        name: "init_run",
+        percent: 24,
+        bytes_each: 8,
+        more: &["3"],
+    },
+    Phases {
+        percent: 22,
+        rounds: 9,
+        host_ms: 250,
+    },
+    Elements {
+        name: "init_run_split",
+        percent: 20,
+        bytes_each: 8,
+        more: &["3"],
+    },
+    Phases {
+        percent: 38,
+        rounds: 5,
+        host_ms: 450,
+    },
+    Elements {
+        name: "reduce",
+        percent: 16,
+        bytes_each: 4,
+        more: &["2"],
+    },
+    Phases {
+        percent: 26,
+        rounds: 8,
+        host_ms: 300,
+    },
+    Elements {
+        name: "unwinding",
+        percent: 20,
+        bytes_each: 8,
+        more: &["1"],
+    },
+];
+
+/// The jobs for GPUs on which `capacity` bytes are free, from the programs in `folder`.
+///
+/// # Errors
+/// When an example is not there.
+pub fn list(folder: &Path, capacity: u64, host: HostPhase) -> Result<Vec<Job>> {
+    let jobs = JOBS.iter().enumerate();
+    jobs.map(|(index, kind)| {
+        let (name, arguments) = command(kind, capacity, host);
+        let program = folder.join(name);
+        if !program.exists() {
+            bail!(
+                "the example {} is missing: run `make examples` first",
+                program.display()
+            );
+        }
+        let text = format!("{name} {}", arguments.join(" "));
+        Ok(Job {
+            number: index + 1,
+            text,
+            need: None,
+            program,
+            arguments,
+        })
+    })
+    .collect()
+}
+
+fn command(kind: &Kind, capacity: u64, host: HostPhase) -> (&'static str, Vec<String>) {
+    // Not capacity * percent: that could pass 64 bits.
+    let part = |percent: u64| capacity / 100 * percent;
+    match *kind {
+        Phases {
+            percent,
+            rounds,
+            host_ms,
+        } => {
+            let mib = (part(percent) >> 20).max(1);
+            let phase = match host {
+                HostPhase::Compute => "compute",
+                HostPhase::Wait => "wait",
+            };
+            let (steps, blocks) = ("4", "32");
+            let [mib, rounds, host_ms] = [mib, rounds, host_ms].map(|number| number.to_string());
+            (
+                "phases",
+                vec![
+                    mib,
+                    rounds,
+                    host_ms,
+                    phase.to_owned(),
+                    steps.to_owned(),
+                    blocks.to_owned(),
+                ],
+            )
+        }
+        Elements {
+            name,
+            percent,
+            bytes_each,
+            more,
+        } => {
+            let n = (part(percent) / bytes_each).max(1);
+            (
+                name,
+                [n.to_string()]
+                    .into_iter()
+                    .chain(more.iter().map(|&word| word.to_owned()))
+                    .collect(),
+            )
+        }
+        // One of its tasks takes 8 bytes an element, and so does the other.
+        TwoTasks { percent } => (
+            "twotasks",
+            percent
+                .map(|percent| (part(percent) / 8).max(1).to_string())
+                .into(),
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_for_small_and_large_gpus() {
+        let lines = |capacity, host| {
+            let line = |kind: &Kind| {
+                let (name, arguments) = command(kind, capacity, host);
+                format!("{name} {}", arguments.join(" "))
+            };
+            JOBS.iter().map(line).collect::<Vec<_>>().join("\n")
+        };
+        insta::assert_snapshot!(lines(254 << 20, HostPhase::Wait));
+        assert!(lines(16 << 30, HostPhase::Compute).starts_with("phases 6225 8 300 compute"));
+    }
+
+    #[test]
+    fn a_missing_example_is_named() {
+        let error = list(Path::new("/nowhere"), 1 << 28, HostPhase::Wait)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains("/nowhere/phases is missing") && error.contains("make examples"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,238 @@
+//! `mgb demo`: the same jobs under `sa`, `cg:4` and `mgb`, and one table.
+
+mod ballast;
+mod jobs;
+mod table;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use mgb_probe::{Client, Hello, size};
+use tempfile::TempDir;
+
+use crate::batch::engine::{self, Setup};
+use crate::batch::jobfile::Job;
+use crate::batch::outcome::BatchOutcome;
+use crate::batch::progress::Progress;
+use crate::daemon::{Private, Start};
+use crate::exit::{self, Outcome, WithCode};
+use crate::machine::Machine;
+use crate::policy::Policy;
+use crate::prefix::Prefix;
+use crate::stop::StopSignals;
+use ballast::Ballast;
+use jobs::HostPhase;
+use table::DemoOutcome;
+
+/// Variables of everything that the demo starts.
+type Environment = Vec<(OsString, OsString)>;
+
+/// The software GPUs, where the user names none.
+const SOFTWARE_GPUS: &str = "4x256MiB";
+
+/// What is left free on a large real GPU.
+const DEFAULT_LEAVE: u64 = 16 << 30;
+
+/// Run the same 18 jobs one at a time per GPU (sa), four at a time (cg:4) and under MGB, and compare.
+///
+/// On real GPUs where there are any, with their memory made short by a program that holds the rest; else on 4
+/// software GPUs of 256 MiB. The jobs are the examples; each checks its own result. Under cg:4 nobody knows what the
+/// others need, so that jobs run out of memory; under mgb none does. Nothing else of MGB on this machine is touched.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Exit code: 0 if every job under sa and mgb was right, else 1.")]
+pub struct Args {
+    /// The policies to compare.
+    #[arg(
+        long,
+        value_name = "POLICIES",
+        value_delimiter = ',',
+        default_value = "sa,cg:4,mgb"
+    )]
+    policies: Vec<Policy>,
+    /// Leave so much free on every GPU, by holding the rest [default: 16GiB on real GPUs, all on software GPUs].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    leave: Option<u64>,
+    /// What the jobs do between their GPU phases [default: compute on real GPUs, wait on software GPUs].
+    #[arg(long, value_enum, value_name = "KIND")]
+    host_phase: Option<HostPhase>,
+    /// The folder for logs [default: a temporary one, kept if a job failed that should not].
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: &Args) -> Outcome {
+    let stop = StopSignals::watch().code(exit::NODE)?;
+    let folder = tempfile::Builder::new().prefix("mgb-demo-").tempdir();
+    let folder = folder
+        .context("failed to make a temporary folder; set TMPDIR")
+        .code(exit::NODE)?;
+    let demo = measure(args, &stop, folder.path()).code(exit::NODE)?;
+    if let Some(code) = stop.exit_code() {
+        return Ok(code);
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&demo).code(exit::NODE)?);
+    } else {
+        print!("\n{}", table::text(&demo));
+    }
+    if demo.is_right() {
+        return Ok(exit::OK);
+    }
+    report_wrong(&demo, folder);
+    Ok(exit::FAILED)
+}
+
+fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome> {
+    let prefix = Prefix::find()?;
+    let machine = Machine::find(&prefix)?;
+    let host = args.host_phase.unwrap_or(if machine.is_soft() {
+        HostPhase::Wait
+    } else {
+        HostPhase::Compute
+    });
+    let environment = environment(&machine, folder);
+    let examples = prefix.path().join("examples");
+    let leave = args.leave.or((!machine.is_soft()).then_some(DEFAULT_LEAVE));
+    let native = if machine.is_soft() { "mgb" } else { "plain" };
+    let ballast = |leave| {
+        Ballast::load(
+            &examples.join(native).join("ballast"),
+            leave,
+            &machine,
+            &environment,
+        )
+    };
+    let _ballast = leave.map(ballast).transpose()?;
+    let logs = match &args.logs {
+        Some(logs) => std::path::absolute(logs)?,
+        None => folder.join("logs"),
+    };
+    let mut batches = Vec::new();
+    // Of the first policy's mgbd: the same jobs for all, whatever a few megabytes of somebody else's do meanwhile.
+    let mut node: Option<(String, u64)> = None;
+    for &policy in &args.policies {
+        if stop.exit_code().is_some() {
+            break;
+        }
+        let socket = folder.join(format!("{}.sock", policy.to_string().replace(':', "-")));
+        let environment = environment.clone();
+        let start = Start {
+            prefix: &prefix,
+            machine: &machine,
+            policy: Some(policy),
+            socket,
+            environment,
+        };
+        // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run natively.
+        let form = if policy.places_processes() { native } else { "mgb" };
+        let (mgbd, client) = Private::start(&start)?;
+        let (_, capacity) = match &node {
+            Some(node) => node,
+            None => node.insert(look(&client)?),
+        };
+        let list = jobs::list(&examples.join(form), *capacity, host)?;
+        batches.push(one_policy(&start, policy, client.hello(), &list, &logs, stop)?);
+        drop((client, mgbd));
+    }
+    let (name, capacity) = node.context("no policy to compare")?;
+    Ok(DemoOutcome::new(
+        (machine.is_soft(), name),
+        capacity,
+        host,
+        batches,
+    ))
+}
+
+/// A GPU's name, and the least that is free on one.
+fn look(client: &Client) -> Result<(String, u64)> {
+    let view = client.status()?;
+    let free = view
+        .gpus
+        .iter()
+        .map(|gpu| gpu.gpu.usable_bytes.saturating_sub(gpu.foreign_bytes))
+        .min();
+    let name = view.gpus.first().map(|gpu| gpu.gpu.name.clone());
+    Ok((name.unwrap_or_default(), free.context("no GPU at all")?))
+}
+
+/// One policy's batch, under an mgbd of its own.
+fn one_policy(
+    start: &Start<'_>,
+    policy: Policy,
+    hello: &Hello,
+    list: &[Job],
+    logs: &Path,
+    stop: &StopSignals,
+) -> Result<BatchOutcome> {
+    let logs = logs.join(policy.to_string().replace(':', "-"));
+    std::fs::create_dir_all(&logs)
+        .with_context(|| format!("failed to make the folder {}", logs.display()))?;
+    let parallel = policy.default_parallel(hello.gpus.len());
+    let mut environment = start.environment.clone();
+    environment.push(("MGB_SOCKET".into(), start.socket.clone().into()));
+    environment.push(("MGB_PREFIX".into(), start.prefix.path().into()));
+    let setup = Setup {
+        mgb: start.prefix.mgb()?,
+        machine: start.machine.clone(),
+        environment,
+        parallel,
+        trace: logs.join("trace.jsonl"),
+        logs,
+    };
+    eprintln!(
+        "{policy}: {} jobs, at most {parallel} at once, {} free a GPU",
+        list.len(),
+        Bytes(capacity)
+    );
+    let mut progress = Progress::new(list.len());
+    let ended = engine::run(list, &setup, stop, &mut progress);
+    progress.finish();
+    let (outcomes, makespan) = ended?;
+    Ok(BatchOutcome::new(
+        policy.to_string(),
+        hello.gpus.len(),
+        parallel,
+        outcomes,
+        makespan,
+    ))
+}
+
+/// Software GPUs of the demo's own, unless the user has named some.
+fn environment(machine: &Machine, folder: &Path) -> Environment {
+    if !machine.is_soft() {
+        return Vec::new();
+    }
+    let default =
+        |name: &str, value: OsString| (OsString::from(name), std::env::var_os(name).unwrap_or(value));
+    vec![
+        default("SOFTGPU_DEVICES", SOFTWARE_GPUS.into()),
+        ("SOFTGPU_STATE".into(), folder.join("softgpu.state").into()),
+    ]
+}
+
+fn report_wrong(demo: &DemoOutcome, folder: TempDir) {
+    for row in demo
+        .policies
+        .iter()
+        .filter(|row| !row.batch.policy.starts_with("cg:"))
+    {
+        for job in row
+            .batch
+            .jobs
+            .iter()
+            .filter(|job| job.state != crate::batch::outcome::State::Done)
+        {
+            let why = job.cause.as_ref().map(|cause| cause.short()).unwrap_or_default();
+            eprintln!(
+                "mgb demo: {} failed under {}: {why}",
+                job.command, row.batch.policy
+            );
+        }
+    }
+    eprintln!("mgb demo: logs are in {}", folder.keep().display());
+}
