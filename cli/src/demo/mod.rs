@@ -184,11 +184,7 @@ fn one_policy(
         trace: logs.join("trace.jsonl"),
         logs,
     };
-    eprintln!(
-        "{policy}: {} jobs, at most {parallel} at once, {} free a GPU",
-        list.len(),
-        Bytes(capacity)
-    );
+    eprintln!("{policy}: {} jobs, at most {parallel} at once", list.len());
     let mut progress = Progress::new(list.len());
     let ended = engine::run(list, &setup, stop, &mut progress);
     progress.finish();
