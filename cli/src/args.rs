@@ -34,7 +34,6 @@ MGB. `mgb clang` exits as clang does, `mgb run` as the program does (125 to 127:
 #[command(
     name = "mgb",
     version,
-    propagate_version = true,
     max_term_width = 100,
     after_help = EXIT_CODES,
     after_long_help = LONG_HELP
