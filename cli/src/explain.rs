@@ -3,10 +3,10 @@
 mod read;
 mod render;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use crate::exit::{self, Outcome, WithCode};
+use crate::out;
 
 /// Print what the compiler pass found: every GPU task, its operations with source lines, what it needs, and whether
 /// it is bound before it runs (static) or at run time (lazy), with the reason.
@@ -33,7 +33,6 @@ pub fn run(args: &Args) -> Outcome {
     } else {
         render::text(&reports)
     };
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    out::print(&text);
     Ok(exit::OK)
 }

@@ -13,6 +13,7 @@ mod explain;
 mod machine;
 mod manual;
 mod node;
+mod out;
 mod policy;
 mod prefix;
 mod program;

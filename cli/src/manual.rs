@@ -1,6 +1,5 @@
 //! `mgb completions` and `mgb man`: made from the command line's own description.
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -9,6 +8,7 @@ use clap_complete::Shell;
 
 use crate::args::Cli;
 use crate::exit::{self, Outcome, WithCode};
+use crate::out;
 
 /// Print the completions of mgb for a shell.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,8 @@ pub struct Man {
 pub fn completions(args: &Completions) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut Cli::command(), "mgb", &mut script);
-    print_all(&script)
+    out::print(&String::from_utf8_lossy(&script));
+    Ok(exit::OK)
 }
 
 /// Runs `mgb man`.
@@ -48,13 +49,8 @@ pub fn man(args: &Man) -> Outcome {
             let mut page = Vec::new();
             let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
             rendered.context("failed to make the page").code(exit::USAGE)?;
-            print_all(&page)
+            out::print(&String::from_utf8_lossy(&page));
+            Ok(exit::OK)
         }
     }
-}
-
-fn print_all(text: &[u8]) -> Outcome {
-    // A reader that has seen enough (`| head`) is no error.
-    let _ = std::io::stdout().write_all(text);
-    Ok(exit::OK)
 }

@@ -5,6 +5,7 @@ mod render;
 use mgb_probe::{Client, socket_path};
 
 use crate::exit::{self, Outcome, WithCode};
+use crate::out;
 
 /// Show the GPUs, who holds room on them, and who waits.
 #[derive(Debug, clap::Args)]
@@ -21,9 +22,9 @@ pub fn run(args: &Args) -> Outcome {
     let view = client.status().code(exit::NODE)?;
     if args.json {
         // The view is a versioned document of mgbd's own; what else would a script want?
-        println!("{}", serde_json::to_string_pretty(&view).code(exit::NODE)?);
+        out::print(&out::json(&view).code(exit::NODE)?);
     } else {
-        print!("{}", render::text(&view));
+        out::print(&render::text(&view));
     }
     Ok(exit::OK)
 }

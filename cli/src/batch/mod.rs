@@ -19,6 +19,7 @@ use mgb_probe::socket_path;
 use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
+use crate::out;
 use crate::policy::Policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
@@ -104,10 +105,13 @@ pub fn run(args: &Args) -> Outcome {
         makespan,
     );
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&batch).code(exit::NODE)?);
+        out::print(&out::json(&batch).code(exit::NODE)?);
     } else {
-        print!("\n{}", summary::text(&batch));
-        println!("logs in {}", setup.logs.display());
+        out::print(&format!(
+            "\n{}logs in {}\n",
+            summary::text(&batch),
+            setup.logs.display()
+        ));
     }
     let code = if batch.failed == 0 { exit::OK } else { exit::FAILED };
     Ok(stop.exit_code().filter(|_| batch.interrupted).unwrap_or(code))

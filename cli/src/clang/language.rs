@@ -7,6 +7,8 @@ pub enum Language {
     Cuda,
     /// C, C++ and their relatives, and LLVM IR: compiled for the host, through the pass.
     Host,
+    /// A header by itself: precompiled, and never linked.
+    Header,
     /// Assembler: no pass runs on it.
     Assembler,
     /// Objects, archives, libraries and anything else that goes to the linker.
@@ -22,8 +24,9 @@ impl Language {
         match &name[dot + 1..] {
             b"cu" | b"cui" => Self::Cuda,
             b"C" | b"CC" | b"CPP" | b"CXX" | b"M" | b"bc" | b"c" | b"c++" | b"c++m" | b"cc" | b"ccm"
-            | b"cp" | b"cpp" | b"cppm" | b"cxx" | b"cxxm" | b"h" | b"hh" | b"hpp" | b"hxx" | b"i" | b"ii"
-            | b"ixx" | b"ll" | b"m" | b"mi" | b"mii" | b"mm" => Self::Host,
+            | b"cp" | b"cpp" | b"cppm" | b"cxx" | b"cxxm" | b"i" | b"ii" | b"ixx" | b"ll" | b"m" | b"mi"
+            | b"mii" | b"mm" => Self::Host,
+            b"H" | b"h" | b"hh" | b"hpp" | b"hxx" => Self::Header,
             b"S" | b"asm" | b"s" => Self::Assembler,
             _ => Self::Linked,
         }
@@ -35,6 +38,7 @@ impl Language {
             b"none" => None,
             b"cuda" | b"cuda-cpp-output" => Some(Self::Cuda),
             b"assembler" | b"assembler-with-cpp" => Some(Self::Assembler),
+            _ if language.ends_with(b"-header") => Some(Self::Header),
             _ => Some(Self::Host),
         }
     }

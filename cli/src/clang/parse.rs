@@ -103,27 +103,27 @@ impl CommandLine {
             .any(|argument| argument.kind == Kind::Input(language))
     }
 
-    /// Whether there is anything to compile or link at all; else clang is only asked something.
-    pub fn has_inputs(&self) -> bool {
-        self.arguments
-            .iter()
-            .any(|argument| matches!(argument.kind, Kind::Input(_)))
-    }
-
     /// Whether C, C++ or CUDA goes through the front end.
     pub fn compiles(&self) -> bool {
-        self.has_input(Language::Cuda) || self.has_input(Language::Host)
+        [Language::Cuda, Language::Host, Language::Header]
+            .into_iter()
+            .any(|language| self.has_input(language))
     }
 
     /// Whether code is generated from it, so that the pass runs.
     pub fn generates_code(&self) -> bool {
-        self.compiles() && !self.has(Meaning::FrontEnd)
+        let sources = self.has_input(Language::Cuda) || self.has_input(Language::Host);
+        sources && !self.has(Meaning::FrontEnd)
     }
 
     /// Whether a program or a shared library is made.
     pub fn links(&self) -> bool {
         let stops = [Meaning::FrontEnd, Meaning::NoLink, Meaning::Relocatable];
-        self.has_inputs() && !stops.into_iter().any(|stop| self.has(stop))
+        let is_linked = |argument: &Argument| match argument.kind {
+            Kind::Input(language) => language != Language::Header,
+            _ => false,
+        };
+        self.arguments.iter().any(is_linked) && !stops.into_iter().any(|stop| self.has(stop))
     }
 
     /// The last value joined to an option with this meaning.
@@ -180,7 +180,8 @@ mod tests {
         assert!(!line("-fsyntax-only a.cu").generates_code());
         assert!(line("a.o b.o -lm").links() && !line("a.o").compiles());
         assert!(!line("-r a.o b.o").links());
-        assert!(!line("--version").has_inputs());
+        assert!(!line("--version").links() && !line("-v").links());
+        assert!(!line("all.h").links() && !line("-x c++-header all.hpp").generates_code());
         assert!(!line("-E a.cu").links());
     }
 

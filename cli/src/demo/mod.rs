@@ -18,6 +18,7 @@ use crate::batch::progress::Progress;
 use crate::daemon::{Private, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
+use crate::out;
 use crate::policy::Policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
@@ -76,9 +77,9 @@ pub fn run(args: &Args) -> Outcome {
         return Ok(code);
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&demo).code(exit::NODE)?);
+        out::print(&out::json(&demo).code(exit::NODE)?);
     } else {
-        print!("\n{}", table::text(&demo));
+        out::print(&format!("\n{}", table::text(&demo)));
     }
     if demo.is_right() {
         return Ok(exit::OK);

@@ -66,7 +66,9 @@ fn print_task(text: &mut String, task: &Task) {
         let _ = writeln!(text, "  begin   {}", line(begin));
     }
     if !task.ends.is_empty() {
-        let ends: Vec<String> = task.ends.iter().map(line).collect();
+        let mut ends: Vec<String> = task.ends.iter().map(line).collect();
+        // Several edges may leave at one closing brace.
+        ends.dedup();
         let _ = writeln!(text, "  end     {}", ends.join(", "));
     }
     match &task.movable {
