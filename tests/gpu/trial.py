@@ -151,11 +151,10 @@ class Trial:
         """Writes the result and ends with 0 if every check was right."""
         wrong = [c["what"] for c in self.result["checks"] if not c["right"]]
         self.result["seconds"] = round(time.monotonic() - self.start, 1)
+        self.result["mgbd"] = {log.stem: log.read_text()[-100_000:].splitlines()
+                               for log in sorted(self.folder.glob("mgbd-*.log"))}
         self.arguments.out.mkdir(parents=True, exist_ok=True)
         (self.arguments.out / f"{self.name}.json").write_text(json.dumps(self.result, indent=1) + "\n")
-        for log in sorted(self.folder.glob("mgbd-*.log")):
-            text = log.read_text()
-            (self.arguments.out / f"{self.name}-{log.name}").write_text(text[-200_000:])
         print(f"{self.name}: {len(self.result['checks']) - len(wrong)} checks right, {len(wrong)} wrong, "
               f"{self.result['seconds']} s", flush=True)
         sys.exit(1 if wrong else 0)
