@@ -5,7 +5,8 @@
 //
 //#Args: n=60000 repetitions=3
 //#Stdout: init_run: n=60000 repetitions=3 PASS
-//#Lazy: any
+//#Lazy: allocated-elsewhere
+//#Lazy: address-escapes
 //#Record: 2 * 4 * n
 
 #include "common.h"

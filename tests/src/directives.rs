@@ -40,7 +40,7 @@ pub struct Directives {
     pub static_tasks: usize,
     /// The peak of each static task.
     pub peaks: Vec<String>,
-    /// The reasons why ops are lazy, by code; `any` stands for one whose code does not matter.
+    /// Reasons for which the pass must find something lazy, by code.
     pub lazy: Vec<String>,
     /// What the lazy runtime must have counted, if anything is lazy.
     pub record: Option<String>,

@@ -26,6 +26,15 @@ pub struct Task {
     /// Why it is lazy.
     #[serde(default)]
     pub reasons: Vec<Reason>,
+    /// What it needs.
+    pub need: Need,
+}
+
+/// What a task needs, as formulas over the program's own names; empty for a lazy one.
+#[derive(Debug, Deserialize)]
+pub struct Need {
+    /// The peak of live bytes.
+    pub peak: Option<String>,
 }
 
 /// Why something is lazy.
