@@ -46,11 +46,9 @@ class Watch(threading.Thread):
 
 def holders(status):
     """Process ids that hold room, and those whose room is being reclaimed."""
-    holding, reclaiming = set(), set()
-    for gpu in status["gpus"]:
-        for holder in gpu["holders"]:
-            (reclaiming if holder["reclaiming"] else holding).add(holder["pid"])
-    return holding, reclaiming
+    tasks = {state: {task["pid"] for task in status["tasks"] if (task["state"] == "reclaiming") == state}
+             for state in (False, True)}
+    return tasks[False], tasks[True]
 
 
 def play(trial, number, dice, clients, size):
