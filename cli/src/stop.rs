@@ -32,6 +32,20 @@ impl StopSignals {
         Ok(Self { wake, last })
     }
 
+    /// For tests: each byte written to the other end stands for a signal.
+    #[cfg(test)]
+    pub fn pretended() -> (Self, UnixStream) {
+        let (wake, write) = UnixStream::pair().unwrap();
+        wake.set_nonblocking(true).unwrap();
+        (
+            Self {
+                wake,
+                last: Arc::default(),
+            },
+            write,
+        )
+    }
+
     /// The descriptor that becomes readable with every signal.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()

@@ -97,7 +97,11 @@ impl<'a> Running<'a> {
 
     /// What came of it, once it has ended.
     pub fn finish(mut self, setup: &Setup, began: Instant) -> Result<JobOutcome> {
-        let group = self.child.id();
+        let pid = self.child.id();
+        if self.stopped {
+            // Those of its children that did not heed the first signal.
+            self.signal(Signal::KILL);
+        }
         let status = self.child.wait().context("failed to wait for a job")?;
         let ended = Instant::now();
         let (exit_code, signal) = (status.code(), status.signal());
@@ -112,7 +116,7 @@ impl<'a> Running<'a> {
                 placement.gpu.into_iter().collect(),
                 Duration::from_nanos(placement.waited_ns),
             ),
-            None => trace::of_process(&setup.trace, group),
+            None => trace::of_process(&setup.trace, pid),
         };
         let cause = (state == State::Failed).then(|| match placed.and_then(|placement| placement.refused) {
             Some(log_line) => Cause::NeverFits { log_line },

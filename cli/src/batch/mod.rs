@@ -9,6 +9,9 @@ pub mod progress;
 mod summary;
 mod trace;
 
+#[cfg(test)]
+mod engine_tests;
+
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
