@@ -26,26 +26,33 @@ check_rust() {
     rust=$have
 }
 
-# Lists the Debian packages whose programs are missing.
+# What is needed: a program, and the Debian package that has it.
+programs="python3:python3 g++:g++ nm:binutils clang++-22:clang-22 clang-linker-wrapper-22:clang-tools-22 opt-22:llvm-22
+llvm-config-22:llvm-22-dev FileCheck-22:llvm-22-tools lit-22:llvm-22-tools"
+
+# Lists the Debian packages whose programs are missing, or whose installation was interrupted.
 missing_packages() {
-    while read -r program package; do
-        command -v "$program" >/dev/null || echo "$package"
-    done <<END
-python3 python3
-g++ g++
-nm binutils
-cmake cmake
-clang++-22 clang-22
-clang-linker-wrapper-22 clang-tools-22
-opt-22 llvm-22
-llvm-config-22 llvm-22-dev
-FileCheck-22 llvm-22-tools
-lit-22 llvm-22-tools
-END
+    for each in $programs; do
+        command -v "${each%%:*}" >/dev/null || echo "${each#*:}"
+    done
+    if command -v dpkg-query >/dev/null; then
+        dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(printf '%s\n' $programs | cut -d : -f 2) 2>/dev/null |
+            sed -n 's/^\(unpacked\|half-.*\) //p'
+    fi
     # pip fetches CUDA; where CUDA is, nobody needs it.
     if ! sh "$here/tools/cuda.sh" find >/dev/null 2>&1; then
         python3 -m pip --version >/dev/null 2>&1 || echo python3-pip
     fi
+}
+
+# Finishes an installation that was interrupted. dpkg itself does not wait for another one at work, apt does.
+finish_interrupted() {
+    tries=0
+    until $as_root dpkg --configure -a; do
+        tries=$((tries + 1))
+        grep -q 'database lock was locked' "$here/.setup.log" && [ $tries -lt 150 ] || return 1
+        sleep 2
+    done
 }
 
 install_packages() {
@@ -62,16 +69,15 @@ Debian packages hold"
     fi
     say "installing Debian packages: $packages"
     export DEBIAN_FRONTEND=noninteractive
-    # An installation that was interrupted is finished first.
     {
-        $as_root dpkg --configure -a &&
+        finish_interrupted &&
             $as_root apt-get -qq -o DPkg::Lock::Timeout=300 update &&
             $as_root apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $packages
     } >"$here/.setup.log" 2>&1 </dev/null || {
         tail -n 15 "$here/.setup.log" >&2
         echo "setup: failed to install $packages (all of it in .setup.log)." >&2
         echo "setup: run as root: $line" >&2
-        die "clang-22 and llvm-22 come from bookworm-security: \
+        die "if apt knows no clang-22: it comes from bookworm-security, \
 deb http://security.debian.org/debian-security bookworm-security main"
     }
     rm -f "$here/.setup.log"
