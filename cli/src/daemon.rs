@@ -49,9 +49,9 @@ pub fn ensure(start: &Start<'_>) -> Result<Client> {
     let client = match Client::observe(&start.socket) {
         Err(ConnectError::NotRunning(_)) => {
             start_by_helper(start)?;
-            Client::observe(&start.socket)?
+            Client::observe(&start.socket).map_err(way_out)?
         }
-        client => client?,
+        client => client.map_err(way_out)?,
     };
     let hello = client.hello();
     if let Some(wanted) = start.policy.filter(|wanted| wanted.to_string() != hello.policy) {
@@ -64,6 +64,21 @@ pub fn ensure(start: &Start<'_>) -> Result<Client> {
         );
     }
     Ok(client)
+}
+
+/// Why there is no connection, and what the user of a command can do about it.
+pub fn way_out(error: ConnectError) -> anyhow::Error {
+    match error {
+        ConnectError::NotRunning(socket) => anyhow!(
+            "no mgbd runs (none listens at {}): `mgb run` and `mgb batch` start one, and so does `mgbd`",
+            socket.display()
+        ),
+        ConnectError::Denied(socket) => anyhow!(
+            "permission denied on mgbd's socket {}: it is another user's; set MGB_SOCKET to a path in a folder of yours",
+            socket.display()
+        ),
+        other => other.into(),
+    }
 }
 
 fn start_by_helper(start: &Start<'_>) -> Result<()> {
@@ -121,7 +136,7 @@ pub fn start_detached(start: &Start<'_>) -> Result<()> {
     flock(&lock, FlockOperation::LockExclusive).context("failed to wait for another mgb that starts mgbd")?;
     match Client::observe(&start.socket) {
         Err(ConnectError::NotRunning(_)) => {}
-        client => return Ok(client.map(drop)?),
+        client => return client.map(drop).map_err(way_out),
     }
     let log = beside(&start.socket, ".log");
     let mut daemon = spawn(start, &log, &["--idle-exit", IDLE_EXIT])?;
@@ -170,7 +185,7 @@ fn wait_until_up(daemon: &mut Logged, start: &Start<'_>, log: &Path) -> Result<C
         // After looking whether it has ended: an mgbd that lost to another one leaves that one listening.
         match Client::observe(&start.socket) {
             Err(ConnectError::NotRunning(_)) => {}
-            client => return Ok(client?),
+            client => return client.map_err(way_out),
         }
         if let Some(status) = ended {
             let said = said_since(log, daemon.from);

@@ -94,7 +94,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         return Ok(());
     }
     // The room belongs to this process, which the program replaces: the connection may close, the pid stays.
-    let client = Client::connect(&start.socket)?;
+    let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     let label = args.command[0].to_string_lossy();
     let granted = begin(&client, args.need.unwrap_or(0));
     if let Some(file) = &args.placement {

@@ -4,6 +4,7 @@ mod render;
 
 use mgb_probe::{Client, socket_path};
 
+use crate::daemon;
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
 
@@ -18,7 +19,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let client = Client::observe(&socket_path()).map_err(hint).code(exit::NODE)?;
+    let client = Client::observe(&socket_path())
+        .map_err(daemon::way_out)
+        .code(exit::NODE)?;
     let view = client.status().code(exit::NODE)?;
     if args.json {
         // The view is a versioned document of mgbd's own; what else would a script want?
@@ -27,13 +30,4 @@ pub fn run(args: &Args) -> Outcome {
         out::print(&render::text(&view));
     }
     Ok(exit::OK)
-}
-
-fn hint(error: mgb_probe::ConnectError) -> anyhow::Error {
-    match error {
-        mgb_probe::ConnectError::NotRunning(_) => {
-            anyhow::anyhow!("{error}: none runs; `mgb run` and `mgb batch` start one, and so does `mgbd`")
-        }
-        other => other.into(),
-    }
 }
