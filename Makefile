@@ -35,7 +35,7 @@ kill-test: build ## the whole killing test: 200 rounds of 8 clients (make test p
 	CUDA_PATH=$(CUDA) MGB_KILL_ROUNDS=200 cargo test $(CARGO_FLAGS) --test e2e -- --nocapture kill::
 
 lit: build
-	@tools/lit.sh
+	@tools/lit.sh $(PREFIX)
 
 check: setup ## formatting, clippy with warnings as errors, documentation
 	cargo fmt --all --check

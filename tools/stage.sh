@@ -37,15 +37,10 @@ put "$prefix/share/empty/.new" "$prefix/share/empty/curand_mtgp32_kernel.h"
 rm "$prefix/share/empty/.new"
 
 # The software GPU is linked anew only when its library is newer than the link.
-soft=$prefix/lib/softgpu/libcudart.so.13
 if [ ! -x "$here/softgpu/link.sh" ]; then
     echo "stage: softgpu/ has no link.sh yet: build/lib/softgpu stays empty" >&2
-elif [ ! -e "$soft" ] || [ "$built/libsoftgpu.a" -nt "$soft" ]; then
-    "$here/softgpu/link.sh" "$built/libsoftgpu.a" "$soft.new"
-    mv -f "$soft.new" "$soft"
+elif [ ! "$prefix/lib/softgpu/libcudart.so.13" -nt "$built/libsoftgpu.a" ]; then
+    "$here/softgpu/link.sh" "$prefix/lib/softgpu" "$built/libsoftgpu.a"
 fi
-for name in libcudart.so libcuda.so.1 libnvidia-ml.so.1; do
-    link libcudart.so.13 "$prefix/lib/softgpu/$name"
-done
 
 link "$(sh "$here/tools/cuda.sh" find)" "$prefix/cuda"
