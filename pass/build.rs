@@ -10,7 +10,9 @@ fn main() {
     let output = Command::new(&config)
         .arg("--includedir")
         .output()
-        .unwrap_or_else(|e| panic!("failed to run {config}: {e}; install llvm-22-dev (make setup)"));
+        .unwrap_or_else(|e| {
+            panic!("failed to run {config}: {e}; install llvm-22-dev (make setup)")
+        });
     let include = String::from_utf8(output.stdout).expect("llvm-config prints UTF-8");
     cc::Build::new()
         .cpp(true)
@@ -22,5 +24,6 @@ fn main() {
         .define("_GNU_SOURCE", None)
         .file("cpp/plugin.cpp")
         .file("cpp/helpers.cpp")
+        .file("cpp/device.cpp")
         .compile("mgb_plugin");
 }

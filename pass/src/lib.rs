@@ -42,9 +42,14 @@ pub unsafe extern "C" fn mgb_run_pass(module: LLVMModuleRef) -> bool {
         // SAFETY: the caller passes a live module; the target triple is a C string it owns.
         let triple = unsafe { std::ffi::CStr::from_ptr(LLVMGetTarget(module)) };
         if triple.to_bytes().starts_with(b"nvptx") {
-            device::run(module)
+            // SAFETY: the caller passes a live module.
+            unsafe { device::run(module) }
         } else {
-            host::run(module)
+            let rewritten = host::run(module);
+            // Last, so that the host's half does not see the translated code.
+            // SAFETY: the caller passes a live module.
+            let linked = unsafe { device::link_kernels(module) };
+            rewritten || matches!(linked, Ok(Some(_)))
         }
     }))
     .unwrap_or(false)

@@ -1,7 +1,185 @@
-//! The device module's half of the pass.
+//! The device module's half of the pass: kernels as host code, for the software GPU.
+//!
+//! On the nvptx64 module, [`run`] only keeps the module's bitcode beside the compile. On the host
+//! module of the same source, [`link_kernels`] translates that bitcode for the host and links it in,
+//! with tables that tell the software GPU what is there (softgpu/include/softgpu_image.h). On a real
+//! GPU none of it is ever called.
+//!
+//! The translation never fails a compile: a kernel that cannot be translated says why when it is
+//! launched on a software GPU, and in a remark for those who ask (`-Rpass-missed=mgb`).
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
+use llvm_sys::core::*;
+use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::LLVMModuleRef;
 
-/// Leaves what the host run needs to know; true when the module was changed (it never is).
-pub fn run(_module: LLVMModuleRef) -> bool {
+mod callgraph;
+mod counters;
+mod entry;
+mod estimate;
+mod foreign;
+mod helpers;
+mod image;
+mod ir;
+mod layout;
+mod module;
+mod registered;
+mod shared;
+mod side;
+mod slots;
+mod support;
+mod translate;
+mod variables;
+
+pub use entry::Parameter;
+use ir::{c_string, llvm};
+use translate::Translation;
+
+/// What the host's half of the pass may know of the kernels of its source.
+#[derive(Debug, Clone, Default)]
+pub struct DeviceSummary {
+    /// One entry per kernel.
+    pub kernels: Vec<KernelSummary>,
+}
+
+/// What is known of one kernel.
+#[derive(Debug, Clone)]
+pub struct KernelSummary {
+    /// The device's symbol, by which the host registers it.
+    pub name: String,
+    /// Its parameters, in order.
+    pub parameters: Vec<Parameter>,
+    /// Bytes of static shared memory per block.
+    pub static_shared: u64,
+    /// Registers per thread, estimated.
+    pub registers: u32,
+    /// The launch bound, threads per block; 0 when there is none.
+    pub max_threads: u32,
+}
+
+/// Keeps a device module's bitcode for the host run, where `mgb clang` asked for it; never changes
+/// the module. A file that cannot be written is no error: the program then has no host kernels.
+///
+/// # Safety
+/// `module` must be a live module that nobody else uses during the call.
+pub unsafe fn run(module: LLVMModuleRef) -> bool {
+    let Some(folder) = side::folder() else {
+        return false;
+    };
+    let Some(arch) = module::architecture(module) else {
+        return false;
+    };
+    let buffer = llvm!(LLVMWriteBitcodeToMemoryBuffer(module));
+    let (start, size) = (
+        llvm!(LLVMGetBufferStart(buffer)),
+        llvm!(LLVMGetBufferSize(buffer)),
+    );
+    // SAFETY: LLVM gives address and length of the buffer, which lives until it is disposed of below.
+    let bitcode = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
+    let _ = side::write(&folder, &module::source(module), &arch, bitcode);
+    llvm!(LLVMDisposeMemoryBuffer(buffer));
     false
+}
+
+/// Links the translated kernels of a host module's source into it.
+///
+/// None when there is no device code to be found. An error leaves the module without host kernels.
+/// Call it before or after other changes: all it adds is private, and named `softgpu.*`. A second
+/// call does nothing.
+///
+/// # Safety
+/// `host` must be a live module that nobody else uses during the call.
+pub unsafe fn link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String> {
+    let attempt = AssertUnwindSafe(|| try_link_kernels(host));
+    let result = catch_unwind(attempt).unwrap_or_else(|_| Err("the translation failed".to_owned()));
+    if let Err(error) = &result
+        && let Some(&function) = ir::defined_functions(host).first()
+    {
+        helpers::remark_missed(
+            function,
+            "HostKernels",
+            &format!("no kernel has host code: {error}"),
+        );
+    }
+    result
+}
+
+fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String> {
+    if !llvm!(LLVMGetNamedGlobal(host, image::SYMBOL.as_ptr())).is_null() {
+        return Ok(None);
+    }
+    let source = module::source(host);
+    let Some(path) = side::folder().and_then(|folder| side::find(&folder, &source)) else {
+        return Ok(None);
+    };
+    let translation = translate::translate(&path, host)?;
+    let registered = registered::registered(host);
+    link(host, &translation)?;
+    image::emit(host, &translation, &registered);
+    hide(host, &translation);
+    for kernel in &translation.kernels {
+        if let (Some(error), Some(&stub)) = (&kernel.error, registered.stubs.get(&kernel.name)) {
+            helpers::remark_missed(
+                stub,
+                "HostKernel",
+                &format!("kernel {} has no host code: {error}", kernel.name),
+            );
+        }
+    }
+    Ok(Some(summary(&translation)))
+}
+
+/// Moves the translated code into the host module.
+fn link(host: LLVMModuleRef, translation: &Translation) -> Result<(), String> {
+    let mut code = std::ptr::null_mut();
+    let context = llvm!(LLVMGetModuleContext(host));
+    if llvm!(LLVMParseBitcodeInContext2(
+        context,
+        translation.code,
+        &mut code
+    )) != 0
+    {
+        return Err("failed to read the translated code back".to_owned());
+    }
+    if llvm!(LLVMLinkModules2(host, code)) != 0 {
+        return Err("failed to link the translated code".to_owned());
+    }
+    Ok(())
+}
+
+/// Makes private what had to be found by name so far.
+fn hide(host: LLVMModuleRef, translation: &Translation) {
+    let fixed = ["softgpu.self_slot", "softgpu.variables_slot"].map(str::to_owned);
+    for name in translation
+        .kernels
+        .iter()
+        .map(|kernel| kernel.entry.clone())
+        .chain(fixed)
+    {
+        let function = llvm!(LLVMGetNamedFunction(host, c_string(&name).as_ptr()));
+        if !function.is_null() {
+            ir::make_internal(function);
+        }
+    }
+    for name in ["softgpu.self", "softgpu.variables", variables::INITIAL] {
+        let global = llvm!(LLVMGetNamedGlobal(host, c_string(name).as_ptr()));
+        if !global.is_null() {
+            ir::make_internal(global);
+        }
+    }
+}
+
+fn summary(translation: &Translation) -> DeviceSummary {
+    let kernels = translation.kernels.iter().map(|kernel| KernelSummary {
+        name: kernel.name.clone(),
+        parameters: kernel.parameters.clone(),
+        static_shared: kernel.static_shared,
+        registers: kernel.registers,
+        max_threads: kernel.max_threads,
+    });
+    DeviceSummary {
+        kernels: kernels.collect(),
+    }
 }

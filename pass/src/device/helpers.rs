@@ -1,0 +1,52 @@
+//! The C++ helpers of cpp/device.cpp: what LLVM's C API lacks.
+use llvm_sys::prelude::*;
+use std::ffi::{c_char, c_int};
+
+use super::ir::{c_string, llvm};
+
+unsafe extern "C" {
+    fn mgb_strip_metadata(module: LLVMModuleRef);
+    fn mgb_delete_body(function: LLVMValueRef);
+    fn mgb_expand_constant_users(global: LLVMValueRef);
+    fn mgb_constant_base(
+        module: LLVMModuleRef,
+        pointer: LLVMValueRef,
+        offset: *mut i64,
+    ) -> LLVMValueRef;
+    fn mgb_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: c_int);
+    fn mgb_remark_missed(function: LLVMValueRef, name: *const c_char, text: *const c_char);
+}
+
+/// Drops all named metadata (module flags too) and all debug information.
+pub fn strip_metadata(module: LLVMModuleRef) {
+    llvm!(mgb_strip_metadata(module));
+}
+
+/// Makes a function a declaration.
+pub fn delete_body(function: LLVMValueRef) {
+    llvm!(mgb_delete_body(function));
+}
+
+/// Turns constant expressions over a global, where instructions use them, into instructions, so that
+/// the global itself is an operand of each instruction that needs it.
+pub fn expand_constant_users(global: LLVMValueRef) {
+    llvm!(mgb_expand_constant_users(global));
+}
+
+/// The constant that a constant pointer lies a fixed number of bytes from, past casts, and that number.
+pub fn constant_base(module: LLVMModuleRef, pointer: LLVMValueRef) -> (LLVMValueRef, i64) {
+    let mut offset = 0;
+    let base = llvm!(mgb_constant_base(module, pointer, &mut offset));
+    (base, offset)
+}
+
+/// Has a function called before `main`; lower priorities run earlier.
+pub fn append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32) {
+    llvm!(mgb_append_constructor(module, function, priority));
+}
+
+/// Says, to those who ask with `-Rpass-missed=mgb`, what could not be done for a function.
+pub fn remark_missed(function: LLVMValueRef, name: &str, text: &str) {
+    let (name, text) = (c_string(name), c_string(text));
+    llvm!(mgb_remark_missed(function, name.as_ptr(), text.as_ptr()));
+}

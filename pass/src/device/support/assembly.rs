@@ -1,0 +1,302 @@
+//! PTX in inline assembly: the single instructions that CUDA's headers and common programs use.
+//!
+//! The operands of the assembly are the parameters of the body, outputs being its result. Anything
+//! longer or rarer is an error that quotes it.
+use super::{Body, Foreign, float, integer, registers};
+
+/// The body for one inline assembly text.
+pub fn body(foreign: &Foreign) -> Option<Body> {
+    let text = foreign
+        .name
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    let instruction = text
+        .trim_end_matches([';', ' '])
+        .trim_start_matches(['{', ' '])
+        .trim_end_matches(['}', ';', ' ']);
+    if instruction.contains(';') {
+        return None;
+    }
+    let (name, operands) = instruction.split_once(' ').unwrap_or((instruction, ""));
+    let operands: Vec<&str> = operands
+        .split(',')
+        .map(str::trim)
+        .filter(|text| !text.is_empty())
+        .collect();
+    synchronise(name, &operands, foreign)
+        .or_else(|| memory(name, &operands, foreign))
+        .or_else(|| register(name, &operands, foreign))
+        .or_else(|| arithmetic(name, &operands, foreign))
+}
+
+/// Whether the operands are `$0`, `$1` ... each once and in order.
+fn in_order(operands: &[&str]) -> bool {
+    operands
+        .iter()
+        .enumerate()
+        .all(|(at, text)| *text == format!("${at}"))
+}
+
+/// An operand that is a number, or an input of an instruction without outputs.
+fn value(operand: &str) -> Option<String> {
+    match operand.strip_prefix('$') {
+        Some(number) => number
+            .parse::<u32>()
+            .ok()
+            .map(|number| format!("%a{number}")),
+        None => operand.parse::<u32>().ok().map(|number| number.to_string()),
+    }
+}
+
+/// Barriers, fences, traps and advice.
+fn synchronise(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> {
+    if foreign.returns != "void" {
+        return None;
+    }
+    let name = name.replace(".aligned", "");
+    let barrier = |id: &str, threads: &str| {
+        Body::inline(format!(
+            "call void @softgpu.barrier(i32 {}, i32 {})\n ret void",
+            value(id)?,
+            value(threads)?
+        ))
+    };
+    match (name.as_str(), operands) {
+        ("", []) | ("brkpt", []) | ("nanosleep.u32", [_]) => {
+            Body::inline("fence syncscope(\"singlethread\") seq_cst\n ret void")
+        }
+        ("bar.sync" | "barrier.sync" | "barrier.cta.sync", [id]) => barrier(id, "0"),
+        ("bar.sync" | "barrier.sync" | "barrier.cta.sync", [id, threads]) => barrier(id, threads),
+        ("bar.warp.sync", [mask]) => Body::inline(format!(
+            "call void @softgpu.warp_sync(i32 {})\n ret void",
+            value(mask)?
+        )),
+        ("trap", []) => Body::inline(super::services::trap("trap").text),
+        (fence, [])
+            if fence.starts_with("membar.")
+                || fence.starts_with("fence.") && !fence.contains("proxy") =>
+        {
+            Body::inline("fence seq_cst\n ret void")
+        }
+        (prefetch, [_]) if prefetch.starts_with("prefetch") => Body::inline("ret void"),
+        _ => None,
+    }
+}
+
+/// `ld.*` and `st.*` of one value or a vector, whatever the caching they ask for.
+fn memory(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> {
+    let mut parts = name.split('.');
+    let load = match parts.next()? {
+        "ld" => true,
+        "st" => false,
+        _ => return None,
+    };
+    let parts: Vec<&str> = parts.collect();
+    // Shared and parameter addresses are not generic ones in PTX.
+    if parts
+        .iter()
+        .any(|part| part.starts_with("shared") || matches!(*part, "param" | "local" | "const"))
+    {
+        return None;
+    }
+    let memory_type = parts.last()?;
+    let bytes = memory_type
+        .trim_start_matches(char::is_alphabetic)
+        .parse::<u64>()
+        .ok()?
+        / 8;
+    let place = operands
+        .iter()
+        .find(|text| text.starts_with('['))?
+        .trim_matches(['[', ']']);
+    let outputs = match foreign.returns.as_str() {
+        "void" => 0,
+        ty => ty.trim_matches(['{', '}']).split(',').count(),
+    };
+    let at = place
+        .strip_prefix('$')?
+        .parse::<usize>()
+        .ok()?
+        .checked_sub(outputs)?;
+    let mut text = match foreign.takes.get(at)?.as_str() {
+        "i64" => format!("%p = inttoptr i64 %a{at} to ptr\n"),
+        "ptr" => format!("%p = getelementptr i8, ptr %a{at}, i64 0\n"),
+        _ => return None,
+    };
+    let values: Vec<&str> = operands
+        .iter()
+        .filter(|text| !text.starts_with('['))
+        .copied()
+        .collect();
+    if load {
+        let returns = foreign.returns.as_str();
+        let types: Vec<&str> = returns
+            .trim_matches(['{', '}', ' '])
+            .split(',')
+            .map(str::trim)
+            .collect();
+        if types.len() != values.len() {
+            return None;
+        }
+        let narrow = format!("i{}", 8 * bytes);
+        let extend = if memory_type.starts_with('s') {
+            "sext"
+        } else {
+            "zext"
+        };
+        for (index, ty) in types.iter().enumerate() {
+            let offset = index as u64 * bytes;
+            text += &format!("%p{index} = getelementptr i8, ptr %p, i64 {offset}\n");
+            // An 8-bit value comes in a wider register.
+            text += &match ty
+                .strip_prefix('i')
+                .and_then(|bits| bits.parse::<u64>().ok())
+            {
+                Some(bits) if bits > 8 * bytes => format!(
+                    "%n{index} = load volatile {narrow}, ptr %p{index}, align 1\n %v{index} = {extend} {narrow} %n{index} to {ty}\n"
+                ),
+                _ => format!("%v{index} = load volatile {ty}, ptr %p{index}, align 1\n"),
+            };
+        }
+        if types.len() == 1 {
+            return Body::inline(format!("{text} ret {returns} %v0"));
+        }
+        text += &format!("%r0 = insertvalue {returns} poison, {} %v0, 0\n", types[0]);
+        for index in 1..types.len() {
+            let before = index - 1;
+            text += &format!(
+                "%r{index} = insertvalue {returns} %r{before}, {} %v{index}, {index}\n",
+                types[index]
+            );
+        }
+        return Body::inline(format!("{text} ret {returns} %r{}", types.len() - 1));
+    }
+    if foreign.returns != "void" {
+        return None;
+    }
+    for (index, operand) in values.iter().enumerate() {
+        let number = operand
+            .trim_matches(['{', '}', ' '])
+            .strip_prefix('$')?
+            .parse::<usize>()
+            .ok()?;
+        let (ty, offset) = (foreign.takes.get(number)?, index as u64 * bytes);
+        text += &format!("%p{index} = getelementptr i8, ptr %p, i64 {offset}\n");
+        text += &match ty
+            .strip_prefix('i')
+            .and_then(|bits| bits.parse::<u64>().ok())
+        {
+            Some(bits) if bits > 8 * bytes => {
+                let narrow = format!("i{}", 8 * bytes);
+                format!(
+                    "%v{index} = trunc {ty} %a{number} to {narrow}\n store volatile {narrow} %v{index}, ptr %p{index}, align 1\n"
+                )
+            }
+            _ => format!("store volatile {ty} %a{number}, ptr %p{index}, align 1\n"),
+        };
+    }
+    Body::inline(format!("{text} ret void"))
+}
+
+/// `mov.u32 $0, %laneid`.
+fn register(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> {
+    let ["$0", register] = operands else {
+        return None;
+    };
+    let register = register
+        .trim_start_matches('%')
+        .replace("lanemask_", "lanemask.")
+        .replace('_', ".");
+    match name {
+        "mov.u32" | "mov.b32" | "mov.u64" | "mov.b64" if foreign.takes.is_empty() => {
+            registers::body(&format!("read.ptx.sreg.{register}"), foreign)
+        }
+        _ => None,
+    }
+}
+
+/// Arithmetic whose operands are all registers, in order.
+fn arithmetic(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> {
+    if !in_order(operands) || operands.len() != foreign.takes.len() + 1 {
+        return None;
+    }
+    let ty = foreign.returns.as_str();
+    let (operation, rest) = name.split_once('.')?;
+    match name {
+        "shf.l.wrap.b32" => {
+            return Body::inline(
+                "%r = call i32 @llvm.fshl.i32(i32 %a1, i32 %a0, i32 %a2)\n ret i32 %r",
+            );
+        }
+        "shf.r.wrap.b32" => {
+            return Body::inline(
+                "%r = call i32 @llvm.fshr.i32(i32 %a1, i32 %a0, i32 %a2)\n ret i32 %r",
+            );
+        }
+        // The function below has the high word first.
+        "shf.l.clamp.b32" | "shf.r.clamp.b32" => {
+            let text = integer::funnel_clamped(if name.starts_with("shf.l") {
+                "fshl"
+            } else {
+                "fshr"
+            });
+            return Body::inline(
+                text.replace("%a0", "%low")
+                    .replace("%a1", "%a0")
+                    .replace("%low", "%a1"),
+            );
+        }
+        "prmt.b32" => return Body::inline(integer::permute("%a0", "%a1", "%a2")),
+        "popc.b32" | "brev.b32" => {
+            let intrinsic = if operation == "popc" {
+                "ctpop"
+            } else {
+                "bitreverse"
+            };
+            return Body::inline(foreign.forward(&format!("llvm.{intrinsic}.i32")));
+        }
+        "clz.b32" => {
+            return Body::inline("%r = call i32 @llvm.ctlz.i32(i32 %a0, i1 false)\n ret i32 %r");
+        }
+        "bfind.u32" | "bfind.shiftamt.u32" => {
+            let found = if name == "bfind.u32" {
+                "%f = sub i32 31, %n"
+            } else {
+                "%f = add i32 %n, 0"
+            };
+            return Body::inline(format!(
+                "%n = call i32 @llvm.ctlz.i32(i32 %a0, i1 false)\n {found}\n %none = icmp eq i32 %a0, 0
+                 %r = select i1 %none, i32 -1, i32 %f\n ret i32 %r"
+            ));
+        }
+        "bfe.u32" => {
+            return Body::inline(
+                "%p = and i32 %a1, 255\n %l = and i32 %a2, 255\n %w = zext i32 %a0 to i64\n %p64 = zext i32 %p to i64
+                 %l64 = zext i32 %l to i64\n %far = icmp ugt i32 %p, 31\n %s = lshr i64 %w, %p64
+                 %shifted = select i1 %far, i64 0, i64 %s\n %long = icmp ugt i32 %l, 31\n %m0 = shl i64 1, %l64
+                 %m1 = sub i64 %m0, 1\n %m = select i1 %long, i64 -1, i64 %m1\n %v = and i64 %shifted, %m
+                 %r = trunc i64 %v to i32\n ret i32 %r",
+            );
+        }
+        "mul.wide.u32" => {
+            return Body::inline(
+                "%x = zext i32 %a0 to i64\n %y = zext i32 %a1 to i64\n %r = mul i64 %x, %y\n ret i64 %r",
+            );
+        }
+        _ => {}
+    }
+    // rsqrt.approx.ftz.f64 is NVVM's rsqrt.approx.ftz.d, and so on.
+    let (kind, scalar) = rest.rsplit_once('.').unwrap_or(("", rest));
+    let suffix = match (scalar, ty) {
+        ("f32", "float") => "f",
+        ("f64", "double") => "d",
+        _ => return None,
+    };
+    let kind = if kind.is_empty() { "rn" } else { kind };
+    match operation {
+        "add" | "sub" | "mul" | "div" | "fma" | "rcp" | "sqrt" | "rsqrt" | "sin" | "cos"
+        | "ex2" | "lg2" | "tanh" => float::body(&format!("{operation}.{kind}.{suffix}"), foreign),
+        _ => None,
+    }
+}

@@ -1,0 +1,72 @@
+//! PTX special registers: `llvm.nvvm.read.ptx.sreg.*`.
+use super::{Body, Foreign};
+
+/// Where `softgpu_thread` keeps a register.
+fn offset(register: &str) -> Option<u32> {
+    let (vector, dimension) = register.split_once('.').unwrap_or((register, ""));
+    let base = match vector {
+        "tid" => 0,
+        "ntid" => 12,
+        "ctaid" => 24,
+        "nctaid" => 36,
+        "laneid" => return Some(48),
+        "warpid" => return Some(52),
+        _ => return None,
+    };
+    let at = ["x", "y", "z"]
+        .iter()
+        .position(|&known| known == dimension)?;
+    Some(base + 4 * at as u32)
+}
+
+/// The body that reads a special register.
+pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
+    let register = name.strip_prefix("read.ptx.sreg.")?;
+    let ty = foreign.returns.as_str();
+    if ty == "i32"
+        && let Some(offset) = offset(register)
+    {
+        return Body::inline(format!(
+            "%r = call i32 @softgpu.word(i64 {offset})\n ret i32 %r"
+        ));
+    }
+    let lanes = |text: &str| {
+        Body::inline(format!(
+            "%lane = call i32 @softgpu.word(i64 48)\n %bit = shl i32 1, %lane\n {text}\n ret i32 %r"
+        ))
+    };
+    let constant = |value: u32| Body::inline(format!("ret {ty} {value}"));
+    match register {
+        "warpsize" => constant(32),
+        "clock" | "clock64" | "globaltimer" | "globaltimer.lo" => {
+            let source = if register.starts_with("clock") {
+                "clock"
+            } else {
+                "global_timer"
+            };
+            let result = if ty == "i64" {
+                "ret i64 %t"
+            } else {
+                "%r = trunc i64 %t to i32\n ret i32 %r"
+            };
+            Body::inline(format!("%t = call i64 @softgpu.{source}()\n {result}"))
+        }
+        "lanemask.eq" => lanes("%r = add i32 %bit, 0"),
+        "lanemask.lt" => lanes("%r = sub i32 %bit, 1"),
+        "lanemask.le" => lanes("%low = sub i32 %bit, 1\n %r = or i32 %low, %bit"),
+        "lanemask.ge" => lanes("%r = sub i32 0, %bit"),
+        "lanemask.gt" => lanes("%up = sub i32 0, %bit\n %r = xor i32 %up, %bit"),
+        // One multiprocessor and no clusters, as far as a program can tell.
+        "smid" | "gridid" => constant(0),
+        "nsmid" => constant(1),
+        "cluster.ctarank" | "cluster.ctaid.x" | "cluster.ctaid.y" | "cluster.ctaid.z" => {
+            constant(0)
+        }
+        "cluster.nctarank" | "cluster.nctaid.x" | "cluster.nctaid.y" | "cluster.nctaid.z" => {
+            constant(1)
+        }
+        "tid.w" | "ctaid.w" => constant(0),
+        "ntid.w" | "nctaid.w" => constant(1),
+        _ => None,
+    }
+}

@@ -1,0 +1,64 @@
+//! CUDA's device system calls, traps, and intrinsics that only advise.
+use super::{Body, Foreign};
+
+/// Asks nothing of the software GPU.
+fn nothing(foreign: &Foreign) -> Option<Body> {
+    (foreign.returns == "void").then(|| Body {
+        text: "ret void".into(),
+        ..Body::default()
+    })
+}
+
+/// A body that ends the launch with an error.
+pub fn trap(what: &str) -> Body {
+    let bytes: String = what.bytes().map(|byte| format!("\\{byte:02x}")).collect();
+    let length = what.len() + 1;
+    let text = format!(
+        "%what = alloca [{length} x i8]\n store [{length} x i8] c\"{bytes}\\00\", ptr %what
+         call void @softgpu.trap(ptr %what)\n unreachable"
+    );
+    Body {
+        text,
+        attributes: "noinline cold",
+        ..Body::default()
+    }
+}
+
+/// The body of a function that CUDA's device runtime has built in, or of a generic intrinsic that
+/// means something else on a host.
+pub fn body(foreign: &Foreign) -> Option<Body> {
+    match foreign.name {
+        "vprintf" if foreign.is("i32", &["ptr", "ptr"]) => {
+            Body::inline(foreign.forward("softgpu.vprintf"))
+        }
+        "__assertfail" if foreign.is("void", &["ptr", "ptr", "i32", "ptr", "i64"]) => Body::inline(
+            "call void @softgpu.assert_fail(ptr %a0, ptr %a1, i32 %a2, ptr %a3)\n ret void",
+        ),
+        // On a host these would end the process.
+        "llvm.trap" => Some(trap("__trap()")),
+        "llvm.debugtrap" => nothing(foreign),
+        "llvm.ubsantrap" => Some(trap("undefined behaviour found by the sanitizer")),
+        _ => None,
+    }
+}
+
+/// The body of an NVVM intrinsic that advises, or of a plain load under another name.
+pub fn intrinsic(name: &str, foreign: &Foreign) -> Option<Body> {
+    let advises = [
+        "nanosleep",
+        "prefetch.",
+        "prefetchu.",
+        "griddepcontrol.",
+        "applypriority.",
+    ];
+    if advises.iter().any(|advice| name.starts_with(advice)) {
+        return nothing(foreign);
+    }
+    if name.starts_with("ldu.global.") {
+        let (ty, pointer) = (&foreign.returns, foreign.takes.first()?);
+        return Body::inline(format!(
+            "%r = load {ty}, {pointer} %a0, align 1\n ret {ty} %r"
+        ));
+    }
+    None
+}

@@ -1,0 +1,233 @@
+//! Every body is parsed by LLVM, in one module, as a translation does it.
+use std::ffi::CStr;
+
+use llvm_sys::core::*;
+
+use super::super::foreign::{definition, parse_support};
+use super::*;
+
+fn foreign<'a>(name: &'a str, returns: &str, takes: &[&str]) -> Foreign<'a> {
+    Foreign {
+        name,
+        returns: returns.to_owned(),
+        takes: takes.iter().map(|&ty| ty.to_owned()).collect(),
+    }
+}
+
+/// Parses the bodies of all these functions together.
+fn accept(functions: &[(&str, &str, &[&str])], find: fn(&Foreign) -> Option<Body>) {
+    let mut text = String::new();
+    let mut declarations = BTreeSet::new();
+    for (at, (name, returns, takes)) in functions.iter().enumerate() {
+        let foreign = foreign(name, returns, takes);
+        let body = find(&foreign).unwrap_or_else(|| panic!("no body for {name}"));
+        text += &definition(&format!("f{at}"), &foreign, &body);
+        declarations.extend(body.declarations);
+    }
+    // SAFETY: the context outlives the module, and both are disposed of once.
+    unsafe {
+        let context = LLVMContextCreate();
+        let module = parse_support(context, &text, &declarations)
+            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let mut message = std::ptr::null_mut();
+        let action = llvm_sys::analysis::LLVMVerifierFailureAction::LLVMReturnStatusAction;
+        let broken = llvm_sys::analysis::LLVMVerifyModule(module, action, &mut message);
+        assert_eq!(broken, 0, "{}", CStr::from_ptr(message).to_string_lossy());
+        LLVMDisposeMessage(message);
+        LLVMDisposeModule(module);
+        LLVMContextDispose(context);
+    }
+}
+
+#[test]
+fn registers_and_synchronisation() {
+    accept(
+        &[
+            ("llvm.nvvm.read.ptx.sreg.tid.x", "i32", &[]),
+            ("llvm.nvvm.read.ptx.sreg.nctaid.z", "i32", &[]),
+            ("llvm.nvvm.read.ptx.sreg.laneid", "i32", &[]),
+            ("llvm.nvvm.read.ptx.sreg.lanemask.gt", "i32", &[]),
+            ("llvm.nvvm.read.ptx.sreg.warpsize", "i32", &[]),
+            ("llvm.nvvm.read.ptx.sreg.clock64", "i64", &[]),
+            ("llvm.nvvm.barrier.cta.sync.aligned.all", "void", &["i32"]),
+            ("llvm.nvvm.barrier.cta.sync.count", "void", &["i32", "i32"]),
+            (
+                "llvm.nvvm.barrier.cta.red.popc.aligned.all",
+                "i32",
+                &["i32", "i1"],
+            ),
+            (
+                "llvm.nvvm.barrier.cta.red.or.aligned.all",
+                "i1",
+                &["i32", "i1"],
+            ),
+            ("llvm.nvvm.bar.warp.sync", "void", &["i32"]),
+            (
+                "llvm.nvvm.shfl.sync.down.f32",
+                "float",
+                &["i32", "float", "i32", "i32"],
+            ),
+            (
+                "llvm.nvvm.shfl.sync.idx.i32p",
+                "{ i32, i1 }",
+                &["i32", "i32", "i32", "i32"],
+            ),
+            ("llvm.nvvm.vote.ballot.sync", "i32", &["i32", "i1"]),
+            ("llvm.nvvm.vote.any.sync", "i1", &["i32", "i1"]),
+            ("llvm.nvvm.activemask", "i32", &[]),
+            ("llvm.nvvm.match.any.sync.i64", "i32", &["i32", "i64"]),
+            (
+                "llvm.nvvm.match.all.sync.i32p",
+                "{ i32, i1 }",
+                &["i32", "i32"],
+            ),
+            ("llvm.nvvm.redux.sync.add", "i32", &["i32", "i32"]),
+            ("llvm.nvvm.redux.sync.umin", "i32", &["i32", "i32"]),
+            (
+                "llvm.nvvm.atomic.add.gen.i.cta.i32.p0",
+                "i32",
+                &["ptr", "i32"],
+            ),
+            (
+                "llvm.nvvm.atomic.add.gen.f.sys.f64.p0",
+                "double",
+                &["ptr", "double"],
+            ),
+            (
+                "llvm.nvvm.atomic.cas.gen.i.cta.i64.p0",
+                "i64",
+                &["ptr", "i64", "i64"],
+            ),
+            ("llvm.nvvm.membar.gl", "void", &[]),
+            ("vprintf", "i32", &["ptr", "ptr"]),
+            ("__assertfail", "void", &["ptr", "ptr", "i32", "ptr", "i64"]),
+            ("llvm.trap", "void", &[]),
+            ("llvm.nvvm.nanosleep", "void", &["i32"]),
+        ],
+        function,
+    );
+}
+
+#[test]
+fn arithmetic() {
+    accept(
+        &[
+            (
+                "llvm.nvvm.fma.rn.d",
+                "double",
+                &["double", "double", "double"],
+            ),
+            (
+                "llvm.nvvm.fma.rz.ftz.f",
+                "float",
+                &["float", "float", "float"],
+            ),
+            ("llvm.nvvm.add.rp.d", "double", &["double", "double"]),
+            ("llvm.nvvm.div.rn.f", "float", &["float", "float"]),
+            ("llvm.nvvm.sqrt.rm.d", "double", &["double"]),
+            ("llvm.nvvm.rcp.rz.f", "float", &["float"]),
+            ("llvm.nvvm.rcp.rn.d", "double", &["double"]),
+            ("llvm.nvvm.saturate.f", "float", &["float"]),
+            ("llvm.nvvm.rsqrt.approx.ftz.f", "float", &["float"]),
+            ("llvm.nvvm.ex2.approx.ftz.f32", "float", &["float"]),
+            ("llvm.nvvm.round.d", "double", &["double"]),
+            ("llvm.nvvm.f2i.rn.ftz", "i32", &["float"]),
+            ("llvm.nvvm.d2ull.rp", "i64", &["double"]),
+            ("llvm.nvvm.ull2f.rm", "float", &["i64"]),
+            ("llvm.nvvm.i2d.rn", "double", &["i32"]),
+            ("llvm.nvvm.d2f.rz", "float", &["double"]),
+            ("llvm.nvvm.d2i.hi", "i32", &["double"]),
+            ("llvm.nvvm.lohi.i2d", "double", &["i32", "i32"]),
+            ("llvm.nvvm.f2h.rn", "i16", &["float"]),
+            ("llvm.nvvm.mulhi.ull", "i64", &["i64", "i64"]),
+            ("llvm.nvvm.sad.i", "i32", &["i32", "i32", "i32"]),
+            ("llvm.nvvm.prmt", "i32", &["i32", "i32", "i32"]),
+            ("llvm.nvvm.idp4a.s.u", "i32", &["i32", "i32", "i32"]),
+            ("llvm.nvvm.fshl.clamp.i32", "i32", &["i32", "i32", "i32"]),
+            ("__nv_sin", "double", &["double"]),
+            ("__nv_powf", "float", &["float", "float"]),
+            ("__nv_erfcf", "float", &["float"]),
+            ("__nv_frexp", "double", &["double", "ptr"]),
+            ("__nv_ldexpf", "float", &["float", "i32"]),
+            ("__nv_erf", "double", &["double"]),
+        ],
+        function,
+    );
+    assert!(!replaces_libdevice("__nv_erfcinv") && !replaces_libdevice("__nv_fast_sinf"));
+}
+
+#[test]
+fn inline_assembly() {
+    accept(
+        &[
+            ("bar.sync 0;", "void", &[]),
+            ("barrier.sync $0, $1;", "void", &["i32", "i32"]),
+            ("membar.gl;", "void", &[]),
+            ("nanosleep.u32 $0;", "void", &["i32"]),
+            ("mov.u32 $0, %laneid;", "i32", &[]),
+            ("mov.u64 $0, %globaltimer;", "i64", &[]),
+            ("mov.u32 $0, %lanemask_lt;", "i32", &[]),
+            ("mov.u32 $0, %ctaid.y;", "i32", &[]),
+            (
+                "shf.l.wrap.b32 $0, $1, $2, $3;",
+                "i32",
+                &["i32", "i32", "i32"],
+            ),
+            (
+                "shf.r.clamp.b32 $0, $1, $2, $3;",
+                "i32",
+                &["i32", "i32", "i32"],
+            ),
+            ("rsqrt.approx.ftz.f64 $0, $1;", "double", &["double"]),
+            ("rcp.approx.ftz.f32 $0,$1;", "float", &["float"]),
+            ("sub.rm.f64 $0, $1, $2;", "double", &["double", "double"]),
+            ("bfind.shiftamt.u32 $0, $1;", "i32", &["i32"]),
+            ("bfe.u32 $0, $1, $2, $3;", "i32", &["i32", "i32", "i32"]),
+            ("ld.global.cg.f32 $0, [$1];", "float", &["ptr"]),
+            ("ld.global.cs.s8 $0, [$1];", "i32", &["ptr"]),
+            (
+                "ld.global.cg.v4.f32 {$0,$1,$2,$3}, [$4];",
+                "{ float, float, float, float }",
+                &["ptr"],
+            ),
+            (
+                "st.global.wt.v2.u32 [$0], {$1,$2};",
+                "void",
+                &["ptr", "i32", "i32"],
+            ),
+        ],
+        assembly,
+    );
+}
+
+#[test]
+fn unknown_is_not_guessed() {
+    for (name, returns, takes) in [
+        ("llvm.nvvm.wmma.m16n16k16.mma", "void", &[][..]),
+        (
+            "llvm.nvvm.add.rn.ftz.sat.f",
+            "float",
+            &["float", "float"][..],
+        ),
+        (
+            "llvm.nvvm.fma.rn.relu.f16",
+            "half",
+            &["half", "half", "half"][..],
+        ),
+        ("malloc", "ptr", &["i64"][..]),
+        ("__nv_unheard_of", "float", &["float"][..]),
+        ("vprintf", "i32", &["ptr"][..]),
+    ] {
+        assert!(function(&foreign(name, returns, takes)).is_none(), "{name}");
+    }
+    for text in [
+        "exit;",
+        "mad.lo.cc.u32 $0, $1, $2, $3; madc.hi.u32 $4, $1, $2, 0;",
+        "add.f32 $0, $1, $1;",
+    ] {
+        assert!(
+            assembly(&foreign(text, "float", &["float", "float"])).is_none(),
+            "{text}"
+        );
+    }
+}
