@@ -10,9 +10,7 @@ fn main() {
     let output = Command::new(&config)
         .arg("--includedir")
         .output()
-        .unwrap_or_else(|e| {
-            panic!("failed to run {config}: {e}; install llvm-22-dev (make setup)")
-        });
+        .unwrap_or_else(|e| panic!("failed to run {config}: {e}; install llvm-22-dev (make setup)"));
     let include = String::from_utf8(output.stdout).expect("llvm-config prints UTF-8");
     cc::Build::new()
         .cpp(true)

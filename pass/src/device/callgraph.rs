@@ -57,9 +57,7 @@ impl CallGraph {
                     &passed[..]
                 };
                 for &operand in passed {
-                    let found = globals_of
-                        .entry(operand)
-                        .or_insert_with(|| mentioned(operand));
+                    let found = globals_of.entry(operand).or_insert_with(|| mentioned(operand));
                     for &global in &*found {
                         if is_function(global) {
                             &mut graph.taken

@@ -21,22 +21,13 @@ fn weight(instruction: LLVMValueRef) -> u64 {
         | LLVMOpcode::LLVMAlloca
         | LLVMOpcode::LLVMBitCast
         | LLVMOpcode::LLVMAddrSpaceCast => 0,
-        LLVMOpcode::LLVMUnreachable
-        | LLVMOpcode::LLVMExtractValue
-        | LLVMOpcode::LLVMInsertValue => 0,
+        LLVMOpcode::LLVMUnreachable | LLVMOpcode::LLVMExtractValue | LLVMOpcode::LLVMInsertValue => 0,
         LLVMOpcode::LLVMLoad | LLVMOpcode::LLVMStore => 4,
         LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg | LLVMOpcode::LLVMFence => 16,
-        LLVMOpcode::LLVMSDiv
-        | LLVMOpcode::LLVMUDiv
-        | LLVMOpcode::LLVMSRem
-        | LLVMOpcode::LLVMURem => 8,
+        LLVMOpcode::LLVMSDiv | LLVMOpcode::LLVMUDiv | LLVMOpcode::LLVMSRem | LLVMOpcode::LLVMURem => 8,
         LLVMOpcode::LLVMFDiv | LLVMOpcode::LLVMFRem => 8,
         LLVMOpcode::LLVMCall => match callee(instruction).map(name) {
-            Some(name)
-                if name.starts_with("softgpu.thread") || name.starts_with("llvm.lifetime") =>
-            {
-                0
-            }
+            Some(name) if name.starts_with("softgpu.thread") || name.starts_with("llvm.lifetime") => 0,
             Some(name) if name.starts_with("llvm.fabs") || name.starts_with("llvm.fma") => 1,
             _ => 8,
         },

@@ -41,9 +41,7 @@ pub fn parameters_of(layout: Layout, kernel: LLVMValueRef) -> Vec<Parameter> {
         let at = at as u32;
         let ty = by_value(kernel, at).unwrap_or_else(|| llvm!(LLVMTypeOf(value)));
         let stated = by_value(kernel, at).and_then(|_| attribute(kernel, at, "align"));
-        let align = stated.map_or(layout.align(ty), |found| {
-            llvm!(LLVMGetEnumAttributeValue(found))
-        });
+        let align = stated.map_or(layout.align(ty), |found| llvm!(LLVMGetEnumAttributeValue(found)));
         let (size, offset) = (layout.size(ty), align_up(end, align));
         end = offset + size;
         Parameter {
@@ -53,11 +51,7 @@ pub fn parameters_of(layout: Layout, kernel: LLVMValueRef) -> Vec<Parameter> {
             offset,
         }
     };
-    parameters(kernel)
-        .into_iter()
-        .enumerate()
-        .map(describe)
-        .collect()
+    parameters(kernel).into_iter().enumerate().map(describe).collect()
 }
 
 /// Writes the entry of a kernel, and makes the kernel private to it.
@@ -77,11 +71,7 @@ pub fn emit(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str) -> LLVMVa
             set_string_attribute(entry, key, &value);
         }
     }
-    let nounwind = llvm!(LLVMCreateEnumAttribute(
-        context,
-        attribute_kind("nounwind"),
-        0
-    ));
+    let nounwind = llvm!(LLVMCreateEnumAttribute(context, attribute_kind("nounwind"), 0));
     llvm!(LLVMAddAttributeAtIndex(
         entry,
         llvm_sys::LLVMAttributeFunctionIndex,
@@ -111,9 +101,7 @@ pub fn emit(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str) -> LLVMVa
     let call = builder.call(kernel, &mut values);
     for at in 0..values.len() as u32 {
         for name in ["byval", "align"] {
-            if let Some(found) =
-                attribute(kernel, at, name).filter(|_| by_value(kernel, at).is_some())
-            {
+            if let Some(found) = attribute(kernel, at, name).filter(|_| by_value(kernel, at).is_some()) {
                 llvm!(LLVMAddCallSiteAttribute(call, at + 1, found));
             }
         }

@@ -49,10 +49,7 @@ pub fn stack_bytes(layout: Layout, reach: &Reach) -> u64 {
 
 /// The most 32-bit words alive at any point of a function.
 fn most_alive(layout: Layout, function: LLVMValueRef) -> u64 {
-    let blocks: Vec<Vec<LLVMValueRef>> = blocks(function)
-        .into_iter()
-        .map(block_instructions)
-        .collect();
+    let blocks: Vec<Vec<LLVMValueRef>> = blocks(function).into_iter().map(block_instructions).collect();
     if blocks.iter().map(Vec::len).sum::<usize>() > TOO_LONG {
         return MOST;
     }
@@ -61,8 +58,7 @@ fn most_alive(layout: Layout, function: LLVMValueRef) -> u64 {
         .enumerate()
         .map(|(at, block)| (llvm!(LLVMGetInstructionParent(block[0])), at))
         .collect();
-    let is_local =
-        |value: LLVMValueRef| is_instruction(value) || !llvm!(LLVMIsAArgument(value)).is_null();
+    let is_local = |value: LLVMValueRef| is_instruction(value) || !llvm!(LLVMIsAArgument(value)).is_null();
     // Alive at the end of each block, until nothing changes; a phi's operand is alive where it comes from.
     let mut alive_out: Vec<HashSet<LLVMValueRef>> = vec![HashSet::new(); blocks.len()];
     let mut most = 0;
@@ -100,10 +96,7 @@ fn most_alive(layout: Layout, function: LLVMValueRef) -> u64 {
                 out.extend(&alive);
                 changed |= out.len() != length;
             }
-            for &phi in block
-                .iter()
-                .take_while(|&&at| opcode(at) == LLVMOpcode::LLVMPHI)
-            {
+            for &phi in block.iter().take_while(|&&at| opcode(at) == LLVMOpcode::LLVMPHI) {
                 for incoming in 0..llvm!(LLVMCountIncoming(phi)) {
                     let value = llvm!(LLVMGetIncomingValue(phi, incoming));
                     let from = llvm!(LLVMGetIncomingBlock(phi, incoming));
@@ -123,9 +116,7 @@ fn words(layout: Layout, value: LLVMValueRef) -> u64 {
     let sized = llvm!(LLVMTypeIsSized(ty)) != 0;
     match type_text(ty).as_str() {
         "i1" => 0,
-        _ if sized && opcode_or_none(value) != Some(LLVMOpcode::LLVMAlloca) => {
-            layout.size(ty).div_ceil(4)
-        }
+        _ if sized && opcode_or_none(value) != Some(LLVMOpcode::LLVMAlloca) => layout.size(ty).div_ceil(4),
         _ => 0,
     }
 }

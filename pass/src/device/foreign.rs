@@ -31,9 +31,7 @@ pub fn definition(symbol: &str, foreign: &Foreign, body: &Body) -> String {
         body.attributes
     };
     let (returns, takes, text) = (&foreign.returns, takes.join(", "), &body.text);
-    format!(
-        "define {returns} @\"{symbol}\"({takes}) {attributes} nounwind {{\nentry:\n {text}\n}}\n"
-    )
+    format!("define {returns} @\"{symbol}\"({takes}) {attributes} nounwind {{\nentry:\n {text}\n}}\n")
 }
 
 /// Parses the prelude together with definitions.
@@ -46,10 +44,7 @@ pub fn parse_support(
         .iter()
         .flat_map(|line| [line.as_str(), "\n"])
         .collect();
-    let text = c_string(&format!(
-        "{}\n{declarations}\n{definitions}",
-        support::PRELUDE
-    ));
+    let text = c_string(&format!("{}\n{declarations}\n{definitions}", support::PRELUDE));
     let (mut module, mut error) = (std::ptr::null_mut(), std::ptr::null_mut());
     let length = text.as_bytes().len();
     let buffer = llvm!(LLVMCreateMemoryBufferWithMemoryRange(
@@ -58,18 +53,10 @@ pub fn parse_support(
         c"support".as_ptr(),
         1
     ));
-    let failed = llvm!(LLVMParseIRInContext2(
-        context,
-        buffer,
-        &mut module,
-        &mut error
-    ));
+    let failed = llvm!(LLVMParseIRInContext2(context, buffer, &mut module, &mut error));
     llvm!(LLVMDisposeMemoryBuffer(buffer));
     if failed != 0 {
-        return Err(format!(
-            "failed to parse the support code: {}",
-            message(error)
-        ));
+        return Err(format!("failed to parse the support code: {}", message(error)));
     }
     Ok(module)
 }

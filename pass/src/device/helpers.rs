@@ -8,11 +8,7 @@ unsafe extern "C" {
     fn mgb_strip_metadata(module: LLVMModuleRef);
     fn mgb_delete_body(function: LLVMValueRef);
     fn mgb_expand_constant_users(global: LLVMValueRef);
-    fn mgb_constant_base(
-        module: LLVMModuleRef,
-        pointer: LLVMValueRef,
-        offset: *mut i64,
-    ) -> LLVMValueRef;
+    fn mgb_constant_base(module: LLVMModuleRef, pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
     fn mgb_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: c_int);
     fn mgb_remark_missed(function: LLVMValueRef, name: *const c_char, text: *const c_char);
 }

@@ -98,12 +98,7 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: &Regis
         let parameters = kernel
             .parameters
             .iter()
-            .map(|parameter| {
-                tables.structure(vec![
-                    tables.u32(parameter.size),
-                    tables.u32(parameter.align),
-                ])
-            })
+            .map(|parameter| tables.structure(vec![tables.u32(parameter.size), tables.u32(parameter.align)]))
             .collect();
         let name = tables.string(&kernel.name);
         let (entry, error) = match &kernel.error {
@@ -126,13 +121,7 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: &Regis
     }
     let kernel_count = rows.len() as u64;
     let kernels = tables.table("softgpu.kernels", rows);
-    let image = image(
-        &tables,
-        translation,
-        kernels,
-        kernel_count,
-        &registered.variables,
-    );
+    let image = image(&tables, translation, kernels, kernel_count, &registered.variables);
     let image = tables.constant(&SYMBOL.to_string_lossy(), image);
     emit_constructor(&tables, image);
 }
@@ -160,18 +149,13 @@ fn image(
         ])
     };
     let rows = block.variables.iter().map(variable).collect();
-    let relocation =
-        |&(at, to): &(u64, u64)| tables.structure(vec![tables.u64(at), tables.u64(to)]);
+    let relocation = |&(at, to): &(u64, u64)| tables.structure(vec![tables.u64(at), tables.u64(to)]);
     let relocations = block.relocations.iter().map(relocation).collect();
     let initial = llvm!(LLVMGetNamedGlobal(
         tables.module,
         c_string(variables::INITIAL).as_ptr()
     ));
-    let initial = if initial.is_null() {
-        tables.null()
-    } else {
-        initial
-    };
+    let initial = if initial.is_null() { tables.null() } else { initial };
     tables.structure(vec![
         tables.u32(VERSION),
         tables.u32(kernel_count),
@@ -199,21 +183,13 @@ fn emit_constructor(tables: &Tables, image: LLVMValueRef) {
     let mut register = llvm!(LLVMGetNamedFunction(module, name.as_ptr()));
     if register.is_null() {
         register = llvm!(LLVMAddFunction(module, name.as_ptr(), register_type));
-        llvm!(LLVMSetLinkage(
-            register,
-            LLVMLinkage::LLVMExternalWeakLinkage
-        ));
+        llvm!(LLVMSetLinkage(register, LLVMLinkage::LLVMExternalWeakLinkage));
     }
     let ty = llvm!(LLVMFunctionType(void, std::ptr::null_mut(), 0, 0));
     let constructor = llvm!(LLVMAddFunction(module, c"softgpu.register".as_ptr(), ty));
     make_internal(constructor);
-    let block = |name: &std::ffi::CStr| {
-        llvm!(LLVMAppendBasicBlockInContext(
-            context,
-            constructor,
-            name.as_ptr()
-        ))
-    };
+    let block =
+        |name: &std::ffi::CStr| llvm!(LLVMAppendBasicBlockInContext(context, constructor, name.as_ptr()));
     let (entry, call, done) = (block(c"entry"), block(c"call"), block(c"done"));
     let builder = Builder::at_end(entry);
     let there = llvm!(LLVMBuildIsNotNull(builder.raw(), register, c"".as_ptr()));

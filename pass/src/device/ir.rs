@@ -86,12 +86,10 @@ pub fn operands(user: LLVMValueRef) -> Vec<LLVMValueRef> {
 
 /// What uses a value, once per use.
 pub fn users(value: LLVMValueRef) -> Vec<LLVMValueRef> {
-    list(llvm!(LLVMGetFirstUse(value)), |at| {
-        llvm!(LLVMGetNextUse(at))
-    })
-    .into_iter()
-    .map(|at| llvm!(LLVMGetUser(at)))
-    .collect()
+    list(llvm!(LLVMGetFirstUse(value)), |at| llvm!(LLVMGetNextUse(at)))
+        .into_iter()
+        .map(|at| llvm!(LLVMGetUser(at)))
+        .collect()
 }
 
 /// Replaces an operand of one user.
@@ -169,9 +167,7 @@ pub fn is_instruction(value: LLVMValueRef) -> bool {
 
 /// The function an instruction stands in.
 pub fn function_of(instruction: LLVMValueRef) -> LLVMValueRef {
-    llvm!(LLVMGetBasicBlockParent(LLVMGetInstructionParent(
-        instruction
-    )))
+    llvm!(LLVMGetBasicBlockParent(LLVMGetInstructionParent(instruction)))
 }
 
 /// The kind of an instruction.
@@ -252,10 +248,7 @@ pub fn set_string_attribute(function: LLVMValueRef, key: &str, value: &str) {
 
 /// LLVM's number for an attribute, by its name.
 pub fn attribute_kind(name: &str) -> c_uint {
-    llvm!(LLVMGetEnumAttributeKindForName(
-        name.as_ptr().cast(),
-        name.len()
-    ))
+    llvm!(LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()))
 }
 
 /// A builder that is freed with its scope.
@@ -275,9 +268,7 @@ impl Builder {
     /// A builder that inserts at the start of a function, past its allocas.
     pub fn at_start(function: LLVMValueRef) -> Self {
         let entry = block_instructions(llvm!(LLVMGetEntryBasicBlock(function)));
-        let first = entry
-            .iter()
-            .find(|&&at| opcode(at) != LLVMOpcode::LLVMAlloca);
+        let first = entry.iter().find(|&&at| opcode(at) != LLVMOpcode::LLVMAlloca);
         Self::before(*first.expect("a block ends in a terminator"))
     }
 
@@ -299,14 +290,7 @@ impl Builder {
         let context = llvm!(LLVMGetTypeContext(LLVMTypeOf(base)));
         let i8 = llvm!(LLVMInt8TypeInContext(context));
         let mut at = llvm!(LLVMConstInt(LLVMInt64TypeInContext(context), bytes, 0));
-        llvm!(LLVMBuildInBoundsGEP2(
-            self.0,
-            i8,
-            base,
-            &mut at,
-            1,
-            c"".as_ptr()
-        ))
+        llvm!(LLVMBuildInBoundsGEP2(self.0, i8, base, &mut at, 1, c"".as_ptr()))
     }
 
     /// A call.

@@ -50,11 +50,7 @@ impl Layout {
             LLVMTypeKind::LLVMStructTypeKind => {
                 for element in 0..llvm!(LLVMCountStructElementTypes(ty)) {
                     let offset = llvm!(LLVMOffsetOfElement(self.0, ty, element));
-                    self.collect_pointers(
-                        llvm!(LLVMStructGetTypeAtIndex(ty, element)),
-                        at + offset,
-                        found,
-                    );
+                    self.collect_pointers(llvm!(LLVMStructGetTypeAtIndex(ty, element)), at + offset, found);
                 }
             }
             LLVMTypeKind::LLVMArrayTypeKind => {

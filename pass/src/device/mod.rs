@@ -135,12 +135,7 @@ fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String
 fn link(host: LLVMModuleRef, translation: &Translation) -> Result<(), String> {
     let mut code = std::ptr::null_mut();
     let context = llvm!(LLVMGetModuleContext(host));
-    if llvm!(LLVMParseBitcodeInContext2(
-        context,
-        translation.code,
-        &mut code
-    )) != 0
-    {
+    if llvm!(LLVMParseBitcodeInContext2(context, translation.code, &mut code)) != 0 {
         return Err("failed to read the translated code back".to_owned());
     }
     if llvm!(LLVMLinkModules2(host, code)) != 0 {

@@ -17,8 +17,8 @@ pub struct Module(LLVMModuleRef);
 impl Module {
     /// Reads bitcode.
     pub fn read(context: LLVMContextRef, path: &Path) -> Result<Self, String> {
-        let bytes = std::fs::read(path)
-            .map_err(|error| format!("failed to read {}: {error}", path.display()))?;
+        let bytes =
+            std::fs::read(path).map_err(|error| format!("failed to read {}: {error}", path.display()))?;
         let start = bytes.as_ptr().cast();
         let buffer = llvm!(LLVMCreateMemoryBufferWithMemoryRange(
             start,
@@ -51,14 +51,7 @@ impl Drop for Module {
 }
 
 /// Attributes of device code that mean nothing, or something else, on a host.
-const DROPPED: [&str; 6] = [
-    "convergent",
-    "noinline",
-    "optnone",
-    "optsize",
-    "minsize",
-    "range",
-];
+const DROPPED: [&str; 6] = ["convergent", "noinline", "optnone", "optsize", "minsize", "range"];
 
 /// Makes the module one for the host's processor, private but for `kernels`.
 ///
@@ -124,10 +117,7 @@ fn drop_attributes(function: LLVMValueRef) {
         LLVMAttributeReturnIndex,
         attribute_kind("range")
     ));
-    let count = llvm!(LLVMGetAttributeCountAtIndex(
-        function,
-        LLVMAttributeFunctionIndex
-    ));
+    let count = llvm!(LLVMGetAttributeCountAtIndex(function, LLVMAttributeFunctionIndex));
     let mut attributes = vec![std::ptr::null_mut(); count as usize];
     llvm!(LLVMGetAttributesAtIndex(
         function,
@@ -220,12 +210,8 @@ pub fn source(module: LLVMModuleRef) -> String {
 /// The kernels of a module: the functions that the host can launch.
 pub fn kernels(module: LLVMModuleRef) -> Vec<LLVMValueRef> {
     let convention = llvm_sys::LLVMCallConv::LLVMPTXKernelCallConv as u32;
-    let is_kernel =
-        |&function: &LLVMValueRef| llvm!(LLVMGetFunctionCallConv(function)) == convention;
-    defined_functions(module)
-        .into_iter()
-        .filter(is_kernel)
-        .collect()
+    let is_kernel = |&function: &LLVMValueRef| llvm!(LLVMGetFunctionCallConv(function)) == convention;
+    defined_functions(module).into_iter().filter(is_kernel).collect()
 }
 
 /// Runs LLVM's passes over a module.
@@ -252,8 +238,5 @@ pub fn run_passes(module: LLVMModuleRef, passes: &CStr) -> Result<(), String> {
         llvm_sys::error::LLVMDisposeErrorMessage(text);
         owned
     };
-    Err(format!(
-        "failed to run {}: {message}",
-        passes.to_string_lossy()
-    ))
+    Err(format!("failed to run {}: {message}", passes.to_string_lossy()))
 }

@@ -22,8 +22,7 @@ pub fn registered(host: LLVMModuleRef) -> Registered {
     // With or without MGB's own prefix: the host's half of the pass may have renamed the calls.
     let calls = |name: &str| {
         let names = [name.to_owned(), format!("mgb_{name}")];
-        let functions =
-            names.map(|name| llvm!(LLVMGetNamedFunction(host, c_string(&name).as_ptr())));
+        let functions = names.map(|name| llvm!(LLVMGetNamedFunction(host, c_string(&name).as_ptr())));
         let users = functions
             .into_iter()
             .filter(|at| !at.is_null())

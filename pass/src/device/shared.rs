@@ -61,11 +61,7 @@ pub fn place(module: LLVMModuleRef, kernels: &[Reach]) -> Vec<u64> {
         for &global in fixed.iter().filter(|global| users[*global] == [at]) {
             put(global, &mut end);
         }
-        bytes[at] = if end > common || touches_common {
-            end
-        } else {
-            0
-        };
+        bytes[at] = if end > common || touches_common { end } else { 0 };
     }
 
     for global in fixed {

@@ -70,9 +70,7 @@ pub fn find(folder: &Path, source: &str) -> Option<PathBuf> {
         .first()
         .and_then(group)
         .filter(|first| files.iter().all(|name| name.starts_with(first)));
-    of(&wanted)
-        .or_else(|| of(&only?))
-        .map(|name| folder.join(name))
+    of(&wanted).or_else(|| of(&only?)).map(|name| folder.join(name))
 }
 
 /// 90 for `...sm_90a.bc`; 0 when the name has none.
@@ -93,11 +91,7 @@ mod tests {
     #[test]
     fn finds_the_highest_architecture_of_the_right_source() {
         let folder = tempfile::tempdir().unwrap();
-        for (source, arch) in [
-            ("a/x.cu", "sm_80"),
-            ("a/x.cu", "sm_100"),
-            ("b/x.cu", "sm_90a"),
-        ] {
+        for (source, arch) in [("a/x.cu", "sm_80"), ("a/x.cu", "sm_100"), ("b/x.cu", "sm_90a")] {
             write(folder.path(), source, arch, source.as_bytes()).unwrap();
         }
         let found = find(folder.path(), "a/x.cu").unwrap();

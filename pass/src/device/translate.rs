@@ -94,11 +94,7 @@ pub fn translate(path: &Path, host: LLVMModuleRef) -> Result<Translation, String
     translate_module(module.raw(), arch, host)
 }
 
-fn translate_module(
-    module: LLVMModuleRef,
-    arch: u32,
-    host: LLVMModuleRef,
-) -> Result<Translation, String> {
+fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Result<Translation, String> {
     let device_kernels = module::kernels(module);
     let layout = Layout::of(module);
     let mut kernels: Vec<Kernel> = device_kernels
@@ -136,8 +132,7 @@ fn translate_module(
                 .iter()
                 .find_map(|&function| string_attribute(function, key))
         };
-        kernel.error =
-            attribute(foreign::MISSING).map(|what| format!("the software GPU has no {what}"));
+        kernel.error = attribute(foreign::MISSING).map(|what| format!("the software GPU has no {what}"));
         kernel.waits = attribute("softgpu-waits").is_some() || reach.calls_pointer;
         kernel.static_shared = bytes;
         kernel.registers = estimate::registers(layout, &reach);

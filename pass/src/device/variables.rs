@@ -44,20 +44,10 @@ pub const PREFIX: &str = "softgpu.data.";
 pub const INITIAL: &str = "softgpu.initial";
 
 /// Replaces every variable by its place in the block. `names` has the device's own symbols.
-pub fn place(
-    module: LLVMModuleRef,
-    names: &HashMap<LLVMValueRef, String>,
-) -> Result<Block, String> {
+pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Result<Block, String> {
     let layout = Layout::of(module);
-    let candidates: Vec<_> = globals(module)
-        .into_iter()
-        .filter(|&at| is_data(at))
-        .collect();
-    let mut members: HashSet<_> = candidates
-        .iter()
-        .copied()
-        .filter(|&at| is_variable(at))
-        .collect();
+    let candidates: Vec<_> = globals(module).into_iter().filter(|&at| is_data(at)).collect();
+    let mut members: HashSet<_> = candidates.iter().copied().filter(|&at| is_variable(at)).collect();
     loop {
         let holds = |&&at: &&LLVMValueRef| {
             !members.contains(&at)
@@ -71,10 +61,7 @@ pub fn place(
         }
         members.extend(more);
     }
-    let members: Vec<_> = candidates
-        .into_iter()
-        .filter(|at| members.contains(at))
-        .collect();
+    let members: Vec<_> = candidates.into_iter().filter(|at| members.contains(at)).collect();
 
     let mut block = Block {
         align: 16,
@@ -82,10 +69,7 @@ pub fn place(
     };
     let mut offsets = HashMap::new();
     for &member in &members {
-        let (size, align) = (
-            layout.size(value_type(member)),
-            layout.align_of_global(member),
-        );
+        let (size, align) = (layout.size(value_type(member)), layout.align_of_global(member));
         let offset = align_up(block.size, align);
         offsets.insert(member, offset);
         let name = names.get(&member).cloned().unwrap_or_else(|| name(member));
@@ -122,10 +106,7 @@ fn is_variable(global: LLVMValueRef) -> bool {
 pub fn replace_uses(global: LLVMValueRef, address: impl Fn(&Builder) -> LLVMValueRef) {
     helpers::expand_constant_users(global);
     let mut addresses = HashMap::new();
-    for user in users(global)
-        .into_iter()
-        .filter(|&user| is_instruction(user))
-    {
+    for user in users(global).into_iter().filter(|&user| is_instruction(user)) {
         let function = function_of(user);
         let here = *addresses.entry(function).or_insert_with(|| {
             let builder = Builder::at_start(function);
@@ -134,12 +115,7 @@ pub fn replace_uses(global: LLVMValueRef, address: impl Fn(&Builder) -> LLVMValu
             if ty == llvm!(LLVMTypeOf(flat)) {
                 return flat;
             }
-            llvm!(LLVMBuildAddrSpaceCast(
-                builder.raw(),
-                flat,
-                ty,
-                c"".as_ptr()
-            ))
+            llvm!(LLVMBuildAddrSpaceCast(builder.raw(), flat, ty, c"".as_ptr()))
         });
         replace_operand(user, global, here);
     }
@@ -154,10 +130,7 @@ pub fn refuse_undefined(module: LLVMModuleRef) {
         }
         helpers::expand_constant_users(global);
         let what = format!("variable \"{name}\" of another source file");
-        for user in users(global)
-            .into_iter()
-            .filter(|&user| is_instruction(user))
-        {
+        for user in users(global).into_iter().filter(|&user| is_instruction(user)) {
             let builder = Builder::at_start(function_of(user));
             builder.call(foreign::missing(module, &what), &mut []);
             replace_operand(user, global, llvm!(LLVMGetPoison(LLVMTypeOf(global))));
@@ -191,22 +164,16 @@ fn emit_initial(
             found: Vec::new(),
         };
         let initial = llvm!(LLVMGetInitializer(*member));
-        fields.push(relocate.constant(initial, offset).map_err(|what| {
-            format!(
-                "the initial value of variable {} holds {what}",
-                name(*member)
-            )
-        })?);
+        fields.push(
+            relocate
+                .constant(initial, offset)
+                .map_err(|what| format!("the initial value of variable {} holds {what}", name(*member)))?,
+        );
         block.relocations.extend(relocate.found);
         end = offset + layout.size(value_type(*member));
     }
     let count = fields.len() as u32;
-    let contents = llvm!(LLVMConstStructInContext(
-        context,
-        fields.as_mut_ptr(),
-        count,
-        1
-    ));
+    let contents = llvm!(LLVMConstStructInContext(context, fields.as_mut_ptr(), count, 1));
     let initial = llvm!(LLVMAddGlobal(
         module,
         LLVMTypeOf(contents),
@@ -229,10 +196,7 @@ struct Relocate<'a> {
 impl Relocate<'_> {
     fn constant(&mut self, value: LLVMValueRef, at: u64) -> Result<LLVMValueRef, String> {
         let ty = llvm!(LLVMTypeOf(value));
-        if !mentioned(value)
-            .iter()
-            .any(|to| self.offsets.contains_key(to))
-        {
+        if !mentioned(value).iter().any(|to| self.offsets.contains_key(to)) {
             return Ok(value);
         }
         match kind(ty) {
@@ -251,11 +215,7 @@ impl Relocate<'_> {
                 let target = llvm!(llvm_sys::target::LLVMGetModuleDataLayout(self.module));
                 let mut fields = Vec::new();
                 for (index, field) in operands(value).into_iter().enumerate() {
-                    let offset = llvm!(llvm_sys::target::LLVMOffsetOfElement(
-                        target,
-                        ty,
-                        index as u32
-                    ));
+                    let offset = llvm!(llvm_sys::target::LLVMOffsetOfElement(target, ty, index as u32));
                     fields.push(self.constant(field, at + offset)?);
                 }
                 let count = fields.len() as u32;
@@ -280,11 +240,7 @@ impl Relocate<'_> {
                     elements.push(self.constant(value, at + index as u64 * size)?);
                 }
                 let count = elements.len() as u64;
-                Ok(llvm!(LLVMConstArray2(
-                    element,
-                    elements.as_mut_ptr(),
-                    count
-                )))
+                Ok(llvm!(LLVMConstArray2(element, elements.as_mut_ptr(), count)))
             }
             _ => Err(format!(
                 "a computed address: {}",

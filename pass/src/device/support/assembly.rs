@@ -2,15 +2,11 @@
 //!
 //! The operands of the assembly are the parameters of the body, outputs being its result. Anything
 //! longer or rarer is an error that quotes it.
-use super::{Body, Foreign, float, integer, registers};
+use super::{Body, Foreign, accesses, float, integer, registers};
 
 /// The body for one inline assembly text.
 pub fn body(foreign: &Foreign) -> Option<Body> {
-    let text = foreign
-        .name
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let text = foreign.name.split_whitespace().collect::<Vec<_>>().join(" ");
     let instruction = text
         .trim_end_matches([';', ' '])
         .trim_start_matches(['{', ' '])
@@ -25,7 +21,7 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         .filter(|text| !text.is_empty())
         .collect();
     synchronise(name, &operands, foreign)
-        .or_else(|| memory(name, &operands, foreign))
+        .or_else(|| accesses::body(name, &operands, foreign))
         .or_else(|| register(name, &operands, foreign))
         .or_else(|| arithmetic(name, &operands, foreign))
 }
@@ -41,10 +37,7 @@ fn in_order(operands: &[&str]) -> bool {
 /// An operand that is a number, or an input of an instruction without outputs.
 fn value(operand: &str) -> Option<String> {
     match operand.strip_prefix('$') {
-        Some(number) => number
-            .parse::<u32>()
-            .ok()
-            .map(|number| format!("%a{number}")),
+        Some(number) => number.parse::<u32>().ok().map(|number| format!("%a{number}")),
         None => operand.parse::<u32>().ok().map(|number| number.to_string()),
     }
 }
@@ -74,129 +67,13 @@ fn synchronise(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body>
         )),
         ("trap", []) => Body::inline(super::services::trap("trap").text),
         (fence, [])
-            if fence.starts_with("membar.")
-                || fence.starts_with("fence.") && !fence.contains("proxy") =>
+            if fence.starts_with("membar.") || fence.starts_with("fence.") && !fence.contains("proxy") =>
         {
             Body::inline("fence seq_cst\n ret void")
         }
         (prefetch, [_]) if prefetch.starts_with("prefetch") => Body::inline("ret void"),
         _ => None,
     }
-}
-
-/// `ld.*` and `st.*` of one value or a vector, whatever the caching they ask for.
-fn memory(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> {
-    let mut parts = name.split('.');
-    let load = match parts.next()? {
-        "ld" => true,
-        "st" => false,
-        _ => return None,
-    };
-    let parts: Vec<&str> = parts.collect();
-    // Shared and parameter addresses are not generic ones in PTX.
-    if parts
-        .iter()
-        .any(|part| part.starts_with("shared") || matches!(*part, "param" | "local" | "const"))
-    {
-        return None;
-    }
-    let memory_type = parts.last()?;
-    let bytes = memory_type
-        .trim_start_matches(char::is_alphabetic)
-        .parse::<u64>()
-        .ok()?
-        / 8;
-    let place = operands
-        .iter()
-        .find(|text| text.starts_with('['))?
-        .trim_matches(['[', ']']);
-    let outputs = match foreign.returns.as_str() {
-        "void" => 0,
-        ty => ty.trim_matches(['{', '}']).split(',').count(),
-    };
-    let at = place
-        .strip_prefix('$')?
-        .parse::<usize>()
-        .ok()?
-        .checked_sub(outputs)?;
-    let mut text = match foreign.takes.get(at)?.as_str() {
-        "i64" => format!("%p = inttoptr i64 %a{at} to ptr\n"),
-        "ptr" => format!("%p = getelementptr i8, ptr %a{at}, i64 0\n"),
-        _ => return None,
-    };
-    let values: Vec<&str> = operands
-        .iter()
-        .filter(|text| !text.starts_with('['))
-        .copied()
-        .collect();
-    if load {
-        let returns = foreign.returns.as_str();
-        let types: Vec<&str> = returns
-            .trim_matches(['{', '}', ' '])
-            .split(',')
-            .map(str::trim)
-            .collect();
-        if types.len() != values.len() {
-            return None;
-        }
-        let narrow = format!("i{}", 8 * bytes);
-        let extend = if memory_type.starts_with('s') {
-            "sext"
-        } else {
-            "zext"
-        };
-        for (index, ty) in types.iter().enumerate() {
-            let offset = index as u64 * bytes;
-            text += &format!("%p{index} = getelementptr i8, ptr %p, i64 {offset}\n");
-            // An 8-bit value comes in a wider register.
-            text += &match ty
-                .strip_prefix('i')
-                .and_then(|bits| bits.parse::<u64>().ok())
-            {
-                Some(bits) if bits > 8 * bytes => format!(
-                    "%n{index} = load volatile {narrow}, ptr %p{index}, align 1\n %v{index} = {extend} {narrow} %n{index} to {ty}\n"
-                ),
-                _ => format!("%v{index} = load volatile {ty}, ptr %p{index}, align 1\n"),
-            };
-        }
-        if types.len() == 1 {
-            return Body::inline(format!("{text} ret {returns} %v0"));
-        }
-        text += &format!("%r0 = insertvalue {returns} poison, {} %v0, 0\n", types[0]);
-        for index in 1..types.len() {
-            let before = index - 1;
-            text += &format!(
-                "%r{index} = insertvalue {returns} %r{before}, {} %v{index}, {index}\n",
-                types[index]
-            );
-        }
-        return Body::inline(format!("{text} ret {returns} %r{}", types.len() - 1));
-    }
-    if foreign.returns != "void" {
-        return None;
-    }
-    for (index, operand) in values.iter().enumerate() {
-        let number = operand
-            .trim_matches(['{', '}', ' '])
-            .strip_prefix('$')?
-            .parse::<usize>()
-            .ok()?;
-        let (ty, offset) = (foreign.takes.get(number)?, index as u64 * bytes);
-        text += &format!("%p{index} = getelementptr i8, ptr %p, i64 {offset}\n");
-        text += &match ty
-            .strip_prefix('i')
-            .and_then(|bits| bits.parse::<u64>().ok())
-        {
-            Some(bits) if bits > 8 * bytes => {
-                let narrow = format!("i{}", 8 * bytes);
-                format!(
-                    "%v{index} = trunc {ty} %a{number} to {narrow}\n store volatile {narrow} %v{index}, ptr %p{index}, align 1\n"
-                )
-            }
-            _ => format!("store volatile {ty} %a{number}, ptr %p{index}, align 1\n"),
-        };
-    }
-    Body::inline(format!("{text} ret void"))
 }
 
 /// `mov.u32 $0, %laneid`.
@@ -225,22 +102,14 @@ fn arithmetic(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> 
     let (operation, rest) = name.split_once('.')?;
     match name {
         "shf.l.wrap.b32" => {
-            return Body::inline(
-                "%r = call i32 @llvm.fshl.i32(i32 %a1, i32 %a0, i32 %a2)\n ret i32 %r",
-            );
+            return Body::inline("%r = call i32 @llvm.fshl.i32(i32 %a1, i32 %a0, i32 %a2)\n ret i32 %r");
         }
         "shf.r.wrap.b32" => {
-            return Body::inline(
-                "%r = call i32 @llvm.fshr.i32(i32 %a1, i32 %a0, i32 %a2)\n ret i32 %r",
-            );
+            return Body::inline("%r = call i32 @llvm.fshr.i32(i32 %a1, i32 %a0, i32 %a2)\n ret i32 %r");
         }
         // The function below has the high word first.
         "shf.l.clamp.b32" | "shf.r.clamp.b32" => {
-            let text = integer::funnel_clamped(if name.starts_with("shf.l") {
-                "fshl"
-            } else {
-                "fshr"
-            });
+            let text = integer::funnel_clamped(if name.starts_with("shf.l") { "fshl" } else { "fshr" });
             return Body::inline(
                 text.replace("%a0", "%low")
                     .replace("%a1", "%a0")
@@ -295,8 +164,8 @@ fn arithmetic(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> 
     };
     let kind = if kind.is_empty() { "rn" } else { kind };
     match operation {
-        "add" | "sub" | "mul" | "div" | "fma" | "rcp" | "sqrt" | "rsqrt" | "sin" | "cos"
-        | "ex2" | "lg2" | "tanh" => float::body(&format!("{operation}.{kind}.{suffix}"), foreign),
+        "add" | "sub" | "mul" | "div" | "fma" | "rcp" | "sqrt" | "rsqrt" | "sin" | "cos" | "ex2" | "lg2"
+        | "tanh" => float::body(&format!("{operation}.{kind}.{suffix}"), foreign),
         _ => None,
     }
 }

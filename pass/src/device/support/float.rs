@@ -128,9 +128,7 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
             );
         }
         ("d2i", "lo") => {
-            return Body::inline(
-                "%b = bitcast double %a0 to i64\n %r = trunc i64 %b to i32\n ret i32 %r",
-            );
+            return Body::inline("%b = bitcast double %a0 to i64\n %r = trunc i64 %b to i32\n ret i32 %r");
         }
         ("lohi", "i2d") => {
             return Body::inline(
@@ -139,9 +137,7 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
             );
         }
         ("f2h", "rn") => {
-            return Body::inline(
-                "%h = fptrunc float %a0 to half\n %r = bitcast half %h to i16\n ret i16 %r",
-            );
+            return Body::inline("%h = fptrunc float %a0 to half\n %r = bitcast half %h to i16\n ret i16 %r");
         }
         _ => {}
     }

@@ -6,11 +6,7 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
     let ty = foreign.returns.as_str();
     let (operation, kind) = name.split_once('.').unwrap_or((name, ""));
     let bits: u32 = ty.strip_prefix('i')?.parse().ok()?;
-    let extend = if kind.starts_with('u') {
-        "zext"
-    } else {
-        "sext"
-    };
+    let extend = if kind.starts_with('u') { "zext" } else { "sext" };
     match (operation, kind) {
         ("mulhi", "i" | "ui" | "ll" | "ull" | "s" | "us") => {
             let wide = 2 * bits;

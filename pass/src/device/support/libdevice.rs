@@ -76,9 +76,7 @@ const LIBRARY: &[&str] = &[
 fn split(name: &str) -> Option<(&str, bool)> {
     let name = name.strip_prefix("__nv_")?;
     let known = |name: &str| {
-        LIBRARY.contains(&name)
-            || name == "rsqrt"
-            || INTRINSICS.iter().any(|&(known, _)| known == name)
+        LIBRARY.contains(&name) || name == "rsqrt" || INTRINSICS.iter().any(|&(known, _)| known == name)
     };
     if known(name) {
         return Some((name, false));
@@ -95,10 +93,7 @@ pub fn is_known(name: &str) -> bool {
 
 /// Whether this is a function that bodies here call.
 pub fn is_library(name: &str) -> bool {
-    LIBRARY.contains(&name)
-        || name
-            .strip_suffix('f')
-            .is_some_and(|name| LIBRARY.contains(&name))
+    LIBRARY.contains(&name) || name.strip_suffix('f').is_some_and(|name| LIBRARY.contains(&name))
 }
 
 /// The body for a libdevice function.

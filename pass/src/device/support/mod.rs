@@ -4,6 +4,7 @@
 //! Each is a function of LLVM IR text: the families here are regular, so that a body is its name
 //! taken apart, and text is both the shortest way to write IR and the one that LLVM checks itself.
 //! Only what a module uses is written out and parsed (see [`super::foreign`]).
+mod accesses;
 mod assembly;
 mod atomics;
 mod float;
@@ -53,6 +54,12 @@ impl Foreign<'_> {
     /// Whether the types are these.
     fn is(&self, returns: &str, takes: &[&str]) -> bool {
         self.returns == returns && self.takes == takes
+    }
+
+    /// The types of its results: of inline assembly with several outputs, the fields.
+    fn result_types(&self) -> Vec<&str> {
+        let fields = self.returns.trim_matches(['{', '}', ' ']);
+        fields.split(',').map(str::trim).collect()
     }
 
     /// The arguments as a call writes them, from one on.

@@ -13,9 +13,7 @@ fn offset(register: &str) -> Option<u32> {
         "warpid" => return Some(52),
         _ => return None,
     };
-    let at = ["x", "y", "z"]
-        .iter()
-        .position(|&known| known == dimension)?;
+    let at = ["x", "y", "z"].iter().position(|&known| known == dimension)?;
     Some(base + 4 * at as u32)
 }
 
@@ -26,9 +24,7 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
     if ty == "i32"
         && let Some(offset) = offset(register)
     {
-        return Body::inline(format!(
-            "%r = call i32 @softgpu.word(i64 {offset})\n ret i32 %r"
-        ));
+        return Body::inline(format!("%r = call i32 @softgpu.word(i64 {offset})\n ret i32 %r"));
     }
     let lanes = |text: &str| {
         Body::inline(format!(
@@ -59,12 +55,8 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
         // One multiprocessor and no clusters, as far as a program can tell.
         "smid" | "gridid" => constant(0),
         "nsmid" => constant(1),
-        "cluster.ctarank" | "cluster.ctaid.x" | "cluster.ctaid.y" | "cluster.ctaid.z" => {
-            constant(0)
-        }
-        "cluster.nctarank" | "cluster.nctaid.x" | "cluster.nctaid.y" | "cluster.nctaid.z" => {
-            constant(1)
-        }
+        "cluster.ctarank" | "cluster.ctaid.x" | "cluster.ctaid.y" | "cluster.ctaid.z" => constant(0),
+        "cluster.nctarank" | "cluster.nctaid.x" | "cluster.nctaid.y" | "cluster.nctaid.z" => constant(1),
         "tid.w" | "ctaid.w" => constant(0),
         "ntid.w" | "nctaid.w" => constant(1),
         _ => None,

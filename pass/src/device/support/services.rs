@@ -28,12 +28,10 @@ pub fn trap(what: &str) -> Body {
 /// means something else on a host.
 pub fn body(foreign: &Foreign) -> Option<Body> {
     match foreign.name {
-        "vprintf" if foreign.is("i32", &["ptr", "ptr"]) => {
-            Body::inline(foreign.forward("softgpu.vprintf"))
+        "vprintf" if foreign.is("i32", &["ptr", "ptr"]) => Body::inline(foreign.forward("softgpu.vprintf")),
+        "__assertfail" if foreign.is("void", &["ptr", "ptr", "i32", "ptr", "i64"]) => {
+            Body::inline("call void @softgpu.assert_fail(ptr %a0, ptr %a1, i32 %a2, ptr %a3)\n ret void")
         }
-        "__assertfail" if foreign.is("void", &["ptr", "ptr", "i32", "ptr", "i64"]) => Body::inline(
-            "call void @softgpu.assert_fail(ptr %a0, ptr %a1, i32 %a2, ptr %a3)\n ret void",
-        ),
         // On a host these would end the process.
         "llvm.trap" => Some(trap("__trap()")),
         "llvm.debugtrap" => nothing(foreign),
@@ -56,9 +54,7 @@ pub fn intrinsic(name: &str, foreign: &Foreign) -> Option<Body> {
     }
     if name.starts_with("ldu.global.") {
         let (ty, pointer) = (&foreign.returns, foreign.takes.first()?);
-        return Body::inline(format!(
-            "%r = load {ty}, {pointer} %a0, align 1\n ret {ty} %r"
-        ));
+        return Body::inline(format!("%r = load {ty}, {pointer} %a0, align 1\n ret {ty} %r"));
     }
     None
 }

@@ -63,16 +63,11 @@ fn shuffle(name: &str, foreign: &Foreign) -> Option<Body> {
         _ => "%x = bitcast i32 %s to float",
     };
     let call = |range: &str| {
-        format!(
-            "%s = call i32 @softgpu.shuffle(i32 {kind}, i32 %a0, i32 %v, i32 %a2, i32 %a3, ptr {range})"
-        )
+        format!("%s = call i32 @softgpu.shuffle(i32 {kind}, i32 %a0, i32 %v, i32 %a2, i32 %a3, ptr {range})")
     };
     let returns = &foreign.returns;
     if !tells_range {
-        return Body::inline(format!(
-            "{value}\n {}\n {cast}\n ret {returns} %x",
-            call("null")
-        ));
+        return Body::inline(format!("{value}\n {}\n {cast}\n ret {returns} %x", call("null")));
     }
     let ty = if ty == "i32" { "i32" } else { "float" };
     Body::inline(format!(

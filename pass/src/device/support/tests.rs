@@ -27,8 +27,8 @@ fn accept(functions: &[(&str, &str, &[&str])], find: fn(&Foreign) -> Option<Body
     // SAFETY: the context outlives the module, and both are disposed of once.
     unsafe {
         let context = LLVMContextCreate();
-        let module = parse_support(context, &text, &declarations)
-            .unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let module =
+            parse_support(context, &text, &declarations).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let mut message = std::ptr::null_mut();
         let action = llvm_sys::analysis::LLVMVerifierFailureAction::LLVMReturnStatusAction;
         let broken = llvm_sys::analysis::LLVMVerifyModule(module, action, &mut message);
@@ -56,11 +56,7 @@ fn registers_and_synchronisation() {
                 "i32",
                 &["i32", "i1"],
             ),
-            (
-                "llvm.nvvm.barrier.cta.red.or.aligned.all",
-                "i1",
-                &["i32", "i1"],
-            ),
+            ("llvm.nvvm.barrier.cta.red.or.aligned.all", "i1", &["i32", "i1"]),
             ("llvm.nvvm.bar.warp.sync", "void", &["i32"]),
             (
                 "llvm.nvvm.shfl.sync.down.f32",
@@ -76,18 +72,10 @@ fn registers_and_synchronisation() {
             ("llvm.nvvm.vote.any.sync", "i1", &["i32", "i1"]),
             ("llvm.nvvm.activemask", "i32", &[]),
             ("llvm.nvvm.match.any.sync.i64", "i32", &["i32", "i64"]),
-            (
-                "llvm.nvvm.match.all.sync.i32p",
-                "{ i32, i1 }",
-                &["i32", "i32"],
-            ),
+            ("llvm.nvvm.match.all.sync.i32p", "{ i32, i1 }", &["i32", "i32"]),
             ("llvm.nvvm.redux.sync.add", "i32", &["i32", "i32"]),
             ("llvm.nvvm.redux.sync.umin", "i32", &["i32", "i32"]),
-            (
-                "llvm.nvvm.atomic.add.gen.i.cta.i32.p0",
-                "i32",
-                &["ptr", "i32"],
-            ),
+            ("llvm.nvvm.atomic.add.gen.i.cta.i32.p0", "i32", &["ptr", "i32"]),
             (
                 "llvm.nvvm.atomic.add.gen.f.sys.f64.p0",
                 "double",
@@ -112,16 +100,8 @@ fn registers_and_synchronisation() {
 fn arithmetic() {
     accept(
         &[
-            (
-                "llvm.nvvm.fma.rn.d",
-                "double",
-                &["double", "double", "double"],
-            ),
-            (
-                "llvm.nvvm.fma.rz.ftz.f",
-                "float",
-                &["float", "float", "float"],
-            ),
+            ("llvm.nvvm.fma.rn.d", "double", &["double", "double", "double"]),
+            ("llvm.nvvm.fma.rz.ftz.f", "float", &["float", "float", "float"]),
             ("llvm.nvvm.add.rp.d", "double", &["double", "double"]),
             ("llvm.nvvm.div.rn.f", "float", &["float", "float"]),
             ("llvm.nvvm.sqrt.rm.d", "double", &["double"]),
@@ -168,16 +148,8 @@ fn inline_assembly() {
             ("mov.u64 $0, %globaltimer;", "i64", &[]),
             ("mov.u32 $0, %lanemask_lt;", "i32", &[]),
             ("mov.u32 $0, %ctaid.y;", "i32", &[]),
-            (
-                "shf.l.wrap.b32 $0, $1, $2, $3;",
-                "i32",
-                &["i32", "i32", "i32"],
-            ),
-            (
-                "shf.r.clamp.b32 $0, $1, $2, $3;",
-                "i32",
-                &["i32", "i32", "i32"],
-            ),
+            ("shf.l.wrap.b32 $0, $1, $2, $3;", "i32", &["i32", "i32", "i32"]),
+            ("shf.r.clamp.b32 $0, $1, $2, $3;", "i32", &["i32", "i32", "i32"]),
             ("rsqrt.approx.ftz.f64 $0, $1;", "double", &["double"]),
             ("rcp.approx.ftz.f32 $0,$1;", "float", &["float"]),
             ("sub.rm.f64 $0, $1, $2;", "double", &["double", "double"]),
@@ -204,16 +176,8 @@ fn inline_assembly() {
 fn unknown_is_not_guessed() {
     for (name, returns, takes) in [
         ("llvm.nvvm.wmma.m16n16k16.mma", "void", &[][..]),
-        (
-            "llvm.nvvm.add.rn.ftz.sat.f",
-            "float",
-            &["float", "float"][..],
-        ),
-        (
-            "llvm.nvvm.fma.rn.relu.f16",
-            "half",
-            &["half", "half", "half"][..],
-        ),
+        ("llvm.nvvm.add.rn.ftz.sat.f", "float", &["float", "float"][..]),
+        ("llvm.nvvm.fma.rn.relu.f16", "half", &["half", "half", "half"][..]),
         ("malloc", "ptr", &["i64"][..]),
         ("__nv_unheard_of", "float", &["float"][..]),
         ("vprintf", "i32", &["ptr"][..]),
