@@ -1,0 +1,106 @@
+//! Finds mgbd, and starts it where none runs.
+//!
+//! A new mgbd is started by a helper process, `mgb start-mgbd`, that ends when mgbd answers: so mgbd is nobody's child,
+//! and a program that `mgb run` becomes never finds an mgbd among its own.
+
+mod private;
+mod start;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use mgb_probe::{Client, ConnectError};
+
+use crate::machine::Machine;
+use crate::policy::Policy;
+use crate::prefix::Prefix;
+
+pub use private::Private;
+pub use start::start_detached;
+
+/// How an mgbd is started.
+#[derive(Clone, Debug)]
+pub struct Start<'a> {
+    /// Where mgbd lies.
+    pub prefix: &'a Prefix,
+    /// The GPUs it shares.
+    pub machine: &'a Machine,
+    /// The policy that the user wants, if any.
+    pub policy: Option<Policy>,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// More variables for it.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Connects to the mgbd of this socket, starting one if none runs. The connection only looks; it is no client.
+///
+/// # Errors
+/// When one runs under another policy than asked for, when it turns this user away, or when none can be started.
+pub fn ensure(start: &Start<'_>) -> Result<Client> {
+    let client = match Client::observe(&start.socket) {
+        Err(ConnectError::NotRunning(_)) => {
+            start_by_helper(start)?;
+            Client::observe(&start.socket).map_err(way_out)?
+        }
+        client => client.map_err(way_out)?,
+    };
+    let hello = client.hello();
+    if let Some(wanted) = start.policy.filter(|wanted| wanted.to_string() != hello.policy) {
+        bail!(
+            "mgbd (pid {}) runs under the policy {}, not {wanted}: stop it with `kill {}` once its programs have ended, \
+             or leave --policy away",
+            hello.mgbd_pid,
+            hello.policy,
+            hello.mgbd_pid
+        );
+    }
+    Ok(client)
+}
+
+/// Why there is no connection, and what the user of a command can do about it.
+pub fn way_out(error: ConnectError) -> anyhow::Error {
+    match error {
+        ConnectError::NotRunning(socket) => anyhow!(
+            "no mgbd runs (none listens at {}): `mgb run` and `mgb batch` start one, and so does `mgbd`",
+            socket.display()
+        ),
+        ConnectError::Denied(socket) => anyhow!(
+            "permission denied on mgbd's socket {}: it is another user's; set MGB_SOCKET to a path in a folder of yours",
+            socket.display()
+        ),
+        other => other.into(),
+    }
+}
+
+fn start_by_helper(start: &Start<'_>) -> Result<()> {
+    let mgb = start.prefix.mgb()?;
+    let mut command = Command::new(&mgb);
+    command
+        .arg("start-mgbd")
+        .env("MGB_SOCKET", &start.socket)
+        .env("MGB_PREFIX", start.prefix.path());
+    if let Some(policy) = start.policy {
+        command.args(["--policy", &policy.to_string()]);
+    }
+    start.machine.apply(&mut command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("failed to run {}", mgb.display()))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.trim().trim_start_matches("mgb start-mgbd: ");
+        bail!(
+            "{}",
+            if said.is_empty() {
+                "failed to start mgbd"
+            } else {
+                said
+            }
+        );
+    }
+    Ok(())
+}
