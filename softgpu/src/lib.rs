@@ -1,1 +1,28 @@
-//! Placeholder.
+//! The software GPU: a drop-in for `libcudart.so.13`, and for the parts of `libcuda.so.1` and
+//! `libnvidia-ml.so.1` that MGB uses, over devices that exist only on the CPU.
+//!
+//! One shared object stands for all three (see `link.sh`). It really runs kernels, from host code that
+//! the pass makes of a program's device code ([`image`]); really enforces device memory, contexts
+//! included, across all processes of a user ([`state`]); and keeps device time by a documented model
+//! ([`time`]). It proves function, never speed.
+//!
+//! | environment | meaning |
+//! |---|---|
+//! | `SOFTGPU_DEVICES` | which devices there are, see [`device::spec`]; unset: one of 4 GiB |
+//! | `SOFTGPU_TIME` | `off`: as fast as the host can |
+//! | `SOFTGPU_STATE` | the file of shared state, instead of one per user and configuration |
+//! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`device::visible`] |
+
+#![allow(non_snake_case, reason = "exported functions have CUDA's names")]
+
+pub mod cudart;
+pub mod device;
+pub mod driver;
+pub mod error;
+pub mod exec;
+pub mod image;
+pub mod memory;
+pub mod nvml;
+pub mod state;
+pub mod stream;
+pub mod time;

@@ -1,0 +1,104 @@
+//! Makes, from the catalogue, what `src/cudart` does not write by hand: the `_ptsz` and `_ptds` forms of
+//! its functions, and stubs for what libcudart exports and softgpu does not have. What it has is
+//! found in its sources, so that there is no list to keep.
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+use std::path::Path;
+
+use mgb_catalogue::Entry;
+
+fn main() {
+    println!("cargo::rerun-if-changed=src/cudart");
+    println!("cargo::rerun-if-changed=build.rs");
+    let written = written(Path::new("src/cudart"));
+    let (mut forms, mut stubs) = (String::new(), String::new());
+    for entry in mgb_catalogue::all()
+        .iter()
+        .filter(|entry| entry.exported && !written.contains(entry.name))
+    {
+        let base = entry.base.filter(|base| written.contains(*base));
+        match base.and_then(|base| form(entry, base)) {
+            Some(form) => forms.push_str(&form),
+            None => stubs.push_str(&stub(entry.name)),
+        }
+    }
+    let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
+    for (file, text) in [("forms.rs", forms), ("stubs.rs", stubs)] {
+        let path = Path::new(&out).join(file);
+        std::fs::write(&path, text).unwrap_or_else(|e| panic!("failed to write {}: {e}", path.display()));
+    }
+}
+
+/// The names of the runtime's functions that the sources define: `fn cuda…(` and `fn __cuda…(`.
+fn written(folder: &Path) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let files =
+        std::fs::read_dir(folder).unwrap_or_else(|e| panic!("failed to list {}: {e}", folder.display()));
+    for file in files.flatten() {
+        let text = std::fs::read_to_string(file.path())
+            .unwrap_or_else(|e| panic!("failed to read {}: {e}", file.path().display()));
+        for line in text.lines() {
+            let Some((_, after)) = line.split_once("fn ") else {
+                continue;
+            };
+            let Some((name, _)) = after.split_once('(') else {
+                continue;
+            };
+            if name.starts_with("cuda") || name.starts_with("__cuda") {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+fn form(entry: &Entry, base: &str) -> Option<String> {
+    let types: Vec<&str> = entry
+        .params
+        .iter()
+        .map(|param| rust_type(param.ty))
+        .collect::<Option<_>>()?;
+    let list = |separator: &str, item: &dyn Fn(usize) -> String| {
+        (0..types.len()).map(item).collect::<Vec<_>>().join(separator)
+    };
+    let declared = list(", ", &|at| format!("a{at}: {}", types[at]));
+    let passed = list(", ", &|at| format!("a{at}"));
+    let name = entry.name;
+    let mut text = String::new();
+    let _ = write!(
+        text,
+        "/// CUDA's `{base}`, with the thread's own default stream.\n\
+         ///\n/// # Safety\n/// As for `{base}`.\n\
+         #[allow(clippy::too_many_arguments)]\n\
+         #[unsafe(no_mangle)]\n\
+         pub unsafe extern \"C\" fn {name}({declared}) -> i32 {{\n    \
+             unsafe extern \"C\" {{\n        fn {base}({declared}) -> i32;\n    }}\n    \
+             // SAFETY: the same arguments for the same function.\n    \
+             with_own_default(|| unsafe {{ {base}({passed}) }})\n}}\n\n"
+    );
+    Some(text)
+}
+
+/// How a C type of the catalogue is passed.
+fn rust_type(c: &str) -> Option<&'static str> {
+    Some(match c {
+        "size_t" => "usize",
+        "int" => "i32",
+        "unsigned int" | "unsigned" => "u32",
+        "unsigned long long" => "u64",
+        "dim3" => "Dim3",
+        "struct cudaExtent" => "super::memory::Extent",
+        "struct cudaPitchedPtr" => "super::memory::PitchedPtr",
+        "cudaHostFn_t" | "cudaStreamCallback_t" => "*mut c_void",
+        _ if c.starts_with("enum ") || c.ends_with("ID") => "i32",
+        _ if c.ends_with('*') || c.ends_with("_t") => "*mut c_void",
+        _ => return None,
+    })
+}
+
+fn stub(name: &str) -> String {
+    format!(
+        "/// Not supported.\n#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() -> i32 {{\n    not_supported(\"{name}\")\n}}\n\n"
+    )
+}

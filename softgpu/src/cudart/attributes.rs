@@ -1,0 +1,133 @@
+//! What a kernel needs, and how many of its blocks fit.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::sync::atomic::Ordering;
+
+use super::{put, runtime};
+use crate::device::current;
+use crate::device::profile::SM_90;
+use crate::error::{Error, Result};
+use crate::exec::launch::{most_threads, registers, resident};
+use crate::exec::registry;
+
+/// `cudaFuncAttributes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+#[allow(missing_docs)]
+pub struct FuncAttributes {
+    pub shared_size_bytes: usize,
+    pub const_size_bytes: usize,
+    pub local_size_bytes: usize,
+    pub max_threads_per_block: c_int,
+    pub num_regs: c_int,
+    pub ptx_version: c_int,
+    pub binary_version: c_int,
+    pub cache_mode_ca: c_int,
+    pub max_dynamic_shared_size_bytes: c_int,
+    pub preferred_shmem_carveout: c_int,
+    pub cluster_dim_must_be_set: c_int,
+    pub required_cluster: [c_int; 3],
+    pub cluster_scheduling_policy_preference: c_int,
+    pub non_portable_cluster_size_allowed: c_int,
+    pub reserved: [c_int; 16],
+}
+
+/// `cudaFuncAttributeMaxDynamicSharedMemorySize`.
+const MAX_DYNAMIC_SHARED: c_int = 8;
+
+/// Sets an attribute of a kernel.
+///
+/// # Errors
+/// `INVALID_VALUE` for unknown attributes and for more shared memory than a block can have.
+pub fn set(stub: usize, attribute: c_int, value: c_int) -> Result {
+    current::active()?;
+    let function = registry::function(stub)?;
+    match attribute {
+        MAX_DYNAMIC_SHARED => {
+            let fixed = function.code.map_or(0, |code| code.kernel.static_shared);
+            if value < 0 || value as u32 + fixed > SM_90.shared_per_block_optin {
+                return Err(Error::INVALID_VALUE);
+            }
+            function.dynamic_shared.store(value, Ordering::Relaxed);
+            Ok(())
+        }
+        // Carve-out and clusters: hints, and what a launch would say.
+        9..=15 => Ok(()),
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+fn blocks(stub: *const c_void, threads: c_int, shared: usize) -> Result<u32> {
+    current::active()?;
+    let function = registry::function(stub as usize)?;
+    function.runnable()?;
+    let threads = u32::try_from(threads)
+        .ok()
+        .filter(|&threads| threads > 0)
+        .ok_or(Error::INVALID_VALUE)?;
+    Ok(resident(&function, threads, shared as u64))
+}
+
+runtime! {
+    fn cudaFuncGetAttributes(attributes: *mut FuncAttributes, stub: *const c_void) {
+        current::active()?;
+        let function = registry::function(stub as usize)?;
+        let (code, _) = function.runnable()?;
+        put!(attributes, FuncAttributes {
+            shared_size_bytes: code.kernel.static_shared as usize,
+            local_size_bytes: code.kernel.local_bytes as usize,
+            max_threads_per_block: most_threads(code.kernel) as c_int,
+            num_regs: registers(code.kernel) as c_int,
+            ptx_version: 90,
+            binary_version: 90,
+            max_dynamic_shared_size_bytes: function.dynamic_shared_limit() as c_int,
+            preferred_shmem_carveout: -1,
+            ..FuncAttributes::default()
+        });
+        Ok(())
+    }
+
+    fn cudaFuncSetAttribute(stub: *const c_void, attribute: c_int, value: c_int) {
+        set(stub as usize, attribute, value)
+    }
+
+    fn cudaFuncSetCacheConfig(stub: *const c_void, _config: c_int) {
+        registry::function(stub as usize).map(drop)
+    }
+
+    fn cudaFuncSetSharedMemConfig(stub: *const c_void, _config: c_int) {
+        registry::function(stub as usize).map(drop)
+    }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut c_int, stub: *const c_void, threads: c_int, shared: usize) {
+        put!(count, blocks(stub, threads, shared)? as c_int);
+        Ok(())
+    }
+
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count: *mut c_int, stub: *const c_void, threads: c_int, shared: usize, _flags: c_uint) {
+        put!(count, blocks(stub, threads, shared)? as c_int);
+        Ok(())
+    }
+
+    fn cudaOccupancyAvailableDynamicSMemPerBlock(bytes: *mut usize, stub: *const c_void, wanted: c_int, threads: c_int) {
+        let wanted = u32::try_from(wanted).map_err(|_| Error::INVALID_VALUE)?;
+        if wanted == 0 || blocks(stub, threads, 0)? < wanted {
+            return Err(Error::INVALID_VALUE);
+        }
+        let fixed = registry::function(stub as usize)?.code.map_or(0, |code| code.kernel.static_shared);
+        let each = SM_90.shared_per_multiprocessor / wanted / 1024 * 1024 - SM_90.shared_reserved;
+        put!(bytes, each.min(SM_90.shared_per_block_optin).saturating_sub(fixed) as usize);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_cudas() {
+        assert_eq!(size_of::<FuncAttributes>(), 144);
+        assert_eq!(std::mem::offset_of!(FuncAttributes, reserved), 76);
+    }
+}

@@ -1,0 +1,69 @@
+//! Copies.
+
+use std::ffi::{c_int, c_void};
+
+use super::runtime;
+use crate::device::node;
+use crate::error::{Error, Result};
+use crate::memory::transfer::{Copy, copy, copy_async};
+use crate::stream::handle;
+
+/// Both pitches must hold a row.
+fn rows(
+    (to, to_pitch): (*mut c_void, usize),
+    (from, from_pitch): (*const c_void, usize),
+    width: usize,
+    height: usize,
+) -> Result<Copy> {
+    if (width > to_pitch || width > from_pitch) && height > 0 {
+        return Err(Error::INVALID_PITCH);
+    }
+    Ok(Copy {
+        to: to as usize,
+        to_pitch,
+        from: from as usize,
+        from_pitch,
+        width,
+        height,
+    })
+}
+
+fn now(what: Copy, kind: c_int) -> Result {
+    let (gpu, stream) = handle::resolve(0)?;
+    copy(gpu, &stream, what, kind)
+}
+
+fn later(what: Copy, kind: c_int, stream: usize) -> Result {
+    let (gpu, stream) = handle::resolve(stream)?;
+    copy_async(gpu, &stream, what, kind)
+}
+
+runtime! {
+    fn cudaMemcpy(to: *mut c_void, from: *const c_void, count: usize, kind: c_int) {
+        now(Copy::bytes(to as usize, from as usize, count), kind)
+    }
+
+    fn cudaMemcpyAsync(to: *mut c_void, from: *const c_void, count: usize, kind: c_int, stream: usize) {
+        later(Copy::bytes(to as usize, from as usize, count), kind, stream)
+    }
+
+    fn cudaMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int) {
+        now(rows((to, to_pitch), (from, from_pitch), width, height)?, kind)
+    }
+
+    fn cudaMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: usize) {
+        later(rows((to, to_pitch), (from, from_pitch), width, height)?, kind, stream)
+    }
+
+    fn cudaMemcpyPeer(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize) {
+        node()?.gpu(to_device)?;
+        node()?.gpu(from_device)?;
+        now(Copy::bytes(to as usize, from as usize, count), 3)
+    }
+
+    fn cudaMemcpyPeerAsync(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize, stream: usize) {
+        node()?.gpu(to_device)?;
+        node()?.gpu(from_device)?;
+        later(Copy::bytes(to as usize, from as usize, count), 3, stream)
+    }
+}

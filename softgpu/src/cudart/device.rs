@@ -1,0 +1,180 @@
+//! Devices: how many, which one, what they are, waiting for them.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+use super::{put, runtime};
+use crate::device::properties::{self, DeviceProp};
+use crate::device::{current, node, profile};
+use crate::error::{Error, Result};
+
+/// Values of `cudaLimit` that the device has: index, default.
+const LIMITS: [(i32, usize); 6] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128)];
+
+static SET_LIMITS: parking_lot::Mutex<[Option<usize>; LIMITS.len()]> =
+    parking_lot::Mutex::new([None; LIMITS.len()]);
+
+fn limit_index(limit: c_int) -> Result<usize> {
+    LIMITS
+        .iter()
+        .position(|&(known, _)| known == limit)
+        .ok_or(Error::UNSUPPORTED_LIMIT)
+}
+
+runtime! {
+    fn cudaGetDeviceCount(count: *mut c_int) {
+        put!(count, 0);
+        put!(count, node()?.gpus().len() as c_int);
+        Ok(())
+    }
+
+    fn cudaGetDevice(device: *mut c_int) {
+        put!(device, current::gpu()?.ordinal as c_int);
+        Ok(())
+    }
+
+    fn cudaSetDevice(device: c_int) {
+        current::set(device)
+    }
+
+    fn cudaInitDevice(device: c_int, _device_flags: c_uint, _flags: c_uint) {
+        node()?.gpu(device)?.enter()
+    }
+
+    fn cudaSetDeviceFlags(_flags: c_uint) {
+        node().map(drop)
+    }
+
+    fn cudaGetDeviceFlags(flags: *mut c_uint) {
+        put!(flags, 0);
+        Ok(())
+    }
+
+    fn cudaSetValidDevices(_devices: *mut c_int, _count: c_int) {
+        node().map(drop)
+    }
+
+    fn cudaGetDeviceProperties(properties: *mut DeviceProp, device: c_int) {
+        put!(properties, properties::of(node()?.gpu(device)?));
+        Ok(())
+    }
+
+    fn cudaChooseDevice(device: *mut c_int, _wanted: *const DeviceProp) {
+        node()?;
+        put!(device, 0);
+        Ok(())
+    }
+
+    fn cudaDeviceGetAttribute(value: *mut c_int, attribute: c_int, device: c_int) {
+        let gpu = node()?.gpu(device)?;
+        put!(value, properties::attribute(gpu, attribute).ok_or(Error::INVALID_VALUE)?);
+        Ok(())
+    }
+
+    fn cudaDeviceGetPCIBusId(text: *mut c_char, length: c_int, device: c_int) {
+        let id = properties::pci_bus_id(node()?.gpu(device)?);
+        if text.is_null() || (length as usize) <= id.len() {
+            return Err(Error::INVALID_VALUE);
+        }
+        // SAFETY: the caller says that there is room for `length` bytes.
+        unsafe { std::ptr::copy_nonoverlapping(format!("{id}\0").as_ptr(), text.cast(), id.len() + 1) };
+        Ok(())
+    }
+
+    fn cudaDeviceGetByPCIBusId(device: *mut c_int, text: *const c_char) {
+        if text.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        // SAFETY: not null, and the caller passes a string.
+        let wanted = unsafe { CStr::from_ptr(text) }.to_string_lossy();
+        let mut gpus = node()?.gpus().iter();
+        let gpu = gpus.find(|gpu| properties::pci_bus_id(gpu).eq_ignore_ascii_case(&wanted));
+        put!(device, gpu.ok_or(Error::INVALID_VALUE)?.ordinal as c_int);
+        Ok(())
+    }
+
+    fn cudaDeviceSynchronize() {
+        let gpu = current::active()?;
+        gpu.streams.finish();
+        gpu.check()
+    }
+
+    fn cudaDeviceReset() {
+        current::gpu()?.reset();
+        Ok(())
+    }
+
+    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) {
+        current::active()?;
+        let index = limit_index(limit)?;
+        put!(value, SET_LIMITS.lock()[index].unwrap_or(LIMITS[index].1));
+        Ok(())
+    }
+
+    fn cudaDeviceSetLimit(limit: c_int, value: usize) {
+        current::active()?;
+        SET_LIMITS.lock()[limit_index(limit)?] = Some(value);
+        Ok(())
+    }
+
+    fn cudaDeviceGetCacheConfig(config: *mut c_int) {
+        current::active()?;
+        put!(config, 0);
+        Ok(())
+    }
+
+    fn cudaDeviceSetCacheConfig(_config: c_int) {
+        current::active().map(drop)
+    }
+
+    fn cudaDeviceGetSharedMemConfig(config: *mut c_int) {
+        current::active()?;
+        put!(config, 1);
+        Ok(())
+    }
+
+    fn cudaDeviceSetSharedMemConfig(_config: c_int) {
+        current::active().map(drop)
+    }
+
+    fn cudaDeviceGetStreamPriorityRange(least: *mut c_int, greatest: *mut c_int) {
+        current::active()?;
+        if !least.is_null() {
+            put!(least, 0);
+        }
+        if !greatest.is_null() {
+            put!(greatest, crate::stream::GREATEST_PRIORITY);
+        }
+        Ok(())
+    }
+
+    fn cudaDriverGetVersion(version: *mut c_int) {
+        put!(version, profile::CUDA_VERSION);
+        Ok(())
+    }
+
+    fn cudaRuntimeGetVersion(version: *mut c_int) {
+        put!(version, profile::CUDA_VERSION);
+        Ok(())
+    }
+
+    fn cudaProfilerStart() {
+        Ok(())
+    }
+
+    fn cudaProfilerStop() {
+        Ok(())
+    }
+
+    fn cudaCtxResetPersistingL2Cache() {
+        current::active().map(drop)
+    }
+
+    fn cudaDeviceFlushGPUDirectRDMAWrites(_target: c_int, _scope: c_int) {
+        Err(Error::NOT_SUPPORTED)
+    }
+
+    fn cudaGetExportTable(_table: *mut *const c_void, _id: *const c_void) {
+        // The tables are private to NVIDIA's own libraries.
+        Err(Error::NOT_FOUND)
+    }
+}

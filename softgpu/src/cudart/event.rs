@@ -1,0 +1,79 @@
+//! Events.
+
+use std::ffi::c_uint;
+
+use super::{put, runtime};
+use crate::device::current;
+use crate::error::{Error, Result};
+use crate::stream::event::{self, find};
+use crate::stream::handle;
+
+fn create(flags: c_uint) -> Result<usize> {
+    current::active()?;
+    // Blocking sync, no timing, interprocess.
+    if flags & !7 != 0 {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(event::create(flags))
+}
+
+/// The error that the current device is stuck in.
+fn healthy() -> Result {
+    current::gpu()?.check()
+}
+
+runtime! {
+    fn cudaEventCreate(event: *mut usize) {
+        put!(event, create(0)?);
+        Ok(())
+    }
+
+    fn cudaEventCreateWithFlags(event: *mut usize, flags: c_uint) {
+        put!(event, create(flags)?);
+        Ok(())
+    }
+
+    fn cudaEventDestroy(event: usize) {
+        event::destroy(event)
+    }
+
+    fn cudaEventRecord(event: usize, stream: usize) {
+        find(event)?.record(stream)
+    }
+
+    fn cudaEventRecordWithFlags(event: usize, stream: usize, _flags: c_uint) {
+        find(event)?.record(stream)
+    }
+
+    fn cudaEventSynchronize(event: usize) {
+        if let Some(fence) = find(event)?.fence() {
+            fence.wait();
+        }
+        healthy()
+    }
+
+    fn cudaEventQuery(event: usize) {
+        let passed = find(event)?.fence().is_none_or(|fence| fence.passed());
+        healthy()?;
+        if passed { Ok(()) } else { Err(Error::NOT_READY) }
+    }
+
+    fn cudaEventElapsedTime(milliseconds: *mut f32, start: usize, end: usize) {
+        let (start, end) = (find(start)?, find(end)?);
+        let nanoseconds = end.since(&start)?;
+        healthy()?;
+        put!(milliseconds, (nanoseconds as f64 / 1e6) as f32);
+        Ok(())
+    }
+
+    fn cudaStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) {
+        let fence = find(event)?.fence();
+        let (gpu, stream) = handle::resolve(stream)?;
+        if let Some(fence) = fence {
+            let mut fences = gpu.streams.fences(&stream);
+            fences.push(fence);
+            stream.submit(fences, |_| ());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Kernel handles, which `nvcc`'s stubs launch through. A handle is the host stub.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use super::launch::by_stub;
+use super::{Dim3, put, runtime};
+use crate::error::Error;
+use crate::exec::launch::Shape;
+use crate::exec::registry;
+
+runtime! {
+    fn __cudaGetKernel(kernel: *mut usize, stub: *const c_void) {
+        registry::function(stub as usize)?;
+        put!(kernel, stub as usize);
+        Ok(())
+    }
+
+    fn __cudaLaunchKernel(kernel: usize, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize) {
+        let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: false };
+        // SAFETY: the caller passes what the kernel's parameters ask for.
+        unsafe { by_stub(kernel, &shape, stream, arguments) }
+    }
+
+    fn cudaGetKernel(kernel: *mut usize, stub: *const c_void) {
+        registry::function(stub as usize)?;
+        put!(kernel, stub as usize);
+        Ok(())
+    }
+
+    fn cudaGetFuncBySymbol(function: *mut usize, stub: *const c_void) {
+        registry::function(stub as usize)?;
+        put!(function, stub as usize);
+        Ok(())
+    }
+
+    fn cudaFuncGetName(name: *mut *const c_char, stub: *const c_void) {
+        let function = registry::function(stub as usize)?;
+        let code = function.code.ok_or(Error::INVALID_DEVICE_FUNCTION)?;
+        put!(name, code.kernel.name);
+        Ok(())
+    }
+
+    fn cudaFuncGetParamInfo(stub: *const c_void, index: usize, offset: *mut usize, size: *mut usize) {
+        let code = registry::function(stub as usize)?.code.ok_or(Error::INVALID_DEVICE_FUNCTION)?;
+        // SAFETY: a registered image's array.
+        let parameters = unsafe { crate::image::slice(code.kernel.parameters, code.kernel.parameter_count) };
+        let mut end = 0usize;
+        for (at, parameter) in parameters.iter().enumerate() {
+            let start = end.next_multiple_of(parameter.align.max(1) as usize);
+            if at == index {
+                put!(offset, start);
+                if !size.is_null() {
+                    put!(size, parameter.size as usize);
+                }
+                return Ok(());
+            }
+            end = start + parameter.size as usize;
+        }
+        Err(Error::INVALID_VALUE)
+    }
+
+    fn cudaKernelSetAttributeForDevice(kernel: usize, attribute: c_int, value: c_int, _device: c_int) {
+        super::attributes::set(kernel, attribute, value)
+    }
+}

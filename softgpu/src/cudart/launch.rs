@@ -1,0 +1,132 @@
+//! Launches.
+
+use std::cell::RefCell;
+use std::ffi::c_void;
+
+use super::{Dim3, put, runtime};
+use crate::error::{Error, Result, say_once};
+use crate::exec::launch::{Shape, launch};
+use crate::exec::registry;
+use crate::stream::handle;
+
+/// What stands between `<<<` and `>>>`.
+#[derive(Clone, Copy)]
+struct Configuration {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: usize,
+}
+
+thread_local! {
+    static PUSHED: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
+}
+
+/// `cudaLaunchConfig_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchConfig {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: usize,
+    attributes: *const LaunchAttribute,
+    count: u32,
+}
+
+/// `cudaLaunchAttribute`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LaunchAttribute {
+    id: u32,
+    padding: u32,
+    value: [u32; 16],
+}
+
+/// `cudaLaunchAttributeCooperative`.
+const COOPERATIVE: u32 = 2;
+/// `cudaLaunchAttributeClusterDimension`.
+const CLUSTER: u32 = 4;
+
+/// Launches the kernel of a host stub.
+///
+/// # Safety
+/// `arguments` is as the kernel's parameters ask.
+pub unsafe fn by_stub(stub: usize, shape: &Shape, stream: usize, arguments: *mut *mut c_void) -> Result {
+    let (gpu, stream) = handle::resolve(stream)?;
+    let function = registry::function(stub)?;
+    // SAFETY: the caller's promise.
+    unsafe { launch(gpu, &stream, &function, shape, arguments.cast_const().cast()) }
+}
+
+runtime! {
+    fn cudaLaunchKernel(stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize) {
+        let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: false };
+        // SAFETY: the caller passes what the kernel's parameters ask for.
+        unsafe { by_stub(stub as usize, &shape, stream, arguments) }
+    }
+
+    fn cudaLaunchCooperativeKernel(stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize) {
+        let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: true };
+        // SAFETY: the caller passes what the kernel's parameters ask for.
+        unsafe { by_stub(stub as usize, &shape, stream, arguments) }
+    }
+
+    fn cudaLaunchKernelExC(config: *const LaunchConfig, stub: *const c_void, arguments: *mut *mut c_void) {
+        // SAFETY: null or a configuration, with as many attributes as it says.
+        let (config, attributes) = unsafe {
+            let config = config.as_ref().ok_or(Error::INVALID_VALUE)?;
+            (config, crate::image::slice(config.attributes, config.count))
+        };
+        let mut shape = Shape {
+            grid: config.grid.array(),
+            block: config.block.array(),
+            shared: config.shared,
+            cooperative: false,
+        };
+        for attribute in attributes {
+            match attribute.id {
+                COOPERATIVE => shape.cooperative = attribute.value[0] != 0,
+                CLUSTER if attribute.value[..3] != [1, 1, 1] => {
+                    say_once("launches in clusters are not supported by the software GPU");
+                    return Err(Error::NOT_SUPPORTED);
+                }
+                // The others change how fast or when a kernel starts, not what it does.
+                _ => {}
+            }
+        }
+        // SAFETY: the caller passes what the kernel's parameters ask for.
+        unsafe { by_stub(stub as usize, &shape, config.stream, arguments) }
+    }
+
+    fn __cudaPopCallConfiguration(grid: *mut Dim3, block: *mut Dim3, shared: *mut usize, stream: *mut usize) {
+        let pushed = PUSHED.with_borrow_mut(Vec::pop).ok_or(Error::MISSING_CONFIGURATION)?;
+        put!(grid, pushed.grid);
+        put!(block, pushed.block);
+        put!(shared, pushed.shared);
+        put!(stream, pushed.stream);
+        Ok(())
+    }
+}
+
+/// CUDA's half of `<<<…>>>` before the stub; zero, since the launch shall go on.
+///
+/// # Safety
+/// None needed: the stream is only kept.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaPushCallConfiguration(
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    stream: usize,
+) -> u32 {
+    PUSHED.with_borrow_mut(|pushed| {
+        pushed.push(Configuration {
+            grid,
+            block,
+            shared,
+            stream,
+        })
+    });
+    0
+}

@@ -1,0 +1,124 @@
+//! Device memory: allocating, freeing, asking about it.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{put, runtime};
+use crate::device::{current, node};
+use crate::error::{Error, Result};
+use crate::memory::{self, Place, heap::Use, locate};
+
+/// Rows of pitched memory start at multiples of this.
+const PITCH: usize = 512;
+
+/// `cudaPointerAttributes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PointerAttributes {
+    /// `cudaMemoryType`.
+    pub kind: c_int,
+    /// Ordinal; -2 for memory that CUDA does not know.
+    pub device: c_int,
+    /// How the device names it.
+    pub device_pointer: *mut c_void,
+    /// How the host names it.
+    pub host_pointer: *mut c_void,
+    reserved: [i64; 8],
+}
+
+/// `cudaExtent`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Extent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `cudaPitchedPtr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct PitchedPtr {
+    pub ptr: *mut c_void,
+    pub pitch: usize,
+    pub xsize: usize,
+    pub ysize: usize,
+}
+
+fn allocate(size: usize, purpose: Use) -> Result<*mut c_void> {
+    Ok(memory::allocate(current::active()?, size, purpose)? as *mut c_void)
+}
+
+/// Waits for all devices' work, which may use what is to be freed, then frees it.
+fn free(address: usize) -> Result {
+    current::active()?;
+    if address == 0 {
+        return Ok(());
+    }
+    for gpu in node()?.gpus().iter().filter(|gpu| gpu.is_active()) {
+        gpu.streams.finish();
+    }
+    let freed = memory::free(address);
+    current::gpu()?.check()?;
+    freed
+}
+
+runtime! {
+    fn cudaMalloc(pointer: *mut *mut c_void, size: usize) {
+        put!(pointer, std::ptr::null_mut());
+        put!(pointer, allocate(size, Use::Plain)?);
+        Ok(())
+    }
+
+    fn cudaFree(pointer: *mut c_void) {
+        free(pointer as usize)
+    }
+
+    fn cudaMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) {
+        put!(pointer, std::ptr::null_mut());
+        let row = width.checked_next_multiple_of(PITCH).ok_or(Error::OUT_OF_MEMORY)?;
+        let size = row.checked_mul(height).ok_or(Error::OUT_OF_MEMORY)?;
+        put!(pitch, row);
+        put!(pointer, allocate(size, Use::Plain)?);
+        Ok(())
+    }
+
+    fn cudaMalloc3D(pointer: *mut PitchedPtr, extent: Extent) {
+        let row = extent.width.checked_next_multiple_of(PITCH).ok_or(Error::OUT_OF_MEMORY)?;
+        let rows = extent.height.checked_mul(extent.depth).ok_or(Error::OUT_OF_MEMORY)?;
+        let size = row.checked_mul(rows).ok_or(Error::OUT_OF_MEMORY)?;
+        let ptr = allocate(size, Use::Plain)?;
+        put!(pointer, PitchedPtr { ptr, pitch: row, xsize: extent.width, ysize: extent.height });
+        Ok(())
+    }
+
+    fn cudaMallocManaged(pointer: *mut *mut c_void, size: usize, flags: c_uint) {
+        put!(pointer, std::ptr::null_mut());
+        if size == 0 || !matches!(flags, 1 | 2) {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(pointer, allocate(size, Use::Managed)?);
+        Ok(())
+    }
+
+    fn cudaMemGetInfo(free: *mut usize, total: *mut usize) {
+        let (left, all) = current::active()?.memory();
+        put!(free, left as usize);
+        put!(total, all as usize);
+        Ok(())
+    }
+
+    fn cudaPointerGetAttributes(attributes: *mut PointerAttributes, pointer: *const c_void) {
+        let device = current::active()?.ordinal as c_int;
+        let (own, none) = (pointer.cast_mut(), std::ptr::null_mut());
+        let (kind, device, device_pointer, host_pointer) = match locate(pointer as usize) {
+            Place::Device { ordinal, .. } => (2, ordinal as c_int, own, none),
+            Place::Managed { ordinal, .. } => (3, ordinal as c_int, own, own),
+            Place::Pinned { .. } => (1, device, own, own),
+            Place::Nothing | Place::Host => (0, -2, none, own),
+        };
+        put!(attributes, PointerAttributes { kind, device, device_pointer, host_pointer, reserved: [0; 8] });
+        Ok(())
+    }
+}

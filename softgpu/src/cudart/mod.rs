@@ -1,0 +1,92 @@
+//! The runtime API, `libcudart.so.13`: one file per family.
+//!
+//! Every function here has CUDA's name, arguments and meaning; what CUDA's documentation says is
+//! not said again. The build script finds the functions by their names, makes the `_ptsz` and `_ptds`
+//! forms of those that have them, and a stub that returns `cudaErrorNotSupported` for every exported
+//! function that is not here.
+
+pub mod attributes;
+pub mod channel;
+pub mod copy;
+pub mod device;
+pub mod entry_point;
+pub mod errors;
+pub mod event;
+pub mod forms;
+pub mod host;
+pub mod kernel;
+pub mod launch;
+pub mod memory;
+pub mod peer;
+pub mod pool;
+pub mod register;
+pub mod set;
+pub mod stream;
+pub mod stubs;
+pub mod symbol;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::error::{Error, Result, remember, say};
+
+/// `dim3`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Dim3 {
+    pub x: u32,
+    pub y: u32,
+    pub z: u32,
+}
+
+impl Dim3 {
+    /// As an array.
+    pub fn array(self) -> [u32; 3] {
+        [self.x, self.y, self.z]
+    }
+}
+
+/// Runs the body of an exported function: no panic crosses into C.
+pub fn caught<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
+        say(&format!(
+            "{name} failed inside the software GPU; the message above says where"
+        ));
+        Err(Error::UNKNOWN)
+    })
+}
+
+/// Runs the body of a runtime function, and remembers its error for `cudaGetLastError`.
+pub fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
+    remember(caught(name, body))
+}
+
+/// Defines runtime functions.
+macro_rules! runtime {
+    ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) $body:block)*) => {$(
+        $(#[$meta])*
+        #[doc = concat!("CUDA's `", stringify!($name), "`.")]
+        ///
+        /// # Safety
+        /// Pointers are as CUDA's documentation of the function asks.
+        #[allow(clippy::too_many_arguments)]
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
+            $crate::cudart::call(stringify!($name), || $body)
+        }
+    )*};
+}
+pub(crate) use runtime;
+
+/// Writes through an out pointer of the caller.
+macro_rules! put {
+    ($pointer:expr, $value:expr) => {{
+        let (pointer, value) = ($pointer, $value);
+        if pointer.is_null() {
+            return Err($crate::error::Error::INVALID_VALUE);
+        }
+        // SAFETY: not null, and the API's contract says that it can be written.
+        unsafe { pointer.write(value) }
+    }};
+}
+pub(crate) use put;

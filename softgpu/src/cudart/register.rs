@@ -1,0 +1,161 @@
+//! What compiled programs call before `main`: modules, kernels, variables; and images of translated
+//! code.
+
+use std::ffi::{c_char, c_int, c_void};
+
+use parking_lot::Mutex;
+
+use crate::error::c_str;
+use crate::exec::registry;
+use crate::image::Image;
+
+/// A registered module: what its handle points to.
+#[derive(Default)]
+struct Module {
+    stubs: Mutex<Vec<usize>>,
+    shadows: Mutex<Vec<usize>>,
+}
+
+/// The module behind a handle.
+///
+/// # Safety
+/// The handle is null or came from `__cudaRegisterFatBinary`, and is still registered.
+unsafe fn module<'a>(handle: *mut *mut c_void) -> Option<&'a Module> {
+    // SAFETY: the caller's promise.
+    unsafe { handle.cast::<Module>().as_ref() }
+}
+
+/// Hands an image of translated code to the software GPU; called by constructors that the pass makes.
+///
+/// # Safety
+/// The image is as `softgpu_image.h` says, and stays for the life of the process.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __softgpuRegisterImage(image: *const Image) {
+    // SAFETY: the caller's promise.
+    if let Some(image) = unsafe { image.as_ref() } {
+        // SAFETY: the same.
+        unsafe { registry::add_image(image) }
+    }
+}
+
+/// CUDA's registration of a module. The device code in it is not for the software GPU.
+///
+/// # Safety
+/// None needed: the argument is not looked at.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterFatBinary(_image: *mut c_void) -> *mut *mut c_void {
+    Box::into_raw(Box::<Module>::default()).cast()
+}
+
+/// The end of a module's registration.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {}
+
+/// Takes a module back.
+///
+/// # Safety
+/// The handle came from `__cudaRegisterFatBinary`, and is not used again.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
+    if !handle.is_null() {
+        // SAFETY: the caller's promise.
+        let module = unsafe { Box::from_raw(handle.cast::<Module>()) };
+        registry::remove(&module.stubs.lock(), &module.shadows.lock());
+    }
+}
+
+/// Registers a kernel by its host stub.
+///
+/// # Safety
+/// The handle is a registered module's; the name is a string.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn __cudaRegisterFunction(
+    handle: *mut *mut c_void,
+    stub: *const c_char,
+    _device_function: *mut c_char,
+    name: *const c_char,
+    _thread_limit: c_int,
+    _thread: *mut c_void,
+    _block: *mut c_void,
+    _block_dim: *mut c_void,
+    _grid_dim: *mut c_void,
+    _warp: *mut c_int,
+) {
+    // SAFETY: the caller's promise.
+    if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
+        module.stubs.lock().push(stub as usize);
+        registry::add_function(stub as usize, name);
+    }
+}
+
+/// Registers a variable by its host shadow.
+///
+/// # Safety
+/// The handle is a registered module's; the name is a string.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn __cudaRegisterVar(
+    handle: *mut *mut c_void,
+    host: *mut c_char,
+    _device_address: *mut c_char,
+    name: *const c_char,
+    _external: c_int,
+    _size: usize,
+    _constant: c_int,
+    _global: c_int,
+) {
+    // SAFETY: the caller's promise.
+    if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
+        module.shadows.lock().push(host as usize);
+        registry::add_shadow(host as usize, name);
+    }
+}
+
+/// Registers a managed variable, by the address of the pointer that host code goes through.
+///
+/// # Safety
+/// The handle is a registered module's; the name is a string.
+#[unsafe(no_mangle)]
+#[allow(clippy::too_many_arguments)]
+pub unsafe extern "C" fn __cudaRegisterManagedVar(
+    handle: *mut *mut c_void,
+    host: *mut *mut c_void,
+    _device_address: *mut c_char,
+    name: *const c_char,
+    _external: c_int,
+    _size: usize,
+    _constant: c_int,
+    _global: c_int,
+) {
+    // SAFETY: the caller's promise.
+    if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
+        module.shadows.lock().push(host as usize);
+        registry::add_shadow(host as usize, name);
+    }
+}
+
+/// Registers a host variable that device code names: nothing to do, since addresses are one space.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaRegisterHostVar(
+    _handle: *mut *mut c_void,
+    _name: *const c_char,
+    _host: *mut c_char,
+    _size: usize,
+) {
+}
+
+/// Loads a module before its managed variables are touched.
+///
+/// # Safety
+/// None needed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
+    1
+}

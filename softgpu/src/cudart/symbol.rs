@@ -1,0 +1,77 @@
+//! Device variables by their host shadows.
+
+use std::ffi::{c_int, c_void};
+
+use super::{put, runtime};
+use crate::device::{Gpu, current};
+use crate::error::{Error, Result};
+use crate::exec::{registry, variables};
+use crate::memory::transfer::{Copy, copy, copy_async};
+use crate::stream::handle;
+
+/// The address of `count` bytes of a variable from `offset`.
+fn part(gpu: &Gpu, symbol: *const c_void, offset: usize, count: usize) -> Result<usize> {
+    let (image, variable) = registry::variable(symbol as usize)?;
+    if offset
+        .checked_add(count)
+        .is_none_or(|end| end as u64 > variable.size)
+    {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(variables::address(gpu, image, variable)? + offset)
+}
+
+/// A copy to a variable comes from the host or a device, never from a variable's reader's side.
+fn kind_to(kind: c_int) -> Result {
+    if matches!(kind, 1 | 3 | 4) {
+        Ok(())
+    } else {
+        Err(Error::INVALID_COPY_DIRECTION)
+    }
+}
+
+fn kind_from(kind: c_int) -> Result {
+    if matches!(kind, 2..=4) {
+        Ok(())
+    } else {
+        Err(Error::INVALID_COPY_DIRECTION)
+    }
+}
+
+runtime! {
+    fn cudaGetSymbolAddress(pointer: *mut *mut c_void, symbol: *const c_void) {
+        let gpu = current::active()?;
+        put!(pointer, part(gpu, symbol, 0, 0)? as *mut c_void);
+        Ok(())
+    }
+
+    fn cudaGetSymbolSize(size: *mut usize, symbol: *const c_void) {
+        current::active()?;
+        put!(size, registry::variable(symbol as usize)?.1.size as usize);
+        Ok(())
+    }
+
+    fn cudaMemcpyToSymbol(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int) {
+        let (gpu, stream) = handle::resolve(0)?;
+        kind_to(kind)?;
+        copy(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
+    }
+
+    fn cudaMemcpyFromSymbol(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int) {
+        let (gpu, stream) = handle::resolve(0)?;
+        kind_from(kind)?;
+        copy(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
+    }
+
+    fn cudaMemcpyToSymbolAsync(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int, stream: usize) {
+        let (gpu, stream) = handle::resolve(stream)?;
+        kind_to(kind)?;
+        copy_async(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
+    }
+
+    fn cudaMemcpyFromSymbolAsync(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int, stream: usize) {
+        let (gpu, stream) = handle::resolve(stream)?;
+        kind_from(kind)?;
+        copy_async(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
+    }
+}

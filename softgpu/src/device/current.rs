@@ -1,0 +1,54 @@
+//! The device and context that the calling host thread uses.
+
+use std::cell::Cell;
+
+use super::{Gpu, node};
+use crate::error::Result;
+
+thread_local! {
+    static ORDINAL: Cell<usize> = const { Cell::new(0) };
+    /// The device whose context is current, as the driver API sees it.
+    static CONTEXT: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The current device.
+///
+/// # Errors
+/// Those of [`node`].
+pub fn gpu() -> Result<&'static Gpu> {
+    let node = node()?;
+    node.gpu(ORDINAL.get() as i32)
+}
+
+/// The current device, with a context that is current and healthy.
+///
+/// # Errors
+/// Those of [`node`] and [`Gpu::enter`].
+pub fn active() -> Result<&'static Gpu> {
+    let gpu = gpu()?;
+    gpu.enter()?;
+    CONTEXT.set(Some(gpu.ordinal));
+    Ok(gpu)
+}
+
+/// `cudaSetDevice`: the device is current even if its context cannot be made.
+///
+/// # Errors
+/// `INVALID_DEVICE`, and those of [`active`].
+pub fn set(ordinal: i32) -> Result {
+    ORDINAL.set(node()?.gpu(ordinal)?.ordinal);
+    active().map(drop)
+}
+
+/// The device whose context is current.
+pub fn context() -> Option<&'static Gpu> {
+    node().ok()?.gpu(CONTEXT.get()? as i32).ok()
+}
+
+/// `cuCtxSetCurrent`: the runtime follows.
+pub fn set_context(gpu: Option<&'static Gpu>) {
+    CONTEXT.set(gpu.map(|gpu| gpu.ordinal));
+    if let Some(gpu) = gpu {
+        ORDINAL.set(gpu.ordinal);
+    }
+}

@@ -1,0 +1,154 @@
+//! One visible device: its primary context, its heap, its streams, and the error it may be stuck in.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use parking_lot::{Mutex, MutexGuard};
+
+use super::spec::Spec;
+use crate::error::{Error, Result};
+use crate::memory::heap::Heap;
+use crate::state::State;
+use crate::stream::set::Streams;
+
+/// A device, as this process uses it.
+pub struct Gpu {
+    /// The number that this process knows it by.
+    pub ordinal: usize,
+    /// Its number on the node.
+    pub index: usize,
+    /// Its configuration.
+    pub spec: Spec,
+    /// Its streams.
+    pub streams: Streams,
+    state: &'static State,
+    context: Mutex<Context>,
+    heap: Mutex<Heap>,
+    /// Blocks of module variables, by image.
+    variables: Mutex<HashMap<usize, usize>>,
+    error: AtomicI32,
+}
+
+/// The primary context: there while the runtime uses it or the driver API retains it.
+#[derive(Debug, Default)]
+struct Context {
+    active: bool,
+    runtime: bool,
+    retained: u32,
+}
+
+impl Gpu {
+    /// A device without a context.
+    pub fn new(ordinal: usize, index: usize, state: &'static State) -> Gpu {
+        Gpu {
+            ordinal,
+            index,
+            spec: state.devices()[index],
+            streams: Streams::new(ordinal),
+            state,
+            context: Mutex::default(),
+            heap: Mutex::new(Heap::new(index)),
+            variables: Mutex::default(),
+            error: AtomicI32::new(0),
+        }
+    }
+
+    /// Makes the context for the runtime, if there is none, and charges the device for it.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` if it does not fit; the error that the device is stuck in.
+    pub fn enter(&self) -> Result {
+        let mut context = self.context.lock();
+        self.activate(&mut context)?;
+        context.runtime = true;
+        drop(context);
+        self.check()
+    }
+
+    /// `cuDevicePrimaryCtxRetain`.
+    pub fn retain(&self) -> Result {
+        let mut context = self.context.lock();
+        self.activate(&mut context)?;
+        context.retained += 1;
+        Ok(())
+    }
+
+    /// `cuDevicePrimaryCtxRelease`: the last one ends the context, unless the runtime uses it.
+    pub fn release(&self) -> Result {
+        let mut context = self.context.lock();
+        context.retained = context.retained.checked_sub(1).ok_or(Error::INVALID_CONTEXT)?;
+        if context.retained == 0 && !context.runtime {
+            self.deactivate(&mut context);
+        }
+        Ok(())
+    }
+
+    /// `cudaDeviceReset`: waits for the work, then ends the context with all it holds.
+    pub fn reset(&self) {
+        self.streams.finish();
+        let mut context = self.context.lock();
+        self.deactivate(&mut context);
+        context.runtime = false;
+    }
+
+    /// Whether there is a context.
+    pub fn is_active(&self) -> bool {
+        self.context.lock().active
+    }
+
+    fn activate(&self, context: &mut Context) -> Result {
+        if !context.active {
+            self.state.charge(self.index, self.spec.context, true)?;
+            context.active = true;
+        }
+        Ok(())
+    }
+
+    fn deactivate(&self, context: &mut Context) {
+        if context.active {
+            context.active = false;
+            self.streams.clear();
+            self.variables.lock().clear();
+            self.heap.lock().clear(self.state);
+            self.state.uncharge(self.index, self.spec.context, true);
+            self.error.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// The heap, locked.
+    pub fn heap(&self) -> MutexGuard<'_, Heap> {
+        self.heap.lock()
+    }
+
+    /// The blocks of module variables, locked.
+    pub fn variables(&self) -> MutexGuard<'_, HashMap<usize, usize>> {
+        self.variables.lock()
+    }
+
+    /// Bytes free and in all.
+    pub fn memory(&self) -> (u64, u64) {
+        (
+            self.spec.memory.saturating_sub(self.state.used(self.index)),
+            self.spec.memory,
+        )
+    }
+
+    /// The error that the context is stuck in.
+    ///
+    /// # Errors
+    /// That one.
+    pub fn check(&self) -> Result {
+        match self.error.load(Ordering::Relaxed) {
+            0 => Ok(()),
+            code => Err(Error(code)),
+        }
+    }
+
+    /// Sticks in `error`, unless it is stuck in another: every later call returns it until the
+    /// context ends.
+    pub fn fail(&self, error: Error) {
+        let _ = self
+            .error
+            .compare_exchange(0, error.0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+}

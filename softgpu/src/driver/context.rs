@@ -1,0 +1,60 @@
+//! Primary contexts. There are no others: `cuCtxCreate` is not here.
+
+use std::ffi::{c_int, c_uint};
+
+use super::{context_of, current, driver, gpu, gpu_of};
+use crate::cudart::put;
+use crate::device::current as thread;
+use crate::device::node;
+
+driver! {
+    fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
+        let gpu = gpu(device)?;
+        gpu.retain()?;
+        put!(context, context_of(gpu));
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxRelease_v2(device: c_int) {
+        gpu(device)?.release()
+    }
+
+    fn cuDevicePrimaryCtxReset_v2(device: c_int) {
+        gpu(device)?.reset();
+        Ok(())
+    }
+
+    fn cuDevicePrimaryCtxSetFlags_v2(device: c_int, _flags: c_uint) {
+        gpu(device).map(drop)
+    }
+
+    fn cuDevicePrimaryCtxGetState(device: c_int, flags: *mut c_uint, active: *mut c_int) {
+        let gpu = gpu(device)?;
+        put!(flags, 0);
+        put!(active, c_int::from(gpu.is_active()));
+        Ok(())
+    }
+
+    fn cuCtxGetCurrent(context: *mut usize) {
+        node()?;
+        put!(context, thread::context().map_or(0, context_of));
+        Ok(())
+    }
+
+    fn cuCtxSetCurrent(context: usize) {
+        node()?;
+        thread::set_context(if context == 0 { None } else { Some(gpu_of(context)?) });
+        Ok(())
+    }
+
+    fn cuCtxGetDevice(device: *mut c_int) {
+        put!(device, current()?.ordinal as c_int);
+        Ok(())
+    }
+
+    fn cuCtxSynchronize() {
+        let gpu = current()?;
+        gpu.streams.finish();
+        gpu.check()
+    }
+}

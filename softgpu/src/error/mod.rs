@@ -1,0 +1,157 @@
+//! Errors: CUDA's codes, the last error of each host thread, and what softgpu adds on stderr.
+
+mod table;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ffi::{CStr, c_char};
+
+use parking_lot::Mutex;
+
+/// A CUDA error code, the same for runtime and driver. Never zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("CUDA error {0}")]
+pub struct Error(pub i32);
+
+/// What a fallible function of softgpu returns.
+pub type Result<T = ()> = core::result::Result<T, Error>;
+
+#[allow(missing_docs)]
+impl Error {
+    pub const INVALID_VALUE: Error = Error(1);
+    pub const OUT_OF_MEMORY: Error = Error(2);
+    pub const NOT_INITIALIZED: Error = Error(3);
+    pub const UNLOADING: Error = Error(4);
+    pub const INVALID_CONFIGURATION: Error = Error(9);
+    pub const INVALID_PITCH: Error = Error(12);
+    pub const INVALID_SYMBOL: Error = Error(13);
+    pub const INVALID_COPY_DIRECTION: Error = Error(21);
+    pub const MISSING_CONFIGURATION: Error = Error(52);
+    pub const INVALID_DEVICE_FUNCTION: Error = Error(98);
+    pub const NO_DEVICE: Error = Error(100);
+    pub const INVALID_DEVICE: Error = Error(101);
+    pub const INVALID_CONTEXT: Error = Error(201);
+    pub const UNSUPPORTED_LIMIT: Error = Error(215);
+    pub const OPERATING_SYSTEM: Error = Error(304);
+    pub const INVALID_HANDLE: Error = Error(400);
+    pub const NOT_FOUND: Error = Error(500);
+    pub const NOT_READY: Error = Error(600);
+    pub const ILLEGAL_ADDRESS: Error = Error(700);
+    pub const LAUNCH_OUT_OF_RESOURCES: Error = Error(701);
+    pub const PEER_ACCESS_ALREADY_ENABLED: Error = Error(704);
+    pub const PEER_ACCESS_NOT_ENABLED: Error = Error(705);
+    pub const ASSERT: Error = Error(710);
+    pub const HOST_MEMORY_ALREADY_REGISTERED: Error = Error(712);
+    pub const HOST_MEMORY_NOT_REGISTERED: Error = Error(713);
+    pub const HARDWARE_STACK: Error = Error(714);
+    pub const ILLEGAL_INSTRUCTION: Error = Error(715);
+    pub const LAUNCH_FAILURE: Error = Error(719);
+    pub const COOPERATIVE_LAUNCH_TOO_LARGE: Error = Error(720);
+    pub const NOT_SUPPORTED: Error = Error(801);
+    pub const UNKNOWN: Error = Error(999);
+}
+
+thread_local! {
+    static LAST: Cell<i32> = const { Cell::new(0) };
+}
+
+/// Turns a result into the code a CUDA function returns.
+pub fn code(result: Result) -> i32 {
+    result.err().map_or(0, |error| error.0)
+}
+
+/// Turns a result into the code a runtime function returns, and remembers it as the calling
+/// thread's last error. `cudaErrorNotReady` is an answer, not an error, and is not remembered.
+pub fn remember(result: Result) -> i32 {
+    let code = code(result);
+    if code != 0 && code != Error::NOT_READY.0 {
+        LAST.with(|last| last.set(code));
+    }
+    code
+}
+
+/// The calling thread's last error; cleared if `clear`.
+pub fn last(clear: bool) -> i32 {
+    LAST.with(|last| if clear { last.replace(0) } else { last.get() })
+}
+
+fn row(code: i32) -> Option<&'static table::Row> {
+    table::ROWS
+        .binary_search_by_key(&code, |row| row.code)
+        .ok()
+        .map(|at| &table::ROWS[at])
+}
+
+fn c_string(text: &'static str) -> Option<&'static CStr> {
+    CStr::from_bytes_with_nul(text.as_bytes())
+        .ok()
+        .filter(|text| !text.is_empty())
+}
+
+/// The runtime's name of a code.
+pub fn runtime_name(code: i32) -> Option<&'static CStr> {
+    row(code).and_then(|row| c_string(row.runtime))
+}
+
+/// The driver's name of a code.
+pub fn driver_name(code: i32) -> Option<&'static CStr> {
+    row(code).and_then(|row| c_string(row.driver))
+}
+
+/// What a code says.
+pub fn text(code: i32) -> Option<&'static CStr> {
+    row(code).and_then(|row| c_string(row.text))
+}
+
+/// One line on stderr, where CUDA's code alone does not say what softgpu knows.
+pub fn say(line: &str) {
+    eprintln!("softgpu: {line}");
+}
+
+/// The same, once per process for the same line.
+pub fn say_once(line: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().insert(line.to_owned()) {
+        say(line);
+    }
+}
+
+/// What a stub returns: `cudaErrorNotSupported`, with a line that names the function.
+pub fn not_supported(function: &str) -> i32 {
+    say_once(&format!("{function} is not supported by the software GPU"));
+    remember(Err(Error::NOT_SUPPORTED))
+}
+
+/// Reads a C string; `None` for null.
+///
+/// # Safety
+/// `text` is null or points to a null-terminated string that outlives `'a`.
+pub unsafe fn c_str<'a>(text: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: not null, and the caller promises the rest.
+    (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_named() {
+        assert!(table::ROWS.is_sorted_by_key(|row| row.code));
+        assert_eq!(runtime_name(2), Some(c"cudaErrorMemoryAllocation"));
+        assert_eq!(driver_name(2), Some(c"CUDA_ERROR_OUT_OF_MEMORY"));
+        assert_eq!(driver_name(12), None);
+        assert_eq!(text(0), Some(c"no error"));
+        assert!(table::ROWS.iter().all(|row| !row.text.starts_with('\0')));
+    }
+
+    #[test]
+    fn not_ready_is_not_remembered() {
+        last(true);
+        assert_eq!(remember(Err(Error::NOT_READY)), 600);
+        assert_eq!(last(false), 0);
+        assert_eq!(remember(Err(Error::INVALID_VALUE)), 1);
+        assert_eq!(last(true), 1);
+        assert_eq!(last(true), 0);
+    }
+}

@@ -1,0 +1,267 @@
+//! The services that generated code calls.
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_char, c_void};
+
+use super::grid::{Failure, Plan};
+use super::output;
+use super::thread::{Reduce, Request, Thread};
+use super::warp::{self, Shuffle, Vote, WarpRequest};
+use crate::device::profile::SM_90;
+use crate::error::{Error, c_str};
+use crate::image::{self, Calls};
+use crate::time::clock;
+
+static CALLS: Calls = Calls {
+    version: image::VERSION,
+    count: 11,
+    barrier,
+    barrier_reduce,
+    warp_sync,
+    shuffle,
+    vote,
+    active_mask,
+    trap,
+    vprintf,
+    assert_fail,
+    clock: cycles,
+    global_timer,
+};
+
+/// What all threads of a block see alike.
+pub fn public(plan: &Plan, (shared, dynamic_shared): (*mut u8, *mut u8)) -> image::Thread {
+    image::Thread {
+        tid: [0; 3],
+        ntid: plan.block,
+        ctaid: [0; 3],
+        nctaid: plan.grid,
+        lane: 0,
+        warp: 0,
+        shared,
+        dynamic_shared,
+        calls: &CALLS,
+        ops: 0,
+    }
+}
+
+/// Where an image's code finds its state, on this OS thread.
+pub struct Slots {
+    thread: Option<*mut *mut image::Thread>,
+}
+
+impl Slots {
+    /// Finds the slots, and says where the variables are.
+    pub fn of(plan: &Plan) -> Slots {
+        // SAFETY: the image's own functions, which return the addresses of thread-local pointers.
+        unsafe {
+            if let Some(slot) = plan.image.variables_slot {
+                *slot() = plan.variables as *mut u8;
+            }
+            Slots {
+                thread: plan.image.self_slot.map(|slot| slot()),
+            }
+        }
+    }
+
+    /// Says which thread runs next.
+    pub fn enter(&self, thread: *mut image::Thread) {
+        if let Some(slot) = self.thread {
+            // SAFETY: the address of a thread-local pointer of the OS thread that this runs on.
+            unsafe { *slot = thread };
+        }
+    }
+}
+
+/// The runtime's side of a thread.
+///
+/// # Safety
+/// `thread` is what the runtime handed to generated code, on the fiber that runs it now.
+unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut Thread {
+    // SAFETY: `public` is the first field of a `Thread` in C's layout.
+    unsafe { &mut *thread.cast::<Thread>() }
+}
+
+/// Waits, where waiting is possible.
+fn wait(thread: &mut Thread, request: Request, what: &str) -> u32 {
+    // SAFETY: the block outlives its threads, and only one of them runs at a time.
+    let shared = unsafe { &*thread.block };
+    if !shared.fibers {
+        let text = format!(
+            "kernel {} calls {what}, but was not translated as one whose threads wait for each other ({})",
+            shared.kernel,
+            thread.position()
+        );
+        thread.fail(Failure {
+            error: Error::LAUNCH_FAILURE,
+            text,
+        });
+    }
+    thread.wait(request)
+}
+
+unsafe extern "C" fn barrier(thread: *mut image::Thread, id: u32, threads: u32) {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    wait(
+        thread,
+        Request::Barrier {
+            id,
+            threads,
+            reduce: None,
+            predicate: false,
+        },
+        "a barrier",
+    );
+}
+
+unsafe extern "C" fn barrier_reduce(thread: *mut image::Thread, kind: u32, predicate: u32) -> u32 {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    let reduce = match kind {
+        0 => Reduce::Count,
+        1 => Reduce::And,
+        _ => Reduce::Or,
+    };
+    let request = Request::Barrier {
+        id: 0,
+        threads: 0,
+        reduce: Some(reduce),
+        predicate: predicate != 0,
+    };
+    wait(thread, request, "a barrier")
+}
+
+unsafe extern "C" fn warp_sync(thread: *mut image::Thread, mask: u32) {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    wait(thread, Request::Warp(WarpRequest::Sync { mask }), "__syncwarp");
+}
+
+unsafe extern "C" fn shuffle(
+    thread: *mut image::Thread,
+    kind: u32,
+    mask: u32,
+    value: u32,
+    lane: u32,
+    clamp: u32,
+    in_range: *mut u8,
+) -> u32 {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    let kind = match kind {
+        0 => Shuffle::Index,
+        1 => Shuffle::Up,
+        2 => Shuffle::Down,
+        _ => Shuffle::Butterfly,
+    };
+    if !in_range.is_null() {
+        let (_, inside) = warp::source(kind, thread.public.lane, lane, clamp);
+        // SAFETY: generated code passes null or the address of a byte of its own.
+        unsafe { *in_range = u8::from(inside) };
+    }
+    let request = WarpRequest::Shuffle {
+        mask,
+        kind,
+        value,
+        lane,
+        clamp,
+    };
+    wait(thread, Request::Warp(request), "a warp shuffle")
+}
+
+unsafe extern "C" fn vote(thread: *mut image::Thread, kind: u32, mask: u32, predicate: u32) -> u32 {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    let kind = match kind {
+        0 => Vote::All,
+        1 => Vote::Any,
+        2 => Vote::Uniform,
+        _ => Vote::Ballot,
+    };
+    let request = WarpRequest::Vote {
+        mask,
+        kind,
+        predicate: predicate != 0,
+    };
+    wait(thread, Request::Warp(request), "a warp vote")
+}
+
+/// Passes the return address on: lanes that ask at the same place are active together.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn active_mask(thread: *mut image::Thread) -> u32 {
+    naked_asm!("mov rsi, [rsp]", "jmp {inner}", inner = sym active_mask_at)
+}
+
+/// The same.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+unsafe extern "C" fn active_mask(thread: *mut image::Thread) -> u32 {
+    naked_asm!("mov x1, x30", "b {inner}", inner = sym active_mask_at)
+}
+
+unsafe extern "C" fn active_mask_at(thread: *mut image::Thread, site: usize) -> u32 {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    // SAFETY: the block outlives its threads, and only one of them runs at a time.
+    if !unsafe { (*thread.block).fibers } {
+        return 1 << thread.public.lane;
+    }
+    thread.wait(Request::Warp(WarpRequest::Active { site }))
+}
+
+unsafe extern "C" fn trap(thread: *mut image::Thread, what: *const c_char) {
+    // SAFETY: called by generated code with its own thread, and a constant string or null.
+    let (thread, what) = unsafe { (own(thread), c_str(what)) };
+    // SAFETY: the block outlives its threads, and only one of them runs at a time.
+    let kernel = unsafe { &(*thread.block).kernel };
+    let what = what.map_or_else(|| "trap".into(), CStr::to_string_lossy);
+    let text = format!("kernel {kernel} stopped: {what} ({})", thread.position());
+    thread.fail(Failure {
+        error: Error::LAUNCH_FAILURE,
+        text,
+    })
+}
+
+unsafe extern "C" fn vprintf(
+    thread: *mut image::Thread,
+    format: *const c_char,
+    arguments: *const c_void,
+) -> i32 {
+    // SAFETY: called by generated code with its own thread, and with what `vprintf` gets on a device.
+    let (thread, format) = unsafe { (own(thread), c_str(format)) };
+    let Some(format) = format else { return -1 };
+    // SAFETY: as above.
+    let (text, count) = unsafe { output::format(format.to_bytes(), arguments.cast()) };
+    // SAFETY: the block outlives its threads, and only one of them runs at a time.
+    unsafe { (*thread.block).output.push(&text) };
+    count
+}
+
+unsafe extern "C" fn assert_fail(
+    thread: *mut image::Thread,
+    message: *const c_char,
+    file: *const c_char,
+    line: u32,
+    function: *const c_char,
+) {
+    // SAFETY: called by generated code with its own thread, and constant strings or null.
+    let (thread, parts) = unsafe { (own(thread), [message, file, function].map(|part| c_str(part))) };
+    let [message, file, function] = parts.map(|part| part.unwrap_or(c"").to_string_lossy());
+    let ([bx, by, bz], [tx, ty, tz]) = (thread.public.ctaid, thread.public.tid);
+    let text = format!(
+        "{file}:{line}: {function}: block: [{bx},{by},{bz}], thread: [{tx},{ty},{tz}] Assertion `{message}` failed."
+    );
+    thread.fail(Failure {
+        error: Error::ASSERT,
+        text,
+    })
+}
+
+unsafe extern "C" fn cycles(_: *mut image::Thread) -> u64 {
+    (u128::from(clock::now()) * u128::from(SM_90.clock_khz) / 1_000_000) as u64
+}
+
+unsafe extern "C" fn global_timer(_: *mut image::Thread) -> u64 {
+    clock::now()
+}

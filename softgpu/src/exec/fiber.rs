@@ -1,0 +1,119 @@
+//! Stacks that kernels run on, with guard pages, and the coroutines on them.
+
+use corosensei::stack::{Stack, StackPointer};
+use corosensei::{Coroutine, Yielder};
+
+use crate::error::Result;
+use crate::memory::pages::{self, PAGE};
+
+/// Bytes of stack beyond what a kernel says it needs: runtime services run there too.
+const BASE: usize = 64 << 10;
+
+/// Bytes below each stack that fault.
+const GUARD: usize = 4 * PAGE;
+
+/// Why a fiber is suspended: it waits, or it is given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pause {
+    /// It wants what its thread's request says.
+    Waiting,
+    /// Its kernel has failed; it is never resumed.
+    GivenUp,
+}
+
+/// How a fiber ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By returning.
+    Done,
+    /// By a fault of the machine.
+    Fault {
+        /// The signal.
+        signal: i32,
+        /// The address it is about.
+        address: usize,
+    },
+}
+
+/// A fiber.
+pub type Fiber = Coroutine<(), Pause, Exit, FiberStack>;
+
+/// What a running fiber suspends itself with.
+pub type Suspender = Yielder<(), Pause>;
+
+/// A stack and its guard.
+#[derive(Debug)]
+pub struct FiberStack {
+    bottom: usize,
+    length: usize,
+}
+
+impl FiberStack {
+    fn new(usable: usize) -> Result<FiberStack> {
+        let length = usable + GUARD;
+        let bottom = pages::reserve(0, length, PAGE)?;
+        let stack = FiberStack { bottom, length };
+        pages::protect(bottom + GUARD, usable, true, true)?;
+        Ok(stack)
+    }
+}
+
+impl Drop for FiberStack {
+    fn drop(&mut self) {
+        pages::release(self.bottom, self.length);
+    }
+}
+
+// SAFETY: the range is mapped for as long as the value lives, page-aligned, and its lowest pages
+// cannot be touched.
+unsafe impl Stack for FiberStack {
+    fn base(&self) -> StackPointer {
+        StackPointer::new(self.bottom + self.length).expect("a mapping does not end at address zero")
+    }
+
+    fn limit(&self) -> StackPointer {
+        StackPointer::new(self.bottom).expect("the kernel maps nothing at address zero")
+    }
+}
+
+/// Stacks of one size that are not in use.
+#[derive(Debug, Default)]
+pub struct Stacks {
+    usable: usize,
+    free: Vec<FiberStack>,
+}
+
+impl Stacks {
+    /// Sees to it that stacks handed out have room for `local` bytes of a kernel.
+    pub fn fit(&mut self, local: usize) {
+        let usable = (BASE + local).next_multiple_of(PAGE);
+        if usable > self.usable || usable < self.usable / 4 {
+            self.usable = usable;
+            self.free.clear();
+        }
+    }
+
+    /// A stack.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` if the host has no more addresses or mappings.
+    pub fn take(&mut self) -> Result<FiberStack> {
+        match self.free.pop() {
+            Some(stack) => Ok(stack),
+            None => FiberStack::new(self.usable.max(BASE)),
+        }
+    }
+
+    /// Takes a fiber's stack back, whether it has ended or not.
+    pub fn give(&mut self, mut fiber: Fiber) {
+        if !fiber.done() {
+            // SAFETY: fibers hold nothing that must be dropped when they suspend: generated code has
+            // no destructors, and services keep none across a suspension.
+            unsafe { fiber.force_reset() };
+        }
+        let stack = fiber.into_stack();
+        if stack.length - GUARD == self.usable.max(BASE) {
+            self.free.push(stack);
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! One launch while it runs: its blocks, who has taken them, and how it goes.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use parking_lot::{Condvar, Mutex};
+
+use super::output::Output;
+use crate::error::Error;
+use crate::image::{self, Entry, Image};
+
+/// Why a kernel failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// What CUDA's calls return from now on.
+    pub error: Error,
+    /// What happened, and where.
+    pub text: String,
+}
+
+/// What a launch needs to run.
+pub struct Plan {
+    /// The kernel's name.
+    pub name: String,
+    /// Its code.
+    pub entry: Entry,
+    /// Its translation unit.
+    pub image: &'static Image,
+    /// Whether its threads wait for each other.
+    pub fibers: bool,
+    /// Stack that a thread needs.
+    pub local_bytes: usize,
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Static shared memory.
+    pub static_shared: usize,
+    /// Dynamic shared memory.
+    pub dynamic_shared: usize,
+    /// The block of the image's variables on the device.
+    pub variables: usize,
+    /// The arguments' values.
+    pub arguments: Arguments,
+}
+
+/// Copies of a launch's arguments, and the array that points to them.
+pub struct Arguments {
+    /// The values; kept for the pointers into them.
+    _values: Vec<u128>,
+    pointers: Vec<*const c_void>,
+}
+
+// SAFETY: the pointers point into the values, which move with them and are only read.
+unsafe impl Send for Arguments {}
+// SAFETY: as above.
+unsafe impl Sync for Arguments {}
+
+impl Arguments {
+    /// Copies the arguments.
+    ///
+    /// # Safety
+    /// `from` points to a pointer per parameter, each to a value of that parameter's size.
+    pub unsafe fn copy(parameters: &[image::Parameter], from: *const *const c_void) -> Arguments {
+        let mut offsets = Vec::with_capacity(parameters.len());
+        let mut end = 0usize;
+        for parameter in parameters {
+            let start = end.next_multiple_of(parameter.align.clamp(1, 16) as usize);
+            offsets.push(start);
+            end = start + parameter.size as usize;
+        }
+        let mut values = vec![0u128; end.div_ceil(16)];
+        let base = values.as_mut_ptr().cast::<u8>();
+        let mut pointers = Vec::with_capacity(parameters.len());
+        for (at, (parameter, offset)) in parameters.iter().zip(offsets).enumerate() {
+            // SAFETY: the offset and size lie within `values`; the source is the caller's promise.
+            unsafe {
+                let to = base.add(offset);
+                std::ptr::copy_nonoverlapping((*from.add(at)).cast::<u8>(), to, parameter.size as usize);
+                pointers.push(to.cast_const().cast::<c_void>());
+            }
+        }
+        Arguments {
+            _values: values,
+            pointers,
+        }
+    }
+
+    /// What an entry takes.
+    pub fn pointers(&self) -> *const *const c_void {
+        self.pointers.as_ptr()
+    }
+}
+
+/// A launch that runs.
+pub struct Grid {
+    /// What runs.
+    pub plan: Plan,
+    blocks: u64,
+    chunk: u64,
+    next: AtomicU64,
+    operations: AtomicU64,
+    longest: AtomicU64,
+    failed: AtomicBool,
+    progress: Mutex<Progress>,
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Progress {
+    finished: u64,
+    failure: Option<Failure>,
+    output: Output,
+}
+
+/// How a launch went.
+pub struct Outcome {
+    /// Instructions of all threads.
+    pub operations: u64,
+    /// Instructions of the longest thread.
+    pub longest: u64,
+    /// What it printed.
+    pub output: Output,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+impl Grid {
+    /// A launch that has not begun, for this many workers.
+    pub fn new(plan: Plan, workers: usize) -> Grid {
+        let blocks = plan.grid.iter().map(|&n| u64::from(n)).product();
+        Grid {
+            plan,
+            blocks,
+            // Small enough that the last chunks end together, large enough to be cheap to take.
+            chunk: (blocks / (workers as u64 * 16)).clamp(1, 64),
+            next: AtomicU64::new(0),
+            operations: AtomicU64::new(0),
+            longest: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+            progress: Mutex::default(),
+            done: Condvar::new(),
+        }
+    }
+
+    /// Takes the next blocks; `None` once all are taken.
+    pub fn take(&self) -> Option<std::ops::Range<u64>> {
+        let start = self.next.fetch_add(self.chunk, Relaxed);
+        (start < self.blocks).then(|| start..(start + self.chunk).min(self.blocks))
+    }
+
+    /// Whether blocks need not be run any more.
+    pub fn cancelled(&self) -> bool {
+        self.failed.load(Relaxed) || super::threads::stopping()
+    }
+
+    /// Notes blocks that have been run, or need not be.
+    pub fn finish(&self, blocks: u64, counts: Counts, output: Output, failure: Option<Failure>) {
+        self.operations.fetch_add(counts.operations, Relaxed);
+        self.longest.fetch_max(counts.longest, Relaxed);
+        let mut progress = self.progress.lock();
+        progress.finished += blocks;
+        progress.output.append(output);
+        if let Some(failure) = failure {
+            self.failed.store(true, Relaxed);
+            progress.failure.get_or_insert(failure);
+        }
+        if progress.finished == self.blocks {
+            self.done.notify_all();
+        }
+    }
+
+    /// Waits until every block has been noted.
+    pub fn wait(&self) -> Outcome {
+        let mut progress = self.progress.lock();
+        while progress.finished < self.blocks {
+            self.done.wait(&mut progress);
+        }
+        Outcome {
+            operations: self.operations.load(Relaxed),
+            longest: self.longest.load(Relaxed),
+            output: std::mem::take(&mut progress.output),
+            failure: progress.failure.take(),
+        }
+    }
+
+    /// The index of a block in three dimensions.
+    pub fn index(&self, block: u64) -> [u32; 3] {
+        let [x, y, _] = self.plan.grid.map(u64::from);
+        [(block % x) as u32, (block / x % y) as u32, (block / x / y) as u32]
+    }
+}
+
+/// Instructions that threads executed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// In all.
+    pub operations: u64,
+    /// By the longest thread.
+    pub longest: u64,
+}
+
+impl Counts {
+    /// Adds a thread.
+    pub fn add(&mut self, operations: u64) {
+        self.operations += operations;
+        self.longest = self.longest.max(operations);
+    }
+}

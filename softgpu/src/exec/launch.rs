@@ -1,0 +1,157 @@
+//! From a launch call to work in a stream.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use super::grid::{Arguments, Plan};
+use super::registry::Function;
+use super::{pool, variables};
+use crate::device::Gpu;
+use crate::device::profile::SM_90;
+use crate::error::{Error, Result, say};
+use crate::image::{self, KERNEL_BARRIER};
+use crate::stream::{Stream, Turn};
+use crate::time::{booking, model::Work};
+
+/// The shape of a launch.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    /// Blocks.
+    pub grid: [u32; 3],
+    /// Threads of a block.
+    pub block: [u32; 3],
+    /// Dynamic shared memory in bytes.
+    pub shared: usize,
+    /// All blocks must be resident at once.
+    pub cooperative: bool,
+}
+
+/// Blocks of a kernel that one multiprocessor holds.
+pub fn resident(function: &Function, threads: u32, dynamic_shared: u64) -> u32 {
+    let Some(code) = function.code else { return 0 };
+    let shared = u64::from(code.kernel.static_shared) + dynamic_shared;
+    if shared > u64::from(SM_90.shared_per_block_optin) {
+        return 0;
+    }
+    SM_90.blocks_resident(threads, registers(code.kernel), shared)
+}
+
+/// Registers of a thread: the translation's estimate, in the hardware's bounds.
+pub fn registers(kernel: &image::Kernel) -> u32 {
+    kernel
+        .registers
+        .clamp(16, SM_90.registers_per_thread)
+        .next_multiple_of(8)
+        .min(SM_90.registers_per_thread)
+}
+
+/// Most threads of a block of a kernel.
+pub fn most_threads(kernel: &image::Kernel) -> u32 {
+    let bound = if kernel.max_threads == 0 {
+        SM_90.block_threads
+    } else {
+        kernel.max_threads
+    };
+    bound
+        .min(SM_90.registers / registers(kernel) / SM_90.warp * SM_90.warp)
+        .min(SM_90.block_threads)
+}
+
+/// Checks a launch as the runtime does before anything runs.
+///
+/// # Errors
+/// CUDA's codes for shapes that the device or the kernel does not allow.
+pub fn check(function: &Function, shape: &Shape) -> Result {
+    let product: u64 = shape.block.iter().map(|&n| u64::from(n)).product();
+    let within =
+        |values: [u32; 3], most: [u32; 3]| values.iter().zip(most).all(|(&n, most)| n >= 1 && n <= most);
+    let sound = within(shape.block, SM_90.block_dim) && within(shape.grid, SM_90.grid_dim);
+    if !sound || product > u64::from(SM_90.block_threads) {
+        return Err(Error::INVALID_CONFIGURATION);
+    }
+    let Some(code) = function.code else { return Ok(()) };
+    if shape.shared > function.dynamic_shared_limit() as usize
+        || shape.shared + code.kernel.static_shared as usize > SM_90.shared_per_block_optin as usize
+    {
+        return Err(Error::INVALID_VALUE);
+    }
+    let threads = product as u32;
+    if threads > most_threads(code.kernel) {
+        return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+    }
+    let blocks: u64 = shape.grid.iter().map(|&n| u64::from(n)).product();
+    let held = u64::from(resident(function, threads, shape.shared as u64)) * u64::from(SM_90.multiprocessors);
+    if shape.cooperative && blocks > held {
+        return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
+    }
+    Ok(())
+}
+
+/// Launches a kernel: copies its arguments, and queues it.
+///
+/// # Safety
+/// `arguments` is as the kernel's parameters ask: a pointer to each value.
+pub unsafe fn launch(
+    gpu: &'static Gpu,
+    stream: &Arc<Stream>,
+    function: &Function,
+    shape: &Shape,
+    arguments: *const *const c_void,
+) -> Result {
+    check(function, shape)?;
+    let (code, entry) = function.runnable()?;
+    let kernel = code.kernel;
+    // SAFETY: a registered image's array, and the caller's promise.
+    let arguments = unsafe {
+        let parameters = image::slice(kernel.parameters, kernel.parameter_count);
+        if arguments.is_null() && !parameters.is_empty() {
+            return Err(Error::INVALID_VALUE);
+        }
+        Arguments::copy(parameters, arguments)
+    };
+    let plan = Plan {
+        name: function.name.clone(),
+        entry,
+        image: code.image,
+        fibers: kernel.flags & KERNEL_BARRIER != 0,
+        local_bytes: kernel.local_bytes as usize,
+        grid: shape.grid,
+        block: shape.block,
+        static_shared: kernel.static_shared as usize,
+        dynamic_shared: shape.shared,
+        variables: variables::block(gpu, code.image)?,
+        arguments,
+    };
+    let threads = shape.block.iter().product();
+    let work = Work {
+        blocks: shape.grid.iter().map(|&n| u64::from(n)).product(),
+        threads,
+        resident: resident(function, threads, shape.shared as u64),
+        ..Work::default()
+    };
+    gpu.streams.submit(stream, move |turn| run(gpu, plan, work, turn));
+    Ok(())
+}
+
+fn run(gpu: &Gpu, plan: Plan, work: Work, turn: &mut Turn) {
+    if gpu.check().is_err() || super::threads::stopping() {
+        return;
+    }
+    let outcome = pool::run(plan);
+    outcome.output.write();
+    if let Some(failure) = outcome.failure {
+        // CUDA prints an assertion as it stands.
+        if failure.error == Error::ASSERT {
+            eprintln!("{}", failure.text)
+        } else {
+            say(&failure.text)
+        }
+        gpu.fail(failure.error);
+    }
+    let work = Work {
+        operations: outcome.operations,
+        longest: outcome.longest,
+        ..work
+    };
+    turn.end = booking::kernel(gpu, &work, turn.ready);
+}

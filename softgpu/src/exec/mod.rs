@@ -1,0 +1,23 @@
+//! Running kernels: from a launch to the threads of its blocks.
+//!
+//! A launch is a grid of blocks ([`grid`]), which worker threads ([`pool`]) take in chunks, in the
+//! order of their indices. A block whose threads never wait for each other runs them one after
+//! another ([`plain`]); another gets a fiber per thread ([`fibers`]), and barriers and warp
+//! operations ([`sync`]) decide who goes on. All of them run on stacks of their own, so that a fault
+//! ([`fault`]) ends the kernel and not the process.
+
+pub mod calls;
+pub mod fault;
+pub mod fiber;
+pub mod fibers;
+pub mod grid;
+pub mod launch;
+pub mod output;
+pub mod plain;
+pub mod pool;
+pub mod registry;
+pub mod sync;
+pub mod thread;
+pub mod threads;
+pub mod variables;
+pub mod warp;

@@ -1,0 +1,308 @@
+//! Who waits for whom in a block: barriers, and operations of warps.
+//!
+//! This is bookkeeping only, on thread numbers; [`super::fibers`] runs the threads. A thread that has
+//! ended counts as arrived wherever all threads, or all of a mask, are waited for.
+
+use std::collections::VecDeque;
+
+use super::thread::{Reduce, Request};
+use super::warp::{self, WarpRequest};
+
+/// Barriers of a block, as the hardware has them.
+const BARRIERS: usize = 16;
+
+/// The state of a block's threads.
+pub struct Sync {
+    threads: u32,
+    live: u32,
+    barriers: [Barrier; BARRIERS],
+    warps: Vec<Warp>,
+    /// Threads that can go on.
+    pub ready: VecDeque<u32>,
+    /// What each released thread's operation gave it.
+    pub answers: Vec<u32>,
+}
+
+#[derive(Clone, Default)]
+struct Barrier {
+    /// Who waits, and how to reduce for it.
+    waiting: Vec<(u32, Option<Reduce>)>,
+    /// 0: all threads of the block.
+    expected: u32,
+    count: u32,
+}
+
+#[derive(Clone)]
+struct Warp {
+    /// Lanes that have not ended.
+    live: u32,
+    /// Lanes that wait, for anything.
+    waiting: u32,
+    requests: [Option<WarpRequest>; 32],
+}
+
+impl Sync {
+    /// A block whose threads can all run.
+    pub fn new(threads: u32) -> Sync {
+        let live = |warp: u32| {
+            if threads >= (warp + 1) * 32 {
+                u32::MAX
+            } else {
+                (1 << (threads % 32)) - 1
+            }
+        };
+        let warp = |number| Warp {
+            live: live(number),
+            waiting: 0,
+            requests: [None; 32],
+        };
+        Sync {
+            threads,
+            live: threads,
+            barriers: Default::default(),
+            warps: (0..threads.div_ceil(32)).map(warp).collect(),
+            ready: (0..threads).collect(),
+            answers: vec![0; threads as usize],
+        }
+    }
+
+    /// Whether all threads have ended.
+    pub fn over(&self) -> bool {
+        self.live == 0
+    }
+
+    /// A thread waits.
+    pub fn wait(&mut self, thread: u32, request: Request) {
+        let (number, lane) = (thread as usize / 32, thread % 32);
+        self.warps[number].waiting |= 1 << lane;
+        match request {
+            Request::None => self.release(thread, 0),
+            Request::Barrier {
+                id,
+                threads,
+                reduce,
+                predicate,
+            } => {
+                let barrier = &mut self.barriers[id as usize % BARRIERS];
+                barrier.waiting.push((thread, reduce));
+                barrier.expected = threads;
+                barrier.count += u32::from(predicate);
+                self.try_barrier(id as usize % BARRIERS);
+            }
+            Request::Warp(request) => {
+                self.warps[number].requests[lane as usize] = Some(request);
+                if request.mask().is_some() {
+                    self.try_group(number, lane);
+                }
+            }
+        }
+        self.try_active(number);
+    }
+
+    /// A thread has ended.
+    pub fn end(&mut self, thread: u32) {
+        let (number, lane) = (thread as usize / 32, thread % 32);
+        self.live -= 1;
+        self.warps[number].live &= !(1 << lane);
+        for id in 0..BARRIERS {
+            if self.barriers[id].expected == 0 {
+                self.try_barrier(id);
+            }
+        }
+        for lane in 0..32 {
+            if self.warps[number].requests[lane as usize].is_some_and(|request| request.mask().is_some()) {
+                self.try_group(number, lane);
+            }
+        }
+        self.try_active(number);
+    }
+
+    /// Says who waits for what, when nobody can go on.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        for (id, barrier) in self
+            .barriers
+            .iter()
+            .enumerate()
+            .filter(|(_, barrier)| !barrier.waiting.is_empty())
+        {
+            let expected = if barrier.expected == 0 {
+                self.live
+            } else {
+                barrier.expected
+            };
+            parts.push(format!(
+                "{} of {expected} threads wait at barrier {id}",
+                barrier.waiting.len()
+            ));
+        }
+        for (number, warp) in self.warps.iter().enumerate() {
+            let mut asked = warp
+                .requests
+                .iter()
+                .enumerate()
+                .filter_map(|(lane, r)| r.map(|r| (lane, r)));
+            if let Some((lane, request)) = asked.next() {
+                let mask = request.mask().unwrap_or(warp.live);
+                let others = asked.count();
+                parts.push(format!(
+                    "lane {lane} of warp {number} and {others} more wait in {} with mask {mask:#010x}, live lanes {:#010x}",
+                    request.name(),
+                    warp.live
+                ));
+            }
+        }
+        format!(
+            "{} of {} threads have ended, {}",
+            self.threads - self.live,
+            self.threads,
+            parts.join("; ")
+        )
+    }
+
+    fn release(&mut self, thread: u32, answer: u32) {
+        self.warps[thread as usize / 32].waiting &= !(1 << (thread % 32));
+        self.answers[thread as usize] = answer;
+        self.ready.push_back(thread);
+    }
+
+    fn try_barrier(&mut self, id: usize) {
+        let barrier = &mut self.barriers[id];
+        let arrived = barrier.waiting.len() as u32;
+        let complete = if barrier.expected == 0 {
+            arrived == self.live
+        } else {
+            arrived >= barrier.expected
+        };
+        if arrived == 0 || !complete {
+            return;
+        }
+        let count = std::mem::take(&mut barrier.count);
+        for (thread, reduce) in std::mem::take(&mut barrier.waiting) {
+            let answer = match reduce {
+                None => 0,
+                Some(Reduce::Count) => count,
+                Some(Reduce::And) => u32::from(count == arrived),
+                Some(Reduce::Or) => u32::from(count > 0),
+            };
+            self.release(thread, answer);
+        }
+    }
+
+    /// Completes the operation that `lane` waits for, if all live lanes of its mask have come to it.
+    fn try_group(&mut self, number: usize, lane: u32) {
+        let warp = &mut self.warps[number];
+        let Some(request) = warp.requests[lane as usize] else {
+            return;
+        };
+        let members = (request.mask().unwrap_or(0) | 1 << lane) & warp.live;
+        let come = |&lane: &u32| warp.requests[lane as usize].is_some_and(|other| other.meets(&request));
+        let lanes: Vec<u32> = (0..32).filter(|lane| members >> lane & 1 == 1).collect();
+        if members & !warp.waiting != 0 || !lanes.iter().all(come) {
+            return;
+        }
+        let answers = warp::answers(&warp.requests, members);
+        for lane in lanes {
+            self.warps[number].requests[lane as usize] = None;
+            self.release(number as u32 * 32 + lane, answers[lane as usize]);
+        }
+    }
+
+    /// Once every live lane waits for something, those that ask who is active learn it: the lanes
+    /// that ask at the same place. So lanes that run the same code together see each other, and
+    /// those that took another branch do not show.
+    fn try_active(&mut self, number: usize) {
+        let warp = &self.warps[number];
+        if warp.live & !warp.waiting != 0 {
+            return;
+        }
+        let requests = warp.requests;
+        for lane in 0..32u32 {
+            if let Some(WarpRequest::Active { .. }) = requests[lane as usize] {
+                let same = (0..32).filter(|&other| requests[other] == requests[lane as usize]);
+                let mask = same.fold(0, |mask, other| mask | 1u32 << other);
+                self.warps[number].requests[lane as usize] = None;
+                self.release(number as u32 * 32 + lane, mask);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::warp::Vote;
+    use super::*;
+
+    fn barrier(predicate: bool, reduce: Option<Reduce>) -> Request {
+        Request::Barrier {
+            id: 0,
+            threads: 0,
+            reduce,
+            predicate,
+        }
+    }
+
+    fn drain(sync: &mut Sync) -> Vec<u32> {
+        std::mem::take(&mut sync.ready).into()
+    }
+
+    #[test]
+    fn a_barrier_waits_for_all_and_counts_the_ended() {
+        let mut sync = Sync::new(3);
+        assert_eq!(drain(&mut sync), [0, 1, 2]);
+        sync.wait(0, barrier(true, Some(Reduce::Count)));
+        sync.wait(1, barrier(false, Some(Reduce::And)));
+        assert!(sync.ready.is_empty());
+        sync.end(2);
+        assert_eq!(drain(&mut sync), [0, 1]);
+        assert_eq!(sync.answers[..2], [1, 0]);
+    }
+
+    #[test]
+    fn disjoint_groups_of_a_warp_do_not_wait_for_each_other() {
+        let mut sync = Sync::new(32);
+        drain(&mut sync);
+        let ballot = |mask| {
+            Request::Warp(WarpRequest::Vote {
+                mask,
+                kind: Vote::Ballot,
+                predicate: true,
+            })
+        };
+        sync.wait(0, ballot(0b11));
+        sync.wait(2, ballot(0b1100));
+        sync.wait(3, ballot(0b1100));
+        assert_eq!(drain(&mut sync), [2, 3]);
+        sync.wait(1, ballot(0b11));
+        assert_eq!(drain(&mut sync), [0, 1]);
+        assert_eq!(sync.answers[0], 0b11);
+    }
+
+    #[test]
+    fn active_lanes_are_those_at_the_same_place() {
+        let mut sync = Sync::new(4);
+        drain(&mut sync);
+        let active = |site| Request::Warp(WarpRequest::Active { site });
+        sync.wait(0, active(1));
+        sync.wait(1, active(2));
+        sync.wait(2, active(1));
+        assert!(sync.ready.is_empty());
+        sync.wait(3, barrier(false, None));
+        assert_eq!(drain(&mut sync), [0, 1, 2]);
+        assert_eq!(sync.answers[..3], [0b101, 0b010, 0b101]);
+    }
+
+    #[test]
+    fn who_hangs_is_described() {
+        let mut sync = Sync::new(64);
+        drain(&mut sync);
+        sync.wait(0, barrier(false, None));
+        sync.wait(33, Request::Warp(WarpRequest::Sync { mask: u32::MAX }));
+        let text = sync.describe();
+        assert!(text.contains("1 of 64 threads wait at barrier 0"), "{text}");
+        assert!(
+            text.contains("lane 1 of warp 1 and 0 more wait in __syncwarp with mask 0xffffffff"),
+            "{text}"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! One thread of a block: what generated code sees, and what the runtime keeps behind it.
+
+use super::fiber::{Pause, Suspender};
+use super::grid::Failure;
+use super::output::Output;
+use super::warp::WarpRequest;
+use crate::image;
+
+/// A thread. Generated code gets a pointer to `public`, and hands it back in its calls.
+#[repr(C)]
+pub struct Thread {
+    /// What generated code sees.
+    pub public: image::Thread,
+    /// Its number in the block.
+    pub index: u32,
+    /// What it waits for.
+    pub request: Request,
+    /// What the operation it waited for gave it.
+    pub answer: u32,
+    /// Set while it runs.
+    pub suspender: *const Suspender,
+    /// Its block's.
+    pub block: *mut Shared,
+}
+
+/// What a suspended thread waits for.
+#[derive(Clone, Copy, Debug)]
+pub enum Request {
+    /// Nothing.
+    None,
+    /// Barrier `id`, of `threads` threads (0: all), with a predicate to reduce.
+    Barrier {
+        /// Which barrier.
+        id: u32,
+        /// How many threads.
+        threads: u32,
+        /// How to reduce.
+        reduce: Option<Reduce>,
+        /// What to reduce.
+        predicate: bool,
+    },
+    /// Something of its warp.
+    Warp(WarpRequest),
+}
+
+/// What a barrier makes of its threads' predicates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reduce {
+    /// How many are true.
+    Count,
+    /// Whether all are.
+    And,
+    /// Whether any is.
+    Or,
+}
+
+/// What the threads of a block share in the runtime.
+#[derive(Default)]
+pub struct Shared {
+    /// Whether threads can wait for each other: whether each has a fiber.
+    pub fibers: bool,
+    /// The kernel's name, for messages.
+    pub kernel: String,
+    /// What they printed.
+    pub output: Output,
+    /// Why the kernel fails, once it does.
+    pub failure: Option<Failure>,
+}
+
+impl Thread {
+    /// A thread of a block, before its place in it is known.
+    pub fn new(public: image::Thread, block: *mut Shared) -> Thread {
+        let suspender = std::ptr::null();
+        Thread {
+            public,
+            index: 0,
+            request: Request::None,
+            answer: 0,
+            suspender,
+            block,
+        }
+    }
+
+    /// Gives the thread its place in the block.
+    pub fn place(&mut self, index: u32) {
+        let [x, y, _] = self.public.ntid;
+        self.index = index;
+        self.public.tid = [index % x, index / x % y, index / x / y];
+        self.public.lane = index % 32;
+        self.public.warp = index / 32;
+        self.public.ops = 0;
+        self.request = Request::None;
+    }
+
+    /// Waits for `request`; returns the operation's answer.
+    pub fn wait(&mut self, request: Request) -> u32 {
+        self.request = request;
+        // SAFETY: services are called only while the thread runs, which set it.
+        unsafe { (*self.suspender).suspend(Pause::Waiting) };
+        self.answer
+    }
+
+    /// Ends the kernel.
+    pub fn fail(&mut self, failure: Failure) -> ! {
+        // SAFETY: the block outlives its threads, and only one of them runs at a time.
+        unsafe { (*self.block).failure.get_or_insert(failure) };
+        loop {
+            // SAFETY: as in `wait`. A fiber given up is never resumed.
+            unsafe { (*self.suspender).suspend(Pause::GivenUp) };
+        }
+    }
+
+    /// Where it stands, for messages.
+    pub fn position(&self) -> String {
+        let [bx, by, bz] = self.public.ctaid;
+        let [tx, ty, tz] = self.public.tid;
+        format!("block ({bx},{by},{bz}), thread ({tx},{ty},{tz})")
+    }
+}

@@ -1,0 +1,194 @@
+//! Operations of a warp: what its lanes exchange once they have met.
+
+/// What a lane asks of its warp.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarpRequest {
+    /// `__syncwarp`.
+    Sync {
+        /// The lanes that meet.
+        mask: u32,
+    },
+    /// `__shfl_*_sync`.
+    Shuffle {
+        /// The lanes that meet.
+        mask: u32,
+        /// How the source lane is found.
+        kind: Shuffle,
+        /// This lane's value.
+        value: u32,
+        /// PTX's operand b: lane, delta or mask.
+        lane: u32,
+        /// PTX's operand c: clamp, and segment mask from bit 8.
+        clamp: u32,
+    },
+    /// `__all_sync` and its like.
+    Vote {
+        /// The lanes that meet.
+        mask: u32,
+        /// What is asked.
+        kind: Vote,
+        /// This lane's predicate.
+        predicate: bool,
+    },
+    /// `__activemask`, called from the code at `site`.
+    Active {
+        /// Return address of the call.
+        site: usize,
+    },
+}
+
+/// How a shuffle finds its source lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shuffle {
+    /// By number.
+    Index,
+    /// Below by a delta.
+    Up,
+    /// Above by a delta.
+    Down,
+    /// By exclusive or.
+    Butterfly,
+}
+
+/// What a vote asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vote {
+    /// Whether all predicates are true.
+    All,
+    /// Whether any is.
+    Any,
+    /// Whether all are the same.
+    Uniform,
+    /// Which are.
+    Ballot,
+}
+
+impl WarpRequest {
+    /// The lanes that must meet; none for `Active`.
+    pub fn mask(&self) -> Option<u32> {
+        match *self {
+            WarpRequest::Sync { mask }
+            | WarpRequest::Shuffle { mask, .. }
+            | WarpRequest::Vote { mask, .. } => Some(mask),
+            WarpRequest::Active { .. } => None,
+        }
+    }
+
+    /// Whether two lanes ask for the same operation.
+    pub fn meets(&self, other: &WarpRequest) -> bool {
+        self.mask() == other.mask() && std::mem::discriminant(self) == std::mem::discriminant(other)
+    }
+
+    /// For messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            WarpRequest::Sync { .. } => "__syncwarp",
+            WarpRequest::Shuffle { .. } => "a warp shuffle",
+            WarpRequest::Vote { .. } => "a warp vote",
+            WarpRequest::Active { .. } => "__activemask",
+        }
+    }
+}
+
+/// The source lane of a shuffle, and whether it is in range; out of range it is the lane itself.
+/// After PTX's definition of `shfl.sync`.
+pub fn source(kind: Shuffle, own: u32, operand: u32, clamp: u32) -> (u32, bool) {
+    let segment = clamp >> 8 & 31;
+    let clamp = clamp & 31;
+    let highest = (own & segment) | (clamp & !segment);
+    let lowest = own & segment;
+    let operand = operand & 31;
+    let (lane, in_range) = match kind {
+        Shuffle::Up => (
+            own.wrapping_sub(operand),
+            own as i32 - operand as i32 >= highest as i32,
+        ),
+        Shuffle::Down => (own + operand, own + operand <= highest),
+        Shuffle::Butterfly => (own ^ operand, own ^ operand <= highest),
+        Shuffle::Index => {
+            let lane = lowest | (operand & !segment);
+            (lane, lane <= highest)
+        }
+    };
+    if in_range { (lane, true) } else { (own, false) }
+}
+
+/// The answers of an operation that all `members` have come to. `Active` has no members of its own.
+pub fn answers(requests: &[Option<WarpRequest>; 32], members: u32) -> [u32; 32] {
+    let mut answers = [0; 32];
+    let lanes = || (0..32).filter(|lane| members >> lane & 1 == 1);
+    let ballot = lanes().fold(0, |ballot, lane| match requests[lane as usize] {
+        Some(WarpRequest::Vote { predicate: true, .. }) => ballot | 1 << lane,
+        _ => ballot,
+    });
+    for lane in lanes() {
+        answers[lane as usize] = match requests[lane as usize] {
+            Some(WarpRequest::Shuffle {
+                kind,
+                value,
+                lane: operand,
+                clamp,
+                ..
+            }) => {
+                let (from, _) = source(kind, lane, operand, clamp);
+                match requests[from as usize & 31] {
+                    Some(WarpRequest::Shuffle { value, .. }) if members >> from & 1 == 1 => value,
+                    // What a lane that does not take part has is undefined; its own is as good.
+                    _ => value,
+                }
+            }
+            Some(WarpRequest::Vote { kind, .. }) => match kind {
+                Vote::All => u32::from(ballot == members),
+                Vote::Any => u32::from(ballot != 0),
+                Vote::Uniform => u32::from(ballot == members || ballot == 0),
+                Vote::Ballot => ballot,
+            },
+            _ => 0,
+        };
+    }
+    answers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_follow_ptx() {
+        const DOWN_FULL: u32 = 31;
+        const WIDTH_8: u32 = (31 - 7) << 8 | 31;
+        assert_eq!(source(Shuffle::Down, 3, 4, DOWN_FULL), (7, true));
+        assert_eq!(source(Shuffle::Down, 30, 4, DOWN_FULL), (30, false));
+        assert_eq!(source(Shuffle::Up, 3, 4, 0), (3, false));
+        assert_eq!(source(Shuffle::Up, 9, 4, 0), (5, true));
+        assert_eq!(source(Shuffle::Butterfly, 5, 16, DOWN_FULL), (21, true));
+        assert_eq!(source(Shuffle::Index, 21, 2, WIDTH_8), (18, true));
+        assert_eq!(source(Shuffle::Down, 21, 2, WIDTH_8), (23, true));
+        assert_eq!(source(Shuffle::Down, 22, 2, WIDTH_8), (22, false));
+        assert_eq!(source(Shuffle::Up, 17, 2, (31 - 7) << 8), (17, false));
+    }
+
+    #[test]
+    fn votes_and_shuffles_among_the_members() {
+        let mut requests = [None; 32];
+        for lane in 0..4u32 {
+            requests[lane as usize] = Some(WarpRequest::Vote {
+                mask: 15,
+                kind: Vote::Ballot,
+                predicate: lane != 1,
+            });
+        }
+        assert_eq!(answers(&requests, 15)[0], 0b1101);
+        for lane in 0..4u32 {
+            let shuffle = WarpRequest::Shuffle {
+                mask: 15,
+                kind: Shuffle::Down,
+                value: lane * 10,
+                lane: 1,
+                clamp: 31,
+            };
+            requests[lane as usize] = Some(shuffle);
+        }
+        assert_eq!(answers(&requests, 15)[..4], [10, 20, 30, 30]);
+    }
+}

@@ -1,0 +1,186 @@
+//! Mirror of `include/softgpu_image.h`: what translated device code and the runtime agree on.
+
+use std::ffi::{c_char, c_void};
+
+/// The version of the contract.
+pub const VERSION: u32 = 1;
+
+/// The kernel needs threads of a block to wait for each other.
+pub const KERNEL_BARRIER: u32 = 1;
+
+/// `softgpu_thread`: the state of one running thread, as generated code sees it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Thread {
+    /// `threadIdx`.
+    pub tid: [u32; 3],
+    /// `blockDim`.
+    pub ntid: [u32; 3],
+    /// `blockIdx`.
+    pub ctaid: [u32; 3],
+    /// `gridDim`.
+    pub nctaid: [u32; 3],
+    /// Within the warp.
+    pub lane: u32,
+    /// Within the block.
+    pub warp: u32,
+    /// The block's static shared memory.
+    pub shared: *mut u8,
+    /// The block's dynamic shared memory.
+    pub dynamic_shared: *mut u8,
+    /// Services of the runtime.
+    pub calls: *const Calls,
+    /// Instructions executed.
+    pub ops: u64,
+}
+
+/// `softgpu_calls`: services that generated code calls.
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Calls {
+    pub version: u32,
+    pub count: u32,
+    pub barrier: unsafe extern "C" fn(*mut Thread, u32, u32),
+    pub barrier_reduce: unsafe extern "C" fn(*mut Thread, u32, u32) -> u32,
+    pub warp_sync: unsafe extern "C" fn(*mut Thread, u32),
+    pub shuffle: unsafe extern "C" fn(*mut Thread, u32, u32, u32, u32, u32, *mut u8) -> u32,
+    pub vote: unsafe extern "C" fn(*mut Thread, u32, u32, u32) -> u32,
+    pub active_mask: unsafe extern "C" fn(*mut Thread) -> u32,
+    pub trap: unsafe extern "C" fn(*mut Thread, *const c_char),
+    pub vprintf: unsafe extern "C" fn(*mut Thread, *const c_char, *const c_void) -> i32,
+    pub assert_fail: unsafe extern "C" fn(*mut Thread, *const c_char, *const c_char, u32, *const c_char),
+    pub clock: unsafe extern "C" fn(*mut Thread) -> u64,
+    pub global_timer: unsafe extern "C" fn(*mut Thread) -> u64,
+}
+
+/// `softgpu_parameter`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Bytes of the value.
+    pub size: u32,
+    /// Its alignment.
+    pub align: u32,
+}
+
+/// A kernel's code: runs one thread.
+pub type Entry = unsafe extern "C" fn(*mut Thread, *const *const c_void);
+
+/// `softgpu_kernel`.
+#[repr(C)]
+pub struct Kernel {
+    /// The host stub that launches it.
+    pub stub: *const c_void,
+    /// Mangled name.
+    pub name: *const c_char,
+    /// `None`: see `error`.
+    pub entry: Option<Entry>,
+    /// Why there is no code.
+    pub error: *const c_char,
+    /// `parameter_count` of them.
+    pub parameters: *const Parameter,
+    /// How many.
+    pub parameter_count: u32,
+    /// `KERNEL_*`.
+    pub flags: u32,
+    /// Bytes per block.
+    pub static_shared: u32,
+    /// Per thread, estimated.
+    pub registers: u32,
+    /// Stack that a thread needs; 0: not known.
+    pub local_bytes: u32,
+    /// `__launch_bounds__`; 0: none.
+    pub max_threads: u32,
+}
+
+/// `softgpu_variable`.
+#[repr(C)]
+pub struct Variable {
+    /// The host shadow; may be null.
+    pub host: *const c_void,
+    /// Name.
+    pub name: *const c_char,
+    /// Within the block of variables.
+    pub offset: u64,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// `softgpu_relocation`: at `offset` stands a pointer to `target`, both within the block.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Relocation {
+    /// Where the pointer stands.
+    pub offset: u64,
+    /// What it points to.
+    pub target: u64,
+}
+
+/// `softgpu_image`: one translation unit.
+#[repr(C)]
+pub struct Image {
+    /// [`VERSION`].
+    pub version: u32,
+    /// How many kernels.
+    pub kernel_count: u32,
+    /// The kernels.
+    pub kernels: *const Kernel,
+    /// Source file.
+    pub source: *const c_char,
+    /// How many variables.
+    pub variable_count: u32,
+    /// How many relocations.
+    pub relocation_count: u32,
+    /// The variables.
+    pub variables: *const Variable,
+    /// The relocations.
+    pub relocations: *const Relocation,
+    /// Initial contents of the block of variables.
+    pub initial: *const u8,
+    /// Its bytes.
+    pub variable_bytes: u64,
+    /// Its alignment.
+    pub variable_align: u64,
+    /// Where generated code finds the block: the calling OS thread's pointer to it.
+    pub variables_slot: Option<unsafe extern "C" fn() -> *mut *mut u8>,
+    /// Where generated code finds its `softgpu_thread`.
+    pub self_slot: Option<unsafe extern "C" fn() -> *mut *mut Thread>,
+}
+
+// SAFETY: an image and all it points to is constant data of the program.
+unsafe impl Sync for Image {}
+// SAFETY: as above.
+unsafe impl Sync for Kernel {}
+// SAFETY: as above.
+unsafe impl Sync for Variable {}
+
+/// A slice of an image's array, which may be null when it is empty.
+///
+/// # Safety
+/// `start` points to `count` values that live as long as the image, or `count` is 0.
+pub unsafe fn slice<'a, T>(start: *const T, count: u32) -> &'a [T] {
+    if start.is_null() || count == 0 {
+        return &[];
+    }
+    // SAFETY: the caller's promise.
+    unsafe { std::slice::from_raw_parts(start, count as usize) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    #[test]
+    fn the_layout_is_the_headers() {
+        assert_eq!(offset_of!(Thread, ctaid), 24);
+        assert_eq!(offset_of!(Thread, lane), 48);
+        assert_eq!(offset_of!(Thread, shared), 56);
+        assert_eq!(offset_of!(Thread, calls), 72);
+        assert_eq!(offset_of!(Thread, ops), 80);
+        assert_eq!(size_of::<Thread>(), 88);
+        assert_eq!(size_of::<Kernel>(), 64);
+        assert_eq!(size_of::<Image>(), 88);
+        assert_eq!(size_of::<Calls>(), 8 + 11 * 8);
+    }
+}

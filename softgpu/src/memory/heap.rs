@@ -1,0 +1,174 @@
+//! `cudaMalloc`'s memory of one device.
+//!
+//! Addresses come from a range that the device keeps for itself, so that an address given back is
+//! never the host's, and touching it faults. As the driver does, small allocations share chunks of
+//! 2 MiB and large ones take whole chunks; the device is charged by chunks.
+
+use std::collections::BTreeMap;
+
+use super::extents::Extents;
+use super::pages;
+use crate::error::{Error, Result};
+use crate::state::State;
+
+/// The unit in which the device is charged.
+pub const CHUNK: usize = 2 << 20;
+
+/// Allocations from here on take chunks of their own.
+const LARGE: usize = 1 << 20;
+
+/// Small allocations are multiples of this, and so aligned.
+const GRAIN: usize = 512;
+
+/// Least bytes of addresses that a device keeps.
+const LEAST_RANGE: usize = 64 << 30;
+
+/// What an allocation is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// `cudaMalloc` and its like.
+    Plain,
+    /// `cudaMallocManaged`: the host may touch it.
+    Managed,
+    /// A module's variables: not the program's to free.
+    Variables,
+}
+
+/// One live allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Allocation {
+    /// Its first byte.
+    pub base: usize,
+    /// Bytes asked for.
+    pub size: usize,
+    /// What for.
+    pub purpose: Use,
+}
+
+/// The heap of one device.
+#[derive(Debug, Default)]
+pub struct Heap {
+    /// Physical index of the device, for the ledger of the shared state.
+    device: usize,
+    range: Option<(usize, usize)>,
+    addresses: Extents,
+    small: Extents,
+    live: BTreeMap<usize, Allocation>,
+    charged: u64,
+}
+
+impl Heap {
+    /// An empty heap of a device.
+    pub fn new(device: usize) -> Heap {
+        Heap {
+            device,
+            ..Heap::default()
+        }
+    }
+
+    /// Allocates `size` bytes, which must not be zero.
+    pub fn allocate(&mut self, state: &State, size: usize, purpose: Use) -> Result<usize> {
+        let total = state.devices()[self.device].memory as usize;
+        if size > total {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        self.reserve_addresses(total)?;
+        let base = if size >= LARGE {
+            self.take_chunks(state, size.next_multiple_of(CHUNK))?
+        } else {
+            let length = size.next_multiple_of(GRAIN);
+            match self.small.take(length) {
+                Some(base) => base,
+                None => {
+                    let chunk = self.take_chunks(state, CHUNK)?;
+                    self.small.give(chunk, CHUNK);
+                    self.small.take(length).ok_or(Error::OUT_OF_MEMORY)?
+                }
+            }
+        };
+        self.live.insert(base, Allocation { base, size, purpose });
+        Ok(base)
+    }
+
+    /// Frees the allocation that starts at `base`.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if none does, or if it is not the program's.
+    pub fn free(&mut self, state: &State, base: usize) -> Result {
+        let allocation = *self.live.get(&base).ok_or(Error::INVALID_VALUE)?;
+        if allocation.purpose == Use::Variables {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.live.remove(&base);
+        if allocation.size >= LARGE {
+            return self.give_chunks(state, base, allocation.size.next_multiple_of(CHUNK));
+        }
+        let (start, length) = self.small.give(base, allocation.size.next_multiple_of(GRAIN));
+        let first = start.next_multiple_of(CHUNK);
+        let last = (start + length) / CHUNK * CHUNK;
+        if first < last && self.small.take_at(first, last - first) {
+            self.give_chunks(state, first, last - first)?;
+        }
+        Ok(())
+    }
+
+    /// The allocation that `address` lies in.
+    pub fn find(&self, address: usize) -> Option<Allocation> {
+        let (_, &allocation) = self.live.range(..=address).next_back()?;
+        (address - allocation.base < allocation.size).then_some(allocation)
+    }
+
+    /// Whether `address` is one of this heap's, allocated or not.
+    pub fn owns(&self, address: usize) -> bool {
+        self.range
+            .is_some_and(|(start, length)| address.wrapping_sub(start) < length)
+    }
+
+    /// Frees everything, as when the context goes.
+    pub fn clear(&mut self, state: &State) {
+        if let Some((start, length)) = self.range.take() {
+            pages::release(start, length);
+        }
+        state.uncharge(self.device, self.charged, false);
+        *self = Heap::new(self.device);
+    }
+
+    fn reserve_addresses(&mut self, total: usize) -> Result {
+        if self.range.is_some() {
+            return Ok(());
+        }
+        // Four times the device, so that holes between allocations never run out before the memory does.
+        let length = total.saturating_mul(4).next_multiple_of(CHUNK).max(LEAST_RANGE);
+        let start = pages::reserve(0, length, CHUNK)?;
+        self.range = Some((start, length));
+        self.addresses.give(start, length);
+        Ok(())
+    }
+
+    fn take_chunks(&mut self, state: &State, length: usize) -> Result<usize> {
+        state.charge(self.device, length as u64, false)?;
+        let taken = self
+            .addresses
+            .take(length)
+            .ok_or(Error::OUT_OF_MEMORY)
+            .and_then(|base| {
+                pages::fill(base, length).inspect_err(|_| {
+                    self.addresses.give(base, length);
+                })?;
+                Ok(base)
+            });
+        match taken {
+            Ok(_) => self.charged += length as u64,
+            Err(_) => state.uncharge(self.device, length as u64, false),
+        }
+        taken
+    }
+
+    fn give_chunks(&mut self, state: &State, base: usize, length: usize) -> Result {
+        pages::empty(base, length)?;
+        self.addresses.give(base, length);
+        self.charged -= length as u64;
+        state.uncharge(self.device, length as u64, false);
+        Ok(())
+    }
+}

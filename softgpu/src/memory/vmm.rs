@@ -1,0 +1,328 @@
+//! The driver's virtual memory management: address ranges, physical memory, mappings, access.
+//!
+//! None of it needs a context. A device is charged when memory is created, and gets it back when the
+//! handle is released and nothing maps it. What a mapping may do is enforced on the host's pages: the
+//! union of the rights that devices have, since all devices share the process's page tables; copies
+//! check the same rights.
+
+use std::collections::{BTreeMap, HashMap};
+
+use parking_lot::Mutex;
+
+use super::pages;
+use super::physical::Physical;
+use crate::device::spec::MAX_DEVICES;
+use crate::error::{Error, Result};
+use crate::state::State;
+
+/// The unit of sizes and addresses: 2 MiB, as on current devices.
+pub const GRANULE: usize = 2 << 20;
+
+/// All of a process's address ranges and memory handles.
+#[derive(Debug, Default)]
+pub struct Vmm {
+    ranges: BTreeMap<usize, Range>,
+    memories: HashMap<u64, Memory>,
+    last_handle: u64,
+    physical: BTreeMap<usize, Physical>,
+}
+
+#[derive(Debug)]
+struct Range {
+    length: usize,
+    mappings: BTreeMap<usize, Mapping>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Mapping {
+    length: usize,
+    handle: u64,
+    access: Access,
+}
+
+/// Memory of a device, behind a handle.
+#[derive(Clone, Copy, Debug)]
+struct Memory {
+    device: Placement,
+    length: usize,
+    offset: usize,
+    handles: u32,
+    mappings: u32,
+}
+
+/// Where memory is created: the ordinal that the process uses, and the physical index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// As `CUmemLocation` names it.
+    pub ordinal: usize,
+    /// In the shared state.
+    pub index: usize,
+}
+
+/// Bit per device ordinal that may read, and write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Who may read.
+    pub read: u32,
+    /// Who may write.
+    pub write: u32,
+}
+
+/// What lies at an address of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Found {
+    /// A mapping: its first byte, length, device ordinal, rights.
+    Mapped {
+        /// First byte.
+        base: usize,
+        /// Bytes.
+        length: usize,
+        /// Whose memory it is.
+        ordinal: usize,
+        /// Who may touch it.
+        access: Access,
+    },
+    /// Reserved, and nothing there.
+    Reserved,
+}
+
+static VMM: Mutex<Option<Vmm>> = Mutex::new(None);
+
+/// Runs `body` on the process's VMM state.
+pub fn with<T>(body: impl FnOnce(&mut Vmm) -> T) -> T {
+    body(VMM.lock().get_or_insert_default())
+}
+
+fn granular(value: usize) -> bool {
+    value.is_multiple_of(GRANULE)
+}
+
+impl Vmm {
+    /// `cuMemAddressReserve`.
+    pub fn reserve(&mut self, length: usize, align: usize, wanted: usize) -> Result<usize> {
+        let sound = length != 0 && granular(length) && (align == 0 || align.is_power_of_two());
+        if !sound || !granular(wanted) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let base = pages::reserve(wanted, length, align.max(GRANULE))?;
+        self.ranges.insert(
+            base,
+            Range {
+                length,
+                mappings: BTreeMap::new(),
+            },
+        );
+        Ok(base)
+    }
+
+    /// `cuMemAddressFree`: a whole range, with nothing mapped.
+    pub fn unreserve(&mut self, base: usize, length: usize) -> Result {
+        let range = self.ranges.get(&base).ok_or(Error::INVALID_VALUE)?;
+        if range.length != length || !range.mappings.is_empty() {
+            return Err(Error::INVALID_VALUE);
+        }
+        self.ranges.remove(&base);
+        pages::release(base, length);
+        Ok(())
+    }
+
+    /// `cuMemCreate`.
+    pub fn create(&mut self, state: &State, device: Placement, length: usize) -> Result<u64> {
+        if length == 0 || !granular(length) {
+            return Err(Error::INVALID_VALUE);
+        }
+        state.charge(device.index, length as u64, false)?;
+        let physical = self.physical.entry(device.ordinal).or_default();
+        let offset = physical.take(length);
+        let offset = offset.inspect_err(|_| state.uncharge(device.index, length as u64, false))?;
+        self.last_handle += 1;
+        self.memories.insert(
+            self.last_handle,
+            Memory {
+                device,
+                length,
+                offset,
+                handles: 1,
+                mappings: 0,
+            },
+        );
+        Ok(self.last_handle)
+    }
+
+    /// `cuMemRelease`.
+    pub fn release(&mut self, state: &State, handle: u64) -> Result {
+        let memory = self.memories.get_mut(&handle).filter(|memory| memory.handles > 0);
+        memory.ok_or(Error::INVALID_VALUE)?.handles -= 1;
+        self.free_if_unused(state, handle);
+        Ok(())
+    }
+
+    /// `cuMemRetainAllocationHandle`: one more handle to what is mapped at an address.
+    pub fn retain(&mut self, address: usize) -> Result<u64> {
+        let (_, mapping) = self.mapping(address).ok_or(Error::INVALID_VALUE)?;
+        let memory = self
+            .memories
+            .get_mut(&mapping.handle)
+            .ok_or(Error::INVALID_VALUE)?;
+        memory.handles += 1;
+        Ok(mapping.handle)
+    }
+
+    /// The device that a handle's memory is on.
+    pub fn device(&self, handle: u64) -> Result<Placement> {
+        Ok(self.memories.get(&handle).ok_or(Error::INVALID_VALUE)?.device)
+    }
+
+    /// `cuMemMap`: a handle's memory from its start, at addresses where nothing is mapped.
+    pub fn map(&mut self, address: usize, length: usize, offset: usize, handle: u64) -> Result {
+        let memory = self.memories.get_mut(&handle).filter(|memory| memory.handles > 0);
+        let memory = memory.ok_or(Error::INVALID_VALUE)?;
+        let sound = length != 0 && granular(length) && granular(address) && offset == 0;
+        if !sound || length > memory.length {
+            return Err(Error::INVALID_VALUE);
+        }
+        let range = range_of(&mut self.ranges, address, length)?;
+        let before = range.mappings.range(..address + length).next_back();
+        if before.is_some_and(|(start, mapping)| start + mapping.length > address) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let file = self.physical[&memory.device.ordinal].file();
+        pages::map_file(address, length, file, memory.offset as u64)?;
+        memory.mappings += 1;
+        range.mappings.insert(
+            address,
+            Mapping {
+                length,
+                handle,
+                access: Access::default(),
+            },
+        );
+        Ok(())
+    }
+
+    /// `cuMemUnmap`: whole mappings, one after another, without holes.
+    pub fn unmap(&mut self, state: &State, address: usize, length: usize) -> Result {
+        let covered = self.covered(address, length)?;
+        pages::empty(address, length)?;
+        for start in covered {
+            let range = range_of(&mut self.ranges, start, GRANULE)?;
+            let Some(mapping) = range.mappings.remove(&start) else {
+                continue;
+            };
+            if let Some(memory) = self.memories.get_mut(&mapping.handle) {
+                memory.mappings -= 1;
+            }
+            self.free_if_unused(state, mapping.handle);
+        }
+        Ok(())
+    }
+
+    /// `cuMemSetAccess` for one device: whole mappings, one after another, without holes.
+    pub fn set_access(
+        &mut self,
+        address: usize,
+        length: usize,
+        ordinal: usize,
+        read: bool,
+        write: bool,
+    ) -> Result {
+        for start in self.covered(address, length)? {
+            let range = range_of(&mut self.ranges, start, GRANULE)?;
+            let Some(mapping) = range.mappings.get_mut(&start) else {
+                continue;
+            };
+            let bit = 1u32 << (ordinal % MAX_DEVICES);
+            let old = mapping.access;
+            let set = |mask: u32, on: bool| if on { mask | bit } else { mask & !bit };
+            mapping.access = Access {
+                read: set(old.read, read),
+                write: set(old.write, write),
+            };
+            let Access { read, write } = mapping.access;
+            if (read != 0, write != 0) != (old.read != 0, old.write != 0) {
+                pages::protect(start, mapping.length, read != 0, write != 0)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What lies at `address`; `None` if no range has it.
+    pub fn find(&self, address: usize) -> Option<Found> {
+        let (&start, range) = self.ranges.range(..=address).next_back()?;
+        if address - start >= range.length {
+            return None;
+        }
+        let Some((base, mapping)) = self.mapping(address) else {
+            return Some(Found::Reserved);
+        };
+        let ordinal = self.memories[&mapping.handle].device.ordinal;
+        Some(Found::Mapped {
+            base,
+            length: mapping.length,
+            ordinal,
+            access: mapping.access,
+        })
+    }
+
+    /// The range that `address` lies in: start and length.
+    pub fn range(&self, address: usize) -> Option<(usize, usize)> {
+        let (&start, range) = self.ranges.range(..=address).next_back()?;
+        (address - start < range.length).then_some((start, range.length))
+    }
+
+    fn mapping(&self, address: usize) -> Option<(usize, Mapping)> {
+        let (_, range) = self.ranges.range(..=address).next_back()?;
+        let (&start, &mapping) = range.mappings.range(..=address).next_back()?;
+        (address - start < mapping.length).then_some((start, mapping))
+    }
+
+    /// The starts of the mappings that make up exactly `address..address + length`.
+    fn covered(&self, address: usize, length: usize) -> Result<Vec<usize>> {
+        let end = address
+            .checked_add(length)
+            .filter(|_| length > 0)
+            .ok_or(Error::INVALID_VALUE)?;
+        let mut starts = Vec::new();
+        let mut at = address;
+        while at < end {
+            let (start, mapping) = self.mapping(at).ok_or(Error::INVALID_VALUE)?;
+            if start != at {
+                return Err(Error::INVALID_VALUE);
+            }
+            starts.push(at);
+            at += mapping.length;
+        }
+        if at == end {
+            Ok(starts)
+        } else {
+            Err(Error::INVALID_VALUE)
+        }
+    }
+
+    fn free_if_unused(&mut self, state: &State, handle: u64) {
+        let Some(&memory) = self.memories.get(&handle) else {
+            return;
+        };
+        if memory.handles == 0 && memory.mappings == 0 {
+            self.memories.remove(&handle);
+            if let Some(physical) = self.physical.get_mut(&memory.device.ordinal) {
+                physical.give(memory.offset, memory.length);
+            }
+            state.uncharge(memory.device.index, memory.length as u64, false);
+        }
+    }
+}
+
+/// The range that holds all of `address..address + length`.
+fn range_of(ranges: &mut BTreeMap<usize, Range>, address: usize, length: usize) -> Result<&mut Range> {
+    let end = address.checked_add(length).ok_or(Error::INVALID_VALUE)?;
+    let (start, range) = ranges
+        .range_mut(..=address)
+        .next_back()
+        .ok_or(Error::INVALID_VALUE)?;
+    if end <= start + range.length {
+        Ok(range)
+    } else {
+        Err(Error::INVALID_VALUE)
+    }
+}

@@ -1,0 +1,179 @@
+//! Devices: which there are, their memory, who uses them, how busy they are.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
+
+use super::{Answer, Refusal, handle, index, nvml, put, put_text, shared};
+use crate::device::profile::{self, SM_90};
+use crate::error::c_str;
+use crate::state::{Holding, State};
+use crate::time::{booking, clock};
+
+/// Nanoseconds over which utilization is taken.
+const WINDOW: u64 = 1_000_000_000;
+
+/// `nvmlMemory_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Memory {
+    pub total: c_ulonglong,
+    pub free: c_ulonglong,
+    pub used: c_ulonglong,
+}
+
+/// `nvmlMemory_v2_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct MemoryV2 {
+    pub version: c_uint,
+    pub total: c_ulonglong,
+    pub reserved: c_ulonglong,
+    pub free: c_ulonglong,
+    pub used: c_ulonglong,
+}
+
+/// `nvmlProcessInfo_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct ProcessInfo {
+    pub pid: c_uint,
+    pub used_gpu_memory: c_ulonglong,
+    pub gpu_instance: c_uint,
+    pub compute_instance: c_uint,
+}
+
+/// `nvmlUtilization_t`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct Utilization {
+    pub gpu: c_uint,
+    pub memory: c_uint,
+}
+
+fn memory(state: &State, index: usize) -> Memory {
+    let (total, used) = (state.devices()[index].memory, state.used(index));
+    Memory {
+        total,
+        free: total.saturating_sub(used),
+        used,
+    }
+}
+
+fn by_uuid(wanted: &CStr) -> Answer<usize> {
+    let wanted = wanted.to_string_lossy();
+    let count = shared()?.devices().len();
+    let mut all = 0..count;
+    let found = all.find(|&index| profile::uuid_text(&profile::uuid(index)).eq_ignore_ascii_case(&wanted));
+    found.ok_or(Refusal::NotFound)
+}
+
+nvml! {
+    fn nvmlDeviceGetCount(count: *mut c_uint) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(count, shared()?.devices().len() as c_uint) }
+    }
+
+    fn nvmlDeviceGetCount_v2(count: *mut c_uint) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(count, shared()?.devices().len() as c_uint) }
+    }
+
+    fn nvmlDeviceGetHandleByIndex_v2(number: c_uint, device: *mut usize) {
+        let (_, found) = index(handle(number as usize))?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(device, handle(found)) }
+    }
+
+    fn nvmlDeviceGetHandleByUUID(uuid: *const c_char, device: *mut usize) {
+        // SAFETY: the caller's string, and pointer.
+        unsafe { put(device, handle(by_uuid(c_str(uuid).ok_or(Refusal::InvalidArgument)?)?)) }
+    }
+
+    fn nvmlDeviceGetIndex(device: usize, number: *mut c_uint) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(number, index(device)?.1 as c_uint) }
+    }
+
+    fn nvmlDeviceGetMinorNumber(device: usize, number: *mut c_uint) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(number, index(device)?.1 as c_uint) }
+    }
+
+    fn nvmlDeviceGetUUID(device: usize, text: *mut c_char, length: c_uint) {
+        let (_, index) = index(device)?;
+        // SAFETY: the caller's buffer.
+        unsafe { put_text(text, length, &profile::uuid_text(&profile::uuid(index))) }
+    }
+
+    fn nvmlDeviceGetName(device: usize, text: *mut c_char, length: c_uint) {
+        index(device)?;
+        // SAFETY: the caller's buffer.
+        unsafe { put_text(text, length, profile::NAME) }
+    }
+
+    fn nvmlDeviceGetNumGpuCores(device: usize, cores: *mut c_uint) {
+        index(device)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(cores, SM_90.multiprocessors * SM_90.lanes_per_multiprocessor) }
+    }
+
+    fn nvmlDeviceGetCudaComputeCapability(device: usize, major: *mut c_int, minor: *mut c_int) {
+        index(device)?;
+        // SAFETY: the caller's pointers.
+        unsafe {
+            put(major, SM_90.major)?;
+            put(minor, SM_90.minor)
+        }
+    }
+
+    fn nvmlDeviceGetMemoryInfo(device: usize, to: *mut Memory) {
+        let (state, index) = index(device)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(to, memory(state, index)) }
+    }
+
+    fn nvmlDeviceGetMemoryInfo_v2(device: usize, to: *mut MemoryV2) {
+        let (state, index) = index(device)?;
+        let Memory { total, free, used } = memory(state, index);
+        // SAFETY: the caller's pointer, whose version is kept.
+        unsafe {
+            let version = to.as_ref().ok_or(Refusal::InvalidArgument)?.version;
+            put(to, MemoryV2 { version, total, reserved: 0, free, used })
+        }
+    }
+
+    fn nvmlDeviceGetComputeRunningProcesses_v3(device: usize, count: *mut c_uint, to: *mut ProcessInfo) {
+        let (state, index) = index(device)?;
+        let holdings: Vec<Holding> = state.holdings(index).into_iter().filter(|holding| holding.context).collect();
+        // SAFETY: the caller's counter, and as many entries as it says.
+        unsafe {
+            let room = *count.as_ref().ok_or(Refusal::InvalidArgument)? as usize;
+            put(count, holdings.len() as c_uint)?;
+            if holdings.is_empty() {
+                return Ok(());
+            }
+            if room < holdings.len() || to.is_null() {
+                return Err(Refusal::InsufficientSize);
+            }
+            for (at, holding) in holdings.iter().enumerate() {
+                to.add(at).write(ProcessInfo {
+                    pid: holding.pid,
+                    used_gpu_memory: holding.bytes,
+                    gpu_instance: c_uint::MAX,
+                    compute_instance: c_uint::MAX,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn nvmlDeviceGetUtilizationRates(device: usize, to: *mut Utilization) {
+        let (state, index) = index(device)?;
+        let busy = state.look_at_clock(index, |clock| booking::utilization(clock, clock::now(), WINDOW));
+        // SAFETY: the caller's pointer.
+        unsafe { put(to, Utilization { gpu: busy, memory: 0 }) }
+    }
+}

@@ -1,0 +1,77 @@
+//! Beginning, ending, versions, error texts.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{Refusal, nvml, put, put_text};
+use crate::device::profile;
+use crate::state;
+
+static USERS: AtomicU32 = AtomicU32::new(0);
+
+/// Whether somebody has initialized NVML and not shut it down.
+pub fn initialized() -> bool {
+    USERS.load(Ordering::Relaxed) > 0
+}
+
+fn initialize() -> Result<(), Refusal> {
+    state::shared().map_err(|_| Refusal::DriverNotLoaded)?;
+    USERS.fetch_add(1, Ordering::Relaxed);
+    Ok(())
+}
+
+nvml! {
+    fn nvmlInit() {
+        initialize()
+    }
+
+    fn nvmlInit_v2() {
+        initialize()
+    }
+
+    fn nvmlInitWithFlags(_flags: c_uint) {
+        initialize()
+    }
+
+    fn nvmlShutdown() {
+        let left = |users: u32| users.checked_sub(1);
+        USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).map(drop).map_err(|_| Refusal::Uninitialized)
+    }
+
+    fn nvmlSystemGetDriverVersion(text: *mut c_char, length: c_uint) {
+        super::shared()?;
+        // SAFETY: the caller's buffer.
+        unsafe { put_text(text, length, profile::DRIVER_VERSION) }
+    }
+
+    fn nvmlSystemGetNVMLVersion(text: *mut c_char, length: c_uint) {
+        // SAFETY: the caller's buffer.
+        unsafe { put_text(text, length, concat!("13.", env!("CARGO_PKG_VERSION"))) }
+    }
+
+    fn nvmlSystemGetCudaDriverVersion(version: *mut c_int) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(version, profile::CUDA_VERSION) }
+    }
+
+    fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
+        // SAFETY: the caller's pointer.
+        unsafe { put(version, profile::CUDA_VERSION) }
+    }
+}
+
+/// NVML's `nvmlErrorString`.
+#[unsafe(no_mangle)]
+pub extern "C" fn nvmlErrorString(code: c_int) -> *const c_char {
+    let text = match code {
+        0 => c"success",
+        1 => c"not initialized",
+        2 => c"invalid argument",
+        3 => c"not supported",
+        6 => c"not found",
+        7 => c"buffer too small",
+        9 => c"driver not loaded",
+        _ => c"unknown error",
+    };
+    text.as_ptr()
+}

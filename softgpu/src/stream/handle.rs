@@ -1,0 +1,76 @@
+//! Stream handles: what `cudaStream_t` points to.
+
+use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::RwLock;
+
+use super::Stream;
+use crate::device::{Gpu, current, node};
+use crate::error::{Error, Result};
+
+/// `cudaStreamLegacy`.
+const LEGACY: usize = 1;
+/// `cudaStreamPerThread`.
+const PER_THREAD: usize = 2;
+
+static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Stream>>>> = LazyLock::new(RwLock::default);
+
+thread_local! {
+    /// Whether the null handle means the thread's own default stream, in this call.
+    static OWN_DEFAULT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs a call in which the null handle means the thread's own default stream: what the `_ptsz` and
+/// `_ptds` forms of functions are.
+pub fn with_own_default<T>(call: impl FnOnce() -> T) -> T {
+    let before = OWN_DEFAULT.replace(true);
+    let result = call();
+    OWN_DEFAULT.set(before);
+    result
+}
+
+/// Makes a handle for a stream.
+pub fn publish(stream: Arc<Stream>) -> usize {
+    let handle = Arc::as_ptr(&stream) as usize;
+    HANDLES.write().insert(handle, stream);
+    handle
+}
+
+/// Takes a handle back.
+pub fn take(handle: usize) -> Result<Arc<Stream>> {
+    HANDLES.write().remove(&handle).ok_or(Error::INVALID_HANDLE)
+}
+
+/// Drops the handle of a stream whose context goes.
+pub fn forget(stream: &Arc<Stream>) {
+    HANDLES.write().remove(&(Arc::as_ptr(stream) as usize));
+}
+
+/// The stream that a handle names, and its device, with a healthy context.
+///
+/// # Errors
+/// `INVALID_HANDLE`, and those of [`current::active`].
+pub fn resolve(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
+    if handle > PER_THREAD {
+        let stream = HANDLES
+            .read()
+            .get(&handle)
+            .cloned()
+            .ok_or(Error::INVALID_HANDLE)?;
+        let gpu = node()?.gpu(stream.ordinal as i32)?;
+        gpu.check()?;
+        return Ok((gpu, stream));
+    }
+    let gpu = current::active()?;
+    let own = handle == PER_THREAD || (handle != LEGACY && OWN_DEFAULT.get());
+    Ok((
+        gpu,
+        if own {
+            gpu.streams.per_thread()
+        } else {
+            gpu.streams.legacy().clone()
+        },
+    ))
+}

@@ -1,0 +1,225 @@
+//! Streams: queues of work that runs in order, while the host goes on.
+//!
+//! Each stream has a thread of its own, started at the first work it cannot do in the caller. Work
+//! that must wait for other streams carries fences: places in those streams. Fences only name work
+//! that was submitted before, so they never form a ring.
+//!
+//! Work is done when its modelled end has passed. The thread may run ahead of the clock by up to
+//! [`AHEAD`], so that many short kernels cost one sleep and not one each; it publishes what it has
+//! done only when the clock has caught up.
+
+pub mod event;
+pub mod handle;
+pub mod set;
+mod worker;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::{Condvar, Mutex};
+
+use crate::time::clock;
+
+/// Nanoseconds that a stream's thread may run ahead of the wall clock.
+const AHEAD: u64 = 1_000_000;
+
+/// The greatest priority a stream can have; the least is 0.
+pub const GREATEST_PRIORITY: i32 = -5;
+
+/// One stream.
+pub struct Stream {
+    /// The ordinal of its device.
+    pub ordinal: usize,
+    /// Unique in the process.
+    pub id: u64,
+    /// `cudaStreamNonBlocking` or zero.
+    pub flags: u32,
+    /// As asked for.
+    pub priority: i32,
+    queue: Mutex<Queue>,
+    /// Signalled when there is work for the thread, or it may end.
+    work: Condvar,
+    /// Signalled when work is published as done.
+    done: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Op>,
+    submitted: u64,
+    finished: u64,
+    /// Work runs, in the thread or in a caller.
+    running: bool,
+    /// The thread has been started.
+    served: bool,
+    closing: bool,
+    /// The modelled end of the last work done.
+    horizon: u64,
+}
+
+/// One piece of work.
+struct Op {
+    ticket: u64,
+    submitted_at: u64,
+    fences: Vec<Fence>,
+    /// The host sees what it does, so the clock must have caught up before.
+    visible: bool,
+    run: Box<dyn FnOnce(&mut Turn) + Send>,
+}
+
+/// What work knows and says about device time.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    /// The moment from which the device could have begun it.
+    pub ready: u64,
+    /// Its modelled end; `ready` unless the work says otherwise.
+    pub end: u64,
+}
+
+/// A place in a stream: all work up to a ticket.
+#[derive(Clone)]
+pub struct Fence {
+    stream: Arc<Stream>,
+    ticket: u64,
+}
+
+impl Fence {
+    /// Whether the work is done.
+    pub fn passed(&self) -> bool {
+        self.stream.queue.lock().finished >= self.ticket
+    }
+
+    /// Waits until the work is done.
+    pub fn wait(&self) {
+        let mut queue = self.stream.queue.lock();
+        while queue.finished < self.ticket {
+            self.stream.done.wait(&mut queue);
+        }
+    }
+}
+
+impl Stream {
+    fn new(ordinal: usize, flags: u32, priority: i32) -> Arc<Stream> {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Arc::new(Stream {
+            ordinal,
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            flags,
+            priority,
+            queue: Mutex::default(),
+            work: Condvar::new(),
+            done: Condvar::new(),
+        })
+    }
+
+    /// All work submitted so far.
+    pub fn fence(self: &Arc<Self>) -> Fence {
+        Fence {
+            stream: self.clone(),
+            ticket: self.queue.lock().submitted,
+        }
+    }
+
+    /// Submits work that runs after `fences`; the caller goes on.
+    pub fn submit(
+        self: &Arc<Self>,
+        fences: Vec<Fence>,
+        run: impl FnOnce(&mut Turn) + Send + 'static,
+    ) -> Fence {
+        self.push(fences, false, Box::new(run))
+    }
+
+    /// The same for work that the host sees: a callback.
+    pub fn submit_visible(
+        self: &Arc<Self>,
+        fences: Vec<Fence>,
+        run: impl FnOnce(&mut Turn) + Send + 'static,
+    ) -> Fence {
+        self.push(fences, true, Box::new(run))
+    }
+
+    /// Runs work in its turn and waits for it; in the caller's thread where nothing is before it.
+    pub fn run<T: Send>(self: &Arc<Self>, fences: Vec<Fence>, run: impl FnOnce(&mut Turn) -> T + Send) -> T {
+        if let Some(ticket) = self.begin(&fences) {
+            let mut turn = self.turn(clock::now());
+            let result = run(&mut turn);
+            clock::sleep_until(turn.end);
+            let mut queue = self.queue.lock();
+            queue.horizon = turn.end;
+            queue.finished = ticket;
+            queue.running = false;
+            drop(queue);
+            self.done.notify_all();
+            self.work.notify_all();
+            return result;
+        }
+        let mut slot = None;
+        {
+            let body = |turn: &mut Turn| slot = Some(run(turn));
+            let body: Box<dyn FnOnce(&mut Turn) + Send + '_> = Box::new(body);
+            // SAFETY: only the lifetime is changed; the closure has run and is gone when the fence
+            // has passed, which is waited for while `slot` and what `run` borrows are still there.
+            let body = unsafe {
+                std::mem::transmute::<Box<dyn FnOnce(&mut Turn) + Send + '_>, Box<dyn FnOnce(&mut Turn) + Send>>(
+                    body,
+                )
+            };
+            self.push(fences, false, body).wait();
+        }
+        slot.expect("work that has been waited for has run")
+    }
+
+    /// Takes the stream for work in the caller's thread, if nothing is before it.
+    fn begin(&self, fences: &[Fence]) -> Option<u64> {
+        if !fences.iter().all(Fence::passed) {
+            return None;
+        }
+        let mut queue = self.queue.lock();
+        if queue.running || !queue.waiting.is_empty() || queue.finished < queue.submitted {
+            return None;
+        }
+        queue.running = true;
+        queue.submitted += 1;
+        Some(queue.submitted)
+    }
+
+    fn turn(&self, not_before: u64) -> Turn {
+        let ready = self.queue.lock().horizon.max(not_before);
+        Turn { ready, end: ready }
+    }
+
+    fn push(
+        self: &Arc<Self>,
+        fences: Vec<Fence>,
+        visible: bool,
+        run: Box<dyn FnOnce(&mut Turn) + Send>,
+    ) -> Fence {
+        let mut queue = self.queue.lock();
+        queue.submitted += 1;
+        let ticket = queue.submitted;
+        queue.waiting.push_back(Op {
+            ticket,
+            submitted_at: clock::now(),
+            fences,
+            visible,
+            run,
+        });
+        if !queue.served {
+            queue.served = true;
+            worker::start(self.clone());
+        }
+        drop(queue);
+        self.work.notify_one();
+        Fence {
+            stream: self.clone(),
+            ticket,
+        }
+    }
+
+    /// Lets the thread end once the work is done.
+    fn close(&self) {
+        self.queue.lock().closing = true;
+        self.work.notify_all();
+    }
+}

@@ -1,0 +1,119 @@
+//! The streams of one device, and what waits for what among them.
+//!
+//! The legacy default stream waits for all blocking streams, and they for it. Streams made with
+//! `cudaStreamNonBlocking` wait for nobody. Each host thread has a default stream of its own, which
+//! is a blocking one, for functions compiled with per-thread default streams.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Fence, Stream, Turn};
+
+/// `cudaStreamNonBlocking`.
+pub const NON_BLOCKING: u32 = 1;
+
+thread_local! {
+    static OWN: RefCell<HashMap<usize, Arc<Stream>>> = RefCell::default();
+}
+
+/// A device's streams.
+pub struct Streams {
+    ordinal: usize,
+    legacy: Arc<Stream>,
+    others: Mutex<Vec<Arc<Stream>>>,
+}
+
+impl Streams {
+    /// The streams of a device: the legacy default stream.
+    pub fn new(ordinal: usize) -> Streams {
+        Streams {
+            ordinal,
+            legacy: Stream::new(ordinal, 0, 0),
+            others: Mutex::default(),
+        }
+    }
+
+    /// The legacy default stream.
+    pub fn legacy(&self) -> &Arc<Stream> {
+        &self.legacy
+    }
+
+    /// The calling thread's own default stream.
+    pub fn per_thread(&self) -> Arc<Stream> {
+        OWN.with_borrow_mut(|own| {
+            let stream = own.get(&self.ordinal).filter(|stream| self.has(stream)).cloned();
+            stream.unwrap_or_else(|| {
+                let stream = self.create(0, 0);
+                own.insert(self.ordinal, stream.clone());
+                stream
+            })
+        })
+    }
+
+    /// A new stream.
+    pub fn create(&self, flags: u32, priority: i32) -> Arc<Stream> {
+        let stream = Stream::new(self.ordinal, flags, priority);
+        self.others.lock().push(stream.clone());
+        stream
+    }
+
+    /// Forgets a stream; its work is still done.
+    pub fn destroy(&self, stream: &Arc<Stream>) {
+        self.others.lock().retain(|other| !Arc::ptr_eq(other, stream));
+        stream.close();
+    }
+
+    fn has(&self, stream: &Arc<Stream>) -> bool {
+        self.others.lock().iter().any(|other| Arc::ptr_eq(other, stream))
+    }
+
+    /// What new work on `stream` must wait for on others.
+    pub fn fences(&self, stream: &Arc<Stream>) -> Vec<Fence> {
+        let mut fences = Vec::new();
+        if Arc::ptr_eq(stream, &self.legacy) {
+            let others = self.others.lock();
+            fences.extend(
+                others
+                    .iter()
+                    .filter(|other| other.flags & NON_BLOCKING == 0)
+                    .map(Stream::fence),
+            );
+        } else if stream.flags & NON_BLOCKING == 0 {
+            fences.push(self.legacy.fence());
+        }
+        fences.retain(|fence| !fence.passed());
+        fences
+    }
+
+    /// Submits work to `stream` in its order among the device's streams.
+    pub fn submit(&self, stream: &Arc<Stream>, run: impl FnOnce(&mut Turn) + Send + 'static) -> Fence {
+        stream.submit(self.fences(stream), run)
+    }
+
+    /// Runs work on `stream` in its order among the device's streams, and waits for it.
+    pub fn run<T: Send>(&self, stream: &Arc<Stream>, run: impl FnOnce(&mut Turn) -> T + Send) -> T {
+        stream.run(self.fences(stream), run)
+    }
+
+    /// Waits for all work of the device.
+    pub fn finish(&self) {
+        let others: Vec<Fence> = self.others.lock().iter().map(Stream::fence).collect();
+        others.iter().chain([&self.legacy.fence()]).for_each(Fence::wait);
+    }
+
+    /// Whether all work of the device is done.
+    pub fn idle(&self) -> bool {
+        self.legacy.fence().passed() && self.others.lock().iter().all(|stream| stream.fence().passed())
+    }
+
+    /// Ends all streams but the legacy one, as when the context goes.
+    pub fn clear(&self) {
+        for stream in self.others.lock().drain(..) {
+            super::handle::forget(&stream);
+            stream.close();
+        }
+    }
+}

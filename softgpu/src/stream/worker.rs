@@ -1,0 +1,72 @@
+//! A stream's thread.
+
+use std::sync::Arc;
+
+use super::{AHEAD, Op, Stream, Turn};
+use crate::time::clock;
+
+/// Starts the thread of a stream.
+pub fn start(stream: Arc<Stream>) {
+    crate::exec::threads::spawn("softgpu-stream", move || serve(&stream));
+}
+
+fn serve(stream: &Arc<Stream>) {
+    let mut executed = None;
+    while let Some(op) = next(stream, &mut executed) {
+        let ticket = op.ticket;
+        run(stream, op, &mut executed);
+        executed = Some(ticket);
+    }
+}
+
+/// Takes the next work; while there is none, publishes what is done and waits. `None`: the end.
+fn next(stream: &Stream, executed: &mut Option<u64>) -> Option<Op> {
+    loop {
+        let mut queue = stream.queue.lock();
+        // A caller may be running work of its own; then this thread has none unpublished.
+        let turn = if executed.is_some() {
+            queue.horizon <= clock::now() + AHEAD
+        } else {
+            !queue.running
+        };
+        if turn && let Some(op) = queue.waiting.pop_front() {
+            queue.running = true;
+            return Some(op);
+        }
+        if executed.is_some() {
+            drop(queue);
+            publish(stream, executed);
+            continue;
+        }
+        if queue.closing && queue.waiting.is_empty() {
+            return None;
+        }
+        stream.work.wait(&mut queue);
+    }
+}
+
+fn run(stream: &Stream, op: Op, executed: &mut Option<u64>) {
+    let mut ready = op.submitted_at;
+    if op.visible || op.fences.iter().any(|fence| !fence.passed()) {
+        // Others may wait for what this stream has done before they get to what it waits for.
+        publish(stream, executed);
+        op.fences.iter().for_each(super::Fence::wait);
+        stream.queue.lock().running = true;
+        ready = clock::now();
+    }
+    let mut turn: Turn = stream.turn(ready);
+    (op.run)(&mut turn);
+    stream.queue.lock().horizon = turn.end;
+}
+
+/// Waits for the clock to catch up, then says what is done.
+fn publish(stream: &Stream, executed: &mut Option<u64>) {
+    let Some(ticket) = executed.take() else { return };
+    let horizon = stream.queue.lock().horizon;
+    clock::sleep_until(horizon);
+    let mut queue = stream.queue.lock();
+    queue.finished = ticket;
+    queue.running = false;
+    drop(queue);
+    stream.done.notify_all();
+}

@@ -1,0 +1,125 @@
+//! How long the device takes: the model of device time.
+//!
+//! A copy takes a latency and its bytes over the link: 8 us, and 55 GB/s from or to pinned host memory,
+//! 9.6 GB/s pageable (measured on H200s). Within the device, copies and sets take 3 us and their
+//! bytes, read and written, at 4 TB/s.
+//!
+//! A kernel takes 4 us of launch latency and the longer of two times:
+//! - throughput: all instructions that its threads executed, over one lane-instruction per lane and
+//!   cycle on the multiprocessors that its blocks can occupy;
+//! - latency: the longest thread's instructions at four cycles each, for each wave of blocks that
+//!   the device holds at once.
+//!
+//! Instructions are LLVM's, counted by the translated code. Caches, memory stalls and the mix of
+//! instructions are not modelled: the figures order programs by their work, and prove nothing about
+//! speed. A device's `slow` option multiplies every time.
+
+use crate::device::profile::Profile;
+
+/// Nanoseconds of any copy over the link, before its bytes.
+const COPY_LATENCY: u64 = 8_000;
+/// Nanoseconds of any copy or set within the device.
+const DEVICE_LATENCY: u64 = 3_000;
+/// Nanoseconds from a launch to its first instruction.
+const LAUNCH_LATENCY: u64 = 4_000;
+/// Bytes per microsecond over the link, pinned and pageable.
+const PINNED_RATE: u64 = 55_000;
+const PAGEABLE_RATE: u64 = 9_600;
+/// Bytes per microsecond within the device.
+const MEMORY_RATE: u64 = 4_000_000;
+/// Cycles from an instruction to the next that needs its result.
+const DEPENDENT_CYCLES: u64 = 4;
+
+/// Nanoseconds that a copy between host and device takes.
+pub fn copy(bytes: u64, pinned: bool) -> u64 {
+    COPY_LATENCY + over(bytes, if pinned { PINNED_RATE } else { PAGEABLE_RATE })
+}
+
+/// Nanoseconds that a set (`touched` = bytes) or a copy within the device (twice that) takes.
+pub fn within(touched: u64) -> u64 {
+    DEVICE_LATENCY + over(touched, MEMORY_RATE)
+}
+
+fn over(bytes: u64, per_microsecond: u64) -> u64 {
+    (u128::from(bytes) * 1000 / u128::from(per_microsecond)) as u64
+}
+
+/// What a kernel did.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Blocks of the grid.
+    pub blocks: u64,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Blocks that a multiprocessor holds at once; 0 counts as 1.
+    pub resident: u32,
+    /// Instructions of all threads.
+    pub operations: u64,
+    /// Instructions of the longest thread.
+    pub longest: u64,
+}
+
+/// Nanoseconds that a kernel takes.
+pub fn kernel(profile: &Profile, work: &Work) -> u64 {
+    let multiprocessors = u64::from(profile.multiprocessors);
+    let busy = work.blocks.clamp(1, multiprocessors);
+    let throughput = work.operations / (busy * u64::from(profile.lanes_per_multiprocessor));
+    let waves = work
+        .blocks
+        .div_ceil(multiprocessors * u64::from(work.resident.max(1)));
+    let latency = work
+        .longest
+        .saturating_mul(DEPENDENT_CYCLES)
+        .saturating_mul(waves);
+    let cycles = throughput.max(latency);
+    LAUNCH_LATENCY + (u128::from(cycles) * 1_000_000 / u128::from(profile.clock_khz)) as u64
+}
+
+/// Warps of the device that a kernel occupies: at most what the device holds.
+pub fn warps(profile: &Profile, work: &Work) -> u64 {
+    let warps = u64::from(work.threads.div_ceil(profile.warp)).max(1);
+    let held = u64::from(work.resident.max(1)) * u64::from(profile.multiprocessors);
+    (work.blocks.min(held) * warps).clamp(1, profile.warps())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::profile::SM_90;
+
+    #[test]
+    fn copies_take_latency_and_bytes() {
+        assert_eq!(copy(0, true), COPY_LATENCY);
+        assert_eq!(copy(55_000_000_000, true), COPY_LATENCY + 1_000_000_000);
+        assert!(copy(1 << 30, false) > 5 * copy(1 << 30, true));
+    }
+
+    #[test]
+    fn kernels_take_the_longer_of_throughput_and_latency() {
+        let wide = Work {
+            blocks: 132_000,
+            threads: 256,
+            resident: 8,
+            operations: 132_000 * 256 * 100,
+            longest: 100,
+        };
+        let narrow = Work {
+            blocks: 1,
+            threads: 1,
+            resident: 8,
+            operations: 1_000_000,
+            longest: 1_000_000,
+        };
+        let wide_cycles = 132_000 * 256 * 100 / (132 * 128);
+        assert_eq!(
+            kernel(&SM_90, &wide),
+            LAUNCH_LATENCY + wide_cycles * 1_000_000 / 1_980_000
+        );
+        assert_eq!(
+            kernel(&SM_90, &narrow),
+            LAUNCH_LATENCY + 4_000_000_000_000 / 1_980_000
+        );
+        assert_eq!(warps(&SM_90, &wide), 8448);
+        assert_eq!(warps(&SM_90, &narrow), 1);
+    }
+}
