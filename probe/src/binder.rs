@@ -46,10 +46,10 @@ pub trait Binder: Sync {
     /// that GPU to the host, free it there, call [`crate::Client::swapped`] for
     /// each, and ask with `grow` for the whole when one of them is touched
     /// again. Called without the probe's locks; must not wait for other
-    /// requests. False: nothing could be freed.
-    fn swap_out(&self, gpu: u32) -> bool {
+    /// requests. Where nothing can be freed, `mgbd` sees that nothing was
+    /// reported, and in the end refuses the request.
+    fn swap_out(&self, gpu: u32) {
         let _ = gpu;
-        false
     }
 }
 

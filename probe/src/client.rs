@@ -252,18 +252,16 @@ impl Client {
 
     /// Calls until there is an answer for the caller: a request to swap other
     /// tasks out is carried out here, and the call repeated.
-    fn ask(&self, mut request: Request) -> Result<Reply, Refusal> {
+    fn ask(&self, request: Request) -> Result<Reply, Refusal> {
         loop {
             if self.forked() {
                 return Err(Refusal::Disconnected);
             }
             match self.cells.call(&request) {
                 Ok(Some(Reply::SwapOthers { gpu })) => {
-                    let swapped = binder().is_some_and(|binder| binder.swap_out(gpu));
-                    if swapped {
-                        request.flags &= !wire::CANNOT_SWAP;
-                    } else {
-                        request.flags |= wire::CANNOT_SWAP;
+                    // Whether it worked, mgbd sees by what was reported.
+                    if let Some(binder) = binder() {
+                        binder.swap_out(gpu);
                     }
                 }
                 Ok(Some(reply)) => return Ok(reply),

@@ -183,9 +183,6 @@ impl Op {
 /// [`Request::flags`]: the task is the whole process; its room stays until the
 /// process dies, whatever becomes of the channel.
 pub const WHOLE_PROCESS: u32 = 1;
-/// [`Request::flags`]: the client was told to swap others of its tasks out and
-/// could not; do not ask again.
-pub const CANNOT_SWAP: u32 = 2;
 
 /// A short text in a fixed space, cut at a character boundary.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -243,7 +240,7 @@ impl std::fmt::Debug for Text {
 pub struct Request {
     /// What is asked.
     pub op: Op,
-    /// [`WHOLE_PROCESS`], [`CANNOT_SWAP`].
+    /// [`WHOLE_PROCESS`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,

@@ -1,1 +1,17 @@
-//! Placeholder.
+//! The scheduler: the ledger of who holds what, the policies that decide who
+//! gets what, and `mgbd`, the daemon that does it for a node.
+//!
+//! [`Ledger`], [`policies`], [`deadlock`] and [`Broker`] know no clock, no
+//! driver and no socket, so that tests and the simulator run the same code as
+//! [`daemon`].
+
+pub mod broker;
+pub mod daemon;
+pub mod deadlock;
+pub mod ledger;
+pub mod node;
+pub mod policies;
+
+pub use broker::Broker;
+pub use ledger::Ledger;
+pub use policies::Policy;

@@ -1,2 +1,127 @@
-//! mgbd.
-fn main() {}
+//! `mgbd`: the daemon that owns a node's GPUs for MGB. See
+//! [`mgb_scheduler::daemon`].
+//!
+//! Exit codes: 0 after SIGTERM or SIGINT, or when idle for long enough; 2 for a
+//! command line that cannot be understood; 3 if another `mgbd` already runs at
+//! the socket; 4 if there is no GPU to share; 1 for everything else.
+
+use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Parser;
+use mgb_probe::size;
+use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
+use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
+use mgb_scheduler::{Policy, broker};
+use tracing_subscriber::EnvFilter;
+
+/// Shares the GPUs of this node among programs built with MGB.
+///
+/// Stays in the foreground; stops on SIGTERM and SIGINT. Programs that run go on
+/// with what they were granted.
+#[derive(Debug, Parser)]
+#[command(
+    name = "mgbd",
+    version,
+    after_help = "Exit codes: 0 stopped or idle, 2 bad command line, 3 \
+    another mgbd runs at the socket, 4 no GPU, 1 anything else. MGBD_LOG sets what is logged, such as \
+    debug or mgb_scheduler=trace."
+)]
+struct Options {
+    /// Where to listen; its folder is made for this user alone
+    #[arg(long, value_name = "PATH", default_value_os_t = mgb_probe::socket_path())]
+    socket: PathBuf,
+    /// Who gets what: mgb, alg3, sa or cg:N
+    #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
+    policy: Policy,
+    /// Let later tasks pass the first in the queue for so long, in seconds
+    #[arg(long, value_name = "SECS", default_value_t = broker::PATIENCE.as_secs())]
+    patience: u64,
+    /// End when there was no client for so long, in seconds
+    #[arg(long, value_name = "SECS")]
+    idle_exit: Option<u64>,
+    /// Bytes that tasks and their contexts may take together on each GPU, such as 16GiB
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    capacity: Option<u64>,
+    /// Bytes that a process's context takes on a GPU
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    context: Option<u64>,
+    /// Start no MPS control daemon
+    #[arg(long)]
+    no_mps: bool,
+    /// Append the log to this file instead of writing it to stderr
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    match run(options) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mgbd: {error:#}");
+            ExitCode::from(code(&error))
+        }
+    }
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    if let Some(DaemonError::Listen(ListenError::Running { .. })) = error.downcast_ref() {
+        return 3;
+    }
+    match error.downcast_ref::<DiscoverError>() {
+        Some(DiscoverError::Driver(..)) | None => 1,
+        Some(_) => 4,
+    }
+}
+
+fn run(options: Options) -> anyhow::Result<()> {
+    start_log(options.log.as_ref())?;
+    let stop = stop_signal().context("failed to listen for signals")?;
+    let limits = Limits {
+        capacity: options.capacity,
+        context: options.context,
+    };
+    let node = NvmlNode::discover(limits)?;
+    let config = Config {
+        socket: options.socket,
+        policy: options.policy,
+        patience: Duration::from_secs(options.patience),
+        idle_exit: options.idle_exit.map(Duration::from_secs),
+        mps: !options.no_mps,
+    };
+    Ok(daemon::run(config, Box::new(node), stop)?)
+}
+
+fn start_log(file: Option<&PathBuf>) -> anyhow::Result<()> {
+    let filter = EnvFilter::try_from_env("MGBD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_target(false);
+    match file {
+        None => log.with_writer(std::io::stderr).init(),
+        Some(path) => {
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .open(path)
+                .with_context(|| format!("failed to open the log file {}", path.display()))?;
+            log.with_ansi(false).with_writer(file).init();
+        }
+    }
+    Ok(())
+}
+
+/// A descriptor that becomes readable on SIGTERM and SIGINT.
+fn stop_signal() -> std::io::Result<OwnedFd> {
+    let (read, write) = UnixStream::pair()?;
+    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+        signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
+    }
+    Ok(read.into())
+}

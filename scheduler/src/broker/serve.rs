@@ -1,0 +1,211 @@
+//! One round over the queue: growth first, then what the policy grants, then
+//! the way out of a deadlock.
+//!
+//! Growth goes before new tasks, since others wait for those who grow; among
+//! growths the senior process goes first, and after the patience no junior
+//! growth passes it on its GPU. On a stalled GPU (see [`crate::deadlock`])
+//! nothing is kept for anybody: there only those who pass can set it going.
+
+use std::time::Duration;
+
+use mgb_probe::wire::Reply;
+
+use super::{Answer, Broker, Sight, Touch, Waiting, is_whole_process};
+use crate::ledger::Holding;
+use crate::policies::{GpuState, Placement, View, Waiter};
+
+impl Broker {
+    /// Answers whoever can be answered now.
+    pub fn serve(&mut self, sight: &Sight, now: Duration) -> Vec<Answer> {
+        let mut answers = Vec::new();
+        if self.queue.is_empty() {
+            return answers;
+        }
+        let mut covered = sight.covered.clone();
+        covered.resize(self.ledger.gpus().len(), None);
+        let stalled = self.stalled(sight, now);
+        self.serve_growth(&mut covered, stalled, now, &mut answers);
+        self.serve_beginners(&mut covered, stalled, now, &mut answers);
+        if !self.ledger.blind() {
+            self.break_deadlocks(sight, now, &mut answers);
+        }
+        answers
+    }
+
+    /// Bytes that can be granted: what the ledger has left, if the driver shows
+    /// them free too.
+    fn grantable(&self, covered: &[Option<u64>], gpu: usize) -> u64 {
+        if self.ledger.blind() {
+            return u64::MAX;
+        }
+        self.ledger.room(gpu).min(covered[gpu].unwrap_or(u64::MAX))
+    }
+
+    fn serve_growth(
+        &mut self,
+        covered: &mut [Option<u64>],
+        stalled: u64,
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
+        let mut growing: Vec<Waiting> = self.queue.iter().filter(|w| w.grows()).cloned().collect();
+        growing.sort_by_key(|waiting| (waiting.client, waiting.since));
+        let mut kept = 0u64;
+        for waiting in growing {
+            let Some(gpu) = self.ledger.task(waiting.key()).map(|held| held.gpu) else {
+                continue;
+            };
+            let fits = waiting.bytes <= self.grantable(covered, gpu);
+            if kept & (1 << gpu) != 0 || !fits {
+                if waits(&waiting, now) >= self.rules.patience {
+                    kept |= 1 << gpu & !stalled;
+                }
+                continue;
+            }
+            match self.ledger.grow(waiting.key(), waiting.bytes) {
+                Ok(reserved) => {
+                    spend(covered, gpu, waiting.bytes);
+                    self.counts.grown += 1;
+                    self.granted(&waiting, gpu, reserved, now, answers);
+                }
+                Err(error) => tracing::error!(%error, "the ledger refused a growth that fits"),
+            }
+        }
+    }
+
+    fn serve_beginners(
+        &mut self,
+        covered: &mut [Option<u64>],
+        stalled: u64,
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
+        let beginners: Vec<Waiting> = self.queue.iter().filter(|w| !w.grows()).cloned().collect();
+        if beginners.is_empty() {
+            return;
+        }
+        let gpus: Vec<GpuState> = (0..self.ledger.gpus().len())
+            .map(|gpu| self.gpu_state(covered, stalled, gpu, now))
+            .collect();
+        let waiters: Vec<Waiter> = beginners
+            .iter()
+            .map(|waiting| self.waiter(waiting, now))
+            .collect();
+        let view = View {
+            gpus: &gpus,
+            waiting: &waiters,
+            patience: self.rules.patience,
+        };
+        for Placement { waiter, gpu } in self.rules.policy.place(&view) {
+            let waiting = &beginners[waiter];
+            let cost = self.ledger.cost(waiting.client, gpu, waiting.bytes);
+            let holding = Holding {
+                gpu,
+                reserved: waiting.bytes,
+                warps: waiters[waiter].charge(&gpus[gpu]),
+                running: true,
+                swapped: false,
+                whole_process: is_whole_process(&waiting.request),
+                label: waiting.request.label.to_text(),
+                granted: now,
+            };
+            match self.ledger.grant(waiting.key(), holding) {
+                Ok(()) => {
+                    spend(covered, gpu, cost);
+                    self.counts.granted += 1;
+                    let thread = waiting.request.thread;
+                    self.touched.insert(waiting.key(), Touch { thread, at: now });
+                    self.granted(waiting, gpu, waiting.bytes, now, answers);
+                }
+                Err(error) => tracing::error!(%error, "the policy placed what does not fit"),
+            }
+        }
+    }
+
+    fn gpu_state(&self, covered: &[Option<u64>], stalled: u64, gpu: usize, now: Duration) -> GpuState {
+        let info = &self.ledger.gpus()[gpu];
+        let growing = |aged: bool| {
+            self.queue.iter().any(|waiting| {
+                waiting.grows()
+                    && waiting.gpus == 1 << gpu
+                    && (!aged || waits(waiting, now) >= self.rules.patience)
+            })
+        };
+        GpuState {
+            room: self.grantable(covered, gpu),
+            context_bytes: info.context_bytes,
+            max_warps: info.max_warps,
+            warps: self.ledger.charges(gpu).warps,
+            processes: self.ledger.processes(gpu),
+            max_processes: self.rules.max_processes,
+            growth_waits: growing(false),
+            growth_aged: growing(true),
+            stalled: stalled & (1 << gpu) != 0,
+        }
+    }
+
+    fn waiter(&self, waiting: &Waiting, now: Duration) -> Waiter {
+        let client = waiting.client;
+        Waiter {
+            client,
+            gpus: waiting.gpus,
+            contexts: (0..self.ledger.gpus().len())
+                .filter(|&gpu| self.ledger.has_context(client, gpu))
+                .fold(0, |mask, gpu| mask | 1 << gpu),
+            bytes: waiting.bytes,
+            warps: waiting.request.need.warps(),
+            waited: waits(waiting, now),
+            holds: self.ledger.contexts().any(|(other, ..)| other == client),
+        }
+    }
+
+    fn granted(
+        &mut self,
+        waiting: &Waiting,
+        gpu: usize,
+        reserved: u64,
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
+        let pid = self.clients.get(&waiting.client).map_or(0, |client| client.pid);
+        tracing::debug!(
+            pid,
+            task = waiting.request.task,
+            gpu,
+            bytes = waiting.bytes,
+            growth = waiting.grows(),
+            waited_us = waits(waiting, now).as_micros() as u64,
+            "granted"
+        );
+        if let Some(client) = self.clients.get_mut(&waiting.client) {
+            client.cannot_swap = 0;
+        }
+        self.answer(
+            waiting,
+            Reply::Granted {
+                gpu: gpu as u32,
+                reserved,
+            },
+            answers,
+        );
+    }
+
+    /// Answers a waiting request, which leaves the queue.
+    pub(super) fn answer(&mut self, waiting: &Waiting, reply: Reply, answers: &mut Vec<Answer>) {
+        self.queue
+            .retain(|other| (other.client, other.cell) != (waiting.client, waiting.cell));
+        answers.push(Answer {
+            client: waiting.client,
+            cell: waiting.cell,
+            reply,
+        });
+    }
+}
+
+fn spend(covered: &mut [Option<u64>], gpu: usize, bytes: u64) {
+    covered[gpu] = covered[gpu].map(|left| left.saturating_sub(bytes));
+}
+
+fn waits(waiting: &Waiting, now: Duration) -> Duration {
+    now.saturating_sub(waiting.since)
+}

@@ -1,0 +1,61 @@
+//! The broker's part of the node view.
+
+use std::time::Duration;
+
+use mgb_probe::view::{TaskState, TaskView, WaitView};
+
+use super::Broker;
+use crate::ledger::ClientId;
+
+/// Most entries of each list in the view, so that it keeps to its segment.
+const MOST: usize = 1024;
+
+impl Broker {
+    /// Who holds room.
+    pub fn task_views(&self, now: Duration) -> Vec<TaskView> {
+        let living = self.ledger.tasks().map(|(key, held)| TaskView {
+            pid: self.pid(key.client),
+            task: key.task,
+            label: held.label.clone(),
+            gpu: held.gpu as u32,
+            state: self.ledger.state(key, self.is_queued(key)),
+            reserved_bytes: held.reserved,
+            warps: held.warps,
+            age_ms: now.saturating_sub(held.granted).as_millis() as u64,
+        });
+        let dead = self.ledger.reclaiming().iter().map(|entry| TaskView {
+            pid: 0,
+            task: 0,
+            label: "reclaiming".to_owned(),
+            gpu: entry.gpu as u32,
+            state: TaskState::Reclaiming,
+            reserved_bytes: entry.bytes,
+            warps: 0,
+            age_ms: now.saturating_sub(entry.since).as_millis() as u64,
+        });
+        living.chain(dead).take(MOST).collect()
+    }
+
+    /// Who waits.
+    pub fn wait_views(&self, now: Duration) -> Vec<WaitView> {
+        self.queue
+            .iter()
+            .take(MOST)
+            .map(|waiting| WaitView {
+                pid: self.pid(waiting.client),
+                label: waiting.request.label.to_text(),
+                gpu: waiting
+                    .gpus
+                    .is_power_of_two()
+                    .then(|| waiting.gpus.trailing_zeros()),
+                bytes: waiting.bytes,
+                growth: waiting.grows(),
+                waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
+            })
+            .collect()
+    }
+
+    fn pid(&self, client: ClientId) -> u32 {
+        self.clients.get(&client).map_or(0, |client| client.pid)
+    }
+}

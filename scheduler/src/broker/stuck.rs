@@ -1,0 +1,176 @@
+//! Puts the ledger and the queue into the words of [`crate::deadlock`], and
+//! tells the victims.
+
+use std::time::Duration;
+
+use mgb_probe::wire::Reply;
+
+use super::{Answer, Broker, Client, Sight, Told, Waiting, reserved_on};
+use crate::deadlock::{self, Blocked, Holder, QUIET, Room, Way};
+use crate::ledger::{ClientId, Holding, TaskKey};
+
+impl Broker {
+    /// Finds the way out of every deadlock there is, one victim at a time.
+    pub(super) fn break_deadlocks(&mut self, sight: &Sight, now: Duration, answers: &mut Vec<Answer>) {
+        // Each round answers a request, so there are no more rounds than those.
+        for _ in 0..=self.queue.len() {
+            let holders = self.holders(sight, now);
+            let blocked = self.blocked();
+            match deadlock::resolve(&holders, &blocked, &self.rooms()) {
+                None => return,
+                Some(Way::Swap {
+                    client,
+                    gpu,
+                    for_itself,
+                }) => {
+                    self.tell(client, gpu, for_itself, answers);
+                }
+                Some(Way::Refuse { client }) => {
+                    let refused: Vec<Waiting> = self
+                        .queue
+                        .iter()
+                        .filter(|w| w.client == client)
+                        .cloned()
+                        .collect();
+                    for waiting in refused {
+                        tracing::warn!(client, "everybody waits and nobody can be swapped: refused");
+                        self.counts.refused += 1;
+                        self.answer(&waiting, Reply::Deadlock, answers);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&mut self, client: ClientId, gpu: usize, for_itself: bool, answers: &mut Vec<Answer>) {
+        let bit = 1u64 << gpu;
+        // Its growth there, if that task has memory of its own to give up.
+        let own = self.queue.iter().find(|waiting| {
+            !for_itself
+                && waiting.client == client
+                && waiting.grows()
+                && waiting.gpus == bit
+                && self
+                    .ledger
+                    .task(waiting.key())
+                    .is_some_and(|held| held.reserved > 0)
+        });
+        let any = || self.queue.iter().find(|waiting| waiting.client == client);
+        let (waiting, reply) = match own {
+            Some(waiting) => (waiting.clone(), Reply::SwapOut { gpu: gpu as u32 }),
+            None => match any() {
+                Some(waiting) => (waiting.clone(), Reply::SwapOthers { gpu: gpu as u32 }),
+                None => return,
+            },
+        };
+        let reserved = reserved_on(&self.ledger, client, gpu);
+        let thread = waiting.request.thread;
+        tracing::info!(
+            client,
+            gpu,
+            reserved,
+            "everybody on the GPU waits: the youngest makes room"
+        );
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.told = Some(Told {
+                thread,
+                gpu,
+                reserved,
+            });
+        }
+        self.counts.swapped_out += 1;
+        self.answer(&waiting, reply, answers);
+    }
+
+    /// GPUs on which nobody who holds memory can go on by himself.
+    pub(super) fn stalled(&self, sight: &Sight, now: Duration) -> u64 {
+        deadlock::stalled(&self.holders(sight, now), &self.blocked(), &self.rooms())
+    }
+
+    fn rooms(&self) -> Vec<Room> {
+        let room = |gpu: usize| Room {
+            left: self.ledger.room(gpu),
+            context: self.ledger.gpus()[gpu].context_bytes,
+            reclaiming: self.ledger.reclaiming().iter().any(|entry| entry.gpu == gpu),
+        };
+        (0..self.ledger.gpus().len()).map(room).collect()
+    }
+
+    fn holders(&self, sight: &Sight, now: Duration) -> Vec<Holder> {
+        let holder = |(client, gpu, _)| {
+            let (mut reserved, mut swappable) = (0, 0);
+            for (_, held) in self.ledger.tasks_of(client).filter(|(_, held)| held.gpu == gpu) {
+                reserved += held.reserved;
+                swappable += if held.whole_process { 0 } else { held.reserved };
+            }
+            let unable = |entry: &Client| entry.cannot_swap & (1u64 << gpu) != 0;
+            if self.clients.get(&client).is_none_or(unable) {
+                swappable = 0;
+            }
+            let waits = self.waits_on(client, gpu, sight, now);
+            Holder {
+                client,
+                gpu,
+                reserved,
+                swappable,
+                waits,
+            }
+        };
+        self.ledger.contexts().map(holder).collect()
+    }
+
+    fn waits_on(&self, client: ClientId, gpu: usize, sight: &Sight, now: Duration) -> bool {
+        let told = self
+            .clients
+            .get(&client)
+            .is_some_and(|entry| entry.told.is_some());
+        let mut requests = self
+            .queue
+            .iter()
+            .filter(|waiting| waiting.client == client)
+            .peekable();
+        if told || requests.peek().is_none() {
+            return false;
+        }
+        let requests: Vec<&Waiting> = requests.collect();
+        self.ledger
+            .tasks_of(client)
+            .filter(|(_, held)| held.gpu == gpu && held.reserved > 0)
+            .all(|(key, held)| !self.can_go_on(key, held, &requests, sight, now))
+    }
+
+    /// Whether a task of a process that waits may go on by itself.
+    fn can_go_on(
+        &self,
+        key: TaskKey,
+        held: &Holding,
+        requests: &[&Waiting],
+        sight: &Sight,
+        now: Duration,
+    ) -> bool {
+        let Some(touch) = self.touched.get(&key).filter(|_| held.running) else {
+            return false;
+        };
+        let waits = requests
+            .iter()
+            .any(|waiting| waiting.key() == key || waiting.request.thread == touch.thread);
+        let busy = sight.busy.contains(&(key.client, held.gpu));
+        !waits && (busy || now.saturating_sub(touch.at) < QUIET)
+    }
+
+    fn blocked(&self) -> Vec<Blocked> {
+        self.queue
+            .iter()
+            .map(|waiting| Blocked {
+                client: waiting.client,
+                gpus: waiting.gpus,
+                bytes: waiting.bytes,
+                own: if waiting.grows() {
+                    self.ledger.task(waiting.key()).map_or(0, |held| held.reserved)
+                } else {
+                    0
+                },
+            })
+            .collect()
+    }
+}

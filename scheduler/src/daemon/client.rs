@@ -1,0 +1,108 @@
+//! One client's channel, from `mgbd`'s side. Every word in it is read once, as
+//! an atomic, and believed only as far as it is checked.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+
+use mgb_probe::mapping::Mapping;
+use mgb_probe::wire::{ANSWERED, CELLS, Channel, POSTED, Reply, Request};
+use rustix::thread::futex;
+
+use super::greet::Guest;
+use crate::ledger::ClientId;
+
+/// A client, connected or (its process still alive) not any more.
+pub(super) struct Client {
+    pub(super) id: ClientId,
+    pub(super) pid: u32,
+    pub(super) pidfd: OwnedFd,
+    pub(super) observer: bool,
+    /// `None` once it hung up.
+    pub(super) line: Option<Line>,
+    mapping: Mapping,
+    /// Bit n: cell n holds a request that is not answered yet.
+    busy: u64,
+}
+
+/// What a connected client has.
+pub(super) struct Line {
+    pub(super) socket: OwnedFd,
+    pub(super) doorbell: OwnedFd,
+}
+
+/// What a client does that no honest one does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Breach {
+    #[error("it posted an unknown operation")]
+    UnknownOp,
+    #[error("it posted a cell that is not filled, or not answered yet")]
+    Cell,
+}
+
+impl Client {
+    pub(super) fn new(id: ClientId, guest: Guest, socket: OwnedFd) -> Client {
+        Client {
+            id,
+            pid: guest.pid,
+            pidfd: guest.pidfd,
+            observer: guest.observer,
+            line: Some(Line {
+                socket,
+                doorbell: guest.doorbell,
+            }),
+            mapping: guest.mapping,
+            busy: 0,
+        }
+    }
+
+    fn channel(&self) -> &Channel {
+        self.mapping.shared().expect("the channel was mapped whole")
+    }
+
+    /// The requests posted since the last time, each with its cell.
+    pub(super) fn take(&mut self) -> Result<Vec<(usize, Request)>, Breach> {
+        let posted = self.channel().posted.swap(0, Ordering::Acquire);
+        let mut requests = Vec::new();
+        for at in (0..CELLS).filter(|at| posted & (1 << at) != 0) {
+            let cell = &self.channel().cells[at];
+            if self.busy & (1 << at) != 0 || cell.state.load(Ordering::Acquire) != POSTED {
+                return Err(Breach::Cell);
+            }
+            let request = Request::decode(cell).ok_or(Breach::UnknownOp)?;
+            self.busy |= 1 << at;
+            requests.push((at, request));
+        }
+        Ok(requests)
+    }
+
+    /// Answers the request in a cell.
+    pub(super) fn answer(&mut self, at: usize, reply: &Reply) {
+        let bit = 1u64 << at;
+        if self.busy & bit == 0 {
+            return;
+        }
+        self.busy &= !bit;
+        let cell = &self.channel().cells[at];
+        reply.encode(cell);
+        cell.state.store(ANSWERED, Ordering::Release);
+        let _ = futex::wake(&cell.state, futex::Flags::empty(), u32::MAX >> 1);
+    }
+
+    /// Bytes it says it has mapped on the GPU, and a count that changes when
+    /// they do.
+    pub(super) fn resident(&self, gpu: usize) -> (u64, u64) {
+        let published = &self.channel().published;
+        let changes = published.changes.load(Ordering::Acquire);
+        (published.resident[gpu].load(Ordering::Acquire), changes)
+    }
+
+    /// Whether it says it has a context on the GPU.
+    pub(super) fn says_context(&self, gpu: usize) -> bool {
+        self.channel().published.contexts.load(Ordering::Acquire) & (1 << gpu) != 0
+    }
+
+    /// Launches it says are in flight on the GPU.
+    pub(super) fn launches(&self, gpu: usize) -> u32 {
+        self.channel().published.launches[gpu].load(Ordering::Relaxed)
+    }
+}

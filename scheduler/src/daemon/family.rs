@@ -1,0 +1,47 @@
+//! Which client a process belongs to: a whole-process task may be a shell whose
+//! children use the GPU.
+
+use std::collections::BTreeMap;
+
+/// How many generations up to look.
+const GENERATIONS: usize = 16;
+
+/// The parent of a process, as `/proc` says.
+fn parent(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name in parentheses may hold anything; the state and the parent's
+    // pid follow its last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// The nearest of `pids` among the process itself and its ancestors.
+pub(super) fn belongs_to<T: Copy>(pid: u32, pids: &BTreeMap<u32, T>) -> Option<T> {
+    let mut at = pid;
+    for _ in 0..GENERATIONS {
+        if let Some(found) = pids.get(&at) {
+            return Some(*found);
+        }
+        at = parent(at).filter(|parent| *parent > 1)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_belongs_to_its_parent() {
+        let own = std::process::id();
+        let mut child = std::process::Command::new("sleep").arg("5").spawn().unwrap();
+        assert_eq!(parent(child.id()), Some(own));
+        assert_eq!(belongs_to(child.id(), &[(own, 7)].into()), Some(7));
+        assert_eq!(
+            belongs_to(child.id(), &[(child.id(), 8), (own, 7)].into()),
+            Some(8)
+        );
+        assert_eq!(belongs_to::<u8>(own, &BTreeMap::new()), None);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,193 @@
+//! The handshake. Everything in it is untrusted: a client that breaks it is
+//! told why, if it can be, and cut off.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use mgb_probe::hello::{Answer, Hello};
+use mgb_probe::mapping::Mapping;
+use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, Opening, VERSION};
+use rustix::fs::SealFlags;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
+};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// What a client brought.
+pub(super) struct Guest {
+    pub(super) pid: u32,
+    pub(super) pidfd: OwnedFd,
+    pub(super) doorbell: OwnedFd,
+    pub(super) mapping: Mapping,
+    pub(super) observer: bool,
+}
+
+/// Why a client is turned away.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Offence {
+    #[error("it hung up before saying anything")]
+    Silent,
+    #[error("its first message is not an MGB client's")]
+    NotMgb,
+    #[error("it speaks version {0}, this mgbd {VERSION}; use one version of both")]
+    Version(u32),
+    #[error("it runs as uid {0}, and this mgbd serves its own user only")]
+    Uid(u32),
+    #[error("its process id is not visible here: it runs in another PID namespace")]
+    Namespace,
+    #[error("it sent {0} descriptors instead of two")]
+    Descriptors(usize),
+    #[error("its memory is not a memfd sealed against shrinking, growing and further seals")]
+    Seals,
+    #[error("its memory has {0} bytes, not {CHANNEL_BYTES}")]
+    Size(u64),
+    #[error("its doorbell is no eventfd")]
+    Doorbell,
+    #[error("there are as many clients as mgbd can serve; try again when some have ended")]
+    Full,
+    #[error("{0}: {1}")]
+    System(&'static str, Errno),
+}
+
+/// Reads the opening from a new connection. `None`: it is not there yet.
+pub(super) fn receive(socket: &OwnedFd) -> Option<Result<Guest, Offence>> {
+    let mut buffer = [0; 256];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut buffer)],
+        &mut control,
+        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+    );
+    let message = match received {
+        Err(Errno::AGAIN | Errno::INTR) => return None,
+        Err(error) => return Some(Err(Offence::System("failed to receive", error))),
+        Ok(message) => message,
+    };
+    let descriptors: Vec<OwnedFd> = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    if message.bytes == 0 {
+        return Some(Err(Offence::Silent));
+    }
+    let cut = message.flags.intersects(ReturnFlags::CTRUNC);
+    Some(check(socket, &buffer[..message.bytes], descriptors, cut))
+}
+
+fn check(socket: &OwnedFd, bytes: &[u8], descriptors: Vec<OwnedFd>, cut: bool) -> Result<Guest, Offence> {
+    let opening = Opening::decode(bytes).ok_or(Offence::NotMgb)?;
+    if opening.version != VERSION {
+        return Err(Offence::Version(opening.version));
+    }
+    let peer = peer(socket).ok_or(Offence::Namespace)?;
+    if peer.uid != rustix::process::geteuid().as_raw() && peer.uid != 0 {
+        return Err(Offence::Uid(peer.uid));
+    }
+    let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty())
+        .map_err(|error| Offence::System("failed to watch its process", error))?;
+    let count = descriptors.len();
+    let [memory, doorbell]: [OwnedFd; 2] = descriptors.try_into().map_err(|_| Offence::Descriptors(count))?;
+    if cut {
+        return Err(Offence::Descriptors(count + 1));
+    }
+    check_memory(&memory)?;
+    check_doorbell(&doorbell)?;
+    let mapping = Mapping::new(&memory, CHANNEL_BYTES, true)
+        .map_err(|error| Offence::System("failed to map its memory", error))?;
+    let observer = opening.caps & CAP_OBSERVER != 0;
+    Ok(Guest {
+        pid: pid.as_raw_nonzero().get() as u32,
+        pidfd,
+        doorbell,
+        mapping,
+        observer,
+    })
+}
+
+/// Who is at the other end. Asked for as plain numbers: the kernel says pid 0
+/// for a process that is not visible here.
+pub(super) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
+    use std::os::fd::AsRawFd;
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes of plain data to `peer`.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    (done == 0).then_some(peer)
+}
+
+/// The seals make sure that the mapping stays whole: a memfd that could shrink
+/// would let a client kill `mgbd` by SIGBUS.
+fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
+    const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
+    const TMPFS: u64 = 0x0102_1994;
+    let seals = rustix::fs::fcntl_get_seals(memory).map_err(|_| Offence::Seals)?;
+    // Huge pages can be sealed too, and then not be there when touched.
+    let ordinary = rustix::fs::fstatfs(memory).is_ok_and(|fs| fs.f_type as u64 == TMPFS);
+    if !seals.contains(NEEDED) || !ordinary {
+        return Err(Offence::Seals);
+    }
+    let stat =
+        rustix::fs::fstat(memory).map_err(|error| Offence::System("failed to size its memory", error))?;
+    if stat.st_size != CHANNEL_BYTES as i64 {
+        return Err(Offence::Size(stat.st_size as u64));
+    }
+    Ok(())
+}
+
+/// Only an eventfd: epoll asks other files about their state, and some of them
+/// (FUSE) leave the answer to their owner.
+fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
+    use std::os::fd::AsRawFd;
+    let link = std::fs::read_link(format!("/proc/self/fd/{}", doorbell.as_fd().as_raw_fd()));
+    match link {
+        Ok(target) if target.as_os_str() == "anon_inode:[eventfd]" => Ok(()),
+        _ => Err(Offence::Doorbell),
+    }
+}
+
+/// Says hello.
+pub(super) fn welcome(socket: &OwnedFd, hello: &Hello) -> Result<(), Offence> {
+    send(socket, &Answer::Hello(hello.clone()))
+}
+
+/// Says why not. Whether it arrives does not matter.
+pub(super) fn refuse(socket: &OwnedFd, offence: &Offence) {
+    let answer = Answer::Refused {
+        version: VERSION,
+        reason: offence.to_string(),
+    };
+    let _ = send(socket, &answer);
+}
+
+fn send(socket: &OwnedFd, answer: &Answer) -> Result<(), Offence> {
+    let text = serde_json::to_vec(answer).unwrap_or_default();
+    rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(&text)],
+        &mut SendAncillaryBuffer::default(),
+        SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+    )
+    .map(drop)
+    .map_err(|error| Offence::System("failed to answer", error))
+}

@@ -1,0 +1,279 @@
+//! The socket: its folder, its lock, one `mgbd` at a time.
+//!
+//! The lock file beside the socket says who runs there: a held `flock` is a
+//! living `mgbd`, whatever files lie about. What a crashed one left behind (the
+//! socket, its node view, its MPS) is noted in the same file and cleared away.
+
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use mgb_probe::lock_path;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+
+/// Why `mgbd` cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Another one does.
+    #[error("mgbd already runs at {path} (pid {pid}); use it, stop it, or choose another --socket")]
+    Running {
+        /// The socket.
+        path: PathBuf,
+        /// Whose it is, as its lock file says.
+        pid: String,
+    },
+    /// The folder is not ours alone.
+    #[error("{path} {why}; choose another --socket, or set MGB_SOCKET")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Something is in the way.
+    #[error("{0} is there and is no socket; remove it, or choose another --socket")]
+    InTheWay(PathBuf),
+    /// A system call failed.
+    #[error("failed to {what} {path}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// On what.
+        path: PathBuf,
+        /// Why it failed.
+        error: std::io::Error,
+    },
+}
+
+/// What an `mgbd` notes about itself for its successor.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub(super) struct Note {
+    pub(super) pid: u32,
+    /// POSIX shared-memory name of the node view.
+    pub(super) view: Option<String>,
+    /// Pipe folder of the MPS.
+    pub(super) mps_pipe: Option<PathBuf>,
+}
+
+/// The listening socket; removed when dropped.
+pub struct Listener {
+    pub(super) socket: OwnedFd,
+    path: PathBuf,
+    lock: File,
+    /// What a crashed predecessor left.
+    pub(super) left: Option<Note>,
+}
+
+impl Listener {
+    /// Takes the lock and listens.
+    pub fn open(path: &Path) -> Result<Listener, ListenError> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder {
+            private_folder(folder)?;
+        }
+        let lock_file = lock_path(path);
+        let mut lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&lock_file)
+            .map_err(failed("open the lock file", &lock_file))?;
+        let mut old = String::new();
+        let _ = lock.read_to_string(&mut old);
+        let left: Option<Note> = serde_json::from_str(&old).ok();
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => {
+                let pid = left.map_or_else(|| "unknown".to_owned(), |note| note.pid.to_string());
+                return Err(ListenError::Running {
+                    path: path.to_owned(),
+                    pid,
+                });
+            }
+            Err(error) => return Err(failed("lock", &lock_file)(error.into())),
+        }
+        clear_stale(path)?;
+        let socket = bind(path).map_err(|error| failed("listen at", path)(error.into()))?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed("protect", path))?;
+        let mut listener = Listener {
+            socket,
+            path: path.to_owned(),
+            lock,
+            left,
+        };
+        listener
+            .note(&Note {
+                pid: std::process::id(),
+                ..Note::default()
+            })
+            .map_err(failed("write", &lock_file))?;
+        Ok(listener)
+    }
+
+    /// Writes down what a successor must know after a crash.
+    pub(super) fn note(&mut self, note: &Note) -> std::io::Result<()> {
+        let text = serde_json::to_string(note)?;
+        self.lock.set_len(0)?;
+        self.lock.rewind()?;
+        self.lock.write_all(text.as_bytes())
+    }
+
+    /// The folder of the socket.
+    pub(super) fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        // The lock file stays: removing it would let two daemons hold locks on
+        // two files of one name. Its lock ends with the descriptor.
+        let _ = std::fs::remove_file(&self.path);
+        let _ = self.lock.set_len(0);
+    }
+}
+
+fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error) -> ListenError + 'a {
+    move |error| ListenError::System {
+        what,
+        path: path.to_owned(),
+        error,
+    }
+}
+
+/// Makes the folder, for this user only; accepts one that is there if nobody
+/// else can put a socket of his own into our place.
+fn private_folder(folder: &Path) -> Result<(), ListenError> {
+    match std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)
+    {
+        Ok(()) => {}
+        Err(error) => return Err(failed("make the folder", folder)(error)),
+    }
+    let folder_error = |why: &str| ListenError::Folder {
+        path: folder.to_owned(),
+        why: why.to_owned(),
+    };
+    let metadata = std::fs::metadata(folder).map_err(failed("look at", folder))?;
+    let own = rustix::process::geteuid().as_raw();
+    if metadata.uid() != own && metadata.uid() != 0 {
+        return Err(folder_error(&format!("belongs to uid {}", metadata.uid())));
+    }
+    // A sticky folder such as /tmp lets nobody replace our socket.
+    if metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0 {
+        return Err(folder_error("can be written by others"));
+    }
+    Ok(())
+}
+
+/// Removes a socket that nobody listens at any more. We hold the lock, so an
+/// `mgbd` cannot be it.
+fn clear_stale(path: &Path) -> Result<(), ListenError> {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::symlink_metadata(path) {
+        Err(_) => return Ok(()),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(ListenError::InTheWay(path.to_owned()));
+        }
+        Ok(_) => {}
+    }
+    if let Ok(address) = SocketAddrUnix::new(path)
+        && let Ok(socket) = rustix::net::socket_with(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        && rustix::net::connect(&socket, &address).is_ok()
+    {
+        // Something listens without holding our lock: its lock file was removed.
+        let pid =
+            super::greet::peer(&socket).map_or_else(|| "unknown".to_owned(), |peer| peer.pid.to_string());
+        return Err(ListenError::Running {
+            path: path.to_owned(),
+            pid,
+        });
+    }
+    tracing::info!(path = %path.display(), "removed the stale socket of an mgbd that is gone");
+    std::fs::remove_file(path).map_err(failed("remove the stale socket", path))
+}
+
+fn bind(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        None,
+    )?;
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
+    rustix::net::listen(&socket, 128)?;
+    Ok(socket)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_one_is_told_who_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("new/mgbd.sock");
+        let first = Listener::open(&path).unwrap();
+        let mode = std::fs::metadata(path.parent().unwrap()).unwrap().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        let error = Listener::open(&path).err().unwrap().to_string();
+        assert!(
+            error.contains(&format!("(pid {})", std::process::id())),
+            "{error}"
+        );
+        drop(first);
+        assert!(!path.exists());
+        Listener::open(&path).unwrap();
+    }
+
+    #[test]
+    fn a_stale_socket_is_replaced_and_its_note_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mgbd.sock");
+        let mut crashed = Listener::open(&path).unwrap();
+        let note = Note {
+            pid: 1,
+            view: Some("/v".to_owned()),
+            mps_pipe: None,
+        };
+        crashed.note(&note).unwrap();
+        // As a crash does: descriptors closed, nothing cleaned up.
+        let lock = crashed.lock.try_clone().unwrap();
+        let text = std::fs::read_to_string(lock_path(&path)).unwrap();
+        drop(crashed);
+        drop(lock);
+        std::fs::write(lock_path(&path), text).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        assert_eq!(Listener::open(&path).unwrap().left, Some(note));
+    }
+
+    #[test]
+    fn a_file_in_the_way_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mgbd.sock");
+        std::fs::write(&path, "mine").unwrap();
+        assert!(matches!(Listener::open(&path), Err(ListenError::InTheWay(_))));
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn a_folder_open_to_others_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
+        let error = Listener::open(&folder.path().join("mgbd.sock")).err().unwrap();
+        assert!(matches!(error, ListenError::Folder { .. }));
+    }
+}

@@ -1,0 +1,81 @@
+//! `mgbd`: one thread, one epoll loop, over the broker.
+//!
+//! | module     | job |
+//! |------------|-----|
+//! | `server`   | the loop: what happened, and what follows from it |
+//! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
+//! | `greet`    | the handshake, and what it refuses |
+//! | `client`   | one client's channel, read as untrusted |
+//! | `sight`    | what NVML shows against what the clients say |
+//! | `reclaim`  | rooms of the dead, from the death to NVML's free |
+//! | `show`     | the node view |
+//! | `mps`      | the private MPS control daemon |
+//! | `family`   | which process belongs to which client |
+
+mod client;
+mod family;
+mod greet;
+mod listener;
+mod mps;
+mod reclaim;
+mod server;
+mod show;
+mod sight;
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub use listener::{ListenError, Listener};
+pub use server::Server;
+
+use crate::Policy;
+use crate::broker::PATIENCE;
+
+/// How `mgbd` is to run.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Who gets what.
+    pub policy: Policy,
+    /// How long the first in the queue may be passed by others.
+    pub patience: Duration,
+    /// Ends when there was no client for so long.
+    pub idle_exit: Option<Duration>,
+    /// Starts an MPS control daemon of its own.
+    pub mps: bool,
+}
+
+impl Config {
+    /// The usual way to run at a socket.
+    pub fn new(socket: PathBuf) -> Config {
+        Config {
+            socket,
+            policy: Policy::Mgb,
+            patience: PATIENCE,
+            idle_exit: None,
+            mps: true,
+        }
+    }
+}
+
+/// Why `mgbd` ended otherwise than it should.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// It could not listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A system call failed.
+    #[error("failed to {0}: {1}")]
+    System(&'static str, rustix::io::Errno),
+    /// The node view could not be made.
+    #[error("failed to make the node view: {0}; is /dev/shm there and writable?")]
+    View(String),
+}
+
+/// Runs until `stop` becomes readable, or nobody needed it for long enough.
+pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
+    let listener = Listener::open(&config.socket)?;
+    Server::new(config, node, listener, stop)?.run()
+}

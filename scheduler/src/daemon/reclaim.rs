@@ -1,0 +1,143 @@
+//! Rooms of the dead: charged until the driver shows them free.
+//!
+//! Room counts as free once the driver lists the process no more and what is
+//! used is what foreign programs had before plus what living holders have. If a
+//! foreign program takes memory at that very moment this never becomes true, so
+//! a figure that stands still for a while with the process gone is taken for
+//! foreign. Either way a grant also needs the driver's free memory to cover it
+//! (see `sight`), so letting go of the charge can never overfill a GPU.
+//!
+//! Where the driver says nothing at all, the room is free a fixed time after the
+//! death: measured with driver 580, its memory is free when the exit shows.
+
+use std::time::Duration;
+
+use mgb_probe::view::ReclaimView;
+
+use super::sight::Seen;
+use crate::Broker;
+use crate::ledger::Reclaiming;
+
+/// How long the used memory stands still before it is taken for foreign.
+const STILL: Duration = Duration::from_secs(1);
+/// How long room is kept after a death where the driver says nothing.
+const BLIND: Duration = Duration::from_millis(500);
+/// Finished entries kept for the node view.
+const REMEMBERED: usize = 64;
+
+struct Entry {
+    pid: u32,
+    lost: Reclaiming,
+    marked: Duration,
+    freed: Option<Duration>,
+    used: u64,
+    still_since: Duration,
+}
+
+/// The rooms under way, and the latest ones that came back.
+#[derive(Default)]
+pub(super) struct Reclaims {
+    entries: Vec<Entry>,
+}
+
+impl Reclaims {
+    /// Notes a death: seen by the loop at `seen`, marked in the ledger at `now`.
+    pub(super) fn died(&mut self, pid: u32, lost: Vec<Reclaiming>, seen: Duration, now: Duration) {
+        for lost in lost {
+            let marked = now.saturating_sub(seen);
+            tracing::info!(
+                pid,
+                gpu = lost.gpu,
+                bytes = lost.bytes,
+                marked_us = marked.as_micros() as u64,
+                "a process died: its room is reclaiming"
+            );
+            self.entries.push(Entry {
+                pid,
+                lost,
+                marked,
+                freed: None,
+                used: 0,
+                still_since: now,
+            });
+        }
+        let excess = self.entries.len().saturating_sub(REMEMBERED);
+        let mut dropped = 0;
+        self.entries.retain(|entry| {
+            let drop = entry.freed.is_some() && dropped < excess;
+            dropped += usize::from(drop);
+            !drop
+        });
+    }
+
+    /// When the next look is due, if something is under way: often right after a
+    /// death, less often later.
+    pub(super) fn interval(&self, now: Duration) -> Option<Duration> {
+        let newest = self
+            .entries
+            .iter()
+            .filter(|entry| entry.freed.is_none())
+            .map(|e| e.lost.since)
+            .max()?;
+        let recent = now.saturating_sub(newest) < Duration::from_millis(500);
+        Some(Duration::from_millis(if recent { 2 } else { 20 }))
+    }
+
+    /// Gives back what the driver shows free; true if anything was.
+    pub(super) fn check(&mut self, gpus: &[Seen], broker: &mut Broker, now: Duration) -> bool {
+        let mut any = false;
+        for entry in self.entries.iter_mut().filter(|entry| entry.freed.is_none()) {
+            let seen = &gpus[entry.lost.gpu];
+            if !entry.is_free(seen, now) || broker.freed(entry.lost.id).is_none() {
+                continue;
+            }
+            any = true;
+            let took = now.saturating_sub(entry.lost.since);
+            entry.freed = Some(took);
+            tracing::info!(
+                pid = entry.pid,
+                gpu = entry.lost.gpu,
+                bytes = entry.lost.bytes,
+                freed_us = took.as_micros() as u64,
+                driver_free = seen.memory.map(|memory| memory.free),
+                "the room is free again"
+            );
+        }
+        any
+    }
+
+    /// For the node view.
+    pub(super) fn views(&self) -> Vec<ReclaimView> {
+        let view = |entry: &Entry| ReclaimView {
+            pid: entry.pid,
+            gpu: entry.lost.gpu as u32,
+            bytes: entry.lost.bytes,
+            marked_us: entry.marked.as_micros() as u64,
+            freed_us: entry.freed.map(|took| took.as_micros() as u64),
+        };
+        self.entries.iter().map(view).collect()
+    }
+}
+
+impl Entry {
+    fn is_free(&mut self, seen: &Seen, now: Duration) -> bool {
+        let Some(memory) = seen.memory else {
+            return now.saturating_sub(self.lost.since) >= BLIND;
+        };
+        let listed = seen
+            .residents
+            .iter()
+            .flatten()
+            .any(|resident| resident.pid == self.pid);
+        let used = memory.used();
+        if listed || used != self.used {
+            self.used = used;
+            self.still_since = now;
+        }
+        // Small leftovers (the MPS server's, other contexts' growth) do not hold
+        // up the rest.
+        let slack = (self.lost.bytes / 64).max(2 << 20);
+        let back = used <= seen.foreign.saturating_add(seen.actual).saturating_add(slack);
+        !listed && (back || now.saturating_sub(self.still_since) >= STILL)
+    }
+}

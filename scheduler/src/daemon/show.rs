@@ -1,0 +1,105 @@
+//! The node view: made with `shared_memory`, readable by all, written by `mgbd`.
+
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use mgb_probe::Hello;
+use mgb_probe::view::{Counts, GpuView, NodeView, Segment};
+use shared_memory::{Shmem, ShmemConf};
+
+use super::DaemonError;
+use super::reclaim::Reclaims;
+use super::sight::Seen;
+use crate::Broker;
+
+/// The segment; removed when dropped.
+pub(super) struct Board {
+    shared: Shmem,
+}
+
+impl Board {
+    pub(super) fn new() -> Result<Board, DaemonError> {
+        let failed = |error: String| DaemonError::View(error);
+        let shared = ShmemConf::new()
+            .size(size_of::<Segment>())
+            .create()
+            .map_err(|error| failed(error.to_string()))?;
+        let file = Path::new("/dev/shm").join(shared.get_os_id().trim_start_matches('/'));
+        std::fs::set_permissions(file, Permissions::from_mode(0o444))
+            .map_err(|error| failed(error.to_string()))?;
+        Ok(Board { shared })
+    }
+
+    /// Its POSIX shared-memory name.
+    pub(super) fn name(&self) -> &str {
+        self.shared.get_os_id()
+    }
+
+    pub(super) fn write(&self, mut view: NodeView) {
+        // SAFETY: the mapping is page aligned, has at least the size asked for
+        // and lives as long as `self`; a Segment is made of atomics.
+        let segment = unsafe { &*self.shared.as_ptr().cast::<Segment>() };
+        let text = serde_json::to_vec(&view).unwrap_or_default();
+        if !segment.write(&text) {
+            // Too long with all tasks in it: the GPUs matter most.
+            view.tasks.clear();
+            view.queue.clear();
+            segment.write(&serde_json::to_vec(&view).unwrap_or_default());
+        }
+    }
+}
+
+/// Removes the view that a crashed `mgbd` left.
+pub(super) fn remove_stale(name: &str) {
+    // Only names of the form `shared_memory` gives, whatever the note says.
+    if name.starts_with("/shmem_") && !name[1..].contains('/') {
+        let _ = rustix::shm::unlink(name);
+    }
+}
+
+/// Puts the view together.
+pub(super) fn node_view(
+    hello: &Hello,
+    broker: &Broker,
+    gpus: &[Seen],
+    reclaims: &Reclaims,
+    clients: u32,
+    offenders: u64,
+    now: Duration,
+) -> NodeView {
+    let ledger = broker.ledger();
+    let gpu_view = |at: usize| {
+        let (charges, seen) = (ledger.charges(at), &gpus[at]);
+        GpuView {
+            gpu: hello.gpus[at].clone(),
+            driver_free_bytes: seen.memory.map(|memory| memory.free),
+            reserved_bytes: charges.reserved,
+            resident_bytes: seen.resident,
+            contexts_bytes: charges.contexts,
+            reclaiming_bytes: charges.reclaiming,
+            foreign_bytes: seen.foreign,
+            warps_charged: charges.warps,
+            processes: ledger.processes(at),
+            launches_in_flight: seen.launches,
+        }
+    };
+    NodeView {
+        version: hello.version,
+        mgbd_pid: hello.mgbd_pid,
+        policy: hello.policy.clone(),
+        mps_pipe: hello.mps_pipe.clone(),
+        mps_note: hello.mps_note.clone(),
+        uptime_ms: now.as_millis() as u64,
+        clients,
+        gpus: (0..gpus.len()).map(gpu_view).collect(),
+        tasks: broker.task_views(now),
+        queue: broker.wait_views(now),
+        reclaims: reclaims.views(),
+        counts: Counts {
+            offenders,
+            ..broker.counts()
+        },
+    }
+}

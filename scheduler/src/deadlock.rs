@@ -1,0 +1,348 @@
+//! Who makes room when everybody waits: the rule that nothing can hang.
+//!
+//! Growth means hold and wait, so processes on a GPU can come to wait for each
+//! other. The way out is that a waiter's own memory can be swapped to host
+//! memory (a context cannot). The rule:
+//!
+//! - A process *waits on a GPU* if one of its requests waits (anywhere) and no
+//!   task of it that holds room there can go on by itself. A task cannot go on
+//!   if it ended, if its own growth waits, if the thread that last asked for it
+//!   waits in some request, or if it has been quiet for a while ([`QUIET`]): no
+//!   launch in flight, no request. A process with a running task does not wait.
+//! - Processes form a *ring* if each waits, and every GPU that its requests may
+//!   go to is *stalled*: nothing is being reclaimed there, and every process
+//!   that holds memory there waits on it and is of the ring. A process that has
+//!   nothing yet is in no ring: it waits like any newcomer. One that was told to
+//!   swap does not wait until it asks again, so one victim at a time is told.
+//! - For the request of the most senior process of the ring that swapping could
+//!   make fit, the most junior process on its GPU makes room, if it is junior to that
+//!   one. Seniority is the order of arrival of processes and never changes.
+//! - Where contexts of waiters are what is in the way, juniors must be let
+//!   through: then a senior process makes room for a junior.
+//! - Where even that helps nobody, and those who only have a context there are
+//!   of the ring as well, the most junior process is refused.
+//!
+//! Why this ends: each step swaps somebody out, grants something or refuses
+//! somebody. A process that was swapped asks for its whole at once and holds
+//! only its context meanwhile; no newcomer enters a GPU where growth waits. So
+//! between two grants there are at most as many swaps as processes, and every
+//! grant lets a program go on. The most senior process makes room for others
+//! only when it cannot go on before they are gone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use crate::ledger::ClientId;
+
+/// How long a task without a launch in flight may be silent, while its process
+/// waits for room, before it counts as unable to go on. Being wrong costs a
+/// swap, never a result.
+pub const QUIET: Duration = Duration::from_secs(1);
+
+/// A process on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Who.
+    pub client: ClientId,
+    /// GPU index.
+    pub gpu: usize,
+    /// Bytes its tasks have reserved there; 0: only a context.
+    pub reserved: u64,
+    /// How much of that could be swapped out; 0 too if it was asked and could
+    /// not.
+    pub swappable: u64,
+    /// It waits on this GPU, as the module says.
+    pub waits: bool,
+}
+
+/// A request that does not fit now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Whose.
+    pub client: ClientId,
+    /// GPUs it may go to, by index.
+    pub gpus: u64,
+    /// Bytes it asks for.
+    pub bytes: u64,
+    /// Bytes its own task holds there already (growth): they cannot help it.
+    pub own: u64,
+}
+
+/// A GPU's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes the ledger has left.
+    pub left: u64,
+    /// Bytes of a context.
+    pub context: u64,
+    /// A dead process's room is about to come back.
+    pub reclaiming: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// The process is to swap out what it holds on the GPU.
+    Swap {
+        /// Who.
+        client: ClientId,
+        /// GPU index.
+        gpu: usize,
+        /// It makes room for its own request: with its other tasks.
+        for_itself: bool,
+    },
+    /// Nobody can: the process's waiting requests are refused.
+    Refuse {
+        /// Who.
+        client: ClientId,
+    },
+}
+
+/// Who counts when asking whether a GPU may get room.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    /// Those who hold memory: what swapping can change.
+    Memory,
+    /// Those who have a context too.
+    Contexts,
+}
+
+/// The clients that wait for each other: none of their requests may go to a GPU
+/// where room may come from somebody outside the set.
+fn ring(holders: &[Holder], blocked: &[Blocked], rooms: &[Room], count: Count) -> BTreeSet<ClientId> {
+    let mut ring: BTreeSet<ClientId> = blocked
+        .iter()
+        .map(|request| request.client)
+        .filter(|&client| holders.iter().any(|holder| holder.client == client))
+        .collect();
+    loop {
+        let able: Vec<ClientId> = blocked
+            .iter()
+            .filter(|request| {
+                ring.contains(&request.client)
+                    && targets(request, rooms).any(|gpu| moves(holders, rooms, &ring, gpu, count))
+            })
+            .map(|request| request.client)
+            .collect();
+        if able.is_empty() {
+            return ring;
+        }
+        ring.retain(|client| !able.contains(client));
+    }
+}
+
+/// Whether somebody on the GPU may go on, given who cannot.
+fn moves(holders: &[Holder], rooms: &[Room], ring: &BTreeSet<ClientId>, gpu: usize, count: Count) -> bool {
+    rooms[gpu].reclaiming
+        || holders
+            .iter()
+            .filter(|holder| holder.gpu == gpu && (count == Count::Contexts || holder.reserved > 0))
+            .any(|holder| !holder.waits || !ring.contains(&holder.client))
+}
+
+/// GPUs on which nobody who holds memory can go on, as a set by index.
+pub fn stalled(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> u64 {
+    let ring = ring(holders, blocked, rooms, Count::Memory);
+    (0..rooms.len())
+        .filter(|&gpu| !moves(holders, rooms, &ring, gpu, Count::Memory))
+        .fold(0, |mask, gpu| mask | 1 << gpu)
+}
+
+/// Finds the way out; `None` if there is no deadlock, or what is in the way is
+/// not the ledger's: memory of foreign programs.
+pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option<Way> {
+    let in_ring = ring(holders, blocked, rooms, Count::Memory);
+    let mut stuck: Vec<&Blocked> = blocked
+        .iter()
+        .filter(|request| in_ring.contains(&request.client))
+        .collect();
+    stuck.sort_by_key(|request| request.client);
+    let mut ledger_suffices = false;
+    for anybody in [false, true] {
+        for request in &stuck {
+            let on = |gpu| victims(holders, request, gpu, anybody);
+            let best = targets(request, rooms)
+                .map(|gpu| (gpu, on(gpu).map(|(_, bytes)| bytes).sum::<u64>()))
+                .filter(|&(gpu, bytes)| {
+                    let has_context = holders.iter().any(|h| h.client == request.client && h.gpu == gpu);
+                    let context = if has_context { 0 } else { rooms[gpu].context };
+                    rooms[gpu].left.saturating_add(bytes) >= request.bytes.saturating_add(context)
+                })
+                .max_by_key(|&(_, bytes)| bytes);
+            let Some((gpu, _)) = best else { continue };
+            let Some((victim, _)) = on(gpu).max_by_key(|(holder, _)| holder.client) else {
+                // The ledger has the room already: it is for the driver or the
+                // queue to let it go.
+                ledger_suffices = true;
+                continue;
+            };
+            let client = victim.client;
+            return Some(Way::Swap {
+                client,
+                gpu,
+                for_itself: client == request.client,
+            });
+        }
+    }
+    if ledger_suffices {
+        return None;
+    }
+    ring(holders, blocked, rooms, Count::Contexts)
+        .last()
+        .map(|&client| Way::Refuse { client })
+}
+
+fn targets<'a>(request: &'a Blocked, rooms: &'a [Room]) -> impl Iterator<Item = usize> + 'a {
+    (0..rooms.len()).filter(|gpu| request.gpus & (1 << gpu) != 0)
+}
+
+/// Who could make room for the request on the GPU, and how much.
+fn victims<'a>(
+    holders: &'a [Holder],
+    request: &'a Blocked,
+    gpu: usize,
+    anybody: bool,
+) -> impl Iterator<Item = (&'a Holder, u64)> + 'a {
+    holders
+        .iter()
+        .filter(move |h| h.gpu == gpu && (anybody || h.client >= request.client))
+        .filter_map(|holder| {
+            let own = if holder.client == request.client {
+                request.own
+            } else {
+                0
+            };
+            let bytes = holder.swappable.saturating_sub(own);
+            (bytes > 0).then_some((holder, bytes))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn holder(client: ClientId, gpu: usize, bytes: u64) -> Holder {
+        Holder {
+            client,
+            gpu,
+            reserved: bytes,
+            swappable: bytes,
+            waits: true,
+        }
+    }
+
+    fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
+        Blocked {
+            client,
+            gpus,
+            bytes: 4,
+            own,
+        }
+    }
+
+    const FULL: Room = Room {
+        left: 0,
+        context: 0,
+        reclaiming: false,
+    };
+
+    fn swap(client: ClientId, gpu: usize) -> Option<Way> {
+        Some(Way::Swap {
+            client,
+            gpu,
+            for_itself: false,
+        })
+    }
+
+    #[test]
+    fn the_most_junior_makes_room_for_the_most_senior() {
+        let holders = [holder(1, 0, 5), holder(2, 0, 5), holder(3, 0, 5)];
+        let requests = [blocked(3, 1, 5), blocked(1, 1, 5), blocked(2, 1, 5)];
+        assert_eq!(resolve(&holders, &requests, &[FULL]), swap(3, 0));
+    }
+
+    #[test]
+    fn nobody_is_disturbed_while_somebody_can_go_on() {
+        let mut holders = [holder(1, 0, 5), holder(2, 0, 5)];
+        let requests = [blocked(1, 1, 5)];
+        holders[1].waits = false;
+        assert_eq!(resolve(&holders, &requests, &[FULL]), None);
+        holders[1].waits = true;
+        let soon = Room {
+            reclaiming: true,
+            ..FULL
+        };
+        assert_eq!(
+            resolve(&holders, &requests, &[soon]),
+            None,
+            "room is about to come back"
+        );
+    }
+
+    #[test]
+    fn a_newcomer_disturbs_nobody() {
+        assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(2, 1, 0)], &[FULL]), None);
+    }
+
+    #[test]
+    fn what_foreign_programs_hold_is_waited_for() {
+        let room = Room { left: 4, ..FULL };
+        assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(1, 1, 5)], &[room]), None);
+    }
+
+    #[test]
+    fn alone_it_makes_room_with_its_other_tasks() {
+        let way = Some(Way::Swap {
+            client: 1,
+            gpu: 0,
+            for_itself: true,
+        });
+        assert_eq!(resolve(&[holder(1, 0, 9)], &[blocked(1, 1, 5)], &[FULL]), way);
+        assert_eq!(resolve(&[holder(1, 0, 8)], &[blocked(1, 1, 0)], &[FULL]), way);
+    }
+
+    #[test]
+    fn a_ring_over_two_gpus_is_broken() {
+        let holders = [holder(1, 0, 5), holder(2, 1, 5)];
+        let requests = [blocked(1, 0b10, 0), blocked(2, 0b01, 0)];
+        assert_eq!(resolve(&holders, &requests, &[FULL; 2]), swap(2, 1));
+    }
+
+    #[test]
+    fn any_gpu_that_moves_is_worth_waiting_for() {
+        let mut holders = [holder(1, 0, 5), holder(2, 1, 5)];
+        holders[1].waits = false;
+        assert_eq!(resolve(&holders, &[blocked(1, 0b11, 0)], &[FULL; 2]), None);
+    }
+
+    #[test]
+    fn a_senior_lets_a_junior_through_whose_context_is_in_its_way() {
+        // Client 1 cannot fit before client 2 is gone, and 2 holds no memory.
+        let holders = [holder(1, 0, 20), holder(2, 0, 0)];
+        let requests = [blocked(1, 1, 20), blocked(2, 1, 0)];
+        assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0));
+    }
+
+    #[test]
+    fn who_cannot_swap_is_refused_rather_than_waited_for() {
+        let mut holders = [holder(1, 0, 5), holder(2, 0, 5)];
+        let requests = [blocked(1, 1, 5), blocked(2, 1, 5)];
+        holders[1].swappable = 0;
+        // First the senior makes room, then nobody can.
+        assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0));
+        holders[0] = holder(1, 0, 0);
+        let requests = [
+            Blocked {
+                bytes: 9,
+                ..blocked(1, 1, 0)
+            },
+            blocked(2, 1, 5),
+        ];
+        assert_eq!(
+            resolve(&holders, &requests, &[FULL]),
+            Some(Way::Refuse { client: 2 })
+        );
+        holders[1].waits = false;
+        assert_eq!(resolve(&holders, &requests, &[FULL]), None);
+    }
+}

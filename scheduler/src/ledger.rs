@@ -1,0 +1,401 @@
+//! The ledger: who holds what on which GPU. It has one writer, and refuses
+//! every entry that would charge a GPU beyond its capacity.
+//!
+//! A GPU is charged for the reservations of tasks, for the contexts of
+//! processes that ever got a grant on it, and for what dead processes held
+//! until somebody says that it is free ([`Ledger::freed`]). Under a policy that
+//! knows no memory the ledger is *blind*: it keeps the same books and refuses
+//! nothing.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mgb_probe::Gpu;
+use mgb_probe::view::TaskState;
+
+/// A client, numbered in the order of arrival: a smaller one is senior.
+pub type ClientId = u64;
+
+/// A task on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey {
+    /// Whose it is.
+    pub client: ClientId,
+    /// The client's number for it.
+    pub task: u64,
+}
+
+/// What a task holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// GPU index.
+    pub gpu: usize,
+    /// Bytes reserved.
+    pub reserved: u64,
+    /// Warps charged; 0 once it ended.
+    pub warps: u64,
+    /// Between begin and end.
+    pub running: bool,
+    /// Its memory, or a part, is in host memory: it will want room again, even
+    /// after its end.
+    pub swapped: bool,
+    /// The process is the task.
+    pub whole_process: bool,
+    /// What people know it by.
+    pub label: String,
+    /// When it was granted, on the broker's clock.
+    pub granted: Duration,
+}
+
+/// Room of a dead process that the driver does not show free yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reclaiming {
+    /// Names the entry.
+    pub id: u64,
+    /// Who died.
+    pub client: ClientId,
+    /// GPU index.
+    pub gpu: usize,
+    /// Bytes charged: reservations and context.
+    pub bytes: u64,
+    /// When it was marked, on the broker's clock.
+    pub since: Duration,
+}
+
+/// Why an entry is refused. Both are mistakes of the caller, which is to ask
+/// [`Ledger::room`] first.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// It does not fit.
+    #[error("GPU {gpu} has room for {room} bytes, not for {wanted}")]
+    Full {
+        /// GPU index.
+        gpu: usize,
+        /// Bytes asked for, with the context where one is needed.
+        wanted: u64,
+        /// Bytes free.
+        room: u64,
+    },
+    /// The task is not in the ledger, or already is.
+    #[error("task {} of client {} is {}known", .0.task, .0.client, if *.1 { "already " } else { "not " })]
+    Task(TaskKey, bool),
+}
+
+/// A GPU's charges, in bytes and warps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charges {
+    /// Reservations of living processes.
+    pub reserved: u64,
+    /// Their contexts.
+    pub contexts: u64,
+    /// Dead processes.
+    pub reclaiming: u64,
+    /// Warps of running tasks.
+    pub warps: u64,
+}
+
+impl Charges {
+    /// All bytes charged.
+    pub fn bytes(&self) -> u64 {
+        self.reserved + self.contexts + self.reclaiming
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    gpus: Vec<Gpu>,
+    blind: bool,
+    charges: Vec<Charges>,
+    tasks: BTreeMap<TaskKey, Holding>,
+    contexts: BTreeMap<(ClientId, usize), u64>,
+    reclaiming: Vec<Reclaiming>,
+    next_reclaiming: u64,
+}
+
+impl Ledger {
+    /// An empty ledger over `gpus`.
+    pub fn new(gpus: Vec<Gpu>, blind: bool) -> Ledger {
+        let charges = vec![Charges::default(); gpus.len()];
+        Ledger {
+            gpus,
+            blind,
+            charges,
+            tasks: BTreeMap::new(),
+            contexts: BTreeMap::new(),
+            reclaiming: Vec::new(),
+            next_reclaiming: 1,
+        }
+    }
+
+    /// The GPUs.
+    pub fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    /// Whether memory is not looked at.
+    pub fn blind(&self) -> bool {
+        self.blind
+    }
+
+    /// What a GPU is charged.
+    pub fn charges(&self, gpu: usize) -> Charges {
+        self.charges[gpu]
+    }
+
+    /// Bytes not charged.
+    pub fn room(&self, gpu: usize) -> u64 {
+        self.gpus[gpu]
+            .usable_bytes
+            .saturating_sub(self.charges[gpu].bytes())
+    }
+
+    /// All tasks, by client and number.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskKey, &Holding)> {
+        self.tasks.iter().map(|(key, holding)| (*key, holding))
+    }
+
+    /// The tasks of one client.
+    pub fn tasks_of(&self, client: ClientId) -> impl Iterator<Item = (TaskKey, &Holding)> {
+        let range = TaskKey { client, task: 0 }..=TaskKey {
+            client,
+            task: u64::MAX,
+        };
+        self.tasks.range(range).map(|(key, holding)| (*key, holding))
+    }
+
+    /// One task.
+    pub fn task(&self, key: TaskKey) -> Option<&Holding> {
+        self.tasks.get(&key)
+    }
+
+    /// Whether the client is charged for a context on the GPU.
+    pub fn has_context(&self, client: ClientId, gpu: usize) -> bool {
+        self.contexts.contains_key(&(client, gpu))
+    }
+
+    /// Clients charged for a context, with the GPU and the bytes.
+    pub fn contexts(&self) -> impl Iterator<Item = (ClientId, usize, u64)> {
+        self.contexts
+            .iter()
+            .map(|((client, gpu), bytes)| (*client, *gpu, *bytes))
+    }
+
+    /// Processes that hold something on the GPU.
+    pub fn processes(&self, gpu: usize) -> u32 {
+        self.contexts.keys().filter(|(_, at)| *at == gpu).count() as u32
+    }
+
+    /// Room of the dead.
+    pub fn reclaiming(&self) -> &[Reclaiming] {
+        &self.reclaiming
+    }
+
+    /// Whether the client holds nothing at all.
+    pub fn holds_nothing(&self, client: ClientId) -> bool {
+        self.tasks_of(client).next().is_none()
+            && self
+                .contexts
+                .range((client, 0)..=(client, usize::MAX))
+                .next()
+                .is_none()
+    }
+
+    /// Bytes that a grant of `bytes` to `client` charges: the context comes with
+    /// the first one.
+    pub fn cost(&self, client: ClientId, gpu: usize, bytes: u64) -> u64 {
+        let context = if self.has_context(client, gpu) {
+            0
+        } else {
+            self.gpus[gpu].context_bytes
+        };
+        bytes.saturating_add(context)
+    }
+
+    fn admit(&self, gpu: usize, wanted: u64) -> Result<(), LedgerError> {
+        let room = self.room(gpu);
+        if self.blind || wanted <= room {
+            Ok(())
+        } else {
+            Err(LedgerError::Full { gpu, wanted, room })
+        }
+    }
+
+    /// Enters a granted task.
+    pub fn grant(&mut self, key: TaskKey, holding: Holding) -> Result<(), LedgerError> {
+        if self.tasks.contains_key(&key) {
+            return Err(LedgerError::Task(key, true));
+        }
+        let gpu = holding.gpu;
+        self.admit(gpu, self.cost(key.client, gpu, holding.reserved))?;
+        if !self.has_context(key.client, gpu) {
+            let bytes = self.gpus[gpu].context_bytes;
+            self.contexts.insert((key.client, gpu), bytes);
+            self.charges[gpu].contexts += bytes;
+        }
+        self.charges[gpu].reserved += holding.reserved;
+        self.charges[gpu].warps += holding.warps;
+        self.tasks.insert(key, holding);
+        self.check();
+        Ok(())
+    }
+
+    /// Reserves `more` for a task; returns the whole.
+    pub fn grow(&mut self, key: TaskKey, more: u64) -> Result<u64, LedgerError> {
+        let gpu = self.tasks.get(&key).ok_or(LedgerError::Task(key, false))?.gpu;
+        self.admit(gpu, more)?;
+        let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
+        holding.reserved += more;
+        let reserved = holding.reserved;
+        self.charges[gpu].reserved += more;
+        self.check();
+        Ok(reserved)
+    }
+
+    /// Takes up to `less` off a task's reservation; returns what was taken. An
+    /// ended task without a reservation leaves the ledger.
+    pub fn shrink(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
+        self.tasks
+            .get_mut(&key)
+            .ok_or(LedgerError::Task(key, false))?
+            .swapped = false;
+        self.take(key, less)
+    }
+
+    /// As [`Ledger::shrink`], for memory that went to the host: the task stays
+    /// known, so that it can grow again.
+    pub fn swap(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
+        self.tasks
+            .get_mut(&key)
+            .ok_or(LedgerError::Task(key, false))?
+            .swapped = true;
+        self.take(key, less)
+    }
+
+    fn take(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
+        let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
+        let taken = less.min(holding.reserved);
+        holding.reserved -= taken;
+        self.charges[holding.gpu].reserved -= taken;
+        if !holding.running && !holding.swapped && holding.reserved == 0 {
+            self.tasks.remove(&key);
+        }
+        self.check();
+        Ok(taken)
+    }
+
+    /// Ends a task of which `kept` bytes stay; returns the bytes given back.
+    pub fn end(&mut self, key: TaskKey, kept: u64) -> Result<u64, LedgerError> {
+        let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
+        self.charges[holding.gpu].warps -= holding.warps;
+        holding.warps = 0;
+        holding.running = false;
+        let less = holding.reserved.saturating_sub(kept);
+        self.take(key, less)
+    }
+
+    /// The client's process is dead: all it held becomes reclaiming, one entry
+    /// for each GPU. With `keep_whole_process` the process lives on as another
+    /// program (`exec`), and tasks that are the process stay.
+    pub fn die(&mut self, client: ClientId, keep_whole_process: bool, now: Duration) -> Vec<Reclaiming> {
+        let mut lost: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut kept_gpus = Vec::new();
+        let keys: Vec<TaskKey> = self.tasks_of(client).map(|(key, _)| key).collect();
+        for key in keys {
+            if keep_whole_process && self.tasks[&key].whole_process {
+                kept_gpus.push(self.tasks[&key].gpu);
+                continue;
+            }
+            if let Some(holding) = self.tasks.remove(&key) {
+                self.charges[holding.gpu].reserved -= holding.reserved;
+                self.charges[holding.gpu].warps -= holding.warps;
+                *lost.entry(holding.gpu).or_default() += holding.reserved;
+            }
+        }
+        for gpu in 0..self.gpus.len() {
+            if kept_gpus.contains(&gpu) {
+                continue;
+            }
+            if let Some(bytes) = self.contexts.remove(&(client, gpu)) {
+                self.charges[gpu].contexts -= bytes;
+                *lost.entry(gpu).or_default() += bytes;
+            }
+        }
+        let entries: Vec<Reclaiming> = lost
+            .into_iter()
+            .map(|(gpu, bytes)| {
+                let id = self.next_reclaiming;
+                self.next_reclaiming += 1;
+                self.charges[gpu].reclaiming += bytes;
+                Reclaiming {
+                    id,
+                    client,
+                    gpu,
+                    bytes,
+                    since: now,
+                }
+            })
+            .collect();
+        self.reclaiming.extend(entries.iter().cloned());
+        self.check();
+        entries
+    }
+
+    /// The driver shows the room of entry `id` free.
+    pub fn freed(&mut self, id: u64) -> Option<Reclaiming> {
+        let at = self.reclaiming.iter().position(|entry| entry.id == id)?;
+        let entry = self.reclaiming.remove(at);
+        self.charges[entry.gpu].reclaiming -= entry.bytes;
+        self.check();
+        Some(entry)
+    }
+
+    /// What state a task is in, for people.
+    pub fn state(&self, key: TaskKey, growing: bool) -> TaskState {
+        match self.tasks.get(&key) {
+            None => TaskState::Reclaiming,
+            Some(_) if growing => TaskState::Growing,
+            Some(holding) if holding.running => TaskState::Running,
+            Some(_) => TaskState::Ended,
+        }
+    }
+
+    /// The cheap check after every change, in every build; and in debug builds
+    /// the sums again from the entries.
+    fn check(&self) {
+        for (gpu, charges) in self.gpus.iter().zip(&self.charges) {
+            assert!(
+                self.blind || charges.bytes() <= gpu.usable_bytes,
+                "the ledger charges GPU {} {} of {} bytes",
+                gpu.index,
+                charges.bytes(),
+                gpu.usable_bytes
+            );
+        }
+        #[cfg(debug_assertions)]
+        assert_eq!(
+            self.charges,
+            self.recount(),
+            "the ledger's sums differ from its entries"
+        );
+    }
+
+    #[cfg(any(debug_assertions, test))]
+    fn recount(&self) -> Vec<Charges> {
+        let mut sums = vec![Charges::default(); self.gpus.len()];
+        for holding in self.tasks.values() {
+            sums[holding.gpu].reserved += holding.reserved;
+            sums[holding.gpu].warps += holding.warps;
+        }
+        for ((_, gpu), bytes) in &self.contexts {
+            sums[*gpu].contexts += bytes;
+        }
+        for entry in &self.reclaiming {
+            sums[entry.gpu].reclaiming += entry.bytes;
+        }
+        sums
+    }
+}
+
+#[cfg(test)]
+mod tests;

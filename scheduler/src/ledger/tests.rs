@@ -1,0 +1,210 @@
+//! The ledger under random sequences of changes.
+
+use super::*;
+use crate::node::test_gpu;
+use proptest::prelude::*;
+
+fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
+    Holding {
+        gpu,
+        reserved,
+        warps,
+        running: true,
+        swapped: false,
+        whole_process: false,
+        label: String::new(),
+        granted: Duration::ZERO,
+    }
+}
+
+#[test]
+fn a_context_is_charged_once_and_stays() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+    let key = |task| TaskKey { client: 1, task };
+    ledger.grant(key(1), holding(0, 40, 5)).unwrap();
+    ledger.grant(key(2), holding(0, 40, 5)).unwrap();
+    assert_eq!(ledger.room(0), 10);
+    assert_eq!(ledger.end(key(1), 0), Ok(40));
+    assert_eq!(ledger.end(key(2), 30), Ok(10));
+    assert_eq!(
+        ledger.charges(0),
+        Charges {
+            reserved: 30,
+            contexts: 10,
+            reclaiming: 0,
+            warps: 0
+        }
+    );
+    let lost = ledger.die(1, false, Duration::ZERO);
+    assert_eq!((lost.len(), lost[0].bytes, ledger.room(0)), (1, 40, 60));
+    ledger.freed(lost[0].id).unwrap();
+    assert_eq!(ledger.room(0), 100);
+    assert!(ledger.holds_nothing(1));
+}
+
+#[test]
+fn a_swapped_task_stays_known_after_its_end() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+    let key = TaskKey { client: 1, task: 1 };
+    ledger.grant(key, holding(0, 40, 5)).unwrap();
+    assert_eq!(ledger.swap(key, 40), Ok(40));
+    assert_eq!(ledger.end(key, 0), Ok(0));
+    assert_eq!(ledger.grow(key, 40), Ok(40));
+    assert_eq!(ledger.shrink(key, 40), Ok(40));
+    assert!(ledger.task(key).is_none());
+}
+
+#[test]
+fn another_client_pays_its_own_context() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+    ledger
+        .grant(TaskKey { client: 1, task: 1 }, holding(0, 80, 0))
+        .unwrap();
+    let error = ledger
+        .grant(TaskKey { client: 2, task: 1 }, holding(0, 1, 0))
+        .unwrap_err();
+    assert_eq!(
+        error,
+        LedgerError::Full {
+            gpu: 0,
+            wanted: 11,
+            room: 10
+        }
+    );
+}
+
+#[test]
+fn exec_keeps_the_task_that_is_the_process() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10), test_gpu(1, 100, 10)], false);
+    let whole = Holding {
+        whole_process: true,
+        ..holding(0, 20, 0)
+    };
+    ledger.grant(TaskKey { client: 1, task: 1 }, whole).unwrap();
+    ledger
+        .grant(TaskKey { client: 1, task: 2 }, holding(1, 30, 0))
+        .unwrap();
+    let lost = ledger.die(1, true, Duration::ZERO);
+    assert_eq!(lost.len(), 1);
+    assert_eq!((lost[0].gpu, lost[0].bytes), (1, 40));
+    assert_eq!(ledger.room(0), 70);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Grant {
+        client: u64,
+        task: u64,
+        gpu: usize,
+        bytes: u64,
+        warps: u64,
+        whole: bool,
+    },
+    Grow {
+        client: u64,
+        task: u64,
+        bytes: u64,
+    },
+    Shrink {
+        client: u64,
+        task: u64,
+        bytes: u64,
+    },
+    End {
+        client: u64,
+        task: u64,
+        kept: u64,
+    },
+    Die {
+        client: u64,
+        exec: bool,
+    },
+    Freed {
+        which: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let (client, task, bytes) = (0..4u64, 0..4u64, 0..70u64);
+    prop_oneof![
+        (
+            client.clone(),
+            task.clone(),
+            0..3usize,
+            bytes.clone(),
+            any::<u32>(),
+            any::<bool>()
+        )
+            .prop_map(|(client, task, gpu, bytes, warps, whole)| Step::Grant {
+                client,
+                task,
+                gpu,
+                bytes,
+                warps: warps.into(),
+                whole
+            }),
+        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Grow {
+            client,
+            task,
+            bytes
+        }),
+        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Shrink {
+            client,
+            task,
+            bytes
+        }),
+        (client.clone(), task, bytes).prop_map(|(client, task, kept)| Step::End { client, task, kept }),
+        (client, any::<bool>()).prop_map(|(client, exec)| Step::Die { client, exec }),
+        (0..8usize).prop_map(|which| Step::Freed { which }),
+    ]
+}
+
+proptest! {
+    /// `check` runs after every step; at the end, the death of all and the
+    /// freeing of all room leave an empty ledger.
+    #[test]
+    fn never_over_capacity_and_empty_at_the_end(steps in proptest::collection::vec(step(), 0..80)) {
+        let gpus = vec![test_gpu(0, 100, 10), test_gpu(1, 64, 3), test_gpu(2, 10, 12)];
+        let mut ledger = Ledger::new(gpus, false);
+        for step in steps {
+            match step {
+                Step::Grant { client, task, gpu, bytes, warps, whole } => {
+                    let fits = ledger.cost(client, gpu, bytes) <= ledger.room(gpu);
+                    let key = TaskKey { client, task };
+                    let known = ledger.task(key).is_some();
+                    let entry = Holding { whole_process: whole, ..holding(gpu, bytes, warps) };
+                    prop_assert_eq!(ledger.grant(key, entry).is_ok(), fits && !known);
+                }
+                Step::Grow { client, task, bytes } => {
+                    let key = TaskKey { client, task };
+                    let fits = ledger.task(key).is_some_and(|held| bytes <= ledger.room(held.gpu));
+                    prop_assert_eq!(ledger.grow(key, bytes).is_ok(), fits);
+                }
+                Step::Shrink { client, task, bytes } => {
+                    let _ = ledger.shrink(TaskKey { client, task }, bytes);
+                }
+                Step::End { client, task, kept } => {
+                    let _ = ledger.end(TaskKey { client, task }, kept);
+                }
+                Step::Die { client, exec } => {
+                    ledger.die(client, exec, Duration::ZERO);
+                }
+                Step::Freed { which } => {
+                    if let Some(id) = ledger.reclaiming().get(which).map(|entry| entry.id) {
+                        ledger.freed(id);
+                    }
+                }
+            }
+            prop_assert_eq!(&ledger.charges, &ledger.recount());
+        }
+        for client in 0..4 {
+            ledger.die(client, false, Duration::ZERO);
+        }
+        while let Some(id) = ledger.reclaiming().first().map(|entry| entry.id) {
+            ledger.freed(id);
+        }
+        for gpu in 0..3 {
+            prop_assert_eq!(ledger.charges(gpu), Charges::default());
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! The node: its GPUs, and what the driver says about their memory.
+
+pub mod nvml;
+
+use mgb_probe::Gpu;
+
+/// What the driver says about a GPU's memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// All of it.
+    pub total: u64,
+    /// What nobody has.
+    pub free: u64,
+}
+
+impl Memory {
+    /// What somebody has, the driver included.
+    pub fn used(&self) -> u64 {
+        self.total.saturating_sub(self.free)
+    }
+}
+
+/// A process with a context on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    /// Process id, in `mgbd`'s namespace if it is visible there.
+    pub pid: u32,
+    /// Bytes it has, its context included; `None` where the driver does not say.
+    pub bytes: Option<u64>,
+}
+
+/// The driver failed to say something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the driver does not say: {0}")]
+pub struct NodeError(pub String);
+
+/// Where `mgbd` learns about GPUs: NVML, or a test's idea of one.
+pub trait Node {
+    /// The GPUs to share; the same for as long as the node lives.
+    fn gpus(&self) -> &[Gpu];
+
+    /// Whether the GPUs are software: MPS has nothing to do there.
+    fn software(&self) -> bool;
+
+    /// The memory of a GPU now.
+    fn memory(&self, gpu: usize) -> Result<Memory, NodeError>;
+
+    /// Who has a context on a GPU now.
+    fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError>;
+}
+
+#[cfg(test)]
+pub(crate) fn test_gpu(index: u32, usable: u64, context: u64) -> Gpu {
+    Gpu {
+        index,
+        node_index: index,
+        uuid: format!("GPU-{index}"),
+        name: "test".to_owned(),
+        total_bytes: usable,
+        usable_bytes: usable,
+        context_bytes: context,
+        max_warps: 1000,
+    }
+}

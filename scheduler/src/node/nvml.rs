@@ -1,0 +1,194 @@
+//! The real node: NVML, as the dynamic loader finds `libnvidia-ml.so.1`.
+//!
+//! softgpu's library goes by the same name and is asked in the same way. NVML
+//! does not tell the number of multiprocessors; it follows from the number of
+//! cores and the architecture.
+
+use std::ffi::OsStr;
+
+use mgb_probe::{Gpu, VisibleError, visible_gpus};
+use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::error::NvmlError;
+use nvml_wrapper::{Device, Nvml};
+
+use super::{Memory, Node, NodeError, Resident};
+
+/// Bytes a context takes where nobody says otherwise: measured with driver 580
+/// on an H200, with and without MPS.
+pub const CONTEXT_BYTES: u64 = 526 << 20;
+/// The share of a software GPU that its contexts take unless it is configured
+/// otherwise.
+const SOFTWARE_CONTEXT_SHARE: u64 = 256;
+/// What a driver's version says when its GPUs are software.
+const SOFTWARE: &str = "softgpu";
+/// Warps charged at most where the size of the GPU cannot be learned: a middling
+/// GPU's, so that tasks still differ.
+const UNKNOWN_WARPS: u64 = 4096;
+
+/// Why there is no node to share.
+#[derive(Debug, thiserror::Error)]
+pub enum DiscoverError {
+    /// No driver.
+    #[error(
+        "no GPU: {0}; install NVIDIA's driver, or use software GPUs: put MGB's lib/softgpu first in \
+         LD_LIBRARY_PATH (mgb run and mgb batch do it by themselves) and set SOFTGPU_DEVICES=4x256MiB"
+    )]
+    NoDriver(NvmlError),
+    /// A driver, but no GPU.
+    #[error("no GPU: the driver finds none; check nvidia-smi and, in a container, that GPUs are passed in")]
+    NoGpu,
+    /// The device mask leaves none, or cannot be used.
+    #[error(transparent)]
+    Visible(#[from] VisibleError),
+    /// The driver failed.
+    #[error("failed to ask the driver for {0}: {1}")]
+    Driver(&'static str, NvmlError),
+}
+
+/// What people may set about GPUs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Limits {
+    /// Bytes that tasks and their contexts may take together on each GPU.
+    pub capacity: Option<u64>,
+    /// Bytes of a context.
+    pub context: Option<u64>,
+}
+
+/// See the module.
+pub struct NvmlNode {
+    devices: Vec<Device<'static>>,
+    gpus: Vec<Gpu>,
+    software: bool,
+}
+
+impl NvmlNode {
+    /// Finds the GPUs that `CUDA_VISIBLE_DEVICES` leaves this process. NVML stays
+    /// loaded until the process ends.
+    pub fn discover(limits: Limits) -> Result<NvmlNode, DiscoverError> {
+        let nvml = Nvml::builder()
+            .lib_path(OsStr::new("libnvidia-ml.so.1"))
+            .init()
+            .map_err(DiscoverError::NoDriver)?;
+        // Handles borrow it; there is one node in a process.
+        let nvml: &'static Nvml = Box::leak(Box::new(nvml));
+        let driver = |what| move |error| DiscoverError::Driver(what, error);
+        let version = nvml.sys_driver_version().unwrap_or_default();
+        let software = version.contains(SOFTWARE);
+        let count = nvml.device_count().map_err(driver("the number of GPUs"))?;
+        let mut devices = Vec::new();
+        let mut uuids = Vec::new();
+        for index in 0..count {
+            let device = nvml.device_by_index(index).map_err(driver("a GPU"))?;
+            uuids.push(device.uuid().map_err(driver("a GPU's UUID"))?);
+            devices.push(Some(device));
+        }
+        if devices.is_empty() {
+            return Err(DiscoverError::NoGpu);
+        }
+        let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let names: Vec<&str> = uuids.iter().map(String::as_str).collect();
+        let mut visible = visible_gpus(list.as_deref(), &names)?;
+        visible.truncate(mgb_probe::wire::MAX_GPUS);
+        let mut node = NvmlNode {
+            devices: Vec::new(),
+            gpus: Vec::new(),
+            software,
+        };
+        for (index, at) in visible.into_iter().enumerate() {
+            let Some(device) = devices[at].take() else {
+                continue;
+            };
+            let memory = device.memory_info().map_err(driver("a GPU's memory"))?;
+            let whole = memory.total.saturating_sub(memory.reserved);
+            let context = limits.context.unwrap_or(if software {
+                memory.total / SOFTWARE_CONTEXT_SHARE
+            } else {
+                CONTEXT_BYTES
+            });
+            node.gpus.push(Gpu {
+                index: index as u32,
+                node_index: at as u32,
+                uuid: uuids[at].clone(),
+                name: device.name().unwrap_or_else(|_| "GPU".to_owned()),
+                total_bytes: memory.total,
+                usable_bytes: limits.capacity.unwrap_or(whole).min(whole),
+                context_bytes: context,
+                max_warps: max_warps(&device),
+            });
+            node.devices.push(device);
+        }
+        Ok(node)
+    }
+}
+
+/// Warps the device holds at once: cores / cores per multiprocessor × warps per
+/// multiprocessor (CUDA C++ Programming Guide, technical specifications per
+/// compute capability).
+fn max_warps(device: &Device<'_>) -> u64 {
+    let (Ok(cores), Ok(capability)) = (device.num_cores(), device.cuda_compute_capability()) else {
+        return UNKNOWN_WARPS;
+    };
+    let (cores_each, warps_each) = multiprocessor(capability.major, capability.minor);
+    (u64::from(cores) / cores_each).max(1) * warps_each
+}
+
+/// Cores and warps of one multiprocessor. Unknown ones are taken for the latest
+/// data-centre kind.
+fn multiprocessor(major: i32, minor: i32) -> (u64, u64) {
+    match (major, minor) {
+        (6, 0) => (64, 64),
+        (6, _) => (128, 64),
+        (7, 5) => (64, 32),
+        (7, _) => (64, 64),
+        (8, 0) => (64, 64),
+        (8, _) | (12, _) => (128, 48),
+        _ => (128, 64),
+    }
+}
+
+impl Node for NvmlNode {
+    fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    fn software(&self) -> bool {
+        self.software
+    }
+
+    fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+        let memory = self.devices[gpu]
+            .memory_info()
+            .map_err(|error| NodeError(error.to_string()))?;
+        Ok(Memory {
+            total: memory.total,
+            free: memory.free,
+        })
+    }
+
+    fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError> {
+        let processes = self.devices[gpu]
+            .running_compute_processes()
+            .map_err(|error| NodeError(error.to_string()))?;
+        Ok(processes
+            .into_iter()
+            .map(|process| Resident {
+                pid: process.pid,
+                bytes: match process.used_gpu_memory {
+                    UsedGpuMemory::Used(bytes) => Some(bytes),
+                    UsedGpuMemory::Unavailable => None,
+                },
+            })
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::multiprocessor;
+
+    #[test]
+    fn an_h200_holds_8448_warps() {
+        let (cores, warps) = multiprocessor(9, 0);
+        assert_eq!(16896 / cores * warps, 8448);
+    }
+}

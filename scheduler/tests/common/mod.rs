@@ -1,0 +1,462 @@
+//! A node of make-believe GPUs under a real `mgbd` loop, and real client
+//! processes: this test program again, with a script in its environment.
+//!
+//! A client "maps" device memory by writing how much it has into a file. The
+//! node adds up the files of living processes, and those of dead ones for a
+//! while, as a driver that takes its time to clean up.
+
+// Each test program uses its own part of this.
+#![allow(dead_code)]
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Lines};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use mgb_probe::view::NodeView;
+use mgb_probe::{Client, Gpu};
+use mgb_scheduler::daemon::{self, Config};
+use mgb_scheduler::node::{Memory, Node, NodeError, Resident};
+
+pub const MIB: u64 = 1 << 20;
+
+/// How a test's GPUs behave.
+#[derive(Clone)]
+pub struct Setting {
+    pub gpus: usize,
+    pub total: u64,
+    pub context: u64,
+    /// How long the memory of a dead process stays in use.
+    pub lag: Duration,
+    /// Most bytes ever seen beyond a GPU's total.
+    pub overflow: Arc<AtomicU64>,
+}
+
+impl Setting {
+    pub fn new(gpus: usize, total: u64, context: u64) -> Setting {
+        let lag = Duration::from_millis(20);
+        Setting {
+            gpus,
+            total,
+            context,
+            lag,
+            overflow: Arc::default(),
+        }
+    }
+}
+
+struct FakeNode {
+    gpus: Vec<Gpu>,
+    setting: Setting,
+    folder: PathBuf,
+    deaths: RefCell<BTreeMap<u32, Instant>>,
+}
+
+/// Whether the process still runs (a zombie does not).
+pub fn alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat
+        .rsplit_once(')')
+        .map(|(_, rest)| rest.trim_start().chars().next());
+    matches!(state, Some(Some(state)) if state != 'Z' && state != 'X')
+}
+
+fn memory_file(folder: &Path, pid: u32, gpu: usize) -> PathBuf {
+    folder.join(format!("{pid}.{gpu}"))
+}
+
+impl FakeNode {
+    /// Bytes of each process on the GPU, and whether it lives.
+    fn charges(&self, gpu: usize) -> Vec<(u32, u64, bool)> {
+        let mut charges = Vec::new();
+        for entry in std::fs::read_dir(&self.folder).into_iter().flatten().flatten() {
+            let name = entry.file_name().into_string().unwrap_or_default();
+            let Some((pid, at)) = name.split_once('.') else {
+                continue;
+            };
+            let (Ok(pid), Ok(at)) = (pid.parse::<u32>(), at.parse::<usize>()) else {
+                continue;
+            };
+            if at != gpu {
+                continue;
+            }
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            let bytes = text.parse().unwrap_or(0);
+            let lives = alive(pid);
+            if !lives {
+                let died = *self.deaths.borrow_mut().entry(pid).or_insert_with(Instant::now);
+                if died.elapsed() >= self.setting.lag {
+                    continue;
+                }
+            }
+            charges.push((pid, bytes, lives));
+        }
+        charges
+    }
+}
+
+impl Node for FakeNode {
+    fn gpus(&self) -> &[Gpu] {
+        &self.gpus
+    }
+
+    fn software(&self) -> bool {
+        true
+    }
+
+    fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+        let used: u64 = self.charges(gpu).iter().map(|(_, bytes, _)| bytes).sum();
+        let total = self.setting.total;
+        self.setting
+            .overflow
+            .fetch_max(used.saturating_sub(total), Ordering::Relaxed);
+        Ok(Memory {
+            total,
+            free: total.saturating_sub(used),
+        })
+    }
+
+    fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError> {
+        let living = self.charges(gpu).into_iter().filter(|(_, _, lives)| *lives);
+        Ok(living
+            .map(|(pid, bytes, _)| Resident {
+                pid,
+                bytes: Some(bytes),
+            })
+            .collect())
+    }
+}
+
+/// A running `mgbd` in a thread of the test.
+pub struct Daemon {
+    pub folder: tempfile::TempDir,
+    pub setting: Setting,
+    thread: Option<JoinHandle<()>>,
+    stop: Option<UnixStream>,
+}
+
+impl Daemon {
+    pub fn start(setting: Setting) -> Daemon {
+        Daemon::start_with(setting, |_| {})
+    }
+
+    pub fn start_with(setting: Setting, change: impl FnOnce(&mut Config)) -> Daemon {
+        let folder = tempfile::tempdir().unwrap();
+        let memory = folder.path().join("memory");
+        std::fs::create_dir(&memory).unwrap();
+        let mut config = Config::new(folder.path().join("mgbd.sock"));
+        change(&mut config);
+        let (stop, stopped) = UnixStream::pair().unwrap();
+        let gpus = (0..setting.gpus as u32)
+            .map(|index| Gpu {
+                index,
+                node_index: index,
+                uuid: format!("GPU-{index}"),
+                name: "fake".to_owned(),
+                total_bytes: setting.total,
+                usable_bytes: setting.total,
+                context_bytes: setting.context,
+                max_warps: 1000,
+            })
+            .collect();
+        let theirs = setting.clone();
+        let thread = std::thread::spawn(move || {
+            let node = FakeNode {
+                gpus,
+                setting: theirs,
+                folder: memory,
+                deaths: RefCell::default(),
+            };
+            daemon::run(config, Box::new(node), OwnedFd::from(stopped)).unwrap();
+        });
+        let daemon = Daemon {
+            folder,
+            setting,
+            thread: Some(thread),
+            stop: Some(stop),
+        };
+        wait_for("mgbd to listen", || daemon.socket().exists());
+        daemon
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("mgbd.sock")
+    }
+
+    /// Starts a client with a script; see [`client_process`].
+    pub fn client(&self, script: &str) -> Process {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["client_process", "--exact", "--nocapture", "--test-threads=1"])
+            .env("MGB_TEST_SCRIPT", script)
+            .env("MGB_TEST_MEMORY", self.folder.path().join("memory"))
+            .env("MGB_TEST_CONTEXT", self.setting.context.to_string())
+            .env("MGB_SOCKET", self.socket())
+            .env_remove("CUDA_VISIBLE_DEVICES")
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Process { child, lines }
+    }
+
+    pub fn view(&self) -> NodeView {
+        Client::observe(&self.socket()).unwrap().status().unwrap()
+    }
+
+    /// Waits until the node view is as wanted.
+    pub fn wait_view(&self, what: &str, wanted: impl Fn(&NodeView) -> bool) -> NodeView {
+        let observer = Client::observe(&self.socket()).unwrap();
+        wait_for(what, || wanted(&observer.status().unwrap()));
+        observer.status().unwrap()
+    }
+
+    /// Waits until nothing is charged, and checks that nothing ever overflowed.
+    pub fn check_empty(&self) {
+        self.wait_view("the ledger to be empty", |view| {
+            view.tasks.is_empty()
+                && view.queue.is_empty()
+                && view
+                    .gpus
+                    .iter()
+                    .all(|gpu| gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes == 0)
+        });
+        assert_eq!(
+            self.setting.overflow.load(Ordering::Relaxed),
+            0,
+            "memory overflowed"
+        );
+    }
+
+    /// Stops it as SIGTERM does.
+    pub fn stop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let result = thread.join();
+            if !std::thread::panicking() {
+                result.expect("mgbd panicked");
+            }
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Waits for a condition, for much longer than it should take.
+pub fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "waited in vain for {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A client process.
+pub struct Process {
+    pub child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Process {
+    /// Reads its output up to a line that starts with `start`; returns the line.
+    pub fn until(&mut self, start: &str) -> String {
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if let Some(at) = line.find(start) {
+                return line[at..].to_owned();
+            }
+        }
+        panic!("the client ended before it said `{start}`");
+    }
+
+    pub fn kill(&mut self) {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+    }
+
+    /// Waits for a good end.
+    pub fn finish(mut self) {
+        for _ in self.lines.by_ref() {}
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The client's side: carries out the script in the environment. Words, each
+/// with its arguments: `begin MIB`, `whole MIB`, `map MIB`, `unmap MIB`,
+/// `grow MIB`, `end`, `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+pub fn client_process() {
+    let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
+        return;
+    };
+    let mut life = Life::new();
+    let mut words = script.split_whitespace();
+    while let Some(word) = words.next() {
+        let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+        match word {
+            "begin" => life.begin(number() * MIB, false),
+            "whole" => life.begin(number() * MIB, true),
+            "map" => life.map(number() * MIB),
+            "unmap" => life.unmap(number() * MIB),
+            "grow" => life.grow(number() * MIB),
+            "end" => life.end(),
+            "sleep" => std::thread::sleep(Duration::from_millis(number())),
+            "say" => say(words.next().unwrap()),
+            "exec" => exec(words.next().unwrap(), words.next().unwrap()),
+            "fork" => life.fork(),
+            other => panic!("unknown word {other}"),
+        }
+    }
+}
+
+fn say(what: &str) {
+    use std::io::Write;
+    // One write, so that lines of a forked child do not mix with the parent's.
+    std::io::stdout()
+        .write_all(format!("{what}\n").as_bytes())
+        .unwrap();
+    std::io::stdout().flush().unwrap();
+}
+
+fn exec(program: &str, argument: &str) {
+    use std::os::unix::process::CommandExt;
+    say("execing");
+    panic!("{}", Command::new(program).arg(argument).exec());
+}
+
+struct Life {
+    client: &'static Client,
+    folder: PathBuf,
+    context: u64,
+    task: Option<(mgb_probe::TaskId, u32)>,
+    mapped: u64,
+}
+
+impl Life {
+    fn new() -> Life {
+        Life {
+            client: mgb_probe::client().expect("mgbd"),
+            folder: PathBuf::from(std::env::var_os("MGB_TEST_MEMORY").unwrap()),
+            context: std::env::var("MGB_TEST_CONTEXT").unwrap().parse().unwrap(),
+            task: None,
+            mapped: 0,
+        }
+    }
+
+    fn gpu(&self) -> u32 {
+        self.task.expect("a task").1
+    }
+
+    fn begin(&mut self, bytes: u64, whole_process: bool) {
+        let need = mgb_probe::Need {
+            mapped_bytes: bytes,
+            grid_blocks: 8,
+            block_threads: 64,
+            ..Default::default()
+        };
+        let request = mgb_probe::BeginRequest {
+            need,
+            whole_process,
+            ..Default::default()
+        };
+        match self.client.begin(&request) {
+            Ok(grant) => {
+                self.task = Some((grant.task, grant.gpu));
+                say(&format!("granted {}", grant.gpu));
+            }
+            Err(refusal) => say(&format!("refused {refusal}")),
+        }
+    }
+
+    /// As if the driver did it: atomically, all at once.
+    fn write(&self) {
+        let file = memory_file(&self.folder, std::process::id(), self.gpu() as usize);
+        let new = self.folder.join(format!("new{}", std::process::id()));
+        std::fs::write(&new, (self.mapped + self.context).to_string()).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
+    fn map(&mut self, bytes: u64) {
+        self.mapped += bytes;
+        self.write();
+        self.client.published().context_made(self.gpu());
+        self.client.published().mapped(self.gpu(), bytes);
+    }
+
+    fn unmap(&mut self, bytes: u64) {
+        self.client.published().unmapping(self.gpu(), bytes);
+        self.mapped -= bytes;
+        self.write();
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        let (task, _) = self.task.expect("a task");
+        let mut more = bytes;
+        let mut back = 0;
+        loop {
+            match self.client.grow(task, more) {
+                Ok(mgb_probe::Grown::Granted { .. }) => break,
+                Ok(mgb_probe::Grown::SwapOut) => {
+                    say("swapped");
+                    let own = self.mapped;
+                    back += own;
+                    more += own;
+                    self.unmap(own);
+                    self.client.swapped(task, own);
+                }
+                Err(refusal) => return say(&format!("refused {refusal}")),
+            }
+        }
+        self.map(bytes + back);
+        say("grown");
+    }
+
+    fn end(&mut self) {
+        let (task, _) = self.task.expect("a task");
+        self.unmap(self.mapped);
+        self.client.end(task, 0);
+        self.task = None;
+    }
+
+    fn fork(&mut self) {
+        // SAFETY: the child only calls what is made for a forked child here, and
+        // leaves by _exit.
+        match unsafe { libc::fork() } {
+            0 => {
+                assert!(
+                    !self.client.is_connected(),
+                    "the parent's client works in the child"
+                );
+                *self = Life::new();
+                self.begin(MIB, false);
+                // SAFETY: ends the child without running the test program's rest.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: waits for the child just made.
+                unsafe { libc::waitpid(child, &mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+    }
+}

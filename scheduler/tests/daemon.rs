@@ -1,0 +1,221 @@
+//! `mgbd` with real processes: grants, deaths, growth, fairness.
+
+mod common;
+
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use common::{Daemon, MIB, Process, Setting};
+
+/// Not a test: what the others start as client processes.
+#[test]
+fn client_process() {
+    common::client_process();
+}
+
+#[test]
+fn tasks_are_granted_spread_and_given_back() {
+    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
+    let mut first = daemon.client("begin 60 map 60 say up sleep 60000");
+    first.until("up");
+    let mut second = daemon.client("begin 60 map 60 say up sleep 60000");
+    assert_eq!(second.until("granted"), "granted 1");
+    second.until("up");
+    let view = daemon.wait_view("both tasks to show", |view| view.tasks.len() == 2);
+    assert_eq!(view.gpus[0].reserved_bytes, 60 * MIB);
+    assert_eq!(view.gpus[0].warps_charged, 16);
+    let waits = daemon.client("begin 60 map 60 end say done");
+    daemon.wait_view("a queue", |view| view.queue.len() == 1 && !view.queue[0].growth);
+    first.kill();
+    waits.finish();
+    second.kill();
+    daemon.check_empty();
+}
+
+#[test]
+fn what_never_fits_is_refused_with_both_figures() {
+    let daemon = Daemon::start(Setting::new(2, 80 << 30, 1 << 30));
+    let mut client = daemon.client("begin 97280");
+    assert_eq!(
+        client.until("refused"),
+        "refused needs 96.0 GiB, the largest GPU has 80.0 GiB"
+    );
+}
+
+/// The four processes of FlexGPU's deadlock, a GiB being a MiB here.
+#[test]
+fn four_that_grow_at_once_all_finish() {
+    let context = MIB / 2;
+    let daemon = Daemon::start(Setting::new(1, 12 * 64 * MIB + 4 * context, context));
+    // In 64ths of a GiB: what each holds, and what it asks for then.
+    let clients: Vec<Process> = [(231, 215), (87, 198), (120, 225), (248, 161)]
+        .into_iter()
+        .map(|(hold, more)| {
+            daemon.client(&format!(
+                "begin {hold} map {hold} say up sleep 400 grow {more} sleep 100 end say done"
+            ))
+        })
+        .map(|mut client| {
+            client.until("up");
+            client
+        })
+        .collect();
+    for client in clients {
+        client.finish();
+    }
+    let counts = daemon.view().counts;
+    assert_eq!(counts.refused, 0);
+    assert!(counts.swapped_out >= 1, "{counts:?}");
+    daemon.check_empty();
+}
+
+#[test]
+fn a_large_task_is_not_starved_by_small_ones() {
+    let setting = Setting::new(1, 100 * MIB, 0);
+    let daemon = Daemon::start_with(setting, |config| config.patience = Duration::from_millis(300));
+    let mut small: Vec<Process> = (0..3)
+        .map(|_| daemon.client("begin 40 map 40 say up sleep 200 end"))
+        .collect();
+    small[0].until("up");
+    let start = Instant::now();
+    let mut large = daemon.client("begin 90 map 90 say up");
+    // A new small one whenever one ends, for as long as the large one waits.
+    let feeder = std::thread::scope(|scope| {
+        let handle = scope.spawn(|| {
+            large.until("up");
+            start.elapsed()
+        });
+        while !handle.is_finished() {
+            small.push(daemon.client("begin 40 map 40 sleep 200 end"));
+            std::thread::sleep(Duration::from_millis(60));
+        }
+        handle.join().unwrap()
+    });
+    assert!(feeder < Duration::from_secs(5), "it waited {feeder:?}");
+    drop(small);
+    large.finish();
+    daemon.check_empty();
+}
+
+#[test]
+fn a_whole_process_task_outlives_its_channel() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let mut program = daemon.client("whole 60 exec sleep 60");
+    program.until("execing");
+    let view = daemon.wait_view("the task", |view| view.tasks.len() == 1);
+    assert_eq!(view.tasks[0].pid, program.child.id());
+    let mut waits = daemon.client("begin 60 map 60 say up");
+    daemon.wait_view("a queue", |view| view.queue.len() == 1);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(daemon.view().queue.len(), 1, "its room was given away");
+    program.kill();
+    waits.until("up");
+    waits.finish();
+    daemon.check_empty();
+}
+
+#[test]
+fn a_forked_child_is_a_client_of_its_own() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let mut parent = daemon.client("begin 10 map 10 fork say back end begin 10 say again");
+    parent.until("granted");
+    parent.until("granted");
+    parent.until("back");
+    parent.until("again");
+    parent.finish();
+    assert_eq!(daemon.view().counts.granted, 3);
+    daemon.check_empty();
+}
+
+#[test]
+fn who_waits_when_mgbd_stops_is_told() {
+    let mut daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let mut holds = daemon.client("begin 90 map 90 say up sleep 60000");
+    holds.until("up");
+    let mut waits = daemon.client("begin 90");
+    daemon.wait_view("a queue", |view| view.queue.len() == 1);
+    let socket = daemon.socket();
+    daemon.stop();
+    assert_eq!(
+        waits.until("refused"),
+        "refused mgbd went away; start it again and rerun the program"
+    );
+    assert!(!socket.exists());
+}
+
+#[test]
+fn the_view_is_for_reading_only() {
+    let mut daemon = Daemon::start(Setting::new(3, 100 * MIB, MIB));
+    let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
+    let name = observer.hello().view.clone().unwrap();
+    let file = std::path::Path::new("/dev/shm").join(name.trim_start_matches('/'));
+    assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o444);
+    let view = observer.status().unwrap();
+    assert_eq!((view.gpus.len(), view.clients), (3, 0));
+    assert_eq!(view.policy, "mgb");
+    daemon.stop();
+    assert!(!file.exists());
+    assert!(observer.status().is_err());
+}
+
+#[test]
+fn it_ends_when_nobody_needs_it() {
+    let setting = Setting::new(1, 100 * MIB, MIB);
+    let daemon = Daemon::start_with(setting, |config| {
+        config.idle_exit = Some(Duration::from_millis(300));
+    });
+    let mut client = daemon.client("begin 10 map 10 say up sleep 1000");
+    client.until("up");
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(daemon.socket().exists(), "it ended with a client");
+    client.finish();
+    common::wait_for("mgbd to end", || !daemon.socket().exists());
+}
+
+/// Rounds of 8 clients on two GPUs that hold five of them, one killed at a
+/// random moment: its room comes back, never too early, and the others finish.
+#[test]
+fn killing_clients_loses_no_room() {
+    let rounds = std::env::var("MGB_KILL_ROUNDS")
+        .ok()
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(12);
+    let daemon = Daemon::start(Setting::new(2, 100 * MIB, 2 * MIB));
+    let mut seed = 12345u64;
+    let mut random = |below: u64| {
+        // xorshift64: the moments differ, and are the same in every run.
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed % below
+    };
+    for _ in 0..rounds {
+        let mut clients: Vec<Process> = (0..8)
+            .map(|_| {
+                let (hold, more) = (10 + random(20), 1 + random(15));
+                let half = hold / 2;
+                daemon.client(&format!(
+                    "begin {hold} map {half} sleep {} map {} grow {more} sleep {} end",
+                    random(20),
+                    hold - half,
+                    random(20)
+                ))
+            })
+            .collect();
+        std::thread::sleep(Duration::from_millis(random(120)));
+        let mut victim = clients.swap_remove(random(8) as usize);
+        victim.kill();
+        for client in clients {
+            client.finish();
+        }
+    }
+    daemon.check_empty();
+    let view = daemon.view();
+    assert_eq!(view.counts.refused, 0);
+    let mut marked = 0;
+    for reclaim in &view.reclaims {
+        assert!(reclaim.freed_us.is_some());
+        marked = marked.max(reclaim.marked_us);
+    }
+    assert!(marked < 100_000, "a death took {marked} µs to mark");
+}
