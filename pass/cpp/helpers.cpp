@@ -21,12 +21,22 @@ using namespace llvm;
 
 namespace {
 
-// The place in the function itself: what was inlined is where it was inlined to.
-const DILocation *outermost(const Instruction *I) {
-  const DILocation *Loc = I->getDebugLoc().get();
-  while (Loc && Loc->getInlinedAt())
-    Loc = Loc->getInlinedAt();
-  return Loc;
+bool isOwnFile(const Module &M, StringRef File) {
+  StringRef Source = M.getSourceFileName();
+  return Source == File ||
+         (Source.ends_with(File) && Source.drop_back(File.size()).ends_with("/"));
+}
+
+// The place in the source: the innermost one in the module's own file; for code
+// of headers alone, where it was inlined to in the end.
+const DILocation *placeOf(const Instruction *I) {
+  const DILocation *Outer = nullptr;
+  for (const DILocation *At = I->getDebugLoc().get(); At; At = At->getInlinedAt()) {
+    Outer = At;
+    if (isOwnFile(*I->getModule(), At->getFilename()) && At->getLine() != 0)
+      return At;
+  }
+  return Outer;
 }
 
 } // namespace
@@ -62,32 +72,39 @@ LLVMValueRef mgb_base_and_offset(LLVMValueRef Pointer, int64_t *Offset) {
   return wrap(Base);
 }
 
-uint32_t mgb_outer_line(LLVMValueRef Instr) {
-  const DILocation *Loc = outermost(cast<Instruction>(unwrap(Instr)));
+uint32_t mgb_line(LLVMValueRef Instr) {
+  const DILocation *Loc = placeOf(cast<Instruction>(unwrap(Instr)));
   return Loc ? Loc->getLine() : 0;
 }
 
-size_t mgb_outer_file(LLVMValueRef Instr, const char **Name) {
-  const DILocation *Loc = outermost(cast<Instruction>(unwrap(Instr)));
+size_t mgb_file(LLVMValueRef Instr, const char **Name) {
+  const DILocation *Loc = placeOf(cast<Instruction>(unwrap(Instr)));
   StringRef File = Loc ? Loc->getFilename() : StringRef();
+  if (isOwnFile(*cast<Instruction>(unwrap(Instr))->getModule(), File))
+    return 0;
   *Name = File.data();
   return File.size();
 }
 
 size_t mgb_variable_name(LLVMValueRef V, const char **Name) {
   SmallVector<DbgVariableRecord *, 4> Records;
-  findDbgValues(unwrap(V), Records);
   for (DbgVariableRecord *Declaration : findDVRDeclares(unwrap(V)))
     Records.push_back(Declaration);
+  findDbgValues(unwrap(V), Records);
+  StringRef Best;
   for (DbgVariableRecord *Record : Records) {
     // With an expression, the variable is only computed from the value.
     if (Record->getExpression()->getNumElements() != 0)
       continue;
-    StringRef Variable = Record->getVariable()->getName();
-    *Name = Variable.data();
-    return Variable.size();
+    // The function's own variables before those of what was inlined.
+    bool Own = !Record->getDebugLoc().getInlinedAt();
+    if (Own || Best.empty())
+      Best = Record->getVariable()->getName();
+    if (Own)
+      break;
   }
-  return 0;
+  *Name = Best.data();
+  return Best.size();
 }
 
 char *mgb_demangle(const char *Name) {

@@ -1,4 +1,6 @@
 //! Emit: expressions as instructions.
+use std::cell::RefCell;
+
 use inkwell::IntPredicate;
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::module::Module;
@@ -12,16 +14,25 @@ use super::ir::Value;
 
 /// Puts instructions where the builder stands.
 pub struct Emitter<'a, 'ctx> {
-    /// The module.
-    pub module: &'a Module<'ctx>,
-    /// Where to.
-    pub builder: &'a Builder<'ctx>,
+    module: &'a Module<'ctx>,
+    builder: &'a Builder<'ctx>,
+    /// What was computed already, at this same place.
+    done: RefCell<Vec<(Expr, Value)>>,
 }
 
-impl<'ctx> Emitter<'_, 'ctx> {
+impl<'a, 'ctx> Emitter<'a, 'ctx> {
+    /// Puts them where the builder stands, and is not to be used once that has moved.
+    pub fn new(module: &'a Module<'ctx>, builder: &'a Builder<'ctx>) -> Self {
+        Self {
+            module,
+            builder,
+            done: RefCell::default(),
+        }
+    }
+
     /// Computes an integer expression.
     pub fn integer(&self, expression: &Expr) -> Result<IntValue<'ctx>, BuilderError> {
-        let value = self.any(expression)?;
+        let value = self.once(expression)?;
         // SAFETY: `any` gave a live value, of the expression's type: an integer.
         Ok(unsafe { IntValue::new(value.raw()) })
     }
@@ -33,6 +44,21 @@ impl<'ctx> Emitter<'_, 'ctx> {
             .get_context()
             .custom_width_int_type(width)
             .expect("expressions have at most 64 bits")
+    }
+
+    fn once(&self, expression: &Expr) -> Result<Value, BuilderError> {
+        let done = self
+            .done
+            .borrow()
+            .iter()
+            .find(|(one, _)| one == expression)
+            .map(|&(_, value)| value);
+        if let Some(value) = done {
+            return Ok(value);
+        }
+        let value = self.any(expression)?;
+        self.done.borrow_mut().push((expression.clone(), value));
+        Ok(value)
     }
 
     fn any(&self, expression: &Expr) -> Result<Value, BuilderError> {

@@ -277,7 +277,7 @@ impl<'a> Writer<'a> {
 fn at_line(what: &str, value: Value) -> String {
     let line = Some(value)
         .filter(|value| value.is_instruction())
-        .and_then(helpers::outer_line);
+        .and_then(helpers::line);
     line.map_or(what.to_owned(), |line| format!("{what}@{line}"))
 }
 

@@ -9,8 +9,8 @@ unsafe extern "C" {
     fn mgb_inline_call(call: LLVMValueRef) -> bool;
     fn mgb_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn mgb_base_and_offset(pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
-    fn mgb_outer_line(instruction: LLVMValueRef) -> u32;
-    fn mgb_outer_file(instruction: LLVMValueRef, name: *mut *const c_char) -> usize;
+    fn mgb_line(instruction: LLVMValueRef) -> u32;
+    fn mgb_file(instruction: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_variable_name(slot: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
     fn mgb_diagnose(module: LLVMModuleRef, is_error: bool, text: *const c_char);
@@ -49,14 +49,15 @@ pub fn base_and_offset(pointer: Value) -> (Value, i64) {
     (Value::from_raw(base).expect("every pointer has a base"), offset)
 }
 
-/// The source line in the function itself, also for inlined instructions; none without debug lines.
-pub fn outer_line(instruction: Value) -> Option<u32> {
-    Some(helper!(mgb_outer_line(instruction.raw()))).filter(|&line| line != 0)
+/// The source line: the innermost one in the module's own file; for code of headers alone, where it
+/// was inlined to. None without debug lines.
+pub fn line(instruction: Value) -> Option<u32> {
+    Some(helper!(mgb_line(instruction.raw()))).filter(|&line| line != 0)
 }
 
-/// The source file of [`outer_line`].
-pub fn outer_file(instruction: Value) -> String {
-    text_of(|name| helper!(mgb_outer_file(instruction.raw(), name)))
+/// The file of [`line`]; empty for the module's own.
+pub fn file(instruction: Value) -> String {
+    text_of(|name| helper!(mgb_file(instruction.raw(), name)))
 }
 
 /// The source variable that this alloca or value is, where debug information says so.

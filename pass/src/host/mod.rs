@@ -73,7 +73,7 @@ fn process(module: LLVMModuleRef) -> bool {
     let holders = prepare::prepare(&collected, &mut names);
     let planned: Vec<(Value, Vec<Task>)> = holders
         .iter()
-        .map(|&function| (function, plan_or_lazy(&collected, &names, &source, function)))
+        .map(|&function| (function, plan_or_lazy(&collected, &names, function)))
         .collect();
     holders.iter().for_each(|&function| names.unmark(function));
 
@@ -82,11 +82,8 @@ fn process(module: LLVMModuleRef) -> bool {
 }
 
 /// The tasks of a function; one lazy task without details where the analysis fails.
-fn plan_or_lazy(collected: &Collected, names: &Names, source: &str, function: Value) -> Vec<Task> {
-    catch_unwind(AssertUnwindSafe(|| {
-        plan::plan(collected, names, source, function)
-    }))
-    .unwrap_or_else(|panic| {
+fn plan_or_lazy(collected: &Collected, names: &Names, function: Value) -> Vec<Task> {
+    catch_unwind(AssertUnwindSafe(|| plan::plan(collected, names, function))).unwrap_or_else(|panic| {
         let name = helpers::demangle(&function.name());
         let text = format!(
             "mgb: failed to analyse {name}, its GPU ops are bound lazily: {}",

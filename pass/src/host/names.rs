@@ -36,22 +36,35 @@ impl Names {
         }
     }
 
-    /// Marks what the function stores to its variables. The first variable a value goes to names it.
+    /// Marks what the function stores to its variables. The first variable a value goes to names it;
+    /// what only goes to one through a conversion is named after it last.
     pub fn mark(&mut self, function: Value) {
+        let mut converted = Vec::new();
         for store in function
             .instructions()
             .filter(|instruction| instruction.is(LLVMOpcode::LLVMStore))
         {
             let (value, slot) = (store.operand(0), store.operand(1));
-            if !slot.is(LLVMOpcode::LLVMAlloca) {
-                continue;
+            let variable = Some(slot)
+                .filter(|slot| slot.is(LLVMOpcode::LLVMAlloca))
+                .and_then(variable_of);
+            let Some(name) = variable else { continue };
+            self.name(value, &name);
+            let conversion = [LLVMOpcode::LLVMTrunc, LLVMOpcode::LLVMZExt, LLVMOpcode::LLVMSExt];
+            if conversion.iter().any(|&one| value.is(one)) {
+                converted.push((value.operand(0), name));
             }
-            let Some(name) = variable_of(slot) else { continue };
-            if value.is_argument() {
-                self.parameters.entry(value).or_insert(name);
-            } else if value.is_instruction() && self.read(value).is_none() {
-                self.write(value, &name);
-            }
+        }
+        for (value, name) in converted {
+            self.name(value, &name);
+        }
+    }
+
+    fn name(&mut self, value: Value, name: &str) {
+        if value.is_argument() {
+            self.parameters.entry(value).or_insert_with(|| name.to_owned());
+        } else if value.is_instruction() && self.read(value).is_none() {
+            self.write(value, name);
         }
     }
 

@@ -5,12 +5,12 @@ use super::helpers;
 use super::ir::Value;
 
 /// Where an instruction stands in the source. The file is named where it is not the module's own.
-pub fn of(source: &str, instruction: Value) -> Option<Place> {
-    let line = helpers::outer_line(instruction)?;
-    let file = helpers::outer_file(instruction);
+pub fn of(instruction: Value) -> Option<Place> {
+    let line = helpers::line(instruction)?;
+    let file = helpers::file(instruction);
     Some(Place {
         line,
-        file: (!file.is_empty() && file != source).then_some(file),
+        file: Some(file).filter(|file| !file.is_empty()),
     })
 }
 
@@ -36,11 +36,11 @@ impl Why {
     }
 
     /// As the report has it.
-    pub fn reason(&self, source: &str) -> Reason {
+    pub fn reason(&self) -> Reason {
         Reason {
             code: self.code,
             text: self.text.clone(),
-            at: self.at.and_then(|at| of(source, at)),
+            at: self.at.and_then(of),
         }
     }
 }

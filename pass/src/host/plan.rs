@@ -39,7 +39,7 @@ pub struct Task {
 }
 
 /// Works out the tasks of one prepared function.
-pub fn plan(collected: &Collected, names: &Names, source: &str, function: Value) -> Vec<Task> {
+pub fn plan(collected: &Collected, names: &Names, function: Value) -> Vec<Task> {
     let cfg = Cfg::new(function);
     let launches = launches::find(collected, &cfg);
     let objects = Objects::find(collected, &cfg, &launches);
@@ -49,15 +49,31 @@ pub fn plan(collected: &Collected, names: &Names, source: &str, function: Value)
         launches: &launches,
         objects: &objects,
         writer,
-        source,
     };
-    let candidates = tasks::merge(collected, function, &objects);
-    let mut tasks: Vec<Task> = candidates
-        .iter()
-        .map(|candidate| planner.task(candidate))
-        .collect();
-    tasks.extend(planner.lost_launches(collected));
-    tasks
+    let mut tasks: Vec<(usize, Task)> = Vec::new();
+    // Lazy ops all belong to the one lazy task of the process: one entry for those of a function.
+    let mut lazy = Candidate {
+        ops: Vec::new(),
+        obstacles: planner.lost_launches(collected),
+    };
+    for candidate in tasks::merge(collected, function, &objects) {
+        match planner.insertion(&candidate) {
+            Ok(insertion) => tasks.push((candidate.ops[0], planner.static_task(&candidate, insertion))),
+            Err(obstacles) => {
+                lazy.ops.extend(candidate.ops);
+                lazy.obstacles.extend(obstacles);
+            }
+        }
+    }
+    lazy.ops.sort_unstable();
+    if !lazy.ops.is_empty() || !lazy.obstacles.is_empty() {
+        tasks.push((
+            lazy.ops.first().copied().unwrap_or(usize::MAX),
+            planner.lazy_task(&lazy),
+        ));
+    }
+    tasks.sort_by_key(|(first, _)| *first);
+    tasks.into_iter().map(|(_, task)| task).collect()
 }
 
 struct Planner<'a> {
@@ -65,32 +81,32 @@ struct Planner<'a> {
     launches: &'a [Launch],
     objects: &'a Objects,
     writer: Writer<'a>,
-    source: &'a str,
 }
 
 impl Planner<'_> {
-    fn task(&self, candidate: &Candidate) -> Task {
-        match self.insertion(candidate) {
-            Ok(insertion) => {
-                let mut entry = self.entry(candidate);
-                entry.kind = report::Kind::Static;
-                entry.need = Some(self.need(&insertion.need));
-                entry.begin = Some(self.place(insertion.begin));
-                entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
-                entry.ends.sort_by_key(|place| place.line);
-                Task {
-                    entry,
-                    insertion: Some(insertion),
-                }
-            }
-            Err(obstacles) => {
-                let mut entry = self.entry(candidate);
-                entry.reasons = obstacles.iter().map(|why| why.reason(self.source)).collect();
-                Task {
-                    entry,
-                    insertion: None,
-                }
-            }
+    fn static_task(&self, candidate: &Candidate, insertion: Static) -> Task {
+        let mut entry = self.entry(candidate);
+        entry.kind = report::Kind::Static;
+        entry.need = Some(self.need(&insertion.need));
+        entry.begin = Some(self.place(insertion.begin));
+        entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
+        entry.ends.sort_by_key(|place| place.line);
+        Task {
+            entry,
+            insertion: Some(insertion),
+        }
+    }
+
+    fn lazy_task(&self, candidate: &Candidate) -> Task {
+        let mut entry = self.entry(candidate);
+        entry.reasons = candidate.obstacles.iter().map(Why::reason).collect();
+        entry
+            .reasons
+            .sort_by_key(|reason| reason.at.as_ref().map_or(0, |place| place.line));
+        entry.reasons.dedup();
+        Task {
+            entry,
+            insertion: None,
         }
     }
 
@@ -182,42 +198,28 @@ impl Planner<'_> {
             };
             entry.ops.push(op);
         }
+        if entry.ops.iter().all(|op| op.at.line != 0) {
+            entry.ops.sort_by_key(|op| op.at.line);
+        }
         entry
     }
 
     /// Launches whose stub is not known here: a configuration is pushed, then a pointer called.
-    fn lost_launches(&self, collected: &Collected) -> Option<Task> {
+    fn lost_launches(&self, collected: &Collected) -> Vec<Why> {
         let pushes = self.cfg.function.instructions().filter(|&call| {
             collected
                 .entry(call)
                 .is_some_and(|entry| entry.name == "__cudaPushCallConfiguration")
         });
-        let lost: Vec<Value> = pushes
-            .filter(|&push| !self.launches.iter().any(|launch| launch.push == Some(push)))
-            .collect();
-        let mut entry = report::Task {
-            function: self.function(),
-            ..Default::default()
-        };
-        for &push in &lost {
-            let why = Why::new(
+        let lost = pushes.filter(|&push| !self.launches.iter().any(|launch| launch.push == Some(push)));
+        lost.map(|push| {
+            Why::new(
                 Code::UnknownKernel,
                 "a kernel is launched through a pointer",
                 push,
-            );
-            entry.reasons.push(why.reason(self.source));
-            let op = report::Op {
-                op: "launch".to_owned(),
-                at: self.place(push),
-                kernel: None,
-                objects: Vec::new(),
-            };
-            entry.ops.push(op);
-        }
-        (!lost.is_empty()).then_some(Task {
-            entry,
-            insertion: None,
+            )
         })
+        .collect()
     }
 
     fn need(&self, need: &Need) -> report::Need {
@@ -250,16 +252,15 @@ impl Planner<'_> {
     }
 
     fn place(&self, instruction: Value) -> report::Place {
-        place::of(self.source, instruction).unwrap_or_default()
+        place::of(instruction).unwrap_or_default()
     }
 
     fn place_of_end(&self, end: &End) -> report::Place {
         match *end {
             End::After(op) => self.place(op),
-            End::Head(block) | End::Edge(_, block) => block
-                .instructions()
-                .find_map(|one| place::of(self.source, one))
-                .unwrap_or_default(),
+            End::Head(block) | End::Edge(_, block) => {
+                block.instructions().find_map(place::of).unwrap_or_default()
+            }
         }
     }
 }

@@ -23,6 +23,10 @@ use super::plan::Static;
 
 /// What lazyrt puts before the name of every runtime function.
 const PREFIX: &str = "mgb_";
+/// `sizeof(mgb_need)` of mgb.h.
+const NEED_BYTES: u64 = 64;
+/// `sizeof(mgb_task_site)` of mgb.h.
+const SITE_BYTES: u64 = 24;
 /// Constructors of the module run later than this, so that an open process is known as such first.
 const EARLY: i32 = 101;
 
@@ -108,20 +112,14 @@ impl<'ctx> Rewriter<'ctx> {
         self.builder.build_store(handle, self.i64().const_zero())?;
 
         self.builder.position_before(&emit::instruction(task.begin));
-        let emitter = Emitter {
-            module: &self.module,
-            builder: &self.builder,
-        };
+        let emitter = Emitter::new(&self.module, &self.builder);
         let peak = emitter.integer(&task.need.peak)?;
         let mapped = emitter.integer(&task.need.mapped)?;
         let grid = emitter.integer(task.need.grid.as_ref().unwrap_or(&Expr::number(0)))?;
         let block = emitter.integer(&clamped(&task.need.block))?;
         let shared = emitter.integer(&clamped(&task.need.shared))?;
         let ty = self.need_type();
-        let size = ty
-            .size_of()
-            .expect("the structure has a size")
-            .const_truncate(self.i32());
+        let size = self.i32().const_int(NEED_BYTES, false);
         let (none, never) = (self.i32().const_zero(), self.i64().const_zero());
         let fields = [
             size, none, peak, mapped, grid, block, none, shared, none, never, never,
@@ -205,7 +203,7 @@ impl<'ctx> Rewriter<'ctx> {
     fn site(&self, id: u32, function: &str) -> GlobalValue<'ctx> {
         let function = string(&self.module, "mgb.function", function);
         let fields = [
-            self.i32().const_int(24, false).into(),
+            self.i32().const_int(SITE_BYTES, false).into(),
             self.i32().const_int(id.into(), false).into(),
             self.source.as_pointer_value().into(),
             function.as_pointer_value().into(),
