@@ -77,6 +77,13 @@ uint32_t mgb_line(LLVMValueRef Instr) {
   return Loc ? Loc->getLine() : 0;
 }
 
+uint32_t mgb_outer_line(LLVMValueRef Instr) {
+  const DILocation *Loc = cast<Instruction>(unwrap(Instr))->getDebugLoc().get();
+  while (Loc && Loc->getInlinedAt())
+    Loc = Loc->getInlinedAt();
+  return Loc ? Loc->getLine() : 0;
+}
+
 size_t mgb_file(LLVMValueRef Instr, const char **Name) {
   const DILocation *Loc = placeOf(cast<Instruction>(unwrap(Instr)));
   StringRef File = Loc ? Loc->getFilename() : StringRef();
@@ -91,20 +98,17 @@ size_t mgb_variable_name(LLVMValueRef V, const char **Name) {
   for (DbgVariableRecord *Declaration : findDVRDeclares(unwrap(V)))
     Records.push_back(Declaration);
   findDbgValues(unwrap(V), Records);
-  StringRef Best;
   for (DbgVariableRecord *Record : Records) {
-    // With an expression, the variable is only computed from the value.
-    if (Record->getExpression()->getNumElements() != 0)
+    // With an expression, the variable is only computed from the value; and
+    // those of inlined functions are not this function's.
+    if (Record->getExpression()->getNumElements() != 0 ||
+        Record->getDebugLoc().getInlinedAt())
       continue;
-    // The function's own variables before those of what was inlined.
-    bool Own = !Record->getDebugLoc().getInlinedAt();
-    if (Own || Best.empty())
-      Best = Record->getVariable()->getName();
-    if (Own)
-      break;
+    StringRef Variable = Record->getVariable()->getName();
+    *Name = Variable.data();
+    return Variable.size();
   }
-  *Name = Best.data();
-  return Best.size();
+  return 0;
 }
 
 char *mgb_demangle(const char *Name) {

@@ -12,7 +12,7 @@ __global__ void second(const int *mid, int *out) {}
 
 // CHECK-LABEL: define {{.*}} @_Z5chainmmm
 // CHECK-COUNT-1: call i64 @mgb_task_begin
-// CHECK-NOT: @mgb_task_begin
+// CHECK-NOT: call i64 @mgb_task_begin
 // The larger sum, and sums that stop at the largest number.
 // REPORT: task 1 static
 // REPORT: op launch first(int const*, int*) [1,2]

@@ -16,7 +16,7 @@ struct Freed {
 };
 void half_way();
 
-// CHECK-LABEL: define {{.*}} @_Z8unwindsmPi
+// CHECK-LABEL: define {{.*}} @_Z7unwindsmPi
 // CHECK: call {{.*}}@mgb_task_use
 // CHECK-NEXT: call {{.*}}@mgb_cudaMalloc
 // CHECK: call i64 @mgb_task_begin

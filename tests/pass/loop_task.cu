@@ -43,6 +43,6 @@ void serve(int n, int *out) {
 }
 
 // REPORT: task 1 static in each(unsigned long const*)
-// REPORT: peak: loaded@[[@LINE-22]]
+// REPORT: peak: *sizes
 // REPORT: task 2 static in serve(int, int*)
 // REPORT: peak: n

@@ -25,7 +25,7 @@ __global__ void step(const unsigned *from, unsigned *to, size_t n) {}
 // REPORT: op launch step(unsigned int const*, unsigned int*, unsigned long) [1,2]
 // REPORT: peak: 2 * (4 * n)
 // REPORT: grid: (n + 255) / 256
-// REPORT: begin :[[@LINE+4]]
+// REPORT: begin :[[@LINE+5]]
 // REPORT: end :[[@LINE+11]]
 void stencil(size_t n, int steps) {
   unsigned *from, *to;

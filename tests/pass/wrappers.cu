@@ -24,8 +24,8 @@ static void launch(int *x, int n) { work<<<n, 32>>>(x); }
 // CHECK-NOT: define {{.*}}_ZL6launch
 // REPORT: task 1 static in wrapped(int)
 // REPORT: op cudaMalloc [1] :14
-// REPORT: op cudaFree [1] :19
 // REPORT: op launch work(int*) [1] :21
+// REPORT: op cudaFree [1] :19
 // REPORT: peak: 4 * n
 // REPORT: grid: n
 void wrapped(int n) {

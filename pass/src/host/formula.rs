@@ -252,11 +252,12 @@ impl<'a> Writer<'a> {
                 format!("{}()", callee.unwrap_or_else(|| "call".to_owned()))
             }
             Some(LLVMOpcode::LLVMLoad) => {
-                let base = super::slots::address(value.operand(0)).0;
-                if base.is_global() {
-                    plain(&base.name())
-                } else {
-                    at_line("loaded", value)
+                let (base, offset) = super::slots::address(value.operand(0));
+                match self.names.of(base) {
+                    _ if base.is_global() => plain(&base.name()),
+                    Some(name) if offset == Some(0) => format!("*{name}"),
+                    Some(name) => format!("{name}[...]"),
+                    None => at_line("loaded", value),
                 }
             }
             Some(LLVMOpcode::LLVMPHI) => {

@@ -10,6 +10,7 @@ unsafe extern "C" {
     fn mgb_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn mgb_base_and_offset(pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
     fn mgb_line(instruction: LLVMValueRef) -> u32;
+    fn mgb_outer_line(instruction: LLVMValueRef) -> u32;
     fn mgb_file(instruction: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_variable_name(slot: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
@@ -55,12 +56,17 @@ pub fn line(instruction: Value) -> Option<u32> {
     Some(helper!(mgb_line(instruction.raw()))).filter(|&line| line != 0)
 }
 
+/// The line in the function itself, of the call for what was inlined.
+pub fn outer_line(instruction: Value) -> Option<u32> {
+    Some(helper!(mgb_outer_line(instruction.raw()))).filter(|&line| line != 0)
+}
+
 /// The file of [`line`]; empty for the module's own.
 pub fn file(instruction: Value) -> String {
     text_of(|name| helper!(mgb_file(instruction.raw(), name)))
 }
 
-/// The source variable that this alloca or value is, where debug information says so.
+/// The variable of the function itself that an alloca or value is, where debug information says so.
 pub fn variable_name(slot: Value) -> Option<String> {
     Some(text_of(|name| helper!(mgb_variable_name(slot.raw(), name)))).filter(|name| !name.is_empty())
 }

@@ -45,9 +45,9 @@ impl Names {
             .filter(|instruction| instruction.is(LLVMOpcode::LLVMStore))
         {
             let (value, slot) = (store.operand(0), store.operand(1));
-            let variable = Some(slot)
-                .filter(|slot| slot.is(LLVMOpcode::LLVMAlloca))
-                .and_then(variable_of);
+            // A wrapper's parameter, inlined here, says less than what the caller gave.
+            let own = slot.is(LLVMOpcode::LLVMAlloca) && !is_inlined(&slot.name());
+            let variable = Some(slot).filter(|_| own).and_then(variable_of);
             let Some(name) = variable else { continue };
             self.name(value, &name);
             let conversion = [LLVMOpcode::LLVMTrunc, LLVMOpcode::LLVMZExt, LLVMOpcode::LLVMSExt];
@@ -146,6 +146,14 @@ fn variable_name(name: &str) -> Option<String> {
         "" | "retval" | "tmp" | "ref" | "agg" | "cleanup" | "exn" | "saved_stack" | "undef"
     );
     (!invented && suffixes.split('.').all(appended)).then(|| stem.to_owned())
+}
+
+/// Whether the inliner brought this variable here.
+fn is_inlined(name: &str) -> bool {
+    name.split('.').skip(1).any(|part| {
+        part.strip_prefix('i')
+            .is_some_and(|rest| rest.parse::<u32>().is_ok() || rest.is_empty())
+    })
 }
 
 /// Whether a call's own name is more than the `call` that clang gives every call.

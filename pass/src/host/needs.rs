@@ -28,14 +28,20 @@ pub struct Need {
     pub peak: Expr,
     /// The same, each size rounded up to whole granules.
     pub mapped: Expr,
-    /// Blocks of the largest launch; none where no launch's grid is known at the begin.
-    pub grid: Option<Expr>,
+    /// Blocks of the largest launch.
+    pub grid: Largest,
     /// Threads per block of the largest block.
-    pub block: Option<Expr>,
-    /// Dynamic shared memory per block.
-    pub shared: Option<Expr>,
-    /// Whether some launch's configuration is not known at the begin: the others are a lower bound.
-    pub partial: bool,
+    pub block: Largest,
+    /// The most dynamic shared memory per block.
+    pub shared: Largest,
+}
+
+/// The largest of some figure over the launches of a task.
+pub struct Largest {
+    /// Over the launches that tell it at the begin; none if no launch does.
+    pub known: Option<Expr>,
+    /// Whether that is all launches; else it is a lower bound.
+    pub complete: bool,
 }
 
 /// The size of every object of a task, by op number.
@@ -107,25 +113,22 @@ pub fn need(
             _ => None,
         })
         .collect();
-    let mut partial = false;
-    let mut over = |part: fn(&Configuration) -> Expr| {
-        let parts: Vec<Expr> = configurations.iter().flatten().map(part).collect();
+    let over = |part: fn(&Configuration) -> Expr| {
+        let parts = configurations.iter().flatten().map(part);
         let known: Vec<Expr> = parts
-            .iter()
             .filter(|part| placement::is_defined(cfg, part, begin))
-            .cloned()
             .collect();
-        partial |= known.len() < configurations.len();
-        largest(known)
+        Largest {
+            complete: known.len() == configurations.len(),
+            known: largest(known),
+        }
     };
-    let (grid, block, shared) = (over(grid), over(block), over(shared));
     Ok(Need {
         peak: peak(|size| size),
         mapped: peak(|size| round_up(size, GRANULE)),
-        grid,
-        block,
-        shared,
-        partial,
+        grid: over(grid),
+        block: over(block),
+        shared: over(shared),
     })
 }
 

@@ -1,6 +1,5 @@
 //! The plan of one function: everything that will be inserted, decided before anything is.
-use std::collections::BTreeSet;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use mgb_catalogue::report::{self, Code};
 
@@ -8,12 +7,13 @@ use super::cfg::{Cfg, Point};
 use super::collect::Collected;
 use super::ends::{self, End};
 use super::formula::Writer;
+use super::helpers;
 use super::ir::Value;
 use super::launches::{self, Launch};
 use super::names::{self, Names};
-use super::needs::{self, Need};
+use super::needs::{self, Largest, Need};
 use super::objects::{Node, Objects};
-use super::ops::Kind;
+use super::ops::{Kind, Op};
 use super::place::{self, Why};
 use super::placement;
 use super::tasks::{self, Candidate};
@@ -174,7 +174,12 @@ impl Planner<'_> {
                 });
             }
         }
-        for op in candidate.ops.iter().map(|&number| &all[number]) {
+        let mut ordered: Vec<&Op> = candidate.ops.iter().map(|&number| &all[number]).collect();
+        // Blocks need not stand in the order of the source; what was inlined stands where its call was.
+        if ordered.iter().all(|op| helpers::outer_line(op.call).is_some()) {
+            ordered.sort_by_key(|op| helpers::outer_line(op.call));
+        }
+        for op in ordered {
             let classes: HashSet<usize> = op.nodes.iter().map(|&node| self.objects.class(node)).collect();
             let own = |number: usize| all[number].call == op.call;
             let shares = |number: usize| {
@@ -198,9 +203,6 @@ impl Planner<'_> {
             };
             entry.ops.push(op);
         }
-        if entry.ops.iter().all(|op| op.at.line != 0) {
-            entry.ops.sort_by_key(|op| op.at.line);
-        }
         entry
     }
 
@@ -223,22 +225,25 @@ impl Planner<'_> {
     }
 
     fn need(&self, need: &Need) -> report::Need {
-        let largest = |part: &Option<_>| match (part, need.partial) {
-            (Some(part), false) => self.writer.write(part),
-            (Some(part), true) => format!("at least {}", self.writer.write(part)),
-            (None, true) => "unknown".to_owned(),
-            (None, false) => "0".to_owned(),
-        };
         report::Need {
             peak: self.writer.write(&need.peak),
-            grid: largest(&need.grid),
-            block: largest(&need.block),
-            shared: largest(&need.shared),
+            grid: self.largest(&need.grid),
+            block: self.largest(&need.block),
+            shared: self.largest(&need.shared),
+        }
+    }
+
+    fn largest(&self, largest: &Largest) -> String {
+        match (&largest.known, largest.complete) {
+            (Some(known), true) => self.writer.write(known),
+            (Some(known), false) => format!("at least {}", self.writer.write(known)),
+            (None, true) => "0".to_owned(),
+            (None, false) => "unknown".to_owned(),
         }
     }
 
     fn function(&self) -> String {
-        super::helpers::demangle(&self.cfg.function.name())
+        helpers::demangle(&self.cfg.function.name())
     }
 
     /// The variable that an allocation's address goes to.

@@ -12,11 +12,14 @@ use llvm_sys::error::LLVMDisposeErrorMessage;
 use llvm_sys::transforms::pass_builder::*;
 use llvm_sys::{LLVMLinkage, LLVMOpcode};
 
+use mgb_catalogue::{Class, Role};
+
 use super::cfg;
-use super::collect::Collected;
+use super::collect::{Collected, arguments_with};
 use super::helpers;
 use super::ir::{self, Value};
 use super::names::Names;
+use super::slots;
 
 /// Promotes variables and folds what that leaves, so that values can be followed.
 const PASSES: &CStr = c"sroa,early-cse,simplifycfg";
@@ -24,6 +27,8 @@ const PASSES: &CStr = c"sroa,early-cse,simplifycfg";
 const WRAPPER_LIMIT: usize = 120;
 /// The most calls inlined into one function, against wrappers that multiply.
 const INLINE_LIMIT: usize = 400;
+/// How often a function is promoted anew because that has shown more to inline.
+const ROUNDS: usize = 4;
 /// `dim3`'s constructors, of which a launch's grid and block are made.
 const DIM3: &str = "_ZN4dim3C";
 
@@ -43,8 +48,13 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Value> {
     }
     let holders = drop_unused(holders, &wrappers);
     for &function in &holders {
-        names.mark(function);
-        promote(function);
+        for _ in 0..ROUNDS {
+            names.mark(function);
+            promote(function);
+            if !inline_given(collected, function) {
+                break;
+            }
+        }
     }
     holders
 }
@@ -86,7 +96,7 @@ fn find_wrappers(collected: &Collected) -> HashSet<Value> {
 }
 
 fn is_small(function: Value) -> bool {
-    let replaceable = !matches!(
+    let fixed = matches!(
         function.linkage(),
         LLVMLinkage::LLVMInternalLinkage
             | LLVMLinkage::LLVMPrivateLinkage
@@ -94,7 +104,7 @@ fn is_small(function: Value) -> bool {
             | LLVMLinkage::LLVMWeakODRLinkage
     );
     !function.is_declaration()
-        && !replaceable
+        && fixed
         && function.instructions().take(WRAPPER_LIMIT + 1).count() <= WRAPPER_LIMIT
         && !function.instructions().any(|one| one.callee() == Some(function))
         && !cfg::has_cycle(function)
@@ -102,19 +112,56 @@ fn is_small(function: Value) -> bool {
 
 /// Inlines calls of wrappers, and those that come in with them.
 fn inline_wrappers(function: Value, wrappers: &HashSet<Value>) {
+    inline_where(function, |call| {
+        call.callee().is_some_and(|callee| wrappers.contains(&callee))
+    });
+}
+
+/// Inlines small functions that are given the address of a variable with a device pointer in it, such
+/// as the constructor of a structure of buffers. True when there was one.
+fn inline_given(collected: &Collected, function: Value) -> bool {
+    let holders = pointer_variables(collected, function);
+    inline_where(function, |call| {
+        let given = || {
+            call.arguments()
+                .any(|argument| holders.contains(&slots::address(argument).0))
+        };
+        call.callee().is_some_and(is_small) && !collected.is_op(call) && given()
+    })
+}
+
+fn inline_where(function: Value, wanted: impl Fn(Value) -> bool) -> bool {
     let mut declined = HashSet::new();
+    let mut any = false;
     for _ in 0..INLINE_LIMIT {
-        let call = function.instructions().find(|one| {
-            !declined.contains(one)
-                && one
-                    .callee()
-                    .is_some_and(|callee| callee != function && wrappers.contains(&callee))
-        });
-        let Some(call) = call else { return };
-        if !helpers::inline_call(call) {
+        let inlinable = |call: &Value| {
+            call.is_call() && call.callee() != Some(function) && !declined.contains(call) && wanted(*call)
+        };
+        let Some(call) = function.instructions().find(inlinable) else {
+            break;
+        };
+        let inlined = helpers::inline_call(call);
+        any |= inlined;
+        if !inlined {
             declined.insert(call);
         }
     }
+    any
+}
+
+/// The variables whose memory allocations write addresses to.
+fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
+    let outs = function.instructions().filter_map(|call| {
+        let entry = collected
+            .entry(call)
+            .filter(|entry| entry.class == Class::Alloc)?;
+        arguments_with(call, entry, Role::DevicePointerOut)
+            .first()
+            .copied()
+    });
+    outs.map(|out| slots::address(out).0)
+        .filter(|base| base.is(LLVMOpcode::LLVMAlloca))
+        .collect()
 }
 
 /// Deletes wrappers that nothing calls any more; returns the other holders.

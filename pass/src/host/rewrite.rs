@@ -115,17 +115,29 @@ impl<'ctx> Rewriter<'ctx> {
         let emitter = Emitter::new(&self.module, &self.builder);
         let peak = emitter.integer(&task.need.peak)?;
         let mapped = emitter.integer(&task.need.mapped)?;
-        let grid = emitter.integer(task.need.grid.as_ref().unwrap_or(&Expr::number(0)))?;
-        let block = emitter.integer(&clamped(&task.need.block))?;
-        let shared = emitter.integer(&clamped(&task.need.shared))?;
+        let grid = emitter.integer(task.need.grid.known.as_ref().unwrap_or(&Expr::number(0)))?;
+        let block = emitter.integer(&clamped(&task.need.block.known))?;
+        let shared = emitter.integer(&clamped(&task.need.shared.known))?;
         let ty = self.need_type();
         let size = self.i32().const_int(NEED_BYTES, false);
         let (none, never) = (self.i32().const_zero(), self.i64().const_zero());
         let fields = [
-            size, none, peak, mapped, grid, block, none, shared, none, never, never,
+            ("size", size),
+            ("flags", none),
+            ("peak", peak),
+            ("mapped", mapped),
+            ("grid", grid),
+            ("block", block),
+            ("registers", none),
+            ("shared", shared),
+            ("priority", none),
+            ("heap", never),
+            ("deadline", never),
         ];
-        for (at, field) in fields.into_iter().enumerate() {
-            let place = self.builder.build_struct_gep(ty, need, at as u32, "mgb")?;
+        for (at, (name, field)) in fields.into_iter().enumerate() {
+            let place = self
+                .builder
+                .build_struct_gep(ty, need, at as u32, &format!("mgb.need.{name}"))?;
             self.builder.build_store(place, field)?;
         }
         let arguments = [site.as_pointer_value().into(), need.into()];

@@ -6,6 +6,7 @@ use petgraph::unionfind::UnionFind;
 use super::collect::{Callee, Collected};
 use super::ir::Value;
 use super::objects::Objects;
+use super::ops::Op;
 use super::place::Why;
 
 /// Ops that belong together, and what keeps them from being bound statically.
@@ -45,7 +46,16 @@ pub fn merge(collected: &Collected, function: Value, objects: &Objects) -> Vec<C
     }
     for (node, why) in &objects.obstacles {
         if let Some(at) = roots.iter().position(|&root| root == sets.find(*node)) {
-            tasks[at].obstacles.push(why.clone());
+            // What no instruction shows is shown by the first op that is given the pointer.
+            let shown = || {
+                let class = objects.class(*node);
+                let given = |op: &&Op| op.nodes.iter().any(|&one| objects.class(one) == class);
+                objects.ops.iter().find(given).map(|op| op.call)
+            };
+            tasks[at].obstacles.push(Why {
+                at: why.at.or_else(shown),
+                ..why.clone()
+            });
         }
     }
     let anchors = anchors(collected, function);
