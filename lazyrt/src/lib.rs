@@ -1,1 +1,48 @@
-//! Placeholder.
+//! The lazy runtime: what a program built with MGB calls instead of the CUDA runtime.
+//!
+//! The pass renames every use of a runtime function `F` to `mgb_F`. This library has one for each function
+//! that libcudart exports: either a treatment of its own (`ops/`), or a trampoline (written by the build
+//! script from the catalogue) that binds everything the process holds and jumps to the real function. It
+//! also carries the probe's C interface (`mgb.h`).
+//!
+//! Allocation hands out addresses of one arena ([`arena`]); a task ([`task`]) is bound to a GPU when mgbd
+//! grants it one ([`bind`]), memory is then put behind its addresses ([`back`]) and may go to the host and
+//! come back ([`swap`]). [`state`] holds all of it; launches only look at [`task::Shared`] and pass the
+//! [`gate`].
+
+mod absorb;
+mod arena;
+mod back;
+mod bind;
+mod binder;
+mod code;
+mod device;
+mod driver;
+mod enter;
+mod free_list;
+mod functions;
+mod gate;
+mod mode;
+mod native;
+mod notice;
+mod open;
+mod ops;
+mod records;
+mod state;
+mod swap;
+mod task;
+mod thread;
+mod trace;
+
+#[cfg(test)]
+mod tests;
+
+/// The probe must know its binder before a program's first `mgb_task_begin`, which may come before any
+/// call of the runtime.
+extern "C" fn at_load() {
+    binder::register();
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static AT_LOAD: extern "C" fn() = at_load;

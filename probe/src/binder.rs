@@ -51,6 +51,12 @@ pub trait Binder: Sync {
     fn swap_out(&self, gpu: u32) {
         let _ = gpu;
     }
+
+    /// The GPU that a task beginning now must be on, because the process holds
+    /// handles (streams, events) that live there.
+    fn must_be_on(&self) -> Option<u32> {
+        None
+    }
 }
 
 static BINDER: OnceLock<&'static dyn Binder> = OnceLock::new();

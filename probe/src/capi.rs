@@ -69,7 +69,7 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
     let request = BeginRequest {
         need,
         site,
-        gpu: None,
+        gpu: binder().and_then(|binder| binder.must_be_on()),
         whole_process: need.flags & crate::need::PROCESS != 0,
     };
     match client.begin(&request) {

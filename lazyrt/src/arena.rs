@@ -1,0 +1,181 @@
+//! The arena: one reservation of addresses, in which every object has its place for good.
+//!
+//! Addresses come in granules of 2 MiB, the smallest piece of physical memory. A run of granules that is
+//! backed and released as one is an *extent*: a large object has one of its own, small objects of one task
+//! share extents of one granule (a [`Pool`]). Nothing here knows of tasks or of memory.
+
+use mgb_probe::need::GRANULE;
+
+use crate::free_list::FreeList;
+
+/// Objects of this size and more get an extent of their own.
+pub const SMALL: u64 = 1 << 20;
+/// Alignment of every object, as CUDA promises it.
+pub const ALIGN: u64 = 256;
+
+/// Hands out runs of granules.
+#[derive(Debug)]
+pub struct Arena {
+    base: u64,
+    bytes: u64,
+    free: FreeList,
+}
+
+impl Arena {
+    /// An arena over reserved addresses; both are multiples of the granule.
+    pub fn new(base: u64, bytes: u64) -> Arena {
+        let mut free = FreeList::default();
+        free.give(base, bytes);
+        Arena { base, bytes, free }
+    }
+
+    /// Whether the address lies in the arena.
+    pub fn contains(&self, address: u64) -> bool {
+        address.wrapping_sub(self.base) < self.bytes
+    }
+
+    /// A run of granules for `bytes`; address and length.
+    pub fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
+        let length = bytes.max(1).checked_next_multiple_of(GRANULE)?;
+        Some((self.free.take(length)?, length))
+    }
+
+    /// Takes a run back.
+    pub fn give(&mut self, address: u64, length: u64) {
+        self.free.give(address, length);
+    }
+}
+
+/// The granules that small objects of one task share.
+#[derive(Debug)]
+pub struct Pool {
+    free: FreeList,
+}
+
+impl Default for Pool {
+    fn default() -> Pool {
+        Pool {
+            free: FreeList::fenced(GRANULE),
+        }
+    }
+}
+
+/// What a pool gives up when an object leaves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// The granule has other objects.
+    Shared,
+    /// The granule at this address is empty, and no part of the pool any more.
+    Granule(u64),
+}
+
+impl Pool {
+    /// Room for a small object in a granule that is there; the address.
+    pub fn take(&mut self, bytes: u64) -> Option<u64> {
+        self.free.take(span(bytes))
+    }
+
+    /// Adds a granule.
+    pub fn add(&mut self, granule: u64) {
+        self.free.give(granule, GRANULE);
+    }
+
+    /// Takes an object's room back.
+    pub fn give(&mut self, address: u64, bytes: u64) -> Left {
+        let (start, length) = self.free.give(address, span(bytes));
+        if length == GRANULE {
+            self.free.remove(start, length);
+            Left::Granule(start)
+        } else {
+            Left::Shared
+        }
+    }
+
+    /// Takes over another pool's granules.
+    pub fn absorb(&mut self, other: Pool) {
+        self.free.absorb(other.free);
+    }
+}
+
+/// Bytes that a small object takes of its granule.
+fn span(bytes: u64) -> u64 {
+    bytes.max(1).next_multiple_of(ALIGN)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const BASE: u64 = 1 << 44;
+
+    #[test]
+    fn sizes_that_cannot_be_rounded_are_refused() {
+        let mut arena = Arena::new(BASE, 16 * GRANULE);
+        assert_eq!(arena.take(u64::MAX), None);
+        assert_eq!(arena.take(17 * GRANULE), None);
+        assert_eq!(arena.take(1), Some((BASE, GRANULE)));
+        assert!(arena.contains(BASE + 16 * GRANULE - 1) && !arena.contains(BASE + 16 * GRANULE));
+        assert!(!arena.contains(0));
+    }
+
+    proptest! {
+        /// Objects never overlap, are aligned, and when all are freed every granule is back.
+        #[test]
+        fn objects_have_places_of_their_own(
+            steps in prop::collection::vec((any::<bool>(), 1u64..3 * GRANULE, 1u64..4096, any::<prop::sample::Index>()), 1..300)
+        ) {
+            let whole = 512 * GRANULE;
+            let mut arena = Arena::new(BASE, whole);
+            let mut pool = Pool::default();
+            let mut live: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+            let mut granules = 0;
+            for (take, large, small, pick) in steps {
+                let bytes = if pick.index(3) == 0 { large } else { small };
+                if take || live.is_empty() {
+                    let (at, extent) = if bytes >= SMALL {
+                        arena.take(bytes).unwrap()
+                    } else {
+                        let at = pool.take(bytes).unwrap_or_else(|| {
+                            let (granule, length) = arena.take(GRANULE).unwrap();
+                            assert_eq!(length, GRANULE);
+                            granules += 1;
+                            pool.add(granule);
+                            pool.take(bytes).unwrap()
+                        });
+                        (at, 0)
+                    };
+                    prop_assert_eq!(at % ALIGN, 0);
+                    prop_assert!(arena.contains(at) && arena.contains(at + bytes - 1));
+                    if let Some((&before, &(length, _))) = live.range(..=at).next_back() {
+                        prop_assert!(before + length <= at);
+                    }
+                    if let Some((&after, _)) = live.range(at..).next() {
+                        prop_assert!(at + bytes <= after);
+                    }
+                    live.insert(at, (bytes, extent));
+                } else {
+                    let at = *live.keys().nth(pick.index(live.len())).unwrap();
+                    release(&mut arena, &mut pool, &mut granules, at, live.remove(&at).unwrap());
+                }
+            }
+            for (at, object) in live {
+                release(&mut arena, &mut pool, &mut granules, at, object);
+            }
+            prop_assert_eq!(granules, 0);
+            prop_assert_eq!(arena.take(whole), Some((BASE, whole)));
+        }
+    }
+
+    fn release(arena: &mut Arena, pool: &mut Pool, granules: &mut u64, at: u64, (bytes, extent): (u64, u64)) {
+        if extent > 0 {
+            arena.give(at, extent);
+        } else if let Left::Granule(granule) = pool.give(at, bytes) {
+            *granules -= 1;
+            arena.give(granule, GRANULE);
+        }
+    }
+}

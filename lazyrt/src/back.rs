@@ -1,0 +1,108 @@
+//! Memory behind a bound task's objects, and what was recorded for them.
+
+use crate::code::{Code, Own, fail};
+use crate::driver::Failure;
+use crate::records::Record;
+use crate::state::{Backing, Freed, Key, Returned, State};
+use crate::{driver, mode, native};
+
+/// `cudaMemcpyHostToDevice`.
+const HOST_TO_DEVICE: u32 = 1;
+
+/// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
+/// room for all of it, and its GPU is current on this thread.
+pub fn all(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
+    let Ok(driver) = driver::get() else { return Ok(()) };
+    let State { extents, tasks, .. } = state;
+    let Some(task) = tasks.get_mut(&key) else {
+        return Ok(());
+    };
+    while let Some(&address) = task.unbacked.first() {
+        let Some(extent) = extents.get_mut(&address) else {
+            task.unbacked.remove(&address);
+            continue;
+        };
+        let memory = driver.back(address, extent.length, ordinal)?;
+        if let Some(client) = mode::client() {
+            client.published().mapped(gpu, extent.length);
+        }
+        let before = std::mem::replace(&mut extent.backing, Backing::Device(memory));
+        task.set_backed(address, extent.length);
+        if let Backing::Host(bytes) = before {
+            driver.to_device(address, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Does what was recorded, in order. The task is bound and backed, its GPU current on this thread.
+pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
+    let Some(task) = state.tasks.get_mut(&key) else {
+        return Ok(());
+    };
+    if task.records.is_empty() {
+        return Ok(());
+    }
+    let mut failed = Code::SUCCESS;
+    for record in task.records.take() {
+        // SAFETY: the addresses were checked when the op was recorded, and records of freed objects are
+        // forgotten; the host bytes are the record's own.
+        let code = unsafe {
+            match &record {
+                Record::Copy { to, bytes } => {
+                    native::cudaMemcpy(*to as *mut _, bytes.as_ptr().cast(), bytes.len(), HOST_TO_DEVICE)
+                }
+                Record::Set { to, value, bytes } => {
+                    native::cudaMemset(*to as *mut _, i32::from(*value), *bytes as usize)
+                }
+                Record::Symbol {
+                    symbol,
+                    offset,
+                    bytes,
+                } => native::cudaMemcpyToSymbol(
+                    *symbol as *const _,
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    *offset,
+                    HOST_TO_DEVICE,
+                ),
+            }
+        };
+        if !code.is_success() {
+            failed = code;
+        }
+    }
+    // Streams that do not wait for the default stream must find the bytes there.
+    // SAFETY: no pointers.
+    let code = unsafe { native::cudaDeviceSynchronize() };
+    match (failed, code) {
+        (Code::SUCCESS, Code::SUCCESS) => Ok(()),
+        (Code::SUCCESS, code) | (code, _) => fail(code),
+    }
+}
+
+/// Does what is left to do for a freed object: memory first, then its addresses, then its room. The caller
+/// holds no lock.
+pub fn finish_free(freed: Freed) {
+    if let Some((address, length, gpu, memory)) = freed.memory {
+        if let Some(client) = mode::client() {
+            client.published().unmapping(gpu, length);
+        }
+        if let Ok(driver) = driver::get()
+            && let Err(failure) = driver.release(address, length, memory)
+        {
+            crate::notice::once("release", format_args!("failed to free device memory: {failure}"));
+        }
+        crate::state::lock().recycle(address, length);
+    }
+    give_back(freed.returned);
+}
+
+/// Gives room back to mgbd. The caller holds no lock.
+pub fn give_back(returned: impl IntoIterator<Item = Returned>) {
+    if let Some(client) = mode::client() {
+        for Returned { id, bytes } in returned {
+            client.give_back(id, bytes);
+        }
+    }
+}

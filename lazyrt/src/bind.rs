@@ -1,0 +1,234 @@
+//! Binding: from an op that needs a GPU to a task that has one, with memory behind all its objects.
+
+use std::time::{Duration, Instant};
+
+use mgb_probe::need::{LAZY, Need};
+use mgb_probe::{BeginRequest, Grown, Refusal};
+use parking_lot::MutexGuard;
+
+use crate::code::{Code, Own, fail};
+use crate::state::{self, CHANGED, Key, State};
+use crate::task::{Shared, Task};
+use crate::{back, device, mode, notice, swap, thread};
+
+/// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
+/// hold it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often in a row a task may be asked to make room for others and fail.
+const FAILED_SWAPS: u32 = 8;
+/// `cudaLimitMallocHeapSize`, and what CUDA gives without it.
+const HEAP_LIMIT: u32 = 2;
+const DEFAULT_HEAP: u64 = 8 << 20;
+
+/// What the op is, for the need of a lazy task.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Asked {
+    /// Blocks of the launch, 0 if it is none.
+    pub blocks: u64,
+    /// Threads per block.
+    pub threads: u32,
+    /// Dynamic shared memory per block.
+    pub shared: u32,
+    /// Where the process already is, if the op ties it to that GPU.
+    pub gpu: Option<u32>,
+}
+
+/// Binds the task if it is not bound, puts memory behind all its objects, replays what was recorded.
+/// Blocks until there is room. The caller is outside the gate and holds no lock. Afterwards the task's GPU
+/// is current on this thread.
+pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
+    let mut waiting_since = None;
+    let mut failed_swaps = 0;
+    let mut state = state::lock();
+    loop {
+        let key = state.resolve(key);
+        let anchor = state.anchor;
+        let Some(task) = state.tasks.get_mut(&key) else {
+            return fail(Code::INVALID_VALUE);
+        };
+        if task.refused {
+            return fail(Code::MEMORY_ALLOCATION);
+        }
+        if task.busy {
+            CHANGED.wait(&mut state);
+            continue;
+        }
+        if task.is_unbound() {
+            let request = request(task, asked, anchor);
+            state = begin(state, key, &request)?;
+            continue;
+        }
+        let (Some(id), Some(gpu)) = (task.id, task.gpu) else {
+            return fail(Code::UNKNOWN);
+        };
+        let (_, ordinal) = task.shared.place();
+        if !thread::with(|thread| thread.is_on(ordinal)) {
+            // Making a context takes long; nobody waits for it under the lock.
+            drop(state);
+            device::select(gpu, ordinal)?;
+            state = state::lock();
+            continue;
+        }
+        if task.whole() > task.reserved {
+            let more = task.whole() - task.reserved;
+            let grown;
+            (state, grown) = ask(state, key, |client| client.grow(id, more));
+            match grown {
+                Ok(Grown::Granted { .. }) => {
+                    if let Some(task) = state.task(key) {
+                        // Not the total of the answer: others may have given room back since.
+                        task.reserved += more;
+                    }
+                }
+                Ok(Grown::SwapOut) => {
+                    drop(state);
+                    failed_swaps += 1;
+                    if swap::out_task(key) {
+                        failed_swaps = 0;
+                    } else if failed_swaps > FAILED_SWAPS {
+                        return fail(Code::MEMORY_ALLOCATION);
+                    }
+                    state = state::lock();
+                }
+                Err(refusal) => return refused(state, key, &refusal),
+            }
+            continue;
+        }
+        match back::all(&mut state, key, gpu, ordinal) {
+            Ok(()) => {}
+            Err(failure) if failure.is_out_of_memory() => {
+                state = wait_for_memory(state, key, &mut waiting_since)?;
+                continue;
+            }
+            Err(failure) => {
+                notice::once(
+                    "back",
+                    format_args!("failed to put memory behind an object: {failure}"),
+                );
+                return fail(Code::UNKNOWN);
+            }
+        }
+        back::replay(&mut state, key)?;
+        let Some(task) = state.tasks.get(&key) else {
+            return fail(Code::UNKNOWN);
+        };
+        task.publish();
+        return Ok(task.shared);
+    }
+}
+
+fn request(task: &Task, asked: Asked, anchor: Option<u32>) -> BeginRequest<'static> {
+    let heap = device::limit(HEAP_LIMIT).map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_HEAP));
+    BeginRequest {
+        need: Need {
+            peak_bytes: task.live,
+            mapped_bytes: task.whole(),
+            grid_blocks: asked.blocks,
+            block_threads: asked.threads,
+            shared_bytes: asked.shared,
+            heap_bytes: heap,
+            flags: LAZY,
+            ..Need::default()
+        },
+        site: None,
+        // What has run somewhere stays there: its bytes may mean something on that GPU only.
+        gpu: anchor.or(task.gpu).or(asked.gpu),
+        whole_process: false,
+    }
+}
+
+type Locked = MutexGuard<'static, State>;
+
+/// Asks mgbd without the lock, as the one thread that does so for this task.
+fn ask<T>(
+    mut state: Locked,
+    key: Key,
+    question: impl FnOnce(&mgb_probe::Client) -> Result<T, Refusal>,
+) -> (Locked, Result<T, Refusal>) {
+    if let Some(task) = state.task(key) {
+        task.busy = true;
+    }
+    drop(state);
+    let start = Instant::now();
+    let answer = mode::client().map_or(Err(Refusal::Disconnected), question);
+    let mut state = state::lock();
+    if let Some(task) = state.task(key) {
+        task.busy = false;
+        task.seen.waited += start.elapsed();
+    }
+    CHANGED.notify_all();
+    (state, answer)
+}
+
+fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, Own> {
+    let (mut state, answer) = ask(state, key, |client| client.begin(request));
+    let grant = match answer {
+        Ok(grant) => grant,
+        Err(refusal) => return refused(state, key, &refusal),
+    };
+    let ordinal = match device::ordinal(grant.gpu) {
+        Ok(ordinal) => ordinal,
+        Err(error) => {
+            drop(state);
+            if let Some(client) = mode::client() {
+                client.end(grant.task, 0);
+            }
+            return Err(error);
+        }
+    };
+    if let Some(task) = state.task(key) {
+        task.need = request.need;
+        task.bind(grant.task, grant.gpu, ordinal, grant.reserved_bytes);
+    }
+    state.name(grant.task.raw(), key);
+    Ok(state)
+}
+
+/// A lazy task that is refused may ask again: the program may free something and go on, as it would where
+/// CUDA has no memory left.
+fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> {
+    let what = match state.task(key).and_then(|task| task.site.as_ref()) {
+        Some(site) if !site.function.is_empty() => {
+            format!("task {} ({} in {})", site.id, site.function, site.module)
+        }
+        Some(site) => format!("task {}", site.id),
+        None => "the program's lazy task".to_owned(),
+    };
+    drop(state);
+    notice::once("refused", format_args!("failed to place {what}: {refusal}"));
+    fail(Code::MEMORY_ALLOCATION)
+}
+
+/// The driver has less than mgbd believes. Waits a little, without the lock.
+fn wait_for_memory(mut state: Locked, key: Key, since: &mut Option<Instant>) -> Result<Locked, Own> {
+    let start = *since.get_or_insert_with(Instant::now);
+    if start.elapsed() > PATIENCE {
+        notice::once(
+            "memory-gone",
+            format_args!(
+                "the GPU has no memory left although it was granted: a process outside MGB holds it (see nvidia-smi)"
+            ),
+        );
+        return fail(Code::MEMORY_ALLOCATION);
+    }
+    if start.elapsed() > Duration::from_secs(2) {
+        notice::once(
+            "memory-late",
+            format_args!(
+                "the GPU has no memory left although it was granted; waiting up to {} s",
+                PATIENCE.as_secs()
+            ),
+        );
+    }
+    if let Some(task) = state.task(key) {
+        task.busy = true;
+    }
+    drop(state);
+    std::thread::sleep(Duration::from_millis(20));
+    let mut state = state::lock();
+    if let Some(task) = state.task(key) {
+        task.busy = false;
+    }
+    CHANGED.notify_all();
+    Ok(state)
+}

@@ -1,0 +1,184 @@
+//! The GPUs of the grants as this process numbers them, and each thread's current one.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use mgb_probe::wire::MAX_GPUS;
+use parking_lot::Mutex;
+
+use crate::code::{Code, Own, fail};
+use crate::{driver, mode, native, notice, thread};
+
+/// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
+const PATIENCE: Duration = Duration::from_secs(60);
+
+static CONTEXTS: AtomicU64 = AtomicU64::new(0);
+static BUSY: [AtomicBool; MAX_GPUS] = [const { AtomicBool::new(false) }; MAX_GPUS];
+/// Limits that the program set, for every context that is made.
+static LIMITS: Mutex<Vec<(u32, usize)>> = Mutex::new(Vec::new());
+
+/// The driver; on failure says once what is missing.
+pub fn driver() -> Result<&'static driver::Driver, Own> {
+    mode::note_use();
+    driver::get().map_err(|why| {
+        notice::once("driver", format_args!("{why}"));
+        Own(Code::INITIALIZATION)
+    })
+}
+
+/// The ordinal of a grant's GPU in this process.
+pub fn ordinal(gpu: u32) -> Result<i32, Own> {
+    static ORDINALS: OnceLock<Vec<Option<i32>>> = OnceLock::new();
+    let driver = driver()?;
+    let Some(client) = mode::client() else {
+        return fail(Code::INITIALIZATION);
+    };
+    let gpus = &client.hello().gpus;
+    let ordinals = ORDINALS.get_or_init(|| {
+        let seen = driver.uuids().unwrap_or_default();
+        let find = |uuid: &str| seen.iter().position(|own| own.eq_ignore_ascii_case(uuid));
+        gpus.iter()
+            .map(|gpu| find(&gpu.uuid).map(|at| at as i32))
+            .collect()
+    });
+    match ordinals.get(gpu as usize) {
+        Some(Some(ordinal)) => Ok(*ordinal),
+        _ => {
+            let uuid = gpus.get(gpu as usize).map_or("?", |gpu| gpu.uuid.as_str());
+            notice::once(
+                "ordinal",
+                format_args!(
+                    "mgbd granted GPU {uuid}, which this process cannot see; check CUDA_VISIBLE_DEVICES, and that \
+                     the program and mgbd use the same driver (both the GPU's, or both the software GPU's)"
+                ),
+            );
+            fail(Code::NO_DEVICE)
+        }
+    }
+}
+
+/// Whether this process has a context on any GPU.
+pub fn any_context() -> bool {
+    CONTEXTS.load(Ordering::Acquire) != 0
+}
+
+/// The GPUs with a context of this process, and their ordinals.
+pub fn with_context() -> impl Iterator<Item = (u32, i32)> {
+    let mask = CONTEXTS.load(Ordering::Acquire);
+    (0..MAX_GPUS as u32)
+        .filter(move |gpu| mask & (1 << gpu) != 0)
+        .filter_map(|gpu| Some((gpu, ordinal(gpu).ok()?)))
+}
+
+/// Makes the GPU current on this thread, with a context. Waits while the GPU is unavailable.
+pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
+    if thread::with(|thread| thread.is_on(ordinal)) {
+        return Ok(());
+    }
+    let start = Instant::now();
+    let mut pause = Duration::from_millis(5);
+    loop {
+        // SAFETY: no pointers.
+        let code = unsafe { native::cudaSetDevice(ordinal) };
+        if code.is_success() {
+            break;
+        }
+        if code != Code::DEVICES_UNAVAILABLE || start.elapsed() > PATIENCE {
+            return fail(code);
+        }
+        // SAFETY: no pointers. The error was this thread's, and is being dealt with.
+        unsafe { native::cudaGetLastError() };
+        if start.elapsed() > Duration::from_secs(2) {
+            notice::once(
+                "unavailable",
+                format_args!(
+                    "GPU {gpu} is unavailable (cudaErrorDevicesUnavailable), as it is while a killed program's work \
+                     drains; trying for {} s",
+                    PATIENCE.as_secs()
+                ),
+            );
+        }
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(250));
+    }
+    thread::with(|thread| thread.set_on(ordinal));
+    let bit = 1u64 << (gpu % MAX_GPUS as u32);
+    if CONTEXTS.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
+        if let Some(client) = mode::client() {
+            client.published().context_made(gpu);
+        }
+        for &(limit, value) in LIMITS.lock().iter() {
+            // SAFETY: no pointers.
+            unsafe { native::cudaDeviceSetLimit(limit, value) };
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a limit for contexts to come.
+pub fn keep_limit(limit: u32, value: usize) {
+    let mut limits = LIMITS.lock();
+    limits.retain(|(known, _)| *known != limit);
+    limits.push((limit, value));
+}
+
+/// The kept value of a limit.
+pub fn limit(limit: u32) -> Option<usize> {
+    LIMITS
+        .lock()
+        .iter()
+        .find(|(known, _)| *known == limit)
+        .map(|(_, value)| *value)
+}
+
+/// Work may be under way on the GPU from here on.
+pub fn note_work(gpu: u32) {
+    if let Some(busy) = BUSY.get(gpu as usize)
+        && !busy.load(Ordering::Relaxed)
+    {
+        busy.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether work may be under way.
+pub fn is_busy(gpu: u32) -> bool {
+    BUSY.get(gpu as usize)
+        .is_some_and(|busy| busy.load(Ordering::Relaxed))
+}
+
+/// Waits for everything this process has under way on the GPU.
+pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
+    select(gpu, ordinal)?;
+    let published = mode::client().map(mgb_probe::Client::published);
+    let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
+    if let Some(busy) = BUSY.get(gpu as usize) {
+        busy.store(false, Ordering::Relaxed);
+    }
+    // SAFETY: no pointers.
+    let code = unsafe { native::cudaDeviceSynchronize() };
+    if let Some(published) = published {
+        published.launches_finished(gpu, launches);
+    }
+    if !code.is_success() {
+        note_work(gpu);
+    }
+    Ok(code)
+}
+
+/// Destroys the process's contexts. Nothing of it is mapped any more.
+pub fn reset() -> Code {
+    let mut answer = Code::SUCCESS;
+    for (gpu, ordinal) in with_context() {
+        let code = match select(gpu, ordinal) {
+            // SAFETY: no pointers.
+            Ok(()) => unsafe { native::cudaDeviceReset() },
+            Err(Own(code)) => code,
+        };
+        if !code.is_success() {
+            answer = code;
+        }
+    }
+    LIMITS.lock().clear();
+    answer
+}

@@ -1,0 +1,266 @@
+//! The driver functions that lazyrt uses, found in libcuda at run time.
+//!
+//! cudarc gives the types. Its own loader panics where the library or a function is missing and looks for
+//! `libcuda.so` first, which need not be the library that the program's runtime uses; so the functions are
+//! looked up here, and what is missing is named.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
+use std::sync::OnceLock;
+
+use cudarc::driver::sys::{
+    CUmemAccess_flags, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
+};
+pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
+
+/// A device address of the driver.
+pub type Address = u64;
+
+macro_rules! driver {
+    ($($field:ident = $symbol:literal: fn($($ty:ty),*);)*) => {
+        /// The functions.
+        pub struct Driver {
+            $($field: unsafe extern "C" fn($($ty),*) -> CUresult,)*
+        }
+
+        impl Driver {
+            /// # Safety
+            /// `library` is a handle of `dlopen` for a CUDA driver library.
+            unsafe fn find(library: *mut c_void) -> Result<Driver, String> {
+                Ok(Driver { $($field: {
+                    // SAFETY: the name is a C string, the handle is the caller's.
+                    let found = unsafe { libc::dlsym(library, concat!($symbol, "\0").as_ptr().cast()) };
+                    if found.is_null() {
+                        return Err(concat!("libcuda.so.1 has no ", $symbol,
+                            ", which MGB needs; use a driver for CUDA 13").to_owned());
+                    }
+                    // SAFETY: the type is that of the driver's header.
+                    unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($ty),*) -> CUresult>(found) }
+                },)* })
+            }
+        }
+    };
+}
+
+driver! {
+    init = "cuInit": fn(c_uint);
+    device_count = "cuDeviceGetCount": fn(*mut c_int);
+    device_uuid = "cuDeviceGetUuid_v2": fn(*mut CUuuid, c_int);
+    reserve = "cuMemAddressReserve": fn(*mut Address, usize, usize, Address, u64);
+    create = "cuMemCreate": fn(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, u64);
+    release = "cuMemRelease": fn(CUmemGenericAllocationHandle);
+    map = "cuMemMap": fn(Address, usize, usize, CUmemGenericAllocationHandle, u64);
+    unmap = "cuMemUnmap": fn(Address, usize);
+    set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
+    to_host = "cuMemcpyDtoH_v2": fn(*mut c_void, Address, usize);
+    to_device = "cuMemcpyHtoD_v2": fn(Address, *const c_void, usize);
+    error_name = "cuGetErrorName": fn(CUresult, *mut *const c_char);
+}
+
+/// What failed, in the driver's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The call.
+    pub what: &'static str,
+    /// Its result.
+    pub result: CUresult,
+}
+
+impl Failure {
+    /// Whether the GPU has no memory left.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "{} failed: {}",
+            self.what,
+            get().map_or("?".into(), |driver| driver.name(self.result))
+        )
+    }
+}
+
+fn check(what: &'static str, result: CUresult) -> Result<(), Failure> {
+    if result == CUresult::CUDA_SUCCESS {
+        Ok(())
+    } else {
+        Err(Failure { what, result })
+    }
+}
+
+/// The driver, initialised. The error says what is missing; it stays the same for the process.
+pub fn get() -> Result<&'static Driver, &'static str> {
+    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+    DRIVER.get_or_init(load).as_ref().map_err(String::as_str)
+}
+
+fn load() -> Result<Driver, String> {
+    // SAFETY: a C string; loading the driver runs only its own constructors.
+    let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if library.is_null() {
+        // SAFETY: dlerror returns null or a C string that holds until the thread's next dl call.
+        let why = unsafe {
+            let text = libc::dlerror();
+            if text.is_null() {
+                String::new()
+            } else {
+                CStr::from_ptr(text).to_string_lossy().into_owned()
+            }
+        };
+        return Err(format!(
+            "failed to load the CUDA driver: {why}; install NVIDIA's driver, or start the program with `mgb run`, \
+             which puts the software GPU in its place"
+        ));
+    }
+    // SAFETY: the handle was just opened and is never closed.
+    let driver = unsafe { Driver::find(library)? };
+    // SAFETY: the driver's own initialisation.
+    let result = unsafe { (driver.init)(0) };
+    if result != CUresult::CUDA_SUCCESS {
+        return Err(format!(
+            "cuInit failed: {}; is there a GPU that this process may use?",
+            driver.name(result)
+        ));
+    }
+    Ok(driver)
+}
+
+impl Driver {
+    fn name(&self, result: CUresult) -> String {
+        let mut text = std::ptr::null();
+        // SAFETY: `text` is where the function writes a pointer to a constant string.
+        let known =
+            unsafe { (self.error_name)(result, &mut text) } == CUresult::CUDA_SUCCESS && !text.is_null();
+        if !known {
+            return format!("{result:?}");
+        }
+        // SAFETY: the driver says that it is a C string.
+        CString::from(unsafe { CStr::from_ptr(text) })
+            .to_string_lossy()
+            .into_owned()
+    }
+
+    /// The UUIDs of the GPUs that this process sees, by ordinal, as `GPU-...`.
+    pub fn uuids(&self) -> Result<Vec<String>, Failure> {
+        let mut count = 0;
+        // SAFETY: writes one int.
+        check("cuDeviceGetCount", unsafe { (self.device_count)(&mut count) })?;
+        (0..count)
+            .map(|ordinal| {
+                let mut uuid = CUuuid { bytes: [0; 16] };
+                // SAFETY: writes 16 bytes. Devices and ordinals are the same numbers.
+                check("cuDeviceGetUuid", unsafe {
+                    (self.device_uuid)(&mut uuid, ordinal)
+                })?;
+                Ok(uuid_text(uuid.bytes.map(|byte| byte as u8)))
+            })
+            .collect()
+    }
+
+    /// Reserves addresses, at `hint` if that is not 0.
+    pub fn reserve(&self, bytes: u64, hint: Address) -> Result<Address, Failure> {
+        let mut address = 0;
+        // SAFETY: writes one address.
+        check("cuMemAddressReserve", unsafe {
+            (self.reserve)(&mut address, bytes as usize, 0, hint, 0)
+        })?;
+        Ok(address)
+    }
+
+    /// Puts new memory of the device behind a range of reserved addresses, and lets the device use it.
+    pub fn back(&self, address: Address, bytes: u64, ordinal: i32) -> Result<Memory, Failure> {
+        let location = CUmemLocation {
+            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+            id: ordinal,
+        };
+        // SAFETY: zero is a value of every field: no exported handles, no flags, null.
+        let mut property: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        property.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        property.location = location;
+        let mut handle = 0;
+        // SAFETY: writes one handle, reads one property.
+        check("cuMemCreate", unsafe {
+            (self.create)(&mut handle, bytes as usize, &property, 0)
+        })?;
+        let memory = Memory { handle };
+        // SAFETY: the range is reserved and unmapped, the memory as long as it.
+        if let Err(failure) = check("cuMemMap", unsafe {
+            (self.map)(address, bytes as usize, 0, handle, 0)
+        }) {
+            // SAFETY: made above, mapped nowhere.
+            unsafe { (self.release)(handle) };
+            return Err(failure);
+        }
+        let access = CUmemAccessDesc {
+            location,
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the range was just mapped; reads one description.
+        let done = check("cuMemSetAccess", unsafe {
+            (self.set_access)(address, bytes as usize, &access, 1)
+        });
+        if let Err(failure) = done {
+            let _ = self.release(address, bytes, memory);
+            return Err(failure);
+        }
+        Ok(memory)
+    }
+
+    /// Takes the memory from behind the addresses, and frees it.
+    pub fn release(&self, address: Address, bytes: u64, memory: Memory) -> Result<(), Failure> {
+        // SAFETY: the range was mapped by `back`, which made `memory`.
+        let unmapped = check("cuMemUnmap", unsafe { (self.unmap)(address, bytes as usize) });
+        // SAFETY: made by `back`; consumed here.
+        let released = check("cuMemRelease", unsafe { (self.release)(memory.handle) });
+        unmapped.and(released)
+    }
+
+    /// Copies device memory to the host. A context of its device is current.
+    pub fn to_host(&self, to: &mut [u8], from: Address) -> Result<(), Failure> {
+        // SAFETY: `to` is as long as what is copied.
+        check("cuMemcpyDtoH", unsafe {
+            (self.to_host)(to.as_mut_ptr().cast(), from, to.len())
+        })
+    }
+
+    /// Copies host memory to the device. A context of its device is current.
+    pub fn to_device(&self, to: Address, from: &[u8]) -> Result<(), Failure> {
+        // SAFETY: `from` is as long as what is copied.
+        check("cuMemcpyHtoD", unsafe {
+            (self.to_device)(to, from.as_ptr().cast(), from.len())
+        })
+    }
+}
+
+/// Physical memory behind a range of addresses. Only [`Driver::release`] frees it.
+#[derive(Debug)]
+#[must_use]
+pub struct Memory {
+    handle: CUmemGenericAllocationHandle,
+}
+
+fn uuid_text(bytes: [u8; 16]) -> String {
+    let mut text = "GPU-".to_owned();
+    for (at, byte) in bytes.iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        text.push_str(&format!("{byte:02x}"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn uuids_read_as_nvml_writes_them() {
+        let bytes = std::array::from_fn(|at| at as u8 * 17);
+        assert_eq!(
+            super::uuid_text(bytes),
+            "GPU-00112233-4455-6677-8899-aabbccddeeff"
+        );
+    }
+}

@@ -1,0 +1,204 @@
+//! The gate: threads pass through it into native calls, and a swap closes it.
+//!
+//! Entering must cost next to nothing, so each thread has a slot of its own, which it marks and then looks
+//! whether the gate is closed; who closes it marks it closed and then looks at the slots. Both steps are
+//! sequentially consistent, so that at least one side sees the other. No lock is shared on that path.
+//!
+//! A trampoline jumps into the real function and never comes back, so such a thread only leaves a note
+//! that it may be inside ([`note_passing`]); its next call takes the note back. While another thread has
+//! one, the gate cannot be closed.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::thread;
+
+/// One thread's mark.
+#[repr(align(64))]
+pub struct Slot {
+    inside: AtomicBool,
+    passing: AtomicBool,
+    taken: AtomicBool,
+}
+
+static CLOSED: AtomicU32 = AtomicU32::new(0);
+static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+static CLOSERS: Mutex<()> = Mutex::new(());
+static OPENED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+
+/// Gives the slot to another thread when this one ends.
+struct Lease(&'static Slot);
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        thread::with(|thread| thread.slot.set(None));
+        self.0.passing.store(false, Ordering::SeqCst);
+        self.0.taken.store(false, Ordering::Release);
+    }
+}
+
+thread_local! {
+    static LEASE: std::cell::OnceCell<Lease> = const { std::cell::OnceCell::new() };
+}
+
+#[cold]
+fn new_slot() -> &'static Slot {
+    let mut slots = SLOTS.lock();
+    let free = slots.iter().copied().find(|slot| {
+        slot.taken
+            .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    });
+    let slot = free.unwrap_or_else(|| {
+        let slot: &'static Slot = Box::leak(Box::new(Slot {
+            inside: AtomicBool::new(false),
+            passing: AtomicBool::new(false),
+            taken: AtomicBool::new(true),
+        }));
+        slots.push(slot);
+        slot
+    });
+    drop(slots);
+    thread::with(|thread| thread.slot.set(Some(slot)));
+    // In a thread that is ending the lease cannot be kept any more; its slot then stays taken.
+    let _ = LEASE.try_with(|lease| lease.set(Lease(slot)));
+    slot
+}
+
+fn slot() -> &'static Slot {
+    thread::with(|thread| thread.slot.get()).unwrap_or_else(new_slot)
+}
+
+/// A thread inside the gate: nothing is unmapped under it.
+pub struct Inside(&'static Slot);
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        self.0.inside.store(false, Ordering::Release);
+    }
+}
+
+/// Enters; waits while a swap is under way. The caller holds no lock of lazyrt's and takes none inside.
+pub fn enter() -> Inside {
+    let slot = slot();
+    if slot.passing.load(Ordering::Relaxed) {
+        slot.passing.store(false, Ordering::SeqCst);
+    }
+    loop {
+        slot.inside.store(true, Ordering::SeqCst);
+        if CLOSED.load(Ordering::SeqCst) == 0 {
+            return Inside(slot);
+        }
+        slot.inside.store(false, Ordering::SeqCst);
+        let mut guard = OPENED.0.lock();
+        while CLOSED.load(Ordering::SeqCst) != 0 {
+            OPENED.1.wait(&mut guard);
+        }
+    }
+}
+
+/// Notes that this thread is about to jump into a function that looks at memory objects. Called inside.
+pub fn note_passing(inside: &Inside) {
+    inside.0.passing.store(true, Ordering::SeqCst);
+}
+
+/// This thread is back in lazyrt.
+pub fn back() {
+    if let Some(slot) = thread::with(|thread| thread.slot.get())
+        && slot.passing.load(Ordering::Relaxed)
+    {
+        slot.passing.store(false, Ordering::SeqCst);
+    }
+}
+
+/// The closed gate: no other thread is inside.
+pub struct Closed {
+    _only: MutexGuard<'static, ()>,
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let guard = OPENED.0.lock();
+        CLOSED.store(0, Ordering::SeqCst);
+        OPENED.1.notify_all();
+        drop(guard);
+    }
+}
+
+/// Closes the gate once every other thread has left it. `None`: some thread may be in a call that cannot
+/// be waited for. The caller is outside and holds no lock of lazyrt's.
+pub fn close() -> Option<Closed> {
+    let own = thread::with(|thread| thread.slot.get());
+    back();
+    let only = CLOSERS.lock();
+    CLOSED.store(1, Ordering::SeqCst);
+    let closed = Closed { _only: only };
+    let others: Vec<&'static Slot> = SLOTS
+        .lock()
+        .iter()
+        .copied()
+        .filter(|slot| own.is_none_or(|own| !std::ptr::eq(own, *slot)))
+        .collect();
+    let mut rounds = 0u32;
+    for slot in others {
+        while slot.inside.load(Ordering::SeqCst) {
+            rounds += 1;
+            if rounds < 100 {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+        }
+        if slot.passing.load(Ordering::SeqCst) {
+            return None;
+        }
+    }
+    Some(closed)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    #[test]
+    fn nobody_is_inside_while_it_is_closed() {
+        static INSIDE: AtomicU64 = AtomicU64::new(0);
+        static STOP: AtomicBool = AtomicBool::new(false);
+        let (there, gone) = (std::sync::Barrier::new(2), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !STOP.load(Ordering::Relaxed) {
+                        let _inside = enter();
+                        INSIDE.fetch_add(1, Ordering::SeqCst);
+                        std::hint::spin_loop();
+                        INSIDE.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            for _ in 0..200 {
+                let closed = close().expect("nobody passes");
+                assert_eq!(INSIDE.load(Ordering::SeqCst), 0);
+                drop(closed);
+            }
+            // A thread that went on into a call of its own keeps the gate open until it is back.
+            scope.spawn(|| {
+                note_passing(&enter());
+                there.wait();
+                gone.wait();
+                back();
+                there.wait();
+            });
+            there.wait();
+            assert!(close().is_none());
+            gone.wait();
+            there.wait();
+            assert!(close().is_some());
+            STOP.store(true, Ordering::Relaxed);
+        });
+    }
+}

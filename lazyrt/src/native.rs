@@ -1,0 +1,83 @@
+//! The runtime's own functions: their addresses, and names for the ones that lazyrt calls itself.
+//!
+//! libmgb_rt links no libcudart. The addresses stand in one table that the dynamic linker fills in from
+//! the program's libcudart as it loads the library; a function that this libcudart lacks reads as 0.
+
+use std::ffi::c_void;
+
+use crate::code::Code;
+use crate::functions::{COUNT, FUNCTIONS, index};
+
+unsafe extern "C" {
+    static mgb_native: [usize; COUNT];
+}
+
+/// The address of the function at `index`, or of one that says that it is missing.
+pub fn address(index: usize) -> *const c_void {
+    // SAFETY: the table has COUNT words, written before any code of the library ran.
+    let address = unsafe {
+        (&raw const mgb_native)
+            .cast::<usize>()
+            .add(index.min(COUNT - 1))
+            .read()
+    };
+    if address == 0 {
+        eprintln!(
+            "mgb: the CUDA runtime in this process has no {}; MGB needs the shared libcudart.so.13",
+            FUNCTIONS[index].name
+        );
+        return missing as *const c_void;
+    }
+    address as *const c_void
+}
+
+/// Stands in for a function that the runtime lacks.
+extern "C" fn missing() -> Code {
+    Code::NOT_SUPPORTED
+}
+
+/// Whether the runtime has the function at `index`.
+pub fn has(index: usize) -> bool {
+    // SAFETY: as in `address`.
+    unsafe {
+        (&raw const mgb_native)
+            .cast::<usize>()
+            .add(index.min(COUNT - 1))
+            .read()
+            != 0
+    }
+}
+
+/// A stream handle.
+pub type Stream = *mut c_void;
+
+macro_rules! natives {
+    ($(fn $name:ident($($arg:ident: $ty:ty),*);)*) => { $(
+        /// The runtime's own function of this name.
+        ///
+        /// # Safety
+        /// As CUDA says.
+        #[allow(non_snake_case)]
+        pub unsafe fn $name($($arg: $ty),*) -> Code {
+            type Real = unsafe extern "C" fn($($ty),*) -> Code;
+            // SAFETY: the type is the header's.
+            let real = unsafe { std::mem::transmute::<*const c_void, Real>(address(index::$name)) };
+            // SAFETY: the caller says so.
+            unsafe { real($($arg),*) }
+        }
+    )* };
+}
+
+natives! {
+    fn cudaSetDevice(device: i32);
+    fn cudaGetDeviceCount(count: *mut i32);
+    fn cudaDeviceSynchronize();
+    fn cudaDeviceReset();
+    fn cudaDeviceSetLimit(limit: u32, value: usize);
+    fn cudaGetLastError();
+    fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: u32);
+    fn cudaMemcpyPeer(dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize);
+    fn cudaMemset(dst: *mut c_void, value: i32, count: usize);
+    fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32);
+    fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
+}

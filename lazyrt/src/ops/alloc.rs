@@ -1,0 +1,158 @@
+//! Allocation: an address of the arena. No GPU is asked, except in an open process.
+
+use std::ffi::c_void;
+
+use mgb_probe::need::GRANULE;
+
+use crate::arena::Arena;
+use crate::bind::{self, Asked};
+use crate::code::{Answer, Code, Own, fail};
+use crate::state::{self, Key, State};
+use crate::{device, mode, notice, open, thread};
+
+/// Where the arena is asked for, and how large: below where programs and libraries lie.
+const PLACES: [(u64, u64); 7] = [
+    (1 << 44, 64 << 40),
+    (1 << 44, 32 << 40),
+    (0, 32 << 40),
+    (0, 16 << 40),
+    (0, 8 << 40),
+    (0, 4 << 40),
+    (0, 1 << 40),
+];
+/// Rows of pitched allocations start at multiples of this.
+const PITCH: usize = 512;
+
+fn reserve() -> Result<Arena, Own> {
+    let driver = device::driver()?;
+    let mut last = None;
+    for (hint, bytes) in PLACES {
+        match driver.reserve(bytes, hint) {
+            Ok(base) if base.is_multiple_of(GRANULE) => return Ok(Arena::new(base, bytes)),
+            // Granules start at multiples of the granule; the rest of the reservation is only addresses.
+            Ok(base) => return Ok(Arena::new(base.next_multiple_of(GRANULE), bytes - GRANULE)),
+            Err(failure) => last = Some(failure),
+        }
+    }
+    if let Some(failure) = last {
+        notice::once(
+            "arena",
+            format_args!("failed to reserve addresses for device memory: {failure}; is `ulimit -v` set?"),
+        );
+    }
+    fail(Code::MEMORY_ALLOCATION)
+}
+
+/// Whether the task could hold `bytes` more on any GPU it may still go to.
+fn can_ever_fit(state: &State, key: Key, bytes: u64) -> bool {
+    let (Some(client), Some(task)) = (mode::client(), state.tasks.get(&key)) else {
+        return true;
+    };
+    let bound = task.id.and(task.gpu);
+    let largest = client
+        .hello()
+        .gpus
+        .iter()
+        .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
+        .map(|gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
+        .max();
+    // Only what is asked for is counted: granules are the arena's own affair.
+    largest.is_none_or(|largest| task.live.saturating_add(bytes) <= largest)
+}
+
+fn allocate(bytes: usize) -> Result<u64, Own> {
+    let told = thread::with(|thread| thread.take_use());
+    let key = {
+        let mut state = state::lock();
+        if state.arena.is_none() {
+            state.arena = Some(reserve()?);
+        }
+        state.task_of_use(told)
+    };
+    let lazy = state::lock().is_lazy(key);
+    let mut state = state::lock();
+    let key = state.resolve(key);
+    if !can_ever_fit(&state, key, bytes as u64) {
+        return fail(Code::MEMORY_ALLOCATION);
+    }
+    let Some(address) = state.allocate(key, bytes as u64) else {
+        return fail(Code::MEMORY_ALLOCATION);
+    };
+    drop(state);
+    if lazy && open::is_open() {
+        let gpu = state::lock().bound_gpu();
+        if let Err(error) = bind::prepare(
+            key,
+            Asked {
+                gpu,
+                ..Asked::default()
+            },
+        ) {
+            let freed = state::lock().free(address);
+            crate::back::finish_free(freed.unwrap_or_default());
+            return Err(error);
+        }
+    }
+    Ok(address)
+}
+
+/// `cudaMalloc`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn malloc(
+    _native: unsafe extern "C" fn(*mut *mut c_void, usize) -> Code,
+    out: *mut *mut c_void,
+    bytes: usize,
+) -> Answer {
+    if out.is_null() {
+        thread::with(|thread| thread.take_use());
+        return fail(Code::INVALID_VALUE);
+    }
+    let address = if bytes == 0 {
+        // CUDA succeeds, with no address.
+        thread::with(|thread| thread.take_use());
+        0
+    } else {
+        allocate(bytes)?
+    };
+    // SAFETY: the caller says so.
+    unsafe { out.write(address as *mut c_void) };
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaMallocPitch`.
+///
+/// # Safety
+/// `out` and `pitch` are null or writable.
+pub unsafe fn malloc_pitch(
+    native: unsafe extern "C" fn(*mut *mut c_void, *mut usize, usize, usize) -> Code,
+    out: *mut *mut c_void,
+    pitch: *mut usize,
+    width: usize,
+    height: usize,
+) -> Answer {
+    let _ = native;
+    let told = thread::with(|thread| thread.take_use());
+    if out.is_null() || pitch.is_null() {
+        return fail(Code::INVALID_VALUE);
+    }
+    let row = width.checked_next_multiple_of(PITCH);
+    let Some((row, bytes)) = row.and_then(|row| Some((row, row.checked_mul(height)?))) else {
+        return fail(Code::MEMORY_ALLOCATION);
+    };
+    let address = if bytes == 0 {
+        0
+    } else {
+        if let Some(told) = told {
+            thread::with(|thread| thread.tell(told));
+        }
+        allocate(bytes)?
+    };
+    // SAFETY: the caller says so.
+    unsafe {
+        out.write(address as *mut c_void);
+        pitch.write(row);
+    }
+    Ok(Code::SUCCESS)
+}

@@ -1,0 +1,313 @@
+//! Copies. Which objects they touch is told by their addresses; small ones to a task without a GPU are
+//! recorded, with their bytes taken at once.
+
+use std::ffi::c_void;
+
+use super::run;
+use crate::bind::Asked;
+use crate::code::{Answer, Code, Own, fail};
+use crate::native::{self, Stream};
+use crate::records::Record;
+use crate::state::{self, Key, State};
+use crate::thread::{self, Use};
+use crate::{device, open};
+
+const HOST_TO_HOST: u32 = 0;
+const HOST_TO_DEVICE: u32 = 1;
+const DEVICE_TO_HOST: u32 = 2;
+const DEFAULT: u32 = 4;
+
+/// A range of bytes that a call touches.
+#[derive(Clone, Copy)]
+pub struct Span {
+    /// Start.
+    pub address: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
+/// not inside one object.
+pub fn task_of(state: &State, span: Span) -> Result<Option<Key>, Own> {
+    if !state.in_arena(span.address) {
+        return Ok(None);
+    }
+    let Some((start, object)) = state.find(span.address) else {
+        return fail(Code::INVALID_VALUE);
+    };
+    let rest = object.bytes - (span.address - start);
+    if span.bytes > rest {
+        return fail(Code::INVALID_VALUE);
+    }
+    Ok(state.owner(start))
+}
+
+/// An op with a handle claims what its thread allocated for the site before the task began.
+pub fn claim(state: &mut State, told: Option<Use>, owner: Key) -> Key {
+    let owner = state.resolve(owner);
+    let Some(into) = told
+        .filter(|told| told.handle != 0)
+        .and_then(|told| state.by_handle(told.handle))
+    else {
+        return owner;
+    };
+    let same_site = |state: &State| {
+        let key = |key| {
+            state
+                .tasks
+                .get(key)
+                .and_then(|task| task.site.as_ref())
+                .map(|site| site.key)
+        };
+        key(&owner).is_some() && key(&owner) == key(&into)
+    };
+    let free = state
+        .tasks
+        .get(&owner)
+        .is_some_and(|task| task.is_unbound() && !task.busy && !task.ended);
+    if owner != into && free && same_site(state) {
+        state.merge(owner, into);
+        return into;
+    }
+    owner
+}
+
+/// Whether an op on the task is recorded instead of done.
+pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
+    state.tasks.get(&key).is_some_and(|task| {
+        task.is_unbound()
+            && !task.refused
+            && !(task.lazy && open::is_open())
+            && task.records.accepts(host_bytes)
+    })
+}
+
+type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32) -> Code;
+type CopyAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32, Stream) -> Code;
+
+/// `cudaMemcpy`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy(native: Copy, dst: *mut c_void, src: *const c_void, count: usize, kind: u32) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { linear(dst, src, count, kind, || native(dst, src, count, kind)) }
+}
+
+/// `cudaMemcpyAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy_async(
+    native: CopyAsync,
+    dst: *mut c_void,
+    src: *const c_void,
+    count: usize,
+    kind: u32,
+    stream: Stream,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { linear(dst, src, count, kind, || native(dst, src, count, kind, stream)) }
+}
+
+/// # Safety
+/// Where `kind` reads host memory, `src` has `count` readable bytes.
+unsafe fn linear(
+    dst: *mut c_void,
+    src: *const c_void,
+    count: usize,
+    kind: u32,
+    call: impl FnOnce() -> Code,
+) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    if kind > DEFAULT {
+        return fail(Code::INVALID_MEMCPY_DIRECTION);
+    }
+    let bytes = count as u64;
+    let mut state = state::lock();
+    if count == 0 && !device::any_context() {
+        return Ok(Code::SUCCESS);
+    }
+    let to = if count == 0 {
+        None
+    } else {
+        task_of(
+            &state,
+            Span {
+                address: dst as u64,
+                bytes,
+            },
+        )?
+    };
+    let from = if count == 0 {
+        None
+    } else {
+        task_of(
+            &state,
+            Span {
+                address: src as u64,
+                bytes,
+            },
+        )?
+    };
+    let to = to.map(|key| claim(&mut state, told, key));
+    let from = from.map(|key| claim(&mut state, told, key));
+    match (to, from) {
+        (Some(key), None) if matches!(kind, HOST_TO_DEVICE | DEFAULT) && is_recorded(&state, key, count) => {
+            if src.is_null() {
+                return fail(Code::INVALID_VALUE);
+            }
+            // SAFETY: the source is not in the arena, and no other device memory can be there before
+            // something is bound in this process; so it is host memory, readable as the caller says.
+            let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
+            if let Some(task) = state.task(key) {
+                task.records.push(Record::Copy {
+                    to: dst as u64,
+                    bytes: host.into(),
+                });
+                task.publish();
+            }
+            Ok(Code::SUCCESS)
+        }
+        (None, None) if !device::any_context() && matches!(kind, HOST_TO_HOST | DEFAULT) => {
+            drop(state);
+            // SAFETY: no device memory exists in this process, so both are host memory of `count` bytes.
+            unsafe { std::ptr::copy(src.cast::<u8>(), dst.cast::<u8>(), count) };
+            Ok(Code::SUCCESS)
+        }
+        (Some(to), Some(from)) if to != from => {
+            drop(state);
+            run::on_two(to, from, |places| {
+                if places.first == places.second {
+                    return call();
+                }
+                // SAFETY: both ranges were checked above.
+                unsafe { native::cudaMemcpyPeer(dst, places.first, src, places.second, count) }
+            })
+        }
+        (Some(key), _) | (None, Some(key)) => {
+            drop(state);
+            run::on_task(key, Asked::default(), call)
+        }
+        (None, None) => {
+            let key = state.task_of_use(told);
+            drop(state);
+            run::on_task(key, Asked::default(), call)
+        }
+    }
+}
+
+type Copy2D = unsafe extern "C" fn(*mut c_void, usize, *const c_void, usize, usize, usize, u32) -> Code;
+
+/// `cudaMemcpy2D`.
+///
+/// # Safety
+/// As CUDA says.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn memcpy_2d(
+    native: Copy2D,
+    dst: *mut c_void,
+    dst_pitch: usize,
+    src: *const c_void,
+    src_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+) -> Answer {
+    let to = rows(dst as u64, dst_pitch, width, height);
+    let from = rows(src as u64, src_pitch, width, height);
+    // SAFETY: the caller says so.
+    plane(to, from, kind, || unsafe {
+        native(dst, dst_pitch, src, src_pitch, width, height, kind)
+    })
+}
+
+type Copy2DAsync =
+    unsafe extern "C" fn(*mut c_void, usize, *const c_void, usize, usize, usize, u32, Stream) -> Code;
+
+/// `cudaMemcpy2DAsync`.
+///
+/// # Safety
+/// As CUDA says.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn memcpy_2d_async(
+    native: Copy2DAsync,
+    dst: *mut c_void,
+    dst_pitch: usize,
+    src: *const c_void,
+    src_pitch: usize,
+    width: usize,
+    height: usize,
+    kind: u32,
+    stream: Stream,
+) -> Answer {
+    let to = rows(dst as u64, dst_pitch, width, height);
+    let from = rows(src as u64, src_pitch, width, height);
+    // SAFETY: the caller says so.
+    plane(to, from, kind, || unsafe {
+        native(dst, dst_pitch, src, src_pitch, width, height, kind, stream)
+    })
+}
+
+/// What rows with a pitch touch: the last one only as far as its width.
+pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Span {
+    let bytes = match (width, height) {
+        (0, _) | (_, 0) => 0,
+        _ => (pitch as u64)
+            .saturating_mul(height as u64 - 1)
+            .saturating_add(width as u64),
+    };
+    Span { address, bytes }
+}
+
+fn plane(to: Span, from: Span, kind: u32, call: impl FnOnce() -> Code) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    if kind > DEFAULT {
+        return fail(Code::INVALID_MEMCPY_DIRECTION);
+    }
+    let mut state = state::lock();
+    // An empty copy touches nothing, but the runtime still looks at its arguments.
+    let touched = |state: &State, span: Span, side: u32| match span.bytes {
+        0 => Ok(None),
+        _ if kind == side || kind == HOST_TO_HOST => Ok(None),
+        _ => task_of(state, span),
+    };
+    let to = touched(&state, to, DEVICE_TO_HOST)?.map(|key| claim(&mut state, told, key));
+    let from = touched(&state, from, HOST_TO_DEVICE)?.map(|key| claim(&mut state, told, key));
+    match (to, from) {
+        (Some(to), Some(from)) if to != from => {
+            drop(state);
+            let mut apart = false;
+            let answer = run::on_two(to, from, |places| {
+                apart = places.first != places.second;
+                if apart { Code::NOT_SUPPORTED } else { call() }
+            });
+            if apart {
+                run::refuse_two("cudaMemcpy2D")
+            } else {
+                answer
+            }
+        }
+        (Some(key), _) | (None, Some(key)) => {
+            drop(state);
+            run::on_task(key, Asked::default(), call)
+        }
+        (None, None) => {
+            let key = state.task_of_use(told);
+            drop(state);
+            run::on_task(key, Asked::default(), call)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_row_ends_at_its_width() {
+        assert_eq!(rows(0, 512, 100, 3).bytes, 1124);
+        assert_eq!(rows(0, 512, 100, 0).bytes, 0);
+        assert_eq!(rows(0, usize::MAX, 100, usize::MAX).bytes, u64::MAX);
+    }
+}

@@ -1,0 +1,111 @@
+//! The devices as the program sees them: it chooses one, which is remembered and not obeyed.
+
+use crate::code::{Answer, Code, fail};
+use crate::state::{self, Returned};
+use crate::{back, device, gate, mode, native, thread};
+
+/// `cudaSetDevice`.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn set(_native: unsafe extern "C" fn(i32) -> Code, ordinal: i32) -> Answer {
+    exists(ordinal)?;
+    thread::with(|thread| thread.set_program_device(ordinal));
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaGetDevice`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn get(_native: unsafe extern "C" fn(*mut i32) -> Code, out: *mut i32) -> Answer {
+    if out.is_null() {
+        return fail(Code::INVALID_VALUE);
+    }
+    // SAFETY: the caller says so.
+    unsafe { out.write(thread::with(|thread| thread.program_device())) };
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaInitDevice`.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn init(
+    _native: unsafe extern "C" fn(i32, u32, u32) -> Code,
+    ordinal: i32,
+    _device_flags: u32,
+    _flags: u32,
+) -> Answer {
+    exists(ordinal)?;
+    Ok(Code::SUCCESS)
+}
+
+/// Fails as CUDA does for an ordinal that is none. Makes no context.
+fn exists(ordinal: i32) -> Result<(), crate::code::Own> {
+    device::driver()?;
+    let mut count = 0;
+    // SAFETY: writes one int.
+    let code = unsafe { native::cudaGetDeviceCount(&mut count) };
+    if !code.is_success() {
+        return fail(code);
+    }
+    if (0..count).contains(&ordinal) {
+        Ok(())
+    } else {
+        fail(Code::INVALID_DEVICE)
+    }
+}
+
+/// `cudaDeviceReset`: the process's objects and handles are gone, its tasks over. The program sees one
+/// device at a time; under MGB all it has is on the GPUs it is bound to.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
+    thread::with(|thread| {
+        thread.take_use();
+        thread.set_error(Code::SUCCESS);
+    });
+    let mut answer = Code::SUCCESS;
+    for (gpu, ordinal) in device::with_context() {
+        let code = device::synchronize(gpu, ordinal)?;
+        answer = if code.is_success() { answer } else { code };
+    }
+    let closed = gate::close();
+    let objects = state::lock().all_objects();
+    for object in objects {
+        let freed = state::lock().free(object);
+        back::finish_free(freed.unwrap_or_default());
+    }
+    let mut rest = Vec::new();
+    {
+        let mut state = state::lock();
+        state.anchor = None;
+        super::opaque::let_go();
+        state.drop_lazy();
+        let keys: Vec<_> = state.tasks.keys().copied().collect();
+        for key in keys {
+            if let Some(task) = state.task(key).filter(|task| !task.busy) {
+                task.records.take();
+                task.ended = true;
+                if let Some(id) = task.id {
+                    rest.push(Returned {
+                        id,
+                        bytes: task.reserved,
+                    });
+                }
+                task.unbind();
+            }
+            state.drop_if_over(key);
+        }
+    }
+    if let Some(client) = mode::client() {
+        for Returned { id, .. } in rest {
+            client.end(id, 0);
+        }
+    }
+    let code = device::reset();
+    drop(closed);
+    Ok(if answer.is_success() { code } else { answer })
+}

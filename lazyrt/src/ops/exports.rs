@@ -1,0 +1,127 @@
+//! What programs call: `mgb_` and the function's name, for every function with a treatment of its own.
+
+use std::ffi::c_void;
+
+use super::launch::{Dim3, LaunchConfig};
+use super::{alloc, copy, device, errors, free, launch, limits, set, symbol, sync};
+use crate::code::{Code, Own};
+use crate::functions::index;
+use crate::mode::{Mode, mode};
+use crate::native::{self, Stream};
+use crate::{gate, thread};
+
+/// Keeps an error of lazyrt's own for `cudaGetLastError`. It takes the place of an earlier one of the
+/// runtime's, as a later error does natively.
+#[cold]
+pub fn record(code: Code) {
+    if crate::device::any_context() {
+        // SAFETY: no arguments.
+        unsafe { native::cudaGetLastError() };
+    }
+    thread::with(|thread| thread.set_error(code));
+}
+
+/// A forked child of a process that had used CUDA: as CUDA answers there.
+#[cold]
+fn forked() -> Code {
+    thread::with(|thread| thread.set_error(Code::INITIALIZATION));
+    Code::INITIALIZATION
+}
+
+macro_rules! exports {
+    ($($treat:path: fn $($name:ident)|+ ($($arg:ident: $ty:ty),*);)*) => { $(
+        exports!(@each $treat, ($($name)|+) ($($arg: $ty),*));
+    )* };
+    (@each $treat:path, ($first:ident | $($rest:ident)|+) $args:tt) => {
+        exports!(@one $treat, $first $args);
+        exports!(@each $treat, ($($rest)|+) $args);
+    };
+    (@each $treat:path, ($only:ident) $args:tt) => {
+        exports!(@one $treat, $only $args);
+    };
+    (@one $treat:path, $name:ident ($($arg:ident: $ty:ty),*)) => {
+        /// The function of the runtime, under MGB.
+        ///
+        /// # Safety
+        /// As CUDA says.
+        #[unsafe(export_name = concat!("mgb_", stringify!($name)))]
+        #[allow(non_snake_case)]
+        pub unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
+            type Real = unsafe extern "C" fn($($ty),*) -> Code;
+            // SAFETY: the address is the function's, or of one that takes anything; the type is the header's.
+            let real = unsafe { std::mem::transmute::<*const c_void, Real>(native::address(index::$name)) };
+            match mode() {
+                Mode::Mgb => {}
+                // SAFETY: the caller says so.
+                Mode::Native => return unsafe { real($($arg),*) },
+                Mode::Forked => return forked(),
+            }
+            gate::back();
+            // SAFETY: the caller says so.
+            match unsafe { $treat(real, $($arg),*) } {
+                Ok(code) => code,
+                Err(Own(code)) => {
+                    record(code);
+                    code
+                }
+            }
+        }
+    };
+}
+
+exports! {
+    alloc::malloc: fn cudaMalloc(out: *mut *mut c_void, bytes: usize);
+    alloc::malloc_pitch: fn cudaMallocPitch(
+        out: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize);
+    free::free: fn cudaFree(pointer: *mut c_void);
+    free::free_async: fn cudaFreeAsync | cudaFreeAsync_ptsz(pointer: *mut c_void, stream: Stream);
+
+    copy::memcpy: fn cudaMemcpy | cudaMemcpy_ptds(
+        dst: *mut c_void, src: *const c_void, count: usize, kind: u32);
+    copy::memcpy_async: fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz(
+        dst: *mut c_void, src: *const c_void, count: usize, kind: u32, stream: Stream);
+    copy::memcpy_2d: fn cudaMemcpy2D | cudaMemcpy2D_ptds(
+        dst: *mut c_void, dst_pitch: usize, src: *const c_void, src_pitch: usize, width: usize,
+        height: usize, kind: u32);
+    copy::memcpy_2d_async: fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(
+        dst: *mut c_void, dst_pitch: usize, src: *const c_void, src_pitch: usize, width: usize,
+        height: usize, kind: u32, stream: Stream);
+
+    set::memset: fn cudaMemset | cudaMemset_ptds(dst: *mut c_void, value: i32, count: usize);
+    set::memset_async: fn cudaMemsetAsync | cudaMemsetAsync_ptsz(
+        dst: *mut c_void, value: i32, count: usize, stream: Stream);
+    set::memset_2d: fn cudaMemset2D | cudaMemset2D_ptds(
+        dst: *mut c_void, pitch: usize, value: i32, width: usize, height: usize);
+    set::memset_2d_async: fn cudaMemset2DAsync | cudaMemset2DAsync_ptsz(
+        dst: *mut c_void, pitch: usize, value: i32, width: usize, height: usize, stream: Stream);
+
+    symbol::to_symbol: fn cudaMemcpyToSymbol | cudaMemcpyToSymbol_ptds(
+        symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32);
+    symbol::to_symbol_async: fn cudaMemcpyToSymbolAsync | cudaMemcpyToSymbolAsync_ptsz(
+        symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32, stream: Stream);
+    symbol::from_symbol: fn cudaMemcpyFromSymbol | cudaMemcpyFromSymbol_ptds(
+        dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32);
+    symbol::from_symbol_async: fn cudaMemcpyFromSymbolAsync | cudaMemcpyFromSymbolAsync_ptsz(
+        dst: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, stream: Stream);
+
+    launch::kernel: fn cudaLaunchKernel | cudaLaunchKernel_ptsz | __cudaLaunchKernel
+        | __cudaLaunchKernel_ptsz | cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
+        kernel: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
+        stream: Stream);
+    launch::kernel_ex: fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz(
+        config: *const LaunchConfig, kernel: *const c_void, arguments: *mut *mut c_void);
+
+    sync::device: fn cudaDeviceSynchronize();
+    sync::stream: fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz | cudaStreamQuery
+        | cudaStreamQuery_ptsz(stream: Stream);
+
+    errors::get_last: fn cudaGetLastError();
+    errors::peek_at_last: fn cudaPeekAtLastError();
+
+    device::set: fn cudaSetDevice(ordinal: i32);
+    device::get: fn cudaGetDevice(out: *mut i32);
+    device::init: fn cudaInitDevice(ordinal: i32, device_flags: u32, flags: u32);
+    device::reset: fn cudaDeviceReset();
+    limits::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
+    limits::set_limit: fn cudaDeviceSetLimit(limit: u32, value: usize);
+}

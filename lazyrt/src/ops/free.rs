@@ -1,0 +1,71 @@
+//! Freeing: waits for work that may use the object, as CUDA's does.
+
+use std::ffi::c_void;
+
+use crate::code::{Answer, Code, fail};
+use crate::native::Stream;
+use crate::{back, device, open, state, thread};
+
+/// `cudaFree`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let address = pointer as u64;
+    if address == 0 {
+        return Ok(Code::SUCCESS);
+    }
+    if !state::lock().in_arena(address) {
+        return if device::any_context() {
+            // Memory of another source: managed memory, a pool's, a library's.
+            // SAFETY: the caller says so.
+            Ok(unsafe { native(pointer) })
+        } else {
+            fail(Code::INVALID_VALUE)
+        };
+    }
+    object(address)
+}
+
+/// `cudaFreeAsync`: an object of the arena is freed once the GPU is done, which is also in stream order.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn free_async(
+    native: unsafe extern "C" fn(*mut c_void, Stream) -> Code,
+    pointer: *mut c_void,
+    stream: Stream,
+) -> Answer {
+    if !pointer.is_null() && state::lock().in_arena(pointer as u64) {
+        thread::with(|thread| thread.take_use());
+        return object(pointer as u64);
+    }
+    super::opaque::run(|| {
+        // SAFETY: the caller says so.
+        unsafe { native(pointer, stream) }
+    })
+}
+
+fn object(address: u64) -> Answer {
+    let behind = {
+        let state = state::lock();
+        if state.object_at(address).is_none() {
+            return fail(Code::INVALID_VALUE);
+        }
+        state.gpu_behind(address)
+    };
+    let mut code = Code::SUCCESS;
+    if let Some(gpu) = behind
+        && (device::is_busy(gpu) || open::is_open())
+    {
+        code = device::synchronize(gpu, device::ordinal(gpu)?)?;
+    }
+    let freed = state::lock().free(address);
+    match freed {
+        Some(freed) => back::finish_free(freed),
+        // Another thread was faster.
+        None => return fail(Code::INVALID_VALUE),
+    }
+    Ok(code)
+}

@@ -1,0 +1,131 @@
+//! Kernel launches. A launch of a task that is ready takes no lock and makes no system call.
+
+use std::ffi::c_void;
+
+use super::run;
+use crate::bind::Asked;
+use crate::code::{Answer, Code};
+use crate::native::Stream;
+use crate::task::Shared;
+use crate::thread::{self, Use};
+use crate::{gate, mode, state};
+
+/// `dim3`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Dim3 {
+    x: u32,
+    y: u32,
+    z: u32,
+}
+
+impl Dim3 {
+    fn product(self) -> u64 {
+        u64::from(self.x)
+            .saturating_mul(u64::from(self.y))
+            .saturating_mul(u64::from(self.z))
+    }
+}
+
+/// The part of `cudaLaunchConfig_t` that lazyrt reads.
+#[repr(C)]
+pub struct LaunchConfig {
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+}
+
+type Launch = unsafe extern "C" fn(*const c_void, Dim3, Dim3, *mut *mut c_void, usize, Stream) -> Code;
+
+/// `cudaLaunchKernel`, `cudaLaunchCooperativeKernel`, `__cudaLaunchKernel`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn kernel(
+    native: Launch,
+    kernel: *const c_void,
+    grid: Dim3,
+    block: Dim3,
+    arguments: *mut *mut c_void,
+    shared: usize,
+    stream: Stream,
+) -> Answer {
+    launch(grid, block, shared, || {
+        // SAFETY: the caller says so.
+        unsafe { native(kernel, grid, block, arguments, shared, stream) }
+    })
+}
+
+type LaunchEx = unsafe extern "C" fn(*const LaunchConfig, *const c_void, *mut *mut c_void) -> Code;
+
+/// `cudaLaunchKernelExC`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn kernel_ex(
+    native: LaunchEx,
+    config: *const LaunchConfig,
+    kernel: *const c_void,
+    arguments: *mut *mut c_void,
+) -> Answer {
+    // SAFETY: null or a whole configuration.
+    let Some(read) = (unsafe { config.as_ref() }) else {
+        return crate::code::fail(Code::INVALID_VALUE);
+    };
+    launch(read.grid, read.block, read.shared, || {
+        // SAFETY: the caller says so.
+        unsafe { native(config, kernel, arguments) }
+    })
+}
+
+#[inline]
+fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    let known = known(told);
+    if let Some(known) = known {
+        let inside = gate::enter();
+        if known.is_ready() {
+            return counted(known, inside, call);
+        }
+    }
+    slow(told, grid, block, shared, call)
+}
+
+/// The task, if it can be told without a lock.
+#[inline]
+fn known(told: Option<Use>) -> Option<&'static Shared> {
+    match told {
+        Some(told) if told.handle != 0 => thread::with(|thread| thread.cached(told.handle)),
+        Some(told) if told.site != 0 => None,
+        _ => state::lazy_shared(),
+    }
+}
+
+#[inline]
+fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
+    if let Some(client) = mode::client() {
+        client.published().launch_started(shared.place().0);
+    }
+    run::on_ready(shared, inside, call)
+}
+
+#[cold]
+fn slow(told: Option<Use>, grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -> Answer {
+    let asked = Asked {
+        blocks: grid.product(),
+        threads: u32::try_from(block.product()).unwrap_or(u32::MAX),
+        shared: u32::try_from(shared).unwrap_or(u32::MAX),
+        gpu: None,
+    };
+    let key = state::lock().task_of_use(told);
+    loop {
+        let shared = crate::bind::prepare(key, asked)?;
+        if told.is_some_and(|told| told.handle != 0 && shared.is_of(told.handle)) {
+            thread::with(|thread| thread.cache(shared));
+        }
+        let inside = gate::enter();
+        if shared.is_ready() {
+            return counted(shared, inside, call);
+        }
+    }
+}

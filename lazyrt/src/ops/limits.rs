@@ -1,0 +1,87 @@
+//! What a task may still take, and limits of contexts.
+
+use std::ffi::c_void;
+
+use super::run;
+use crate::bind::Asked;
+use crate::code::{Answer, Code, fail};
+use crate::{device, mode, native, state, thread};
+
+type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
+
+/// `cudaMemGetInfo`: binds, and answers what the task may still get there. All its objects count as taken,
+/// backed or not.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    let (key, gpu) = {
+        let mut state = state::lock();
+        (state.task_of_use(told), state.bound_gpu())
+    };
+    let (mut driver_free, mut driver_total) = (0usize, 0usize);
+    let answer = run::on_task(
+        key,
+        Asked {
+            gpu,
+            ..Asked::default()
+        },
+        || {
+            // SAFETY: writes two words.
+            unsafe { native::cudaMemGetInfo(&mut driver_free, &mut driver_total) }
+        },
+    )?;
+    if !answer.is_success() {
+        return Ok(answer);
+    }
+    let (gpu, unused) = {
+        let mut state = state::lock();
+        let Some(task) = state.task(key) else {
+            return fail(Code::UNKNOWN);
+        };
+        (task.gpu, task.reserved - task.whole().min(task.reserved))
+    };
+    let room = gpu
+        .and_then(room_in_ledger)
+        .map_or(u64::MAX, |room| room.saturating_add(unused));
+    let granted = (driver_free as u64).min(room) / mgb_probe::need::GRANULE * mgb_probe::need::GRANULE;
+    for (to, value) in [(free, granted as usize), (total, driver_total)] {
+        if !to.cast::<c_void>().is_null() {
+            // SAFETY: the caller says that it is writable.
+            unsafe { to.write(value) };
+        }
+    }
+    Ok(Code::SUCCESS)
+}
+
+/// Bytes of the GPU that nobody is charged for.
+fn room_in_ledger(gpu: u32) -> Option<u64> {
+    let view = mode::client()?.status().ok()?;
+    let gpu = view.gpus.iter().find(|view| view.gpu.index == gpu)?;
+    let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
+    Some(gpu.gpu.usable_bytes.saturating_sub(charged))
+}
+
+/// `cudaDeviceSetLimit`: kept for contexts to come, and set in those that are there.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn set_limit(
+    _native: unsafe extern "C" fn(u32, usize) -> Code,
+    limit: u32,
+    value: usize,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    device::keep_limit(limit, value);
+    let mut answer = Code::SUCCESS;
+    for (gpu, ordinal) in device::with_context() {
+        device::select(gpu, ordinal)?;
+        // SAFETY: no pointers.
+        let code = unsafe { native::cudaDeviceSetLimit(limit, value) };
+        if !code.is_success() {
+            answer = code;
+        }
+    }
+    Ok(answer)
+}

@@ -1,0 +1,15 @@
+//! The treatments: one file per family of functions. `exports` is what programs call.
+
+mod alloc;
+mod copy;
+mod device;
+mod errors;
+mod exports;
+mod free;
+mod launch;
+mod limits;
+pub mod opaque;
+mod run;
+mod set;
+mod symbol;
+mod sync;

@@ -1,0 +1,113 @@
+//! Functions without a treatment of their own: everything the process holds is bound and backed, then the
+//! real function runs. From then on the process is tied to that GPU, for what the function made (a stream,
+//! an event, a graph) may live there.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::bind::{self, Asked};
+use crate::code::{Answer, Code, Own};
+use crate::functions::FUNCTIONS;
+use crate::gate::{self, Inside};
+use crate::mode::{Mode, mode};
+use crate::state::{self, Key};
+use crate::task::Shared;
+use crate::{device, native, thread};
+
+/// Whether the process is tied to a GPU; read without the lock.
+static ANCHORED: AtomicBool = AtomicBool::new(false);
+
+/// Where the trampoline of the function at `index` goes on.
+pub fn target(index: usize) -> *const c_void {
+    if mode() != Mode::Mgb || !native::has(index) {
+        return native::address(index);
+    }
+    thread::with(|thread| thread.take_use());
+    let touches = FUNCTIONS[index].touches;
+    match ready(touches) {
+        Ok((inside, _)) => {
+            if touches {
+                gate::note_passing(&inside);
+            }
+            native::address(index)
+        }
+        Err(Own(code)) => {
+            super::exports::record(code);
+            answer_error as *const c_void
+        }
+    }
+}
+
+/// Answers in place of a function that could not be reached.
+extern "C" fn answer_error() -> Code {
+    thread::with(|thread| thread.error())
+}
+
+/// Runs a call that returns to lazyrt.
+pub fn run(call: impl FnOnce() -> Code) -> Answer {
+    let (inside, _) = ready(true)?;
+    let code = call();
+    drop(inside);
+    Ok(code)
+}
+
+/// Everything bound and backed, the GPU current, inside the gate.
+fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
+    loop {
+        let shared = match state::lazy_shared()
+            .filter(|shared| shared.is_ready() && ANCHORED.load(Ordering::Acquire))
+        {
+            Some(shared) => shared,
+            None => anchor()?,
+        };
+        if touches {
+            let others = state::lock().unready();
+            for key in others {
+                let gpu = Some(shared.place().0);
+                // What was refused stays so; the function sees what there is.
+                let _ = bind::prepare(
+                    key,
+                    Asked {
+                        gpu,
+                        ..Asked::default()
+                    },
+                );
+            }
+        }
+        let (gpu, ordinal) = shared.place();
+        device::select(gpu, ordinal)?;
+        let inside = gate::enter();
+        if !shared.is_ready() {
+            continue;
+        }
+        if touches {
+            device::note_work(gpu);
+        }
+        return Ok((inside, shared));
+    }
+}
+
+/// Binds the lazy task, and ties the process to its GPU.
+#[cold]
+fn anchor() -> Result<&'static Shared, Own> {
+    let (key, gpu): (Key, _) = {
+        let mut state = state::lock();
+        (state.lazy_task(), state.bound_gpu())
+    };
+    let shared = bind::prepare(
+        key,
+        Asked {
+            gpu,
+            ..Asked::default()
+        },
+    )?;
+    let mut state = state::lock();
+    state.anchor.get_or_insert(shared.place().0);
+    ANCHORED.store(true, Ordering::Release);
+    Ok(shared)
+}
+
+/// The process's handles are gone.
+pub fn let_go() {
+    ANCHORED.store(false, Ordering::Release);
+}

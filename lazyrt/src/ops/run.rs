@@ -1,0 +1,76 @@
+//! Running one native call on the GPU of its tasks.
+
+use crate::bind::{self, Asked};
+use crate::code::{Answer, Code, fail};
+use crate::gate::Inside;
+use crate::state::Key;
+use crate::task::Shared;
+use crate::{device, gate, notice, thread};
+
+/// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
+#[inline]
+pub fn on_ready(shared: &Shared, inside: Inside, call: impl FnOnce() -> Code) -> Answer {
+    let (gpu, ordinal) = shared.place();
+    if !thread::with(|thread| thread.is_on(ordinal)) {
+        device::select(gpu, ordinal)?;
+    }
+    device::note_work(gpu);
+    let code = call();
+    drop(inside);
+    Ok(code)
+}
+
+/// Runs `call` once the task is ready.
+pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
+    loop {
+        let shared = bind::prepare(key, asked)?;
+        let inside = gate::enter();
+        // A swap may have come between.
+        if shared.is_ready() {
+            return on_ready(shared, inside, call);
+        }
+    }
+}
+
+/// Where two objects that one call touches are.
+pub struct Places {
+    /// Ordinal of the first.
+    pub first: i32,
+    /// Ordinal of the second.
+    pub second: i32,
+}
+
+/// Runs `call` once both tasks are ready, on the GPU of the first.
+pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Answer {
+    loop {
+        let one = bind::prepare(first, Asked::default())?;
+        let gpu = Some(one.place().0);
+        let other = bind::prepare(
+            second,
+            Asked {
+                gpu,
+                ..Asked::default()
+            },
+        )?;
+        let inside = gate::enter();
+        if one.is_ready() && other.is_ready() {
+            let places = Places {
+                first: one.place().1,
+                second: other.place().1,
+            };
+            device::note_work(other.place().0);
+            return on_ready(one, inside, || call(places));
+        }
+    }
+}
+
+/// Refuses an op that reaches objects on two GPUs in a way that MGB cannot carry out.
+pub fn refuse_two(what: &'static str) -> Answer {
+    notice::once(
+        what,
+        format_args!(
+            "{what} touches objects of two tasks that are bound to different GPUs, which MGB does not carry out"
+        ),
+    );
+    fail(Code::NOT_SUPPORTED)
+}

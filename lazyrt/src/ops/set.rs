@@ -1,0 +1,118 @@
+//! Sets: recorded while the task has no GPU, whatever their size, for they carry no host bytes.
+
+use std::ffi::c_void;
+
+use super::copy::{Span, claim, is_recorded, rows, task_of};
+use super::run;
+use crate::bind::Asked;
+use crate::code::{Answer, Code};
+use crate::native::Stream;
+use crate::records::Record;
+use crate::{device, state, thread};
+
+type Set = unsafe extern "C" fn(*mut c_void, i32, usize) -> Code;
+type SetAsync = unsafe extern "C" fn(*mut c_void, i32, usize, Stream) -> Code;
+type Set2D = unsafe extern "C" fn(*mut c_void, usize, i32, usize, usize) -> Code;
+type Set2DAsync = unsafe extern "C" fn(*mut c_void, usize, i32, usize, usize, Stream) -> Code;
+
+/// `cudaMemset`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memset(native: Set, dst: *mut c_void, value: i32, count: usize) -> Answer {
+    let span = Span {
+        address: dst as u64,
+        bytes: count as u64,
+    };
+    // SAFETY: the caller says so.
+    set(span, Some(value), || unsafe { native(dst, value, count) })
+}
+
+/// `cudaMemsetAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memset_async(
+    native: SetAsync,
+    dst: *mut c_void,
+    value: i32,
+    count: usize,
+    stream: Stream,
+) -> Answer {
+    let span = Span {
+        address: dst as u64,
+        bytes: count as u64,
+    };
+    // SAFETY: the caller says so.
+    set(span, Some(value), || unsafe { native(dst, value, count, stream) })
+}
+
+/// `cudaMemset2D`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memset_2d(
+    native: Set2D,
+    dst: *mut c_void,
+    pitch: usize,
+    value: i32,
+    width: usize,
+    height: usize,
+) -> Answer {
+    // SAFETY: the caller says so.
+    set(rows(dst as u64, pitch, width, height), None, || unsafe {
+        native(dst, pitch, value, width, height)
+    })
+}
+
+/// `cudaMemset2DAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memset_2d_async(
+    native: Set2DAsync,
+    dst: *mut c_void,
+    pitch: usize,
+    value: i32,
+    width: usize,
+    height: usize,
+    stream: Stream,
+) -> Answer {
+    set(rows(dst as u64, pitch, width, height), None, || {
+        // SAFETY: the caller says so.
+        unsafe { native(dst, pitch, value, width, height, stream) }
+    })
+}
+
+/// `value`: of a set that may be recorded.
+fn set(span: Span, value: Option<i32>, call: impl FnOnce() -> Code) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    if span.bytes == 0 && !device::any_context() {
+        return Ok(Code::SUCCESS);
+    }
+    let mut state = state::lock();
+    let owner = if span.bytes == 0 {
+        None
+    } else {
+        task_of(&state, span)?
+    };
+    let key = match owner {
+        Some(owner) => claim(&mut state, told, owner),
+        None => state.task_of_use(told),
+    };
+    if let (Some(value), Some(_)) = (value, owner)
+        && is_recorded(&state, key, 0)
+    {
+        if let Some(task) = state.task(key) {
+            task.records.push(Record::Set {
+                to: span.address,
+                value: value as u8,
+                bytes: span.bytes,
+            });
+            task.publish();
+        }
+        return Ok(Code::SUCCESS);
+    }
+    drop(state);
+    run::on_task(key, Asked::default(), call)
+}

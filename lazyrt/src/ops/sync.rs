@@ -1,0 +1,50 @@
+//! Waiting: for every GPU the process is on, or for a stream. While nothing is bound there is nothing to
+//! wait for.
+
+use crate::code::{Answer, Code};
+use crate::native::Stream;
+use crate::{device, thread};
+
+/// Streams up to this value are CUDA's default streams, which every GPU has.
+const LAST_DEFAULT: usize = 2;
+
+/// `cudaDeviceSynchronize`.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let mut answer = Code::SUCCESS;
+    for (gpu, ordinal) in device::with_context() {
+        let code = device::synchronize(gpu, ordinal)?;
+        if answer.is_success() {
+            answer = code;
+        }
+    }
+    Ok(answer)
+}
+
+/// `cudaStreamSynchronize` and `cudaStreamQuery`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if stream as usize > LAST_DEFAULT {
+        // The process is tied to the GPU of the stream.
+        return super::opaque::run(|| {
+            // SAFETY: the caller says so.
+            unsafe { native(stream) }
+        });
+    }
+    let mut answer = Code::SUCCESS;
+    for (gpu, ordinal) in device::with_context() {
+        device::select(gpu, ordinal)?;
+        // SAFETY: the caller says so.
+        let code = unsafe { native(stream) };
+        if answer.is_success() || answer == Code::NOT_READY {
+            answer = if code.is_success() { answer } else { code };
+        }
+    }
+    Ok(answer)
+}

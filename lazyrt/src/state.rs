@@ -1,0 +1,442 @@
+//! The process's objects, extents and tasks, behind one lock.
+//!
+//! Launches do not take it (they look at [`Shared`]); allocations, frees, copies and binding do. Nobody
+//! waits for mgbd or for a GPU under it: who must wait marks the task busy, lets go, and looks again.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use mgb_probe::TaskId;
+use mgb_probe::need::GRANULE;
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::arena::{ALIGN, Arena, Left, SMALL};
+use crate::driver::Memory;
+use crate::task::{OwnSite, Shared, Task};
+use crate::thread::{self, Use};
+
+/// Names a task; never used again.
+pub type Key = u64;
+
+/// One allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// As asked for.
+    pub bytes: u64,
+}
+
+/// What is behind an extent.
+#[derive(Debug)]
+pub enum Backing {
+    /// Nothing: its bytes are undefined.
+    None,
+    /// Memory of the owner's GPU.
+    Device(Memory),
+    /// Swapped out.
+    Host(Vec<u8>),
+}
+
+/// A run of granules, backed as one.
+#[derive(Debug)]
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
+    /// The task.
+    pub owner: Key,
+    /// What is behind it.
+    pub backing: Backing,
+}
+
+/// Room to give back to mgbd once the lock is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// Whose.
+    pub id: TaskId,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What freeing an object leaves to be done.
+#[derive(Debug, Default)]
+pub struct Freed {
+    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
+    /// [`State::recycle`].
+    pub memory: Option<(u64, u64, u32, Memory)>,
+    /// Room to give back.
+    pub returned: Option<Returned>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Made at the first allocation.
+    pub arena: Option<Arena>,
+    objects: BTreeMap<u64, Object>,
+    /// All extents, by address.
+    pub extents: BTreeMap<u64, Extent>,
+    /// All tasks.
+    pub tasks: BTreeMap<Key, Task>,
+    by_handle: HashMap<u64, Key>,
+    pending: HashMap<(usize, u64), Key>,
+    moved: HashMap<Key, Key>,
+    lazy: Option<Key>,
+    /// The GPU that handles of the runtime tie the process to.
+    pub anchor: Option<u32>,
+    next_key: Key,
+    spare: Vec<&'static Shared>,
+    /// Tasks that are gone, if the program is traced.
+    pub past: Vec<Task>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+static LAZY: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Notified when a task stops being busy.
+pub static CHANGED: Condvar = Condvar::new();
+
+/// The state.
+pub fn lock() -> MutexGuard<'static, State> {
+    STATE.lock()
+}
+
+/// The state, if nobody keeps it for long: for the end of the process.
+pub fn try_lock() -> Option<MutexGuard<'static, State>> {
+    STATE.try_lock_for(std::time::Duration::from_millis(200))
+}
+
+/// What launches see of the lazy task, if there is one.
+pub fn lazy_shared() -> Option<&'static Shared> {
+    // SAFETY: null, or a leaked Shared.
+    unsafe { LAZY.load(Ordering::Acquire).as_ref() }
+}
+
+impl State {
+    /// A new task.
+    pub fn new_task(&mut self, site: Option<OwnSite>, thread: u64, lazy: bool) -> Key {
+        let shared = self.spare.pop().unwrap_or_else(Shared::leak);
+        self.next_key += 1;
+        self.tasks
+            .insert(self.next_key, Task::new(shared, site, thread, lazy));
+        self.next_key
+    }
+
+    /// The process's lazy task.
+    pub fn lazy_task(&mut self) -> Key {
+        if let Some(key) = self.lazy {
+            return key;
+        }
+        let key = self.new_task(None, 0, true);
+        LAZY.store(
+            std::ptr::from_ref(self.tasks[&key].shared).cast_mut(),
+            Ordering::Release,
+        );
+        self.lazy = Some(key);
+        key
+    }
+
+    /// Whether this is the lazy task.
+    pub fn is_lazy(&self, key: Key) -> bool {
+        self.lazy == Some(key)
+    }
+
+    /// Forgets the lazy task: the next op makes a new one.
+    pub fn drop_lazy(&mut self) {
+        LAZY.store(std::ptr::null_mut(), Ordering::Release);
+        self.lazy = None;
+    }
+
+    /// The task that took this one over, or itself.
+    pub fn resolve(&self, mut key: Key) -> Key {
+        while let Some(&next) = self.moved.get(&key) {
+            key = next;
+        }
+        key
+    }
+
+    /// A task, after what may have taken it over.
+    pub fn task(&mut self, key: Key) -> Option<&mut Task> {
+        let key = self.resolve(key);
+        self.tasks.get_mut(&key)
+    }
+
+    /// The task of a handle.
+    pub fn by_handle(&self, handle: u64) -> Option<Key> {
+        self.by_handle
+            .get(&handle)
+            .map(|&key| self.resolve(key))
+            .filter(|key| self.tasks.contains_key(key))
+    }
+
+    /// Says which task a handle means.
+    pub fn name(&mut self, handle: u64, key: Key) {
+        self.by_handle.insert(handle, key);
+    }
+
+    /// The task that gathers what this thread allocates for a site before it begins there.
+    pub fn pending(&self, site: usize) -> Option<Key> {
+        let thread = thread::with(|thread| thread.number());
+        self.pending.get(&(site, thread)).copied()
+    }
+
+    /// Takes that task: it begins.
+    pub fn take_pending(&mut self, site: usize) -> Option<Key> {
+        let thread = thread::with(|thread| thread.number());
+        self.pending.remove(&(site, thread))
+    }
+
+    /// The task that an op belongs to by what the pass told, else the lazy one.
+    pub fn task_of_use(&mut self, told: Option<Use>) -> Key {
+        match told {
+            Some(told) if told.handle != 0 => match self.by_handle(told.handle) {
+                Some(key) => key,
+                None => self.lazy_task(),
+            },
+            Some(told) if told.site != 0 => match self.pending(told.site) {
+                Some(key) => key,
+                None => {
+                    let thread = thread::with(|thread| thread.number());
+                    // Its names are not known here; they come with its begin.
+                    let site = OwnSite {
+                        key: told.site,
+                        id: told.id,
+                        module: String::new(),
+                        function: String::new(),
+                    };
+                    let key = self.new_task(Some(site), thread, false);
+                    self.pending.insert((told.site, thread), key);
+                    key
+                }
+            },
+            _ => self.lazy_task(),
+        }
+    }
+
+    /// Places an object; its address. `None`: the arena has no such room.
+    pub fn allocate(&mut self, key: Key, bytes: u64) -> Option<u64> {
+        let arena = self.arena.as_mut()?;
+        let task = self.tasks.get_mut(&key)?;
+        let address = if bytes < SMALL {
+            match task.pool.take(bytes) {
+                Some(address) => address,
+                None => {
+                    let (granule, length) = arena.take(GRANULE)?;
+                    task.pool.add(granule);
+                    self.extents.insert(
+                        granule,
+                        Extent {
+                            length,
+                            owner: key,
+                            backing: Backing::None,
+                        },
+                    );
+                    task.add_unbacked(granule, length);
+                    task.pool.take(bytes)?
+                }
+            }
+        } else {
+            let (address, length) = arena.take(bytes)?;
+            self.extents.insert(
+                address,
+                Extent {
+                    length,
+                    owner: key,
+                    backing: Backing::None,
+                },
+            );
+            task.add_unbacked(address, length);
+            address
+        };
+        debug_assert_eq!(address % ALIGN, 0);
+        task.count_object(bytes);
+        self.objects.insert(address, Object { bytes });
+        Some(address)
+    }
+
+    /// The object that holds this address: its start and itself.
+    pub fn find(&self, address: u64) -> Option<(u64, Object)> {
+        let (&start, &object) = self.objects.range(..=address).next_back()?;
+        (address - start < object.bytes).then_some((start, object))
+    }
+
+    /// The object that starts here.
+    pub fn object_at(&self, address: u64) -> Option<Object> {
+        self.objects.get(&address).copied()
+    }
+
+    /// All objects' addresses.
+    pub fn all_objects(&self) -> Vec<u64> {
+        self.objects.keys().copied().collect()
+    }
+
+    /// Whether the address is in the arena.
+    pub fn in_arena(&self, address: u64) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.contains(address))
+    }
+
+    fn extent_of(&self, start: u64) -> u64 {
+        if self.extents.contains_key(&start) {
+            start
+        } else {
+            start / GRANULE * GRANULE
+        }
+    }
+
+    /// The task of the object that starts here.
+    pub fn owner(&self, start: u64) -> Option<Key> {
+        self.extents
+            .get(&self.extent_of(start))
+            .map(|extent| extent.owner)
+    }
+
+    /// The GPU whose memory is behind the object that starts here.
+    pub fn gpu_behind(&self, start: u64) -> Option<u32> {
+        let extent = self.extents.get(&self.extent_of(start))?;
+        match extent.backing {
+            Backing::Device(_) => self.tasks.get(&extent.owner)?.gpu,
+            Backing::None | Backing::Host(_) => None,
+        }
+    }
+
+    /// Removes the object that starts here.
+    pub fn free(&mut self, start: u64) -> Option<Freed> {
+        let object = self.objects.remove(&start)?;
+        let extent = self.extent_of(start);
+        let key = self.extents.get(&extent)?.owner;
+        let task = self.tasks.get_mut(&key)?;
+        task.live -= object.bytes;
+        task.objects -= 1;
+        task.records.forget(start, object.bytes.max(1));
+        let gone = if object.bytes < SMALL {
+            match task.pool.give(start, object.bytes) {
+                Left::Shared => None,
+                Left::Granule(granule) => Some(granule),
+            }
+        } else {
+            Some(extent)
+        };
+        let freed = gone
+            .map(|extent| self.drop_extent(key, extent))
+            .unwrap_or_default();
+        if let Some(task) = self.tasks.get(&key) {
+            task.publish();
+        }
+        self.drop_if_over(key);
+        Some(freed)
+    }
+
+    fn drop_extent(&mut self, key: Key, address: u64) -> Freed {
+        let mut freed = Freed::default();
+        let (Some(extent), Some(task)) = (self.extents.remove(&address), self.tasks.get_mut(&key)) else {
+            return freed;
+        };
+        task.extents.remove(&address);
+        if task.unbacked.remove(&address) {
+            task.unbacked_bytes -= extent.length;
+        }
+        let (Backing::Device(memory), Some(gpu)) = (extent.backing, task.gpu) else {
+            self.recycle(address, extent.length);
+            return freed;
+        };
+        task.mapped -= extent.length;
+        freed.memory = Some((address, extent.length, gpu, memory));
+        // A static task keeps its reservation until it ends: its need counts what comes later.
+        if (task.lazy || task.ended)
+            && let Some(id) = task.id
+        {
+            task.reserved -= extent.length.min(task.reserved);
+            freed.returned = Some(Returned {
+                id,
+                bytes: extent.length,
+            });
+            if task.ended && task.reserved == 0 {
+                // mgbd forgets it with that.
+                task.unbind();
+            }
+        }
+        freed
+    }
+
+    /// Addresses with nothing behind them are free again.
+    pub fn recycle(&mut self, address: u64, length: u64) {
+        if let Some(arena) = &mut self.arena {
+            arena.give(address, length);
+        }
+    }
+
+    /// Forgets a task that is over and owns nothing.
+    pub fn drop_if_over(&mut self, key: Key) {
+        let over = |task: &Task| {
+            (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.busy
+        };
+        if self.lazy == Some(key) || !self.tasks.get(&key).is_some_and(over) {
+            return;
+        }
+        let Some(mut task) = self.tasks.remove(&key) else {
+            return;
+        };
+        task.stop_clock();
+        self.by_handle.retain(|_, named| *named != key);
+        self.moved.retain(|_, to| *to != key);
+        self.spare.push(task.shared);
+        if crate::trace::is_wanted() {
+            self.past.push(task);
+        }
+    }
+
+    /// Tasks whose objects are not all backed, the lazy one aside.
+    pub fn unready(&self) -> Vec<Key> {
+        self.tasks
+            .iter()
+            .filter(|(key, task)| {
+                self.lazy != Some(**key) && !task.refused && !task.is_ready() && !task.extents.is_empty()
+            })
+            .map(|(key, _)| *key)
+            .collect()
+    }
+
+    /// A GPU that a running task is bound to.
+    pub fn bound_gpu(&self) -> Option<u32> {
+        let running = self
+            .tasks
+            .values()
+            .filter(|task| !task.ended && task.id.is_some());
+        running.filter_map(|task| task.gpu).next_back()
+    }
+
+    /// Task `from`, which was never bound or holds no memory of a GPU, becomes part of `into`.
+    pub fn merge(&mut self, from: Key, into: Key) {
+        if from == into || !self.tasks.contains_key(&into) {
+            return;
+        }
+        let Some(mut gone) = self.tasks.remove(&from) else {
+            return;
+        };
+        self.pending.retain(|_, key| *key != from);
+        self.moved.insert(from, into);
+        let Some(task) = self.tasks.get_mut(&into) else {
+            return;
+        };
+        for &address in &gone.extents {
+            if let Some(extent) = self.extents.get_mut(&address) {
+                extent.owner = into;
+                match extent.backing {
+                    Backing::Device(_) => {
+                        task.extents.insert(address);
+                        task.mapped += extent.length;
+                        task.seen.mapped = task.seen.mapped.max(task.mapped);
+                    }
+                    Backing::None | Backing::Host(_) => task.add_unbacked(address, extent.length),
+                }
+            }
+        }
+        task.pool.absorb(std::mem::take(&mut gone.pool));
+        task.records.absorb(std::mem::take(&mut gone.records));
+        task.live += gone.live;
+        task.objects += gone.objects;
+        task.seen.objects += gone.seen.objects;
+        task.seen.peak = task.seen.peak.max(task.live);
+        task.publish();
+        self.spare.push(gone.shared);
+    }
+}

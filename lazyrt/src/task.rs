@@ -1,0 +1,244 @@
+//! Tasks: who owns which extents, on which GPU, with how much room.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use mgb_probe::{Need, Site, TaskId};
+
+use crate::arena::Pool;
+use crate::records::Records;
+
+/// What a launch looks at without any lock. Never freed, only given to another task.
+#[derive(Debug)]
+pub struct Shared {
+    handle: AtomicU64,
+    ready: AtomicBool,
+    gpu: AtomicU32,
+    ordinal: AtomicI32,
+}
+
+impl Shared {
+    /// For a new task.
+    pub fn leak() -> &'static Shared {
+        Box::leak(Box::new(Shared {
+            handle: AtomicU64::new(0),
+            ready: AtomicBool::new(false),
+            gpu: AtomicU32::new(0),
+            ordinal: AtomicI32::new(0),
+        }))
+    }
+
+    /// Whether it belongs to the task of this handle.
+    pub fn is_of(&self, handle: u64) -> bool {
+        self.handle.load(Ordering::Acquire) == handle
+    }
+
+    /// Whether the task is bound and all its objects are backed. Only stable inside the gate.
+    pub fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// The GPU (index into the hello) and its ordinal in this process. Only of a task that was ready.
+    pub fn place(&self) -> (u32, i32) {
+        (
+            self.gpu.load(Ordering::Relaxed),
+            self.ordinal.load(Ordering::Relaxed),
+        )
+    }
+
+    fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Release);
+    }
+}
+
+/// A static task's site, kept beyond the call that told it.
+#[derive(Clone, Debug)]
+pub struct OwnSite {
+    /// Address of the site: equal for equal sites.
+    pub key: usize,
+    /// Number in its module's report.
+    pub id: u32,
+    /// Source file.
+    pub module: String,
+    /// Function.
+    pub function: String,
+}
+
+impl From<&Site<'_>> for OwnSite {
+    fn from(site: &Site<'_>) -> OwnSite {
+        OwnSite {
+            key: site.key,
+            id: site.id,
+            module: site.module.to_owned(),
+            function: site.function.to_owned(),
+        }
+    }
+}
+
+/// What was seen of a task, for the trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Seen {
+    /// Bytes asked for, live at once at most.
+    pub peak: u64,
+    /// Bytes mapped at once at most.
+    pub mapped: u64,
+    /// Objects allocated.
+    pub objects: u64,
+    /// Time waited for room.
+    pub waited: Duration,
+    /// Time from the grant to the end.
+    pub run: Duration,
+}
+
+/// One task.
+#[derive(Debug)]
+pub struct Task {
+    /// What launches see.
+    pub shared: &'static Shared,
+    /// Where in the program it is; none for the lazy task.
+    pub site: Option<OwnSite>,
+    /// Thread whose allocations it gathers before it begins.
+    pub thread: u64,
+    /// Bound at run time, for lack of a begin.
+    pub lazy: bool,
+    /// Its identity at mgbd, once granted.
+    pub id: Option<TaskId>,
+    /// GPU it is bound to, or was last; index into the hello.
+    pub gpu: Option<u32>,
+    /// What it asked for.
+    pub need: Need,
+    /// Its program said that it is over.
+    pub ended: bool,
+    /// mgbd refused it.
+    pub refused: bool,
+    /// A thread is asking mgbd for it.
+    pub busy: bool,
+    /// Bytes it may map.
+    pub reserved: u64,
+    /// Bytes it has mapped.
+    pub mapped: u64,
+    /// Starts of its extents.
+    pub extents: BTreeSet<u64>,
+    /// Those without memory.
+    pub unbacked: BTreeSet<u64>,
+    /// Bytes of those.
+    pub unbacked_bytes: u64,
+    /// Room for small objects.
+    pub pool: Pool,
+    /// Ops before it was bound.
+    pub records: Records,
+    /// Live bytes as asked for.
+    pub live: u64,
+    /// Live objects.
+    pub objects: u64,
+    /// For the trace.
+    pub seen: Seen,
+    /// When it was granted.
+    pub granted: Option<Instant>,
+}
+
+impl Task {
+    /// A task that holds nothing.
+    pub fn new(shared: &'static Shared, site: Option<OwnSite>, thread: u64, lazy: bool) -> Task {
+        shared.handle.store(0, Ordering::Release);
+        shared.set_ready(false);
+        Task {
+            shared,
+            site,
+            thread,
+            lazy,
+            id: None,
+            gpu: None,
+            need: Need::default(),
+            ended: false,
+            refused: false,
+            busy: false,
+            reserved: 0,
+            mapped: 0,
+            extents: BTreeSet::new(),
+            unbacked: BTreeSet::new(),
+            unbacked_bytes: 0,
+            pool: Pool::default(),
+            records: Records::default(),
+            live: 0,
+            objects: 0,
+            seen: Seen::default(),
+            granted: None,
+        }
+    }
+
+    /// Whether it has to ask for a GPU before it can go on.
+    pub fn is_unbound(&self) -> bool {
+        self.id.is_none()
+    }
+
+    /// Whether anything has to be done before its next op.
+    pub fn is_ready(&self) -> bool {
+        !self.is_unbound() && !self.refused && self.unbacked.is_empty() && self.records.is_empty()
+    }
+
+    /// Tells launches how it stands. Called after every change.
+    pub fn publish(&self) {
+        self.shared.set_ready(self.is_ready());
+    }
+
+    /// It was granted.
+    pub fn bind(&mut self, id: TaskId, gpu: u32, ordinal: i32, reserved: u64) {
+        self.id = Some(id);
+        self.gpu = Some(gpu);
+        self.reserved = reserved;
+        self.ended = false;
+        self.granted = Some(Instant::now());
+        self.shared.gpu.store(gpu, Ordering::Relaxed);
+        self.shared.ordinal.store(ordinal, Ordering::Relaxed);
+        self.shared.handle.store(id.raw(), Ordering::Release);
+        self.publish();
+    }
+
+    /// It is not known to mgbd any more.
+    pub fn unbind(&mut self) {
+        self.stop_clock();
+        self.id = None;
+        self.reserved = 0;
+        self.publish();
+    }
+
+    /// It runs no longer.
+    pub fn stop_clock(&mut self) {
+        if let Some(granted) = self.granted.take() {
+            self.seen.run += granted.elapsed();
+        }
+    }
+
+    /// An extent without memory is its own now.
+    pub fn add_unbacked(&mut self, extent: u64, length: u64) {
+        self.extents.insert(extent);
+        if self.unbacked.insert(extent) {
+            self.unbacked_bytes += length;
+        }
+        self.publish();
+    }
+
+    /// The extent has memory now.
+    pub fn set_backed(&mut self, extent: u64, length: u64) {
+        if self.unbacked.remove(&extent) {
+            self.unbacked_bytes -= length;
+        }
+        self.mapped += length;
+        self.seen.mapped = self.seen.mapped.max(self.mapped);
+    }
+
+    /// An object of that size is live.
+    pub fn count_object(&mut self, bytes: u64) {
+        self.live += bytes;
+        self.objects += 1;
+        self.seen.objects += 1;
+        self.seen.peak = self.seen.peak.max(self.live);
+    }
+
+    /// Bytes that it will have mapped once all its objects are backed.
+    pub fn whole(&self) -> u64 {
+        self.mapped + self.unbacked_bytes
+    }
+}

@@ -1,0 +1,119 @@
+//! What lazyrt knows of each thread of the program.
+//!
+//! Plain cells without a destructor: reading them costs a few nanoseconds, and they can be read until the
+//! very end of the thread.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::code::Code;
+use crate::gate::Slot;
+use crate::task::Shared;
+
+/// Whose the thread's next GPU op is, as the pass told with `mgb_task_use`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Address of the site, 0 for none.
+    pub site: usize,
+    /// Number of the site in its module's report.
+    pub id: u32,
+    /// Handle of the task, 0 where it has not begun.
+    pub handle: u64,
+}
+
+/// The real device of a thread that has not chosen one.
+const NO_DEVICE: i32 = -1;
+
+/// One thread.
+pub struct Thread {
+    next: Cell<Use>,
+    told: Cell<bool>,
+    program_device: Cell<i32>,
+    real_device: Cell<i32>,
+    error: Cell<Code>,
+    number: Cell<u64>,
+    cached: Cell<Option<&'static Shared>>,
+    pub(crate) slot: Cell<Option<&'static Slot>>,
+}
+
+thread_local! {
+    static THREAD: Thread = const {
+        Thread {
+            next: Cell::new(Use { site: 0, id: 0, handle: 0 }),
+            told: Cell::new(false),
+            program_device: Cell::new(0),
+            real_device: Cell::new(NO_DEVICE),
+            error: Cell::new(Code::SUCCESS),
+            number: Cell::new(0),
+            cached: Cell::new(None),
+            slot: Cell::new(None),
+        }
+    };
+}
+
+/// Runs `f` with the calling thread's cells.
+pub fn with<T>(f: impl FnOnce(&Thread) -> T) -> T {
+    THREAD.with(f)
+}
+
+impl Thread {
+    /// Notes whose the next op is.
+    pub fn tell(&self, next: Use) {
+        self.next.set(next);
+        self.told.set(true);
+    }
+
+    /// Takes what was noted: it holds for one op only.
+    pub fn take_use(&self) -> Option<Use> {
+        self.told.replace(false).then(|| self.next.get())
+    }
+
+    /// The device the program believes to be current.
+    pub fn program_device(&self) -> i32 {
+        self.program_device.get()
+    }
+
+    /// The program chose a device.
+    pub fn set_program_device(&self, device: i32) {
+        self.program_device.set(device);
+    }
+
+    /// Whether `ordinal` is the runtime's current device of this thread.
+    pub fn is_on(&self, ordinal: i32) -> bool {
+        self.real_device.get() == ordinal
+    }
+
+    /// The runtime's current device of this thread is `ordinal` now.
+    pub fn set_on(&self, ordinal: i32) {
+        self.real_device.set(ordinal);
+    }
+
+    /// Keeps an error for `cudaGetLastError`.
+    pub fn set_error(&self, code: Code) {
+        self.error.set(code);
+    }
+
+    /// The kept error.
+    pub fn error(&self) -> Code {
+        self.error.get()
+    }
+
+    /// The task of the last handle that this thread used, if it is still that one's.
+    pub fn cached(&self, handle: u64) -> Option<&'static Shared> {
+        self.cached.get().filter(|shared| shared.is_of(handle))
+    }
+
+    /// Keeps the task of a handle.
+    pub fn cache(&self, shared: &'static Shared) {
+        self.cached.set(Some(shared));
+    }
+
+    /// A number that no other thread of the process has had.
+    pub fn number(&self) -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        if self.number.get() == 0 {
+            self.number.set(NEXT.fetch_add(1, Ordering::Relaxed));
+        }
+        self.number.get()
+    }
+}
