@@ -204,7 +204,7 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         111 => profile.shared_reserved,
         115 => 1,
         134 => return Some(-1),
-        17..=145 => 0,
+        17..=150 => 0,
         _ => return None,
     };
     Some(unsigned as c_int)
