@@ -1,33 +1,46 @@
 #!/bin/sh
-# usage: link.sh STATICLIB OUT_FILE
+# usage: link.sh OUT_DIR STATICLIB
 #
 # Links softgpu's static library into the one shared object that stands for libcudart.so.13,
-# libcuda.so.1 and libnvidia-ml.so.1 (links to it have those names). rustc's own cdylib link cannot give libcudart's
-# symbols their version, which programs linked with NVIDIA's ask for; a version script can, and the
-# list in it is what the library defines.
+# libcuda.so.1 and libnvidia-ml.so.1, and makes the links of those names. rustc's own cdylib link
+# cannot give libcudart's symbols their version, which programs linked with NVIDIA's ask for; a
+# version script can, and the list in it is what the library defines.
 set -eu
 
-library=$1
-out=$2
+out=$1
+library=$2
 script=$(mktemp)
 trap 'rm -f "$script"' EXIT
 
 symbols() {
-    nm --defined-only --extern-only "$library" 2>/dev/null | sed -n 's/^[0-9a-f]* [TDBRVW] //p' |
-        grep -E "$1" | sort -u | sed 's/$/;/'
+    found=$(nm --defined-only --extern-only "$library" 2>/dev/null | sed -n 's/^[0-9a-f]* [TDBRVW] //p' |
+        grep -E "$1" | sort -u | sed 's/$/;/')
+    if [ -z "$found" ]; then
+        echo "link.sh: $library defines nothing that matches $1: is it softgpu's static library?" >&2
+        exit 1
+    fi
+    echo "$found"
 }
 
+runtime=$(symbols '^(__)?cuda[A-Z]')
+others=$(symbols '^(cu[A-Z]|nvml[A-Z]|__softgpu)')
 {
-    echo 'libcudart.so.13 { global:'
-    symbols '^(__)?cuda[A-Z]'
-    echo 'local: *; };'
-    echo 'SOFTGPU { global:'
-    symbols '^(cu[A-Z]|nvml[A-Z]|__softgpu)'
-    echo '};'
+    echo "libcudart.so.13 { global:"
+    echo "$runtime"
+    echo "local: *; };"
+    echo "SOFTGPU { global:"
+    echo "$others"
+    echo "};"
 } >"$script"
 
-"${CC:-cc}" -shared -o "$out" \
+# Programs that run from the folder go on with the old object, so it is replaced by a rename.
+mkdir -p "$out"
+"${CC:-cc}" -shared -o "$out/libcudart.so.13.new" \
     -Wl,-soname,libcudart.so.13 -Wl,--version-script="$script" \
     -Wl,--whole-archive "$library" -Wl,--no-whole-archive \
     -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now -Wl,--no-undefined \
     -lgcc_s -lpthread -ldl -lm -lc
+mv -f "$out/libcudart.so.13.new" "$out/libcudart.so.13"
+for name in libcudart.so libcuda.so.1 libnvidia-ml.so.1; do
+    ln -sfn libcudart.so.13 "$out/$name"
+done

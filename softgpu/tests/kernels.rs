@@ -36,20 +36,16 @@ fn malloc(bytes: usize) -> *mut c_void {
 fn upload(values: &[u32]) -> *mut c_void {
     let pointer = malloc(size_of_val(values));
     // SAFETY: both sides have this size.
-    assert_eq!(
-        unsafe { cudaMemcpy(pointer, values.as_ptr().cast(), size_of_val(values), 1) },
-        0
-    );
+    let code = unsafe { cudaMemcpy(pointer, values.as_ptr().cast(), size_of_val(values), 1) };
+    assert_eq!(code, 0);
     pointer
 }
 
 fn download(pointer: *mut c_void, count: usize) -> Vec<u32> {
     let mut values = vec![0u32; count];
     // SAFETY: both sides have this size.
-    assert_eq!(
-        unsafe { cudaMemcpy(values.as_mut_ptr().cast(), pointer, count * 4, 2) },
-        0
-    );
+    let code = unsafe { cudaMemcpy(values.as_mut_ptr().cast(), pointer, count * 4, 2) };
+    assert_eq!(code, 0);
     values
 }
 
@@ -112,7 +108,13 @@ fn warps_shuffle_vote_and_diverge() {
         let expected = |i: u32| (0..32).map(|lane| i / 32 * 32 + lane).sum::<u32>();
         assert_eq!(download(out, 64), (0..64).map(expected).collect::<Vec<_>>());
         assert_eq!(launch(Code::Diverge, 1, 64, 0, &[out as u64]), 0);
-        let expected = |i: u32| if i % 2 == 0 { 0x5555_5555 } else { 0xaaaa_aaaa };
+        let expected = |i: u32| {
+            if i.is_multiple_of(2) {
+                0x5555_5555
+            } else {
+                0xaaaa_aaaa
+            }
+        };
         assert_eq!(download(out, 64), (0..64).map(expected).collect::<Vec<_>>());
     });
 }

@@ -27,7 +27,7 @@ fn library() -> PathBuf {
 fn link(folder: &Path) -> PathBuf {
     let object = folder.join("libcudart.so.13");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("link.sh");
-    let status = Command::new(script).arg(library()).arg(&object).status().unwrap();
+    let status = Command::new(script).arg(folder).arg(library()).status().unwrap();
     assert!(status.success());
     object
 }
