@@ -36,15 +36,11 @@ put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 put "$prefix/share/empty/.new" "$prefix/share/empty/curand_mtgp32_kernel.h"
 rm "$prefix/share/empty/.new"
 
-# The software GPU is linked anew only when its library is newer than the link. One file has all three libraries'
-# symbols.
-soft=$prefix/lib/softgpu/libcudart.so.13
-if [ ! "$soft" -nt "$built/libsoftgpu.a" ]; then
-    "$here/softgpu/link.sh" "$built/libsoftgpu.a" "$soft.new"
-    mv -f "$soft.new" "$soft"
+# The software GPU is linked anew only when its library is newer than the link.
+if [ ! -x "$here/softgpu/link.sh" ]; then
+    echo "stage: softgpu/ has no link.sh yet: build/lib/softgpu stays empty" >&2
+elif [ ! "$prefix/lib/softgpu/libcudart.so.13" -nt "$built/libsoftgpu.a" ]; then
+    "$here/softgpu/link.sh" "$prefix/lib/softgpu" "$built/libsoftgpu.a"
 fi
-for name in libcudart.so libcuda.so.1 libnvidia-ml.so.1; do
-    link libcudart.so.13 "$prefix/lib/softgpu/$name"
-done
 
 link "$(sh "$here/tools/cuda.sh" find)" "$prefix/cuda"
