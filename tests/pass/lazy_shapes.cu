@@ -69,3 +69,14 @@ void unused(int n) {
   cudaMalloc(&x, n);
   cudaFree(x);
 }
+
+// REPORT: task 7 lazy in recursive(int)
+// REPORT: why many-objects: this function calls itself
+void recursive(int n) {
+  int *x;
+  cudaMalloc(&x, n);
+  if (n > 1)
+    recursive(n / 2);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}

@@ -61,3 +61,14 @@ void by_hand(int n, float by) {
   cudaLaunchKernel(scaled, n, 64, arguments);
   cudaFree(x);
 }
+
+// A copy whose direction the runtime finds out, from memory that is the host's.
+// CHECK: task 5 static in found_out
+// CHECK: op cudaMemcpy [1]
+void found_out() {
+  int *x, host[4] = {};
+  cudaMalloc(&x, sizeof(host));
+  cudaMemcpy(x, host, sizeof(host), cudaMemcpyDefault);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}

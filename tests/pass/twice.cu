@@ -1,4 +1,8 @@
-// A module that was processed is left alone.
+// A module that was processed is left alone, and the same module always gives the same result.
+// RUN: %ir-O1 %s -o %t.ir.ll
+// RUN: %mgb %t.ir.ll -o %t.first.ll
+// RUN: %mgb %t.ir.ll -o %t.second.ll
+// RUN: cmp %t.first.ll %t.second.ll
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: %mgb %t.ll -o %t.again.ll
 // RUN: %opt -passes=mgb,mgb %t.ll -o %t.thrice.ll

@@ -12,7 +12,7 @@ use super::cfg::{Cfg, Point};
 use super::ir::{Block, Value};
 
 /// Where a task ends.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// Behind this instruction.
     After(Value),
@@ -33,13 +33,13 @@ enum Event {
     Op,
 }
 
-/// The ends of a task. `ops` are its touching ops, its frees and its allocations.
-pub fn ends(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> BTreeSet<End> {
+/// The ends of a task, in the order of blocks. `ops` are its touching ops, its frees and its allocations.
+pub fn ends(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> Vec<End> {
     let events = events(cfg, begin, ops);
     let needed = needed(cfg, &events);
     let begun = begun(cfg, begin.block);
     let exits = exits(cfg, begin.block);
-    let mut ends = BTreeSet::new();
+    let mut ends = Vec::new();
     let mut edges: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for block in (0..cfg.len()).filter(|block| begun.contains(block)) {
         let goes_on = cfg
@@ -49,7 +49,7 @@ pub fn ends(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> BTreeSet<End> {
         if let Some(last) = last_op(cfg, block, &events[block], goes_on)
             && exits.contains(&block)
         {
-            ends.insert(End::After(last));
+            ends.push(End::After(last));
             continue;
         }
         let at_end = goes_on || ends_in_op(cfg, block, &events[block]);
@@ -66,7 +66,7 @@ pub fn ends(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> BTreeSet<End> {
             .instructions()
             .any(|one| one.is(LLVMOpcode::LLVMLandingPad));
         if all || pad {
-            ends.insert(End::Head(target));
+            ends.push(End::Head(target));
         } else {
             ends.extend(from.into_iter().map(|from| End::Edge(cfg.block(from), target)));
         }

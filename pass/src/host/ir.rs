@@ -3,6 +3,7 @@
 //! A handle is only made from a live module's IR ([`Value::from_raw`] and what it leads to) and is
 //! used while that IR lives: `prepare` erases instructions, but keeps no handle across; the
 //! analyses only read; `rewrite` only inserts. Under that rule every call below is sound.
+use std::collections::HashSet;
 use std::ffi::c_uint;
 
 use llvm_sys::LLVMOpcode;
@@ -19,11 +20,11 @@ macro_rules! llvm {
 }
 
 /// Any value: instruction, argument, global, constant.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Value(LLVMValueRef);
 
 /// A basic block.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Block(LLVMBasicBlockRef);
 
 /// A type.
@@ -151,12 +152,11 @@ impl Value {
             let next = llvm!(LLVMGetNextUse(at));
             (!next.is_null()).then_some(next)
         });
-        let mut users: Vec<Value> = uses
-            .filter_map(|at| Self::from_raw(llvm!(LLVMGetUser(at))))
-            .collect();
-        users.sort();
-        users.dedup();
-        users
+        // In the order of LLVM's list: pointers differ from run to run.
+        let mut seen = HashSet::new();
+        uses.filter_map(|at| Self::from_raw(llvm!(LLVMGetUser(at))))
+            .filter(|&user| seen.insert(user))
+            .collect()
     }
 
     /// Whether anything uses it.

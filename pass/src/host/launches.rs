@@ -1,6 +1,6 @@
 //! Launches: calls of host stubs with the configuration pushed before them, and direct calls of
 //! `cudaLaunchKernel` with their argument arrays.
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use llvm_sys::LLVMOpcode;
 use mgb_catalogue::report::Code;
@@ -141,7 +141,7 @@ fn argument_storage(call: Value, array: Value) -> Option<Vec<Value>> {
     if !base.is(LLVMOpcode::LLVMAlloca) || offset != 0 {
         return None;
     }
-    let mut entries: HashMap<i64, Value> = HashMap::new();
+    let mut entries: BTreeMap<i64, Value> = BTreeMap::new();
     let mut addresses = vec![base];
     while let Some(address) = addresses.pop() {
         for user in address.users() {
@@ -162,10 +162,7 @@ fn argument_storage(call: Value, array: Value) -> Option<Vec<Value>> {
             }
         }
     }
-    let mut storage: Vec<Value> = entries.into_values().collect();
-    storage.sort();
-    storage.dedup();
-    Some(storage)
+    Some(entries.into_values().collect())
 }
 
 /// Whether a store only puts the address of a kernel argument into an argument array.

@@ -5,6 +5,7 @@ use mgb_catalogue::{Class, Entry, Role, Treatment};
 use super::collect::arguments_with;
 use super::ir::Value;
 use super::place::Why;
+use super::slots;
 
 /// `cudaMemcpyHostToDevice`.
 const HOST_TO_DEVICE: u64 = 1;
@@ -105,6 +106,11 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
     let pointers = match (direction, pointers.as_slice()) {
         (Some(HOST_TO_DEVICE), &[to, _]) => vec![to],
         (Some(DEVICE_TO_HOST), &[_, from]) => vec![from],
+        // The runtime finds out the direction; what is surely in host memory need not be followed.
+        (_, &[to, from]) => [to, from]
+            .into_iter()
+            .filter(|&pointer| !slots::is_host_memory(pointer))
+            .collect(),
         _ => pointers,
     };
     let kind = if entry.class == Class::Free {

@@ -1,5 +1,5 @@
 //! The plan of one function: everything that will be inserted, decided before anything is.
-use std::collections::{BTreeSet, HashSet};
+use std::collections::HashSet;
 
 use mgb_catalogue::report::{self, Code};
 
@@ -27,7 +27,7 @@ pub struct Static {
     /// The ops, each with a `task_use` in front of it.
     pub ops: Vec<Value>,
     /// Where `task_end` goes.
-    pub ends: BTreeSet<End>,
+    pub ends: Vec<End>,
 }
 
 /// One task: its entry in the report, and what to insert if it is static.
@@ -100,9 +100,10 @@ impl Planner<'_> {
     fn lazy_task(&self, candidate: &Candidate) -> Task {
         let mut entry = self.entry(candidate);
         entry.reasons = candidate.obstacles.iter().map(Why::reason).collect();
-        entry
-            .reasons
-            .sort_by_key(|reason| reason.at.as_ref().map_or(0, |place| place.line));
+        entry.reasons.sort_by_cached_key(|reason| {
+            let line = reason.at.as_ref().map_or(0, |place| place.line);
+            (line, reason.text.clone())
+        });
         entry.reasons.dedup();
         Task {
             entry,

@@ -34,6 +34,16 @@ pub fn address(pointer: Value) -> (Value, Option<i64>) {
     (base, Some(offset))
 }
 
+/// What hands out host memory: `malloc`, `calloc`, and C++'s `new`.
+const HOST_ALLOCATORS: [&str; 4] = ["malloc", "calloc", "_Znwm", "_Znam"];
+
+/// Whether a pointer is surely into host memory.
+pub fn is_host_memory(pointer: Value) -> bool {
+    let (base, _) = address(pointer);
+    let callee = base.callee().map(|callee| callee.name());
+    base.is(LLVMOpcode::LLVMAlloca) || callee.is_some_and(|name| HOST_ALLOCATORS.contains(&name.as_str()))
+}
+
 /// Everything done to the memory of `variable`, an alloca.
 pub fn accesses(collected: &Collected, launches: &[Launch], variable: Value) -> Vec<Access> {
     let mut found = Vec::new();

@@ -72,8 +72,9 @@ pub fn merge(collected: &Collected, function: Value, objects: &Objects) -> Vec<C
     tasks
 }
 
-/// Calls that tie the process to one GPU (streams, events, graphs). What they make is not followed,
-/// so that no task of the same function may go to another GPU.
+/// What keeps all tasks of a function lazy: calls that tie the process to one GPU (streams, events,
+/// graphs), because what they make is not followed; and calls of itself, because objects that wait
+/// for their task to begin are known by the place in the program alone.
 fn anchors(collected: &Collected, function: Value) -> Option<Why> {
     function
         .instructions()
@@ -81,6 +82,10 @@ fn anchors(collected: &Collected, function: Value) -> Option<Why> {
             Some(Callee::Runtime(entry)) if entry.treatment == Treatment::Anchors => {
                 let text = format!("{} ties what this function does to one GPU", entry.name);
                 Some(Why::new(Code::Anchored, text, call))
+            }
+            Some(Callee::Other(callee)) if callee == function => {
+                let text = "this function calls itself, its objects may be there several times";
+                Some(Why::new(Code::ManyObjects, text, call))
             }
             _ => None,
         })
