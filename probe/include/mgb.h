@@ -33,7 +33,8 @@ typedef struct mgb_need {
 #define MGB_NEED_LAZY 1u      /* found at run time, not by the pass */
 #define MGB_NEED_PROCESS 2u   /* the whole process is one task */
 
-/* Identifies a task of this process; 0 is "no task": native, or refused. */
+/* Identifies a task of this process; 0 is "no task": the program runs natively.
+ * A refused task has a handle of its own, which carries the refusal. */
 typedef uint64_t mgb_task;
 
 /* A static task as the pass describes it; one constant per task and module. */

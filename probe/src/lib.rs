@@ -14,6 +14,7 @@ mod binder;
 pub mod capi;
 mod cells;
 mod client;
+mod connect;
 pub mod hello;
 pub mod mapping;
 pub mod need;
@@ -28,7 +29,8 @@ mod visible;
 pub mod wire;
 
 pub use binder::{Binder, Site, binder, set_binder};
-pub use client::{BeginRequest, Client, ConnectError};
+pub use client::{BeginRequest, Client};
+pub use connect::ConnectError;
 pub use hello::{Gpu, Hello};
 pub use need::Need;
 pub use process::client;

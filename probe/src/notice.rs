@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::client::ConnectError;
+use crate::connect::ConnectError;
 
 /// What `MGB` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 //! the socket; 4 if there is no GPU to share; 1 for everything else.
 
 use std::fs::OpenOptions;
+use std::io::IsTerminal;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -104,7 +105,10 @@ fn start_log(file: Option<&PathBuf>) -> anyhow::Result<()> {
         .with_env_filter(filter)
         .with_target(false);
     match file {
-        None => log.with_writer(std::io::stderr).init(),
+        None => {
+            let colour = std::io::stderr().is_terminal();
+            log.with_ansi(colour).with_writer(std::io::stderr).init();
+        }
         Some(path) => {
             let file = OpenOptions::new()
                 .create(true)

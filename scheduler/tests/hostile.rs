@@ -40,9 +40,13 @@ fn still_serves(daemon: &Daemon) {
 }
 
 fn connect(daemon: &Daemon) -> OwnedFd {
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
-            .unwrap();
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .unwrap();
     rustix::net::connect(&socket, &SocketAddrUnix::new(daemon.socket()).unwrap()).unwrap();
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(Duration::from_secs(10))).unwrap();
     socket
@@ -66,12 +70,22 @@ fn open(socket: &OwnedFd, opening: &[u8], descriptors: &[BorrowedFd<'_>]) -> Opt
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    rustix::net::sendmsg(socket, &[IoSlice::new(opening)], &mut control, SendFlags::NOSIGNAL).unwrap();
+    rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(opening)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )
+    .unwrap();
     let mut buffer = vec![0; 1 << 17];
     let mut none = RecvAncillaryBuffer::default();
-    let message =
-        rustix::net::recvmsg(socket, &mut [IoSliceMut::new(&mut buffer)], &mut none, RecvFlags::empty())
-            .unwrap();
+    let message = rustix::net::recvmsg(
+        socket,
+        &mut [IoSliceMut::new(&mut buffer)],
+        &mut none,
+        RecvFlags::empty(),
+    )
+    .unwrap();
     (message.bytes > 0).then(|| serde_json::from_slice(&buffer[..message.bytes]).unwrap())
 }
 
@@ -100,7 +114,11 @@ fn broken_handshakes_are_refused() {
     assert!(refused(&good, &[]).contains("0 descriptors"));
     assert!(refused(&good, &[right.as_fd()]).contains("1 descriptors"));
     assert!(refused(&good, &[right.as_fd(); 7]).contains("7 descriptors"));
-    for seals in [SealFlags::empty(), SealFlags::SHRINK, SealFlags::SHRINK | SealFlags::GROW] {
+    for seals in [
+        SealFlags::empty(),
+        SealFlags::SHRINK,
+        SealFlags::SHRINK | SealFlags::GROW,
+    ] {
         let loose = memory(CHANNEL_BYTES, seals);
         assert!(refused(&good, &[loose.as_fd(), doorbell.as_fd()]).contains("sealed"));
     }
@@ -130,11 +148,22 @@ impl Intruder {
     fn new(daemon: &Daemon) -> Intruder {
         let (memory, doorbell) = (memory(CHANNEL_BYTES, SEALS), bell());
         let socket = connect(daemon);
-        let answer = open(&socket, &Opening::new(0).encode(), &[memory.as_fd(), doorbell.as_fd()]);
+        let answer = open(
+            &socket,
+            &Opening::new(0).encode(),
+            &[memory.as_fd(), doorbell.as_fd()],
+        );
         assert!(matches!(answer, Some(Answer::Hello(_))));
-        assert!(rustix::fs::ftruncate(&memory, 0).is_err(), "the seals do not hold");
+        assert!(
+            rustix::fs::ftruncate(&memory, 0).is_err(),
+            "the seals do not hold"
+        );
         let mapping = Mapping::new(&memory, CHANNEL_BYTES, true).unwrap();
-        Intruder { socket, doorbell, mapping }
+        Intruder {
+            socket,
+            doorbell,
+            mapping,
+        }
     }
 
     fn channel(&self) -> &Channel {
@@ -162,20 +191,26 @@ impl Intruder {
     /// Whether `mgbd` hung up on it.
     fn is_cut_off(&self) -> bool {
         let mut byte = [0; 1];
-        matches!(rustix::net::recv(&self.socket, &mut byte, RecvFlags::empty()), Ok((_, 0)) | Err(_))
+        matches!(
+            rustix::net::recv(&self.socket, &mut byte, RecvFlags::empty()),
+            Ok((_, 0)) | Err(_)
+        )
     }
 }
 
 fn request(op: Op, task: u64, bytes: u64) -> Request {
     Request {
         op,
-        flags: u32::MAX & !mgb_probe::wire::WHOLE_PROCESS,
+        flags: !mgb_probe::wire::WHOLE_PROCESS,
         task,
         thread: 1,
         site: u32::MAX,
         gpus: u64::MAX,
         bytes,
-        need: mgb_probe::Need { mapped_bytes: bytes, ..Default::default() },
+        need: mgb_probe::Need {
+            mapped_bytes: bytes,
+            ..Default::default()
+        },
         label: Text::new("\u{1b}[31mred"),
     }
 }
@@ -188,7 +223,9 @@ fn garbage_in_the_channel_is_survived() {
         let intruder = Intruder::new(&daemon);
         for cell in &intruder.channel().cells {
             for word in &cell.request {
-                seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                seed = seed
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
                 // Every other round with operations that exist.
                 word.store(if round % 2 == 0 { seed } else { seed >> 61 }, Ordering::Relaxed);
             }
@@ -197,7 +234,11 @@ fn garbage_in_the_channel_is_survived() {
         for resident in &intruder.channel().published.resident {
             resident.store(u64::MAX, Ordering::Relaxed);
         }
-        intruder.channel().published.contexts.store(u64::MAX, Ordering::Relaxed);
+        intruder
+            .channel()
+            .published
+            .contexts
+            .store(u64::MAX, Ordering::Relaxed);
         intruder.channel().posted.store(u64::MAX, Ordering::Release);
         intruder.ring();
     }
@@ -240,14 +281,25 @@ fn unknown_operations_and_double_posts_cut_off() {
 fn nonsense_requests_are_answered_and_change_nothing() {
     let daemon = daemon();
     let intruder = Intruder::new(&daemon);
-    for (op, task) in [(Op::Grow, 5), (Op::End, u64::MAX), (Op::Swapped, 0), (Op::GiveBack, 1), (Op::Begin, 0)]
-    {
+    for (op, task) in [
+        (Op::Grow, 5),
+        (Op::End, u64::MAX),
+        (Op::Swapped, 0),
+        (Op::GiveBack, 1),
+        (Op::Begin, 0),
+    ] {
         intruder.post(0, &request(op, task, u64::MAX / 2));
         assert!(matches!(intruder.reply(0), Some(Reply::Bad(_))), "{op:?}");
     }
     intruder.post(0, &request(Op::Begin, 1, u64::MAX));
     assert!(matches!(intruder.reply(0), Some(Reply::NeverFits { .. })));
-    intruder.post(0, &Request { gpus: 2, ..request(Op::Begin, 1, 1) });
+    intruder.post(
+        0,
+        &Request {
+            gpus: 2,
+            ..request(Op::Begin, 1, 1)
+        },
+    );
     assert_eq!(intruder.reply(0), Some(Reply::NoGpu));
     intruder.post(0, &request(Op::Begin, 1, MIB));
     assert!(matches!(intruder.reply(0), Some(Reply::Granted { .. })));

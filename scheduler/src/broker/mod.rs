@@ -4,6 +4,7 @@
 //! is, what the driver shows ([`Sight`]), and carries the answers. `mgbd` does,
 //! and so do the tests.
 
+mod ask;
 mod serve;
 mod show;
 mod stuck;
@@ -13,14 +14,10 @@ use std::time::Duration;
 
 use mgb_probe::Gpu;
 use mgb_probe::view::Counts;
-use mgb_probe::wire::{Op, Reply, Request, Text, WHOLE_PROCESS};
+use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 
 use crate::Policy;
 use crate::ledger::{ClientId, Ledger, Reclaiming, TaskKey};
-
-/// Most tasks a client can have in the ledger at once: what an honest program
-/// never comes near, and what bounds the memory a hostile one can take.
-const MAX_TASKS: usize = 16 << 10;
 
 /// What the driver and the clients' publications show.
 #[derive(Clone, Debug, Default)]
@@ -204,154 +201,6 @@ impl Broker {
     pub fn freed(&mut self, id: u64) -> Option<Reclaiming> {
         self.ledger.freed(id)
     }
-
-    /// Takes a request. `None`: it was put in the queue, and [`Broker::serve`]
-    /// answers it.
-    pub fn request(
-        &mut self,
-        client: ClientId,
-        cell: usize,
-        request: Request,
-        now: Duration,
-    ) -> Option<Reply> {
-        let key = TaskKey {
-            client,
-            task: request.task,
-        };
-        match request.op {
-            Op::Begin => self.begin(key, cell, request, now),
-            Op::Grow => self.grow(key, cell, request, now),
-            Op::Swapped => Some(self.change(key, request, |ledger| ledger.swap(key, request.bytes))),
-            Op::GiveBack => Some(self.change(key, request, |ledger| ledger.shrink(key, request.bytes))),
-            Op::End => Some(self.change(key, request, |ledger| ledger.end(key, request.bytes))),
-        }
-    }
-
-    fn change<E>(
-        &mut self,
-        key: TaskKey,
-        request: Request,
-        change: impl FnOnce(&mut Ledger) -> Result<u64, E>,
-    ) -> Reply {
-        if change(&mut self.ledger).is_err() {
-            return unknown(request.task);
-        }
-        if self.ledger.task(key).is_none() {
-            self.touched.remove(&key);
-            // Growing and ending at once: whoever waits would wait for ever.
-            self.queue
-                .retain(|waiting| waiting.key() != key || !waiting.grows());
-        }
-        Reply::Done
-    }
-
-    fn begin(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
-        if request.task == 0 || self.ledger.task(key).is_some() || self.is_queued(key) {
-            return Some(bad("that task number is taken, or 0"));
-        }
-        if self.ledger.tasks_of(key.client).count() >= MAX_TASKS {
-            return Some(bad("the process has too many tasks at once"));
-        }
-        let bytes = request.need.reserved_bytes();
-        let gpus = self.ledger.gpus();
-        let allowed: Vec<usize> = (0..gpus.len())
-            .filter(|gpu| request.gpus & (1 << gpu) != 0)
-            .collect();
-        let Some(&largest) = allowed.iter().max_by_key(|&&gpu| gpus[gpu].usable_bytes) else {
-            self.counts.refused += 1;
-            return Some(Reply::NoGpu);
-        };
-        let fit = allowed
-            .iter()
-            .filter(|&&gpu| {
-                self.ledger.blind() || bytes.saturating_add(gpus[gpu].context_bytes) <= gpus[gpu].usable_bytes
-            })
-            .fold(0u64, |mask, gpu| mask | 1 << gpu);
-        if fit == 0 {
-            self.counts.refused += 1;
-            let gpu = &gpus[largest];
-            return Some(Reply::NeverFits {
-                wanted: bytes.saturating_add(gpu.context_bytes),
-                largest: gpu.usable_bytes,
-            });
-        }
-        self.enqueue(Waiting {
-            client: key.client,
-            cell,
-            request,
-            since: now,
-            bytes,
-            gpus: fit,
-        });
-        None
-    }
-
-    fn grow(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
-        let Some(holding) = self.ledger.task(key) else {
-            return Some(unknown(request.task));
-        };
-        if self.is_queued(key) {
-            return Some(bad("the task waits already"));
-        }
-        let (gpu, reserved) = (holding.gpu, holding.reserved);
-        let bytes = request.bytes;
-        let usable = self.ledger.gpus()[gpu].usable_bytes;
-        let whole = reserved
-            .saturating_add(bytes)
-            .saturating_add(self.ledger.gpus()[gpu].context_bytes);
-        if !self.ledger.blind() && whole > usable {
-            self.counts.refused += 1;
-            return Some(Reply::NeverFits {
-                wanted: whole,
-                largest: usable,
-            });
-        }
-        if bytes == 0 {
-            return Some(Reply::Granted {
-                gpu: gpu as u32,
-                reserved,
-            });
-        }
-        self.enqueue(Waiting {
-            client: key.client,
-            cell,
-            request,
-            since: now,
-            bytes,
-            gpus: 1 << gpu,
-        });
-        None
-    }
-
-    fn is_queued(&self, key: TaskKey) -> bool {
-        self.queue.iter().any(|waiting| waiting.key() == key)
-    }
-
-    fn enqueue(&mut self, waiting: Waiting) {
-        let thread = waiting.request.thread;
-        if let Some(client) = self.clients.get_mut(&waiting.client)
-            && let Some(told) = client.told.filter(|told| told.thread == thread)
-        {
-            // It asks again: did it make room?
-            client.told = None;
-            let reserved = reserved_on(&self.ledger, waiting.client, told.gpu);
-            if reserved >= told.reserved {
-                client.cannot_swap |= 1 << told.gpu;
-            } else {
-                client.cannot_swap &= !(1 << told.gpu);
-            }
-        }
-        if waiting.grows() {
-            self.touched.insert(
-                waiting.key(),
-                Touch {
-                    thread,
-                    at: waiting.since,
-                },
-            );
-        }
-        self.queue.push(waiting);
-    }
 }
 
 /// Bytes that the client's tasks have reserved on the GPU.
@@ -361,14 +210,6 @@ fn reserved_on(ledger: &Ledger, client: ClientId, gpu: usize) -> u64 {
         .filter(|(_, held)| held.gpu == gpu)
         .map(|(_, held)| held.reserved)
         .sum()
-}
-
-fn bad(text: &str) -> Reply {
-    Reply::Bad(Text::new(text))
-}
-
-fn unknown(task: u64) -> Reply {
-    bad(&format!("task {task} is not known"))
 }
 
 fn is_whole_process(request: &Request) -> bool {

@@ -3,6 +3,7 @@
 use super::*;
 use crate::node::test_gpu;
 use mgb_probe::Need;
+use mgb_probe::wire::Text;
 use proptest::prelude::*;
 
 /// What a process does next, one step at a time.

@@ -3,6 +3,7 @@
 //! | module     | job |
 //! |------------|-----|
 //! | `server`   | the loop: what happened, and what follows from it |
+//! | `connections` | clients come, ask and go |
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
 //! | `greet`    | the handshake, and what it refuses |
 //! | `client`   | one client's channel, read as untrusted |
@@ -13,6 +14,7 @@
 //! | `family`   | which process belongs to which client |
 
 mod client;
+mod connections;
 mod family;
 mod greet;
 mod listener;
@@ -21,6 +23,7 @@ mod reclaim;
 mod server;
 mod show;
 mod sight;
+mod source;
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;

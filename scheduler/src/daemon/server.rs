@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::{Hello, wire};
 use rustix::event::{Timespec, epoll};
-use rustix::net::{RecvFlags, SocketFlags};
 
 use super::client::Client;
-use super::greet::{self, Guest, Offence};
+use super::greet::Offence;
 use super::listener::{Listener, Note};
 use super::mps::Mps;
 use super::reclaim::Reclaims;
 use super::show::{self, Board};
 use super::sight::Eyes;
+use super::source::Source;
 use super::{Config, DaemonError};
 use crate::Broker;
 use crate::broker::{Answer, Rules};
@@ -24,7 +24,7 @@ use crate::node::Node;
 /// How long a connection may stay silent before it has to have said hello.
 const GREETING: Duration = Duration::from_secs(5);
 /// Connections that have not said hello yet, at once.
-const MOST_GUESTS: usize = 128;
+pub(super) const MOST_GUESTS: usize = 128;
 /// Clients at once, if descriptors allow.
 const MOST_CLIENTS: usize = 4096;
 /// How often to look again while somebody waits: foreign memory may come free.
@@ -32,70 +32,31 @@ const WAITING: Duration = Duration::from_millis(50);
 /// How often the node view is written while there are clients.
 const SHOWING: Duration = Duration::from_millis(200);
 
-/// What an event is about. Travels through epoll as a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    Listener,
-    Stop,
-    Guest(u64),
-    Socket(ClientId),
-    Doorbell(ClientId),
-    Process(ClientId),
-}
-
-impl Source {
-    fn data(self) -> epoll::EventData {
-        let (kind, id) = match self {
-            Source::Listener => (0, 0),
-            Source::Stop => (1, 0),
-            Source::Guest(id) => (2, id),
-            Source::Socket(id) => (3, id),
-            Source::Doorbell(id) => (4, id),
-            Source::Process(id) => (5, id),
-        };
-        epoll::EventData::new_u64(kind << 56 | id)
-    }
-
-    fn from_data(data: epoll::EventData) -> Option<Source> {
-        let word = data.u64();
-        let id = word & ((1 << 56) - 1);
-        Some(match word >> 56 {
-            0 => Source::Listener,
-            1 => Source::Stop,
-            2 => Source::Guest(id),
-            3 => Source::Socket(id),
-            4 => Source::Doorbell(id),
-            5 => Source::Process(id),
-            _ => return None,
-        })
-    }
-}
-
 /// A running `mgbd`.
 pub struct Server {
     // Dropped in this order: first what others could still connect to.
-    listener: Listener,
+    pub(super) listener: Listener,
     mps: Option<Mps>,
     board: Board,
     config: Config,
     node: Box<dyn Node>,
     /// Watched by the epoll as long as it is open.
     _stop: OwnedFd,
-    epoll: OwnedFd,
-    hello: Hello,
-    broker: Broker,
+    pub(super) epoll: OwnedFd,
+    pub(super) hello: Hello,
+    pub(super) broker: Broker,
     eyes: Eyes,
-    reclaims: Reclaims,
-    clients: BTreeMap<ClientId, Client>,
-    guests: BTreeMap<u64, (OwnedFd, Duration)>,
-    most_clients: usize,
-    next_id: u64,
-    offenders: u64,
+    pub(super) reclaims: Reclaims,
+    pub(super) clients: BTreeMap<ClientId, Client>,
+    pub(super) guests: BTreeMap<u64, (OwnedFd, Duration)>,
+    pub(super) most_clients: usize,
+    pub(super) next_id: u64,
+    pub(super) offenders: u64,
     start: Instant,
     /// Since when there is no client.
     idle: Option<Duration>,
     shown: Duration,
-    changed: bool,
+    pub(super) changed: bool,
 }
 
 impl Server {
@@ -167,7 +128,7 @@ impl Server {
         })
     }
 
-    fn now(&self) -> Duration {
+    pub(super) fn now(&self) -> Duration {
         self.start.elapsed()
     }
 
@@ -327,189 +288,18 @@ impl Server {
             .is_some_and(|limit| now.saturating_sub(since) >= limit)
     }
 
-    fn watch(&self, what: &OwnedFd, source: Source, flags: epoll::EventFlags) -> Result<(), Offence> {
+    pub(super) fn watch(
+        &self,
+        what: &OwnedFd,
+        source: Source,
+        flags: epoll::EventFlags,
+    ) -> Result<(), Offence> {
         epoll::add(&self.epoll, what, source.data(), flags)
             .map_err(|error| Offence::System("failed to watch it", error))
     }
 
-    fn unwatch(&self, what: &OwnedFd) {
+    pub(super) fn unwatch(&self, what: &OwnedFd) {
         let _ = epoll::delete(&self.epoll, what.as_fd());
-    }
-
-    fn accept(&mut self) {
-        loop {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = rustix::net::accept_with(&self.listener.socket, flags) else {
-                return;
-            };
-            if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
-                greet::refuse(&socket, &Offence::Full);
-                continue;
-            }
-            let id = self.next_id;
-            self.next_id += 1;
-            if self
-                .watch(&socket, Source::Guest(id), epoll::EventFlags::IN)
-                .is_ok()
-            {
-                self.guests.insert(id, (socket, self.now()));
-            }
-        }
-    }
-
-    fn greet(&mut self, id: u64) {
-        let Some((socket, _)) = self.guests.get(&id) else {
-            return;
-        };
-        match greet::receive(socket) {
-            None => {}
-            Some(Ok(guest)) => self.welcome(id, guest),
-            Some(Err(offence)) => self.turn_away(id, &offence),
-        }
-    }
-
-    fn turn_away(&mut self, id: u64, offence: &Offence) {
-        let Some((socket, _)) = self.guests.remove(&id) else {
-            return;
-        };
-        // Whoever only looks whether mgbd is there connects and says nothing.
-        if !matches!(offence, Offence::Silent) {
-            self.offenders += 1;
-            tracing::warn!(why = %offence, "turned a client away");
-        }
-        greet::refuse(&socket, offence);
-        self.unwatch(&socket);
-        self.changed = true;
-    }
-
-    fn welcome(&mut self, id: ClientId, guest: Guest) {
-        let watched = self
-            .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            // Edge-triggered and never read: a client can take the number out of
-            // its eventfd, and a read of it could then block.
-            .and_then(|()| {
-                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-                self.watch(&guest.doorbell, Source::Doorbell(id), flags)
-            });
-        let Some((socket, _)) = self.guests.get(&id) else {
-            return;
-        };
-        let said = watched.and_then(|()| greet::welcome(socket, &self.hello));
-        if let Err(offence) = said {
-            self.unwatch(&guest.pidfd);
-            self.unwatch(&guest.doorbell);
-            self.turn_away(id, &offence);
-            return;
-        }
-        let Some((socket, _)) = self.guests.remove(&id) else {
-            return;
-        };
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        let _ = epoll::modify(&self.epoll, &socket, Source::Socket(id).data(), flags);
-        tracing::debug!(
-            client = id,
-            pid = guest.pid,
-            observer = guest.observer,
-            "connected"
-        );
-        if !guest.observer {
-            self.replaces(guest.pid);
-        }
-        self.broker.arrive(id, guest.pid);
-        self.clients.insert(id, Client::new(id, guest, socket));
-        self.changed = true;
-    }
-
-    /// A process that hung up and now connects again has become another program:
-    /// what the old one had on the GPU is gone with it.
-    fn replaces(&mut self, pid: u32) {
-        let old: Vec<ClientId> = self
-            .clients
-            .values()
-            .filter(|client| client.pid == pid && client.line.is_none())
-            .map(|client| client.id)
-            .collect();
-        let now = self.now();
-        for id in old {
-            let lost = self.broker.exec(id, now);
-            self.reclaims.died(pid, lost, now, now);
-        }
-    }
-
-    fn died(&mut self, id: ClientId, seen: Duration) {
-        let Some(client) = self.clients.get(&id) else {
-            return;
-        };
-        let pid = client.pid;
-        let lost = self.broker.die(id, self.now());
-        self.reclaims.died(pid, lost, seen, self.now());
-        self.remove(id);
-    }
-
-    fn remove(&mut self, id: ClientId) {
-        let Some(client) = self.clients.remove(&id) else {
-            return;
-        };
-        if let Some(line) = &client.line {
-            self.unwatch(&line.socket);
-            self.unwatch(&line.doorbell);
-        }
-        self.unwatch(&client.pidfd);
-        self.changed = true;
-    }
-
-    /// A client's socket says something: that it hung up, or what no client says.
-    fn socket(&mut self, id: ClientId) {
-        let Some(line) = self.clients.get(&id).and_then(|client| client.line.as_ref()) else {
-            return;
-        };
-        let mut byte = [0u8; 1];
-        match rustix::net::recv(&line.socket, &mut byte, RecvFlags::DONTWAIT) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            Ok((_, 0)) | Err(_) => self.hang_up(id),
-            Ok(_) => self.cut_off(id, &"it sent a second message on its socket"),
-        }
-    }
-
-    fn doorbell(&mut self, id: ClientId) {
-        let Some(client) = self.clients.get_mut(&id).filter(|client| client.line.is_some()) else {
-            return;
-        };
-        let requests = match client.take() {
-            Ok(requests) => requests,
-            Err(breach) => return self.cut_off(id, &breach),
-        };
-        let now = self.now();
-        for (cell, request) in requests {
-            tracing::trace!(client = id, ?request, "asked");
-            if let Some(reply) = self.broker.request(id, cell, request, now)
-                && let Some(client) = self.clients.get_mut(&id)
-            {
-                client.answer(cell, &reply);
-            }
-            self.changed = true;
-        }
-    }
-
-    /// Cuts a client off. What it holds stays charged until its process dies.
-    fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
-        self.offenders += 1;
-        let pid = self.clients.get(&id).map_or(0, |client| client.pid);
-        tracing::warn!(client = id, pid, %why, "cut a client off");
-        self.hang_up(id);
-    }
-
-    fn hang_up(&mut self, id: ClientId) {
-        self.broker.hang_up(id);
-        if let Some(line) = self.clients.get_mut(&id).and_then(|client| client.line.take()) {
-            self.unwatch(&line.socket);
-            self.unwatch(&line.doorbell);
-        }
-        self.changed = true;
-        if self.broker.ledger().holds_nothing(id) {
-            self.broker.die(id, self.now());
-            self.remove(id);
-        }
     }
 }
 

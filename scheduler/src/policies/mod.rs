@@ -79,7 +79,7 @@ pub struct View<'a> {
     pub gpus: &'a [GpuState],
     /// In order of arrival.
     pub waiting: &'a [Waiter],
-    /// How long the first may be passed by others; see [`backfill`].
+    /// How long the first may be passed by others; see `backfill`.
     pub patience: Duration,
 }
 

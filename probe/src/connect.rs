@@ -1,0 +1,169 @@
+//! The handshake, from the client's side.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
+};
+
+use crate::cells::Cells;
+use crate::hello::{Answer, Hello};
+use crate::mapping::Mapping;
+use crate::wire::{self, CHANNEL_BYTES, MAX_ANSWER, Opening};
+
+/// How long `mgbd` may take for the hello. It answers at once unless it is
+/// stopped in a debugger or the node is badly overloaded.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Why there is no connection. Lowercase fragments: they follow "mgb: ".
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// Nobody listens.
+    #[error("no mgbd at {0}")]
+    NotRunning(PathBuf),
+    /// The folder or the socket belongs to somebody else.
+    #[error("no permission on mgbd's socket {0}; start an mgbd of your own, or set MGB_SOCKET")]
+    Denied(PathBuf),
+    /// It speaks another version.
+    #[error("mgbd speaks version {theirs} of the protocol, this program {ours}; use one version of both")]
+    Version {
+        /// Its version.
+        theirs: u32,
+        /// Ours.
+        ours: u32,
+    },
+    /// It turned the client away.
+    #[error("mgbd turned this process away: {0}")]
+    Refused(String),
+    /// What listens there is no `mgbd`, or it does not answer.
+    #[error("what listens at {0} did not answer as mgbd does: {1}")]
+    NoHello(PathBuf, String),
+    /// A system call failed.
+    #[error("failed to {what} for mgbd at {path}: {error}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The socket.
+        path: PathBuf,
+        /// Why it failed.
+        error: Errno,
+    },
+}
+
+/// Connects, makes the channel and says hello.
+pub(crate) fn open(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
+    let failed = |what| {
+        move |error| ConnectError::System {
+            what,
+            path: path.to_owned(),
+            error,
+        }
+    };
+    let socket = connect_socket(path)?;
+    let memory = rustix::fs::memfd_create("mgb-channel", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .map_err(failed("make the channel"))?;
+    rustix::fs::ftruncate(&memory, CHANNEL_BYTES as u64).map_err(failed("size the channel"))?;
+    rustix::fs::fcntl_add_seals(&memory, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)
+        .map_err(failed("seal the channel"))?;
+    let mapping = Mapping::new(&memory, CHANNEL_BYTES, true).map_err(failed("map the channel"))?;
+    let doorbell =
+        eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("make the doorbell"))?;
+    send_opening(&socket, caps, &memory, &doorbell)
+        .map_err(|error| ConnectError::NoHello(path.to_owned(), error.to_string()))?;
+    let hello = receive_hello(&socket, path)?;
+    let cells = Cells::new(mapping, doorbell, socket);
+    let channel = cells.channel();
+    channel.magic.store(wire::MAGIC, Ordering::Relaxed);
+    channel.version.store(u64::from(wire::VERSION), Ordering::Relaxed);
+    Ok((cells, hello))
+}
+
+fn connect_socket(path: &Path) -> Result<OwnedFd, ConnectError> {
+    let failed = |what| {
+        move |error| ConnectError::System {
+            what,
+            path: path.to_owned(),
+            error,
+        }
+    };
+    let address = SocketAddrUnix::new(path).map_err(failed("name the socket"))?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .map_err(failed("make a socket"))?;
+    match rustix::net::connect(&socket, &address) {
+        Ok(()) => {}
+        Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => {
+            return Err(ConnectError::NotRunning(path.to_owned()));
+        }
+        Err(Errno::ACCESS | Errno::PERM) => return Err(ConnectError::Denied(path.to_owned())),
+        Err(error) => return Err(failed("connect")(error)),
+    }
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(HELLO_TIMEOUT))
+        .map_err(failed("set a timeout"))?;
+    Ok(socket)
+}
+
+fn send_opening(socket: &OwnedFd, caps: u64, memory: &OwnedFd, doorbell: &OwnedFd) -> rustix::io::Result<()> {
+    let descriptors = [memory.as_fd(), doorbell.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let opening = Opening::new(caps).encode();
+    rustix::net::sendmsg(
+        socket,
+        &[IoSlice::new(&opening)],
+        &mut control,
+        SendFlags::NOSIGNAL,
+    )?;
+    Ok(())
+}
+
+fn receive_hello(socket: &OwnedFd, path: &Path) -> Result<Hello, ConnectError> {
+    let strange = |why: String| ConnectError::NoHello(path.to_owned(), why);
+    let mut buffer = vec![0; MAX_ANSWER];
+    let mut none = rustix::net::RecvAncillaryBuffer::default();
+    let received = loop {
+        match rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut buffer)],
+            &mut none,
+            RecvFlags::CMSG_CLOEXEC,
+        ) {
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => {
+                return Err(strange(format!("no answer in {} s", HELLO_TIMEOUT.as_secs())));
+            }
+            Err(error) => return Err(strange(error.to_string())),
+            Ok(message) => break message.bytes,
+        }
+    };
+    if received == 0 {
+        return Err(strange("it hung up".to_owned()));
+    }
+    match serde_json::from_slice(&buffer[..received]) {
+        Ok(Answer::Hello(hello)) if hello.version == wire::VERSION => Ok(hello),
+        Ok(Answer::Hello(Hello { version, .. })) => Err(ConnectError::Version {
+            theirs: version,
+            ours: wire::VERSION,
+        }),
+        Ok(Answer::Refused { version, .. }) if version != wire::VERSION => Err(ConnectError::Version {
+            theirs: version,
+            ours: wire::VERSION,
+        }),
+        Ok(Answer::Refused { reason, .. }) => Err(ConnectError::Refused(reason)),
+        Err(error) => Err(strange(error.to_string())),
+    }
+}

@@ -1,0 +1,99 @@
+//! What `mgbd` answers.
+
+use std::sync::atomic::Ordering;
+
+use super::{Cell, REPLY_WORDS, TEXT_BYTES, Text, low_high, pair};
+
+/// A call's reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// `Begin` and `Grow`: the task may map `reserved` bytes in all on `gpu`.
+    Granted {
+        /// GPU index.
+        gpu: u32,
+        /// Bytes in all.
+        reserved: u64,
+    },
+    /// `Grow`: swap the task's own memory out, then grow again for the whole.
+    SwapOut {
+        /// GPU index.
+        gpu: u32,
+    },
+    /// `Begin` and `Grow`: swap the process's other tasks on `gpu` out, then
+    /// ask the same again.
+    SwapOthers {
+        /// GPU index.
+        gpu: u32,
+    },
+    /// The other ops: done.
+    Done,
+    /// It can never fit.
+    NeverFits {
+        /// Bytes wanted, with the context.
+        wanted: u64,
+        /// Bytes that the largest GPU in question has.
+        largest: u64,
+    },
+    /// No GPU of the set is shared here.
+    NoGpu,
+    /// Everybody waits and nobody can be swapped out.
+    Deadlock,
+    /// The request makes no sense; the text says why.
+    Bad(Text),
+}
+
+impl Reply {
+    /// Writes the reply; the caller publishes it by a release store to the
+    /// cell's state.
+    pub fn encode(&self, cell: &Cell) {
+        let mut words = [0; REPLY_WORDS];
+        match *self {
+            Reply::Granted { gpu, reserved } => {
+                words[0] = pair(1, gpu);
+                words[1] = reserved;
+            }
+            Reply::SwapOut { gpu } => words[0] = pair(2, gpu),
+            Reply::SwapOthers { gpu } => words[0] = pair(3, gpu),
+            Reply::Done => words[0] = 4,
+            Reply::NeverFits { wanted, largest } => {
+                words[..3].copy_from_slice(&[5, wanted, largest]);
+            }
+            Reply::NoGpu => words[0] = 6,
+            Reply::Deadlock => words[0] = 7,
+            Reply::Bad(text) => {
+                words[0] = 8;
+                words[3] = u64::from(text.len);
+                words[5..].copy_from_slice(&text.words);
+            }
+        }
+        for (to, word) in cell.reply.iter().zip(words) {
+            to.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a reply; `None` for an unknown code.
+    pub fn decode(cell: &Cell) -> Option<Reply> {
+        let words: [u64; REPLY_WORDS] = std::array::from_fn(|at| cell.reply[at].load(Ordering::Relaxed));
+        let (code, gpu) = low_high(words[0]);
+        Some(match code {
+            1 => Reply::Granted {
+                gpu,
+                reserved: words[1],
+            },
+            2 => Reply::SwapOut { gpu },
+            3 => Reply::SwapOthers { gpu },
+            4 => Reply::Done,
+            5 => Reply::NeverFits {
+                wanted: words[1],
+                largest: words[2],
+            },
+            6 => Reply::NoGpu,
+            7 => Reply::Deadlock,
+            8 => Reply::Bad(Text {
+                words: std::array::from_fn(|at| words[5 + at]),
+                len: words[3].min(TEXT_BYTES as u64) as u32,
+            }),
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,126 @@
+//! What a client asks.
+
+use std::sync::atomic::Ordering;
+
+use super::{Cell, REQUEST_WORDS, TEXT_BYTES, Text, low_high, pair};
+use crate::need::Need;
+
+/// What a call asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Op {
+    /// A GPU and room for a new task. May wait.
+    Begin = 1,
+    /// `bytes` more for a task, on its GPU. May wait.
+    Grow = 2,
+    /// The task's memory left the GPU: `bytes` less are reserved.
+    Swapped = 3,
+    /// `bytes` of the reservation are not needed any more.
+    GiveBack = 4,
+    /// The task is over; `bytes` of it stay mapped.
+    End = 5,
+}
+
+impl Op {
+    fn from_u32(raw: u32) -> Option<Op> {
+        Some(match raw {
+            1 => Op::Begin,
+            2 => Op::Grow,
+            3 => Op::Swapped,
+            4 => Op::GiveBack,
+            5 => Op::End,
+            _ => return None,
+        })
+    }
+}
+
+/// [`Request::flags`]: the task is the whole process; its room stays until the
+/// process dies, whatever becomes of the channel.
+pub const WHOLE_PROCESS: u32 = 1;
+
+/// A call's request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What is asked.
+    pub op: Op,
+    /// [`WHOLE_PROCESS`].
+    pub flags: u32,
+    /// The client's name for the task.
+    pub task: u64,
+    /// Thread that asks, and waits.
+    pub thread: u32,
+    /// Number of the task's site in its module, 0: none.
+    pub site: u32,
+    /// GPUs the task may be placed on, by index.
+    pub gpus: u64,
+    /// See [`Op`].
+    pub bytes: u64,
+    /// What a beginning task needs.
+    pub need: Need,
+    /// What people know the task by.
+    pub label: Text,
+}
+
+impl Request {
+    /// Writes the request; the caller owns the cell and publishes it by a
+    /// release store to its state.
+    pub fn encode(&self, cell: &Cell) {
+        let need = &self.need;
+        let mut words = [0; REQUEST_WORDS];
+        words[..14].copy_from_slice(&[
+            pair(self.op as u32, self.flags),
+            self.task,
+            pair(self.thread, self.site),
+            self.gpus,
+            self.bytes,
+            need.peak_bytes,
+            need.mapped_bytes,
+            need.grid_blocks,
+            pair(need.block_threads, need.registers),
+            pair(need.shared_bytes, need.priority),
+            need.heap_bytes,
+            need.deadline_ns,
+            pair(need.flags, self.label.len),
+            0,
+        ]);
+        words[14..].copy_from_slice(&self.label.words);
+        for (to, word) in cell.request.iter().zip(words) {
+            to.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Reads a request once, whatever the bits; `None` for an unknown op.
+    pub fn decode(cell: &Cell) -> Option<Request> {
+        let words: [u64; REQUEST_WORDS] = std::array::from_fn(|at| cell.request[at].load(Ordering::Relaxed));
+        let (op, flags) = low_high(words[0]);
+        let (thread, site) = low_high(words[2]);
+        let (block_threads, registers) = low_high(words[8]);
+        let (shared_bytes, priority) = low_high(words[9]);
+        let (need_flags, len) = low_high(words[12]);
+        Some(Request {
+            op: Op::from_u32(op)?,
+            flags,
+            task: words[1],
+            thread,
+            site,
+            gpus: words[3],
+            bytes: words[4],
+            need: Need {
+                peak_bytes: words[5],
+                mapped_bytes: words[6],
+                grid_blocks: words[7],
+                block_threads,
+                registers,
+                shared_bytes,
+                heap_bytes: words[10],
+                flags: need_flags,
+                priority,
+                deadline_ns: words[11],
+            },
+            label: Text {
+                words: std::array::from_fn(|at| words[14 + at]),
+                len: len.min(TEXT_BYTES as u32),
+            },
+        })
+    }
+}

@@ -1,0 +1,106 @@
+//! Messages through cells, and any bits at all.
+
+use super::*;
+use std::sync::atomic::Ordering;
+
+use crate::need::Need;
+use proptest::prelude::*;
+
+fn cell() -> Cell {
+    Cell {
+        state: AtomicU32::new(0),
+        reserved: AtomicU32::new(0),
+        seq: AtomicU64::new(0),
+        request: [const { AtomicU64::new(0) }; REQUEST_WORDS],
+        reply: [const { AtomicU64::new(0) }; REPLY_WORDS],
+    }
+}
+
+#[test]
+fn a_request_comes_back_whole() {
+    let request = Request {
+        op: Op::Begin,
+        flags: WHOLE_PROCESS,
+        task: 7,
+        thread: 8,
+        site: 9,
+        gpus: u64::MAX,
+        bytes: 10,
+        need: Need {
+            peak_bytes: 11,
+            mapped_bytes: 12,
+            grid_blocks: 13,
+            block_threads: 14,
+            registers: 15,
+            shared_bytes: 16,
+            heap_bytes: 17,
+            flags: 18,
+            priority: 19,
+            deadline_ns: 20,
+        },
+        label: Text::new("va.cu:main"),
+    };
+    let cell = cell();
+    request.encode(&cell);
+    assert_eq!(Request::decode(&cell), Some(request));
+    assert_eq!(Request::decode(&cell).unwrap().label.to_text(), "va.cu:main");
+}
+
+#[test]
+fn replies_come_back_whole() {
+    for reply in [
+        Reply::Granted {
+            gpu: 3,
+            reserved: u64::MAX,
+        },
+        Reply::SwapOut { gpu: 1 },
+        Reply::SwapOthers { gpu: 63 },
+        Reply::Done,
+        Reply::NeverFits {
+            wanted: 2,
+            largest: 1,
+        },
+        Reply::NoGpu,
+        Reply::Deadlock,
+        Reply::Bad(Text::new("task 4 is not known")),
+    ] {
+        let cell = cell();
+        reply.encode(&cell);
+        assert_eq!(Reply::decode(&cell), Some(reply));
+    }
+}
+
+#[test]
+fn openings_of_other_versions_are_read() {
+    let mut opening = Opening::new(CAP_OBSERVER);
+    opening.version = 99;
+    assert_eq!(Opening::decode(&opening.encode()), Some(opening));
+    assert_eq!(Opening::decode(&[0; 24]), None);
+    assert_eq!(Opening::decode(&opening.encode()[..23]), None);
+}
+
+#[test]
+fn texts_are_cut_between_characters() {
+    let text = Text::new(&"ä".repeat(40));
+    assert_eq!(text.to_text(), "ä".repeat(32));
+    let text = Text::new(&format!("x{}", "ä".repeat(40)));
+    assert_eq!(text.to_text(), format!("x{}", "ä".repeat(31)));
+    assert_eq!(Text::new("a\nb").to_text(), "a?b");
+}
+
+proptest! {
+    #[test]
+    fn any_bits_decode_without_panic(words in proptest::collection::vec(any::<u64>(), REQUEST_WORDS)) {
+        let cell = cell();
+        for (to, word) in cell.request.iter().zip(&words) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        for (to, word) in cell.reply.iter().zip(&words) {
+            to.store(*word, Ordering::Relaxed);
+        }
+        if let Some(request) = Request::decode(&cell) {
+            let _ = request.label.to_text();
+        }
+        let _ = Reply::decode(&cell);
+    }
+}

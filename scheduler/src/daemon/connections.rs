@@ -1,0 +1,190 @@
+//! Clients come, ask and go: what the loop does about each event.
+
+use std::time::Duration;
+
+use rustix::event::epoll;
+use rustix::net::{RecvFlags, SocketFlags};
+
+use super::client::Client;
+use super::greet::{self, Guest, Offence};
+use super::server::{MOST_GUESTS, Server};
+use super::source::Source;
+use crate::ledger::ClientId;
+
+impl Server {
+    pub(super) fn accept(&mut self) {
+        loop {
+            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+            let Ok(socket) = rustix::net::accept_with(&self.listener.socket, flags) else {
+                return;
+            };
+            if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
+                greet::refuse(&socket, &Offence::Full);
+                continue;
+            }
+            let id = self.next_id;
+            self.next_id += 1;
+            if self
+                .watch(&socket, Source::Guest(id), epoll::EventFlags::IN)
+                .is_ok()
+            {
+                self.guests.insert(id, (socket, self.now()));
+            }
+        }
+    }
+
+    pub(super) fn greet(&mut self, id: u64) {
+        let Some((socket, _)) = self.guests.get(&id) else {
+            return;
+        };
+        match greet::receive(socket) {
+            None => {}
+            Some(Ok(guest)) => self.welcome(id, guest),
+            Some(Err(offence)) => self.turn_away(id, &offence),
+        }
+    }
+
+    pub(super) fn turn_away(&mut self, id: u64, offence: &Offence) {
+        let Some((socket, _)) = self.guests.remove(&id) else {
+            return;
+        };
+        // Whoever only looks whether mgbd is there connects and says nothing.
+        if !matches!(offence, Offence::Silent) {
+            self.offenders += 1;
+            tracing::warn!(why = %offence, "turned a client away");
+        }
+        greet::refuse(&socket, offence);
+        self.unwatch(&socket);
+        self.changed = true;
+    }
+
+    fn welcome(&mut self, id: ClientId, guest: Guest) {
+        let watched = self
+            .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
+            // Edge-triggered and never read: a client can take the number out of
+            // its eventfd, and a read of it could then block.
+            .and_then(|()| {
+                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
+                self.watch(&guest.doorbell, Source::Doorbell(id), flags)
+            });
+        let Some((socket, _)) = self.guests.get(&id) else {
+            return;
+        };
+        let said = watched.and_then(|()| greet::welcome(socket, &self.hello));
+        if let Err(offence) = said {
+            self.unwatch(&guest.pidfd);
+            self.unwatch(&guest.doorbell);
+            self.turn_away(id, &offence);
+            return;
+        }
+        let Some((socket, _)) = self.guests.remove(&id) else {
+            return;
+        };
+        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
+        let _ = epoll::modify(&self.epoll, &socket, Source::Socket(id).data(), flags);
+        tracing::debug!(
+            client = id,
+            pid = guest.pid,
+            observer = guest.observer,
+            "connected"
+        );
+        if !guest.observer {
+            self.replaces(guest.pid);
+        }
+        self.broker.arrive(id, guest.pid);
+        self.clients.insert(id, Client::new(id, guest, socket));
+        self.changed = true;
+    }
+
+    /// A process that hung up and now connects again has become another program:
+    /// what the old one had on the GPU is gone with it.
+    fn replaces(&mut self, pid: u32) {
+        let old: Vec<ClientId> = self
+            .clients
+            .values()
+            .filter(|client| client.pid == pid && client.line.is_none())
+            .map(|client| client.id)
+            .collect();
+        let now = self.now();
+        for id in old {
+            let lost = self.broker.exec(id, now);
+            self.reclaims.died(pid, lost, now, now);
+        }
+    }
+
+    pub(super) fn died(&mut self, id: ClientId, seen: Duration) {
+        let Some(client) = self.clients.get(&id) else {
+            return;
+        };
+        let pid = client.pid;
+        let lost = self.broker.die(id, self.now());
+        self.reclaims.died(pid, lost, seen, self.now());
+        self.remove(id);
+    }
+
+    fn remove(&mut self, id: ClientId) {
+        let Some(client) = self.clients.remove(&id) else {
+            return;
+        };
+        if let Some(line) = &client.line {
+            self.unwatch(&line.socket);
+            self.unwatch(&line.doorbell);
+        }
+        self.unwatch(&client.pidfd);
+        self.changed = true;
+    }
+
+    /// A client's socket says something: that it hung up, or what no client says.
+    pub(super) fn socket(&mut self, id: ClientId) {
+        let Some(line) = self.clients.get(&id).and_then(|client| client.line.as_ref()) else {
+            return;
+        };
+        let mut byte = [0u8; 1];
+        match rustix::net::recv(&line.socket, &mut byte, RecvFlags::DONTWAIT) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
+            Ok((_, 0)) | Err(_) => self.hang_up(id),
+            Ok(_) => self.cut_off(id, &"it sent a second message on its socket"),
+        }
+    }
+
+    pub(super) fn doorbell(&mut self, id: ClientId) {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| client.line.is_some()) else {
+            return;
+        };
+        let requests = match client.take() {
+            Ok(requests) => requests,
+            Err(breach) => return self.cut_off(id, &breach),
+        };
+        let now = self.now();
+        for (cell, request) in requests {
+            tracing::trace!(client = id, ?request, "asked");
+            if let Some(reply) = self.broker.request(id, cell, request, now)
+                && let Some(client) = self.clients.get_mut(&id)
+            {
+                client.answer(cell, &reply);
+            }
+            self.changed = true;
+        }
+    }
+
+    /// Cuts a client off. What it holds stays charged until its process dies.
+    fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
+        self.offenders += 1;
+        let pid = self.clients.get(&id).map_or(0, |client| client.pid);
+        tracing::warn!(client = id, pid, %why, "cut a client off");
+        self.hang_up(id);
+    }
+
+    fn hang_up(&mut self, id: ClientId) {
+        self.broker.hang_up(id);
+        if let Some(line) = self.clients.get_mut(&id).and_then(|client| client.line.take()) {
+            self.unwatch(&line.socket);
+            self.unwatch(&line.doorbell);
+        }
+        self.changed = true;
+        if self.broker.ledger().holds_nothing(id) {
+            self.broker.die(id, self.now());
+            self.remove(id);
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! What an event of the loop is about.
+
+use rustix::event::epoll;
+
+use crate::ledger::ClientId;
+
+/// What an event is about. Travels through epoll as a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Listener,
+    Stop,
+    Guest(u64),
+    Socket(ClientId),
+    Doorbell(ClientId),
+    Process(ClientId),
+}
+
+impl Source {
+    pub(super) fn data(self) -> epoll::EventData {
+        let (kind, id) = match self {
+            Source::Listener => (0, 0),
+            Source::Stop => (1, 0),
+            Source::Guest(id) => (2, id),
+            Source::Socket(id) => (3, id),
+            Source::Doorbell(id) => (4, id),
+            Source::Process(id) => (5, id),
+        };
+        epoll::EventData::new_u64(kind << 56 | id)
+    }
+
+    pub(super) fn from_data(data: epoll::EventData) -> Option<Source> {
+        let word = data.u64();
+        let id = word & ((1 << 56) - 1);
+        Some(match word >> 56 {
+            0 => Source::Listener,
+            1 => Source::Stop,
+            2 => Source::Guest(id),
+            3 => Source::Socket(id),
+            4 => Source::Doorbell(id),
+            5 => Source::Process(id),
+            _ => return None,
+        })
+    }
+}

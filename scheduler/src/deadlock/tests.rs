@@ -1,0 +1,128 @@
+//! The rule on small nodes.
+
+use super::*;
+
+fn holder(client: ClientId, gpu: usize, bytes: u64) -> Holder {
+    Holder {
+        client,
+        gpu,
+        reserved: bytes,
+        swappable: bytes,
+        waits: true,
+    }
+}
+
+fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
+    Blocked {
+        client,
+        gpus,
+        bytes: 4,
+        own,
+    }
+}
+
+const FULL: Room = Room {
+    left: 0,
+    context: 0,
+    reclaiming: false,
+};
+
+fn swap(client: ClientId, gpu: usize) -> Option<Way> {
+    Some(Way::Swap {
+        client,
+        gpu,
+        for_itself: false,
+    })
+}
+
+#[test]
+fn the_most_junior_makes_room_for_the_most_senior() {
+    let holders = [holder(1, 0, 5), holder(2, 0, 5), holder(3, 0, 5)];
+    let requests = [blocked(3, 1, 5), blocked(1, 1, 5), blocked(2, 1, 5)];
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(3, 0));
+}
+
+#[test]
+fn nobody_is_disturbed_while_somebody_can_go_on() {
+    let mut holders = [holder(1, 0, 5), holder(2, 0, 5)];
+    let requests = [blocked(1, 1, 5)];
+    holders[1].waits = false;
+    assert_eq!(resolve(&holders, &requests, &[FULL]), None);
+    holders[1].waits = true;
+    let soon = Room {
+        reclaiming: true,
+        ..FULL
+    };
+    assert_eq!(
+        resolve(&holders, &requests, &[soon]),
+        None,
+        "room is about to come back"
+    );
+}
+
+#[test]
+fn a_newcomer_disturbs_nobody() {
+    assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(2, 1, 0)], &[FULL]), None);
+}
+
+#[test]
+fn what_foreign_programs_hold_is_waited_for() {
+    let room = Room { left: 4, ..FULL };
+    assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(1, 1, 5)], &[room]), None);
+}
+
+#[test]
+fn alone_it_makes_room_with_its_other_tasks() {
+    let way = Some(Way::Swap {
+        client: 1,
+        gpu: 0,
+        for_itself: true,
+    });
+    assert_eq!(resolve(&[holder(1, 0, 9)], &[blocked(1, 1, 5)], &[FULL]), way);
+    assert_eq!(resolve(&[holder(1, 0, 8)], &[blocked(1, 1, 0)], &[FULL]), way);
+}
+
+#[test]
+fn a_ring_over_two_gpus_is_broken() {
+    let holders = [holder(1, 0, 5), holder(2, 1, 5)];
+    let requests = [blocked(1, 0b10, 0), blocked(2, 0b01, 0)];
+    assert_eq!(resolve(&holders, &requests, &[FULL; 2]), swap(2, 1));
+}
+
+#[test]
+fn any_gpu_that_moves_is_worth_waiting_for() {
+    let mut holders = [holder(1, 0, 5), holder(2, 1, 5)];
+    holders[1].waits = false;
+    assert_eq!(resolve(&holders, &[blocked(1, 0b11, 0)], &[FULL; 2]), None);
+}
+
+#[test]
+fn a_senior_lets_a_junior_through_whose_context_is_in_its_way() {
+    // Client 1 cannot fit before client 2 is gone, and 2 holds no memory.
+    let holders = [holder(1, 0, 20), holder(2, 0, 0)];
+    let requests = [blocked(1, 1, 20), blocked(2, 1, 0)];
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0));
+}
+
+#[test]
+fn who_cannot_swap_is_refused_rather_than_waited_for() {
+    let mut holders = [holder(1, 0, 5), holder(2, 0, 5)];
+    let requests = [blocked(1, 1, 5), blocked(2, 1, 5)];
+    holders[1].swappable = 0;
+    // First the senior makes room, then nobody can.
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0));
+    holders[0] = holder(1, 0, 0);
+    let requests = [
+        Blocked {
+            bytes: 9,
+            ..blocked(1, 1, 0)
+        },
+        blocked(2, 1, 5),
+    ];
+    assert_eq!(
+        resolve(&holders, &requests, &[FULL]),
+        Some(Way::Refuse { client: 2 })
+    );
+    holders[1].waits = false;
+    assert_eq!(resolve(&holders, &requests, &[FULL]), None);
+}

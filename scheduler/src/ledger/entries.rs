@@ -1,0 +1,91 @@
+//! What the ledger's entries are.
+
+use std::time::Duration;
+
+/// A client, numbered in the order of arrival: a smaller one is senior.
+pub type ClientId = u64;
+
+/// A task on the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskKey {
+    /// Whose it is.
+    pub client: ClientId,
+    /// The client's number for it.
+    pub task: u64,
+}
+
+/// What a task holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// GPU index.
+    pub gpu: usize,
+    /// Bytes reserved.
+    pub reserved: u64,
+    /// Warps charged; 0 once it ended.
+    pub warps: u64,
+    /// Between begin and end.
+    pub running: bool,
+    /// Its memory, or a part, is in host memory: it will want room again, even
+    /// after its end.
+    pub swapped: bool,
+    /// The process is the task.
+    pub whole_process: bool,
+    /// What people know it by.
+    pub label: String,
+    /// When it was granted, on the broker's clock.
+    pub granted: Duration,
+}
+
+/// Room of a dead process that the driver does not show free yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reclaiming {
+    /// Names the entry.
+    pub id: u64,
+    /// Who died.
+    pub client: ClientId,
+    /// GPU index.
+    pub gpu: usize,
+    /// Bytes charged: reservations and context.
+    pub bytes: u64,
+    /// When it was marked, on the broker's clock.
+    pub since: Duration,
+}
+
+/// Why an entry is refused. Both are mistakes of the caller, which is to ask
+/// [`crate::Ledger::room`] first.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// It does not fit.
+    #[error("GPU {gpu} has room for {room} bytes, not for {wanted}")]
+    Full {
+        /// GPU index.
+        gpu: usize,
+        /// Bytes asked for, with the context where one is needed.
+        wanted: u64,
+        /// Bytes free.
+        room: u64,
+    },
+    /// The task is not in the ledger, or already is.
+    #[error("task {} of client {} is {}known", .0.task, .0.client, if *.1 { "already " } else { "not " })]
+    Task(TaskKey, bool),
+}
+
+/// A GPU's charges, in bytes and warps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charges {
+    /// Reservations of living processes.
+    pub reserved: u64,
+    /// Their contexts.
+    pub contexts: u64,
+    /// Dead processes.
+    pub reclaiming: u64,
+    /// Warps of running tasks.
+    pub warps: u64,
+}
+
+impl Charges {
+    /// All bytes charged.
+    pub fn bytes(&self) -> u64 {
+        self.reserved + self.contexts + self.reclaiming
+    }
+}
