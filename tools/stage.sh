@@ -36,10 +36,9 @@ put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 put "$prefix/share/empty/.new" "$prefix/share/empty/curand_mtgp32_kernel.h"
 rm "$prefix/share/empty/.new"
 
-# The software GPU is linked anew only when its library is newer than the link.
-if [ ! -x "$here/softgpu/link.sh" ]; then
-    echo "stage: softgpu/ has no link.sh yet: build/lib/softgpu stays empty" >&2
-elif [ ! "$prefix/lib/softgpu/libcudart.so.13" -nt "$built/libsoftgpu.a" ]; then
+# The software GPU is linked anew only when what it is made from is newer.
+soft=$prefix/lib/softgpu/libcudart.so.13
+if [ ! "$soft" -nt "$built/libsoftgpu.a" ] || [ ! "$soft" -nt "$here/softgpu/link.sh" ]; then
     "$here/softgpu/link.sh" "$prefix/lib/softgpu" "$built/libsoftgpu.a"
 fi
 
