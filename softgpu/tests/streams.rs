@@ -89,11 +89,11 @@ fn work_is_done_in_order_while_the_host_goes_on() {
         register();
         let stream = stream(1);
         let begin = Instant::now();
-        pretend(stream, 1, operations(100));
+        pretend(stream, 1, operations(400));
         call_back(stream, 1);
         pretend(stream, 1, operations(1));
         call_back(stream, 2);
-        assert!(begin.elapsed() < Duration::from_millis(50), "the launch waited");
+        assert!(begin.elapsed() < Duration::from_millis(200), "the launch waited");
         // SAFETY: takes no pointers.
         unsafe {
             assert_eq!(cudaStreamQuery(stream), NOT_READY);
@@ -102,7 +102,7 @@ fn work_is_done_in_order_while_the_host_goes_on() {
             ok(cudaStreamQuery(stream));
         }
         assert!(
-            begin.elapsed() >= Duration::from_millis(101),
+            begin.elapsed() >= Duration::from_millis(401),
             "done before its modelled end"
         );
         assert_eq!(*ORDER.lock().unwrap(), [1, 2]);
@@ -167,7 +167,7 @@ fn events_tell_device_time() {
             ok(cudaEventSynchronize(end));
             ok(cudaEventElapsedTime(&mut time, start, end));
         }
-        assert!((40.0..80.0).contains(&time), "{time} ms");
+        assert!((40.0..400.0).contains(&time), "{time} ms");
     });
 }
 
@@ -177,21 +177,21 @@ fn kernels_overlap_while_their_warps_fit() {
         register();
         let (a, b) = (stream(1), stream(1));
         let begin = Instant::now();
-        pretend(a, 1, operations(80));
-        pretend(b, 1, operations(80));
+        pretend(a, 1, operations(200));
+        pretend(b, 1, operations(200));
         synchronize();
         let together = begin.elapsed();
         assert!(
-            together >= Duration::from_millis(80) && together < Duration::from_millis(150),
+            together >= Duration::from_millis(200) && together < Duration::from_millis(400),
             "{together:?}"
         );
         // 64 threads a block, at most 32 blocks on each of 132 multiprocessors: each fills the device.
         let begin = Instant::now();
-        pretend(a, 132 * 32, operations(80));
-        pretend(b, 132 * 32, operations(80));
+        pretend(a, 132 * 32, operations(200));
+        pretend(b, 132 * 32, operations(200));
         synchronize();
         assert!(
-            begin.elapsed() >= Duration::from_millis(160),
+            begin.elapsed() >= Duration::from_millis(400),
             "{:?}",
             begin.elapsed()
         );

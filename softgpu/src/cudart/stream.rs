@@ -49,8 +49,7 @@ runtime! {
     }
 
     fn cudaStreamDestroy(stream: usize) {
-        let stream = handle::take(stream)?;
-        crate::device::node()?.gpu(stream.ordinal as c_int)?.streams.destroy(&stream);
+        handle::take(stream)?.close();
         Ok(())
     }
 

@@ -23,6 +23,7 @@ const HANDLER_STACK: usize = 64 << 10;
 thread_local! {
     static GUARD: Cell<Option<CoroutineTrapHandler<Exit>>> = const { Cell::new(None) };
     static PREPARED: Cell<bool> = const { Cell::new(false) };
+    static OWN_STACK: RefCell<Option<HandlerStack>> = const { RefCell::new(None) };
     static STACKS: RefCell<Stacks> = RefCell::default();
 }
 
@@ -85,7 +86,7 @@ fn prepare() {
 
 /// A fiber that has run out of stack cannot run the handler on it.
 fn give_handler_stack() {
-    // SAFETY: `stack_t` is plain data; the memory given to the kernel is never taken back.
+    // SAFETY: `stack_t` is plain data; the memory given to the kernel is taken back when the thread ends.
     unsafe {
         let mut present: libc::stack_t = std::mem::zeroed();
         libc::sigaltstack(std::ptr::null(), &mut present);
@@ -95,6 +96,7 @@ fn give_handler_stack() {
         let Ok(memory) = pages::reserve(0, HANDLER_STACK, pages::PAGE) else {
             return;
         };
+        let stack = HandlerStack(memory);
         if pages::fill(memory, HANDLER_STACK).is_ok() {
             let own = libc::stack_t {
                 ss_sp: memory as *mut c_void,
@@ -102,7 +104,26 @@ fn give_handler_stack() {
                 ss_size: HANDLER_STACK,
             };
             libc::sigaltstack(&own, std::ptr::null_mut());
+            OWN_STACK.set(Some(stack));
         }
+    }
+}
+
+/// The stack that a thread's handler runs on, unless the thread had one.
+struct HandlerStack(usize);
+
+impl Drop for HandlerStack {
+    fn drop(&mut self) {
+        // SAFETY: `stack_t` is plain data; the stack is given back only if it is still this one.
+        unsafe {
+            let mut present: libc::stack_t = std::mem::zeroed();
+            libc::sigaltstack(std::ptr::null(), &mut present);
+            if present.ss_sp as usize == self.0 {
+                present.ss_flags = libc::SS_DISABLE;
+                libc::sigaltstack(&present, std::ptr::null_mut());
+            }
+        }
+        pages::release(self.0, HANDLER_STACK);
     }
 }
 

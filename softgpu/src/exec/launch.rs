@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::grid::{Arguments, Plan};
 use super::registry::Function;
 use super::{pool, variables};
-use crate::device::Gpu;
 use crate::device::profile::SM_90;
+use crate::device::{Gpu, current};
 use crate::error::{Error, Result, say};
 use crate::image::{self, KERNEL_BARRIER};
 use crate::stream::{Stream, Turn};
@@ -98,6 +98,10 @@ pub unsafe fn launch(
     shape: &Shape,
     arguments: *const *const c_void,
 ) -> Result {
+    if current::gpu()?.ordinal != gpu.ordinal {
+        // The stream is another device's.
+        return Err(Error::INVALID_HANDLE);
+    }
     check(function, shape)?;
     let (code, entry) = function.runnable()?;
     let kernel = code.kernel;

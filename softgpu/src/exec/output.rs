@@ -3,7 +3,7 @@
 //! Arguments come as a device's `vprintf` gets them: one after another, each aligned to its size.
 //! Text is kept until its kernel has ended, and then written to the C library's `stdout`, so that
 //! it stands in order with what the program prints. Of what a kernel prints, the last
-//! [`LIMIT`] bytes are kept, as a device's buffer would.
+//! `LIMIT` bytes are kept, as a device's buffer would.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 

@@ -1,9 +1,8 @@
-//! The worker threads: as many as the process may use cores, shared by all launches.
+//! The worker threads: as many as the process may use cores, up to `MOST`, shared by all launches.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::OnceLock;
-use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -13,32 +12,32 @@ use super::output::Output;
 use super::thread::Thread;
 use super::{fibers, plain, threads};
 
+/// Most workers. Each may have 1024 stacks with guard pages, two mappings each, and Linux grants a
+/// process 65,530 mappings.
+const MOST: usize = 24;
+
 /// Alignment of shared memory.
 const SHARED_ALIGN: usize = 128;
 
 struct Pool {
     workers: usize,
-    queue: Mutex<Queue>,
+    grids: Mutex<VecDeque<Arc<Grid>>>,
     work: Condvar,
-}
-
-#[derive(Default)]
-struct Queue {
-    grids: VecDeque<Arc<Grid>>,
-    busy: usize,
 }
 
 static POOL: OnceLock<Pool> = OnceLock::new();
 
 fn pool() -> &'static Pool {
     POOL.get_or_init(|| {
-        let workers = std::thread::available_parallelism().map_or(1, usize::from);
+        let workers = std::thread::available_parallelism()
+            .map_or(1, usize::from)
+            .min(MOST);
         for _ in 0..workers {
             threads::spawn("softgpu-worker", work);
         }
         Pool {
             workers,
-            queue: Mutex::default(),
+            grids: Mutex::default(),
             work: Condvar::new(),
         }
     })
@@ -48,18 +47,9 @@ fn pool() -> &'static Pool {
 pub fn run(plan: Plan) -> Outcome {
     let pool = pool();
     let grid = Arc::new(Grid::new(plan, pool.workers));
-    pool.queue.lock().grids.push_back(grid.clone());
+    pool.grids.lock().push_back(grid.clone());
     pool.work.notify_all();
     grid.wait()
-}
-
-/// Waits, but not long, until no worker runs a block: at the process's exit.
-pub fn drain() {
-    let Some(pool) = POOL.get() else { return };
-    let until = Instant::now() + Duration::from_millis(500);
-    while pool.queue.lock().busy > 0 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(1));
-    }
 }
 
 fn work() {
@@ -67,23 +57,19 @@ fn work() {
     let mut bench = Bench::default();
     loop {
         let (grid, blocks) = {
-            let mut queue = pool.queue.lock();
+            let mut grids = pool.grids.lock();
             loop {
-                let Some(grid) = queue.grids.front().cloned() else {
-                    pool.work.wait(&mut queue);
+                let Some(grid) = grids.front().cloned() else {
+                    pool.work.wait(&mut grids);
                     continue;
                 };
                 match grid.take() {
-                    Some(blocks) => {
-                        queue.busy += 1;
-                        break (grid, blocks);
-                    }
-                    None => queue.grids.pop_front(),
+                    Some(blocks) => break (grid, blocks),
+                    None => grids.pop_front(),
                 };
             }
         };
         bench.run(&grid, blocks);
-        pool.queue.lock().busy -= 1;
     }
 }
 

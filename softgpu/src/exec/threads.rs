@@ -1,7 +1,8 @@
 //! Threads of softgpu's own, which the program must not notice.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Builder;
+use std::time::{Duration, Instant};
 
 use crate::error::say;
 
@@ -10,16 +11,40 @@ static STOPPING: AtomicBool = AtomicBool::new(false);
 
 /// Whether the process is on its way out.
 pub fn stopping() -> bool {
-    STOPPING.load(Ordering::Relaxed)
+    STOPPING.load(Ordering::SeqCst)
+}
+
+/// How many threads do work that touches the program's memory.
+static BUSY: AtomicUsize = AtomicUsize::new(0);
+
+/// How long the process's exit waits for them.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Says that a thread works, until it is dropped.
+pub struct Busy(());
+
+/// Says that this thread works from now on.
+pub fn busy() -> Busy {
+    BUSY.fetch_add(1, Ordering::SeqCst);
+    Busy(())
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 extern "C" fn at_exit() {
-    STOPPING.store(true, Ordering::Relaxed);
-    super::pool::drain();
+    STOPPING.store(true, Ordering::SeqCst);
+    let begin = Instant::now();
+    while BUSY.load(Ordering::SeqCst) > 0 && begin.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
-/// Has kernels stop at the next block once the program exits, so that none of them touches what
-/// the C library is taking down. Called once, with the first thread.
+/// Has kernels stop at the next block once the program exits, so that no work touches what the C
+/// library is taking down. Called once, with the first thread.
 fn watch_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {

@@ -5,7 +5,7 @@
 //! that was submitted before, so they never form a ring.
 //!
 //! Work is done when its modelled end has passed. The thread may run ahead of the clock by up to
-//! [`AHEAD`], so that many short kernels cost one sleep and not one each; it publishes what it has
+//! `AHEAD`, so that many short kernels cost one sleep and not one each; it publishes what it has
 //! done only when the clock has caught up.
 
 pub mod event;
@@ -217,9 +217,15 @@ impl Stream {
         }
     }
 
-    /// Lets the thread end once the work is done.
-    fn close(&self) {
+    /// Takes no more work; what was submitted is still done.
+    pub fn close(&self) {
         self.queue.lock().closing = true;
         self.work.notify_all();
+    }
+
+    /// Whether it was closed and its work is done.
+    fn ended(&self) -> bool {
+        let queue = self.queue.lock();
+        queue.closing && queue.finished == queue.submitted
     }
 }

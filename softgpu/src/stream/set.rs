@@ -16,7 +16,17 @@ use super::{Fence, Stream, Turn};
 pub const NON_BLOCKING: u32 = 1;
 
 thread_local! {
-    static OWN: RefCell<HashMap<usize, Arc<Stream>>> = RefCell::default();
+    static OWN: RefCell<Own> = RefCell::default();
+}
+
+/// A host thread's own default streams, by device; they end with the thread.
+#[derive(Default)]
+struct Own(HashMap<usize, Arc<Stream>>);
+
+impl Drop for Own {
+    fn drop(&mut self) {
+        self.0.values().for_each(|stream| stream.close());
+    }
 }
 
 /// A device's streams.
@@ -44,10 +54,14 @@ impl Streams {
     /// The calling thread's own default stream.
     pub fn per_thread(&self) -> Arc<Stream> {
         OWN.with_borrow_mut(|own| {
-            let stream = own.get(&self.ordinal).filter(|stream| self.has(stream)).cloned();
+            let stream = own
+                .0
+                .get(&self.ordinal)
+                .filter(|stream| self.has(stream))
+                .cloned();
             stream.unwrap_or_else(|| {
                 let stream = self.create(0, 0);
-                own.insert(self.ordinal, stream.clone());
+                own.0.insert(self.ordinal, stream.clone());
                 stream
             })
         })
@@ -56,14 +70,11 @@ impl Streams {
     /// A new stream.
     pub fn create(&self, flags: u32, priority: i32) -> Arc<Stream> {
         let stream = Stream::new(self.ordinal, flags, priority);
-        self.others.lock().push(stream.clone());
+        let mut others = self.others.lock();
+        // Streams that were closed stay until their work is done, since others may have to wait for it.
+        others.retain(|other| !other.ended());
+        others.push(stream.clone());
         stream
-    }
-
-    /// Forgets a stream; its work is still done.
-    pub fn destroy(&self, stream: &Arc<Stream>) {
-        self.others.lock().retain(|other| !Arc::ptr_eq(other, stream));
-        stream.close();
     }
 
     fn has(&self, stream: &Arc<Stream>) -> bool {

@@ -55,7 +55,9 @@ fn run(stream: &Stream, op: Op, executed: &mut Option<u64>) {
         ready = clock::now();
     }
     let mut turn: Turn = stream.turn(ready);
+    let busy = crate::exec::threads::busy();
     (op.run)(&mut turn);
+    drop(busy);
     stream.queue.lock().horizon = turn.end;
 }
 
