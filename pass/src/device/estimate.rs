@@ -31,18 +31,15 @@ pub fn registers(layout: Layout, reach: &Reach) -> u32 {
     (words + OVERHEAD).clamp(LEAST, MOST) as u32
 }
 
-/// Bytes of stack that the functions' own variables take, if each runs once at a time; 0 when calls
-/// through pointers leave the depth open.
+/// Bytes of stack that the variables of all functions take which a kernel can reach, each counted
+/// once: deeper recursion takes more.
 pub fn stack_bytes(layout: Layout, reach: &Reach) -> u64 {
-    if reach.calls_pointer {
-        return 0;
-    }
-    let allocas = reach
+    let reached = reach
         .functions
         .iter()
         .flat_map(|&function| instructions(function));
+    let allocas = reached.filter(|&at| opcode(at) == LLVMOpcode::LLVMAlloca);
     allocas
-        .filter(|&at| opcode(at) == LLVMOpcode::LLVMAlloca)
         .map(|at| layout.size(llvm!(LLVMGetAllocatedType(at))))
         .sum()
 }

@@ -4,13 +4,13 @@
 //! it: kernels that still reach it once everything is optimised are refused when compiled, the others
 //! of the module stay usable.
 use std::collections::BTreeSet;
-use std::fmt::Write;
 
 use llvm_sys::core::*;
 use llvm_sys::ir_reader::LLVMParseIRInContext2;
 use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::*;
 
+use super::helpers;
 use super::ir::*;
 use super::support::{self, Body, Foreign};
 
@@ -187,15 +187,13 @@ pub fn describe(name: &str) -> String {
     if name.starts_with("cudaLaunchDevice") || name.starts_with("cudaGetParameterBuffer") {
         return format!("launches from the device ({name})");
     }
-    let mut text = String::new();
     let line = name.split_whitespace().collect::<Vec<_>>().join(" ");
     let kind = if name.contains([' ', ';', '\n']) {
         "inline PTX"
     } else {
         "function"
     };
-    let _ = write!(text, "{kind} \"{}\"", line.trim_end_matches(';'));
-    text
+    format!("{kind} \"{}\"", helpers::demangle(line.trim_end_matches(';')))
 }
 
 /// A function without operands that ends the launch with an error that says `what` is not there.

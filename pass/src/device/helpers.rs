@@ -1,4 +1,4 @@
-//! The C++ helpers of cpp/device.cpp: what LLVM's C API lacks.
+//! The C++ helpers of cpp/device.cpp (demangling is in cpp/helpers.cpp): what LLVM's C API lacks.
 use llvm_sys::prelude::*;
 use std::ffi::{c_char, c_int};
 
@@ -10,6 +10,8 @@ unsafe extern "C" {
     fn mgb_expand_constant_users(global: LLVMValueRef);
     fn mgb_constant_base(module: LLVMModuleRef, pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
     fn mgb_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: c_int);
+    fn mgb_demangle(name: *const c_char) -> *mut c_char;
+    fn free(memory: *mut std::ffi::c_void);
     fn mgb_remark_missed(function: LLVMValueRef, name: *const c_char, text: *const c_char);
 }
 
@@ -45,4 +47,18 @@ pub fn append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priorit
 pub fn remark_missed(function: LLVMValueRef, name: &str, text: &str) {
     let (name, text) = (c_string(name), c_string(text));
     llvm!(mgb_remark_missed(function, name.as_ptr(), text.as_ptr()));
+}
+
+/// A C++ symbol as the source spells it; other symbols as they are.
+pub fn demangle(symbol: &str) -> String {
+    let text = llvm!(mgb_demangle(c_string(symbol).as_ptr()));
+    if text.is_null() {
+        return symbol.to_owned();
+    }
+    // SAFETY: the helper gives a C string from malloc, ours to read and to free.
+    unsafe {
+        let owned = std::ffi::CStr::from_ptr(text).to_string_lossy().into_owned();
+        free(text.cast());
+        owned
+    }
 }

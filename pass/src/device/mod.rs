@@ -124,7 +124,10 @@ fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String
             helpers::remark_missed(
                 stub,
                 "HostKernel",
-                &format!("kernel {} has no host code: {error}", kernel.name),
+                &format!(
+                    "kernel {} has no host code: {error}",
+                    helpers::demangle(&kernel.name)
+                ),
             );
         }
     }

@@ -5,9 +5,9 @@
 //! from device to device: then they belong to the block too.
 use std::collections::{HashMap, HashSet};
 
-use llvm_sys::LLVMTypeKind;
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
+use llvm_sys::{LLVMLinkage, LLVMTypeKind};
 
 use super::callgraph::mentioned;
 use super::ir::*;
@@ -126,6 +126,11 @@ pub fn refuse_undefined(module: LLVMModuleRef) {
     for global in globals(module) {
         let name = name(global);
         if !is_declaration(global) || address_space(global) == 3 || name.starts_with("softgpu.") {
+            continue;
+        }
+        if llvm!(LLVMGetLinkage(global)) == LLVMLinkage::LLVMExternalWeakLinkage {
+            // Null where nobody defines it; clang declares `threadIdx` and its like so, for `this`.
+            llvm!(LLVMReplaceAllUsesWith(global, LLVMConstNull(LLVMTypeOf(global))));
             continue;
         }
         helpers::expand_constant_users(global);

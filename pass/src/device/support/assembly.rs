@@ -4,6 +4,10 @@
 //! longer or rarer is an error that quotes it.
 use super::{Body, Foreign, accesses, float, integer, registers};
 
+/// How cooperative groups ask for the shared memory that CUDA reserves for them.
+const RESERVED_SHARED: &str = ".reg .u32 start; .reg .u64 extended; mov.u32 start, %reserved_smem_offset_1; \
+    cvt.u64.u32 extended, start; cvta.shared.u64 $0, extended";
+
 /// The body for one inline assembly text.
 pub fn body(foreign: &Foreign) -> Option<Body> {
     let text = foreign.name.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -11,6 +15,14 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         .trim_end_matches([';', ' '])
         .trim_start_matches(['{', ' '])
         .trim_end_matches(['}', ';', ' ']);
+    if instruction == RESERVED_SHARED {
+        return Body::inline(
+            "%p = addrspacecast ptr addrspace(3) @softgpu.reserved to ptr\n %r = ptrtoint ptr %p to i64\n ret i64 %r",
+        );
+    }
+    if instruction == "mad.lo.cc.u32 $0, $2, $3, $4; madc.hi.u32 $1, $2, $3, 0" {
+        return multiply_add_wide(foreign);
+    }
     if instruction.contains(';') {
         return None;
     }
@@ -168,4 +180,15 @@ fn arithmetic(name: &str, operands: &[&str], foreign: &Foreign) -> Option<Body> 
         | "tanh" => float::body(&format!("{operation}.{kind}.{suffix}"), foreign),
         _ => None,
     }
+}
+
+/// The one pair of instructions that libdevice is fond of: the 64-bit `$2 * $3 + $4` in two halves.
+fn multiply_add_wide(foreign: &Foreign) -> Option<Body> {
+    foreign.is("{ i32, i32 }", &["i32", "i32", "i32"]).then_some(())?;
+    Body::inline(
+        "%x = zext i32 %a0 to i64\n %y = zext i32 %a1 to i64\n %z = zext i32 %a2 to i64\n %p = mul i64 %x, %y
+         %s = add i64 %p, %z\n %l = trunc i64 %s to i32\n %t = lshr i64 %s, 32\n %h = trunc i64 %t to i32
+         %half = insertvalue { i32, i32 } poison, i32 %l, 0\n %r = insertvalue { i32, i32 } %half, i32 %h, 1
+         ret { i32, i32 } %r",
+    )
 }

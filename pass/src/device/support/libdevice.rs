@@ -72,11 +72,14 @@ const LIBRARY: &[&str] = &[
     "yn",
 ];
 
+/// What has a body of its own below.
+const OWN: &[&str] = &["rsqrt", "sincos"];
+
 /// `sin` and whether it is the `float` one, of `__nv_sinf`.
 fn split(name: &str) -> Option<(&str, bool)> {
     let name = name.strip_prefix("__nv_")?;
     let known = |name: &str| {
-        LIBRARY.contains(&name) || name == "rsqrt" || INTRINSICS.iter().any(|&(known, _)| known == name)
+        LIBRARY.contains(&name) || OWN.contains(&name) || INTRINSICS.iter().any(|&(known, _)| known == name)
     };
     if known(name) {
         return Some((name, false));
@@ -101,6 +104,11 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
     let (name, single) = split(foreign.name)?;
     let ty = if single { "float" } else { "double" };
     let f = suffix(ty)?;
+    match name {
+        "rsqrt" if foreign.is(ty, &[ty]) => return Body::inline(reciprocal_root(ty, f)),
+        "sincos" if foreign.is("void", &[ty, "ptr", "ptr"]) => return sine_and_cosine(ty, f),
+        _ => {}
+    }
     if !foreign
         .takes
         .iter()
@@ -108,9 +116,6 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         .all(|used| used == ty || used == "i32" || used == "ptr")
     {
         return None;
-    }
-    if name == "rsqrt" {
-        return Body::inline(reciprocal_root(ty, f));
     }
     if let Some((_, intrinsic)) = INTRINSICS.iter().find(|(known, _)| *known == name) {
         return Body::inline(foreign.forward(&format!("llvm.{intrinsic}.{f}")));
@@ -130,4 +135,12 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         .into(),
         ..Body::default()
     })
+}
+
+/// `sincos(x, &sine, &cosine)`.
+fn sine_and_cosine(ty: &str, f: &str) -> Option<Body> {
+    Body::inline(format!(
+        "%s = call {ty} @llvm.sin.{f}({ty} %a0)\n %c = call {ty} @llvm.cos.{f}({ty} %a0)
+         store {ty} %s, ptr %a1\n store {ty} %c, ptr %a2\n ret void"
+    ))
 }

@@ -15,6 +15,9 @@ define ptr @softgpu.variables_slot() "softgpu-runtime" {
   ret ptr %slot
 }
 
+; Shared memory that cooperative groups keep their own state in.
+@softgpu.reserved = internal addrspace(3) global [1024 x i8] undef, align 128
+
 ; The running thread's state, and the device's block of variables. Within one
 ; function these never change, so the optimiser may merge and move the calls;
 ; afterwards slots.rs makes each a single load at the function's start.
@@ -86,7 +89,9 @@ define i32 @softgpu.vote(i32 %kind, i32 %mask, i32 %predicate) noinline "softgpu
   ret i32 %result
 }
 
-define i32 @softgpu.active_mask() noinline "softgpu-runtime" {
+; Inlined: threads that ask at the same place are active together, and the service
+; tells places apart by where it returns to.
+define i32 @softgpu.active_mask() alwaysinline "softgpu-runtime" {
   %self = call ptr @softgpu.thread()
   %service = call ptr @softgpu.service(i64 48)
   %result = call i32 %service(ptr %self)

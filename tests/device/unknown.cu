@@ -1,0 +1,38 @@
+// What has no counterpart on the host is refused by name, for the kernels that reach it and for no
+// other; the compile goes on, and says so only to those who ask.
+// RUN: %host-O2 2> %t.quiet | FileCheck %s
+// RUN: count 0 < %t.quiet
+// RUN: %host-O2 -pass-remarks-missed=mgb 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
+#include "cuda.h"
+
+// CHECK-DAG: [[EXIT:@softgpu.text[.0-9]*]] = {{.*}}c"the software GPU has no inline PTX \22exit\22\00"
+// CHECK-DAG: [[MALLOC:@softgpu.text[.0-9]*]] = {{.*}}c"the software GPU has no device memory allocation (malloc)\00"
+// CHECK-DAG: [[FAR:@softgpu.text[.0-9]*]] = {{.*}}c"the software GPU has no variable \22elsewhere\22 of another source file\00"
+// CHECK-DAG: [[INTRINSIC:@softgpu.text[.0-9]*]] = {{.*}}c"the software GPU has no function \22llvm.nvvm.read.ptx.sreg.pm0\22\00"
+// CHECK: @softgpu.kernels = {{.*}}@softgpu.entry._Z4finePi, ptr null, {{.*}}, ptr null, ptr [[EXIT]], {{.*}}, ptr null, ptr [[MALLOC]], {{.*}}, ptr null, ptr [[FAR]], {{.*}}, ptr null, ptr [[INTRINSIC]],
+// CHECK-NOT: @softgpu.entry.{{.*}}stops
+
+// REMARK: remark: {{.*}}kernel stops(int*) has no host code: the software GPU has no inline PTX "exit"
+// REMARK: remark: {{.*}}kernel allocates(int**) has no host code: the software GPU has no device memory allocation (malloc)
+
+extern "C" __device__ void *malloc(size_t);
+extern __device__ int elsewhere;
+
+__global__ void fine(int *out) { *out = 1; }
+
+__global__ void stops(int *out) {
+#ifdef __CUDA_ARCH__
+  asm volatile("exit;");
+#endif
+}
+
+__device__ int *deeper() { return (int *)malloc(4); }
+__global__ void allocates(int **out) { *out = deeper(); }
+
+__global__ void reads(int *out) { *out = elsewhere; }
+
+__global__ void measures(int *out) {
+#ifdef __CUDA_ARCH__
+  *out = __nvvm_read_ptx_sreg_pm0();
+#endif
+}
