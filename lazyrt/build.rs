@@ -25,6 +25,10 @@ const BLIND: &[&str] = &[
     "registration",
 ];
 
+/// Families of native functions that never reach the driver: they may run before it is known whether the
+/// process is under MGB, and with which MPS.
+const INERT: &[&str] = &["registration", "launch", "error"];
+
 fn own() -> &'static [&'static str] {
     include!("src/own.rs")
 }
@@ -77,8 +81,9 @@ fn source(entries: &[&Entry]) -> String {
     for entry in entries {
         writeln!(
             text,
-            "    Function {{ name: {:?}, touches: {} }},",
+            "    Function {{ name: {:?}, native: {}, touches: {} }},",
             entry.name,
+            entry.treatment == Treatment::Native,
             touches(entry)
         )
         .expect(WRITES);
@@ -128,7 +133,7 @@ fn trampoline(text: &mut String, index: usize, entry: &Entry) {
     )
     .expect(WRITES);
     writeln!(text, "        \".cfi_startproc\",").expect(WRITES);
-    if entry.treatment == Treatment::Native {
+    if entry.treatment == Treatment::Native && INERT.contains(&entry.family) {
         let offset = index * 8;
         // r11 is nobody's argument.
         writeln!(

@@ -112,8 +112,7 @@ impl Binder for Lazy {
     }
 
     fn swap_out(&self, gpu: u32) {
-        // mgbd sees by what is reported whether anything was freed.
-        let _ = swap::out_gpu(gpu);
+        swap::out_gpu(gpu);
     }
 
     fn must_be_on(&self) -> Option<u32> {

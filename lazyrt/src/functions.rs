@@ -4,6 +4,8 @@
 pub struct Function {
     /// Its symbol.
     pub name: &'static str,
+    /// Whether it is passed on as it is.
+    pub native: bool,
     /// Whether it may look at memory objects, during the call or later.
     pub touches: bool,
 }

@@ -340,8 +340,8 @@ impl State {
         };
         task.mapped -= extent.length;
         freed.memory = Some((address, extent.length, gpu, memory));
-        // A static task keeps its reservation until it ends: its need counts what comes later.
-        if (task.lazy || task.ended)
+        // A task that said its need keeps the room until it ends: the need counts what comes later.
+        if (task.is_loose() || task.ended)
             && let Some(id) = task.id
         {
             task.reserved -= extent.length.min(task.reserved);

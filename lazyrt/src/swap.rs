@@ -13,15 +13,15 @@ pub fn out_task(key: Key) -> bool {
     out(|state| Some(state.resolve(key)).into_iter().collect())
 }
 
-/// Swaps all tasks on the GPU out.
-pub fn out_gpu(gpu: u32) -> bool {
+/// Swaps all tasks on the GPU out, as far as that is possible: mgbd sees what came of it.
+pub fn out_gpu(gpu: u32) {
     out(|state| {
         let there = state
             .tasks
             .iter()
             .filter(|(_, task)| task.gpu == Some(gpu) && task.reserved > 0);
         there.map(|(key, _)| *key).collect()
-    })
+    });
 }
 
 fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {

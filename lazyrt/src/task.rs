@@ -173,6 +173,11 @@ impl Task {
         self.id.is_none()
     }
 
+    /// Whether it was bound at run time, with what it had then: nobody knows what it will need.
+    pub fn is_loose(&self) -> bool {
+        self.need.flags & mgb_probe::need::LAZY != 0
+    }
+
     /// Whether anything has to be done before its next op.
     pub fn is_ready(&self) -> bool {
         !self.is_unbound() && !self.refused && self.unbacked.is_empty() && self.records.is_empty()

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use mgb_probe::need::GRANULE;
 
-use crate::arena::Arena;
+use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::state::{self, Key, State};
@@ -56,8 +56,16 @@ fn can_ever_fit(state: &State, key: Key, bytes: u64) -> bool {
         .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
         .map(|gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
         .max();
-    // Only what is asked for is counted: granules are the arena's own affair.
-    largest.is_none_or(|largest| task.live.saturating_add(bytes) <= largest)
+    let more = if bytes < SMALL {
+        0
+    } else {
+        bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
+    };
+    let whole = task
+        .whole()
+        .max(task.live.saturating_add(bytes))
+        .max(task.whole().saturating_add(more));
+    largest.is_none_or(|largest| whole <= largest)
 }
 
 fn allocate(bytes: usize) -> Result<u64, Own> {

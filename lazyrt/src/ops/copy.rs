@@ -15,6 +15,7 @@ use crate::{device, open};
 const HOST_TO_HOST: u32 = 0;
 const HOST_TO_DEVICE: u32 = 1;
 const DEVICE_TO_HOST: u32 = 2;
+const DEVICE_TO_DEVICE: u32 = 3;
 const DEFAULT: u32 = 4;
 
 /// A range of bytes that a call touches.
@@ -91,7 +92,7 @@ type CopyAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32, St
 /// As CUDA says.
 pub unsafe fn memcpy(native: Copy, dst: *mut c_void, src: *const c_void, count: usize, kind: u32) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { linear(dst, src, count, kind, || native(dst, src, count, kind)) }
+    unsafe { linear(dst, src, count, kind, true, || native(dst, src, count, kind)) }
 }
 
 /// `cudaMemcpyAsync`.
@@ -107,16 +108,22 @@ pub unsafe fn memcpy_async(
     stream: Stream,
 ) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { linear(dst, src, count, kind, || native(dst, src, count, kind, stream)) }
+    unsafe {
+        linear(dst, src, count, kind, false, || {
+            native(dst, src, count, kind, stream)
+        })
+    }
 }
 
 /// # Safety
-/// Where `kind` reads host memory, `src` has `count` readable bytes.
+/// Where `kind` reads host memory, `src` has `count` readable bytes. `waits`: the call returns when the copy
+/// is done.
 unsafe fn linear(
     dst: *mut c_void,
     src: *const c_void,
     count: usize,
     kind: u32,
+    waits: bool,
     call: impl FnOnce() -> Code,
 ) -> Answer {
     let told = thread::with(|thread| thread.take_use());
@@ -184,6 +191,10 @@ unsafe fn linear(
                 // SAFETY: both ranges were checked above.
                 unsafe { native::cudaMemcpyPeer(dst, places.first, src, places.second, count) }
             })
+        }
+        (None, Some(key)) if waits && kind != DEVICE_TO_DEVICE => {
+            drop(state);
+            run::on_task_until_done(key, call)
         }
         (Some(key), _) | (None, Some(key)) => {
             drop(state);

@@ -19,11 +19,14 @@ static ANCHORED: AtomicBool = AtomicBool::new(false);
 
 /// Where the trampoline of the function at `index` goes on.
 pub fn target(index: usize) -> *const c_void {
-    if mode() != Mode::Mgb || !native::has(index) {
+    let function = &FUNCTIONS[index];
+    // A native function may be the first to load the driver, which then must know its MPS: so the mode is
+    // decided before it, too.
+    if mode() != Mode::Mgb || function.native || !native::has(index) {
         return native::address(index);
     }
     thread::with(|thread| thread.take_use());
-    let touches = FUNCTIONS[index].touches;
+    let touches = function.touches;
     match ready(touches) {
         Ok((inside, _)) => {
             if touches {
@@ -54,9 +57,7 @@ pub fn run(call: impl FnOnce() -> Code) -> Answer {
 /// Everything bound and backed, the GPU current, inside the gate.
 fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
     loop {
-        let shared = match state::lazy_shared()
-            .filter(|shared| shared.is_ready() && ANCHORED.load(Ordering::Acquire))
-        {
+        let shared = match state::lazy_shared().filter(|shared| shared.is_ready() && is_anchored()) {
             Some(shared) => shared,
             None => anchor()?,
         };
@@ -105,6 +106,11 @@ fn anchor() -> Result<&'static Shared, Own> {
     state.anchor.get_or_insert(shared.place().0);
     ANCHORED.store(true, Ordering::Release);
     Ok(shared)
+}
+
+/// Whether handles of the runtime tie the process to a GPU.
+pub fn is_anchored() -> bool {
+    ANCHORED.load(Ordering::Acquire)
 }
 
 /// The process's handles are gone.

@@ -5,7 +5,7 @@ use crate::code::{Answer, Code, fail};
 use crate::gate::Inside;
 use crate::state::Key;
 use crate::task::Shared;
-use crate::{device, gate, notice, thread};
+use crate::{device, gate, mode, notice, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -32,6 +32,32 @@ pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
     }
 }
 
+/// As [`on_task`], for a copy to the host that returns when it is done. While the process has no streams of
+/// its own, every launch before it is done then, too.
+pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
+    loop {
+        let shared = bind::prepare(key, Asked::default())?;
+        let inside = gate::enter();
+        if !shared.is_ready() {
+            continue;
+        }
+        let gpu = shared.place().0;
+        let published = mode::client().map(mgb_probe::Client::published);
+        let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
+        let answer = on_ready(shared, inside, call);
+        if let Some(published) = published
+            && answer == Ok(Code::SUCCESS)
+            && !super::opaque::is_anchored()
+        {
+            published.launches_finished(gpu, launches);
+        }
+        return answer;
+    }
+}
+
+/// How often two tasks are brought in together before it is given up.
+const ROUNDS: u32 = 32;
+
 /// Where two objects that one call touches are.
 pub struct Places {
     /// Ordinal of the first.
@@ -42,7 +68,8 @@ pub struct Places {
 
 /// Runs `call` once both tasks are ready, on the GPU of the first.
 pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Answer {
-    loop {
+    // Where both do not fit at once, each would push the other out for ever.
+    for _ in 0..ROUNDS {
         let one = bind::prepare(first, Asked::default())?;
         let gpu = Some(one.place().0);
         let other = bind::prepare(
@@ -62,6 +89,7 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Ans
             return on_ready(one, inside, || call(places));
         }
     }
+    fail(Code::MEMORY_ALLOCATION)
 }
 
 /// Refuses an op that reaches objects on two GPUs in a way that MGB cannot carry out.
