@@ -7,8 +7,9 @@
 //! - A process *waits on a GPU* if one of its requests waits (anywhere) and no
 //!   task of it that holds room there can go on by itself. A task cannot go on
 //!   if it ended, if its own growth waits, if the thread that last asked for it
-//!   waits in some request, or if it has been quiet for a while ([`QUIET`]): no
-//!   launch in flight, no request. A process with a running task does not wait.
+//!   waits in some request, or if it has been quiet for a while ([`QUIET`], or
+//!   [`BUSY`] with launches in flight). A process with a running task does not
+//!   wait.
 //! - Processes form a *ring* if each waits, and every GPU that its requests may
 //!   go to is *stalled*: nothing is being reclaimed there, and every process
 //!   that holds memory there waits on it and is of the ring. A process that has
@@ -34,10 +35,13 @@ use std::time::Duration;
 
 use crate::ledger::ClientId;
 
-/// How long a task without a launch in flight may be silent, while its process
-/// waits for room, before it counts as unable to go on. Being wrong costs a
-/// swap, never a result.
+/// How long a task without a launch in flight may ask for nothing, while its
+/// process waits for room, before it counts as unable to go on. Being wrong
+/// costs a swap, never a result.
 pub const QUIET: Duration = Duration::from_secs(1);
+/// The same with launches in flight. Bounded too: programs notice the end of
+/// their launches only when they wait for them.
+pub const BUSY: Duration = Duration::from_secs(20);
 
 /// A process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

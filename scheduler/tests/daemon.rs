@@ -219,3 +219,25 @@ fn killing_clients_loses_no_room() {
     }
     assert!(marked < 100_000, "a death took {marked} µs to mark");
 }
+
+/// What a grant and its end cost on an idle `mgbd`; run it with `--ignored --nocapture`.
+#[test]
+#[ignore = "a measurement"]
+fn how_long_calls_take() {
+    let daemon = Daemon::start(Setting::new(4, 100 * MIB, 0));
+    let client = mgb_probe::Client::connect(&daemon.socket()).unwrap();
+    let mut times: Vec<Duration> = (0..5000)
+        .map(|_| {
+            let start = Instant::now();
+            let grant = client.begin(&mgb_probe::BeginRequest::default()).unwrap();
+            let took = start.elapsed();
+            client.end(grant.task, 0);
+            took
+        })
+        .collect();
+    times.sort();
+    println!(
+        "begin: median {:?}, p99 {:?}, most {:?}",
+        times[2500], times[4950], times[4999]
+    );
+}

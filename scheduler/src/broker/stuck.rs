@@ -6,7 +6,7 @@ use std::time::Duration;
 use mgb_probe::wire::Reply;
 
 use super::{Answer, Broker, Client, Sight, Told, Waiting, reserved_on};
-use crate::deadlock::{self, Blocked, Holder, QUIET, Room, Way};
+use crate::deadlock::{self, BUSY, Blocked, Holder, QUIET, Room, Way};
 use crate::ledger::{ClientId, Holding, TaskKey};
 
 impl Broker {
@@ -154,8 +154,9 @@ impl Broker {
         let waits = requests
             .iter()
             .any(|waiting| waiting.key() == key || waiting.request.thread == touch.thread);
+        let quiet = now.saturating_sub(touch.at);
         let busy = sight.busy.contains(&(key.client, held.gpu));
-        !waits && (busy || now.saturating_sub(touch.at) < QUIET)
+        !waits && quiet < if busy { BUSY } else { QUIET }
     }
 
     fn blocked(&self) -> Vec<Blocked> {

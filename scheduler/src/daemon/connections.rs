@@ -67,6 +67,11 @@ impl Server {
                 let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
                 self.watch(&guest.doorbell, Source::Doorbell(id), flags)
             });
+        if guest.observer && self.changed {
+            // It reads the view next, and shall find in it what was before.
+            self.look();
+            self.show(self.now());
+        }
         let Some((socket, _)) = self.guests.get(&id) else {
             return;
         };

@@ -17,7 +17,7 @@ use super::sight::Eyes;
 use super::source::Source;
 use super::{Config, DaemonError};
 use crate::Broker;
-use crate::broker::{Answer, Rules};
+use crate::broker::{Answer, Rules, Sight};
 use crate::ledger::ClientId;
 use crate::node::Node;
 
@@ -31,6 +31,8 @@ const MOST_CLIENTS: usize = 4096;
 const WAITING: Duration = Duration::from_millis(50);
 /// How often the node view is written while there are clients.
 const SHOWING: Duration = Duration::from_millis(200);
+/// The same after a change: writing it costs as much as several answers.
+const SHOWING_CHANGES: Duration = Duration::from_millis(20);
 
 /// A running `mgbd`.
 pub struct Server {
@@ -203,30 +205,43 @@ impl Server {
             self.turn_away(id, &Offence::Silent);
         }
         let reclaiming = self.reclaims.interval(now).is_some();
-        let show = self.changed || now.saturating_sub(self.shown) >= SHOWING && !self.clients.is_empty();
+        let show = self.shows_in().is_some_and(|wait| wait.is_zero());
         if reclaiming || self.broker.waiting() {
-            let mut sight = self
-                .eyes
-                .look(self.node.as_ref(), self.broker.ledger(), &self.clients);
+            let mut sight = self.look();
             if self.reclaims.check(&self.eyes.gpus, &mut self.broker, now) {
                 self.changed = true;
-                sight = self
-                    .eyes
-                    .look(self.node.as_ref(), self.broker.ledger(), &self.clients);
+                sight = self.look();
             }
             let answers = self.broker.serve(&sight, now);
             self.changed |= !answers.is_empty();
             self.deliver(answers);
         } else if show {
-            self.eyes
-                .look(self.node.as_ref(), self.broker.ledger(), &self.clients);
+            self.look();
         }
         if show {
             self.show(now);
         }
     }
 
-    fn show(&mut self, now: Duration) {
+    /// Looks at the GPUs.
+    pub(super) fn look(&mut self) -> Sight {
+        self.eyes
+            .look(self.node.as_ref(), self.broker.ledger(), &self.clients)
+    }
+
+    /// When the node view is to be written next.
+    fn shows_in(&self) -> Option<Duration> {
+        let after = if self.changed {
+            SHOWING_CHANGES
+        } else if self.clients.is_empty() {
+            return None;
+        } else {
+            SHOWING
+        };
+        Some((self.shown + after).saturating_sub(self.now()))
+    }
+
+    pub(super) fn show(&mut self, now: Duration) {
         let clients = self.clients.values().filter(|client| !client.observer).count() as u32;
         self.board.write(show::node_view(
             &self.hello,
@@ -254,14 +269,11 @@ impl Server {
         let now = self.now();
         let mut next: Option<Duration> = self.reclaims.interval(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
-        if self.changed {
-            sooner(Duration::ZERO);
-        }
         if self.broker.waiting() {
             sooner(WAITING);
         }
-        if !self.clients.is_empty() {
-            sooner(SHOWING);
+        if let Some(wait) = self.shows_in() {
+            sooner(wait);
         }
         if !self.guests.is_empty() {
             sooner(GREETING);
