@@ -7,14 +7,18 @@ use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
 use std::{collections::BTreeMap, env};
 
 use crate::directives::Directives;
 use crate::prefix::{bin, prefix, repository};
-use crate::process;
+use crate::process::Running;
 
 /// Every optimisation level that examples are built at.
 pub const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
+
+/// How long building all examples may take, on a machine that is busy with other things.
+const BUILD_PATIENCE: Duration = Duration::from_secs(600);
 
 /// An example's source.
 #[derive(Debug, Clone)]
@@ -113,7 +117,9 @@ fn build(level: &str, folder: &Path) {
         remove_programs(folder);
         fs::write(&stamp, &compiler).expect("the target folder can be written");
     }
-    process::run(&mut make(level, folder)).success();
+    Running::start(&mut make(level, folder))
+        .end_within(BUILD_PATIENCE)
+        .success();
 }
 
 /// Removes everything but the lock.

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::Duration;
 
 use crate::wait::{self, PATIENCE};
 
@@ -120,9 +120,18 @@ impl Running {
     ///
     /// When it does not end within [`PATIENCE`]; it is killed then.
     #[track_caller]
-    pub fn end(mut self) -> Ended {
-        let start = Instant::now();
-        let status = wait::try_until(|| self.child.try_wait().expect("can be waited for"));
+    pub fn end(self) -> Ended {
+        self.end_within(PATIENCE)
+    }
+
+    /// Waits for its end, `patience` at most.
+    ///
+    /// # Panics
+    ///
+    /// When it does not end by then; it is killed.
+    #[track_caller]
+    pub fn end_within(mut self, patience: Duration) -> Ended {
+        let status = wait::try_within(patience, || self.child.try_wait().expect("can be waited for"));
         let hung = status.is_none();
         if hung {
             self.kill_group();
@@ -135,11 +144,7 @@ impl Running {
             stdout: stdout.join().expect("reader ends"),
             stderr: stderr.join().expect("reader ends"),
         };
-        assert!(
-            !hung,
-            "still ran after {:?} (limit {PATIENCE:?}): {ended:?}",
-            start.elapsed()
-        );
+        assert!(!hung, "still ran after {patience:?}: {ended:?}");
         ended
     }
 

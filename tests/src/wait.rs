@@ -20,13 +20,18 @@ pub fn until<T>(what: &str, condition: impl FnMut() -> Option<T>) -> T {
 }
 
 /// Waits until `condition` gives a value, or [`PATIENCE`] is over.
-pub fn try_until<T>(mut condition: impl FnMut() -> Option<T>) -> Option<T> {
+pub fn try_until<T>(condition: impl FnMut() -> Option<T>) -> Option<T> {
+    try_within(PATIENCE, condition)
+}
+
+/// Waits until `condition` gives a value, or `patience` is over.
+pub fn try_within<T>(patience: Duration, mut condition: impl FnMut() -> Option<T>) -> Option<T> {
     let start = Instant::now();
     loop {
         if let Some(value) = condition() {
             return Some(value);
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > patience {
             return None;
         }
         thread::sleep(Duration::from_millis(1));

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use mgb_probe::need::GRANULE;
+use mgb_probe::size::Bytes;
 
 use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
@@ -43,10 +44,11 @@ fn reserve() -> Result<Arena, Own> {
     fail(Code::MEMORY_ALLOCATION)
 }
 
-/// Whether the task could hold `bytes` more on any GPU it may still go to.
-fn can_ever_fit(state: &State, key: Key, bytes: u64) -> bool {
+/// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the largest
+/// of them has.
+fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
     let (Some(client), Some(task)) = (mode::client(), state.tasks.get(&key)) else {
-        return true;
+        return None;
     };
     let bound = task.id.and(task.gpu);
     let largest = client
@@ -55,7 +57,7 @@ fn can_ever_fit(state: &State, key: Key, bytes: u64) -> bool {
         .iter()
         .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
         .map(|gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
-        .max();
+        .max()?;
     let more = if bytes < SMALL {
         0
     } else {
@@ -65,7 +67,7 @@ fn can_ever_fit(state: &State, key: Key, bytes: u64) -> bool {
         .whole()
         .max(task.live.saturating_add(bytes))
         .max(task.whole().saturating_add(more));
-    largest.is_none_or(|largest| whole <= largest)
+    (whole > largest).then_some((whole, largest))
 }
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
@@ -80,7 +82,17 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
     let lazy = state::lock().is_lazy(key);
     let mut state = state::lock();
     let key = state.resolve(key);
-    if !can_ever_fit(&state, key, bytes as u64) {
+    if let Some((wanted, largest)) = never_fits(&state, key, bytes as u64) {
+        drop(state);
+        notice::once(
+            "never-fits",
+            format_args!(
+                "failed to allocate {}: its task needs {}, the largest GPU has {}",
+                Bytes(bytes as u64),
+                Bytes(wanted),
+                Bytes(largest)
+            ),
+        );
         return fail(Code::MEMORY_ALLOCATION);
     }
     let Some(address) = state.allocate(key, bytes as u64) else {
