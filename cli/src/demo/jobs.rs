@@ -32,102 +32,44 @@ enum Kind {
 
 use Kind::{Elements, Phases, TwoTasks};
 
+const fn phases(percent: u64, rounds: u64, host_ms: u64) -> Kind {
+    Phases {
+        percent,
+        rounds,
+        host_ms,
+    }
+}
+
+const fn elements(name: &'static str, percent: u64, bytes_each: u64, more: &'static [&'static str]) -> Kind {
+    Elements {
+        name,
+        percent,
+        bytes_each,
+        more,
+    }
+}
+
 /// Memory in percent of a GPU. Most jobs are between a fifth and two fifths: so two or three share a GPU safely, and
 /// four sometimes do.
 const JOBS: [Kind; 18] = [
-    Phases {
-        percent: 38,
-        rounds: 8,
-        host_ms: 300,
-    },
-    Phases {
-        percent: 25,
-        rounds: 6,
-        host_ms: 350,
-    },
-    Elements {
-        name: "vecadd",
-        percent: 24,
-        bytes_each: 12,
-        more: &[],
-    },
-    Phases {
-        percent: 31,
-        rounds: 7,
-        host_ms: 300,
-    },
-    Phases {
-        percent: 20,
-        rounds: 10,
-        host_ms: 200,
-    },
-    Elements {
-        name: "stencil",
-        percent: 20,
-        bytes_each: 8,
-        more: &["4"],
-    },
-    Phases {
-        percent: 40,
-        rounds: 6,
-        host_ms: 400,
-    },
-    Elements {
-        name: "chain",
-        percent: 22,
-        bytes_each: 8,
-        more: &[],
-    },
-    Phases {
-        percent: 28,
-        rounds: 8,
-        host_ms: 250,
-    },
+    phases(38, 3, 800),
+    phases(25, 3, 700),
+    elements("vecadd", 24, 12, &[]),
+    phases(31, 3, 700),
+    phases(20, 4, 500),
+    elements("stencil", 20, 8, &["4"]),
+    phases(40, 3, 800),
+    elements("chain", 22, 8, &[]),
+    phases(28, 3, 650),
     TwoTasks { percent: [20, 16] },
-    Phases {
-        percent: 35,
-        rounds: 7,
-        host_ms: 300,
-    },
-    Elements {
-        name: "init_run",
-        percent: 24,
-        bytes_each: 8,
-        more: &["3"],
-    },
-    Phases {
-        percent: 22,
-        rounds: 9,
-        host_ms: 250,
-    },
-    Elements {
-        name: "init_run_split",
-        percent: 20,
-        bytes_each: 8,
-        more: &["3"],
-    },
-    Phases {
-        percent: 38,
-        rounds: 5,
-        host_ms: 450,
-    },
-    Elements {
-        name: "reduce",
-        percent: 16,
-        bytes_each: 4,
-        more: &["2"],
-    },
-    Phases {
-        percent: 26,
-        rounds: 8,
-        host_ms: 300,
-    },
-    Elements {
-        name: "unwinding",
-        percent: 20,
-        bytes_each: 8,
-        more: &["1"],
-    },
+    phases(35, 3, 700),
+    elements("init_run", 24, 8, &["3"]),
+    phases(22, 4, 550),
+    elements("init_run_split", 20, 8, &["3"]),
+    phases(38, 3, 750),
+    elements("reduce", 16, 4, &["2"]),
+    phases(26, 3, 800),
+    elements("unwinding", 20, 8, &["1"]),
 ];
 
 /// The jobs for GPUs on which `capacity` bytes are free, from the programs in `folder`.
@@ -224,7 +166,7 @@ mod tests {
             JOBS.iter().map(line).collect::<Vec<_>>().join("\n")
         };
         insta::assert_snapshot!(lines(254 << 20, HostPhase::Wait));
-        assert!(lines(16 << 30, HostPhase::Compute).starts_with("phases 6225 8 300 compute"));
+        assert!(lines(16 << 30, HostPhase::Compute).starts_with("phases 6225 3 800 compute"));
     }
 
     #[test]

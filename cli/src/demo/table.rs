@@ -115,11 +115,10 @@ pub fn text(demo: &DemoOutcome) -> String {
 fn conditions(demo: &DemoOutcome) -> String {
     let first = demo.policies.first().map(|row| &row.batch);
     let (jobs, gpus) = first.map_or((0, 0), |batch| (batch.jobs.len(), batch.gpus));
-    let kind = if demo.software { "software GPU" } else { "GPU" };
     let mut text = format!(
         "{} on {} ({}), {} free on each; ",
         plural(jobs, "job"),
-        plural(gpus, kind),
+        plural(gpus, "GPU"),
         demo.gpu,
         mgb_probe::size::Bytes(demo.capacity_bytes)
     );

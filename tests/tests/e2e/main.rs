@@ -11,4 +11,5 @@ mod kill;
 mod native;
 mod needs;
 mod outputs;
+mod running;
 mod wrapper;

@@ -1,0 +1,105 @@
+//! `mgb run` and `mgb batch` where several processes are concerned: who starts mgbd, who sees which GPU, and who ends
+//! when a batch is stopped.
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::{Running, run};
+use mgb_tests::wait;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The mgbd that a command has started on this node.
+fn started_mgbd(node: &Node) -> Option<Pid> {
+    let ended = run(&mut node.mgb(&["status", "--json"]));
+    let view: serde_json::Value = serde_json::from_str(&ended.stdout).ok()?;
+    Pid::from_raw(view["mgbd_pid"].as_i64()? as i32)
+}
+
+#[test]
+fn run_starts_an_mgbd_if_none_runs() {
+    let node = Node::without_mgbd("1x64MiB");
+    let vecadd = built::program("vecadd");
+    let program = vecadd.to_str().expect("paths of tests are UTF-8");
+    let start = || Running::start(node.mgb(&["run", program, "1000"]).env("MGB", "require"));
+    let running: Vec<Running> = (0..3).map(|_| start()).collect();
+    for program in running {
+        assert_eq!(program.end().success(), "vecadd: n=1000 PASS\n");
+    }
+    let mgbd = started_mgbd(&node).expect("an mgbd was started, and waits a while for more");
+    kill_process(mgbd, Signal::TERM).expect("it is ours");
+    wait::until("mgbd ends", || started_mgbd(&node).is_none().then_some(()));
+}
+
+#[test]
+fn a_whole_process_sees_the_gpu_it_was_granted() {
+    let node = Node::start("2x64MiB", "mgb");
+    let show = "echo $CUDA_VISIBLE_DEVICES $MGB";
+    let shown = run(&mut node.mgb(&["run", "--need", "8MiB", "sh", "-c", show])).success();
+    let (uuid, mode) = shown.trim().split_once(' ').expect("two words");
+    assert!(uuid.starts_with("GPU-"), "{shown}");
+    assert_eq!(mode, "off");
+    let vecadd = built::program("vecadd");
+    let program = vecadd.to_str().expect("paths of tests are UTF-8");
+    let output = run(&mut node.mgb(&["run", "--need", "8MiB", program, "1000"])).success();
+    assert_eq!(output, "vecadd: n=1000 PASS\n");
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_whole_process_keeps_its_room_until_it_ends() {
+    let node = Node::start("1x64MiB", "mgb");
+    let go = node.folder().join("go");
+    let wait = format!("while ! test -e {}; do sleep 0.01; done", go.display());
+    let first = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "sh", "-c", &wait]));
+    wait::until("the first holds its room", || {
+        (node.view().tasks.len() == 1).then_some(())
+    });
+    let mut second = Running::start(&mut node.mgb(&["run", "--need", "40MiB", "true"]));
+    wait::until("the second waits", || {
+        (node.view().queue.len() == 1).then_some(())
+    });
+    assert!(second.runs());
+    std::fs::write(&go, "").expect("a temporary file can be written");
+    first.end().success();
+    second.end().success();
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_stopped_batch_stops_its_jobs_and_nothing_else() {
+    let node = Node::start("2x64MiB", "mgb");
+    let phases = built::program("phases").display().to_string();
+    let neighbour = Running::start(&mut node.command(&phases, &["4", "6", "400", "wait", "4", "8"]));
+    let jobs = node.write("jobs.txt", &format!("{phases} 4 600 100 wait 4 8\n").repeat(6));
+    let batch = Running::start(node.mgb(&["batch", "-j", "3", "--json"]).arg(jobs));
+    let pid = neighbour.pid();
+    wait::until("three jobs hold room", || {
+        let tasks = node.view().tasks;
+        (tasks.iter().filter(|task| task.pid != pid).count() == 3).then_some(())
+    });
+    batch.signal(Signal::INT);
+    let ended = batch.end();
+    assert_eq!(ended.code(), 130, "{}", ended.stderr);
+    let summary: serde_json::Value =
+        serde_json::from_str(&ended.stdout).expect("the summary is printed all the same");
+    let states: Vec<_> = summary["jobs"]
+        .as_array()
+        .expect("jobs")
+        .iter()
+        .map(|job| job["state"].as_str())
+        .collect();
+    assert_eq!(
+        states.iter().filter(|state| **state == Some("stopped")).count(),
+        3,
+        "{states:?}"
+    );
+    assert_eq!(
+        states
+            .iter()
+            .filter(|state| **state == Some("not_started"))
+            .count(),
+        3,
+        "{states:?}"
+    );
+    assert!(neighbour.end().success().ends_with("PASS\n"));
+    node.wait_until_empty();
+}
