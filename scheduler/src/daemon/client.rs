@@ -17,6 +17,8 @@ pub(super) struct Client {
     pub(super) pid: u32,
     pub(super) pidfd: OwnedFd,
     pub(super) observer: bool,
+    /// Its process is on its way out; the ledger has let go of it already.
+    pub(super) leaving: bool,
     /// `None` once it hung up.
     pub(super) line: Option<Line>,
     mapping: Mapping,
@@ -46,6 +48,7 @@ impl Client {
             pid: guest.pid,
             pidfd: guest.pidfd,
             observer: guest.observer,
+            leaving: false,
             line: Some(Line {
                 socket,
                 doorbell: guest.doorbell,

@@ -6,7 +6,9 @@ use rustix::event::epoll;
 use rustix::net::{RecvFlags, SocketFlags};
 
 use super::client::Client;
+use super::family::is_exiting;
 use super::greet::{self, Guest, Offence};
+use super::reclaim::Death;
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
 use crate::ledger::ClientId;
@@ -107,13 +109,17 @@ impl Server {
         let old: Vec<ClientId> = self
             .clients
             .values()
-            .filter(|client| client.pid == pid && client.line.is_none())
+            .filter(|client| client.pid == pid && client.line.is_none() && !client.leaving)
             .map(|client| client.id)
             .collect();
         let now = self.now();
         for id in old {
             let lost = self.broker.exec(id, now);
-            self.reclaims.died(pid, lost, now, now);
+            let death = Death {
+                seen: now,
+                exited: true,
+            };
+            self.reclaims.died(pid, lost, death, now);
         }
     }
 
@@ -121,10 +127,28 @@ impl Server {
         let Some(client) = self.clients.get(&id) else {
             return;
         };
+        let (pid, leaving) = (client.pid, client.leaving);
+        if leaving {
+            self.reclaims.exited(pid, self.now());
+        } else {
+            let lost = self.broker.die(id, self.now());
+            self.reclaims.died(pid, lost, Death { seen, exited: true }, self.now());
+        }
+        self.remove(id);
+    }
+
+    /// The kernel ends a process descriptor by descriptor: the socket, opened
+    /// first, closes well before the driver has cleaned up and the pidfd tells.
+    /// True if that is what happened.
+    fn is_leaving(&mut self, id: ClientId, seen: Duration) -> bool {
+        let Some(client) = self.clients.get_mut(&id).filter(|client| is_exiting(client.pid)) else {
+            return false;
+        };
+        client.leaving = true;
         let pid = client.pid;
         let lost = self.broker.die(id, self.now());
-        self.reclaims.died(pid, lost, seen, self.now());
-        self.remove(id);
+        self.reclaims.died(pid, lost, Death { seen, exited: false }, self.now());
+        true
     }
 
     fn remove(&mut self, id: ClientId) {
@@ -140,14 +164,20 @@ impl Server {
     }
 
     /// A client's socket says something: that it hung up, or what no client says.
-    pub(super) fn socket(&mut self, id: ClientId) {
+    pub(super) fn socket(&mut self, id: ClientId, seen: Duration) {
         let Some(line) = self.clients.get(&id).and_then(|client| client.line.as_ref()) else {
             return;
         };
         let mut byte = [0u8; 1];
         match rustix::net::recv(&line.socket, &mut byte, RecvFlags::DONTWAIT) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            Ok((_, 0)) | Err(_) => self.hang_up(id),
+            Ok((_, 0)) | Err(_) => {
+                let leaving = self.is_leaving(id, seen);
+                self.cut(id);
+                if !leaving {
+                    self.hang_up(id);
+                }
+            }
             Ok(_) => self.cut_off(id, &"it sent a second message on its socket"),
         }
     }
@@ -180,13 +210,18 @@ impl Server {
         self.hang_up(id);
     }
 
-    fn hang_up(&mut self, id: ClientId) {
-        self.broker.hang_up(id);
+    /// Closes a client's line: nothing it says counts any more.
+    fn cut(&mut self, id: ClientId) {
         if let Some(line) = self.clients.get_mut(&id).and_then(|client| client.line.take()) {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
         }
         self.changed = true;
+    }
+
+    fn hang_up(&mut self, id: ClientId) {
+        self.broker.hang_up(id);
+        self.cut(id);
         if self.broker.ledger().holds_nothing(id) {
             self.broker.die(id, self.now());
             self.remove(id);

@@ -26,6 +26,20 @@ pub(super) fn belongs_to<T: Copy>(pid: u32, pids: &BTreeMap<u32, T>) -> Option<T
     None
 }
 
+/// Whether a process is on its way out: the kernel ends it, but has not told its
+/// parent yet. Field 9 of its line in /proc holds the flags, see proc(5).
+pub(super) fn is_exiting(pid: u32) -> bool {
+    const PF_EXITING: u64 = 0x4;
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return false;
+    };
+    // The name before the last parenthesis may hold anything.
+    stat.rsplit_once(')')
+        .and_then(|(_, fields)| fields.split_whitespace().nth(6))
+        .and_then(|flags| flags.parse::<u64>().ok())
+        .is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -184,7 +184,7 @@ impl Server {
                 match source {
                     Source::Listener => self.accept(),
                     Source::Guest(id) => self.greet(id),
-                    Source::Socket(id) => self.socket(id),
+                    Source::Socket(id) => self.socket(id, seen),
                     Source::Doorbell(id) => self.doorbell(id),
                     Source::Process(_) | Source::Stop => {}
                 }
