@@ -26,10 +26,30 @@ pub fn all(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Fa
         if let Some(client) = mode::client() {
             client.published().mapped(gpu, extent.length);
         }
+        extent.lent = 0;
         let before = std::mem::replace(&mut extent.backing, Backing::Device(memory));
         task.set_backed(address, extent.length);
         if let Backing::Host(bytes) = before {
             driver.to_device(address, &bytes)?;
+        }
+    }
+    Ok(())
+}
+
+/// Lets another GPU use all of the task's memory.
+pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
+    let Ok(driver) = driver::get() else { return Ok(()) };
+    let State { extents, tasks, .. } = state;
+    let Some(task) = tasks.get(&key) else {
+        return Ok(());
+    };
+    for address in &task.extents {
+        if let Some(extent) = extents.get_mut(address)
+            && extent.lent & (1 << gpu) == 0
+            && matches!(extent.backing, Backing::Device(_))
+        {
+            driver.lend(*address, extent.length, ordinal)?;
+            extent.lent |= 1 << gpu;
         }
     }
     Ok(())

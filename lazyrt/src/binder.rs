@@ -116,6 +116,8 @@ impl Binder for Lazy {
     }
 
     fn must_be_on(&self) -> Option<u32> {
-        state::lock().anchor
+        let state = state::lock();
+        // Launches of the new task may reach lazy objects through pointers in memory.
+        state.anchor.or(state.lazy_gpu())
     }
 }

@@ -1,7 +1,7 @@
 //! The GPUs of the grants as this process numbers them, and each thread's current one.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::wire::MAX_GPUS;
@@ -14,7 +14,10 @@ use crate::{driver, mode, native, notice, thread};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
-static BUSY: [AtomicBool; MAX_GPUS] = [const { AtomicBool::new(false) }; MAX_GPUS];
+static ENDLESS: AtomicU64 = AtomicU64::new(0);
+/// Calls that handed work to each GPU, and how many of them are known to be done.
+static GIVEN: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
+static DONE: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
 /// Limits that the program set, for every context that is made.
 static LIMITS: Mutex<Vec<(u32, usize)>> = Mutex::new(Vec::new());
 
@@ -132,19 +135,27 @@ pub fn limit(limit: u32) -> Option<usize> {
         .map(|(_, value)| *value)
 }
 
-/// Work may be under way on the GPU from here on.
+/// Work was handed to the GPU: called after the call that did so.
 pub fn note_work(gpu: u32) {
-    if let Some(busy) = BUSY.get(gpu as usize)
-        && !busy.load(Ordering::Relaxed)
-    {
-        busy.store(true, Ordering::Relaxed);
+    if let Some(given) = GIVEN.get(gpu as usize) {
+        given.fetch_add(1, Ordering::Release);
     }
+}
+
+/// Work may be under way on the GPU at any time from here on: some call went to the runtime by a jump.
+pub fn note_endless_work(gpu: u32) {
+    ENDLESS.fetch_or(1 << (gpu % MAX_GPUS as u32), Ordering::Relaxed);
 }
 
 /// Whether work may be under way.
 pub fn is_busy(gpu: u32) -> bool {
-    BUSY.get(gpu as usize)
-        .is_some_and(|busy| busy.load(Ordering::Relaxed))
+    if ENDLESS.load(Ordering::Relaxed) & (1 << (gpu % MAX_GPUS as u32)) != 0 {
+        return true;
+    }
+    match (GIVEN.get(gpu as usize), DONE.get(gpu as usize)) {
+        (Some(given), Some(done)) => given.load(Ordering::Acquire) != done.load(Ordering::Acquire),
+        _ => true,
+    }
 }
 
 /// Waits for everything this process has under way on the GPU.
@@ -152,16 +163,17 @@ pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     select(gpu, ordinal)?;
     let published = mode::client().map(mgb_probe::Client::published);
     let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
-    if let Some(busy) = BUSY.get(gpu as usize) {
-        busy.store(false, Ordering::Relaxed);
-    }
+    let given = GIVEN
+        .get(gpu as usize)
+        .map_or(0, |given| given.load(Ordering::Acquire));
     // SAFETY: no pointers.
     let code = unsafe { native::cudaDeviceSynchronize() };
     if let Some(published) = published {
         published.launches_finished(gpu, launches);
     }
-    if !code.is_success() {
-        note_work(gpu);
+    // Only what was counted before the wait began is known to be done, and only now.
+    if let Some(done) = DONE.get(gpu as usize).filter(|_| code.is_success()) {
+        done.fetch_max(given, Ordering::AcqRel);
     }
     Ok(code)
 }

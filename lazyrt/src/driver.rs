@@ -172,14 +172,10 @@ impl Driver {
 
     /// Puts new memory of the device behind a range of reserved addresses, and lets the device use it.
     pub fn back(&self, address: Address, bytes: u64, ordinal: i32) -> Result<Memory, Failure> {
-        let location = CUmemLocation {
-            type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
-            id: ordinal,
-        };
         // SAFETY: zero is a value of every field: no exported handles, no flags, null.
         let mut property: CUmemAllocationProp = unsafe { std::mem::zeroed() };
         property.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
-        property.location = location;
+        property.location = location(ordinal);
         let mut handle = 0;
         // SAFETY: writes one handle, reads one property.
         check("cuMemCreate", unsafe {
@@ -194,19 +190,24 @@ impl Driver {
             unsafe { (self.release)(handle) };
             return Err(failure);
         }
-        let access = CUmemAccessDesc {
-            location,
-            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
-        };
-        // SAFETY: the range was just mapped; reads one description.
-        let done = check("cuMemSetAccess", unsafe {
-            (self.set_access)(address, bytes as usize, &access, 1)
-        });
+        let done = self.lend(address, bytes, ordinal);
         if let Err(failure) = done {
             let _ = self.release(address, bytes, memory);
             return Err(failure);
         }
         Ok(memory)
+    }
+
+    /// Lets a device use a range that is backed as one.
+    pub fn lend(&self, address: Address, bytes: u64, ordinal: i32) -> Result<(), Failure> {
+        let access = CUmemAccessDesc {
+            location: location(ordinal),
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        // SAFETY: the range is mapped; reads one description.
+        check("cuMemSetAccess", unsafe {
+            (self.set_access)(address, bytes as usize, &access, 1)
+        })
     }
 
     /// Takes the memory from behind the addresses, and frees it.
@@ -240,6 +241,13 @@ impl Driver {
 #[must_use]
 pub struct Memory {
     handle: CUmemGenericAllocationHandle,
+}
+
+fn location(ordinal: i32) -> CUmemLocation {
+    CUmemLocation {
+        type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
+        id: ordinal,
+    }
 }
 
 fn uuid_text(bytes: [u8; 16]) -> String {

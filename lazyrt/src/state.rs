@@ -46,6 +46,19 @@ pub struct Extent {
     pub owner: Key,
     /// What is behind it.
     pub backing: Backing,
+    /// GPUs besides the owner's that may use it.
+    pub lent: u64,
+}
+
+impl Extent {
+    fn new(length: u64, owner: Key) -> Extent {
+        Extent {
+            length,
+            owner,
+            backing: Backing::None,
+            lent: 0,
+        }
+    }
 }
 
 /// Room to give back to mgbd once the lock is gone.
@@ -135,6 +148,12 @@ impl State {
         key
     }
 
+    /// The GPU of the lazy task, if it is bound and has objects.
+    pub fn lazy_gpu(&self) -> Option<u32> {
+        let task = self.tasks.get(&self.lazy?)?;
+        (!task.extents.is_empty() && task.id.is_some()).then_some(task.gpu?)
+    }
+
     /// Whether this is the lazy task.
     pub fn is_lazy(&self, key: Key) -> bool {
         self.lazy == Some(key)
@@ -222,28 +241,14 @@ impl State {
                 None => {
                     let (granule, length) = arena.take(GRANULE)?;
                     task.pool.add(granule);
-                    self.extents.insert(
-                        granule,
-                        Extent {
-                            length,
-                            owner: key,
-                            backing: Backing::None,
-                        },
-                    );
+                    self.extents.insert(granule, Extent::new(length, key));
                     task.add_unbacked(granule, length);
                     task.pool.take(bytes)?
                 }
             }
         } else {
             let (address, length) = arena.take(bytes)?;
-            self.extents.insert(
-                address,
-                Extent {
-                    length,
-                    owner: key,
-                    backing: Backing::None,
-                },
-            );
+            self.extents.insert(address, Extent::new(length, key));
             task.add_unbacked(address, length);
             address
         };

@@ -14,6 +14,7 @@ use crate::records::Records;
 pub struct Shared {
     handle: AtomicU64,
     ready: AtomicBool,
+    empty: AtomicBool,
     gpu: AtomicU32,
     ordinal: AtomicI32,
 }
@@ -24,6 +25,7 @@ impl Shared {
         Box::leak(Box::new(Shared {
             handle: AtomicU64::new(0),
             ready: AtomicBool::new(false),
+            empty: AtomicBool::new(true),
             gpu: AtomicU32::new(0),
             ordinal: AtomicI32::new(0),
         }))
@@ -39,6 +41,11 @@ impl Shared {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// Whether the task has no objects.
+    pub fn is_empty(&self) -> bool {
+        self.empty.load(Ordering::Acquire)
+    }
+
     /// The GPU (index into the hello) and its ordinal in this process. Only of a task that was ready.
     pub fn place(&self) -> (u32, i32) {
         (
@@ -47,7 +54,8 @@ impl Shared {
         )
     }
 
-    fn set_ready(&self, ready: bool) {
+    fn set(&self, ready: bool, empty: bool) {
+        self.empty.store(empty, Ordering::Release);
         self.ready.store(ready, Ordering::Release);
     }
 }
@@ -142,7 +150,7 @@ impl Task {
     /// A task that holds nothing.
     pub fn new(shared: &'static Shared, site: Option<OwnSite>, thread: u64, lazy: bool) -> Task {
         shared.handle.store(0, Ordering::Release);
-        shared.set_ready(false);
+        shared.set(false, true);
         Task {
             shared,
             site,
@@ -185,7 +193,7 @@ impl Task {
 
     /// Tells launches how it stands. Called after every change.
     pub fn publish(&self) {
-        self.shared.set_ready(self.is_ready());
+        self.shared.set(self.is_ready(), self.extents.is_empty());
     }
 
     /// It was granted.

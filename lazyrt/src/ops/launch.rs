@@ -2,13 +2,13 @@
 
 use std::ffi::c_void;
 
-use super::run;
-use crate::bind::Asked;
+use super::{company, run};
+use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
 use crate::native::Stream;
 use crate::task::Shared;
 use crate::thread::{self, Use};
-use crate::{gate, mode, state};
+use crate::{device, gate, mode, state};
 
 /// `dim3`.
 #[repr(C)]
@@ -84,7 +84,7 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -
     let known = known(told);
     if let Some(known) = known {
         let inside = gate::enter();
-        if known.is_ready() {
+        if known.is_ready() && has_company(known) {
             return counted(known, inside, call);
         }
     }
@@ -99,6 +99,18 @@ fn known(told: Option<Use>) -> Option<&'static Shared> {
         Some(told) if told.site != 0 => None,
         _ => state::lazy_shared(),
     }
+}
+
+/// Whether the lazy task, whose objects a kernel of a static task may reach through pointers in memory, is
+/// where the launch can see it. That of a static task nobody else sees: the pass proved that their addresses
+/// go nowhere.
+#[inline]
+fn has_company(shared: &Shared) -> bool {
+    state::lazy_shared().is_none_or(|lazy| {
+        std::ptr::eq(lazy, shared)
+            || lazy.is_empty()
+            || (lazy.is_ready() && lazy.place().0 == shared.place().0)
+    })
 }
 
 #[inline]
@@ -119,13 +131,22 @@ fn slow(told: Option<Use>, grid: Dim3, block: Dim3, shared: usize, call: impl Fn
     };
     let key = state::lock().task_of_use(told);
     loop {
-        let shared = crate::bind::prepare(key, asked)?;
+        let shared = bind::prepare(key, asked)?;
         if told.is_some_and(|told| told.handle != 0 && shared.is_of(told.handle)) {
             thread::with(|thread| thread.cache(shared));
         }
+        let elsewhere = has_company(shared) || company::join(shared)?;
         let inside = gate::enter();
-        if shared.is_ready() {
+        let lazy_is_there = || state::lazy_shared().is_none_or(Shared::is_ready);
+        if shared.is_ready() && has_company(shared) {
             return counted(shared, inside, call);
+        }
+        if elsewhere && shared.is_ready() && lazy_is_there() {
+            let answer = counted(shared, inside, call);
+            // What the program does next on the other GPU comes after this launch.
+            let (gpu, ordinal) = shared.place();
+            device::synchronize(gpu, ordinal)?;
+            return answer;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The treatments: one file per family of functions. `exports` is what programs call.
 
 mod alloc;
+mod company;
 mod copy;
 mod device;
 mod errors;

@@ -82,7 +82,7 @@ fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
             continue;
         }
         if touches {
-            device::note_work(gpu);
+            device::note_endless_work(gpu);
         }
         return Ok((inside, shared));
     }

@@ -14,8 +14,8 @@ pub fn on_ready(shared: &Shared, inside: Inside, call: impl FnOnce() -> Code) ->
     if !thread::with(|thread| thread.is_on(ordinal)) {
         device::select(gpu, ordinal)?;
     }
-    device::note_work(gpu);
     let code = call();
+    device::note_work(gpu);
     drop(inside);
     Ok(code)
 }
@@ -85,8 +85,12 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Ans
                 first: one.place().1,
                 second: other.place().1,
             };
-            device::note_work(other.place().0);
-            return on_ready(one, inside, || call(places));
+            let gpu = other.place().0;
+            return on_ready(one, inside, || {
+                let code = call(places);
+                device::note_work(gpu);
+                code
+            });
         }
     }
     fail(Code::MEMORY_ALLOCATION)

@@ -1,0 +1,40 @@
+//! Brings the lazy task to where a static task's launch can reach its objects.
+
+use crate::bind::{self, Asked};
+use crate::code::{Code, Own, fail};
+use crate::task::Shared;
+use crate::{back, device, notice, state};
+
+/// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory
+/// otherwise. True: it is on another GPU and lent.
+pub fn join(shared: &Shared) -> Result<bool, Own> {
+    let (gpu, ordinal) = shared.place();
+    let key = state::lock().lazy_task();
+    let lazy = bind::prepare(
+        key,
+        Asked {
+            gpu: Some(gpu),
+            ..Asked::default()
+        },
+    )?;
+    let (other, other_ordinal) = lazy.place();
+    if other == gpu {
+        return Ok(false);
+    }
+    // What was given to the other GPU before comes first, as it does on one.
+    device::synchronize(other, other_ordinal)?;
+    let lent = back::lend(&mut state::lock(), key, gpu, ordinal);
+    device::select(gpu, ordinal)?;
+    match lent {
+        Ok(()) => Ok(true),
+        Err(failure) => {
+            notice::once(
+                "lend",
+                format_args!(
+                    "two tasks of this program share memory and are on GPUs that cannot reach each other: {failure}"
+                ),
+            );
+            fail(Code::NOT_SUPPORTED)
+        }
+    }
+}

@@ -1,0 +1,312 @@
+// The lazy runtime against CUDA's own rules, one case per argument. Every case also holds natively, except
+// where it says "mgb".
+
+#include "check.h"
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+__global__ void add(unsigned char *bytes, size_t count, int value) {
+  size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count)
+    bytes[i] += value;
+}
+
+__device__ int factor = 3;
+__global__ void scale(int *values, int count) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count)
+    values[i] *= factor;
+}
+
+static void run(const Box &box, int value) {
+  add<<<unsigned((box.bytes + 127) / 128), 128>>>(box.pointer, box.bytes, value);
+  OK(cudaGetLastError());
+}
+
+static void make(Box &box, size_t bytes) {
+  void *pointer = nullptr;
+  OK(cudaMalloc(&pointer, bytes));
+  box.pointer = static_cast<unsigned char *>(pointer);
+  box.bytes = bytes;
+}
+
+static void check(const Box &box, int value, size_t from = 0, size_t to = size_t(-1)) {
+  std::vector<unsigned char> host(box.bytes);
+  OK(cudaMemcpy(host.data(), box.pointer, box.bytes, cudaMemcpyDeviceToHost));
+  for (size_t i = from; i < box.bytes && i < to; i++)
+    EXPECT(host[i] == (unsigned char)value);
+}
+
+// Addresses: zero bytes, null, alignment, ends, double frees.
+static void addresses() {
+  void *pointer = &pointer;
+  OK(cudaMalloc(&pointer, 0));
+  EXPECT(pointer == nullptr);
+  OK(cudaFree(nullptr));
+  IS(cudaMalloc(static_cast<void **>(nullptr), 1), cudaErrorInvalidValue);
+  IS(cudaGetLastError(), cudaErrorInvalidValue);
+  OK(cudaGetLastError());
+  for (size_t i = 0; i < 32; i++) {
+    make(boxes[i], 1 + i * i * 100);
+    EXPECT(size_t(boxes[i].pointer) % 256 == 0);
+  }
+  IS(cudaFree(boxes[9].pointer + 1), cudaErrorInvalidValue);
+  for (size_t i = 0; i < 32; i += 2)
+    OK(cudaFree(boxes[i].pointer));
+  IS(cudaFree(boxes[4].pointer), cudaErrorInvalidValue);
+  for (size_t i = 1; i < 32; i += 2)
+    OK(cudaFree(boxes[i].pointer));
+  cudaGetLastError();
+  // Never fits: at once, and what fits goes on.
+  IS(cudaMalloc(&pointer, size_t(1) << 45), cudaErrorMemoryAllocation);
+  IS(cudaMalloc(&pointer, ~size_t(0)), cudaErrorMemoryAllocation);
+  IS(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+  IS(cudaGetLastError(), cudaErrorMemoryAllocation);
+  make(boxes[0], 1000);
+  OK(cudaMemset(boxes[0].pointer, 1, 1000));
+  run(boxes[0], 1);
+  check(boxes[0], 2);
+  OK(cudaFree(boxes[0].pointer));
+}
+
+// Before any GPU is bound: host bytes are taken at the call, sets and copies keep their order.
+static void recorded() {
+  make(boxes[0], 4096);
+  make(boxes[1], 3 << 20);
+  std::vector<unsigned char> host(4096, 5);
+  OK(cudaMemset(boxes[0].pointer, 1, 4096));
+  OK(cudaMemset(boxes[1].pointer, 2, boxes[1].bytes));
+  OK(cudaMemcpy(boxes[0].pointer, host.data(), 4096, cudaMemcpyHostToDevice));
+  OK(cudaMemcpyAsync(boxes[0].pointer + 100, host.data(), 50, cudaMemcpyDefault, 0));
+  OK(cudaMemsetAsync(boxes[0].pointer + 4000, 9, 96, 0));
+  OK(cudaDeviceSynchronize());
+  memset(host.data(), 77, host.size());
+  // Freed before it was ever backed, its address used again.
+  make(boxes[2], 2 << 20);
+  OK(cudaMemset(boxes[2].pointer, 99, boxes[2].bytes));
+  OK(cudaFree(boxes[2].pointer));
+  run(boxes[0], 1);
+  run(boxes[1], 1);
+  check(boxes[0], 6, 0, 4000);
+  check(boxes[0], 10, 4000);
+  check(boxes[1], 3);
+}
+
+// Copies of all kinds, interior pointers, ends of objects.
+static void copies() {
+  make(boxes[0], 10000);
+  make(boxes[1], 3 << 20);
+  std::vector<unsigned char> host(3 << 20, 7);
+  // Large: binds.
+  OK(cudaMemcpy(boxes[1].pointer, host.data(), host.size(), cudaMemcpyHostToDevice));
+  OK(cudaMemcpy(boxes[0].pointer, boxes[1].pointer + 1234, 10000, cudaMemcpyDeviceToDevice));
+  check(boxes[0], 7);
+  OK(cudaMemset(boxes[0].pointer + 5000, 8, 5000));
+  OK(cudaMemcpy(boxes[1].pointer + 9, boxes[0].pointer + 4990, 20, cudaMemcpyDefault));
+  OK(cudaMemcpy(host.data(), boxes[1].pointer, 64, cudaMemcpyDefault));
+  for (int i = 0; i < 64; i++)
+    EXPECT(host[i] == (i >= 19 && i < 29 ? 8 : 7));
+  unsigned char from[16], to[16] = {};
+  memset(from, 3, 16);
+  OK(cudaMemcpy(to, from, 16, cudaMemcpyHostToHost));
+  EXPECT(memcmp(from, to, 16) == 0);
+  IS(cudaMemcpy(boxes[0].pointer, host.data(), 10001, cudaMemcpyHostToDevice), cudaErrorInvalidValue);
+  IS(cudaMemcpy(boxes[0].pointer, host.data(), 1, cudaMemcpyKind(9)), cudaErrorInvalidMemcpyDirection);
+  IS(cudaMemset(boxes[0].pointer + 9000, 0, 1001), cudaErrorInvalidValue);
+  cudaGetLastError();
+  OK(cudaMemcpy(boxes[0].pointer, host.data(), 0, cudaMemcpyHostToDevice));
+  // Rows.
+  void *rows = nullptr;
+  size_t pitch = 0;
+  OK(cudaMallocPitch(&rows, &pitch, 100, 10));
+  EXPECT(pitch >= 100 && pitch % 256 == 0);
+  boxes[2].pointer = static_cast<unsigned char *>(rows);
+  std::vector<unsigned char> plane(1000);
+  for (size_t i = 0; i < plane.size(); i++)
+    plane[i] = (unsigned char)(i * 7);
+  OK(cudaMemset2D(boxes[2].pointer, pitch, 1, 100, 10));
+  OK(cudaMemcpy2D(boxes[2].pointer, pitch, plane.data(), 100, 100, 9, cudaMemcpyHostToDevice));
+  std::vector<unsigned char> back(1000);
+  OK(cudaMemcpy2D(back.data(), 100, boxes[2].pointer, pitch, 100, 10, cudaMemcpyDeviceToHost));
+  EXPECT(memcmp(plane.data(), back.data(), 900) == 0);
+  EXPECT(back[950] == 1);
+}
+
+// Devices as the program sees them.
+static void devices() {
+  int count = 0, device = -1;
+  OK(cudaGetDeviceCount(&count));
+  EXPECT(count >= 1);
+  OK(cudaGetDevice(&device));
+  EXPECT(device == 0);
+  OK(cudaSetDevice(count - 1));
+  OK(cudaGetDevice(&device));
+  EXPECT(device == count - 1);
+  IS(cudaSetDevice(count), cudaErrorInvalidDevice);
+  IS(cudaSetDevice(-1), cudaErrorInvalidDevice);
+  OK(cudaGetDevice(&device));
+  EXPECT(device == count - 1);
+  cudaGetLastError();
+  cudaDeviceProp properties;
+  OK(cudaGetDeviceProperties(&properties, 0));
+  EXPECT(properties.totalGlobalMem > 0);
+  make(boxes[0], 100);
+  OK(cudaMemset(boxes[0].pointer, 4, 100));
+  check(boxes[0], 4);
+}
+
+// Streams and events tie the process to a GPU; all goes on there.
+static void streams() {
+  cudaStream_t stream;
+  cudaEvent_t start, end;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaEventCreate(&start));
+  OK(cudaEventCreate(&end));
+  make(boxes[0], 1 << 20);
+  OK(cudaMemsetAsync(boxes[0].pointer, 1, boxes[0].bytes, stream));
+  OK(cudaEventRecord(start, stream));
+  add<<<unsigned(boxes[0].bytes / 128), 128, 0, stream>>>(boxes[0].pointer, boxes[0].bytes, 4);
+  OK(cudaGetLastError());
+  OK(cudaEventRecord(end, stream));
+  OK(cudaStreamSynchronize(stream));
+  OK(cudaStreamQuery(stream));
+  float milliseconds = -1;
+  OK(cudaEventElapsedTime(&milliseconds, start, end));
+  EXPECT(milliseconds >= 0);
+  check(boxes[0], 5);
+  void *pinned = nullptr;
+  OK(cudaMallocHost(&pinned, 4096));
+  OK(cudaMemcpyAsync(pinned, boxes[0].pointer, 4096, cudaMemcpyDeviceToHost, stream));
+  OK(cudaStreamSynchronize(stream));
+  EXPECT(static_cast<unsigned char *>(pinned)[4095] == 5);
+  OK(cudaFreeHost(pinned));
+  OK(cudaEventDestroy(start));
+  OK(cudaEventDestroy(end));
+  OK(cudaStreamDestroy(stream));
+}
+
+// Device variables, written before anything is bound.
+static void symbols() {
+  int value = 5;
+  OK(cudaMemcpyToSymbol(factor, &value, sizeof value));
+  value = 1000;
+  make(boxes[0], 64 * sizeof(int));
+  int host[64];
+  for (int i = 0; i < 64; i++)
+    host[i] = i;
+  OK(cudaMemcpy(boxes[0].pointer, host, sizeof host, cudaMemcpyHostToDevice));
+  scale<<<2, 32>>>(reinterpret_cast<int *>(boxes[0].pointer), 64);
+  OK(cudaGetLastError());
+  OK(cudaMemcpy(host, boxes[0].pointer, sizeof host, cudaMemcpyDeviceToHost));
+  for (int i = 0; i < 64; i++)
+    EXPECT(host[i] == 5 * i);
+  OK(cudaMemcpyFromSymbol(&value, factor, sizeof value));
+  EXPECT(value == 5);
+}
+
+// mgb: what cudaMemGetInfo promises can be had and used, to the last granule.
+static void information() {
+  size_t free = 0, total = 0, later = 0;
+  make(boxes[0], 5 << 20);
+  OK(cudaMemGetInfo(&free, &total));
+  EXPECT(free > 0 && free <= total - (5 << 20));
+  make(boxes[1], free);
+  OK(cudaMemset(boxes[1].pointer, 6, free));
+  run(boxes[1], 1);
+  OK(cudaDeviceSynchronize());
+  unsigned char last = 0;
+  OK(cudaMemcpy(&last, boxes[1].pointer + free - 1, 1, cudaMemcpyDeviceToHost));
+  EXPECT(last == 7);
+  OK(cudaMemGetInfo(&later, &total));
+  EXPECT(later < (8 << 20));
+  void *more = nullptr;
+  IS(cudaMalloc(&more, free), cudaErrorMemoryAllocation);
+  OK(cudaFree(boxes[1].pointer));
+  OK(cudaMemGetInfo(&later, &total));
+  EXPECT(later == free);
+}
+
+// After a reset the process begins anew.
+static void reset() {
+  make(boxes[0], 3 << 20);
+  OK(cudaMemset(boxes[0].pointer, 1, boxes[0].bytes));
+  run(boxes[0], 1);
+  OK(cudaDeviceReset());
+  IS(cudaFree(boxes[0].pointer), cudaErrorInvalidValue);
+  cudaGetLastError();
+  make(boxes[1], 1 << 20);
+  OK(cudaMemset(boxes[1].pointer, 2, boxes[1].bytes));
+  run(boxes[1], 1);
+  check(boxes[1], 3);
+  OK(cudaFree(boxes[1].pointer));
+  OK(cudaDeviceReset());
+}
+
+static int in_child(void (*what)()) {
+  pid_t child = fork();
+  if (child == 0) {
+    what();
+    exit(0);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+// Children forked before the parent uses CUDA are processes like others; after that CUDA fails in them.
+static void forks() {
+  EXPECT(in_child(recorded) == 0);
+  EXPECT(in_child(copies) == 0);
+  recorded();
+  EXPECT(in_child([] {
+           void *pointer = nullptr;
+           IS(cudaMalloc(&pointer, 16), cudaErrorInitializationError);
+         }) == 0);
+  check(boxes[1], 3);
+}
+
+// Hundreds of small objects, freed in any order, share granules and keep their bytes.
+static void small_objects() {
+  std::vector<Box> all(3000);
+  for (size_t i = 0; i < all.size(); i++) {
+    make(all[i], 1 + i % 1500);
+    OK(cudaMemset(all[i].pointer, int(i), all[i].bytes));
+  }
+  run(all[0], 0);
+  for (size_t i = 0; i < all.size(); i += 3)
+    OK(cudaFree(all[i].pointer));
+  for (size_t i = 0; i < all.size(); i += 3) {
+    make(all[i], 700);
+    OK(cudaMemset(all[i].pointer, int(i), 700));
+  }
+  for (size_t i = 0; i < all.size(); i += 7)
+    check(all[i], int(i));
+  for (Box &box : all)
+    OK(cudaFree(box.pointer));
+  size_t free = 0, total = 0;
+  OK(cudaMemGetInfo(&free, &total));
+  make(boxes[0], free);
+  OK(cudaFree(boxes[0].pointer));
+}
+
+struct Case {
+  const char *name;
+  void (*run)();
+};
+
+int main(int argc, char **argv) {
+  const Case cases[] = {
+      {"addresses", addresses}, {"recorded", recorded}, {"copies", copies},   {"devices", devices},
+      {"streams", streams},     {"symbols", symbols},   {"information", information},
+      {"reset", reset},         {"forks", forks},       {"small_objects", small_objects},
+  };
+  for (const Case &one : cases)
+    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
+      one.run();
+      printf("%s: PASS\n", one.name);
+      return 0;
+    }
+  fprintf(stderr, "no such case\n");
+  return 2;
+}

@@ -1,0 +1,130 @@
+// Static tasks beside the lazy one, in one thread and in several; a task in a loop; one that outlives its end;
+// a need told by hand.
+//
+//   tasks CASE
+
+#include "check.h"
+#include <mgb.h>
+#include <thread>
+#include <vector>
+
+__global__ void fill(int *values, int count, int value) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < count)
+    values[i] = value + i;
+}
+
+// Its own objects from beginning to end: what the pass can bind by itself.
+static void whole(int count, int value) {
+  int *values = nullptr;
+  std::vector<int> host(count);
+  OK(cudaMalloc(&values, count * sizeof(int)));
+  fill<<<(count + 127) / 128, 128>>>(values, count, value);
+  OK(cudaMemcpy(host.data(), values, count * sizeof(int), cudaMemcpyDeviceToHost));
+  OK(cudaFree(values));
+  for (int i = 0; i < count; i++)
+    EXPECT(host[i] == value + i);
+}
+
+static void loop() {
+  for (int i = 0; i < 200; i++)
+    whole(1000 + i * 100, i);
+}
+
+static void threads() {
+  std::vector<std::thread> all;
+  for (int t = 0; t < 4; t++)
+    all.emplace_back([t] {
+      for (int i = 0; i < 25; i++)
+        whole(50000, t * 1000 + i);
+    });
+  for (std::thread &thread : all)
+    thread.join();
+}
+
+static void check_box(int value) {
+  std::vector<int> host(boxes[0].bytes / sizeof(int));
+  OK(cudaMemcpy(host.data(), boxes[0].pointer, boxes[0].bytes, cudaMemcpyDeviceToHost));
+  for (size_t i = 0; i < host.size(); i++)
+    EXPECT(host[i] == value + int(i));
+}
+
+static void beside() {
+  void *pointer = nullptr;
+  OK(cudaMalloc(&pointer, 300000));
+  boxes[0] = {static_cast<unsigned char *>(pointer), 300000};
+  for (int round = 0; round < 5; round++) {
+    fill<<<600, 128>>>(reinterpret_cast<int *>(boxes[0].pointer), 75000, round);
+    OK(cudaGetLastError());
+    whole(20000, round);
+    check_box(round);
+  }
+  // Every device that was used is waited for.
+  OK(cudaDeviceSynchronize());
+  // From here on the process is tied to one GPU.
+  cudaEvent_t event;
+  OK(cudaEventCreate(&event));
+  whole(20000, 7);
+  OK(cudaEventRecord(event, 0));
+  OK(cudaEventSynchronize(event));
+  check_box(4);
+  OK(cudaEventDestroy(event));
+  OK(cudaFree(boxes[0].pointer));
+}
+
+static void by_hand() {
+  mgb_need need = {};
+  need.size = sizeof need;
+  need.peak_bytes = 8 << 20;
+  need.grid_blocks = 100;
+  need.block_threads = 128;
+  mgb_task task = mgb_task_begin(nullptr, &need);
+  void *pointer = nullptr;
+  OK(cudaMalloc(&pointer, 4 << 20));
+  boxes[0] = {static_cast<unsigned char *>(pointer), 4 << 20};
+  fill<<<(1 << 20) / 128, 128>>>(reinterpret_cast<int *>(boxes[0].pointer), 1 << 20, 3);
+  check_box(3);
+  mgb_task_end(task);
+  // A wrong end: the memory is still there, and more can be had.
+  check_box(3);
+  void *more = nullptr;
+  OK(cudaMalloc(&more, 6 << 20));
+  OK(cudaMemset(more, 1, 6 << 20));
+  check_box(3);
+  OK(cudaFree(more));
+  OK(cudaFree(boxes[0].pointer));
+  mgb_task_end(task);
+  mgb_task_end(0);
+}
+
+static void refused() {
+  mgb_need need = {};
+  need.size = sizeof need;
+  need.peak_bytes = uint64_t(1) << 50;
+  mgb_task_site site = {sizeof(mgb_task_site), 3, "tasks.cu", "refused"};
+  mgb_task task = mgb_task_begin(&site, &need);
+  // A pointer in memory keeps the pass from placing these ops in a task of its own.
+  mgb_task_use(&site, task);
+  OK(cudaMalloc((void **)&boxes[1].pointer, 1000));
+  mgb_task_use(&site, task);
+  IS(cudaMemset(boxes[1].pointer, 0, 1000), cudaErrorMemoryAllocation);
+  IS(cudaGetLastError(), cudaErrorMemoryAllocation);
+  OK(cudaGetLastError());
+  OK(cudaFree(boxes[1].pointer));
+  mgb_task_end(task);
+  whole(1000, 1);
+}
+
+int main(int argc, char **argv) {
+  struct {
+    const char *name;
+    void (*run)();
+  } cases[] = {{"loop", loop}, {"threads", threads}, {"beside", beside}, {"by_hand", by_hand}, {"refused", refused}};
+  for (auto &one : cases)
+    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
+      one.run();
+      printf("%s: PASS\n", one.name);
+      return 0;
+    }
+  return 2;
+}
