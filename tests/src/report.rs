@@ -27,11 +27,12 @@ pub struct Task {
     #[serde(default)]
     pub reasons: Vec<Reason>,
     /// What it needs.
+    #[serde(default)]
     pub need: Need,
 }
 
 /// What a task needs, as formulas over the program's own names; empty for a lazy one.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Need {
     /// The peak of live bytes.
     pub peak: Option<String>,

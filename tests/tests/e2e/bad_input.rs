@@ -35,10 +35,10 @@ fn an_unknown_policy() {
 #[test]
 fn a_task_that_can_never_fit() {
     let node = Node::start("2x64MiB", "mgb");
-    // 3 * 4 * 8,000,000 bytes are 91.6 MiB; the largest GPU has less than 64 MiB.
-    let ended = run(&mut node.command(built::program("vecadd"), &["8000000"]));
+    // The largest GPU has 64 MiB, less a context of 256 KiB.
+    let ended = run(&mut node.command(built::program("phases"), &["100"]));
     assert!(ended.stderr.contains("out of memory"), "{}", ended.stderr);
-    ended.failure(&["91.6 MiB", "MiB"]);
+    ended.failure(&["100.0 MiB", "the largest GPU has 63.8 MiB"]);
     node.wait_until_empty();
 }
 
