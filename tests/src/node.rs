@@ -5,6 +5,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mgb_probe::Client;
 use mgb_probe::view::{NodeView, TaskState};
@@ -15,13 +16,24 @@ use crate::prefix::{bin, softgpu_libraries};
 use crate::process::{Ended, Running};
 use crate::wait;
 
-/// A private node. Dropping it stops its mgbd.
+/// Held by every node: a test that measures times takes it alone.
+static MACHINE: RwLock<()> = RwLock::new(());
+
+#[derive(Debug)]
+#[expect(dead_code, reason = "held, never looked at")]
+enum Turn {
+    Shared(RwLockReadGuard<'static, ()>),
+    Alone(RwLockWriteGuard<'static, ()>),
+}
+
+/// A private node. Dropping it stops its mgbd. A test has one at a time.
 #[derive(Debug)]
 pub struct Node {
     folder: TempDir,
     devices: String,
     daemon: Option<Running>,
     view: Option<String>,
+    _turn: Turn,
 }
 
 impl Node {
@@ -31,6 +43,28 @@ impl Node {
     ///
     /// When no temporary folder can be made.
     pub fn without_mgbd(devices: &str) -> Node {
+        // A test that failed leaves nothing behind that the lock guards.
+        Node::new(
+            devices,
+            Turn::Shared(MACHINE.read().unwrap_or_else(|e| e.into_inner())),
+        )
+    }
+
+    /// As [`Node::start`], while no other test has a node: for a test that measures times.
+    ///
+    /// # Panics
+    ///
+    /// When mgbd does not come up.
+    pub fn start_alone(devices: &str, policy: &str) -> Node {
+        let mut node = Node::new(
+            devices,
+            Turn::Alone(MACHINE.write().unwrap_or_else(|e| e.into_inner())),
+        );
+        node.start_mgbd(policy);
+        node
+    }
+
+    fn new(devices: &str, turn: Turn) -> Node {
         let folder = tempfile::Builder::new()
             .prefix("mgb-test")
             .tempdir()
@@ -40,6 +74,7 @@ impl Node {
             devices: devices.to_owned(),
             daemon: None,
             view: None,
+            _turn: turn,
         }
     }
 

@@ -44,4 +44,7 @@ fn four_that_grow_at_once_all_finish() {
         );
     }
     node.wait_until_empty();
+    // All four hold before any asks: so at least two of them had to make room for others.
+    let counts = node.view().counts;
+    assert!(counts.swapped_out > 0 && counts.refused == 0, "{counts:?}");
 }
