@@ -7,12 +7,13 @@ use std::process::Command;
 
 use anyhow::{Context, anyhow};
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need, socket_path};
+use mgb_scheduler::Policy;
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Failure, Outcome, WithCode};
 use crate::machine::Machine;
-use crate::policy::Policy;
+use crate::policy;
 use crate::prefix::Prefix;
 use crate::program::{self, ProgramError};
 
@@ -90,7 +91,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     };
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();
-    if args.need.is_none() && !policy.is_some_and(Policy::places_processes) {
+    if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         return Ok(());
     }
     // The room belongs to this process, which the program replaces: the connection may close, the pid stays.

@@ -1,11 +1,11 @@
 //! `mgb start-mgbd`: the helper through which the other commands start mgbd (see `daemon`).
 
 use mgb_probe::socket_path;
+use mgb_scheduler::Policy;
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
-use crate::policy::Policy;
 use crate::prefix::Prefix;
 
 /// Start mgbd in the background, unless it runs. It ends by itself when it has had nothing to do for a while.

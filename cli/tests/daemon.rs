@@ -214,7 +214,7 @@ fn wrong_input_starts_nothing() {
         (
             &["batch", "jobs.txt", "--policy", "fairest"],
             2,
-            ["unknown policy `fairest`", "cg:N"],
+            ["`fairest`", "cg:N"],
         ),
         (&["batch", "jobs.txt", "-j", "0"], 2, ["'0'", "--jobs"]),
         (

@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mgb_probe::socket_path;
+use mgb_scheduler::Policy;
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
 use crate::out;
-use crate::policy::Policy;
+use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 use engine::Setup;
@@ -83,7 +84,7 @@ pub fn run(args: &Args) -> Outcome {
     let policy = hello.policy.parse().unwrap_or(Policy::Mgb);
     let parallel = args
         .jobs
-        .map_or_else(|| policy.default_parallel(hello.gpus.len()), usize::from);
+        .map_or_else(|| policy::default_parallel(policy, hello.gpus.len()), usize::from);
     let logs = logs_folder(args).code(exit::USAGE)?;
     let trace = std::env::var_os("MGB_TRACE").map_or_else(|| logs.join("trace.jsonl"), PathBuf::from);
     let mgb = prefix.mgb().code(exit::NODE)?;

@@ -12,9 +12,9 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use mgb_probe::{Client, ConnectError};
+use mgb_scheduler::Policy;
 
 use crate::machine::Machine;
-use crate::policy::Policy;
 use crate::prefix::Prefix;
 
 pub use private::Private;

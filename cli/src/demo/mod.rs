@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mgb_probe::{Client, Hello, size};
+use mgb_scheduler::Policy;
 use tempfile::TempDir;
 
 use crate::batch::engine::{self, Setup};
@@ -19,7 +20,7 @@ use crate::daemon::{Private, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
 use crate::out;
-use crate::policy::Policy;
+use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 use ballast::Ballast;
@@ -130,7 +131,11 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
             environment,
         };
         // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run natively.
-        let form = if policy.places_processes() { native } else { "mgb" };
+        let form = if policy::places_processes(policy) {
+            native
+        } else {
+            "mgb"
+        };
         let (mgbd, client) = Private::start(&start)?;
         let (_, capacity) = match &node {
             Some(node) => node,
@@ -173,7 +178,7 @@ fn one_policy(
     let logs = logs.join(policy.to_string().replace(':', "-"));
     std::fs::create_dir_all(&logs)
         .with_context(|| format!("failed to make the folder {}", logs.display()))?;
-    let parallel = policy.default_parallel(hello.gpus.len());
+    let parallel = policy::default_parallel(policy, hello.gpus.len());
     let mut environment = start.environment.clone();
     environment.push(("MGB_SOCKET".into(), start.socket.clone().into()));
     environment.push(("MGB_PREFIX".into(), start.prefix.path().into()));
