@@ -101,7 +101,7 @@ fn many_at_once_start_one() {
     for mut child in running {
         assert!(child.wait().unwrap().success());
     }
-    assert_eq!(stage.starts(), ["--idle-exit 10"]);
+    assert_eq!(stage.starts(), ["--idle-exit 60"]);
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn another_policy_than_the_running_ones_is_refused() {
         output(&mut stage.mgb(&["run", "--policy", "alg3", "true"])).0,
         Some(0)
     );
-    assert_eq!(stage.starts(), ["--idle-exit 10 --policy alg3"]);
+    assert_eq!(stage.starts(), ["--idle-exit 60 --policy alg3"]);
     assert_eq!(output(&mut stage.mgb(&["run", "true"])).0, Some(0));
     let (code, _, said) = output(&mut stage.mgb(&["run", "--policy", "sa", "true"]));
     assert_eq!(code, Some(125));

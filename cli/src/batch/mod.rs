@@ -17,7 +17,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mgb_probe::socket_path;
+use mgb_probe::{Client, socket_path};
 use mgb_scheduler::Policy;
 
 use crate::daemon::{self, Start};
@@ -78,8 +78,11 @@ pub fn run(args: &Args) -> Outcome {
         socket: socket_path(),
         environment: Vec::new(),
     };
-    // Kept until the end: jobs come and go, and mgbd shall not take a gap for the end of its work.
-    let client = daemon::ensure(&start).code(exit::NODE)?;
+    daemon::ensure(&start).code(exit::NODE)?;
+    // A client until the end: jobs come and go, and mgbd shall not take a gap for the end of its work.
+    let client = Client::connect(&start.socket)
+        .map_err(daemon::way_out)
+        .code(exit::NODE)?;
     let hello = client.hello();
     let policy = hello.policy.parse().unwrap_or(Policy::Mgb);
     let parallel = args

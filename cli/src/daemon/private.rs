@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use mgb_probe::Client;
 
-use super::Start;
 use super::start::{Logged, spawn, wait_until_up};
+use super::{Start, way_out};
 
 /// Seconds without a client after which it ends even if its command was killed and could not stop it.
 const IDLE_EXIT: &str = "60";
@@ -22,7 +22,12 @@ impl Private {
     pub fn start(start: &Start<'_>) -> Result<(Self, Client)> {
         let mut daemon = spawn(start, IDLE_EXIT)?;
         match wait_until_up(&mut daemon, start) {
-            Ok(client) => Ok((Self { daemon }, client)),
+            // A client, not an onlooker: it keeps mgbd from ending while no job is one.
+            Ok(_) => {
+                let private = Self { daemon };
+                let client = Client::connect(&start.socket).map_err(way_out)?;
+                Ok((private, client))
+            }
             Err(error) => {
                 stop(&mut daemon.child);
                 Err(error)
