@@ -132,7 +132,8 @@ impl Server {
             self.reclaims.exited(pid, self.now());
         } else {
             let lost = self.broker.die(id, self.now());
-            self.reclaims.died(pid, lost, Death { seen, exited: true }, self.now());
+            self.reclaims
+                .died(pid, lost, Death { seen, exited: true }, self.now());
         }
         self.remove(id);
     }
@@ -147,7 +148,8 @@ impl Server {
         client.leaving = true;
         let pid = client.pid;
         let lost = self.broker.die(id, self.now());
-        self.reclaims.died(pid, lost, Death { seen, exited: false }, self.now());
+        self.reclaims
+            .died(pid, lost, Death { seen, exited: false }, self.now());
         true
     }
 
