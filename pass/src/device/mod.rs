@@ -15,6 +15,7 @@ use llvm_sys::core::*;
 use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::LLVMModuleRef;
 
+mod builder;
 mod callgraph;
 mod counters;
 mod entry;

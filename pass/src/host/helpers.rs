@@ -61,7 +61,7 @@ pub fn outer_line(instruction: Value) -> Option<u32> {
     Some(helper!(mgb_outer_line(instruction.raw()))).filter(|&line| line != 0)
 }
 
-/// The file of [`line`]; empty for the module's own.
+/// The file of [`line()`]; empty for the module's own.
 pub fn file(instruction: Value) -> String {
     text_of(|name| helper!(mgb_file(instruction.raw(), name)))
 }
