@@ -13,7 +13,8 @@ fn job_list() -> String {
     for _ in 0..2 {
         lines.push(format!("{} 14 3 20 wait 10 8", program("phases")));
         lines.push(format!("{} 14 2 30 wait 10 8", program("phases")));
-        lines.push(format!("{} 1000000", program("vecadd")));
+        // As one that was not rebuilt: the whole process is one task, placed by device mask.
+        lines.push(format!("need=16MiB {} 1000000", program("vecadd")));
         lines.push(format!("{} 14 3 20 wait 10 8", program("phases")));
         lines.push(format!("{} 14 2 30 wait 10 8", program("phases")));
         lines.push(format!("{} 100000 2", program("init_run_split")));

@@ -16,7 +16,7 @@ use rustix::process::Signal;
 const MARKED_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a client holds: of the 64 MiB five times this and the contexts fit.
-const ARGUMENTS: [&str; 6] = ["11", "3", "8", "wait", "20", "8"];
+const ARGUMENTS: [&str; 6] = ["11", "3", "8", "wait", "4", "8"];
 
 #[test]
 fn one_of_eight_is_killed() {
@@ -26,13 +26,17 @@ fn one_of_eight_is_killed() {
     let node = Node::start_alone("1x64MiB", "mgb");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
     let (mut slowest, mut held) = (Duration::ZERO, 0);
+    let mut typical = Duration::from_millis(200);
     for round in 0..rounds {
         let mut clients: Vec<Running> = (0..8)
             .map(|_| Running::start(node.command(&program, &ARGUMENTS).env("MGB", "require")))
             .collect();
         let victim = clients.remove(random.below(8));
-        // The random moment is the point of this test: from before its first call to after its end.
-        thread::sleep(Duration::from_micros(random.below(400_000) as u64));
+        // The random moment is the point of this test: from before the victim's first call to after its end.
+        let began = Instant::now();
+        thread::sleep(Duration::from_micros(
+            random.below(typical.as_micros() as usize) as u64
+        ));
         let pid = victim.pid();
         held += u32::from(holds(&node.view(), pid));
         victim.signal(Signal::KILL);
@@ -51,10 +55,11 @@ fn one_of_eight_is_killed() {
         for client in clients {
             assert_eq!(
                 client.end().success(),
-                "phases: mib=11 rounds=3 steps=20 PASS\n",
+                "phases: mib=11 rounds=3 steps=4 PASS\n",
                 "round {round}"
             );
         }
+        typical = began.elapsed();
         node.wait_until_empty();
     }
     let counts = node.view().counts;
