@@ -16,7 +16,7 @@ use rustix::process::Signal;
 const MARKED_WITHIN: Duration = Duration::from_millis(100);
 
 /// What a client holds: of the 64 MiB five times this and the contexts fit.
-const ARGUMENTS: [&str; 6] = ["11", "3", "8", "wait", "4", "8"];
+const ARGUMENTS: [&str; 6] = ["11", "3", "20", "wait", "4", "8"];
 
 #[test]
 fn one_of_eight_is_killed() {
