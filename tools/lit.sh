@@ -12,4 +12,4 @@ set --
 for suite in pass device; do
     [ ! -d $suite ] || set -- "$@" $suite
 done
-exec lit-22 --succinct --order=lexical "$@"
+exec lit-22 -sv --order=lexical "$@"
