@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use mgb_probe::need::{LAZY, Need};
-use mgb_probe::{BeginRequest, Grown, Refusal};
+use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
@@ -38,7 +38,6 @@ pub struct Asked {
 /// is current on this thread.
 pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
     let mut waiting_since = None;
-    let mut failed_swaps = 0;
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
@@ -70,25 +69,14 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             continue;
         }
         if task.whole() > task.reserved {
-            let more = task.whole() - task.reserved;
             let grown;
-            (state, grown) = ask(state, key, |client| client.grow(id, more));
+            (state, grown) = ask(state, key, |client| grow(client, key, id));
             match grown {
-                Ok(Grown::Granted { .. }) => {
+                Ok(more) => {
                     if let Some(task) = state.task(key) {
-                        // Not the total of the answer: others may have given room back since.
+                        // Not the total of mgbd's answer: others may have given room back since.
                         task.reserved += more;
                     }
-                }
-                Ok(Grown::SwapOut) => {
-                    drop(state);
-                    failed_swaps += 1;
-                    if swap::out_task(key) {
-                        failed_swaps = 0;
-                    } else if failed_swaps > FAILED_SWAPS {
-                        return fail(Code::MEMORY_ALLOCATION);
-                    }
-                    state = state::lock();
                 }
                 Err(refusal) => return refused(state, key, &refusal),
             }
@@ -114,6 +102,26 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         };
         task.publish();
         return Ok(task.shared);
+    }
+}
+
+/// Asks for what the task lacks until it is granted, and makes room for others when told to; the bytes granted.
+/// All of it is this thread's, with the task marked busy: mgbd waits for the one it told to ask again.
+fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
+    let mut failed_swaps = 0;
+    loop {
+        let lacks = |task: &mut Task| task.whole().saturating_sub(task.reserved);
+        let more = state::lock().task(key).map_or(0, lacks);
+        match client.grow(id, more)? {
+            Grown::Granted { .. } => return Ok(more),
+            Grown::SwapOut if swap::out_task(key) => failed_swaps = 0,
+            Grown::SwapOut => {
+                failed_swaps += 1;
+                if failed_swaps > FAILED_SWAPS {
+                    return Err(Refusal::Deadlock);
+                }
+            }
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use mgb_probe::{Binder, Grant, Hello, Need, Refusal, Site, TaskId};
 
+use crate::ops::opaque;
 use crate::state::{self, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, Use};
@@ -113,6 +114,13 @@ impl Binder for Lazy {
 
     fn swap_out(&self, gpu: u32) {
         swap::out_gpu(gpu);
+    }
+
+    fn still_waiting(&self) {
+        // Handles mean streams whose work this does not see.
+        if !opaque::is_anchored() {
+            device::publish_finished();
+        }
     }
 
     fn must_be_on(&self) -> Option<u32> {

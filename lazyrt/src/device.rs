@@ -178,6 +178,19 @@ pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     Ok(code)
 }
 
+/// Tells mgbd of launches that have finished, for a process without streams of its own. Does not wait.
+pub fn publish_finished() {
+    let Some(client) = mode::client() else { return };
+    for (gpu, ordinal) in with_context() {
+        let launches = client.published().launches_in_flight(gpu);
+        // SAFETY: the default stream.
+        let idle = || unsafe { native::cudaStreamQuery(std::ptr::null_mut()) }.is_success();
+        if launches > 0 && select(gpu, ordinal).is_ok() && idle() {
+            client.published().launches_finished(gpu, launches);
+        }
+    }
+}
+
 /// Destroys the process's contexts. Nothing of it is mapped any more.
 pub fn reset() -> Code {
     let mut answer = Code::SUCCESS;

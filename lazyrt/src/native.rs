@@ -73,6 +73,7 @@ natives! {
     fn cudaGetDeviceCount(count: *mut i32);
     fn cudaDeviceSynchronize();
     fn cudaDeviceReset();
+    fn cudaStreamQuery(stream: Stream);
     fn cudaDeviceSetLimit(limit: u32, value: usize);
     fn cudaGetLastError();
     fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: u32);

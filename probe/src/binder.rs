@@ -52,6 +52,11 @@ pub trait Binder: Sync {
         let _ = gpu;
     }
 
+    /// This thread has waited for an answer for about another second: time to
+    /// publish which launches have finished, by which `mgbd` tells who can go
+    /// on. Called without the probe's locks; must not wait for anything.
+    fn still_waiting(&self) {}
+
     /// The GPU that a task beginning now must be on, because the process holds
     /// handles (streams, events) that live there.
     fn must_be_on(&self) -> Option<u32> {

@@ -130,8 +130,13 @@ impl Cells {
             }
             // Not FUTEX_PRIVATE: the waker is another process.
             let slept = futex::wait(state, futex::Flags::empty(), seen, Some(&LIFE_CHECK));
-            if slept == Err(Errno::TIMEDOUT) && self.gone() {
-                return state.load(Ordering::Acquire) == ANSWERED;
+            if slept == Err(Errno::TIMEDOUT) {
+                if self.gone() {
+                    return state.load(Ordering::Acquire) == ANSWERED;
+                }
+                if let Some(binder) = crate::binder() {
+                    binder.still_waiting();
+                }
             }
         }
     }

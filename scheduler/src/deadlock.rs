@@ -75,8 +75,10 @@ pub struct Blocked {
 /// A GPU's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes the ledger has left.
+    /// Bytes that can be granted: left in the ledger, and shown free by the driver.
     pub left: u64,
+    /// Bytes the ledger has left beyond that: something outside it has them.
+    pub hidden: u64,
     /// Bytes of a context.
     pub context: u64,
     /// A dead process's room is about to come back.
@@ -173,7 +175,18 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
                     rooms[gpu].left.saturating_add(bytes) >= request.bytes.saturating_add(context)
                 })
                 .max_by_key(|&(_, bytes)| bytes);
-            let Some((gpu, _)) = best else { continue };
+            let Some((gpu, _)) = best else {
+                // With what something outside the ledger has it would fit: that may go away.
+                ledger_suffices |= targets(request, rooms).any(|gpu| {
+                    let victims: u64 = on(gpu).map(|(_, bytes)| bytes).sum();
+                    let most = rooms[gpu]
+                        .left
+                        .saturating_add(rooms[gpu].hidden)
+                        .saturating_add(victims);
+                    rooms[gpu].hidden > 0 && most >= request.bytes.saturating_add(rooms[gpu].context)
+                });
+                continue;
+            };
             let Some((victim, _)) = on(gpu).max_by_key(|(holder, _)| holder.client) else {
                 // The ledger has the room already: it is for the driver or the
                 // queue to let it go.

@@ -27,7 +27,7 @@ impl Broker {
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         self.serve_beginners(&mut covered, stalled, now, &mut answers);
         if !self.ledger.blind() {
-            self.break_deadlocks(sight, now, &mut answers);
+            self.break_deadlocks(&covered, sight, now, &mut answers);
         }
         answers
     }

@@ -11,12 +11,19 @@ use crate::ledger::{ClientId, Holding, TaskKey};
 
 impl Broker {
     /// Finds the way out of every deadlock there is, one victim at a time.
-    pub(super) fn break_deadlocks(&mut self, sight: &Sight, now: Duration, answers: &mut Vec<Answer>) {
+    /// `covered` is what the driver shows free beyond what was granted already.
+    pub(super) fn break_deadlocks(
+        &mut self,
+        covered: &[Option<u64>],
+        sight: &Sight,
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
         // Each round answers a request, so there are no more rounds than those.
         for _ in 0..=self.queue.len() {
             let holders = self.holders(sight, now);
             let blocked = self.blocked();
-            match deadlock::resolve(&holders, &blocked, &self.rooms()) {
+            match deadlock::resolve(&holders, &blocked, &self.rooms(covered)) {
                 None => return,
                 Some(Way::Swap {
                     client,
@@ -84,12 +91,14 @@ impl Broker {
 
     /// GPUs on which nobody who holds memory can go on by himself.
     pub(super) fn stalled(&self, sight: &Sight, now: Duration) -> u64 {
-        deadlock::stalled(&self.holders(sight, now), &self.blocked(), &self.rooms())
+        deadlock::stalled(&self.holders(sight, now), &self.blocked(), &self.rooms(&[]))
     }
 
-    fn rooms(&self) -> Vec<Room> {
+    fn rooms(&self, covered: &[Option<u64>]) -> Vec<Room> {
+        let shown = |gpu: usize| covered.get(gpu).copied().flatten().unwrap_or(u64::MAX);
         let room = |gpu: usize| Room {
-            left: self.ledger.room(gpu),
+            left: self.ledger.room(gpu).min(shown(gpu)),
+            hidden: self.ledger.room(gpu).saturating_sub(shown(gpu)),
             context: self.ledger.gpus()[gpu].context_bytes,
             reclaiming: self.ledger.reclaiming().iter().any(|entry| entry.gpu == gpu),
         };

@@ -23,6 +23,7 @@ fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
 
 const FULL: Room = Room {
     left: 0,
+    hidden: 0,
     context: 0,
     reclaiming: false,
 };
@@ -67,8 +68,23 @@ fn a_newcomer_disturbs_nobody() {
 
 #[test]
 fn what_foreign_programs_hold_is_waited_for() {
-    let room = Room { left: 4, ..FULL };
-    assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(1, 1, 5)], &[room]), None);
+    for (left, hidden) in [(4, 0), (3, 1), (0, 9)] {
+        let room = Room { left, hidden, ..FULL };
+        assert_eq!(resolve(&[holder(1, 0, 5)], &[blocked(1, 1, 5)], &[room]), None);
+    }
+}
+
+/// What processes take beyond their contexts looks like this: nobody waits for it to go away while a swap helps.
+#[test]
+fn what_is_outside_the_ledger_does_not_keep_a_ring_closed() {
+    let room = Room {
+        left: 3,
+        hidden: 2,
+        ..FULL
+    };
+    let holders = [holder(1, 0, 5), holder(2, 0, 5)];
+    let requests = [blocked(1, 1, 5), blocked(2, 1, 5)];
+    assert_eq!(resolve(&holders, &requests, &[room]), swap(2, 0));
 }
 
 #[test]
