@@ -11,7 +11,7 @@ import statistics
 import threading
 import time
 
-from trial import GIB, MIB, Nvml, Trial
+from trial import MIB, Nvml, Trial
 
 CONTEXT = 526 * MIB
 MARKED_WITHIN = 0.100
@@ -75,16 +75,16 @@ def log_times(trial, event, pid):
 
 def play(trial, number, dice, clients, size):
     """One round; the times are seconds from the kill."""
-    # Each client holds `size` for some two seconds; the last one to come waits, because one place too few is left.
-    job = ["phases", size // MIB, 6, 300, "wait", 4, 32]
+    # Each client holds `size` for some three seconds; the last one to come waits, because one place too few is left.
+    job = ["phases", size // MIB, 10, 300, "wait", 4, 32]
     environment = trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0")
     command = [trial.example(job[0])] + job[1:]
     watch = Watch(0)
     running = [trial.spawn(command, environment) for _ in range(clients)]
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 8
     status = trial.status()
     while (len(holders(status)) < clients - 1 or not waiters(status)) and time.monotonic() < deadline:
-        time.sleep(0.002)
+        time.sleep(0.02)
         status = trial.status()
     time.sleep(dice.uniform(0, 1.0))
     status = trial.status()
@@ -131,11 +131,11 @@ def main():
         parser.add_argument("--rounds", type=int, default=50),
         parser.add_argument("--clients", type=int, default=5),
         parser.add_argument("--seed", type=int, default=1)))
-    clients, size = trial.arguments.clients, 2 * GIB
+    clients, size = trial.arguments.clients, 768 * MIB
     dice = random.Random(trial.arguments.seed)
     # Room for all clients but one, and half a client's more.
     trial.ballast((clients - 1) * (size + CONTEXT) + size // 2, gpu=0)
-    trial.mgbd(CUDA_VISIBLE_DEVICES="0", MGBD_LOG="mgb_scheduler=debug,info")
+    trial.mgbd(CUDA_VISIBLE_DEVICES="0", MGBD_LOG="info,mgb_scheduler::broker=debug")
     outcomes = []
     while len(outcomes) < trial.arguments.rounds and trial.left() > 30:
         outcomes.append(play(trial, len(outcomes), dice, clients, size))

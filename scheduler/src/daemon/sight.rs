@@ -97,10 +97,7 @@ impl Eyes {
     fn look_at(&mut self, gpu: usize, node: &dyn Node, ledger: &Ledger, clients: &Clients) {
         let shares = shares(gpu, ledger);
         let reclaiming = ledger.reclaiming().iter().any(|entry| entry.gpu == gpu);
-        let ask_residents = reclaiming
-            || shares.iter().any(|(id, share)| {
-                share.plain > 0 || !clients.get(id).is_some_and(|client| client.says_context(gpu))
-            });
+        let ask_residents = reclaiming || shares.values().any(|share| share.plain > 0);
         let residents = || {
             if ask_residents {
                 node.residents(gpu).ok()
@@ -129,6 +126,7 @@ impl Eyes {
             }
             before = after;
         }
+        let mut contexts = said_contexts(gpu, &shares, clients);
         // Plain programs say nothing; the driver is asked before and after.
         let plain = plain_bytes(&shares, clients, listed.as_deref());
         if shares.values().any(|share| share.plain > 0) {
@@ -138,22 +136,21 @@ impl Eyes {
                 let share = shares[&id];
                 let least = bytes.min(now.get(&id).copied().unwrap_or(0));
                 *resident.entry(id).or_default() += least.saturating_sub(share.context).min(share.plain);
+                let context = contexts.entry(id).or_default();
+                *context = (*context).max(least.min(share.context));
             }
             listed = again;
         }
         let seen = &mut self.gpus[gpu];
         (seen.outstanding, seen.actual, seen.resident) = (0, 0, 0);
-        let made = with_context(gpu, clients, listed.as_deref());
         for (id, share) in &shares {
             let mapped = resident.get(id).copied().unwrap_or(0);
             seen.resident += mapped;
             seen.actual += mapped;
             seen.outstanding += (share.published + share.plain).saturating_sub(mapped);
-            if made.contains(id) {
-                seen.actual += share.context;
-            } else {
-                seen.outstanding += share.context;
-            }
+            let made = contexts.get(id).copied().unwrap_or(0);
+            seen.actual += made;
+            seen.outstanding += share.context - made;
         }
         seen.memory = memory;
         seen.residents = listed;
@@ -227,16 +224,17 @@ fn plain_bytes(
     bytes
 }
 
-/// Clients that have a context on the GPU, by their own word or the driver's.
-fn with_context(gpu: usize, clients: &Clients, residents: Option<&[Resident]>) -> Vec<ClientId> {
-    let pids = pids(clients);
-    let said = clients
-        .values()
-        .filter(|client| client.says_context(gpu))
-        .map(|client| client.id);
-    let listed = residents
-        .unwrap_or(&[])
+/// Bytes of contexts that clients say are made. The driver lists a process from
+/// the moment it begins to make one, long before the memory is taken, so being
+/// listed says nothing.
+fn said_contexts(
+    gpu: usize,
+    shares: &BTreeMap<ClientId, Share>,
+    clients: &Clients,
+) -> BTreeMap<ClientId, u64> {
+    shares
         .iter()
-        .filter_map(|resident| belongs_to(resident.pid, &pids));
-    said.chain(listed).collect()
+        .filter(|(id, _)| clients.get(id).is_some_and(|client| client.says_context(gpu)))
+        .map(|(id, share)| (*id, share.context))
+        .collect()
 }
