@@ -25,7 +25,7 @@ build: setup ## build everything, and lay it out in build/
 examples: build ## build the examples, plain and with MGB, in build/examples/
 	@tools/examples.sh $(PREFIX)
 
-demo: examples ## run 16 jobs under each policy, on GPUs if there are any, else on software GPUs
+demo: examples ## run a list of jobs under each policy, on GPUs if there are any, else on software GPUs
 	$(PREFIX)/bin/mgb demo
 
 test: build lit ## run every test

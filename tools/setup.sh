@@ -27,8 +27,8 @@ check_rust() {
 }
 
 # What is needed: a program, and the Debian package that has it.
-programs="python3:python3 g++:g++ nm:binutils clang++-22:clang-22 clang-linker-wrapper-22:clang-tools-22 opt-22:llvm-22
-llvm-config-22:llvm-22-dev FileCheck-22:llvm-22-tools lit-22:llvm-22-tools"
+programs="python3:python3 g++:g++ nm:binutils cmake:cmake clang++-22:clang-22 clang-linker-wrapper-22:clang-tools-22
+opt-22:llvm-22 llvm-config-22:llvm-22-dev FileCheck-22:llvm-22-tools lit-22:llvm-22-tools"
 
 # Lists the Debian packages whose programs are missing, or whose installation was interrupted.
 missing_packages() {
