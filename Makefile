@@ -5,9 +5,10 @@ CARGO_FLAGS = --release --workspace --locked
 TARGET = $(or $(CARGO_TARGET_DIR),target)/release
 PREFIX = $(CURDIR)/build
 
-# Tests see the tree that set-up found, and the folder that `build` has laid out.
+# Tests see the tree that set-up found, and the folder that `build` has laid out. Builds are told of the tree as well,
+# though they need none: cudarc is compiled anew whenever CUDA_PATH changes.
 export MGB_PREFIX = $(PREFIX)
-CUDA = $$(tools/cuda.sh find)
+CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples demo test kill-test lit check bundle deny support clean
@@ -19,7 +20,7 @@ setup: ## install what is missing: Debian packages, CUDA 13.0 (see tools/setup.s
 	@tools/setup.sh
 
 build: setup ## build everything, and lay it out in build/
-	cargo build $(CARGO_FLAGS)
+	$(CARGO) build $(CARGO_FLAGS)
 	@tools/stage.sh $(TARGET) $(PREFIX)
 
 examples: build ## build the examples, plain and with MGB, in build/examples/
@@ -29,18 +30,18 @@ demo: examples ## run a list of jobs under each policy, on GPUs if there are any
 	$(PREFIX)/bin/mgb demo
 
 test: build lit ## run every test
-	CUDA_PATH=$(CUDA) cargo test $(CARGO_FLAGS)
+	$(CARGO) test $(CARGO_FLAGS)
 
 kill-test: build ## the whole killing test: 200 rounds of 8 clients (make test plays 10)
-	CUDA_PATH=$(CUDA) MGB_KILL_ROUNDS=200 cargo test $(CARGO_FLAGS) --test e2e -- --nocapture kill::
+	MGB_KILL_ROUNDS=200 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill::
 
 lit: build
 	@tools/lit.sh $(PREFIX)
 
 check: setup ## formatting, clippy with warnings as errors, documentation
 	cargo fmt --all --check
-	CUDA_PATH=$(CUDA) cargo clippy $(CARGO_FLAGS) --all-targets -- -D warnings
-	CUDA_PATH=$(CUDA) RUSTDOCFLAGS="-D warnings" cargo doc $(CARGO_FLAGS) --no-deps --document-private-items
+	$(CARGO) clippy $(CARGO_FLAGS) --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --no-deps --document-private-items
 
 bundle: examples ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
@@ -49,7 +50,7 @@ deny: ## licences, bans and sources of the dependencies (cargo install cargo-den
 	cargo deny check
 
 support: setup ## write docs/SUPPORT.md anew from the catalogue
-	cargo run --quiet --release --package mgb-catalogue --example support >docs/SUPPORT.md.new
+	$(CARGO) run --quiet --release --package mgb-catalogue --example support >docs/SUPPORT.md.new
 	@mv docs/SUPPORT.md.new docs/SUPPORT.md
 
 clean: ## remove what was built; what set-up fetched stays in .cuda/
