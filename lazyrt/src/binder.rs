@@ -81,13 +81,9 @@ impl Binder for Lazy {
         }
     }
 
-    fn use_task(&self, site: Option<&Site<'_>>, task: Option<TaskId>) {
-        let told = Use {
-            site: site.map_or(0, |site| site.key),
-            id: site.map_or(0, |site| site.id),
-            handle: task.map_or(0, TaskId::raw),
-        };
-        thread::with(|thread| thread.tell(told));
+    fn use_task(&self, site: usize, id: u32, task: Option<TaskId>) {
+        let handle = task.map_or(0, TaskId::raw);
+        thread::with(|thread| thread.tell(Use { site, id, handle }));
     }
 
     fn ending(&self, id: TaskId) -> u64 {

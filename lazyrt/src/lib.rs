@@ -5,10 +5,10 @@
 //! script from the catalogue) that binds everything the process holds and jumps to the real function. It
 //! also carries the probe's C interface (`mgb.h`).
 //!
-//! Allocation hands out addresses of one arena ([`arena`]); a task ([`task`]) is bound to a GPU when mgbd
-//! grants it one ([`bind`]), memory is then put behind its addresses ([`back`]) and may go to the host and
-//! come back ([`swap`]). [`state`] holds all of it; launches only look at [`task::Shared`] and pass the
-//! [`gate`].
+//! Allocation hands out addresses of one arena (`arena`); a task (`task`) is bound to a GPU when mgbd
+//! grants it one (`bind`), memory is then put behind its addresses (`back`) and may go to the host and
+//! come back (`swap`). `state` holds all of it; launches only look at `task::Shared` and pass the
+//! `gate`.
 
 mod absorb;
 mod arena;

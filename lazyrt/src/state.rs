@@ -409,6 +409,15 @@ impl State {
         running.filter_map(|task| task.gpu).next_back()
     }
 
+    /// Bytes that the process has reserved on the GPU.
+    pub fn reserved_on(&self, gpu: u32) -> u64 {
+        let there = self
+            .tasks
+            .values()
+            .filter(|task| task.id.is_some() && task.gpu == Some(gpu));
+        there.map(|task| task.reserved).sum()
+    }
+
     /// Task `from`, which was never bound or holds no memory of a GPU, becomes part of `into`.
     pub fn merge(&mut self, from: Key, into: Key) {
         if from == into || !self.tasks.contains_key(&into) {

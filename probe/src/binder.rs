@@ -34,9 +34,11 @@ pub trait Binder: Sync {
     /// (and [`TaskId::is_refused`]). The message is already on stderr.
     fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal);
 
-    /// The next GPU op of this thread belongs to `task`; without one, `site`
-    /// still groups allocations made before the task begins.
-    fn use_task(&self, site: Option<&Site<'_>>, task: Option<TaskId>);
+    /// The next GPU op of this thread belongs to `task`; without one, the site
+    /// still groups allocations made before the task begins. Called before every
+    /// op of a static task, so only what is cheap to read is passed: the site's
+    /// address ([`Site::key`]; 0: no site) and its number.
+    fn use_task(&self, site: usize, id: u32, task: Option<TaskId>);
 
     /// The task is about to end; returns the bytes that stay mapped.
     fn ending(&self, task: TaskId) -> u64;

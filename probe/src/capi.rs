@@ -106,7 +106,8 @@ fn refused(task: TaskId, site: Option<&Site<'_>>, need: &crate::Need, refusal: &
 pub unsafe extern "C" fn mgb_task_use(raw_site: *const RawSite, task: u64) {
     if let Some(binder) = binder() {
         // SAFETY: the caller says so.
-        binder.use_task(unsafe { site(raw_site) }.as_ref(), TaskId::from_raw(task));
+        let id = unsafe { raw_site.as_ref() }.map_or(0, |site| site.id);
+        binder.use_task(raw_site as usize, id, TaskId::from_raw(task));
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a task may still take, and limits of contexts.
 
 use std::ffi::c_void;
+use std::time::{Duration, Instant};
 
 use super::run;
 use crate::bind::Asked;
@@ -55,12 +56,29 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
     Ok(Code::SUCCESS)
 }
 
-/// Bytes of the GPU that nobody is charged for.
+/// How long the node view may take to show what this process holds.
+const VIEW_PATIENCE: Duration = Duration::from_millis(500);
+
+/// Bytes of the GPU that nobody is charged for, from a view that knows what this process holds by now: mgbd
+/// writes it a moment after it has answered.
 fn room_in_ledger(gpu: u32) -> Option<u64> {
-    let view = mode::client()?.status().ok()?;
-    let gpu = view.gpus.iter().find(|view| view.gpu.index == gpu)?;
-    let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
-    Some(gpu.gpu.usable_bytes.saturating_sub(charged))
+    let client = mode::client()?;
+    let held = state::lock().reserved_on(gpu);
+    let start = Instant::now();
+    loop {
+        let view = client.status().ok()?;
+        let own = view
+            .tasks
+            .iter()
+            .filter(|task| task.pid == std::process::id() && task.gpu == gpu);
+        let shown: u64 = own.map(|task| task.reserved_bytes).sum();
+        if shown == held || start.elapsed() > VIEW_PATIENCE {
+            let gpu = view.gpus.iter().find(|view| view.gpu.index == gpu)?;
+            let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
+            return Some(gpu.gpu.usable_bytes.saturating_sub(charged));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// `cudaDeviceSetLimit`: kept for contexts to come, and set in those that are there.

@@ -26,7 +26,7 @@ static void whole(int count, int value) {
     EXPECT(host[i] == value + i);
 }
 
-static void loop() {
+static void loops() {
   for (int i = 0; i < 200; i++)
     whole(1000 + i * 100, i);
 }
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
   struct {
     const char *name;
     void (*run)();
-  } cases[] = {{"loop", loop}, {"threads", threads}, {"beside", beside}, {"by_hand", by_hand}, {"refused", refused}};
+  } cases[] = {{"loops", loops}, {"threads", threads}, {"beside", beside}, {"by_hand", by_hand}, {"refused", refused}};
   for (auto &one : cases)
     if (argc > 1 && strcmp(argv[1], one.name) == 0) {
       one.run();
