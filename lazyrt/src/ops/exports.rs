@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 
 use super::launch::{Dim3, LaunchConfig};
-use super::{alloc, copy, device, errors, free, launch, limits, set, symbol, sync};
+use super::{alloc, copy, device, errors, free, launch, limits, rows, set, symbol, sync};
 use crate::code::{Code, Own};
 use crate::functions::index;
 use crate::mode::{Mode, mode};
@@ -80,10 +80,10 @@ exports! {
         dst: *mut c_void, src: *const c_void, count: usize, kind: u32);
     copy::memcpy_async: fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz(
         dst: *mut c_void, src: *const c_void, count: usize, kind: u32, stream: Stream);
-    copy::memcpy_2d: fn cudaMemcpy2D | cudaMemcpy2D_ptds(
+    rows::memcpy_2d: fn cudaMemcpy2D | cudaMemcpy2D_ptds(
         dst: *mut c_void, dst_pitch: usize, src: *const c_void, src_pitch: usize, width: usize,
         height: usize, kind: u32);
-    copy::memcpy_2d_async: fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(
+    rows::memcpy_2d_async: fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(
         dst: *mut c_void, dst_pitch: usize, src: *const c_void, src_pitch: usize, width: usize,
         height: usize, kind: u32, stream: Stream);
 

@@ -10,6 +10,7 @@ mod free;
 mod launch;
 mod limits;
 pub mod opaque;
+mod rows;
 mod run;
 mod set;
 mod symbol;

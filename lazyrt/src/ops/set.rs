@@ -2,7 +2,8 @@
 
 use std::ffi::c_void;
 
-use super::copy::{Span, claim, is_recorded, rows, task_of};
+use super::copy::{Span, claim, is_recorded, task_of};
+use super::rows::rows;
 use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code};

@@ -1,0 +1,209 @@
+//! Objects and the extents they lie in: placing, finding, freeing.
+
+use mgb_probe::TaskId;
+use mgb_probe::need::GRANULE;
+
+use super::{Key, State};
+use crate::arena::{ALIGN, Left, SMALL};
+use crate::driver::Memory;
+
+/// One allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// As asked for.
+    pub bytes: u64,
+}
+
+/// What is behind an extent.
+#[derive(Debug)]
+pub enum Backing {
+    /// Nothing: its bytes are undefined.
+    None,
+    /// Memory of the owner's GPU.
+    Device(Memory),
+    /// Swapped out.
+    Host(Vec<u8>),
+}
+
+/// A run of granules, backed as one.
+#[derive(Debug)]
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
+    /// The task.
+    pub owner: Key,
+    /// What is behind it.
+    pub backing: Backing,
+    /// GPUs besides the owner's that may use it.
+    pub lent: u64,
+}
+
+impl Extent {
+    fn new(length: u64, owner: Key) -> Extent {
+        Extent {
+            length,
+            owner,
+            backing: Backing::None,
+            lent: 0,
+        }
+    }
+}
+
+/// Room to give back to mgbd once the lock is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// Whose.
+    pub id: TaskId,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What freeing an object leaves to be done.
+#[derive(Debug, Default)]
+pub struct Freed {
+    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
+    /// [`State::recycle`].
+    pub memory: Option<(u64, u64, u32, Memory)>,
+    /// Room to give back.
+    pub returned: Option<Returned>,
+}
+
+impl State {
+    /// Places an object; its address. `None`: the arena has no such room.
+    pub fn allocate(&mut self, key: Key, bytes: u64) -> Option<u64> {
+        let arena = self.arena.as_mut()?;
+        let task = self.tasks.get_mut(&key)?;
+        let address = if bytes < SMALL {
+            match task.pool.take(bytes) {
+                Some(address) => address,
+                None => {
+                    let (granule, length) = arena.take(GRANULE)?;
+                    task.pool.add(granule);
+                    self.extents.insert(granule, Extent::new(length, key));
+                    task.add_unbacked(granule, length);
+                    task.pool.take(bytes)?
+                }
+            }
+        } else {
+            let (address, length) = arena.take(bytes)?;
+            self.extents.insert(address, Extent::new(length, key));
+            task.add_unbacked(address, length);
+            address
+        };
+        debug_assert_eq!(address % ALIGN, 0);
+        task.count_object(bytes);
+        self.objects.insert(address, Object { bytes });
+        Some(address)
+    }
+
+    /// The object that holds this address: its start and itself.
+    pub fn find(&self, address: u64) -> Option<(u64, Object)> {
+        let (&start, &object) = self.objects.range(..=address).next_back()?;
+        (address - start < object.bytes).then_some((start, object))
+    }
+
+    /// The object that starts here.
+    pub fn object_at(&self, address: u64) -> Option<Object> {
+        self.objects.get(&address).copied()
+    }
+
+    /// All objects' addresses.
+    pub fn all_objects(&self) -> Vec<u64> {
+        self.objects.keys().copied().collect()
+    }
+
+    /// Whether the address is in the arena.
+    pub fn in_arena(&self, address: u64) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.contains(address))
+    }
+
+    fn extent_of(&self, start: u64) -> u64 {
+        if self.extents.contains_key(&start) {
+            start
+        } else {
+            start / GRANULE * GRANULE
+        }
+    }
+
+    /// The task of the object that starts here.
+    pub fn owner(&self, start: u64) -> Option<Key> {
+        self.extents
+            .get(&self.extent_of(start))
+            .map(|extent| extent.owner)
+    }
+
+    /// The GPU whose memory is behind the object that starts here.
+    pub fn gpu_behind(&self, start: u64) -> Option<u32> {
+        let extent = self.extents.get(&self.extent_of(start))?;
+        match extent.backing {
+            Backing::Device(_) => self.tasks.get(&extent.owner)?.gpu,
+            Backing::None | Backing::Host(_) => None,
+        }
+    }
+
+    /// Removes the object that starts here.
+    pub fn free(&mut self, start: u64) -> Option<Freed> {
+        let object = self.objects.remove(&start)?;
+        let extent = self.extent_of(start);
+        let key = self.extents.get(&extent)?.owner;
+        let task = self.tasks.get_mut(&key)?;
+        task.live -= object.bytes;
+        task.objects -= 1;
+        task.records.forget(start, object.bytes.max(1));
+        let gone = if object.bytes < SMALL {
+            match task.pool.give(start, object.bytes) {
+                Left::Shared => None,
+                Left::Granule(granule) => Some(granule),
+            }
+        } else {
+            Some(extent)
+        };
+        let freed = gone
+            .map(|extent| self.drop_extent(key, extent))
+            .unwrap_or_default();
+        if let Some(task) = self.tasks.get(&key) {
+            task.publish();
+        }
+        self.drop_if_over(key);
+        Some(freed)
+    }
+
+    fn drop_extent(&mut self, key: Key, address: u64) -> Freed {
+        let mut freed = Freed::default();
+        let (Some(extent), Some(task)) = (self.extents.remove(&address), self.tasks.get_mut(&key)) else {
+            return freed;
+        };
+        task.extents.remove(&address);
+        if task.unbacked.remove(&address) {
+            task.unbacked_bytes -= extent.length;
+        }
+        let (Backing::Device(memory), Some(gpu)) = (extent.backing, task.gpu) else {
+            self.recycle(address, extent.length);
+            return freed;
+        };
+        task.mapped -= extent.length;
+        freed.memory = Some((address, extent.length, gpu, memory));
+        // A task that said its need keeps the room until it ends: the need counts what comes later.
+        if (task.is_loose() || task.ended)
+            && let Some(id) = task.id
+        {
+            task.reserved -= extent.length.min(task.reserved);
+            freed.returned = Some(Returned {
+                id,
+                bytes: extent.length,
+            });
+            if task.ended && task.reserved == 0 {
+                // mgbd forgets it with that.
+                task.unbind();
+            }
+        }
+        freed
+    }
+
+    /// Addresses with nothing behind them are free again.
+    pub fn recycle(&mut self, address: u64, length: u64) {
+        if let Some(arena) = &mut self.arena {
+            arena.give(address, length);
+        }
+    }
+}
