@@ -31,12 +31,11 @@ impl Machine {
     /// `MGB_SOFTGPU=1` or `SOFTGPU_DEVICES` choose software GPUs, `MGB_SOFTGPU=0` real ones; else real ones if the
     /// driver lists any.
     pub fn find(prefix: &Prefix) -> Result<Self> {
-        let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let soft = |why: String| {
             let libraries = prefix.softgpu().context("failed to put software GPUs in")?;
             Ok(Self::Soft { libraries, why })
         };
-        match set("MGB_SOFTGPU").as_deref() {
+        match variable("MGB_SOFTGPU").map(|value| value.to_string_lossy().into_owned()).as_deref() {
             Some("1" | "on" | "yes" | "true") => return soft("MGB_SOFTGPU is set".to_owned()),
             Some("0" | "off" | "no" | "false") => {
                 return match node::gpu_count() {
@@ -49,7 +48,7 @@ impl Machine {
             Some(other) => bail!("MGB_SOFTGPU={other} is neither 1 nor 0"),
             None => {}
         }
-        if set("SOFTGPU_DEVICES").is_some() {
+        if variable("SOFTGPU_DEVICES").is_some() {
             return soft("SOFTGPU_DEVICES is set".to_owned());
         }
         match node::gpu_count() {
@@ -78,12 +77,17 @@ impl Machine {
     /// Says once that programs run on software GPUs, where nobody asked for them.
     pub fn notice(&self) {
         if let Self::Soft { why, .. } = self
-            && env::var_os("SOFTGPU_DEVICES").is_none()
-            && env::var_os("MGB_SOFTGPU").is_none()
+            && variable("SOFTGPU_DEVICES").is_none()
+            && variable("MGB_SOFTGPU").is_none()
         {
             eprintln!("mgb: running on software GPUs ({why}); they show function, not speed");
         }
     }
+}
+
+/// A variable of the environment; an empty one counts as unset.
+pub fn variable(name: &str) -> Option<OsString> {
+    env::var_os(name).filter(|value| !value.is_empty())
 }
 
 /// `folder:rest`, with `folder` only once.

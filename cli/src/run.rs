@@ -91,11 +91,12 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     };
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();
+    // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes when the
+    // program replaces mgb, the pid stays.
+    let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         return Ok(());
     }
-    // The room belongs to this process, which the program replaces: the connection may close, the pid stays.
-    let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     let label = args.command[0].to_string_lossy();
     let granted = begin(&client, args.need.unwrap_or(0));
     if let Some(file) = &args.placement {

@@ -114,6 +114,49 @@ fn a_whole_process_task_outlives_its_channel() {
     daemon.check_empty();
 }
 
+/// The driver lists a process when it begins to make its context, and takes the
+/// memory for it later.
+#[test]
+fn a_context_being_made_is_not_taken_for_made() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, 10 * MIB));
+    // Of the 100 MiB: 30 foreign, 15 plain, 20 each with their contexts for two more.
+    daemon.foreign(30 * MIB);
+    let mut plain = daemon.client("whole 5 map 5 say up sleep 60000");
+    plain.until("up");
+    let mut making: Vec<Process> = (0..2)
+        .map(|_| daemon.client("begin 10 list say listed sleep 60000"))
+        .collect();
+    for client in &mut making {
+        client.until("listed");
+    }
+    let mut third = daemon.client("begin 10 map 10 say up");
+    daemon.wait_view("a queue", |view| view.queue.len() == 1);
+    std::thread::sleep(Duration::from_millis(300));
+    assert_eq!(daemon.view().queue.len(), 1, "it was given memory of contexts being made");
+    making[0].kill();
+    third.until("up");
+    third.finish();
+    making[1].kill();
+    plain.kill();
+    daemon.check_empty();
+}
+
+/// `mgb run` connects, and becomes a program that may take long to come to its
+/// first GPU op.
+#[test]
+fn it_stays_while_a_program_that_hung_up_lives() {
+    let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
+        config.idle_exit = Some(Duration::from_millis(300));
+    });
+    let mut program = daemon.client("connect exec sleep 60");
+    program.until("execing");
+    daemon.wait_view("the client", |view| view.clients == 1);
+    std::thread::sleep(Duration::from_millis(600));
+    assert!(daemon.socket().exists(), "it ended under a living program");
+    program.kill();
+    common::wait_for("mgbd to end", || !daemon.socket().exists());
+}
+
 #[test]
 fn a_forked_child_is_a_client_of_its_own() {
     let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));

@@ -17,6 +17,8 @@ CONTEXT = 526 * MIB
 MARKED_WITHIN = 0.100
 # Between two looks at NVML here: a millisecond and the call itself.
 POLL = 0.004
+# Contexts take longer to make than from one of their allocations to the next.
+SETTLED = 0.3
 
 
 class Watch(threading.Thread):
@@ -35,6 +37,15 @@ class Watch(threading.Thread):
             used, now = self.nvml.used(self.gpu), time.time()
             if used != self.changes[-1][1]:
                 self.changes.append((now, used))
+
+    def settle(self, quiet, deadline):
+        """Waits until the memory used has not changed for `quiet` seconds: nobody is making a context, whose memory
+        would hide what comes free. False if that does not come about."""
+        while time.time() - self.changes[-1][0] < quiet:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.01)
+        return True
 
     def stop(self):
         self.over.set()
@@ -86,11 +97,12 @@ def play(trial, number, dice, clients, size):
     while (len(holders(status)) < clients - 1 or not waiters(status)) and time.monotonic() < deadline:
         time.sleep(0.02)
         status = trial.status()
-    time.sleep(dice.uniform(0, 1.0))
+    settled = watch.settle(SETTLED, deadline)
+    time.sleep(dice.uniform(0, 0.7))
     status = trial.status()
     holding, waiting = holders(status), waiters(status)
     victims = [p for p in running if p.pid in holding and p.poll() is None]
-    outcome = {"round": number, "holding": len(holding), "waiting": len(waiting)}
+    outcome = {"round": number, "holding": len(holding), "waiting": len(waiting), "settled": settled}
     if victims and waiting:
         victim = dice.choice(victims)
         killed = time.time()

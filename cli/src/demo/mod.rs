@@ -210,7 +210,7 @@ fn environment(machine: &Machine, folder: &Path) -> Environment {
         return Vec::new();
     }
     let default =
-        |name: &str, value: OsString| (OsString::from(name), std::env::var_os(name).unwrap_or(value));
+        |name: &str, value: OsString| (OsString::from(name), crate::machine::variable(name).unwrap_or(value));
     vec![
         default("SOFTGPU_DEVICES", SOFTWARE_GPUS.into()),
         ("SOFTGPU_STATE".into(), folder.join("softgpu.state").into()),

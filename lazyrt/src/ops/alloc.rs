@@ -87,7 +87,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         notice::once(
             "never-fits",
             format_args!(
-                "failed to allocate {}: its task needs {}, the largest GPU has {}",
+                "failed to allocate {}: with it, its task needs {} or more, the largest GPU has {}",
                 Bytes(bytes as u64),
                 Bytes(wanted),
                 Bytes(largest)

@@ -120,6 +120,10 @@ impl Server {
                 exited: true,
             };
             self.reclaims.died(pid, lost, death, now);
+            if self.broker.ledger().holds_nothing(id) {
+                self.broker.die(id, now);
+                self.remove(id);
+            }
         }
     }
 
@@ -221,10 +225,12 @@ impl Server {
         self.changed = true;
     }
 
+    /// Its process may hold room still, or become a program that asks for some: it counts until it ends.
     fn hang_up(&mut self, id: ClientId) {
         self.broker.hang_up(id);
         self.cut(id);
-        if self.broker.ledger().holds_nothing(id) {
+        let nobody = self.clients.get(&id).is_some_and(|client| client.observer);
+        if nobody && self.broker.ledger().holds_nothing(id) {
             self.broker.die(id, self.now());
             self.remove(id);
         }

@@ -1,6 +1,7 @@
 //! The node: its GPUs, and what the driver says about their memory.
 
 pub mod nvml;
+mod software;
 
 use mgb_probe::Gpu;
 

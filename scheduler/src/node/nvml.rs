@@ -11,14 +11,14 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::{Memory, Node, NodeError, Resident};
+use super::{Memory, Node, NodeError, Resident, software};
+
+/// The driver's library.
+pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Bytes a context takes where nobody says otherwise: measured with driver 580
 /// on an H200, with and without MPS.
 pub const CONTEXT_BYTES: u64 = 526 << 20;
-/// The share of a software GPU that its contexts take unless it is configured
-/// otherwise.
-const SOFTWARE_CONTEXT_SHARE: u64 = 256;
 /// What a driver's version says when its GPUs are software.
 const SOFTWARE: &str = "softgpu";
 /// Warps charged at most where the size of the GPU cannot be learned: a middling
@@ -66,14 +66,14 @@ impl NvmlNode {
     /// loaded until the process ends.
     pub fn discover(limits: Limits) -> Result<NvmlNode, DiscoverError> {
         let nvml = Nvml::builder()
-            .lib_path(OsStr::new("libnvidia-ml.so.1"))
+            .lib_path(OsStr::new(LIBRARY))
             .init()
             .map_err(DiscoverError::NoDriver)?;
         // Handles borrow it; there is one node in a process.
         let nvml: &'static Nvml = Box::leak(Box::new(nvml));
         let driver = |what| move |error| DiscoverError::Driver(what, error);
         let version = nvml.sys_driver_version().unwrap_or_default();
-        let software = version.contains(SOFTWARE);
+        let is_software = version.contains(SOFTWARE);
         let count = nvml.device_count().map_err(driver("the number of GPUs"))?;
         let mut devices = Vec::new();
         let mut uuids = Vec::new();
@@ -92,7 +92,7 @@ impl NvmlNode {
         let mut node = NvmlNode {
             devices: Vec::new(),
             gpus: Vec::new(),
-            software,
+            software: is_software,
         };
         for (index, at) in visible.into_iter().enumerate() {
             let Some(device) = devices[at].take() else {
@@ -100,11 +100,10 @@ impl NvmlNode {
             };
             let memory = device.memory_info().map_err(driver("a GPU's memory"))?;
             let whole = memory.total.saturating_sub(memory.reserved);
-            let context = limits.context.unwrap_or(if software {
-                memory.total / SOFTWARE_CONTEXT_SHARE
-            } else {
-                CONTEXT_BYTES
-            });
+            let context = limits
+                .context
+                .or_else(|| is_software.then(|| software::context_bytes(&device)).flatten())
+                .unwrap_or(CONTEXT_BYTES);
             node.gpus.push(Gpu {
                 index: index as u32,
                 node_index: at as u32,

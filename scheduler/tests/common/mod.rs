@@ -206,6 +206,12 @@ impl Daemon {
         Process { child, lines }
     }
 
+    /// Lets a program that is no client have memory: this test program.
+    pub fn foreign(&self, bytes: u64) {
+        let file = memory_file(&self.folder.path().join("memory"), std::process::id(), 0);
+        std::fs::write(file, bytes.to_string()).unwrap();
+    }
+
     pub fn view(&self) -> NodeView {
         Client::observe(&self.socket()).unwrap().status().unwrap()
     }
@@ -302,8 +308,8 @@ impl Drop for Process {
 }
 
 /// The client's side: carries out the script in the environment. Words, each
-/// with its arguments: `begin MIB`, `whole MIB`, `map MIB`, `unmap MIB`,
-/// `grow MIB`, `end`, `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+/// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `list` (being listed by the
+/// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
         return;
@@ -313,8 +319,10 @@ pub fn client_process() {
     while let Some(word) = words.next() {
         let mut number = || words.next().unwrap().parse::<u64>().unwrap();
         match word {
+            "connect" => {}
             "begin" => life.begin(number() * MIB, false),
             "whole" => life.begin(number() * MIB, true),
+            "list" => life.write(0),
             "map" => life.map(number() * MIB),
             "unmap" => life.unmap(number() * MIB),
             "grow" => life.grow(number() * MIB),
@@ -388,16 +396,16 @@ impl Life {
     }
 
     /// As if the driver did it: atomically, all at once.
-    fn write(&self) {
+    fn write(&self, bytes: u64) {
         let file = memory_file(&self.folder, std::process::id(), self.gpu() as usize);
         let new = self.folder.join(format!("new{}", std::process::id()));
-        std::fs::write(&new, (self.mapped + self.context).to_string()).unwrap();
+        std::fs::write(&new, bytes.to_string()).unwrap();
         std::fs::rename(new, file).unwrap();
     }
 
     fn map(&mut self, bytes: u64) {
         self.mapped += bytes;
-        self.write();
+        self.write(self.mapped + self.context);
         self.client.published().context_made(self.gpu());
         self.client.published().mapped(self.gpu(), bytes);
     }
@@ -405,7 +413,7 @@ impl Life {
     fn unmap(&mut self, bytes: u64) {
         self.client.published().unmapping(self.gpu(), bytes);
         self.mapped -= bytes;
-        self.write();
+        self.write(self.mapped + self.context);
     }
 
     fn grow(&mut self, bytes: u64) {

@@ -170,6 +170,13 @@ nvml! {
         Ok(())
     }
 
+    /// softgpu's own: bytes that a process's context takes on the device, which real NVML cannot tell.
+    fn softgpuDeviceGetContextBytes(device: usize, bytes: *mut c_ulonglong) {
+        let (state, index) = index(device)?;
+        // SAFETY: the caller's pointer.
+        unsafe { put(bytes, state.devices()[index].context) }
+    }
+
     fn nvmlDeviceGetUtilizationRates(device: usize, to: *mut Utilization) {
         let (state, index) = index(device)?;
         let busy = state.look_at_clock(index, |clock| booking::utilization(clock, clock::now(), WINDOW));

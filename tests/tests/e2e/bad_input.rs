@@ -43,6 +43,13 @@ fn a_task_that_can_never_fit() {
 }
 
 #[test]
+fn a_context_as_large_as_configured_leaves_less() {
+    let node = Node::start("1x64MiB:ctx=5MiB", "mgb");
+    let ended = run(&mut node.command(built::program("phases"), &["100"]));
+    ended.failure(&["100.0 MiB", "the largest GPU has 59.0 MiB"]);
+}
+
+#[test]
 fn a_whole_process_that_can_never_fit() {
     let node = Node::start("2x64MiB", "mgb");
     run(&mut node.mgb(&["run", "--need", "1GiB", "true"])).failure(&["1.0 GiB", "MiB"]);
