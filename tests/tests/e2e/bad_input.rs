@@ -1,9 +1,12 @@
 //! Bad input gets a clear error and a non-zero exit, and loses nothing.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
 use mgb_tests::built;
 use mgb_tests::node::Node;
+use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
 
 #[test]
@@ -96,12 +99,23 @@ fn no_gpu_at_all() {
 fn no_permission_on_the_socket() {
     let node = Node::start("1x64MiB", "mgb");
     let mut command = node.mgb(&["status"]);
+    // For the copy of a program that somebody else can start wherever this repository lies, root's own folder included.
+    let public = tempfile::Builder::new()
+        .permissions(Permissions::from_mode(0o755))
+        .tempdir()
+        .unwrap();
     if rustix::process::geteuid().is_root() {
         // Root may open everything: try as somebody else.
-        command.uid(65534).gid(65534).current_dir("/");
+        let copy = public.path().join("mgb");
+        std::fs::copy(bin("mgb"), &copy).unwrap();
+        command = node.command(copy, &["status"]);
+        command
+            .uid(65534)
+            .gid(65534)
+            .current_dir("/")
+            .env("MGB_PREFIX", prefix());
     } else {
-        use std::os::unix::fs::PermissionsExt;
-        let nobody = std::fs::Permissions::from_mode(0o000);
+        let nobody = Permissions::from_mode(0o000);
         std::fs::set_permissions(node.socket(), nobody).expect("the socket is ours");
     }
     run(&mut command).failure(&["mgbd.sock", "ermission denied"]);
