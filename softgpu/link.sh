@@ -23,7 +23,7 @@ symbols() {
 }
 
 runtime=$(symbols '^(__)?cuda[A-Z]')
-others=$(symbols '^(cu[A-Z]|nvml[A-Z]|__softgpu)')
+others=$(symbols '^(cu[A-Z]|nvml[A-Z]|(__)?softgpu)')
 {
     echo "libcudart.so.13 { global:"
     echo "$runtime"

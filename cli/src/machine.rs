@@ -35,7 +35,10 @@ impl Machine {
             let libraries = prefix.softgpu().context("failed to put software GPUs in")?;
             Ok(Self::Soft { libraries, why })
         };
-        match variable("MGB_SOFTGPU").map(|value| value.to_string_lossy().into_owned()).as_deref() {
+        match variable("MGB_SOFTGPU")
+            .map(|value| value.to_string_lossy().into_owned())
+            .as_deref()
+        {
             Some("1" | "on" | "yes" | "true") => return soft("MGB_SOFTGPU is set".to_owned()),
             Some("0" | "off" | "no" | "false") => {
                 return match node::gpu_count() {

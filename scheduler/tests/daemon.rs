@@ -132,7 +132,11 @@ fn a_context_being_made_is_not_taken_for_made() {
     let mut third = daemon.client("begin 10 map 10 say up");
     daemon.wait_view("a queue", |view| view.queue.len() == 1);
     std::thread::sleep(Duration::from_millis(300));
-    assert_eq!(daemon.view().queue.len(), 1, "it was given memory of contexts being made");
+    assert_eq!(
+        daemon.view().queue.len(),
+        1,
+        "it was given memory of contexts being made"
+    );
     making[0].kill();
     third.until("up");
     third.finish();

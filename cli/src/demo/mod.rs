@@ -209,8 +209,12 @@ fn environment(machine: &Machine, folder: &Path) -> Environment {
     if !machine.is_soft() {
         return Vec::new();
     }
-    let default =
-        |name: &str, value: OsString| (OsString::from(name), crate::machine::variable(name).unwrap_or(value));
+    let default = |name: &str, value: OsString| {
+        (
+            OsString::from(name),
+            crate::machine::variable(name).unwrap_or(value),
+        )
+    };
     vec![
         default("SOFTGPU_DEVICES", SOFTWARE_GPUS.into()),
         ("SOFTGPU_STATE".into(), folder.join("softgpu.state").into()),

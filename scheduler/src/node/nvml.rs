@@ -40,6 +40,11 @@ pub enum DiscoverError {
     /// The device mask leaves none, or cannot be used.
     #[error(transparent)]
     Visible(#[from] VisibleError),
+    /// Software GPUs of another version.
+    #[error(
+        "softgpu's library does not say what a context takes: install mgbd and lib/softgpu together, or set --context"
+    )]
+    OldSoftware,
     /// The driver failed.
     #[error("failed to ask the driver for {0}: {1}")]
     Driver(&'static str, NvmlError),
@@ -100,10 +105,11 @@ impl NvmlNode {
             };
             let memory = device.memory_info().map_err(driver("a GPU's memory"))?;
             let whole = memory.total.saturating_sub(memory.reserved);
-            let context = limits
-                .context
-                .or_else(|| is_software.then(|| software::context_bytes(&device)).flatten())
-                .unwrap_or(CONTEXT_BYTES);
+            let context = match limits.context {
+                Some(bytes) => bytes,
+                None if is_software => software::context_bytes(&device).ok_or(DiscoverError::OldSoftware)?,
+                None => CONTEXT_BYTES,
+            };
             node.gpus.push(Gpu {
                 index: index as u32,
                 node_index: at as u32,
