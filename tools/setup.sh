@@ -11,7 +11,7 @@ die() { echo "setup: $*" >&2; exit 1; }
 # Rust comes first: it is the one thing that is not installed here.
 check_rust() {
     need=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$here/Cargo.toml")
-    way="install a current stable Rust from https://rustup.rs, with ~/.cargo/bin first in PATH"
+    way="install a current stable Rust from https://rustup.rs, with ~/.cargo/bin first in PATH (Debian 12 has one as well, in its security updates: apt-get install rustc-web cargo-web)"
     cargo=$(command -v cargo) || die "found no cargo; MGB needs Rust $need or newer: $way"
     command -v rustc >/dev/null || die "found $cargo, but no rustc: $way"
     # Rustup's rustc fails where no tool chain is chosen, and says so itself.
@@ -20,7 +20,7 @@ check_rust() {
     oldest=$(printf '%s\n%s\n' "$need" "$have" | sort -V | head -n 1)
     if [ "$oldest" != "$need" ]; then
         origin=
-        [ "$cargo" != /usr/bin/cargo ] || origin=" (Debian's own is too old)"
+        [ "$cargo" != /usr/bin/cargo ] || origin=" (Debian's rustc is too old)"
         die "$(command -v rustc) is Rust $have$origin, MGB needs $need or newer: $way"
     fi
     rust=$have
