@@ -1,6 +1,7 @@
 // What every example needs: checked CUDA calls, arguments, sizes in words, and one last line that says PASS or FAIL.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -24,9 +25,21 @@ inline size_t count_argument(int argc, char **argv, int index, size_t fallback) 
   if (index >= argc)
     return fallback;
   char *end = nullptr;
+  errno = 0;
   unsigned long long value = strtoull(argv[index], &end, 10);
-  if (end == argv[index] || *end != '\0') {
+  // strtoull takes "-1" as well, for a very large number.
+  if (argv[index][0] < '0' || argv[index][0] > '9' || *end != '\0' || errno != 0) {
     fprintf(stderr, "argument %d: '%s' is no whole number\n", index, argv[index]);
+    exit(2);
+  }
+  return value;
+}
+
+// The same where zero makes no sense.
+inline size_t positive_argument(int argc, char **argv, int index, size_t fallback) {
+  size_t value = count_argument(argc, argv, index, fallback);
+  if (value == 0) {
+    fprintf(stderr, "argument %d: must be 1 or more\n", index);
     exit(2);
   }
   return value;

@@ -80,7 +80,7 @@ void leaked(size_t a, size_t b) {
 
 // Rows are padded to 512 bytes.
 // CHECK: static in pitched
-// CHECK: peak: (w + 511 & -512) * h
+// CHECK: peak: ((w + 511) / 512 * 512) * h
 void pitched(size_t w, size_t h) {
   int *x;
   size_t pitch;

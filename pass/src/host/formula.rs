@@ -19,6 +19,8 @@ enum Binds {
     Choice,
     Bits,
     Sum,
+    /// Rounds: `a * (b / c)` is not `a * b / c`.
+    Quotient,
     Product,
     Atom,
 }
@@ -91,18 +93,25 @@ impl<'a> Writer<'a> {
                 )
             }
             (Op::Add, _) => infix("+", Binds::Sum, Binds::Sum),
-            (Op::Sub, _) => infix("-", Binds::Sum, Binds::Product),
+            (Op::Sub, _) => infix("-", Binds::Sum, Binds::Quotient),
             (Op::Shl, &Expr::Constant(_, by)) if by < 63 => self.product(&Expr::number(1 << by), a),
             (Op::Mul, Expr::Constant(..)) => self.product(b, a),
             (Op::Mul, _) => self.product(a, b),
             (Op::LShr | Op::AShr, &Expr::Constant(_, by)) if by < 63 => (
-                format!("{} / {}", self.at_least(a, Binds::Product), 1u64 << by),
-                Binds::Product,
+                format!("{} / {}", self.at_least(a, Binds::Quotient), 1u64 << by),
+                Binds::Quotient,
             ),
-            (Op::UDiv | Op::SDiv, _) => infix("/", Binds::Product, Binds::Atom),
-            (Op::URem | Op::SRem, _) => infix("%", Binds::Product, Binds::Atom),
+            (Op::UDiv | Op::SDiv, _) => infix("/", Binds::Quotient, Binds::Atom),
+            (Op::URem | Op::SRem, _) => infix("%", Binds::Quotient, Binds::Atom),
             (Op::Shl, _) => infix("<<", Binds::Bits, Binds::Sum),
             (Op::LShr | Op::AShr, _) => infix(">>", Binds::Bits, Binds::Sum),
+            (Op::And, &Expr::Constant(width, mask)) if rounds_to(width, mask).is_some() => {
+                let whole = rounds_to(width, mask).unwrap_or(1);
+                (
+                    format!("{} / {whole} * {whole}", self.at_least(a, Binds::Quotient)),
+                    Binds::Quotient,
+                )
+            }
             (Op::And, _) => infix("&", Binds::Bits, Binds::Sum),
             (Op::Or, _) => infix("|", Binds::Bits, Binds::Sum),
             (Op::Xor, _) => infix("^", Binds::Bits, Binds::Sum),
@@ -185,7 +194,7 @@ impl<'a> Writer<'a> {
             Some(LLVMOpcode::LLVMFAdd) => ("+", Binds::Sum),
             Some(LLVMOpcode::LLVMFSub) => ("-", Binds::Sum),
             Some(LLVMOpcode::LLVMFMul) => ("*", Binds::Product),
-            Some(LLVMOpcode::LLVMFDiv) => ("/", Binds::Product),
+            Some(LLVMOpcode::LLVMFDiv) => ("/", Binds::Quotient),
             Some(LLVMOpcode::LLVMFNeg) => {
                 return (
                     format!("-{}", self.at_least(&parts[0], Binds::Atom)),
@@ -301,6 +310,13 @@ fn constant(width: u32, value: u64) -> String {
     } else {
         value.to_string()
     }
+}
+
+/// The power of two to whose multiples a mask rounds down: -512 to those of 512.
+fn rounds_to(width: u32, mask: u64) -> Option<u64> {
+    let all = u64::MAX >> (64 - width);
+    let unit = mask.wrapping_neg() & all;
+    (mask & all != 0 && unit.is_power_of_two()).then_some(unit)
 }
 
 /// The operands of a chain of one associative operation.
