@@ -18,6 +18,8 @@
 //! - For the request of the most senior process of the ring that swapping could
 //!   make fit, the most junior process on its GPU makes room, if it is junior to that
 //!   one. Seniority is the order of arrival of processes and never changes.
+//! - Where the room is there, and only the rule that no newcomer enters a GPU
+//!   where growth waits keeps the process out, it is let in.
 //! - Where contexts of waiters are what is in the way, juniors must be let
 //!   through: then a senior process makes room for a junior.
 //! - Where even that helps nobody, and those who only have a context there are
@@ -25,8 +27,8 @@
 //!
 //! Why this ends: each step swaps somebody out, grants something or refuses
 //! somebody. A process that was swapped asks for its whole at once and holds
-//! only its context meanwhile; no newcomer enters a GPU where growth waits. So
-//! between two grants there are at most as many swaps as processes, and every
+//! only its context meanwhile; no newcomer enters a GPU where growth waits, but
+//! for a process of the ring, once per GPU. So between two grants there are at most as many swaps as processes, and every
 //! grant lets a program go on. The most senior process makes room for others
 //! only when it cannot go on before they are gone.
 
@@ -83,6 +85,8 @@ pub struct Room {
     pub context: u64,
     /// A dead process's room is about to come back.
     pub reclaiming: bool,
+    /// No further process may come.
+    pub full: bool,
 }
 
 /// What is to be done.
@@ -96,6 +100,14 @@ pub enum Way {
         gpu: usize,
         /// It makes room for its own request: with its other tasks.
         for_itself: bool,
+    },
+    /// The process has room on the GPU, and is to begin there although others wait
+    /// to grow.
+    Admit {
+        /// Who.
+        client: ClientId,
+        /// GPU index.
+        gpu: usize,
     },
     /// Nobody can: the process's waiting requests are refused.
     Refuse {
@@ -167,11 +179,11 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
     for anybody in [false, true] {
         for request in &stuck {
             let on = |gpu| victims(holders, request, gpu, anybody);
+            let has_context = |gpu| holders.iter().any(|h| h.client == request.client && h.gpu == gpu);
             let best = targets(request, rooms)
                 .map(|gpu| (gpu, on(gpu).map(|(_, bytes)| bytes).sum::<u64>()))
                 .filter(|&(gpu, bytes)| {
-                    let has_context = holders.iter().any(|h| h.client == request.client && h.gpu == gpu);
-                    let context = if has_context { 0 } else { rooms[gpu].context };
+                    let context = if has_context(gpu) { 0 } else { rooms[gpu].context };
                     rooms[gpu].left.saturating_add(bytes) >= request.bytes.saturating_add(context)
                 })
                 .max_by_key(|&(_, bytes)| bytes);
@@ -188,8 +200,12 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
                 continue;
             };
             let Some((victim, _)) = on(gpu).max_by_key(|(holder, _)| holder.client) else {
-                // The ledger has the room already: it is for the driver or the
-                // queue to let it go.
+                // The room is there already.
+                if !has_context(gpu) && !rooms[gpu].full {
+                    let client = request.client;
+                    return Some(Way::Admit { client, gpu });
+                }
+                // It is for the driver or the queue to let it go.
                 ledger_suffices = true;
                 continue;
             };

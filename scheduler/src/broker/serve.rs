@@ -12,7 +12,7 @@ use mgb_probe::wire::Reply;
 
 use super::{Answer, Broker, Sight, Touch, Waiting, is_whole_process};
 use crate::ledger::Holding;
-use crate::policies::{GpuState, Placement, View, Waiter};
+use crate::policies::{GpuState, Placement, View, Waiter, warps_charged};
 
 impl Broker {
     /// Answers whoever can be answered now.
@@ -27,14 +27,14 @@ impl Broker {
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         self.serve_beginners(&mut covered, stalled, now, &mut answers);
         if !self.ledger.blind() {
-            self.break_deadlocks(&covered, sight, now, &mut answers);
+            self.break_deadlocks(&mut covered, sight, now, &mut answers);
         }
         answers
     }
 
     /// Bytes that can be granted: what the ledger has left, if the driver shows
     /// them free too.
-    fn grantable(&self, covered: &[Option<u64>], gpu: usize) -> u64 {
+    pub(super) fn grantable(&self, covered: &[Option<u64>], gpu: usize) -> u64 {
         if self.ledger.blind() {
             return u64::MAX;
         }
@@ -97,29 +97,41 @@ impl Broker {
             patience: self.rules.patience,
         };
         for Placement { waiter, gpu } in self.rules.policy.place(&view) {
-            let waiting = &beginners[waiter];
-            let cost = self.ledger.cost(waiting.client, gpu, waiting.bytes);
-            let holding = Holding {
-                gpu,
-                reserved: waiting.bytes,
-                warps: waiters[waiter].charge(&gpus[gpu]),
-                running: true,
-                swapped: false,
-                whole_process: is_whole_process(&waiting.request),
-                label: waiting.request.label.to_text(),
-                granted: now,
-            };
-            match self.ledger.grant(waiting.key(), holding) {
-                Ok(()) => {
-                    spend(covered, gpu, cost);
-                    self.counts.granted += 1;
-                    let thread = waiting.request.thread;
-                    self.touched.insert(waiting.key(), Touch { thread, at: now });
-                    self.granted(waiting, gpu, waiting.bytes, now, answers);
-                }
-                Err(error) => tracing::error!(%error, "the policy placed what does not fit"),
-            }
+            self.grant(&beginners[waiter], gpu, covered, now, answers);
         }
+    }
+
+    /// Grants a task that begins. False if the ledger has no room for it, which would be an error of the caller's.
+    pub(super) fn grant(
+        &mut self,
+        waiting: &Waiting,
+        gpu: usize,
+        covered: &mut [Option<u64>],
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) -> bool {
+        let cost = self.ledger.cost(waiting.client, gpu, waiting.bytes);
+        let max_warps = self.ledger.gpus()[gpu].max_warps;
+        let holding = Holding {
+            gpu,
+            reserved: waiting.bytes,
+            warps: warps_charged(waiting.request.need.warps(), max_warps),
+            running: true,
+            swapped: false,
+            whole_process: is_whole_process(&waiting.request),
+            label: waiting.request.label.to_text(),
+            granted: now,
+        };
+        if let Err(error) = self.ledger.grant(waiting.key(), holding) {
+            tracing::error!(%error, "what does not fit was placed");
+            return false;
+        }
+        spend(covered, gpu, cost);
+        self.counts.granted += 1;
+        let thread = waiting.request.thread;
+        self.touched.insert(waiting.key(), Touch { thread, at: now });
+        self.granted(waiting, gpu, waiting.bytes, now, answers);
+        true
     }
 
     fn gpu_state(&self, covered: &[Option<u64>], stalled: u64, gpu: usize, now: Duration) -> GpuState {

@@ -14,7 +14,7 @@ impl Broker {
     /// `covered` is what the driver shows free beyond what was granted already.
     pub(super) fn break_deadlocks(
         &mut self,
-        covered: &[Option<u64>],
+        covered: &mut [Option<u64>],
         sight: &Sight,
         now: Duration,
         answers: &mut Vec<Answer>,
@@ -32,6 +32,11 @@ impl Broker {
                 }) => {
                     self.tell(client, gpu, for_itself, answers);
                 }
+                Some(Way::Admit { client, gpu }) => {
+                    if !self.admit(client, gpu, covered, now, answers) {
+                        return;
+                    }
+                }
                 Some(Way::Refuse { client }) => {
                     let refused: Vec<Waiting> = self
                         .queue
@@ -47,6 +52,32 @@ impl Broker {
                 }
             }
         }
+    }
+
+    /// Lets a process begin on a GPU where others wait to grow.
+    fn admit(
+        &mut self,
+        client: ClientId,
+        gpu: usize,
+        covered: &mut [Option<u64>],
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) -> bool {
+        let fits = |waiting: &&Waiting| {
+            waiting.client == client
+                && !waiting.grows()
+                && waiting.gpus & (1 << gpu) != 0
+                && self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
+        };
+        let Some(waiting) = self.queue.iter().find(fits).cloned() else {
+            return false;
+        };
+        tracing::info!(
+            client,
+            gpu,
+            "everybody waits: it begins although others wait to grow"
+        );
+        self.grant(&waiting, gpu, covered, now, answers)
     }
 
     fn tell(&mut self, client: ClientId, gpu: usize, for_itself: bool, answers: &mut Vec<Answer>) {
@@ -101,6 +132,7 @@ impl Broker {
             hidden: self.ledger.room(gpu).saturating_sub(shown(gpu)),
             context: self.ledger.gpus()[gpu].context_bytes,
             reclaiming: self.ledger.reclaiming().iter().any(|entry| entry.gpu == gpu),
+            full: self.ledger.processes(gpu) >= self.rules.max_processes,
         };
         (0..self.ledger.gpus().len()).map(room).collect()
     }

@@ -26,6 +26,7 @@ const FULL: Room = Room {
     hidden: 0,
     context: 0,
     reclaiming: false,
+    full: false,
 };
 
 fn swap(client: ClientId, gpu: usize) -> Option<Way> {

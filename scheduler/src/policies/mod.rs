@@ -65,11 +65,16 @@ pub struct Waiter {
 }
 
 impl Waiter {
-    /// Warps to charge on a GPU: at most what it can hold, and all of that for a
-    /// launch nobody knows.
+    /// Warps to charge on a GPU.
     pub fn charge(&self, gpu: &GpuState) -> u64 {
-        self.warps.unwrap_or(u64::MAX).min(gpu.max_warps)
+        warps_charged(self.warps, gpu.max_warps)
     }
+}
+
+/// Warps to charge for a task on a GPU that holds so many: at most those, and all
+/// of them for a launch nobody knows.
+pub fn warps_charged(warps: Option<u64>, max_warps: u64) -> u64 {
+    warps.unwrap_or(u64::MAX).min(max_warps)
 }
 
 /// What a policy decides from: the GPUs, and who waits, first come first.

@@ -1,0 +1,171 @@
+//! A client's side: the process that carries out a script.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use mgb_probe::Client;
+
+use super::{MIB, memory_file};
+
+/// Carries out the script in the environment. Words, each
+/// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `list` (being listed by the
+/// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+pub fn client_process() {
+    let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
+        return;
+    };
+    let mut life = Life::new();
+    let mut words = script.split_whitespace();
+    while let Some(word) = words.next() {
+        let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+        match word {
+            "connect" => {}
+            "begin" => life.begin(number() * MIB, false),
+            "whole" => life.begin(number() * MIB, true),
+            "list" => life.write(0),
+            "map" => life.map(number() * MIB),
+            "unmap" => life.unmap(number() * MIB),
+            "grow" => life.grow(number() * MIB),
+            "end" => life.end(),
+            "sleep" => std::thread::sleep(Duration::from_millis(number())),
+            "say" => say(words.next().unwrap()),
+            "exec" => exec(words.next().unwrap(), words.next().unwrap()),
+            "fork" => life.fork(),
+            other => panic!("unknown word {other}"),
+        }
+    }
+}
+
+fn say(what: &str) {
+    use std::io::Write;
+    // One write, so that lines of a forked child do not mix with the parent's.
+    std::io::stdout()
+        .write_all(format!("{what}\n").as_bytes())
+        .unwrap();
+    std::io::stdout().flush().unwrap();
+}
+
+fn exec(program: &str, argument: &str) {
+    use std::os::unix::process::CommandExt;
+    say("execing");
+    panic!("{}", Command::new(program).arg(argument).exec());
+}
+
+struct Life {
+    client: &'static Client,
+    folder: PathBuf,
+    context: u64,
+    task: Option<(mgb_probe::TaskId, u32)>,
+    mapped: u64,
+}
+
+impl Life {
+    fn new() -> Life {
+        Life {
+            client: mgb_probe::client().expect("mgbd"),
+            folder: PathBuf::from(std::env::var_os("MGB_TEST_MEMORY").unwrap()),
+            context: std::env::var("MGB_TEST_CONTEXT").unwrap().parse().unwrap(),
+            task: None,
+            mapped: 0,
+        }
+    }
+
+    fn gpu(&self) -> u32 {
+        self.task.expect("a task").1
+    }
+
+    fn begin(&mut self, bytes: u64, whole_process: bool) {
+        let need = mgb_probe::Need {
+            mapped_bytes: bytes,
+            grid_blocks: 8,
+            block_threads: 64,
+            ..Default::default()
+        };
+        let request = mgb_probe::BeginRequest {
+            need,
+            whole_process,
+            ..Default::default()
+        };
+        match self.client.begin(&request) {
+            Ok(grant) => {
+                self.task = Some((grant.task, grant.gpu));
+                say(&format!("granted {}", grant.gpu));
+            }
+            Err(refusal) => say(&format!("refused {refusal}")),
+        }
+    }
+
+    /// As if the driver did it: atomically, all at once.
+    fn write(&self, bytes: u64) {
+        let file = memory_file(&self.folder, std::process::id(), self.gpu() as usize);
+        let new = self.folder.join(format!("new{}", std::process::id()));
+        std::fs::write(&new, bytes.to_string()).unwrap();
+        std::fs::rename(new, file).unwrap();
+    }
+
+    fn map(&mut self, bytes: u64) {
+        self.mapped += bytes;
+        self.write(self.mapped + self.context);
+        self.client.published().context_made(self.gpu());
+        self.client.published().mapped(self.gpu(), bytes);
+    }
+
+    fn unmap(&mut self, bytes: u64) {
+        self.client.published().unmapping(self.gpu(), bytes);
+        self.mapped -= bytes;
+        self.write(self.mapped + self.context);
+    }
+
+    fn grow(&mut self, bytes: u64) {
+        let (task, _) = self.task.expect("a task");
+        let mut more = bytes;
+        let mut back = 0;
+        loop {
+            match self.client.grow(task, more) {
+                Ok(mgb_probe::Grown::Granted { .. }) => break,
+                Ok(mgb_probe::Grown::SwapOut) => {
+                    say("swapped");
+                    let own = self.mapped;
+                    back += own;
+                    more += own;
+                    self.unmap(own);
+                    self.client.swapped(task, own);
+                }
+                Err(refusal) => return say(&format!("refused {refusal}")),
+            }
+        }
+        self.map(bytes + back);
+        say("grown");
+    }
+
+    fn end(&mut self) {
+        let (task, _) = self.task.expect("a task");
+        self.unmap(self.mapped);
+        self.client.end(task, 0);
+        self.task = None;
+    }
+
+    fn fork(&mut self) {
+        // SAFETY: the child only calls what is made for a forked child here, and
+        // leaves by _exit.
+        match unsafe { libc::fork() } {
+            0 => {
+                assert!(
+                    !self.client.is_connected(),
+                    "the parent's client works in the child"
+                );
+                *self = Life::new();
+                self.begin(MIB, false);
+                // SAFETY: ends the child without running the test program's rest.
+                unsafe { libc::_exit(0) }
+            }
+            child => {
+                let mut status = 0;
+                // SAFETY: waits for the child just made.
+                unsafe { libc::waitpid(child, &mut status, 0) };
+                assert_eq!(status, 0);
+            }
+        }
+    }
+}
