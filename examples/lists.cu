@@ -49,25 +49,25 @@ template <class T> static T *to_device(const T *host, size_t count) {
   return device;
 }
 
-static bool rows_are_right(size_t count) {
-  std::vector<unsigned *> rows;
-  for (size_t r = 0; r < count; r++) {
+static bool rows_are_right(size_t rows) {
+  std::vector<unsigned *> pointers;
+  for (size_t r = 0; r < rows; r++) {
     std::vector<unsigned> row(r + 1);
     for (size_t i = 0; i <= r; i++)
       row[i] = unsigned(r * i + 1);
-    rows.push_back(to_device(row.data(), row.size()));
+    pointers.push_back(to_device(row.data(), row.size()));
   }
-  unsigned **device_rows = to_device(rows.data(), count);
-  std::vector<unsigned> sums(count);
-  unsigned *device_sums = to_device(sums.data(), count);
-  sum_rows<<<unsigned(count), 32>>>(device_rows, device_sums);
+  unsigned **device_rows = to_device(pointers.data(), rows);
+  std::vector<unsigned> sums(rows);
+  unsigned *device_sums = to_device(sums.data(), rows);
+  sum_rows<<<unsigned(rows), 32>>>(device_rows, device_sums);
   CHECK_LAUNCH();
-  CHECK(cudaMemcpy(sums.data(), device_sums, count * sizeof(unsigned), cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy(sums.data(), device_sums, rows * sizeof(unsigned), cudaMemcpyDeviceToHost));
 
   bool right = true;
-  for (size_t r = 0; r < count; r++)
+  for (size_t r = 0; r < rows; r++)
     right = right && sums[r] == unsigned(r * (r * (r + 1) / 2) + r + 1);
-  for (unsigned *row : rows)
+  for (unsigned *row : pointers)
     CHECK(cudaFree(row));
   CHECK(cudaFree(device_rows));
   CHECK(cudaFree(device_sums));
