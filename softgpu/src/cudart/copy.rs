@@ -1,11 +1,12 @@
-//! Copies.
+//! Copies of one and two dimensions between pointers.
 
 use std::ffi::{c_int, c_void};
 
 use super::runtime;
 use crate::device::node;
 use crate::error::{Error, Result};
-use crate::memory::transfer::{Copy, copy, copy_async};
+use crate::memory::region::{Copy, Side, Size};
+use crate::memory::transfer::{copy, copy_async};
 use crate::stream::handle;
 
 /// Both pitches must hold a row.
@@ -19,24 +20,26 @@ fn rows(
         return Err(Error::INVALID_PITCH);
     }
     Ok(Copy {
-        to: to as usize,
-        to_pitch,
-        from: from as usize,
-        from_pitch,
-        width,
-        height,
+        to: Side::rows(to as usize, to_pitch),
+        from: Side::rows(from as usize, from_pitch),
+        size: Size::plane(width, height),
     })
 }
 
-fn now(what: Copy, kind: c_int) -> Result {
+/// Copies, and waits for it.
+pub fn now(what: Copy, kind: c_int) -> Result {
     let (gpu, stream) = handle::resolve(0)?;
     copy(gpu, &stream, what, kind)
 }
 
-fn later(what: Copy, kind: c_int, stream: usize) -> Result {
+/// Copies in a stream's turn.
+pub fn later(what: Copy, kind: c_int, stream: usize) -> Result {
     let (gpu, stream) = handle::resolve(stream)?;
     copy_async(gpu, &stream, what, kind)
 }
+
+/// `cudaMemcpyDefault`: what the pointers say.
+pub const BY_ADDRESS: c_int = 4;
 
 runtime! {
     fn cudaMemcpy(to: *mut c_void, from: *const c_void, count: usize, kind: c_int) {

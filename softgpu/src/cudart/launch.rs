@@ -2,12 +2,15 @@
 
 use std::cell::RefCell;
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use super::{Dim3, put, runtime};
+use crate::device::current;
 use crate::error::{Error, Result, say_once};
-use crate::exec::launch::{Shape, launch};
+use crate::exec::launch::{Launch, Shape};
 use crate::exec::registry;
 use crate::stream::handle;
+use crate::work::{self, Action, Work};
 
 /// What stands between `<<<` and `>>>`.
 #[derive(Clone, Copy)]
@@ -54,9 +57,15 @@ const CLUSTER: u32 = 4;
 /// `arguments` is as the kernel's parameters ask.
 pub unsafe fn by_stub(stub: usize, shape: &Shape, stream: usize, arguments: *mut *mut c_void) -> Result {
     let (gpu, stream) = handle::resolve(stream)?;
+    if current::gpu()?.ordinal != gpu.ordinal {
+        // The stream is another device's.
+        return Err(Error::INVALID_HANDLE);
+    }
     let function = registry::function(stub)?;
     // SAFETY: the caller's promise.
-    unsafe { launch(gpu, &stream, &function, shape, arguments.cast_const().cast()) }
+    let launch = unsafe { Launch::new(gpu, function, *shape, arguments.cast_const().cast())? };
+    let action = Action::Kernel(Arc::new(launch));
+    work::issue(&stream, Work { gpu, action })
 }
 
 runtime! {

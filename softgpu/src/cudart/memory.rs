@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{put, runtime};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
+use crate::memory::region::{Side, Size};
 use crate::memory::{self, Place, heap::Use, locate};
 
 /// Rows of pitched memory start at multiples of this.
@@ -44,6 +45,25 @@ pub struct PitchedPtr {
     pub pitch: usize,
     pub xsize: usize,
     pub ysize: usize,
+}
+
+impl Extent {
+    /// As a size in bytes.
+    pub fn bytes(self) -> Size {
+        let Extent { width, height, depth } = self;
+        Size { width, height, depth }
+    }
+}
+
+impl PitchedPtr {
+    /// As a side of a copy: planes are `ysize` rows apart.
+    pub fn side(self) -> Side {
+        Side {
+            at: self.ptr as usize,
+            pitch: self.pitch,
+            slice: self.pitch * self.ysize,
+        }
+    }
 }
 
 fn allocate(size: usize, purpose: Use) -> Result<*mut c_void> {

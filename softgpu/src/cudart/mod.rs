@@ -5,9 +5,11 @@
 //! forms of those that have them, and a stub that returns `cudaErrorNotSupported` for every exported
 //! function that is not here.
 
+pub mod array;
 pub mod attributes;
 pub mod channel;
 pub mod copy;
+pub mod copy3d;
 pub mod device;
 pub mod entry_point;
 pub mod errors;

@@ -2,22 +2,33 @@
 
 use std::ffi::{c_int, c_void};
 
+use super::memory::{Extent, PitchedPtr};
 use super::runtime;
 use crate::error::{Error, Result};
-use crate::memory::transfer::{Fill, fill};
+use crate::memory::region::{Fill, Side, Size};
+use crate::memory::transfer::fill;
 use crate::stream::handle;
 
-fn rows(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> Result<Fill> {
+fn row(to: *mut c_void, value: c_int, count: usize) -> Fill {
+    Fill::bytes(Side::plain(to as usize), Size::row(count), value as u8)
+}
+
+fn plane(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> Result<Fill> {
     if width > pitch && height > 1 {
         return Err(Error::INVALID_PITCH);
     }
-    Ok(Fill {
-        to: to as usize,
-        pitch,
-        value: value as u8,
-        width,
-        height,
-    })
+    let to = Side::rows(to as usize, pitch);
+    Ok(Fill::bytes(to, Size::plane(width, height), value as u8))
+}
+
+/// The planes of pitched memory are `ysize` rows apart; an extent may be smaller.
+fn planes(to: PitchedPtr, value: c_int, extent: Extent) -> Result<Fill> {
+    let tall = extent.depth > 1 && extent.height > to.ysize;
+    let wide = extent.width > to.pitch && (extent.height > 1 || extent.depth > 1);
+    if tall || wide {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok(Fill::bytes(to.side(), extent.bytes(), value as u8))
 }
 
 fn set(what: Fill, stream: usize, wait: bool) -> Result {
@@ -27,18 +38,26 @@ fn set(what: Fill, stream: usize, wait: bool) -> Result {
 
 runtime! {
     fn cudaMemset(to: *mut c_void, value: c_int, count: usize) {
-        set(rows(to, count, value, count, 1)?, 0, true)
+        set(row(to, value, count), 0, true)
     }
 
     fn cudaMemsetAsync(to: *mut c_void, value: c_int, count: usize, stream: usize) {
-        set(rows(to, count, value, count, 1)?, stream, false)
+        set(row(to, value, count), stream, false)
     }
 
     fn cudaMemset2D(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) {
-        set(rows(to, pitch, value, width, height)?, 0, true)
+        set(plane(to, pitch, value, width, height)?, 0, true)
     }
 
     fn cudaMemset2DAsync(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize, stream: usize) {
-        set(rows(to, pitch, value, width, height)?, stream, false)
+        set(plane(to, pitch, value, width, height)?, stream, false)
+    }
+
+    fn cudaMemset3D(to: PitchedPtr, value: c_int, extent: Extent) {
+        set(planes(to, value, extent)?, 0, true)
+    }
+
+    fn cudaMemset3DAsync(to: PitchedPtr, value: c_int, extent: Extent, stream: usize) {
+        set(planes(to, value, extent)?, stream, false)
     }
 }

@@ -7,21 +7,8 @@ use crate::device::current;
 use crate::error::{Error, Result};
 use crate::stream::set::NON_BLOCKING;
 use crate::stream::{GREATEST_PRIORITY, handle};
-
-type HostFunction = unsafe extern "C" fn(*mut c_void);
-type Callback = unsafe extern "C" fn(usize, c_int, *mut c_void);
-
-/// A pointer of the program's, on its way to a callback.
-struct UserData(*mut c_void);
-
-// SAFETY: it is only handed back; what it points to is the program's affair.
-unsafe impl Send for UserData {}
-
-impl UserData {
-    fn get(&self) -> *mut c_void {
-        self.0
-    }
-}
+use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
+use crate::work::{self, Action, Work};
 
 fn create(flags: c_uint, priority: c_int) -> Result<usize> {
     if flags & !NON_BLOCKING != 0 {
@@ -30,6 +17,12 @@ fn create(flags: c_uint, priority: c_int) -> Result<usize> {
     let gpu = current::active()?;
     let priority = priority.clamp(GREATEST_PRIORITY, 0);
     Ok(handle::publish(gpu.streams.create(flags, priority)))
+}
+
+fn call(stream: usize, call: HostCall) -> Result {
+    let (gpu, stream) = handle::resolve(stream)?;
+    let action = Action::Host(call);
+    work::issue(&stream, Work { gpu, action })
 }
 
 runtime! {
@@ -86,33 +79,16 @@ runtime! {
         Ok(())
     }
 
-    fn cudaStreamIsCapturing(stream: usize, status: *mut c_int) {
-        handle::resolve(stream)?;
-        put!(status, 0);
-        Ok(())
-    }
-
     fn cudaLaunchHostFunc(stream: usize, function: Option<HostFunction>, data: *mut c_void) {
-        let function = function.ok_or(Error::INVALID_VALUE)?;
-        let (gpu, stream) = handle::resolve(stream)?;
-        let data = UserData(data);
-        stream.submit_visible(gpu.streams.fences(&stream), move |_| {
-            if gpu.check().is_ok() {
-                // SAFETY: the program's function, with the argument it asked for.
-                unsafe { function(data.get()) }
-            }
-        });
-        Ok(())
+        let function = Function::Plain(function.ok_or(Error::INVALID_VALUE)?);
+        call(stream, HostCall { function, data: UserData(data) })
     }
 
-    fn cudaStreamAddCallback(stream: usize, callback: Option<Callback>, data: *mut c_void, _flags: c_uint) {
-        let callback = callback.ok_or(Error::INVALID_VALUE)?;
-        let (gpu, queue) = handle::resolve(stream)?;
-        let data = UserData(data);
-        queue.submit_visible(gpu.streams.fences(&queue), move |_| {
-            // SAFETY: the program's function, with the argument it asked for.
-            unsafe { callback(stream, crate::error::code(gpu.check()), data.get()) }
-        });
-        Ok(())
+    fn cudaStreamAddCallback(stream: usize, callback: Option<Callback>, data: *mut c_void, flags: c_uint) {
+        if flags != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let function = Function::Callback(callback.ok_or(Error::INVALID_VALUE)?, stream);
+        call(stream, HostCall { function, data: UserData(data) })
     }
 }

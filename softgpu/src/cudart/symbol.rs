@@ -6,7 +6,8 @@ use super::{put, runtime};
 use crate::device::{Gpu, current};
 use crate::error::{Error, Result};
 use crate::exec::{registry, variables};
-use crate::memory::transfer::{Copy, copy, copy_async};
+use crate::memory::region::Copy;
+use crate::memory::transfer::{copy, copy_async};
 use crate::stream::handle;
 
 /// The address of `count` bytes of a variable from `offset`.

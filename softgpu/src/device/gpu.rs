@@ -109,6 +109,7 @@ impl Gpu {
             context.active = false;
             self.streams.clear();
             self.variables.lock().clear();
+            crate::memory::array::forget(self.ordinal);
             self.heap.lock().clear(self.state);
             self.state.uncharge(self.index, self.spec.context, true);
             self.error.store(0, Ordering::Relaxed);

@@ -3,8 +3,9 @@
 use std::ffi::c_void;
 
 use super::{current, driver};
-use crate::error::Result;
-use crate::memory::transfer::{Copy, Fill, copy, copy_async, fill};
+use crate::error::{Error, Result};
+use crate::memory::region::{Copy, Fill, Side, Size};
+use crate::memory::transfer::{copy, copy_async, fill};
 use crate::stream::handle;
 
 /// `cudaMemcpyKind`s.
@@ -24,38 +25,18 @@ fn later(to: usize, from: usize, count: usize, kind: i32, stream: usize) -> Resu
     copy_async(gpu, &stream, Copy::bytes(to, from, count), kind)
 }
 
-fn set(to: usize, value: &[u8], count: usize) -> Result {
+fn set(to: usize, value: u32, element: usize, count: usize) -> Result {
     let gpu = current()?;
-    let width = count * value.len();
-    let Some((&first, rest)) = value.split_first() else {
-        return Ok(());
+    let what = Fill {
+        to: Side::plain(to),
+        size: Size::row(count.checked_mul(element).ok_or(Error::INVALID_VALUE)?),
+        value,
+        element,
     };
-    if rest.iter().all(|&byte| byte == first) {
-        return fill(
-            gpu,
-            gpu.streams.legacy(),
-            Fill {
-                to,
-                pitch: width,
-                value: first,
-                width,
-                height: 1,
-            },
-            true,
-        );
+    if !to.is_multiple_of(element) {
+        return Err(Error::INVALID_VALUE);
     }
-    // A pattern: each byte of it is a column of rows as long as the pattern.
-    for (at, &byte) in value.iter().enumerate() {
-        let column = Fill {
-            to: to + at,
-            pitch: value.len(),
-            value: byte,
-            width: 1,
-            height: count,
-        };
-        fill(gpu, gpu.streams.legacy(), column, true)?;
-    }
-    Ok(())
+    fill(gpu, gpu.streams.legacy(), what, true)
 }
 
 driver! {
@@ -88,14 +69,14 @@ driver! {
     }
 
     fn cuMemsetD8_v2(to: usize, value: u8, count: usize) {
-        set(to, &[value], count)
+        set(to, value.into(), 1, count)
     }
 
     fn cuMemsetD16_v2(to: usize, value: u16, count: usize) {
-        set(to, &value.to_ne_bytes(), count)
+        set(to, value.into(), 2, count)
     }
 
     fn cuMemsetD32_v2(to: usize, value: u32, count: usize) {
-        set(to, &value.to_ne_bytes(), count)
+        set(to, value, 4, count)
     }
 }

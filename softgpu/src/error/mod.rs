@@ -25,6 +25,7 @@ impl Error {
     pub const INVALID_CONFIGURATION: Error = Error(9);
     pub const INVALID_PITCH: Error = Error(12);
     pub const INVALID_SYMBOL: Error = Error(13);
+    pub const INVALID_CHANNEL_DESCRIPTOR: Error = Error(20);
     pub const INVALID_COPY_DIRECTION: Error = Error(21);
     pub const MISSING_CONFIGURATION: Error = Error(52);
     pub const INVALID_DEVICE_FUNCTION: Error = Error(98);
@@ -48,6 +49,16 @@ impl Error {
     pub const LAUNCH_FAILURE: Error = Error(719);
     pub const COOPERATIVE_LAUNCH_TOO_LARGE: Error = Error(720);
     pub const NOT_SUPPORTED: Error = Error(801);
+    pub const CAPTURE_UNSUPPORTED: Error = Error(900);
+    pub const CAPTURE_INVALIDATED: Error = Error(901);
+    pub const CAPTURE_MERGE: Error = Error(902);
+    pub const CAPTURE_UNMATCHED: Error = Error(903);
+    pub const CAPTURE_UNJOINED: Error = Error(904);
+    pub const CAPTURE_ISOLATION: Error = Error(905);
+    pub const CAPTURE_IMPLICIT: Error = Error(906);
+    pub const CAPTURED_EVENT: Error = Error(907);
+    pub const CAPTURE_WRONG_THREAD: Error = Error(908);
+    pub const GRAPH_UPDATE_FAILURE: Error = Error(910);
     pub const UNKNOWN: Error = Error(999);
 }
 

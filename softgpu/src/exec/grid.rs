@@ -1,6 +1,7 @@
 //! One launch while it runs: its blocks, who has taken them, and how it goes.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
@@ -41,7 +42,7 @@ pub struct Plan {
     /// The block of the image's variables on the device.
     pub variables: usize,
     /// The arguments' values.
-    pub arguments: Arguments,
+    pub arguments: Arc<Arguments>,
 }
 
 /// Copies of a launch's arguments, and the array that points to them.

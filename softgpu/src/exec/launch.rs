@@ -6,11 +6,10 @@ use std::sync::Arc;
 use super::grid::{Arguments, Plan};
 use super::registry::Function;
 use super::{pool, variables};
+use crate::device::Gpu;
 use crate::device::profile::SM_90;
-use crate::device::{Gpu, current};
 use crate::error::{Error, Result, say};
 use crate::image::{self, KERNEL_BARRIER};
-use crate::stream::{Stream, Turn};
 use crate::time::{booking, model::Work};
 
 /// The shape of a launch.
@@ -87,75 +86,94 @@ pub fn check(function: &Function, shape: &Shape) -> Result {
     Ok(())
 }
 
-/// Launches a kernel: copies its arguments, and queues it.
-///
-/// # Safety
-/// `arguments` is as the kernel's parameters ask: a pointer to each value.
-pub unsafe fn launch(
-    gpu: &'static Gpu,
-    stream: &Arc<Stream>,
-    function: &Function,
-    shape: &Shape,
-    arguments: *const *const c_void,
-) -> Result {
-    if current::gpu()?.ordinal != gpu.ordinal {
-        // The stream is another device's.
-        return Err(Error::INVALID_HANDLE);
-    }
-    check(function, shape)?;
-    let (code, entry) = function.runnable()?;
-    let kernel = code.kernel;
-    // SAFETY: a registered image's array, and the caller's promise.
-    let arguments = unsafe {
-        let parameters = image::slice(kernel.parameters, kernel.parameter_count);
-        if arguments.is_null() && !parameters.is_empty() {
-            return Err(Error::INVALID_VALUE);
-        }
-        Arguments::copy(parameters, arguments)
-    };
-    let plan = Plan {
-        name: function.name.clone(),
-        entry,
-        image: code.image,
-        fibers: kernel.flags & KERNEL_BARRIER != 0,
-        local_bytes: kernel.local_bytes as usize,
-        grid: shape.grid,
-        block: shape.block,
-        static_shared: kernel.static_shared as usize,
-        dynamic_shared: shape.shared,
-        variables: variables::block(gpu, code.image)?,
-        arguments,
-    };
-    let threads = shape.block.iter().product();
-    let work = Work {
-        blocks: shape.grid.iter().map(|&n| u64::from(n)).product(),
-        threads,
-        resident: resident(function, threads, shape.shared as u64),
-        ..Work::default()
-    };
-    gpu.streams.submit(stream, move |turn| run(gpu, plan, work, turn));
-    Ok(())
+/// A launch that has been checked: what a stream runs, and what a graph keeps.
+pub struct Launch {
+    /// The kernel.
+    pub function: Arc<Function>,
+    /// Its shape.
+    pub shape: Shape,
+    arguments: Arc<Arguments>,
 }
 
-fn run(gpu: &Gpu, plan: Plan, work: Work, turn: &mut Turn) {
-    if gpu.check().is_err() || super::threads::stopping() {
-        return;
+impl Launch {
+    /// Checks a launch, and copies its arguments.
+    ///
+    /// # Errors
+    /// Those of [`check`]; what is wrong with the kernel; no memory for its module's variables.
+    ///
+    /// # Safety
+    /// `arguments` is as the kernel's parameters ask: a pointer to each value.
+    pub unsafe fn new(
+        gpu: &'static Gpu,
+        function: Arc<Function>,
+        shape: Shape,
+        arguments: *const *const c_void,
+    ) -> Result<Launch> {
+        check(&function, &shape)?;
+        let (code, _) = function.runnable()?;
+        let kernel = code.kernel;
+        // SAFETY: a registered image's array, and the caller's promise.
+        let arguments = unsafe {
+            let parameters = image::slice(kernel.parameters, kernel.parameter_count);
+            if arguments.is_null() && !parameters.is_empty() {
+                return Err(Error::INVALID_VALUE);
+            }
+            Arc::new(Arguments::copy(parameters, arguments))
+        };
+        variables::block(gpu, code.image)?;
+        Ok(Launch {
+            function,
+            shape,
+            arguments,
+        })
     }
-    let outcome = pool::run(plan);
-    outcome.output.write();
-    if let Some(failure) = outcome.failure {
-        // CUDA prints an assertion as it stands.
-        if failure.error == Error::ASSERT {
-            eprintln!("{}", failure.text)
-        } else {
-            say(&failure.text)
+
+    /// A pointer to each argument's value.
+    pub fn arguments(&self) -> *const *const c_void {
+        self.arguments.pointers()
+    }
+
+    /// Runs it; returns its modelled end. A kernel that fails sticks to the device.
+    ///
+    /// # Errors
+    /// No code, or no memory for its module's variables.
+    pub fn run(&self, gpu: &Gpu, ready: u64) -> Result<u64> {
+        let (code, entry) = self.function.runnable()?;
+        let Shape {
+            grid, block, shared, ..
+        } = self.shape;
+        let plan = Plan {
+            name: self.function.name.clone(),
+            entry,
+            image: code.image,
+            fibers: code.kernel.flags & KERNEL_BARRIER != 0,
+            local_bytes: code.kernel.local_bytes as usize,
+            grid,
+            block,
+            static_shared: code.kernel.static_shared as usize,
+            dynamic_shared: shared,
+            variables: variables::block(gpu, code.image)?,
+            arguments: self.arguments.clone(),
+        };
+        let threads = block.iter().product();
+        let outcome = pool::run(plan);
+        outcome.output.write();
+        if let Some(failure) = outcome.failure {
+            // CUDA prints an assertion as it stands.
+            if failure.error == Error::ASSERT {
+                eprintln!("{}", failure.text)
+            } else {
+                say(&failure.text)
+            }
+            gpu.fail(failure.error);
         }
-        gpu.fail(failure.error);
+        let work = Work {
+            blocks: grid.iter().map(|&n| u64::from(n)).product(),
+            threads,
+            resident: resident(&self.function, threads, shared as u64),
+            operations: outcome.operations,
+            longest: outcome.longest,
+        };
+        Ok(booking::kernel(gpu, &work, ready))
     }
-    let work = Work {
-        operations: outcome.operations,
-        longest: outcome.longest,
-        ..work
-    };
-    turn.end = booking::kernel(gpu, &work, turn.ready);
 }

@@ -32,6 +32,8 @@ pub enum Use {
     Managed,
     /// A module's variables: not the program's to free.
     Variables,
+    /// An array: the program has only its handle.
+    Array,
 }
 
 /// One live allocation.
@@ -93,12 +95,9 @@ impl Heap {
     /// Frees the allocation that starts at `base`.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if none does, or if it is not the program's.
+    /// `INVALID_VALUE` if none does.
     pub fn free(&mut self, state: &State, base: usize) -> Result {
         let allocation = *self.live.get(&base).ok_or(Error::INVALID_VALUE)?;
-        if allocation.purpose == Use::Variables {
-            return Err(Error::INVALID_VALUE);
-        }
         self.live.remove(&base);
         if allocation.size >= LARGE {
             return self.give_chunks(state, base, allocation.size.next_multiple_of(CHUNK));

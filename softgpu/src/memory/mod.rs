@@ -1,10 +1,12 @@
 //! Memory: what there is at an address, and whether it may be touched.
 
+pub mod array;
 pub mod extents;
 pub mod heap;
 pub mod pages;
 mod physical;
 pub mod pinned;
+pub mod region;
 pub mod transfer;
 pub mod vmm;
 
@@ -157,11 +159,24 @@ pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
 /// # Errors
 /// `INVALID_VALUE` if no allocation starts there.
 pub fn free(address: usize) -> Result {
-    let state = crate::state::shared()?;
-    let gpu = node()?
-        .gpus()
-        .iter()
-        .find(|gpu| gpu.heap().owns(address))
-        .ok_or(Error::INVALID_VALUE)?;
-    gpu.heap().free(state, address)
+    let mut heap = owner(address)?.heap();
+    match heap.find(address) {
+        Some(found) if matches!(found.purpose, Use::Plain | Use::Managed) => {
+            heap.free(crate::state::shared()?, address)
+        }
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+/// Frees memory that softgpu itself allocated for the program.
+///
+/// # Errors
+/// As [`free`].
+pub fn take_back(address: usize) -> Result {
+    owner(address)?.heap().free(crate::state::shared()?, address)
+}
+
+fn owner(address: usize) -> Result<&'static Gpu> {
+    let mut gpus = node()?.gpus().iter();
+    gpus.find(|gpu| gpu.heap().owns(address)).ok_or(Error::INVALID_VALUE)
 }

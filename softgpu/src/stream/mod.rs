@@ -113,6 +113,11 @@ impl Stream {
         })
     }
 
+    /// Whether its work is kept in a graph instead of being done.
+    pub fn captures(&self) -> bool {
+        false
+    }
+
     /// All work submitted so far.
     pub fn fence(self: &Arc<Self>) -> Fence {
         Fence {

@@ -1,0 +1,3 @@
+//! Graphs: work that is kept, to be done again.
+
+pub mod capture;

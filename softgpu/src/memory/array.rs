@@ -1,0 +1,181 @@
+//! Arrays: memory that programs know only by a handle. A device would lay it out as its texture units like it; here
+//! its rows lie one after another.
+
+use std::collections::BTreeMap;
+
+use parking_lot::RwLock;
+
+use super::heap::Use;
+use super::region::{Side, Size};
+use super::{allocate, take_back};
+use crate::cudart::channel::ChannelFormatDesc;
+use crate::cudart::memory::Extent;
+use crate::device::Gpu;
+use crate::error::{Error, Result};
+
+/// `cudaArrayLayered`.
+const LAYERED: u32 = 1;
+/// `cudaArraySurfaceLoadStore`.
+const SURFACE: u32 = 2;
+/// `cudaArrayCubemap`.
+const CUBEMAP: u32 = 4;
+/// `cudaArrayTextureGather`.
+const GATHER: u32 = 8;
+
+/// One array.
+#[derive(Clone, Copy, Debug)]
+pub struct Array {
+    /// What an element is.
+    pub format: ChannelFormatDesc,
+    /// As it was asked for: a height or depth of zero means fewer dimensions.
+    pub extent: Extent,
+    /// As it was asked for.
+    pub flags: u32,
+    /// The device.
+    pub ordinal: usize,
+    base: usize,
+}
+
+static ARRAYS: RwLock<BTreeMap<usize, Array>> = RwLock::new(BTreeMap::new());
+
+/// Handles are numbers that are no addresses of anything.
+const FIRST_HANDLE: usize = 0xa44a_0000_0000;
+
+/// Bytes of an element.
+///
+/// # Errors
+/// `INVALID_CHANNEL_DESCRIPTOR` for what no device has.
+fn element(format: &ChannelFormatDesc) -> Result<usize> {
+    let bits = [format.x, format.y, format.z, format.w];
+    let channels = bits.iter().take_while(|&&bits| bits != 0).count();
+    let alike = bits[..channels].iter().all(|&other| other == bits[0]);
+    let rest = bits[channels..].iter().all(|&other| other == 0);
+    let sound = matches!(channels, 1 | 2 | 4) && matches!(bits[0], 8 | 16 | 32) && alike && rest;
+    if !sound || !(0..=2).contains(&format.f) || (format.f == 2 && bits[0] == 8) {
+        return Err(Error::INVALID_CHANNEL_DESCRIPTOR);
+    }
+    Ok(bits[0] as usize / 8 * channels)
+}
+
+/// Makes an array on a device; returns its handle.
+///
+/// # Errors
+/// `INVALID_VALUE` for shapes and flags that there are not, `INVALID_CHANNEL_DESCRIPTOR`, `OUT_OF_MEMORY`.
+pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: u32) -> Result<usize> {
+    let layered = flags & LAYERED != 0;
+    let cube = flags & CUBEMAP != 0;
+    let sixes =
+        extent.width == extent.height && extent.depth.is_multiple_of(6) && (layered || extent.depth == 6);
+    let hole = extent.height == 0 && extent.depth != 0 && !layered;
+    if flags & !(LAYERED | SURFACE | CUBEMAP | GATHER) != 0
+        || extent.width == 0
+        || hole
+        || (layered && extent.depth == 0)
+        || (cube && !sixes)
+    {
+        return Err(Error::INVALID_VALUE);
+    }
+    let mut array = Array {
+        format,
+        extent,
+        flags,
+        ordinal: gpu.ordinal,
+        base: 0,
+    };
+    element(&format)?;
+    let size = [array.rows(), array.planes()]
+        .into_iter()
+        .try_fold(array.row_bytes(), usize::checked_mul)
+        .ok_or(Error::OUT_OF_MEMORY)?;
+    array.base = allocate(gpu, size, Use::Array)?;
+    let mut arrays = ARRAYS.write();
+    let handle = arrays
+        .last_key_value()
+        .map_or(FIRST_HANDLE, |(last, _)| last + 64);
+    arrays.insert(handle, array);
+    Ok(handle)
+}
+
+/// The array that a handle names.
+///
+/// # Errors
+/// `INVALID_HANDLE`.
+pub fn find(handle: usize) -> Result<Array> {
+    ARRAYS.read().get(&handle).copied().ok_or(Error::INVALID_HANDLE)
+}
+
+/// Frees an array.
+///
+/// # Errors
+/// `INVALID_VALUE` if there is none.
+pub fn destroy(handle: usize) -> Result {
+    let array = ARRAYS.write().remove(&handle).ok_or(Error::INVALID_VALUE)?;
+    take_back(array.base)
+}
+
+/// Drops the handles of a device whose context goes.
+pub fn forget(ordinal: usize) {
+    ARRAYS.write().retain(|_, array| array.ordinal != ordinal);
+}
+
+impl Array {
+    /// Bytes of an element.
+    pub fn element(&self) -> usize {
+        element(&self.format).unwrap_or(1)
+    }
+
+    /// Bytes of a row.
+    pub fn row_bytes(&self) -> usize {
+        self.extent.width.saturating_mul(self.element())
+    }
+
+    fn rows(&self) -> usize {
+        self.extent.height.max(1)
+    }
+
+    fn planes(&self) -> usize {
+        self.extent.depth.max(1)
+    }
+
+    /// Bytes in all.
+    pub fn bytes(&self) -> usize {
+        self.row_bytes() * self.rows() * self.planes()
+    }
+
+    /// The box of this size whose first byte is `x` bytes, `y` rows and `z` planes into the array.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` where it does not lie in the array.
+    pub fn side(&self, [x, y, z]: [usize; 3], size: &Size) -> Result<Side> {
+        let (pitch, slice) = (self.row_bytes(), self.row_bytes() * self.rows());
+        let within = |from: usize, length: usize, whole: usize| {
+            from.checked_add(length).is_some_and(|end| end <= whole)
+        };
+        let inside = within(x, size.width, pitch)
+            && within(y, size.height, self.rows())
+            && within(z, size.depth, self.planes());
+        if !inside {
+            return Err(Error::INVALID_VALUE);
+        }
+        Ok(Side {
+            at: self.base + z * slice + y * pitch + x,
+            pitch,
+            slice,
+        })
+    }
+
+    /// `count` bytes, row after row, from `x` bytes and `y` rows on.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` where there are not so many.
+    pub fn run(&self, x: usize, y: usize, count: usize) -> Result<usize> {
+        let from = y
+            .checked_mul(self.row_bytes())
+            .and_then(|row| row.checked_add(x))
+            .ok_or(Error::INVALID_VALUE)?;
+        if from.checked_add(count).is_none_or(|end| end > self.bytes()) {
+            return Err(Error::INVALID_VALUE);
+        }
+        Ok(self.base + from)
+    }
+}

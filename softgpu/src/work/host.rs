@@ -1,0 +1,58 @@
+//! Calls of the program's functions in a stream's turn.
+
+use std::ffi::{c_int, c_void};
+
+use crate::device::Gpu;
+use crate::time::clock;
+
+/// `cudaHostFn_t`.
+pub type HostFunction = unsafe extern "C" fn(*mut c_void);
+
+/// `cudaStreamCallback_t`.
+pub type Callback = unsafe extern "C" fn(usize, c_int, *mut c_void);
+
+/// A function to call, and what it is told.
+#[derive(Clone, Copy, Debug)]
+pub struct HostCall {
+    /// The function.
+    pub function: Function,
+    /// The program's own.
+    pub data: UserData,
+}
+
+/// Either kind of function.
+#[derive(Clone, Copy, Debug)]
+pub enum Function {
+    /// `cudaLaunchHostFunc`: not called once the device is stuck.
+    Plain(HostFunction),
+    /// `cudaStreamAddCallback`: told the stream, and what the device is stuck in.
+    Callback(Callback, usize),
+}
+
+/// A pointer of the program's, on its way to a callback.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UserData(pub *mut c_void);
+
+// SAFETY: it is only handed back; what it points to is the program's affair.
+unsafe impl Send for UserData {}
+// SAFETY: as above.
+unsafe impl Sync for UserData {}
+
+impl HostCall {
+    /// Calls it once the device's clock has come to `ready`; returns when it ended.
+    pub fn run(&self, gpu: &Gpu, ready: u64) -> u64 {
+        clock::sleep_until(ready);
+        let stuck = gpu.check();
+        // SAFETY: the program's function, with the argument it asked for.
+        unsafe {
+            match self.function {
+                Function::Plain(function) if stuck.is_ok() => function(self.data.0),
+                Function::Plain(_) => {}
+                Function::Callback(callback, stream) => {
+                    callback(stream, crate::error::code(stuck), self.data.0);
+                }
+            }
+        }
+        clock::now().max(ready)
+    }
+}
