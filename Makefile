@@ -27,7 +27,7 @@ examples: build ## build the examples, plain and with MGB, in build/examples/
 	@tools/examples.sh $(PREFIX)
 
 demo: examples ## run a list of jobs under each policy, on GPUs if there are any, else on software GPUs
-	$(PREFIX)/bin/mgb demo
+	$(PREFIX)/bin/mgb demo --page $(PREFIX)/demo.html
 
 test: build lit ## run every test
 	$(CARGO) test $(CARGO_FLAGS)

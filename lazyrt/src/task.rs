@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mgb_probe::{Need, Site, TaskId};
 
@@ -99,6 +99,23 @@ pub struct Seen {
     pub run: Duration,
 }
 
+/// A stretch of time that a task held its room. Times of the machine's monotonic clock, which all processes share.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// GPU; index into the hello.
+    pub gpu: u32,
+    /// When it was granted.
+    pub from: Duration,
+    /// When it was over.
+    pub to: Duration,
+}
+
+/// The machine's monotonic clock.
+fn now() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
 /// One task.
 #[derive(Debug)]
 pub struct Task {
@@ -142,8 +159,10 @@ pub struct Task {
     pub objects: u64,
     /// For the trace.
     pub seen: Seen,
-    /// When it was granted.
-    pub granted: Option<Instant>,
+    /// Since when it holds its room, by the machine's monotonic clock.
+    granted: Option<Duration>,
+    /// When it held room before, if a trace is wanted.
+    pub spans: Vec<Span>,
 }
 
 impl Task {
@@ -173,6 +192,7 @@ impl Task {
             objects: 0,
             seen: Seen::default(),
             granted: None,
+            spans: Vec::new(),
         }
     }
 
@@ -202,7 +222,7 @@ impl Task {
         self.gpu = Some(gpu);
         self.reserved = reserved;
         self.ended = false;
-        self.granted = Some(Instant::now());
+        self.granted = Some(now());
         self.shared.gpu.store(gpu, Ordering::Relaxed);
         self.shared.ordinal.store(ordinal, Ordering::Relaxed);
         self.shared.handle.store(id.raw(), Ordering::Release);
@@ -219,8 +239,12 @@ impl Task {
 
     /// It runs no longer.
     pub fn stop_clock(&mut self) {
-        if let Some(granted) = self.granted.take() {
-            self.seen.run += granted.elapsed();
+        if let Some(from) = self.granted.take() {
+            let to = now();
+            self.seen.run += to.saturating_sub(from);
+            if let Some(gpu) = self.gpu.filter(|_| crate::trace::is_wanted()) {
+                self.spans.push(Span { gpu, from, to });
+            }
         }
     }
 

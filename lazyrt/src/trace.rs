@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::mode;
 use crate::state::{self, State};
-use crate::task::Task;
+use crate::task::{Span, Task};
 
 #[derive(Serialize)]
 struct Line {
@@ -39,6 +39,16 @@ struct Entry {
     block_threads: u32,
     wait_ns: u64,
     run_ns: u64,
+    /// When it held room, and where. A later part of a task may be on another GPU.
+    spans: Vec<Stretch>,
+}
+
+/// A stretch of time, in nanoseconds of the machine's monotonic clock: comparable between processes.
+#[derive(Serialize)]
+struct Stretch {
+    gpu: u32,
+    from_ns: u64,
+    to_ns: u64,
 }
 
 /// What the lazy task allocated, all told.
@@ -118,6 +128,14 @@ fn is_worth_a_word(task: &Task) -> bool {
     task.seen.objects > 0 || task.need.peak_bytes > 0 || task.site.is_some()
 }
 
+fn stretch(span: &Span) -> Stretch {
+    Stretch {
+        gpu: span.gpu,
+        from_ns: span.from.as_nanos() as u64,
+        to_ns: span.to.as_nanos() as u64,
+    }
+}
+
 fn entry(task: &Task) -> Entry {
     Entry {
         site: task.site.as_ref().map(|site| Place {
@@ -135,5 +153,6 @@ fn entry(task: &Task) -> Entry {
         block_threads: task.need.block_threads,
         wait_ns: task.seen.waited.as_nanos() as u64,
         run_ns: task.seen.run.as_nanos() as u64,
+        spans: task.spans.iter().map(stretch).collect(),
     }
 }

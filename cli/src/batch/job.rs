@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use super::cause::Cause;
 use super::engine::Setup;
 use super::jobfile::Job;
-use super::outcome::{JobOutcome, State};
+use super::outcome::{JobOutcome, State, Stretch};
 use super::trace;
 use crate::run::Placement;
 
@@ -111,12 +111,23 @@ impl<'a> Running<'a> {
             (false, false) => State::Failed,
         };
         let placed = read_placement(&self.placement);
-        let (gpus, waited) = match &placed {
-            Some(placement) => (
-                placement.gpu.into_iter().collect(),
-                Duration::from_nanos(placement.waited_ns),
-            ),
-            None => trace::of_process(&setup.trace, pid),
+        let (gpus, waited, tasks) = match &placed {
+            Some(placement) => {
+                let waited = Duration::from_nanos(placement.waited_ns);
+                let whole = |gpu| Stretch {
+                    gpu,
+                    task: "process".to_owned(),
+                    from: self.queued + waited,
+                    to: ended - began,
+                    peak_bytes: None,
+                };
+                (
+                    placement.gpu.into_iter().collect(),
+                    waited,
+                    placement.gpu.map(whole).into_iter().collect(),
+                )
+            }
+            None => trace::of_process(&setup.trace, pid, began),
         };
         let cause = (state == State::Failed).then(|| match placed.and_then(|placement| placement.refused) {
             Some(log_line) => Cause::NeverFits { log_line },
@@ -130,6 +141,7 @@ impl<'a> Running<'a> {
             signal,
             cause,
             gpus,
+            tasks,
             queued: self.queued,
             waited,
             ran: (ended - self.started).saturating_sub(waited),
@@ -153,6 +165,7 @@ pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOut
         signal: None,
         cause: why.map(|reason| Cause::NotStarted { reason }),
         gpus: Vec::new(),
+        tasks: Vec::new(),
         queued: waited,
         waited: Duration::ZERO,
         ran: Duration::ZERO,

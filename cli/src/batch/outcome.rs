@@ -38,6 +38,8 @@ pub struct JobOutcome {
     pub cause: Option<Cause>,
     /// The GPUs it was placed on, by mgbd's numbers; empty if it used none, or did not live to say.
     pub gpus: Vec<u32>,
+    /// When it held room on a GPU, and where: a line a task, or one for the whole process where that was placed.
+    pub tasks: Vec<Stretch>,
     /// Until its process was started.
     #[serde(rename = "queued_s", serialize_with = "as_seconds")]
     pub queued: Duration,
@@ -52,6 +54,23 @@ pub struct JobOutcome {
     pub turnaround: Duration,
     /// What it printed.
     pub log: Option<PathBuf>,
+}
+
+/// A stretch of time that one task held room on a GPU. Times count from the start of the batch.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stretch {
+    /// The GPU, by mgbd's number.
+    pub gpu: u32,
+    /// The function that holds the task; `lazy` for what was bound at run time, `process` for a whole process.
+    pub task: String,
+    /// From the grant,
+    #[serde(rename = "from_s", serialize_with = "as_seconds")]
+    pub from: Duration,
+    /// to the end.
+    #[serde(rename = "to_s", serialize_with = "as_seconds")]
+    pub to: Duration,
+    /// The most bytes it had allocated at once, where the program said so.
+    pub peak_bytes: Option<u64>,
 }
 
 /// A whole batch.
@@ -114,7 +133,8 @@ impl BatchOutcome {
     }
 }
 
-fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes a time in seconds.
+pub fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     // Milliseconds are what a batch's clock is good for.
     serializer.serialize_f64((time.as_secs_f64() * 1e3).round() / 1e3)
 }

@@ -102,6 +102,7 @@ mod tests {
             signal: (state == State::Stopped).then_some(15),
             cause,
             gpus: (0..number as u32 % 3).collect(),
+            tasks: Vec::new(),
             queued: ms(10),
             waited: ms(250),
             ran: ms(1000),

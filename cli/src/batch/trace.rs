@@ -2,9 +2,12 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
+
+use super::outcome::Stretch;
 
 #[derive(Deserialize)]
 struct Process {
@@ -15,33 +18,68 @@ struct Process {
 
 #[derive(Deserialize)]
 struct Task {
+    site: Option<Site>,
     gpu: Option<u32>,
     #[serde(default)]
     wait_ns: u64,
+    seen_peak: Option<u64>,
+    #[serde(default)]
+    spans: Vec<Span>,
 }
 
-/// The GPUs of the process's tasks, and the sum of what they waited. A program that was killed, or not built with
-/// MGB, has left nothing.
-pub fn of_process(trace: &Path, pid: u32) -> (Vec<u32>, Duration) {
+#[derive(Deserialize)]
+struct Site {
+    function: String,
+}
+
+/// In nanoseconds of the machine's monotonic clock.
+#[derive(Deserialize)]
+struct Span {
+    gpu: u32,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+/// The GPUs of the process's tasks, the sum of what they waited, and when they held room, counted from `began`. A
+/// program that was killed, or not built with MGB, has left nothing.
+pub fn of_process(trace: &Path, pid: u32, began: Instant) -> (Vec<u32>, Duration, Vec<Stretch>) {
     let text = fs::read_to_string(trace).unwrap_or_default();
-    of_text(&text, pid)
+    of_text(&text, pid, monotonic(began))
 }
 
-fn of_text(text: &str, pid: u32) -> (Vec<u32>, Duration) {
+/// What the machine's monotonic clock showed then: `Instant` is that clock, but does not say so.
+fn monotonic(instant: Instant) -> Duration {
+    let now = clock_gettime(ClockId::Monotonic);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_sub(instant.elapsed())
+}
+
+fn of_text(text: &str, pid: u32, began: Duration) -> (Vec<u32>, Duration, Vec<Stretch>) {
     let mut processes = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Process>(line).ok());
     // The last one: numbers are used again, and the user's own trace file may be old.
     let Some(process) = processes.rfind(|process| process.pid == pid) else {
-        return (Vec::new(), Duration::ZERO);
+        return (Vec::new(), Duration::ZERO, Vec::new());
     };
     let mut gpus: Vec<u32> = process.tasks.iter().filter_map(|task| task.gpu).collect();
     gpus.sort_unstable();
     gpus.dedup();
-    (
-        gpus,
-        Duration::from_nanos(process.tasks.iter().map(|task| task.wait_ns).sum()),
-    )
+    let waited = process.tasks.iter().map(|task| task.wait_ns).sum();
+    let stretches = process.tasks.iter().flat_map(|task| stretches(task, began));
+    (gpus, Duration::from_nanos(waited), stretches.collect())
+}
+
+fn stretches(task: &Task, began: Duration) -> impl Iterator<Item = Stretch> {
+    task.spans.iter().map(move |span| Stretch {
+        gpu: span.gpu,
+        task: task
+            .site
+            .as_ref()
+            .map_or_else(|| "lazy".to_owned(), |site| site.function.clone()),
+        from: Duration::from_nanos(span.from_ns).saturating_sub(began),
+        to: Duration::from_nanos(span.to_ns).saturating_sub(began),
+        peak_bytes: task.seen_peak,
+    })
 }
 
 #[cfg(test)]
@@ -53,7 +91,38 @@ mod tests {
         let text = "{\"pid\":7,\"tasks\":[{\"gpu\":3,\"wait_ns\":9}]}\nno json\n\
                     {\"pid\":8,\"tasks\":[]}\n\
                     {\"pid\":7,\"tasks\":[{\"gpu\":1,\"wait_ns\":5},{\"gpu\":0,\"wait_ns\":6},{\"gpu\":null},{\"gpu\":1}]}\n";
-        assert_eq!(of_text(text, 7), (vec![0, 1], Duration::from_nanos(11)));
-        assert_eq!(of_text(text, 9), (vec![], Duration::ZERO));
+        let (gpus, waited, stretches) = of_text(text, 7, Duration::ZERO);
+        assert_eq!((gpus, waited), (vec![0, 1], Duration::from_nanos(11)));
+        assert_eq!(stretches, []);
+        assert_eq!(of_text(text, 9, Duration::ZERO), (vec![], Duration::ZERO, vec![]));
+    }
+
+    #[test]
+    fn stretches_count_from_the_start_of_the_batch() {
+        let text = r#"{"pid":7,"tasks":[
+            {"site":{"id":1,"module":"a.cu","function":"main"},"gpu":2,"seen_peak":4096,
+             "spans":[{"gpu":1,"from_ns":5000000000,"to_ns":6000000000},{"gpu":2,"from_ns":7000000000,"to_ns":7500000000}]},
+            {"site":null,"gpu":0,"seen_peak":8,"spans":[{"gpu":0,"from_ns":4000000000,"to_ns":9000000000}]}]}"#;
+        let (_, _, stretches) = of_text(&text.replace('\n', ""), 7, Duration::from_secs(4));
+        let seen: Vec<_> = stretches
+            .iter()
+            .map(|s| {
+                (
+                    s.gpu,
+                    s.task.as_str(),
+                    s.from.as_millis(),
+                    s.to.as_millis(),
+                    s.peak_bytes,
+                )
+            })
+            .collect();
+        assert_eq!(
+            seen,
+            [
+                (1, "main", 1000, 2000, Some(4096)),
+                (2, "main", 3000, 3500, Some(4096)),
+                (0, "lazy", 0, 5000, Some(8)),
+            ]
+        );
     }
 }

@@ -26,11 +26,16 @@ enum Kind {
         bytes_each: u64,
         more: &'static [&'static str],
     },
+    /// An example with arguments of its own, whatever the GPU.
+    Fixed {
+        name: &'static str,
+        arguments: &'static [&'static str],
+    },
     /// `twotasks`: two tasks, of which each may go where there is room.
     TwoTasks { percent: [u64; 2] },
 }
 
-use Kind::{Elements, Phases, TwoTasks};
+use Kind::{Elements, Fixed, Phases, TwoTasks};
 
 const fn phases(percent: u64, rounds: u64, host_ms: u64) -> Kind {
     Phases {
@@ -49,25 +54,37 @@ const fn elements(name: &'static str, percent: u64, bytes_each: u64, more: &'sta
     }
 }
 
+const fn fixed(name: &'static str, arguments: &'static [&'static str]) -> Kind {
+    Fixed { name, arguments }
+}
+
 /// Memory in percent of a GPU. Most jobs are between a fifth and two fifths: so two or three share a GPU safely, and
 /// four sometimes do.
-const JOBS: [Kind; 18] = [
+const JOBS: [Kind; 26] = [
     phases(38, 3, 800),
     phases(25, 3, 700),
     elements("vecadd", 24, 12, &[]),
+    fixed("scan", &["300000"]),
     phases(31, 3, 700),
     phases(20, 4, 500),
     elements("stencil", 20, 8, &["4"]),
     phases(40, 3, 800),
     elements("chain", 22, 8, &[]),
+    elements("symbol", 12, 4, &["2"]),
+    fixed("matmul", &["200"]),
     phases(28, 3, 650),
     TwoTasks { percent: [20, 16] },
+    elements("threads", 24, 64, &["2"]),
     phases(35, 3, 700),
     elements("init_run", 24, 8, &["3"]),
+    elements("structs", 18, 64, &["6", "2"]),
     phases(22, 4, 550),
     elements("init_run_split", 20, 8, &["3"]),
     phases(38, 3, 750),
     elements("reduce", 16, 4, &["2"]),
+    elements("streams", 16, 4, &["4", "4"]),
+    fixed("bfs", &["100000", "4"]),
+    elements("devices", 20, 16, &["4"]),
     phases(26, 3, 800),
     elements("unwinding", 20, 8, &["1"]),
 ];
@@ -142,6 +159,7 @@ fn command(kind: &Kind, capacity: u64, host: HostPhase) -> (&'static str, Vec<St
                     .collect(),
             )
         }
+        Fixed { name, arguments } => (name, arguments.iter().map(|&word| word.to_owned()).collect()),
         // One of its tasks takes 8 bytes an element, and so does the other.
         TwoTasks { percent } => (
             "twotasks",

@@ -2,6 +2,8 @@
 
 mod ballast;
 mod jobs;
+mod page;
+mod sampler;
 mod table;
 
 use std::ffi::OsString;
@@ -25,6 +27,7 @@ use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 use ballast::Ballast;
 use jobs::HostPhase;
+use sampler::{Sample, Sampler};
 use table::DemoOutcome;
 
 /// Variables of everything that the demo starts.
@@ -36,7 +39,8 @@ const SOFTWARE_GPUS: &str = "4x256MiB";
 /// What is left free on a large real GPU.
 const DEFAULT_LEAVE: u64 = 16 << 30;
 
-/// Run the same 18 jobs one at a time per GPU (sa), four at a time (cg:4) and under MGB, and compare.
+/// Run the same 26 jobs one at a time per GPU (sa), four at a time (cg:4) and under MGB, and compare: in a table, and on
+/// a page to open in a browser.
 ///
 /// On real GPUs where there are any, with their memory made short by a program that holds the rest; else on 4
 /// software GPUs of 256 MiB. The jobs are the examples; each checks its own result. Under cg:4 nobody knows what the
@@ -61,7 +65,13 @@ pub struct Args {
     /// The folder for logs [default: a temporary one, kept if a job failed that should not].
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// Print the figures as JSON.
+    /// The page: what ran where and when, the memory in use, the queue.
+    #[arg(long, value_name = "FILE", default_value = "demo.html")]
+    page: PathBuf,
+    /// Write no page.
+    #[arg(long, conflicts_with = "page")]
+    no_page: bool,
+    /// Print the figures as JSON, with every job, task and sample.
     #[arg(long)]
     json: bool,
 }
@@ -69,6 +79,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let stop = StopSignals::watch().code(exit::NODE)?;
+    let page = page_file(args).code(exit::NODE)?;
     let folder = tempfile::Builder::new().prefix("mgb-demo-").tempdir();
     let folder = folder
         .context("failed to make a temporary folder; set TMPDIR")
@@ -82,11 +93,35 @@ pub fn run(args: &Args) -> Outcome {
     } else {
         out::print(&format!("\n{}", table::text(&demo)));
     }
+    if let Some(file) = page {
+        page::write(&demo, &file).code(exit::NODE)?;
+        // Not among the JSON.
+        eprintln!("\npage: {}", file.display());
+    }
     if demo.is_right() {
         return Ok(exit::OK);
     }
     report_wrong(&demo, folder);
     Ok(exit::FAILED)
+}
+
+/// Where the page goes. Whether it can is seen before the jobs run, not after.
+fn page_file(args: &Args) -> Result<Option<PathBuf>> {
+    if args.no_page {
+        return Ok(None);
+    }
+    let file = std::path::absolute(&args.page)?;
+    let folder = file.parent().unwrap_or(Path::new("/"));
+    tempfile::Builder::new()
+        .prefix(".mgb-demo-")
+        .tempfile_in(folder)
+        .with_context(|| {
+            format!(
+                "failed to write in {}, where the page would go; give --page FILE or --no-page",
+                folder.display()
+            )
+        })?;
+    Ok(Some(file))
 }
 
 fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome> {
@@ -174,7 +209,7 @@ fn one_policy(
     list: &[Job],
     logs: &Path,
     stop: &StopSignals,
-) -> Result<BatchOutcome> {
+) -> Result<(BatchOutcome, Vec<Sample>)> {
     let logs = logs.join(policy.to_string().replace(':', "-"));
     std::fs::create_dir_all(&logs)
         .with_context(|| format!("failed to make the folder {}", logs.display()))?;
@@ -192,16 +227,13 @@ fn one_policy(
     };
     eprintln!("{policy}: {} jobs, at most {parallel} at once", list.len());
     let mut progress = Progress::new(list.len());
+    let sampler = Sampler::start(&start.socket)?;
     let ended = engine::run(list, &setup, stop, &mut progress);
     progress.finish();
     let (outcomes, makespan) = ended?;
-    Ok(BatchOutcome::new(
-        policy.to_string(),
-        hello.gpus.len(),
-        parallel,
-        outcomes,
-        makespan,
-    ))
+    let samples = sampler.finish(&outcomes);
+    let batch = BatchOutcome::new(policy.to_string(), hello.gpus.len(), parallel, outcomes, makespan);
+    Ok((batch, samples))
 }
 
 /// Software GPUs of the demo's own, unless the user has named some.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::jobs::HostPhase;
+use super::sampler::Sample;
 use crate::batch::outcome::BatchOutcome;
 use crate::table::{Table, plural, seconds};
 
@@ -33,6 +34,8 @@ pub struct Row {
     /// The batch.
     #[serde(flatten)]
     pub batch: BatchOutcome,
+    /// The node while it ran.
+    pub samples: Vec<Sample>,
 }
 
 impl DemoOutcome {
@@ -41,17 +44,18 @@ impl DemoOutcome {
         (software, gpu): (bool, String),
         capacity_bytes: u64,
         host: HostPhase,
-        batches: Vec<BatchOutcome>,
+        batches: Vec<(BatchOutcome, Vec<Sample>)>,
     ) -> Self {
         let base = batches
             .iter()
-            .find(|batch| batch.policy == "sa")
-            .map(|batch| batch.makespan.as_secs_f64());
-        let row = |batch: BatchOutcome| {
+            .find(|(batch, _)| batch.policy == "sa")
+            .map(|(batch, _)| batch.makespan.as_secs_f64());
+        let row = |(batch, samples): (BatchOutcome, Vec<Sample>)| {
             let speed_up = base.map(|base| base / batch.makespan.as_secs_f64().max(1e-3));
             Row {
                 speed_up: speed_up.map(|ratio| (ratio * 100.0).round() / 100.0),
                 batch,
+                samples,
             }
         };
         let host_phase = match host {
@@ -78,41 +82,51 @@ impl DemoOutcome {
     }
 }
 
+/// The table's columns.
+pub const HEAD: [&str; 7] = [
+    "policy",
+    "makespan",
+    "over sa",
+    "mean turnaround",
+    "jobs right",
+    "out of memory",
+    "other failures",
+];
+
+/// What a star means.
+pub const INCOMPARABLE: &str = "* jobs failed, and a failed job is short: not comparable";
+
 /// The table for people.
 pub fn text(demo: &DemoOutcome) -> String {
-    let numbers = [
-        "makespan",
-        "over sa",
-        "mean turnaround",
-        "jobs right",
-        "out of memory",
-        "other failures",
-    ];
-    let head = [&["policy"], &numbers[..]].concat();
-    let mut table = Table::new(&head, &numbers);
-    let mut incomparable = false;
-    for Row { speed_up, batch } in &demo.policies {
-        // A batch that drops jobs is quicker for it.
-        let mark = if batch.failed > 0 { "*" } else { "" };
-        incomparable |= batch.failed > 0;
-        table.row([
-            batch.policy.clone(),
-            seconds(batch.makespan),
-            speed_up.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}{mark}")),
-            format!("{}{mark}", seconds(batch.mean_turnaround)),
-            format!("{}/{}", batch.jobs.len() - batch.failed, batch.jobs.len()),
-            batch.failed_for_memory.to_string(),
-            (batch.failed - batch.failed_for_memory).to_string(),
-        ]);
+    let mut table = Table::new(&HEAD, &HEAD[1..]);
+    for row in &demo.policies {
+        table.row(cells(row));
     }
     let mut text = format!("{}\n{table}", conditions(demo));
-    if incomparable {
-        text.push_str("* jobs failed, and a failed job is short: not comparable\n");
+    if demo.policies.iter().any(|row| row.batch.failed > 0) {
+        text.push_str(INCOMPARABLE);
+        text.push('\n');
     }
     text
 }
 
-fn conditions(demo: &DemoOutcome) -> String {
+/// A policy's line of the table.
+pub fn cells(Row { speed_up, batch, .. }: &Row) -> [String; 7] {
+    // A batch that drops jobs is quicker for it.
+    let mark = if batch.failed > 0 { "*" } else { "" };
+    [
+        batch.policy.clone(),
+        seconds(batch.makespan),
+        speed_up.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}{mark}")),
+        format!("{}{mark}", seconds(batch.mean_turnaround)),
+        format!("{}/{}", batch.jobs.len() - batch.failed, batch.jobs.len()),
+        batch.failed_for_memory.to_string(),
+        (batch.failed - batch.failed_for_memory).to_string(),
+    ]
+}
+
+/// Under which conditions the figures were measured, in a line.
+pub fn conditions(demo: &DemoOutcome) -> String {
     let first = demo.policies.first().map(|row| &row.batch);
     let (jobs, gpus) = first.map_or((0, 0), |batch| (batch.jobs.len(), batch.gpus));
     let mut text = format!(
@@ -160,6 +174,7 @@ mod tests {
             signal: None,
             cause: (number <= failed).then(|| memory.clone()),
             gpus: vec![0],
+            tasks: Vec::new(),
             queued: Duration::ZERO,
             waited: Duration::ZERO,
             ran: Duration::from_millis(makespan / 2),
@@ -178,9 +193,9 @@ mod tests {
     #[test]
     fn the_table() {
         let batches = vec![
-            batch("sa", 12_340, 0),
-            batch("cg:4", 3_210, 5),
-            batch("mgb", 4_560, 0),
+            (batch("sa", 12_340, 0), Vec::new()),
+            (batch("cg:4", 3_210, 5), Vec::new()),
+            (batch("mgb", 4_560, 0), Vec::new()),
         ];
         let demo = DemoOutcome::new(
             (true, "Software GPU".to_owned()),

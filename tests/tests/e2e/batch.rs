@@ -43,9 +43,35 @@ fn exit_codes(summary: &Value) -> Vec<i64> {
         .collect()
 }
 
+/// Every job's stretches on the GPU, which lie within the batch.
+fn stretches(summary: &Value) -> Vec<Vec<(f64, f64)>> {
+    let seconds = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("no time in {summary}"));
+    let makespan = seconds(&summary["makespan_s"]);
+    let jobs = summary["jobs"].as_array().expect("there are jobs");
+    jobs.iter()
+        .map(|job| {
+            let tasks = job["tasks"]
+                .as_array()
+                .unwrap_or_else(|| panic!("no tasks in {job}"));
+            let stretch = |task: &Value| (seconds(&task["from_s"]), seconds(&task["to_s"]));
+            let stretches: Vec<(f64, f64)> = tasks.iter().map(stretch).collect();
+            for (from, to) in &stretches {
+                assert!(0.0 <= *from && from <= to && *to <= makespan + 1e-3, "{job}");
+            }
+            stretches
+        })
+        .collect()
+}
+
 #[test]
 fn one_process_a_gpu() {
     let (code, summary) = batch("sa");
+    let mut held: Vec<(f64, f64)> = stretches(&summary).concat();
+    held.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
+    assert_eq!(held.len(), 12, "{summary}");
+    // In milliseconds, rounded.
+    let apart = |pair: &[(f64, f64)]| pair[0].1 <= pair[1].0 + 2e-3;
+    assert!(held.windows(2).all(apart), "one at a time on one GPU: {held:?}");
     assert_eq!(exit_codes(&summary), [0; 12], "{summary}");
     assert_eq!(code, 0);
 }
@@ -63,4 +89,12 @@ fn mgb_packs_without_running_out_of_memory() {
     let (code, summary) = batch("mgb");
     assert_eq!(exit_codes(&summary), [0; 12], "{summary}");
     assert_eq!(code, 0);
+    // Each of these programs has one task, and some share the GPU.
+    let mut held: Vec<(f64, f64)> = stretches(&summary).concat();
+    held.sort_by(|a, b| a.partial_cmp(b).expect("times are numbers"));
+    assert_eq!(held.len(), 12, "{summary}");
+    assert!(
+        held.windows(2).any(|pair| pair[1].0 < pair[0].1),
+        "nothing was shared: {held:?}"
+    );
 }
