@@ -60,7 +60,8 @@ inline size_t parse_size(const char *text) {
     scale = 1024.0 * 1024.0;
   else if (strcmp(unit, "GiB") == 0)
     scale = 1024.0 * 1024.0 * 1024.0;
-  if (scale == 0 || value < 0) {
+  // Not only where it is negative: "nan" and "1e30GiB" are numbers as well.
+  if (!(scale > 0 && value >= 0 && value * scale < 9e18)) {
     fprintf(stderr, "'%s' is no size: write 4096, 12MiB or 3.61GiB\n", text);
     exit(2);
   }

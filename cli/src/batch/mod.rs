@@ -2,7 +2,7 @@
 
 pub mod cause;
 pub mod engine;
-mod job;
+pub mod job;
 pub mod jobfile;
 pub mod outcome;
 pub mod progress;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use mgb_probe::Client;
-use mgb_probe::view::NodeView;
+use mgb_probe::view::{GpuView, NodeView};
 use serde::Serialize;
 
 use crate::batch::outcome::{JobOutcome, State, as_seconds};
@@ -80,7 +80,7 @@ fn unstarted(jobs: &[JobOutcome], at: Duration) -> usize {
 }
 
 fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
-    let used = |(index, gpu): (usize, &mgb_probe::view::GpuView)| {
+    let used = |(index, gpu): (usize, &GpuView)| {
         let free_before = before.gpus.get(index).and_then(|gpu| gpu.driver_free_bytes);
         match (free_before, gpu.driver_free_bytes) {
             (Some(before), Some(now)) => before.saturating_sub(now),
@@ -92,5 +92,84 @@ fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
         used_bytes: view.gpus.iter().enumerate().map(used).collect(),
         reserved_bytes: view.gpus.iter().map(|gpu| gpu.reserved_bytes).collect(),
         queue: view.queue.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgb_probe::view::WaitView;
+
+    use super::*;
+    use crate::batch::job::never_started;
+    use crate::batch::jobfile::Job;
+
+    fn view(free: Option<u64>, waiting: usize) -> NodeView {
+        let gpu = mgb_probe::Gpu {
+            index: 0,
+            node_index: 0,
+            uuid: "GPU-0".to_owned(),
+            name: "a GPU".to_owned(),
+            total_bytes: 100,
+            usable_bytes: 100,
+            context_bytes: 5,
+            max_warps: 64,
+        };
+        let gpu = GpuView {
+            gpu,
+            driver_free_bytes: free,
+            reserved_bytes: 30,
+            resident_bytes: 20,
+            contexts_bytes: 5,
+            reclaiming_bytes: 0,
+            foreign_bytes: 0,
+            warps_charged: 0,
+            processes: 1,
+            launches_in_flight: 0,
+        };
+        let wait = WaitView {
+            pid: 1,
+            label: String::new(),
+            gpu: None,
+            bytes: 1,
+            growth: false,
+            waited_ms: 0,
+        };
+        NodeView {
+            gpus: vec![gpu],
+            queue: vec![wait; waiting],
+            ..NodeView::default()
+        }
+    }
+
+    #[test]
+    fn memory_counts_from_before_the_batch() {
+        let seen = sample(Duration::ZERO, &view(Some(100), 0), &view(Some(60), 2));
+        assert_eq!(
+            (seen.used_bytes, seen.reserved_bytes, seen.queue),
+            (vec![40], vec![30], 2)
+        );
+    }
+
+    #[test]
+    fn without_a_driver_that_tells_the_clients_are_believed() {
+        let seen = sample(Duration::ZERO, &view(None, 0), &view(None, 0));
+        assert_eq!(seen.used_bytes, [25]);
+    }
+
+    #[test]
+    fn jobs_not_started_yet_wait() {
+        let job = Job {
+            number: 1,
+            text: "true".to_owned(),
+            need: None,
+            program: "true".into(),
+            arguments: Vec::new(),
+        };
+        // Started after so many seconds, or after all never.
+        let later = |seconds| never_started(&job, Duration::from_secs(seconds), Some("why".to_owned()));
+        let never = never_started(&job, Duration::from_secs(9), None);
+        let jobs = [later(1), later(2), never];
+        let counts = [0, 1, 2].map(|at| unstarted(&jobs, Duration::from_secs(at)));
+        assert_eq!(counts, [2, 1, 0]);
     }
 }

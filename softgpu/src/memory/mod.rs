@@ -178,5 +178,6 @@ pub fn take_back(address: usize) -> Result {
 
 fn owner(address: usize) -> Result<&'static Gpu> {
     let mut gpus = node()?.gpus().iter();
-    gpus.find(|gpu| gpu.heap().owns(address)).ok_or(Error::INVALID_VALUE)
+    gpus.find(|gpu| gpu.heap().owns(address))
+        .ok_or(Error::INVALID_VALUE)
 }

@@ -4,7 +4,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 
-use mgb_tests::built;
+use mgb_tests::built::{self, examples};
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::run;
@@ -25,6 +25,21 @@ fn a_job_file_that_names_an_unknown_program() {
     );
     let message = run(node.mgb(&["batch"]).arg(jobs)).failure(&["no_such_program", "jobs.txt"]);
     assert!(message.contains('2'), "the line is named: {message}");
+}
+
+#[test]
+fn an_argument_of_an_example_that_is_no_number() {
+    let node = Node::without_mgbd("1x64MiB");
+    let folder = built::at("-O1");
+    for example in examples() {
+        for argument in ["12x", "-1", "99999999999999999999999"] {
+            let ended = run(node
+                .command(folder.join(&example.name), &[argument])
+                .env("MGB", "off"));
+            assert_eq!(ended.status.code(), Some(2), "{}: {ended:?}", example.name);
+            ended.failure(&[argument]);
+        }
+    }
 }
 
 #[test]

@@ -1,23 +1,23 @@
-//! One policy's chart: lanes, memory, queue.
+//! One policy's chart: a lane per GPU, with what `curves` draws below.
 
 use std::time::Duration;
 
 use mgb_probe::size::Bytes;
 
+use super::curves::{self, MEMORY, QUEUE};
 use super::element::Element;
 use super::state;
 use crate::batch::outcome::{JobOutcome, State, Stretch};
-use crate::demo::sampler::Sample;
 use crate::demo::table::Row;
 
-/// Room for names at the left, the plot beside it, and the margin at the right, in the drawing's own units.
-const LEFT: f64 = 88.0;
-const PLOT: f64 = 1000.0;
+/// Room for names at the left, in the drawing's own units.
+pub const LEFT: f64 = 88.0;
+/// The width of the plot beside them.
+pub const PLOT: f64 = 1000.0;
+/// The margin at the right.
 const RIGHT: f64 = 16.0;
 /// Heights.
 const BAR: f64 = 18.0;
-const MEMORY: f64 = 40.0;
-const QUEUE: f64 = 48.0;
 const GAP: f64 = 6.0;
 const AXIS: f64 = 22.0;
 /// About what a character of a bar's label takes.
@@ -37,7 +37,8 @@ impl Scale {
         }
     }
 
-    fn x(&self, at: Duration) -> f64 {
+    /// Where a moment is.
+    pub fn x(&self, at: Duration) -> f64 {
         LEFT + (at.as_secs_f64() / self.longest).min(1.0) * PLOT
     }
 
@@ -84,12 +85,12 @@ pub fn chart(row: &Row, capacity: u64, scale: &Scale) -> Element {
         parts.push(lane(gpu, &rows, y, height, scale));
         y += height + 2.0;
         parts.push(name(&Bytes(capacity).to_string(), y + 12.0).class("small"));
-        parts.push(memory(gpu, &row.samples, capacity, y, scale));
+        parts.push(curves::memory(gpu, &row.samples, capacity, y, scale));
         y += MEMORY + 2.0 * GAP;
     }
     let most = row.samples.iter().map(|sample| sample.queue).max().unwrap_or(0);
     parts.push(name(&format!("{most} waiting"), y + 12.0).class("small"));
-    parts.push(queue(&row.samples, most, y, scale));
+    parts.push(curves::queue(&row.samples, most, y, scale));
     y += QUEUE;
     let grid = grid(y, scale);
     y += AXIS;
@@ -191,98 +192,6 @@ fn hue(program: &str) -> u32 {
     25 + sum % 310
 }
 
-fn memory(gpu: usize, samples: &[Sample], capacity: u64, y: f64, scale: &Scale) -> Element {
-    let of = |bytes: &[u64]| bytes.get(gpu).copied().unwrap_or(0);
-    let peak = samples.iter().map(|sample| of(&sample.used_bytes)).max();
-    // A driver may give more than it says is free at first; then the line is no longer the top.
-    let full = capacity.max(peak.unwrap_or(0)).max(1) as f64;
-    let level = |bytes: u64| y + MEMORY - bytes as f64 / full * MEMORY;
-    let line = |of_sample: &dyn Fn(&Sample) -> u64| {
-        steps(
-            samples
-                .iter()
-                .map(|sample| (scale.x(sample.at), level(of_sample(sample)))),
-        )
-    };
-    let used = line(&|sample| of(&sample.used_bytes));
-    let reserved = line(&|sample| of(&sample.reserved_bytes));
-    let any_reserved = samples.iter().any(|sample| of(&sample.reserved_bytes) > 0);
-    let hover = format!(
-        "GPU {gpu}: at most {} of {} in use",
-        Bytes(peak.unwrap_or(0)),
-        Bytes(capacity)
-    );
-    let top = level(capacity);
-    Element::new("g")
-        .class("memory")
-        .with("data-gpu", gpu)
-        .child(Element::new("title").text(hover))
-        .child(
-            Element::new("rect")
-                .class("back")
-                .with("x", LEFT)
-                .with("y", y)
-                .with("width", PLOT)
-                .with("height", MEMORY),
-        )
-        .children(area(samples, &used, y + MEMORY, scale).map(|path| path.class("used")))
-        .children(any_reserved.then(|| Element::new("path").with("d", &reserved).class("reserved")))
-        .child(
-            Element::new("line")
-                .class("capacity")
-                .with("x1", LEFT)
-                .with("x2", LEFT + PLOT)
-                .with("y1", place(top))
-                .with("y2", place(top)),
-        )
-}
-
-fn queue(samples: &[Sample], most: usize, y: f64, scale: &Scale) -> Element {
-    let level = |length: usize| y + QUEUE - length as f64 / most.max(1) as f64 * (QUEUE - 4.0);
-    let line = steps(
-        samples
-            .iter()
-            .map(|sample| (scale.x(sample.at), level(sample.queue))),
-    );
-    Element::new("g")
-        .class("queue")
-        .child(Element::new("title").text(format!("at most {most} jobs wait at once")))
-        .child(
-            Element::new("rect")
-                .class("back")
-                .with("x", LEFT)
-                .with("y", y)
-                .with("width", PLOT)
-                .with("height", QUEUE),
-        )
-        .children(area(samples, &line, y + QUEUE, scale).map(|path| path.class("waiting")))
-}
-
-/// What lies between a line of steps and the floor.
-fn area(samples: &[Sample], line: &str, floor: f64, scale: &Scale) -> Option<Element> {
-    let (first, last) = (samples.first()?, samples.last()?);
-    let (right, left) = (place(scale.x(last.at)), place(scale.x(first.at)));
-    let path = format!("{line} L{right} {floor} L{left} {floor} Z");
-    Some(Element::new("path").with("d", path))
-}
-
-/// A line that holds each value until the next was seen.
-fn steps(points: impl Iterator<Item = (f64, f64)>) -> String {
-    let mut path = String::new();
-    let mut last = None;
-    for (x, y) in points {
-        let (x, y) = (place(x), place(y));
-        path += &match &last {
-            None => format!("M{x} {y}"),
-            // Straight on: nothing to say yet.
-            Some(last) if *last == y => format!(" H{x}"),
-            Some(_) => format!(" H{x} V{y}"),
-        };
-        last = Some(y);
-    }
-    path
-}
-
 fn grid(height: f64, scale: &Scale) -> Element {
     let ticks = scale.ticks().into_iter().map(|(at, label)| {
         let x = place(scale.x(at));
@@ -313,7 +222,7 @@ fn name(text: &str, y: f64) -> Element {
 }
 
 /// A tenth of a unit is finer than any screen.
-fn place(value: f64) -> String {
+pub fn place(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
 }

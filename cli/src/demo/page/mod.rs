@@ -2,6 +2,7 @@
 //! queue, all on one time axis. One file, without anything from elsewhere: it can be kept, sent and opened anywhere.
 
 mod chart;
+mod curves;
 mod element;
 
 use std::path::Path;
