@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples demo test kill-test lit check bundle deny support clean
+.PHONY: help setup build examples conformance demo test kill-test lit check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ build: setup ## build everything, and lay it out in build/
 	@tools/stage.sh $(TARGET) $(PREFIX)
 
 examples: build ## build the examples, plain and with MGB, in build/examples/
-	@tools/examples.sh $(PREFIX)
+	@tools/programs.sh $(PREFIX) examples
 
 demo: examples ## run a list of jobs under each policy, on GPUs if there are any, else on software GPUs
 	$(PREFIX)/bin/mgb demo --page $(PREFIX)/demo.html
@@ -43,15 +43,20 @@ check: setup ## formatting, clippy with warnings as errors, documentation
 	$(CARGO) clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --no-deps --document-private-items
 
-bundle: examples ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+conformance: build ## build the conformance set, plain and with MGB, in build/conformance/
+	@tools/programs.sh $(PREFIX) tests/conformance
+
+bundle: examples conformance ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
 deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)
 	cargo deny check
 
-support: setup ## write docs/SUPPORT.md anew from the catalogue
+support: setup ## write docs/SUPPORT.md anew from the catalogue, docs/SOFTGPU.md from the conformance set
 	$(CARGO) run --quiet --release --package mgb-catalogue --example support >docs/SUPPORT.md.new
 	@mv docs/SUPPORT.md.new docs/SUPPORT.md
+	$(CARGO) run --quiet --release --package mgb-tests --example softgpu_table >docs/SOFTGPU.md.new
+	@mv docs/SOFTGPU.md.new docs/SOFTGPU.md
 
 clean: ## remove what was built; what set-up fetched stays in .cuda/
 	cargo clean

@@ -1,5 +1,7 @@
 //! `cudaError_t`, as far as lazyrt itself returns or looks for values.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+
 /// A `cudaError_t`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,12 @@ impl Code {
     pub fn is_success(self) -> bool {
         self == Code::SUCCESS
     }
+
+    /// Whether the process can use the GPU no more after it (until a reset, where that is possible at all): an
+    /// uncorrectable memory error, or what a kernel does to end its context.
+    pub fn is_sticky(self) -> bool {
+        matches!(self.0, 214 | 700 | 702 | 710 | 714..=719)
+    }
 }
 
 /// An error that lazyrt itself found. Native ones travel as `Ok(code)`: the runtime has recorded them.
@@ -30,6 +38,26 @@ pub struct Own(pub Code);
 
 /// What an op answers.
 pub type Answer = Result<Code, Own>;
+
+static BROKEN: AtomicU32 = AtomicU32::new(0);
+
+/// Keeps a native answer in mind, if it is sticky.
+pub fn seen(code: Code) {
+    if code.is_sticky() {
+        BROKEN.store(code.0, Ordering::Relaxed);
+    }
+}
+
+/// The sticky error that the process has had: what ops that do not ask the runtime have to answer as well.
+pub fn broken() -> Option<Code> {
+    let code = Code(BROKEN.load(Ordering::Relaxed));
+    (!code.is_success()).then_some(code)
+}
+
+/// The device was reset.
+pub fn mended() {
+    BROKEN.store(0, Ordering::Relaxed);
+}
 
 /// Fails with an error of lazyrt's own.
 pub fn fail<T>(code: Code) -> Result<T, Own> {

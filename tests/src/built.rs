@@ -80,8 +80,8 @@ pub fn at(level: &'static str) -> PathBuf {
     if let Some(folder) = done.get(level) {
         return folder.clone();
     }
-    let folder = cache().join(level.trim_start_matches('-'));
-    build(level, &folder);
+    let folder = cache("mgb-examples").join(level.trim_start_matches('-'));
+    build(&folder, &mut make("examples", level, &folder));
     done.insert(level, folder.clone());
     folder
 }
@@ -91,11 +91,26 @@ pub fn program(name: &str) -> PathBuf {
     at("-O1").join(name)
 }
 
-/// A make command on the examples, with the wrapper as the compiler.
-pub fn make(level: &str, folder: &Path) -> Command {
+/// The folder with the programs of the conformance set. Built at the first call of any test.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn conformance() -> PathBuf {
+    static DONE: OnceLock<PathBuf> = OnceLock::new();
+    let done = DONE.get_or_init(|| {
+        let folder = cache("mgb-conformance");
+        build(&folder, &mut make("tests/conformance", "-O1", &folder));
+        folder
+    });
+    done.clone()
+}
+
+/// A make command on programs of this repository, with the wrapper as the compiler.
+pub fn make(sources: &str, level: &str, folder: &Path) -> Command {
     let mut make = Command::new("make");
     make.arg("-C")
-        .arg(repository().join("examples"))
+        .arg(repository().join(sources))
         .args(["-j2", "--no-print-directory"]);
     make.arg(format!("CXX={}", bin("mgb-clang++").display()));
     make.arg(format!("CXXFLAGS={level}"))
@@ -107,7 +122,7 @@ pub fn make(level: &str, folder: &Path) -> Command {
     make
 }
 
-fn build(level: &str, folder: &Path) {
+fn build(folder: &Path, make: &mut Command) {
     fs::create_dir_all(folder).expect("the target folder can be written");
     let stamp = folder.join(".compiler");
     let lock = File::create(folder.join(".lock")).expect("the target folder can be written");
@@ -117,9 +132,7 @@ fn build(level: &str, folder: &Path) {
         remove_programs(folder);
         fs::write(&stamp, &compiler).expect("the target folder can be written");
     }
-    Running::start(&mut make(level, folder))
-        .end_within(BUILD_PATIENCE)
-        .success();
+    Running::start(make).end_within(BUILD_PATIENCE).success();
 }
 
 /// Removes everything but the lock.
@@ -145,11 +158,11 @@ fn fingerprint() -> String {
 }
 
 /// A folder of cargo's target folder, found from where this test program lies in it.
-fn cache() -> PathBuf {
+fn cache(name: &str) -> PathBuf {
     let program = env::current_exe().expect("has a path");
     let profile = program
         .parent()
         .and_then(Path::parent)
         .expect("lies in target/PROFILE/deps");
-    profile.join("mgb-examples")
+    profile.join(name)
 }

@@ -7,7 +7,7 @@ use mgb_probe::size::Bytes;
 
 use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
-use crate::code::{Answer, Code, Own, fail};
+use crate::code::{self, Answer, Code, Own, fail};
 use crate::state::{self, Key, State};
 use crate::{device, mode, notice, open, thread};
 
@@ -72,6 +72,9 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
     let told = thread::with(|thread| thread.take_use());
+    if let Some(code) = code::broken() {
+        return fail(code);
+    }
     let key = {
         let mut state = state::lock();
         if state.arena.is_none() {

@@ -1,6 +1,6 @@
 //! The devices as the program sees them: it chooses one, which is remembered and not obeyed.
 
-use crate::code::{Answer, Code, fail};
+use crate::code::{self, Answer, Code, fail};
 use crate::state::{self, Returned};
 use crate::{back, device, gate, mode, native, thread};
 
@@ -106,6 +106,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         }
     }
     let code = device::reset();
+    code::mended();
     drop(closed);
     Ok(if answer.is_success() { code } else { answer })
 }

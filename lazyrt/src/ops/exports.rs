@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use super::launch::{Dim3, LaunchConfig};
 use super::{alloc, copy, device, errors, free, launch, limits, rows, set, symbol, sync};
-use crate::code::{Code, Own};
+use crate::code::{self, Code, Own};
 use crate::functions::index;
 use crate::mode::{Mode, mode};
 use crate::native::{self, Stream};
@@ -59,7 +59,12 @@ macro_rules! exports {
             gate::back();
             // SAFETY: the caller says so.
             match unsafe { $treat(real, $($arg),*) } {
-                Ok(code) => code,
+                Ok(code) => {
+                    if !code.is_success() {
+                        code::seen(code);
+                    }
+                    code
+                }
                 Err(Own(code)) => {
                     record(code);
                     code

@@ -183,6 +183,7 @@ impl State {
         };
         task.stop_clock();
         self.by_handle.retain(|_, named| *named != key);
+        self.pending.retain(|_, named| *named != key);
         self.moved.retain(|_, to| *to != key);
         self.spare.push(task.shared);
         if crate::trace::is_wanted() {

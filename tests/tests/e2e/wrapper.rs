@@ -59,7 +59,7 @@ fn compile_and_link_together() {
 fn compile_and_link_apart() {
     let node = Node::start("1x64MiB", "mgb");
     let program = node.folder().join("apart/vecadd");
-    let mut make = built::make("-O1", &node.folder().join("apart"));
+    let mut make = built::make("examples", "-O1", &node.folder().join("apart"));
     run(make.arg("LINK=apart").arg(&program)).success();
     check_program(&program);
     check_output(&node, &program);

@@ -1,12 +1,15 @@
 #!/bin/sh
-# Builds the examples as users would, plain and with MGB, into PREFIX/examples/{plain,mgb}, their sources beside them.
+# Builds a folder of programs as users would, plain and with MGB, into PREFIX/NAME/{plain,mgb}, what else is in the folder
+# beside them.
 #
-#   examples.sh PREFIX
+#   programs.sh PREFIX FOLDER     FOLDER: examples, tests/conformance; NAME is its last part
 set -eu
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 prefix=$1
-out=$prefix/examples
+folder=$2
+name=$(basename "$folder")
+out=$prefix/$name
 jobs=$(nproc)
 
 # make knows the sources; that the compiler itself is new, it does not.
@@ -20,11 +23,11 @@ fi
 
 # A jobserver or variables of an outer make are not for these.
 unset MAKEFLAGS MFLAGS MAKELEVEL
-quiet="make --no-print-directory --silent -C $here/examples -j$jobs"
-echo "examples: building, plain and with MGB, in $out"
+quiet="make --no-print-directory --silent -C $here/$folder -j$jobs"
+echo "$name: building, plain and with MGB, in $out"
 $quiet OUT="$out/plain" CUDA="$(readlink -f "$prefix/cuda")"
 $quiet OUT="$out/mgb" CXX="$prefix/bin/mgb-clang++"
-for source in "$here"/examples/*; do
+for source in "$here/$folder"/*; do
     case $source in
     */build*) ;; # what somebody built by hand
     *) cp -R "$source" "$out/" ;;

@@ -1,0 +1,5 @@
+//! Prints `docs/SOFTGPU.md`.
+
+fn main() {
+    print!("{}", mgb_tests::conformance::markdown());
+}

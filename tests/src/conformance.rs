@@ -1,0 +1,210 @@
+//! The conformance set in `tests/conformance`: what a real GPU printed for each case, what softgpu is known to miss, and
+//! how outputs compare. The format of a line is said at the head of `conformance.h`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::prefix::repository;
+
+/// What a program printed, by case: the type and the values, or `failed` and why.
+pub type Output = BTreeMap<String, String>;
+
+/// A program of the set.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its name: that of its source.
+    pub name: String,
+    /// What its cases are about, as its source says.
+    pub about: String,
+    /// What a real GPU printed.
+    pub recorded: Output,
+    /// Cases that softgpu does not do as a GPU, and why.
+    pub missing: BTreeMap<String, String>,
+}
+
+fn folder() -> PathBuf {
+    repository().join("tests/conformance")
+}
+
+fn read(path: PathBuf) -> String {
+    fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+/// The programs, by name.
+///
+/// # Panics
+///
+/// When the set cannot be read, or says something of a case that was not recorded.
+pub fn programs() -> Vec<Program> {
+    let mut names: Vec<String> = fs::read_dir(folder())
+        .expect("the set is in the repository")
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            Some(name.strip_suffix(".cu")?.to_owned())
+        })
+        .collect();
+    names.sort();
+    let missing = missing();
+    let programs: Vec<Program> = names.into_iter().map(|name| program(name, &missing)).collect();
+    for key in missing.keys() {
+        let known = programs
+            .iter()
+            .any(|p| p.missing.keys().any(|case| *key == format!("{}/{case}", p.name)));
+        assert!(known, "missing.txt names {key}, which is not recorded");
+    }
+    programs
+}
+
+fn program(name: String, missing: &BTreeMap<String, String>) -> Program {
+    let source = read(folder().join(format!("{name}.cu")));
+    let about: Vec<&str> = source
+        .lines()
+        .map_while(|line| line.strip_prefix("// "))
+        .collect();
+    let recorded = parse(&read(folder().join("recorded").join(format!("{name}.txt"))));
+    let missing = recorded
+        .keys()
+        .filter_map(|case| {
+            let why = missing.get(&format!("{name}/{case}"))?;
+            Some((case.clone(), why.clone()))
+        })
+        .collect();
+    Program {
+        about: about.join(" "),
+        name,
+        recorded,
+        missing,
+    }
+}
+
+/// `PROGRAM/CASE: REASON` a line.
+fn missing() -> BTreeMap<String, String> {
+    read(folder().join("missing.txt"))
+        .lines()
+        .filter(|line| !line.is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let (case, why) = line
+                .split_once(": ")
+                .unwrap_or_else(|| panic!("missing.txt: {line}: no reason"));
+            (case.to_owned(), why.to_owned())
+        })
+        .collect()
+}
+
+/// Reads what a program printed.
+pub fn parse(text: &str) -> Output {
+    text.lines()
+        .filter_map(|line| {
+            let (case, rest) = line.split_once(' ')?;
+            Some((case.to_owned(), rest.to_owned()))
+        })
+        .collect()
+}
+
+/// What is wrong with what a case gave, or `None`.
+pub fn difference(recorded: &str, found: &str) -> Option<String> {
+    if recorded == found {
+        return None;
+    }
+    if found.starts_with("failed") {
+        return Some(found.to_owned());
+    }
+    let (mut wanted, mut got) = (recorded.split(' '), found.split(' '));
+    let kind = wanted.next().unwrap_or_default();
+    if got.next() != Some(kind) {
+        return Some(format!("the values are not {kind}"));
+    }
+    let (wanted, got): (Vec<u64>, Vec<u64>) =
+        (wanted.map(hexadecimal).collect(), got.map(hexadecimal).collect());
+    if wanted.len() != got.len() {
+        return Some(format!("{} values, not {}", got.len(), wanted.len()));
+    }
+    let mut text = String::new();
+    for (at, (&wanted, &got)) in wanted.iter().zip(&got).enumerate() {
+        if !same(kind, wanted, got) {
+            let _ = write!(text, "value {at} is {got:x}, not {wanted:x}; ");
+        }
+    }
+    (!text.is_empty()).then_some(text)
+}
+
+fn hexadecimal(text: &str) -> u64 {
+    u64::from_str_radix(text, 16).unwrap_or_else(|_| panic!("{text} is no hexadecimal number"))
+}
+
+fn same(kind: &str, wanted: u64, got: u64) -> bool {
+    let Some((float, ulps)) = kind.split_once(':') else {
+        return wanted == got;
+    };
+    let ulps: u64 = ulps.parse().unwrap_or_else(|_| panic!("{kind} has no tolerance"));
+    // Bits of the whole, of the exponent's lowest place.
+    let (width, fraction) = match float {
+        "f32" => (32, 23),
+        "f64" => (64, 52),
+        _ => panic!("{kind} is no type of the set"),
+    };
+    let sign = 1u64 << (width - 1);
+    let infinity = (sign - 1) & !((1 << fraction) - 1);
+    let is_nan = |bits: u64| bits & (sign - 1) > infinity;
+    // Neighbouring numbers are neighbouring integers, both zeros one.
+    let place = |bits: u64| {
+        let size = i128::from(bits & (sign - 1));
+        if bits & sign == 0 { size } else { -size }
+    };
+    let apart = (place(wanted) - place(got)).unsigned_abs();
+    is_nan(wanted) && is_nan(got) || apart <= u128::from(ulps) && (ulps > 0 || wanted == got)
+}
+
+/// The table of what softgpu does, for `docs/SOFTGPU.md`.
+pub fn markdown() -> String {
+    let programs = programs();
+    let cases: usize = programs.iter().map(|p| p.recorded.len()).sum();
+    let missing: usize = programs.iter().map(|p| p.missing.len()).sum();
+    let mut text = format!(
+        "# What the software GPU does as a real one\n\n\
+         Generated from the conformance set by `make support`; do not edit. {cases} cases, each an intrinsic or a \
+         family of the API, were recorded on a real GPU (NVIDIA H200, CUDA 13.0); softgpu agrees on {}. Integers and \
+         codes are compared exactly, floating-point results within the units in the last place that each case states.\n\n\
+         | program | what its cases are about | cases | agree |\n|---|---|---:|---:|\n",
+        cases - missing
+    );
+    for p in &programs {
+        let (all, agree) = (p.recorded.len(), p.recorded.len() - p.missing.len());
+        let _ = writeln!(text, "| `{}` | {} | {all} | {agree} |", p.name, p.about);
+    }
+    if missing > 0 {
+        text.push_str("\n## What is missing\n\n| case | why |\n|---|---|\n");
+    }
+    for p in &programs {
+        for (case, why) in &p.missing {
+            let _ = writeln!(text, "| `{}/{case}` | {} |", p.name, why.replace('|', "\\|"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::difference;
+
+    #[test]
+    fn integers_are_exact_and_floats_within_their_places() {
+        assert_eq!(difference("u32 1 2", "u32 1 2"), None);
+        assert!(difference("u32 1 2", "u32 1 3").is_some());
+        assert!(difference("u32 1 2", "u32 1").is_some());
+        assert!(difference("u32 1", "u64 1").is_some());
+        assert!(difference("u32 1", "failed launch: why").is_some());
+        assert_eq!(difference("f32:1 3f800000", "f32:1 3f800001"), None);
+        assert!(difference("f32:1 3f800000", "f32:1 3f800002").is_some());
+        // Around zero, across the signs.
+        assert_eq!(difference("f32:2 1", "f32:2 80000001"), None);
+        assert!(difference("f32:0 0", "f32:0 80000000").is_some());
+        assert_eq!(
+            difference("f64:0 7ff8000000000000", "f64:0 fff8000000000001"),
+            None
+        );
+        assert!(difference("f64:0 7ff0000000000000", "f64:0 fff8000000000001").is_some());
+    }
+}

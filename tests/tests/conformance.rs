@@ -1,0 +1,71 @@
+//! The conformance set on softgpu: every case as a real GPU recorded it, natively and under MGB.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use mgb_tests::built;
+use mgb_tests::conformance::{Output, Program, difference, markdown, parse, programs};
+use mgb_tests::node::Node;
+use mgb_tests::prefix::repository;
+use mgb_tests::process::Running;
+
+/// A case waits for nothing, and some programs have fifty.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
+
+fn run(node: &Node, program: &Program, mode: &str) -> Output {
+    let path = built::conformance().join(&program.name);
+    let mut command = node.command(path, &[]);
+    command.env("MGB", mode).env("SOFTGPU_TIME", "off");
+    parse(&Running::start(&mut command).end_within(PATIENCE).success())
+}
+
+/// What differs from what was recorded, though it should not, and what should and does not.
+fn wrong(program: &Program, found: &Output) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let cases: BTreeSet<&String> = program.recorded.keys().chain(found.keys()).collect();
+    for case in cases {
+        let difference = match (program.recorded.get(case), found.get(case)) {
+            (Some(recorded), Some(found)) => difference(recorded, found),
+            (Some(_), None) => Some("nothing was printed".to_owned()),
+            (None, _) => Some("not recorded: see tests/gpu/conformance.py".to_owned()),
+        };
+        let name = &program.name;
+        match (difference, program.missing.contains_key(case)) {
+            (Some(difference), false) => wrong.push(format!("{name}/{case}: {difference}")),
+            (None, true) => wrong.push(format!("{name}/{case} agrees: take it out of missing.txt")),
+            _ => {}
+        }
+    }
+    wrong
+}
+
+fn all(node: &Node, mode: &str) {
+    let wrong: Vec<String> = programs()
+        .iter()
+        .flat_map(|program| wrong(program, &run(node, program, mode)))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn natively() {
+    all(&Node::without_mgbd("1x2GiB"), "off");
+}
+
+#[test]
+fn under_mgb() {
+    let node = Node::start("1x2GiB", "mgb");
+    all(&node, "require");
+    node.wait_until_empty();
+}
+
+#[test]
+fn the_table_is_current() {
+    let file = repository().join("docs/SOFTGPU.md");
+    let kept = fs::read_to_string(&file).unwrap_or_default();
+    assert_eq!(
+        kept,
+        markdown(),
+        "docs/SOFTGPU.md is not current: run `make support`"
+    );
+}
