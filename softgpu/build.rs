@@ -88,6 +88,7 @@ fn rust_type(c: &str) -> Option<&'static str> {
         "unsigned int" | "unsigned" => "u32",
         "unsigned long long" => "u64",
         "dim3" => "Dim3",
+        "struct cudaMemLocation" => "crate::driver::vmm::Location",
         "struct cudaExtent" => "super::memory::Extent",
         "struct cudaPitchedPtr" => "super::memory::PitchedPtr",
         "cudaHostFn_t" | "cudaStreamCallback_t" => "*mut c_void",

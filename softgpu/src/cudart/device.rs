@@ -6,6 +6,7 @@ use super::{put, runtime};
 use crate::device::properties::{self, DeviceProp};
 use crate::device::{current, node, profile};
 use crate::error::{Error, Result};
+use crate::graph::capture;
 
 /// Values of `cudaLimit` that the device has: index, default.
 const LIMITS: [(i32, usize); 6] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128)];
@@ -94,6 +95,7 @@ runtime! {
 
     fn cudaDeviceSynchronize() {
         let gpu = current::active()?;
+        capture::refuse_device(gpu.ordinal)?;
         gpu.streams.finish();
         gpu.check()
     }

@@ -5,13 +5,17 @@ use std::ffi::c_uint;
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
+use crate::graph::{Kind, capture};
 use crate::stream::event::{self, find};
 use crate::stream::handle;
 
+/// `cudaEventRecordExternal` and `cudaEventWaitExternal`: a node of its own in a capture.
+const EXTERNAL: c_uint = 1;
+
 fn create(flags: c_uint) -> Result<usize> {
     current::active()?;
-    // Blocking sync, no timing, interprocess.
-    if flags & !7 != 0 {
+    // Blocking sync, no timing, interprocess; the last keeps no time.
+    if flags & !7 != 0 || (flags & 4 != 0 && flags & 2 == 0) {
         return Err(Error::INVALID_VALUE);
     }
     Ok(event::create(flags))
@@ -41,19 +45,30 @@ runtime! {
         find(event)?.record(stream)
     }
 
-    fn cudaEventRecordWithFlags(event: usize, stream: usize, _flags: c_uint) {
-        find(event)?.record(stream)
+    fn cudaEventRecordWithFlags(event: usize, stream: usize, flags: c_uint) {
+        let found = find(event)?;
+        match flags {
+            0 => found.record(stream),
+            EXTERNAL => {
+                let (_, captured) = handle::resolve(stream)?;
+                if capture::keep(&captured, || Ok(Kind::Record(event)))? {
+                    return Ok(());
+                }
+                found.record(stream)
+            }
+            _ => Err(Error::INVALID_VALUE),
+        }
     }
 
     fn cudaEventSynchronize(event: usize) {
-        if let Some(fence) = find(event)?.fence() {
+        if let Some(fence) = find(event)?.fence()? {
             fence.wait();
         }
         healthy()
     }
 
     fn cudaEventQuery(event: usize) {
-        let passed = find(event)?.fence().is_none_or(|fence| fence.passed());
+        let passed = find(event)?.fence()?.is_none_or(|fence| fence.passed());
         healthy()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }
     }
@@ -66,10 +81,19 @@ runtime! {
         Ok(())
     }
 
-    fn cudaStreamWaitEvent(stream: usize, event: usize, _flags: c_uint) {
-        let fence = find(event)?.fence();
+    fn cudaStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
+        let found = find(event)?;
         let (gpu, stream) = handle::resolve(stream)?;
-        if let Some(fence) = fence {
+        if flags & !EXTERNAL != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        if flags == EXTERNAL && capture::keep(&stream, || Ok(Kind::Wait(event)))? {
+            return Ok(());
+        }
+        if capture::wait(&stream, &found)? {
+            return Ok(());
+        }
+        if let Some(fence) = found.fence()? {
             let mut fences = gpu.streams.fences(&stream);
             fences.push(fence);
             stream.submit(fences, |_| ());

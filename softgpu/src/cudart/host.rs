@@ -5,10 +5,12 @@ use std::ffi::{c_uint, c_void};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
+use crate::graph::capture;
 use crate::memory::pinned;
 
 fn allocate(size: usize, flags: c_uint) -> Result<*mut c_void> {
     current::active()?;
+    capture::forbid()?;
     if size == 0 {
         return Ok(std::ptr::null_mut());
     }
@@ -31,6 +33,7 @@ runtime! {
         if pointer.is_null() {
             return Ok(());
         }
+        capture::forbid()?;
         gpu.streams.finish();
         pinned::free(pointer as usize)
     }

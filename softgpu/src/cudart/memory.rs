@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{put, runtime};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
+use crate::graph::capture;
 use crate::memory::region::{Side, Size};
 use crate::memory::{self, Place, heap::Use, locate};
 
@@ -67,6 +68,7 @@ impl PitchedPtr {
 }
 
 fn allocate(size: usize, purpose: Use) -> Result<*mut c_void> {
+    capture::forbid()?;
     Ok(memory::allocate(current::active()?, size, purpose)? as *mut c_void)
 }
 
@@ -76,6 +78,7 @@ fn free(address: usize) -> Result {
     if address == 0 {
         return Ok(());
     }
+    capture::forbid()?;
     for gpu in node()?.gpus().iter().filter(|gpu| gpu.is_active()) {
         gpu.streams.finish();
     }

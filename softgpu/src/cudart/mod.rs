@@ -7,6 +7,7 @@
 
 pub mod array;
 pub mod attributes;
+pub mod capture;
 pub mod channel;
 pub mod copy;
 pub mod copy3d;
@@ -15,15 +16,20 @@ pub mod entry_point;
 pub mod errors;
 pub mod event;
 pub mod forms;
+pub mod graph;
+pub mod graph_exec;
+pub mod graph_nodes;
 pub mod host;
 pub mod kernel;
 pub mod launch;
+pub mod managed;
 pub mod memory;
 pub mod peer;
 pub mod pool;
 pub mod register;
 pub mod set;
 pub mod stream;
+pub mod stream_attributes;
 pub mod stubs;
 pub mod symbol;
 

@@ -5,6 +5,7 @@ use std::ffi::{c_int, c_uint, c_void};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
+use crate::graph::capture;
 use crate::stream::set::NON_BLOCKING;
 use crate::stream::{GREATEST_PRIORITY, handle};
 use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
@@ -42,18 +43,24 @@ runtime! {
     }
 
     fn cudaStreamDestroy(stream: usize) {
-        handle::take(stream)?.close();
+        let stream = handle::take(stream)?;
+        if let Some(part) = stream.part().lock().as_ref() {
+            part.capture.invalidate();
+        }
+        stream.close();
         Ok(())
     }
 
     fn cudaStreamSynchronize(stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
+        capture::refuse(&stream)?;
         stream.fence().wait();
         gpu.check()
     }
 
     fn cudaStreamQuery(stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
+        capture::refuse(&stream)?;
         let passed = stream.fence().passed();
         gpu.check()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }

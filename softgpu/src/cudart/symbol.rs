@@ -11,7 +11,10 @@ use crate::memory::transfer::{copy, copy_async};
 use crate::stream::handle;
 
 /// The address of `count` bytes of a variable from `offset`.
-fn part(gpu: &Gpu, symbol: *const c_void, offset: usize, count: usize) -> Result<usize> {
+///
+/// # Errors
+/// `INVALID_SYMBOL`, `INVALID_VALUE` past the variable's end.
+pub fn part(gpu: &Gpu, symbol: *const c_void, offset: usize, count: usize) -> Result<usize> {
     let (image, variable) = registry::variable(symbol as usize)?;
     if offset
         .checked_add(count)

@@ -11,7 +11,7 @@ use crate::state;
 
 /// `CUmemLocation`.
 #[repr(C)]
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Location {
     /// `CU_MEM_LOCATION_TYPE_DEVICE` is the one that softgpu has.
     pub kind: c_int,

@@ -35,6 +35,7 @@ impl Error {
     pub const UNSUPPORTED_LIMIT: Error = Error(215);
     pub const OPERATING_SYSTEM: Error = Error(304);
     pub const INVALID_HANDLE: Error = Error(400);
+    pub const ILLEGAL_STATE: Error = Error(401);
     pub const NOT_FOUND: Error = Error(500);
     pub const NOT_READY: Error = Error(600);
     pub const ILLEGAL_ADDRESS: Error = Error(700);

@@ -1,23 +1,387 @@
-//! Capture: what a stream keeps in a graph instead of doing it. No stream captures so far.
+//! Capture: streams that keep in a graph what they are given, instead of doing it.
+//!
+//! A capture begins in one stream; others join by waiting for events that were recorded in it. What would wait for a
+//! stream that captures, or could not be told from the order of the calls alone, is refused, and the capture with it.
 
+use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread::ThreadId;
 
-use crate::error::Result;
+use parking_lot::Mutex;
+
+use super::{Kind, with};
+use crate::error::{Error, Result};
 use crate::stream::Stream;
+use crate::stream::event::Event;
+use crate::stream::set::NON_BLOCKING;
 use crate::work::Work;
+
+/// `cudaStreamCaptureMode`: what is forbidden to whom while a capture lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Mode {
+    /// To all threads.
+    Global = 0,
+    /// To the thread that began it.
+    ThreadLocal = 1,
+    /// Nothing.
+    Relaxed = 2,
+}
+
+impl Mode {
+    /// From CUDA's number.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE`.
+    pub fn new(number: i32) -> Result<Mode> {
+        let modes = [Mode::Global, Mode::ThreadLocal, Mode::Relaxed];
+        let mode = modes.into_iter().find(|&mode| mode as i32 == number);
+        mode.ok_or(Error::INVALID_VALUE)
+    }
+}
+
+/// One capture.
+pub struct Capture {
+    /// Unique in the process.
+    pub id: u64,
+    /// What is made.
+    pub graph: usize,
+    /// The program's own graph, not one made here.
+    given: bool,
+    mode: Mode,
+    thread: ThreadId,
+    /// The stream it began in.
+    origin: u64,
+    invalid: AtomicBool,
+    streams: Mutex<Vec<Arc<Stream>>>,
+}
+
+/// A stream's part in a capture.
+#[derive(Clone)]
+pub struct Part {
+    /// The capture.
+    pub capture: Arc<Capture>,
+    /// What the next work comes after.
+    pub last: Vec<usize>,
+}
+
+static ACTIVE: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static MODE: Cell<Mode> = const { Cell::new(Mode::Global) };
+}
+
+/// `cudaThreadExchangeStreamCaptureMode`: returns the old one.
+pub fn exchange_mode(mode: Mode) -> Mode {
+    MODE.replace(mode)
+}
+
+impl Capture {
+    /// Ends what it could become.
+    pub fn invalidate(&self) {
+        self.invalid.store(true, Relaxed);
+    }
+
+    /// Whether something forbidden was done.
+    pub fn is_invalid(&self) -> bool {
+        self.invalid.load(Relaxed)
+    }
+}
+
+/// Begins to capture, into a new graph or behind nodes of a given one.
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED` for the legacy stream, `ILLEGAL_STATE` for one that captures.
+pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>)>, mode: Mode) -> Result {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    if legacy {
+        return Err(Error::CAPTURE_UNSUPPORTED);
+    }
+    let mut part = stream.part().lock();
+    if part.is_some() {
+        return Err(Error::ILLEGAL_STATE);
+    }
+    let given = into.is_some();
+    let (graph, last) = into.unwrap_or_else(|| (with(|graphs| graphs.create()), Vec::new()));
+    let capture = Arc::new(Capture {
+        id: NEXT.fetch_add(1, Relaxed),
+        graph,
+        given,
+        mode,
+        thread: std::thread::current().id(),
+        origin: stream.id,
+        invalid: AtomicBool::new(false),
+        streams: Mutex::new(vec![stream.clone()]),
+    });
+    ACTIVE.lock().push(capture.clone());
+    COUNT.fetch_add(1, Relaxed);
+    *part = Some(Part { capture, last });
+    Ok(())
+}
+
+/// Ends the capture that began in a stream; returns the graph.
+///
+/// # Errors
+/// `ILLEGAL_STATE` for no capture, `CAPTURE_UNMATCHED` in another stream, `CAPTURE_WRONG_THREAD`; and, with the capture
+/// ended, `CAPTURE_INVALIDATED`, and `CAPTURE_UNJOINED` where another stream's work was not waited for.
+pub fn end(stream: &Arc<Stream>) -> Result<usize> {
+    let part = stream.part().lock().clone().ok_or(Error::ILLEGAL_STATE)?;
+    let Part { capture, last } = part;
+    if capture.origin != stream.id {
+        capture.invalidate();
+        return Err(Error::CAPTURE_UNMATCHED);
+    }
+    if capture.mode != Mode::Relaxed && capture.thread != std::thread::current().id() {
+        return Err(Error::CAPTURE_WRONG_THREAD);
+    }
+    ACTIVE.lock().retain(|other| other.id != capture.id);
+    COUNT.fetch_sub(1, Relaxed);
+    let mut joined = true;
+    // Taken out first: whoever holds a stream's part may want the list.
+    let streams = std::mem::take(&mut *capture.streams.lock());
+    for other in streams {
+        let Some(part) = other.part().lock().take() else {
+            continue;
+        };
+        joined &= with(|graphs| {
+            let seen = graphs.graph(capture.graph).map(|graph| graph.ancestors(&last));
+            seen.is_ok_and(|seen| part.last.iter().all(|node| seen.contains(node)))
+        });
+    }
+    let ended = if capture.is_invalid() {
+        Err(Error::CAPTURE_INVALIDATED)
+    } else if !joined {
+        Err(Error::CAPTURE_UNJOINED)
+    } else {
+        Ok(capture.graph)
+    };
+    if ended.is_err() && !capture.given {
+        let gone = with(|graphs| graphs.destroy(capture.graph));
+        drop(gone);
+    }
+    ended
+}
+
+/// Keeps a node in the graph of a stream that captures: `false` where none does.
+///
+/// # Errors
+/// `CAPTURE_INVALIDATED`; those of [`implicit`].
+pub fn keep(stream: &Arc<Stream>, kind: impl FnOnce() -> Result<Kind>) -> Result<bool> {
+    if COUNT.load(Relaxed) == 0 {
+        return Ok(false);
+    }
+    let mut part = stream.part().lock();
+    let Some(part) = part.as_mut() else {
+        implicit(stream)?;
+        return Ok(false);
+    };
+    part.check()?;
+    let kind = kind()?;
+    let node = with(|graphs| graphs.add(part.capture.graph, &part.last, kind))?;
+    part.last = vec![node];
+    Ok(true)
+}
 
 /// Keeps work in the graph of a stream that captures; gives it back where none does.
 ///
 /// # Errors
-/// What forbids the work while streams capture.
-pub fn take(_stream: &Arc<Stream>, work: Work) -> Result<Option<Work>> {
-    Ok(Some(work))
+/// Those of [`keep`].
+pub fn take(stream: &Arc<Stream>, work: Work) -> Result<Option<Work>> {
+    let kept = keep(stream, || Ok(Kind::Work(work.clone())))?;
+    Ok((!kept).then_some(work))
 }
 
-/// Refuses to wait for a stream that captures.
+/// Keeps the nodes of an executable graph: each with the earlier ones it comes after.
 ///
 /// # Errors
-/// What forbids it.
-pub fn refuse(_stream: &Arc<Stream>) -> Result {
-    Ok(())
+/// `CAPTURE_INVALIDATED`.
+pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result {
+    let mut part = stream.part().lock();
+    let part = part.as_mut().ok_or(Error::ILLEGAL_STATE)?;
+    part.check()?;
+    with(|graphs| {
+        let mut nodes: Vec<usize> = Vec::new();
+        let mut last: Vec<usize> = Vec::new();
+        for (kind, after) in parts {
+            let after: Vec<usize> = after.iter().map(|&at| nodes[at]).collect();
+            // What a child held was laid out before it.
+            let kind = if matches!(kind, Kind::Child(_)) {
+                Kind::Empty
+            } else {
+                kind
+            };
+            let before = if after.is_empty() { &part.last } else { &after };
+            let node = graphs.add(part.capture.graph, before, kind)?;
+            last.retain(|node| !after.contains(node));
+            last.push(node);
+            nodes.push(node);
+        }
+        if !last.is_empty() {
+            part.last = last;
+        }
+        Ok(())
+    })
+}
+
+impl Part {
+    /// # Errors
+    /// `CAPTURE_INVALIDATED`.
+    fn check(&self) -> Result {
+        if self.capture.is_invalid() {
+            return Err(Error::CAPTURE_INVALIDATED);
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to use the legacy stream, or to wait for what it waits for, while a blocking stream of its device captures.
+///
+/// # Errors
+/// `CAPTURE_IMPLICIT`; the captures are invalid.
+pub fn implicit(stream: &Arc<Stream>) -> Result {
+    if COUNT.load(Relaxed) == 0 || !stream.is_legacy() {
+        return Ok(());
+    }
+    let blocking = |other: &Arc<Stream>| other.ordinal == stream.ordinal && other.flags & NON_BLOCKING == 0;
+    let captures = ACTIVE.lock();
+    let mut hit = captures
+        .iter()
+        .filter(|capture| capture.streams.lock().iter().any(blocking))
+        .peekable();
+    if hit.peek().is_none() {
+        return Ok(());
+    }
+    hit.for_each(|capture| capture.invalidate());
+    Err(Error::CAPTURE_IMPLICIT)
+}
+
+/// Refuses to wait for a stream that captures, or for anything while that is forbidden.
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED`, and those of [`implicit`]; the captures are invalid.
+pub fn refuse(stream: &Arc<Stream>) -> Result {
+    if COUNT.load(Relaxed) == 0 {
+        return Ok(());
+    }
+    if let Some(part) = stream.part().lock().as_ref() {
+        part.capture.invalidate();
+        return Err(Error::CAPTURE_UNSUPPORTED);
+    }
+    implicit(stream)
+}
+
+/// Refuses a call that may wait for other work, where a capture forbids such calls to this thread.
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED`; the captures are invalid.
+pub fn forbid() -> Result {
+    if COUNT.load(Relaxed) == 0 {
+        return Ok(());
+    }
+    let (own, thread) = (MODE.get(), std::thread::current().id());
+    let captures = ACTIVE.lock();
+    let mut hit = captures
+        .iter()
+        .filter(|capture| match (own, capture.mode) {
+            (Mode::Relaxed, _) | (_, Mode::Relaxed) => false,
+            (Mode::Global, Mode::Global) => true,
+            _ => capture.thread == thread,
+        })
+        .peekable();
+    if hit.peek().is_none() {
+        return Ok(());
+    }
+    hit.for_each(|capture| capture.invalidate());
+    Err(Error::CAPTURE_UNSUPPORTED)
+}
+
+/// Refuses to wait for a device while any stream of it captures.
+///
+/// # Errors
+/// `CAPTURE_UNSUPPORTED`; the captures are invalid.
+pub fn refuse_device(ordinal: usize) -> Result {
+    if COUNT.load(Relaxed) == 0 {
+        return Ok(());
+    }
+    let mut found = Ok(());
+    for capture in ACTIVE.lock().iter() {
+        if capture
+            .streams
+            .lock()
+            .iter()
+            .any(|stream| stream.ordinal == ordinal)
+        {
+            capture.invalidate();
+            found = Err(Error::CAPTURE_UNSUPPORTED);
+        }
+    }
+    found
+}
+
+/// Records an event in a stream that captures: `false` where it does not.
+///
+/// # Errors
+/// `CAPTURE_INVALIDATED`, those of [`implicit`].
+pub fn record(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
+    if COUNT.load(Relaxed) == 0 {
+        return Ok(false);
+    }
+    let part = stream.part().lock();
+    let Some(part) = part.as_ref() else {
+        implicit(stream)?;
+        return Ok(false);
+    };
+    part.check()?;
+    event.capture(part.clone());
+    Ok(true)
+}
+
+/// Lets a stream wait for an event, where one of them captures: `false` where none does.
+///
+/// # Errors
+/// `CAPTURE_ISOLATION` for an event from outside, `CAPTURE_MERGE` for one of another capture, `CAPTURED_EVENT` for one
+/// of a capture that has ended; the captures are invalid.
+pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
+    let mut part = stream.part().lock();
+    match (part.as_mut(), event.captured()) {
+        (None, None) => {
+            implicit(stream)?;
+            Ok(false)
+        }
+        (Some(own), None) => {
+            if !event.was_recorded() {
+                return Ok(true);
+            }
+            own.capture.invalidate();
+            Err(Error::CAPTURE_ISOLATION)
+        }
+        (Some(own), Some(other)) if own.capture.id == other.capture.id => {
+            own.check()?;
+            let new = other.last.iter().filter(|node| !own.last.contains(node));
+            let new: Vec<usize> = new.copied().collect();
+            own.last.extend(new);
+            Ok(true)
+        }
+        (Some(own), Some(other)) => {
+            own.capture.invalidate();
+            other.capture.invalidate();
+            Err(Error::CAPTURE_MERGE)
+        }
+        (None, Some(other)) => {
+            let lasts = ACTIVE.lock().iter().any(|capture| capture.id == other.capture.id);
+            if !lasts {
+                return Err(Error::CAPTURED_EVENT);
+            }
+            other.check()?;
+            if stream.is_legacy() {
+                other.capture.invalidate();
+                return Err(Error::CAPTURE_IMPLICIT);
+            }
+            other.capture.streams.lock().push(stream.clone());
+            *part = Some(other);
+            Ok(true)
+        }
+    }
 }

@@ -1,3 +1,317 @@
-//! Graphs: work that is kept, to be done again.
+//! Graphs: work that is kept, with what it comes after, to be done again.
+//!
+//! A program makes one node by node, or lets streams keep what they are given ([`capture`]). From a graph it makes
+//! executable ones ([`exec`]), which keep their own copy of all.
 
 pub mod capture;
+pub mod exec;
+pub mod order;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::device::{Gpu, node};
+use crate::error::{Error, Result};
+use crate::memory::{self, heap::Use};
+use crate::work::Work;
+
+/// What a node does.
+#[derive(Clone)]
+pub enum Kind {
+    /// A kernel, copy, set or call of the program's.
+    Work(Work),
+    /// The nodes of a graph of its own.
+    Child(usize),
+    /// Nothing: others come after it.
+    Empty,
+    /// Waits for an event.
+    Wait(usize),
+    /// Records an event.
+    Record(usize),
+    /// Memory begins to be there.
+    Alloc(Arc<GraphMemory>),
+    /// Memory at an address ends to be there.
+    Free(usize),
+}
+
+impl Kind {
+    /// `cudaGraphNodeType`.
+    pub fn number(&self) -> i32 {
+        match self {
+            Kind::Work(work) => work.action.number(),
+            Kind::Child(_) => 4,
+            Kind::Empty => 5,
+            Kind::Wait(_) => 6,
+            Kind::Record(_) => 7,
+            Kind::Alloc(_) => 10,
+            Kind::Free(_) => 11,
+        }
+    }
+}
+
+/// Memory of an allocation node. Its address is the same at every launch, so it is kept as long as the node or an
+/// executable copy of it is.
+pub struct GraphMemory {
+    /// The device.
+    pub ordinal: usize,
+    /// Its address.
+    pub address: usize,
+    /// Bytes asked for.
+    pub size: usize,
+}
+
+impl GraphMemory {
+    /// Allocates.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no bytes, `OUT_OF_MEMORY`.
+    pub fn new(gpu: &Gpu, size: usize) -> Result<Arc<GraphMemory>> {
+        if size == 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        let address = memory::allocate(gpu, size, Use::Graph)?;
+        let ordinal = gpu.ordinal;
+        Ok(Arc::new(GraphMemory {
+            ordinal,
+            address,
+            size,
+        }))
+    }
+}
+
+impl Drop for GraphMemory {
+    fn drop(&mut self) {
+        let Ok(node) = node() else { return };
+        // After a reset there is nothing left to free.
+        if let Ok(gpu) = node.gpu(self.ordinal as i32) {
+            gpu.streams.finish();
+            let _ = memory::take_back(self.address);
+        }
+    }
+}
+
+/// One node.
+pub struct Node {
+    /// What it does.
+    pub kind: Kind,
+    /// The nodes it comes after.
+    pub after: Vec<usize>,
+    /// The node it was cloned from.
+    origin: usize,
+}
+
+/// One graph. Its nodes are in the order in which they were made.
+#[derive(Default)]
+pub struct Graph {
+    /// By handle.
+    pub nodes: BTreeMap<usize, Node>,
+    /// It is a node's: not the program's to destroy.
+    owned: bool,
+}
+
+/// All graphs of the process.
+#[derive(Default)]
+pub struct Graphs {
+    graphs: BTreeMap<usize, Graph>,
+    /// The graph of each node.
+    homes: BTreeMap<usize, usize>,
+    made: usize,
+}
+
+/// Handles are numbers that are no addresses of anything.
+const FIRST_HANDLE: usize = 0x67a4_0000_0000;
+
+static GRAPHS: Mutex<Graphs> = Mutex::new(Graphs {
+    graphs: BTreeMap::new(),
+    homes: BTreeMap::new(),
+    made: 0,
+});
+
+/// Works on the graphs. What is dropped of them is dropped outside of the lock, hence not here.
+pub fn with<T>(body: impl FnOnce(&mut Graphs) -> T) -> T {
+    body(&mut GRAPHS.lock())
+}
+
+impl Graphs {
+    fn handle(&mut self) -> usize {
+        self.made += 1;
+        FIRST_HANDLE + self.made * 16
+    }
+
+    /// A new graph.
+    pub fn create(&mut self) -> usize {
+        let handle = self.handle();
+        self.graphs.insert(handle, Graph::default());
+        handle
+    }
+
+    /// The graph with this handle.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE`.
+    pub fn graph(&self, graph: usize) -> Result<&Graph> {
+        self.graphs.get(&graph).ok_or(Error::INVALID_VALUE)
+    }
+
+    fn graph_mut(&mut self, graph: usize) -> Result<&mut Graph> {
+        self.graphs.get_mut(&graph).ok_or(Error::INVALID_VALUE)
+    }
+
+    /// The graph of a node.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no node.
+    pub fn home(&self, node: usize) -> Result<usize> {
+        self.homes.get(&node).copied().ok_or(Error::INVALID_VALUE)
+    }
+
+    /// The node with this handle.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE`.
+    pub fn node(&self, node: usize) -> Result<&Node> {
+        let graph = self.graph(self.home(node)?)?;
+        graph.nodes.get(&node).ok_or(Error::INVALID_VALUE)
+    }
+
+    /// Takes a graph away; its parts are for the caller to drop.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no graph, or one that is a node's.
+    pub fn destroy(&mut self, graph: usize) -> Result<Vec<Graph>> {
+        if self.graph(graph)?.owned {
+            return Err(Error::INVALID_VALUE);
+        }
+        let mut gone = Vec::new();
+        self.take(graph, &mut gone);
+        Ok(gone)
+    }
+
+    fn take(&mut self, graph: usize, gone: &mut Vec<Graph>) {
+        let Some(graph) = self.graphs.remove(&graph) else {
+            return;
+        };
+        for (node, content) in &graph.nodes {
+            self.homes.remove(node);
+            if let Kind::Child(child) = content.kind {
+                self.take(child, gone);
+            }
+        }
+        gone.push(graph);
+    }
+
+    /// Adds a node that comes after others. A child graph is copied.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` where the graph, or one of the others in it, is none.
+    pub fn add(&mut self, graph: usize, after: &[usize], kind: Kind) -> Result<usize> {
+        let nodes = &self.graph(graph)?.nodes;
+        let unlike = |(at, node)| !after[..at].contains(node) && nodes.contains_key(node);
+        if !after.iter().enumerate().all(unlike) {
+            return Err(Error::INVALID_VALUE);
+        }
+        let kind = match kind {
+            Kind::Child(child) => Kind::Child(self.copy(child, true)?),
+            kind => kind,
+        };
+        let handle = self.handle();
+        let node = Node {
+            kind,
+            after: after.to_vec(),
+            origin: 0,
+        };
+        self.graph_mut(graph)?.nodes.insert(handle, node);
+        self.homes.insert(handle, graph);
+        Ok(handle)
+    }
+
+    /// Changes what a node does into something of the same kind; returns what it did.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for another kind, or no node.
+    pub fn set(&mut self, node: usize, kind: Kind) -> Result<Kind> {
+        let home = self.home(node)?;
+        let node = self.graph_mut(home)?.nodes.get_mut(&node);
+        let node = node.ok_or(Error::INVALID_VALUE)?;
+        if node.kind.number() != kind.number() {
+            return Err(Error::INVALID_VALUE);
+        }
+        Ok(std::mem::replace(&mut node.kind, kind))
+    }
+
+    /// Removes a node, and what binds others to it.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no node.
+    pub fn remove(&mut self, node: usize) -> Result<Vec<Graph>> {
+        let home = self.home(node)?;
+        let graph = self.graph_mut(home)?;
+        let content = graph.nodes.remove(&node).ok_or(Error::INVALID_VALUE)?;
+        for other in graph.nodes.values_mut() {
+            other.after.retain(|&before| before != node);
+        }
+        self.homes.remove(&node);
+        let mut gone = Vec::new();
+        if let Kind::Child(child) = content.kind {
+            self.take(child, &mut gone);
+        }
+        Ok(gone)
+    }
+
+    /// A copy of a graph, with its children.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no graph.
+    pub fn clone_of(&mut self, graph: usize) -> Result<usize> {
+        self.copy(graph, false)
+    }
+
+    fn copy(&mut self, graph: usize, owned: bool) -> Result<usize> {
+        let nodes = &self.graph(graph)?.nodes;
+        let nodes: Vec<(usize, Kind, Vec<usize>)> = nodes
+            .iter()
+            .map(|(&handle, node)| (handle, node.kind.clone(), node.after.clone()))
+            .collect();
+        // The copies come in the same order, whatever the order in which nodes were bound.
+        let copies: BTreeMap<usize, usize> = nodes
+            .iter()
+            .map(|&(handle, ..)| (handle, self.handle()))
+            .collect();
+        let mut copy = Graph {
+            owned,
+            ..Graph::default()
+        };
+        let home = self.handle();
+        for (handle, kind, after) in nodes {
+            let kind = match kind {
+                Kind::Child(child) => Kind::Child(self.copy(child, true)?),
+                kind => kind,
+            };
+            let after = after
+                .iter()
+                .filter_map(|node| copies.get(node).copied())
+                .collect();
+            let node = Node {
+                kind,
+                after,
+                origin: handle,
+            };
+            copy.nodes.insert(copies[&handle], node);
+            self.homes.insert(copies[&handle], home);
+        }
+        self.graphs.insert(home, copy);
+        Ok(home)
+    }
+
+    /// The copy of a node in a clone.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` where there is none.
+    pub fn find_in_clone(&self, node: usize, clone: usize) -> Result<usize> {
+        let nodes = &self.graph(clone)?.nodes;
+        let found = nodes.iter().find(|(_, copy)| copy.origin == node);
+        found.map(|(&handle, _)| handle).ok_or(Error::INVALID_VALUE)
+    }
+}

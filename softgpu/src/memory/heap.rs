@@ -34,6 +34,8 @@ pub enum Use {
     Variables,
     /// An array: the program has only its handle.
     Array,
+    /// A graph's: freed with it.
+    Graph,
 }
 
 /// One live allocation.

@@ -1,11 +1,13 @@
 //! Memory: what there is at an address, and whether it may be touched.
 
+pub mod advice;
 pub mod array;
 pub mod extents;
 pub mod heap;
 pub mod pages;
 mod physical;
 pub mod pinned;
+pub mod pool;
 pub mod region;
 pub mod transfer;
 pub mod vmm;
@@ -162,8 +164,16 @@ pub fn free(address: usize) -> Result {
     let mut heap = owner(address)?.heap();
     match heap.find(address) {
         Some(found) if matches!(found.purpose, Use::Plain | Use::Managed) => {
-            heap.free(crate::state::shared()?, address)
+            if found.purpose == Use::Managed {
+                advice::forget(found.base, found.size);
+            }
+            heap.free(crate::state::shared()?, address)?;
+            drop(heap);
+            pool::forget(address);
+            Ok(())
         }
+        // It must be there again when the graph is launched again.
+        Some(found) if found.purpose == Use::Graph && found.base == address => Ok(()),
         _ => Err(Error::INVALID_VALUE),
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::{Fence, handle};
 use crate::error::{Error, Result};
+use crate::graph::capture::{self, Part};
 
 /// `cudaEventDisableTiming`.
 pub const DISABLE_TIMING: u32 = 2;
@@ -15,8 +16,17 @@ pub const DISABLE_TIMING: u32 = 2;
 /// What `cudaEvent_t` points to.
 pub struct Event {
     flags: u32,
-    /// Where it was last recorded, and the moment, once passed.
-    record: Mutex<Option<(Fence, Arc<AtomicU64>)>>,
+    mark: Mutex<Mark>,
+}
+
+/// Where an event was last recorded.
+enum Mark {
+    /// Nowhere.
+    None,
+    /// In a stream; with the moment, once passed.
+    Stream(Fence, Arc<AtomicU64>),
+    /// In a stream that captured.
+    Captured(Part),
 }
 
 static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Event>>>> = LazyLock::new(RwLock::default);
@@ -25,7 +35,7 @@ static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Event>>>> = LazyLock::new(RwL
 pub fn create(flags: u32) -> usize {
     let event = Arc::new(Event {
         flags,
-        record: Mutex::new(None),
+        mark: Mutex::new(Mark::None),
     });
     let handle = Arc::as_ptr(&event) as usize;
     HANDLES.write().insert(handle, event);
@@ -48,20 +58,59 @@ pub fn find(handle: usize) -> Result<Arc<Event>> {
 
 impl Event {
     /// Marks the stream's present end.
+    ///
+    /// # Errors
+    /// Those of capturing; `INVALID_HANDLE` for an event of no use there.
     pub fn record(&self, stream: usize) -> Result {
         let (gpu, stream) = handle::resolve(stream)?;
+        if capture::record(&stream, self)? {
+            return Ok(());
+        }
         let moment = Arc::new(AtomicU64::new(0));
         let stamp = moment.clone();
         let fence = gpu
             .streams
             .submit(&stream, move |turn| stamp.store(turn.end, Ordering::Relaxed));
-        *self.record.lock() = Some((fence, moment));
+        self.mark(fence, moment);
         Ok(())
     }
 
+    /// Marks a place in a stream, whose moment is stored when it is passed.
+    pub fn mark(&self, fence: Fence, moment: Arc<AtomicU64>) {
+        *self.mark.lock() = Mark::Stream(fence, moment);
+    }
+
+    /// Marks a place in a capture.
+    pub fn capture(&self, part: Part) {
+        *self.mark.lock() = Mark::Captured(part);
+    }
+
+    /// The place in a capture where it was last recorded.
+    pub fn captured(&self) -> Option<Part> {
+        match &*self.mark.lock() {
+            Mark::Captured(part) => Some(part.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether it was ever recorded.
+    pub fn was_recorded(&self) -> bool {
+        !matches!(*self.mark.lock(), Mark::None)
+    }
+
     /// Where it was last recorded; `None` if it never was, which counts as passed.
-    pub fn fence(&self) -> Option<Fence> {
-        self.record.lock().as_ref().map(|(fence, _)| fence.clone())
+    ///
+    /// # Errors
+    /// `CAPTURED_EVENT`; a capture that lasts is invalid.
+    pub fn fence(&self) -> Result<Option<Fence>> {
+        match &*self.mark.lock() {
+            Mark::None => Ok(None),
+            Mark::Stream(fence, _) => Ok(Some(fence.clone())),
+            Mark::Captured(part) => {
+                part.capture.invalidate();
+                Err(Error::CAPTURED_EVENT)
+            }
+        }
     }
 
     /// Nanoseconds of device time from `start` to this event.
@@ -76,7 +125,11 @@ impl Event {
         if self.flags & DISABLE_TIMING != 0 {
             return Err(Error::INVALID_HANDLE);
         }
-        let (fence, moment) = self.record.lock().clone().ok_or(Error::INVALID_HANDLE)?;
+        let (fence, moment) = match &*self.mark.lock() {
+            Mark::None => return Err(Error::INVALID_HANDLE),
+            Mark::Stream(fence, moment) => (fence.clone(), moment.clone()),
+            Mark::Captured(_) => return Err(Error::CAPTURED_EVENT),
+        };
         if fence.passed() {
             Ok(moment.load(Ordering::Relaxed))
         } else {

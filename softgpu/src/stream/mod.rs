@@ -13,12 +13,13 @@ pub mod handle;
 pub mod set;
 mod worker;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Condvar, Mutex};
 
+use crate::graph::capture::Part;
 use crate::time::clock;
 
 /// Nanoseconds that a stream's thread may run ahead of the wall clock.
@@ -26,6 +27,9 @@ const AHEAD: u64 = 1_000_000;
 
 /// The greatest priority a stream can have; the least is 0.
 pub const GREATEST_PRIORITY: i32 = -5;
+
+/// `cudaLaunchAttributeValue`.
+pub type Attribute = [u32; 16];
 
 /// One stream.
 pub struct Stream {
@@ -37,6 +41,9 @@ pub struct Stream {
     pub flags: u32,
     /// As asked for.
     pub priority: i32,
+    legacy: bool,
+    part: Mutex<Option<Part>>,
+    attributes: Mutex<BTreeMap<i32, Attribute>>,
     queue: Mutex<Queue>,
     /// Signalled when there is work for the thread, or it may end.
     work: Condvar,
@@ -100,13 +107,16 @@ impl Fence {
 }
 
 impl Stream {
-    fn new(ordinal: usize, flags: u32, priority: i32) -> Arc<Stream> {
+    fn new(ordinal: usize, flags: u32, priority: i32, legacy: bool) -> Arc<Stream> {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Arc::new(Stream {
             ordinal,
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             flags,
             priority,
+            legacy,
+            part: Mutex::new(None),
+            attributes: Mutex::default(),
             queue: Mutex::default(),
             work: Condvar::new(),
             done: Condvar::new(),
@@ -115,7 +125,22 @@ impl Stream {
 
     /// Whether its work is kept in a graph instead of being done.
     pub fn captures(&self) -> bool {
-        false
+        self.part.lock().is_some()
+    }
+
+    /// Its part in a capture.
+    pub fn part(&self) -> &Mutex<Option<Part>> {
+        &self.part
+    }
+
+    /// `cudaLaunchAttribute`s that were set.
+    pub fn attributes(&self) -> &Mutex<BTreeMap<i32, Attribute>> {
+        &self.attributes
+    }
+
+    /// Whether it is the device's legacy default stream.
+    pub fn is_legacy(&self) -> bool {
+        self.legacy
     }
 
     /// All work submitted so far.

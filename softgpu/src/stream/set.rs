@@ -41,7 +41,7 @@ impl Streams {
     pub fn new(ordinal: usize) -> Streams {
         Streams {
             ordinal,
-            legacy: Stream::new(ordinal, 0, 0),
+            legacy: Stream::new(ordinal, 0, 0, true),
             others: Mutex::default(),
         }
     }
@@ -69,7 +69,7 @@ impl Streams {
 
     /// A new stream.
     pub fn create(&self, flags: u32, priority: i32) -> Arc<Stream> {
-        let stream = Stream::new(self.ordinal, flags, priority);
+        let stream = Stream::new(self.ordinal, flags, priority, false);
         let mut others = self.others.lock();
         // Streams that were closed stay until their work is done, since others may have to wait for it.
         others.retain(|other| !other.ended());

@@ -35,6 +35,18 @@ pub enum Action {
     Host(HostCall),
 }
 
+impl Action {
+    /// `cudaGraphNodeType`.
+    pub fn number(&self) -> i32 {
+        match self {
+            Action::Kernel(_) => 0,
+            Action::Copy(_) => 1,
+            Action::Fill(_) => 2,
+            Action::Host(_) => 3,
+        }
+    }
+}
+
 impl Work {
     /// Does it, not before `ready`; returns its modelled end.
     ///

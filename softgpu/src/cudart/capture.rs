@@ -1,0 +1,113 @@
+//! Streams that capture.
+
+use std::ffi::{c_int, c_uint, c_void};
+
+use super::{put, runtime};
+use crate::device::current;
+use crate::error::{Error, Result};
+use crate::graph::capture::{self, Mode};
+use crate::graph::with;
+use crate::stream::{Stream, handle};
+
+use super::graph::nodes_at;
+
+/// `cudaStreamCaptureStatus`.
+fn status(stream: &Stream) -> c_int {
+    let part = stream.part().lock();
+    part.as_ref()
+        .map_or(0, |part| 1 + c_int::from(part.capture.is_invalid()))
+}
+
+/// Asking about the legacy stream is refused while streams that it would wait for capture.
+fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
+    let (_, stream) = handle::resolve(stream)?;
+    capture::implicit(&stream)?;
+    Ok(stream)
+}
+
+runtime! {
+    fn cudaStreamBeginCapture(stream: usize, mode: c_int) {
+        let mode = Mode::new(mode)?;
+        let (_, stream) = handle::resolve(stream)?;
+        capture::begin(&stream, stream.is_legacy(), None, mode)
+    }
+
+    fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, after: *const usize, _edges: *const c_void, count: usize, mode: c_int) {
+        let mode = Mode::new(mode)?;
+        let (_, stream) = handle::resolve(stream)?;
+        let after = nodes_at(after, count)?;
+        with(|graphs| {
+            let known = graphs.graph(graph)?;
+            let all = after.iter().all(|node| known.nodes.contains_key(node));
+            if all { Ok(()) } else { Err(Error::INVALID_VALUE) }
+        })?;
+        capture::begin(&stream, stream.is_legacy(), Some((graph, after.to_vec())), mode)
+    }
+
+    fn cudaStreamEndCapture(stream: usize, graph: *mut usize) {
+        let (_, stream) = handle::resolve(stream)?;
+        put!(graph, 0);
+        put!(graph, capture::end(&stream)?);
+        Ok(())
+    }
+
+    fn cudaStreamIsCapturing(stream: usize, to: *mut c_int) {
+        put!(to, status(&*find(stream)?));
+        Ok(())
+    }
+
+    fn cudaStreamGetCaptureInfo(stream: usize, to: *mut c_int, id: *mut u64, graph: *mut usize, last: *mut *const usize, edges: *mut *const c_void, count: *mut usize) {
+        let stream = find(stream)?;
+        put!(to, status(&stream));
+        let part = stream.part().lock();
+        let Some(part) = part.as_ref().filter(|part| !part.capture.is_invalid()) else {
+            return Ok(());
+        };
+        if !id.is_null() {
+            put!(id, part.capture.id);
+        }
+        if !graph.is_null() {
+            put!(graph, part.capture.graph);
+        }
+        if !last.is_null() {
+            // It is there until the stream's next call, as CUDA has it.
+            put!(last, part.last.as_ptr());
+        }
+        if !edges.is_null() {
+            put!(edges, std::ptr::null());
+        }
+        if !count.is_null() {
+            put!(count, part.last.len());
+        }
+        Ok(())
+    }
+
+    fn cudaStreamUpdateCaptureDependencies(stream: usize, nodes: *mut usize, _edges: *const c_void, count: usize, flags: c_uint) {
+        let (_, stream) = handle::resolve(stream)?;
+        let mut part = stream.part().lock();
+        let part = part.as_mut().ok_or(Error::ILLEGAL_STATE)?;
+        let nodes = nodes_at(nodes, count)?;
+        with(|graphs| {
+            let known = graphs.graph(part.capture.graph)?;
+            let all = nodes.iter().all(|node| known.nodes.contains_key(node));
+            if all { Ok(()) } else { Err(Error::INVALID_VALUE) }
+        })?;
+        match flags {
+            0 => {
+                let new: Vec<usize> = nodes.iter().filter(|node| !part.last.contains(node)).copied().collect();
+                part.last.extend(new);
+            }
+            1 => part.last = nodes.to_vec(),
+            _ => return Err(Error::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    fn cudaThreadExchangeStreamCaptureMode(mode: *mut c_int) {
+        current::gpu()?;
+        // SAFETY: null or the caller's mode.
+        let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
+        put!(mode, capture::exchange_mode(new) as c_int);
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! Graphs: making, copying and asking about them, and what comes after what in them.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::fmt::Write;
+
+use super::{put, runtime};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Kind, with};
+use crate::work::Action;
+
+/// The caller's array of nodes.
+///
+/// # Errors
+/// `INVALID_VALUE` for null where there should be some.
+pub(super) fn nodes_at<'a>(nodes: *const usize, count: usize) -> Result<&'a [usize]> {
+    match (nodes.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Error::INVALID_VALUE),
+        // SAFETY: the caller's array of so many.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(nodes, count) }),
+    }
+}
+
+/// Gives nodes to a caller: how many there are where it has no array, else as many as it has room for, with null for
+/// the rest.
+fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result {
+    // SAFETY: null or the caller's counter.
+    let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
+    if !to.is_null() {
+        for at in 0..room {
+            // SAFETY: within the caller's array.
+            unsafe { to.add(at).write(found.get(at).copied().unwrap_or(0)) };
+        }
+    }
+    put!(
+        count,
+        if to.is_null() {
+            found.len()
+        } else {
+            found.len().min(room)
+        }
+    );
+    Ok(())
+}
+
+/// All edges are whole ones: `cudaGraphEdgeData` is zero.
+fn clear(edges: *mut u64, count: *const usize) -> Result {
+    if !edges.is_null() {
+        // SAFETY: the counter was written through before; the array has this size.
+        unsafe { std::slice::from_raw_parts_mut(edges, *count) }.fill(0);
+    }
+    Ok(())
+}
+
+fn pairs(from: *const usize, to: *const usize, count: usize) -> Result<Vec<(usize, usize)>> {
+    let (from, to) = (nodes_at(from, count)?, nodes_at(to, count)?);
+    Ok(from.iter().copied().zip(to.iter().copied()).collect())
+}
+
+fn dot(graph: &Graph) -> String {
+    let mut text = "digraph dot {\n".to_owned();
+    for (handle, node) in &graph.nodes {
+        let label = match &node.kind {
+            Kind::Work(work) => match &work.action {
+                Action::Kernel(launch) => format!("kernel {}", launch.function.name),
+                Action::Copy(transfer) => format!("copy {} bytes", transfer.copy.size.bytes()),
+                Action::Fill(fill) => format!("set {} bytes", fill.size.bytes()),
+                Action::Host(_) => "host".to_owned(),
+            },
+            Kind::Child(_) => "graph".to_owned(),
+            Kind::Empty => "empty".to_owned(),
+            Kind::Wait(_) => "event wait".to_owned(),
+            Kind::Record(_) => "event record".to_owned(),
+            Kind::Alloc(memory) => format!("allocate {} bytes", memory.size),
+            Kind::Free(address) => format!("free {address:#x}"),
+        };
+        let _ = writeln!(text, "  \"{handle:#x}\" [label=\"{label}\"];");
+    }
+    for (from, to) in graph.edges() {
+        let _ = writeln!(text, "  \"{from:#x}\" -> \"{to:#x}\";");
+    }
+    text + "}\n"
+}
+
+runtime! {
+    fn cudaGraphCreate(graph: *mut usize, flags: c_uint) {
+        if flags != 0 || graph.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(graph, with(|graphs| graphs.create()));
+        Ok(())
+    }
+
+    fn cudaGraphDestroy(graph: usize) {
+        let gone = with(|graphs| graphs.destroy(graph))?;
+        drop(gone);
+        Ok(())
+    }
+
+    fn cudaGraphClone(clone: *mut usize, graph: usize) {
+        if clone.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(clone, with(|graphs| graphs.clone_of(graph))?);
+        Ok(())
+    }
+
+    fn cudaGraphNodeFindInClone(found: *mut usize, node: usize, clone: usize) {
+        put!(found, with(|graphs| graphs.find_in_clone(node, clone))?);
+        Ok(())
+    }
+
+    fn cudaGraphDestroyNode(node: usize) {
+        let gone = with(|graphs| graphs.remove(node))?;
+        drop(gone);
+        Ok(())
+    }
+
+    fn cudaGraphNodeGetType(node: usize, kind: *mut c_int) {
+        put!(kind, with(|graphs| Ok(graphs.node(node)?.kind.number()))?);
+        Ok(())
+    }
+
+    fn cudaGraphGetNodes(graph: usize, to: *mut usize, count: *mut usize) {
+        let all: Vec<usize> = with(|graphs| Ok(graphs.graph(graph)?.nodes.keys().copied().collect()))?;
+        give(&all, to, count)
+    }
+
+    fn cudaGraphGetRootNodes(graph: usize, to: *mut usize, count: *mut usize) {
+        give(&with(|graphs| Ok(graphs.graph(graph)?.roots()))?, to, count)
+    }
+
+    fn cudaGraphGetEdges(graph: usize, from: *mut usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
+        let (starts, ends): (Vec<usize>, Vec<usize>) = with(|graphs| Ok(graphs.graph(graph)?.edges().into_iter().unzip()))?;
+        if from.is_null() != to.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        // SAFETY: null or the caller's counter, which each answer is told anew.
+        let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
+        give(&starts, from, count)?;
+        put!(count, room);
+        give(&ends, to, count)?;
+        if from.is_null() { Ok(()) } else { clear(edges, count) }
+    }
+
+    fn cudaGraphNodeGetDependencies(node: usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
+        give(&with(|graphs| Ok(graphs.node(node)?.after.clone()))?, to, count)?;
+        if to.is_null() { Ok(()) } else { clear(edges, count) }
+    }
+
+    fn cudaGraphNodeGetDependentNodes(node: usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
+        let found = with(|graphs| Ok(graphs.graph(graphs.home(node)?)?.dependents(node)))?;
+        give(&found, to, count)?;
+        if to.is_null() { Ok(()) } else { clear(edges, count) }
+    }
+
+    fn cudaGraphAddDependencies(graph: usize, from: *const usize, to: *const usize, _edges: *const c_void, count: usize) {
+        let pairs = pairs(from, to, count)?;
+        with(|graphs| graphs.bind(graph, &pairs))
+    }
+
+    fn cudaGraphRemoveDependencies(graph: usize, from: *const usize, to: *const usize, _edges: *const c_void, count: usize) {
+        let pairs = pairs(from, to, count)?;
+        with(|graphs| graphs.unbind(graph, &pairs))
+    }
+
+    fn cudaGraphDebugDotPrint(graph: usize, path: *const c_char, _flags: c_uint) {
+        let text = with(|graphs| Ok(dot(graphs.graph(graph)?)))?;
+        if path.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        // SAFETY: the caller's string.
+        let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
+        std::fs::write(path.as_ref(), text).map_err(|_| Error::OPERATING_SYSTEM)
+    }
+}
