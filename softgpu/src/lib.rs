@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `SOFTGPU_DEVICES` | which devices there are, see [`device::spec`]; unset: one of 4 GiB |
 //! | `SOFTGPU_TIME` | `off`: as fast as the host can |
+//! | `SOFTGPU_FAIL` | what breaks, and when, see [`fail`] |
 //! | `SOFTGPU_STATE` | the file of shared state, instead of one per user and configuration |
 //! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`device::visible`] |
 
@@ -20,6 +21,7 @@ pub mod device;
 pub mod driver;
 pub mod error;
 pub mod exec;
+pub mod fail;
 pub mod graph;
 pub mod image;
 pub mod memory;

@@ -140,6 +140,9 @@ impl Gpu {
     /// # Errors
     /// That one.
     pub fn check(&self) -> Result {
+        if let Err(error) = crate::fail::check(self.index) {
+            self.fail(error);
+        }
         match self.error.load(Ordering::Relaxed) {
             0 => Ok(()),
             code => Err(Error(code)),

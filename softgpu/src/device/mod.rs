@@ -54,6 +54,7 @@ pub fn node() -> Result<&'static Node> {
         return Err(Error::NOT_INITIALIZED);
     }
     let node = NODE.get_or_init(|| {
+        crate::fail::prepare()?;
         let state = crate::state::shared()?;
         let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         let visible = visible::visible(mask.as_deref(), state.devices().len());

@@ -32,6 +32,7 @@ impl Error {
     pub const NO_DEVICE: Error = Error(100);
     pub const INVALID_DEVICE: Error = Error(101);
     pub const INVALID_CONTEXT: Error = Error(201);
+    pub const ECC_UNCORRECTABLE: Error = Error(214);
     pub const UNSUPPORTED_LIMIT: Error = Error(215);
     pub const OPERATING_SYSTEM: Error = Error(304);
     pub const INVALID_HANDLE: Error = Error(400);

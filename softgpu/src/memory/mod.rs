@@ -152,6 +152,11 @@ pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
     if size == 0 {
         Ok(0)
     } else {
+        crate::fail::allocation(gpu.index).inspect_err(|&error| {
+            if error != Error::OUT_OF_MEMORY {
+                gpu.fail(error);
+            }
+        })?;
         gpu.heap().allocate(state, size, purpose)
     }
 }

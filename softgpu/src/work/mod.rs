@@ -54,7 +54,10 @@ impl Work {
     /// What went wrong; the device is not stuck in it yet.
     pub fn run(&self, ready: u64) -> Result<u64> {
         match &self.action {
-            Action::Kernel(launch) => launch.run(self.gpu, ready),
+            Action::Kernel(launch) => {
+                crate::fail::kernel(self.gpu.index)?;
+                launch.run(self.gpu, ready)
+            }
             Action::Copy(transfer) => transfer.run(self.gpu, ready),
             Action::Fill(fill) => transfer::set(self.gpu, fill, ready),
             Action::Host(call) => Ok(call.run(self.gpu, ready)),

@@ -1,0 +1,293 @@
+//! Failures on demand: devices that break when they are told to.
+//!
+//! ```text
+//! SOFTGPU_FAIL = RULE { "," RULE }
+//! RULE         = WHAT [ ":" DEVICE ] "@" WHEN
+//! WHAT         = "device"  the device falls off the bus: each later call that needs it fails with
+//!                          cudaErrorUnknown, and a reset does not help
+//!              | "ecc"     cudaErrorECCUncorrectable, until the context ends
+//!              | "oom"     one allocation fails with cudaErrorMemoryAllocation
+//! DEVICE       = its number on the node; without one, any device (not for "device")
+//! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
+//!              | "kernel=" N             as the process's N-th kernel there runs
+//!              | "alloc=" N              at the process's N-th allocation there
+//! ```
+//!
+//! For example `device:1@2s`, `ecc:0@kernel=3`, `oom@alloc=7`. Each process counts for itself. A slow device is no
+//! failure: it is an option of `SOFTGPU_DEVICES`, see [`crate::device::spec`].
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use crate::error::{Error, Result, say, say_once};
+use crate::time::clock;
+
+/// Why `SOFTGPU_FAIL` cannot be used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("SOFTGPU_FAIL={text}: {reason}; write for example device:1@2s, ecc:0@kernel=3 or oom@alloc=7")]
+pub struct BadPlan {
+    text: String,
+    reason: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    Device,
+    Ecc,
+    Memory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum When {
+    /// Nanoseconds after the start.
+    After(u64),
+    Kernel(u64),
+    Allocation(u64),
+}
+
+/// One rule, and how far it is.
+#[derive(Debug)]
+struct Rule {
+    what: What,
+    device: Option<usize>,
+    when: When,
+    /// Kernels or allocations so far.
+    count: AtomicU64,
+    /// It has come true.
+    struck: AtomicBool,
+}
+
+struct Plan {
+    rules: Vec<Rule>,
+    start: u64,
+}
+
+static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
+
+fn parse(text: &str) -> std::result::Result<Vec<Rule>, BadPlan> {
+    let rules = text.split(',').map(|rule| {
+        parse_rule(rule.trim()).map_err(|reason| BadPlan {
+            text: text.to_owned(),
+            reason,
+        })
+    });
+    rules.collect()
+}
+
+fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
+    let (subject, moment) = rule
+        .split_once('@')
+        .ok_or_else(|| format!("{rule:?} says no moment"))?;
+    let (what, device) = match subject.split_once(':') {
+        Some((what, device)) => {
+            let device = device
+                .parse()
+                .map_err(|_| format!("{device:?} is no device's number"))?;
+            (what, Some(device))
+        }
+        None => (subject, None),
+    };
+    let what = match what {
+        "device" => What::Device,
+        "ecc" => What::Ecc,
+        "oom" => What::Memory,
+        _ => return Err(format!("{what:?} is no failure")),
+    };
+    let number = |text: &str| {
+        let number = text.parse::<u64>().ok().filter(|&number| number > 0);
+        number.ok_or_else(|| format!("{text:?} is no number from 1 on"))
+    };
+    let when = if let Some(at) = moment.strip_prefix("kernel=") {
+        When::Kernel(number(at)?)
+    } else if let Some(at) = moment.strip_prefix("alloc=") {
+        When::Allocation(number(at)?)
+    } else if let Some(after) = moment.strip_suffix("ms") {
+        When::After(number(after)?.saturating_mul(1_000_000))
+    } else if let Some(after) = moment.strip_suffix('s') {
+        When::After(number(after)?.saturating_mul(1_000_000_000))
+    } else {
+        return Err(format!("{moment:?} is no moment"));
+    };
+    if what == What::Memory && !matches!(when, When::Allocation(_)) {
+        return Err("memory runs out at allocations".to_owned());
+    }
+    if what == What::Device && device.is_none() {
+        return Err("no device is named".to_owned());
+    }
+    Ok(Rule {
+        what,
+        device,
+        when,
+        count: AtomicU64::new(0),
+        struck: AtomicBool::new(false),
+    })
+}
+
+/// Reads the environment, and begins to count time.
+///
+/// # Errors
+/// `NOT_INITIALIZED`, after a line on stderr, if it cannot be read.
+pub fn prepare() -> Result {
+    let text = std::env::var("SOFTGPU_FAIL").unwrap_or_default();
+    if text.is_empty() {
+        PLAN.get_or_init(|| None);
+        return Ok(());
+    }
+    match parse(&text) {
+        Ok(rules) => {
+            let start = clock::now();
+            PLAN.get_or_init(|| Some(Plan { rules, start }));
+            Ok(())
+        }
+        Err(error) => {
+            say_once(&error.to_string());
+            Err(Error::NOT_INITIALIZED)
+        }
+    }
+}
+
+impl What {
+    fn error(self) -> Error {
+        match self {
+            What::Device => Error::UNKNOWN,
+            What::Ecc => Error::ECC_UNCORRECTABLE,
+            What::Memory => Error::OUT_OF_MEMORY,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            What::Device => "falls off the bus",
+            What::Ecc => "has an uncorrectable ECC error",
+            What::Memory => "has no memory for this allocation",
+        }
+    }
+}
+
+impl Rule {
+    fn strike(&self, device: usize) -> Result {
+        if !self.struck.swap(true, Relaxed) {
+            say(&format!(
+                "device {device} {}, as SOFTGPU_FAIL asks",
+                self.what.text()
+            ));
+        }
+        Err(self.what.error())
+    }
+
+    /// At a moment that only comes once.
+    fn at(&self, device: usize, event: impl Fn(When) -> Option<u64>) -> Result {
+        if self.device.is_some_and(|own| own != device) {
+            return Ok(());
+        }
+        match event(self.when) {
+            Some(due) if self.count.fetch_add(1, Relaxed) + 1 == due => self.strike(device),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn each(device: usize, event: impl Fn(When) -> Option<u64>) -> Result {
+    let Some(Some(plan)) = PLAN.get() else {
+        return Ok(());
+    };
+    plan.rules.iter().try_for_each(|rule| rule.at(device, &event))
+}
+
+/// A kernel is about to run on a device.
+///
+/// # Errors
+/// The failure that is due.
+pub fn kernel(device: usize) -> Result {
+    each(device, |when| match when {
+        When::Kernel(due) => Some(due),
+        _ => None,
+    })
+}
+
+/// A device is asked for memory.
+///
+/// # Errors
+/// The failure that is due.
+pub fn allocation(device: usize) -> Result {
+    each(device, |when| match when {
+        When::Allocation(due) => Some(due),
+        _ => None,
+    })
+}
+
+/// What is wrong with a device: that it is lost, or, once, what was due by now.
+///
+/// # Errors
+/// That.
+pub fn check(device: usize) -> Result {
+    let Some(Some(plan)) = PLAN.get() else {
+        return Ok(());
+    };
+    for rule in &plan.rules {
+        if rule.device.is_some_and(|own| own != device) {
+            continue;
+        }
+        let struck = rule.struck.load(Relaxed);
+        let due = matches!(rule.when, When::After(length) if clock::now() >= plan.start + length);
+        let lost = rule.what == What::Device && struck;
+        if lost || (due && !struck) {
+            rule.strike(device)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_say_what_where_and_when() {
+        let rules = parse("device:1@2s, ecc@kernel=3,oom:0@alloc=7,ecc:2@50ms").unwrap();
+        let all: Vec<_> = rules
+            .iter()
+            .map(|rule| (rule.what, rule.device, rule.when))
+            .collect();
+        assert_eq!(
+            all,
+            [
+                (What::Device, Some(1), When::After(2_000_000_000)),
+                (What::Ecc, None, When::Kernel(3)),
+                (What::Memory, Some(0), When::Allocation(7)),
+                (What::Ecc, Some(2), When::After(50_000_000)),
+            ]
+        );
+    }
+
+    #[test]
+    fn refusals_name_the_reason() {
+        for (text, reason) in [
+            ("device:1", "no moment"),
+            ("fire@1s", "no failure"),
+            ("ecc:x@1s", "no device's number"),
+            ("ecc@kernel=0", "from 1 on"),
+            ("ecc@noon", "no moment"),
+            ("oom@2s", "at allocations"),
+            ("device@2s", "no device is named"),
+        ] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains(reason) && error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_strikes_once_at_its_number() {
+        let rule = parse_rule("ecc:0@kernel=2").unwrap();
+        let kernel = |device| {
+            rule.at(device, |when| match when {
+                When::Kernel(due) => Some(due),
+                _ => None,
+            })
+        };
+        assert_eq!(kernel(0), Ok(()));
+        assert_eq!(kernel(1), Ok(()));
+        assert_eq!(kernel(0), Err(Error::ECC_UNCORRECTABLE));
+        assert_eq!(kernel(0), Ok(()));
+    }
+}

@@ -1,0 +1,100 @@
+//! Failures on demand.
+
+mod common;
+#[path = "kernels/device.rs"]
+mod device;
+
+use std::time::Duration;
+
+use common::{MIB, in_child_with};
+use device::{Code, STUBS, register};
+use softgpu::cudart::Dim3;
+use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize, cudaGetDeviceCount, cudaSetDevice};
+use softgpu::cudart::errors::cudaGetLastError;
+use softgpu::cudart::launch::cudaLaunchKernel;
+use softgpu::cudart::memory::{cudaFree, cudaMalloc};
+
+const DEVICES: &str = "2x64MiB";
+
+fn malloc() -> i32 {
+    let mut pointer = std::ptr::null_mut();
+    // SAFETY: an out pointer of our own.
+    unsafe { cudaMalloc(&mut pointer, MIB) }
+}
+
+fn kernel() -> i32 {
+    let (one, operations) = (Dim3 { x: 1, y: 1, z: 1 }, 1u64);
+    let mut arguments = [std::ptr::from_ref(&operations).cast_mut().cast()];
+    let stub = std::ptr::from_ref(&STUBS[Code::Pretend as usize]).cast();
+    // SAFETY: the kernel takes one 64-bit value.
+    unsafe {
+        match cudaLaunchKernel(stub, one, one, arguments.as_mut_ptr(), 0, 0) {
+            0 => cudaDeviceSynchronize(),
+            error => error,
+        }
+    }
+}
+
+#[test]
+fn memory_runs_out_once() {
+    let text = in_child_with(
+        "memory_runs_out_once",
+        DEVICES,
+        &[("SOFTGPU_FAIL", "oom:0@alloc=2")],
+        || {
+            assert_eq!([malloc(), malloc(), malloc()], [0, 2, 0]);
+        },
+    );
+    assert!(text.contains("no memory for this allocation"), "{text}");
+}
+
+#[test]
+fn an_ecc_error_sticks_until_the_context_ends() {
+    let fail = [("SOFTGPU_FAIL", "ecc:0@kernel=2")];
+    in_child_with(
+        "an_ecc_error_sticks_until_the_context_ends",
+        DEVICES,
+        &fail,
+        || {
+            register();
+            assert_eq!([kernel(), kernel(), malloc()], [0, 214, 214]);
+            // SAFETY: takes no pointers to use.
+            unsafe {
+                assert_eq!(cudaFree(std::ptr::null_mut()), 214);
+                assert_eq!(cudaGetLastError(), 214);
+                assert_eq!(cudaDeviceReset(), 0);
+            }
+            assert_eq!([malloc(), kernel()], [0, 0]);
+        },
+    );
+}
+
+#[test]
+fn a_device_falls_off_and_the_others_go_on() {
+    let fail = [("SOFTGPU_FAIL", "device:1@100ms")];
+    in_child_with("a_device_falls_off_and_the_others_go_on", DEVICES, &fail, || {
+        // SAFETY: takes no pointers.
+        unsafe {
+            assert_eq!(cudaSetDevice(1), 0);
+            assert_eq!(malloc(), 0);
+            std::thread::sleep(Duration::from_millis(150));
+            assert_eq!(malloc(), 999);
+            assert_eq!(cudaDeviceReset(), 0);
+            assert_eq!(malloc(), 999);
+            assert_eq!(cudaSetDevice(0), 0);
+            assert_eq!(malloc(), 0);
+        }
+    });
+}
+
+#[test]
+fn what_cannot_be_read_is_refused() {
+    let fail = [("SOFTGPU_FAIL", "fire@noon")];
+    let text = in_child_with("what_cannot_be_read_is_refused", DEVICES, &fail, || {
+        let mut count = 9;
+        // SAFETY: an out pointer of our own.
+        assert_eq!(unsafe { cudaGetDeviceCount(&mut count) }, 3);
+        assert_eq!(count, 0);
+    });
+    assert!(text.contains("SOFTGPU_FAIL=fire@noon"), "{text}");
+}
