@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define SOFTGPU_IMAGE_VERSION 1u
+#define SOFTGPU_IMAGE_VERSION 2u
 
 struct softgpu_calls;
 
@@ -26,6 +26,11 @@ typedef struct softgpu_thread {
   char *dynamic_shared;       /* 64: its dynamic shared memory */
   const struct softgpu_calls *calls; /* 72 */
   uint64_t ops;               /* 80: instructions executed, counted by block */
+  char *shared_end;           /* 88: past the dynamic shared memory */
+  uint32_t polls;             /* 96: how often it has seen the same at poll_place in a loop */
+  void *workspace;            /* 104: of a cooperative launch: its size, its grid barrier */
+  uint64_t poll_value;        /* 112: what it saw last in memory that others write */
+  const void *poll_place;     /* 120: and where */
   /* what follows belongs to the runtime */
 } softgpu_thread;
 
@@ -35,8 +40,9 @@ typedef struct softgpu_calls {
   uint32_t version, count;
   /* barrier `id` for `threads` threads of the block, 0: all */
   void (*barrier)(softgpu_thread *, uint32_t id, uint32_t threads);
-  /* kind 0: popc, 1: and, 2: or, over `predicate` of all threads of the block */
-  uint32_t (*barrier_reduce)(softgpu_thread *, uint32_t kind, uint32_t predicate);
+  /* the same, with an answer: kind 0: popc, 1: and, 2: or, over the `predicate` of each */
+  uint32_t (*barrier_reduce)(softgpu_thread *, uint32_t id, uint32_t threads,
+                             uint32_t kind, uint32_t predicate);
   void (*warp_sync)(softgpu_thread *, uint32_t mask);
   /* kind 0: idx, 1: up, 2: down, 3: bfly; c is PTX's clamp-and-mask operand;
    * *in_range (may be null) is whether the source lane was in range */
@@ -52,6 +58,12 @@ typedef struct softgpu_calls {
                       uint32_t line, const char *function);
   uint64_t (*clock)(softgpu_thread *);       /* device clock cycles */
   uint64_t (*global_timer)(softgpu_thread *); /* nanoseconds */
+  void (*barrier_arrive)(softgpu_thread *, uint32_t id, uint32_t threads); /* does not wait */
+  /* lets other threads and other blocks run: the caller waits for what they do */
+  void (*yield)(softgpu_thread *);
+  void (*exit)(softgpu_thread *);            /* ends the thread; does not return */
+  void *(*allocate)(softgpu_thread *, uint64_t bytes); /* from the device's heap; null: full */
+  void (*release)(softgpu_thread *, void *);
 } softgpu_calls;
 
 typedef struct softgpu_parameter {

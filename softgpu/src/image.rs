@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_void};
 
 /// The version of the contract.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The kernel needs threads of a block to wait for each other.
 pub const KERNEL_BARRIER: u32 = 1;
@@ -32,6 +32,16 @@ pub struct Thread {
     pub calls: *const Calls,
     /// Instructions executed.
     pub ops: u64,
+    /// Past the dynamic shared memory.
+    pub shared_end: *mut u8,
+    /// How often it has seen the same at `poll_place` in a loop.
+    pub polls: u32,
+    /// Of a cooperative launch: its size, its grid barrier.
+    pub workspace: *mut u32,
+    /// What it saw last in memory that others write.
+    pub poll_value: u64,
+    /// And where.
+    pub poll_place: *const c_void,
 }
 
 /// `softgpu_calls`: services that generated code calls.
@@ -41,7 +51,7 @@ pub struct Calls {
     pub version: u32,
     pub count: u32,
     pub barrier: unsafe extern "C" fn(*mut Thread, u32, u32),
-    pub barrier_reduce: unsafe extern "C" fn(*mut Thread, u32, u32) -> u32,
+    pub barrier_reduce: unsafe extern "C" fn(*mut Thread, u32, u32, u32, u32) -> u32,
     pub warp_sync: unsafe extern "C" fn(*mut Thread, u32),
     pub shuffle: unsafe extern "C" fn(*mut Thread, u32, u32, u32, u32, u32, *mut u8) -> u32,
     pub vote: unsafe extern "C" fn(*mut Thread, u32, u32, u32) -> u32,
@@ -51,6 +61,11 @@ pub struct Calls {
     pub assert_fail: unsafe extern "C" fn(*mut Thread, *const c_char, *const c_char, u32, *const c_char),
     pub clock: unsafe extern "C" fn(*mut Thread) -> u64,
     pub global_timer: unsafe extern "C" fn(*mut Thread) -> u64,
+    pub barrier_arrive: unsafe extern "C" fn(*mut Thread, u32, u32),
+    pub yield_turn: unsafe extern "C" fn(*mut Thread),
+    pub exit: unsafe extern "C" fn(*mut Thread),
+    pub allocate: unsafe extern "C" fn(*mut Thread, u64) -> *mut c_void,
+    pub release: unsafe extern "C" fn(*mut Thread, *mut c_void),
 }
 
 /// `softgpu_parameter`.
@@ -178,9 +193,12 @@ mod tests {
         assert_eq!(offset_of!(Thread, shared), 56);
         assert_eq!(offset_of!(Thread, calls), 72);
         assert_eq!(offset_of!(Thread, ops), 80);
-        assert_eq!(size_of::<Thread>(), 88);
+        assert_eq!(offset_of!(Thread, shared_end), 88);
+        assert_eq!(offset_of!(Thread, polls), 96);
+        assert_eq!(offset_of!(Thread, workspace), 104);
+        assert_eq!(size_of::<Thread>(), 128);
         assert_eq!(size_of::<Kernel>(), 64);
         assert_eq!(size_of::<Image>(), 88);
-        assert_eq!(size_of::<Calls>(), 8 + 11 * 8);
+        assert_eq!(size_of::<Calls>(), 8 + 16 * 8);
     }
 }

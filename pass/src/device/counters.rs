@@ -27,7 +27,13 @@ fn weight(instruction: LLVMValueRef) -> u64 {
         LLVMOpcode::LLVMSDiv | LLVMOpcode::LLVMUDiv | LLVMOpcode::LLVMSRem | LLVMOpcode::LLVMURem => 8,
         LLVMOpcode::LLVMFDiv | LLVMOpcode::LLVMFRem => 8,
         LLVMOpcode::LLVMCall => match callee(instruction).map(name) {
-            Some(name) if name.starts_with("softgpu.thread") || name.starts_with("llvm.lifetime") => 0,
+            Some(name)
+                if name.starts_with("softgpu.thread")
+                    || name == "softgpu.poll"
+                    || name.starts_with("llvm.lifetime") =>
+            {
+                0
+            }
             Some(name) if name.starts_with("llvm.fabs") || name.starts_with("llvm.fma") => 1,
             _ => 8,
         },

@@ -44,7 +44,10 @@ pub fn parse_support(
         .iter()
         .flat_map(|line| [line.as_str(), "\n"])
         .collect();
-    let text = c_string(&format!("{}\n{declarations}\n{definitions}", support::PRELUDE));
+    let text = c_string(&format!(
+        "{}\n{declarations}\n{definitions}",
+        support::PRELUDE.concat()
+    ));
     let (mut module, mut error) = (std::ptr::null_mut(), std::ptr::null_mut());
     let length = text.as_bytes().len();
     let buffer = llvm!(LLVMCreateMemoryBufferWithMemoryRange(
@@ -64,20 +67,76 @@ pub fn parse_support(
 /// What the module's foreign functions become.
 #[derive(Default)]
 struct Support {
-    definitions: String,
+    /// In the order of their symbols.
+    entries: Vec<Entry>,
+}
+
+/// One of them.
+struct Entry {
+    definition: String,
     declarations: BTreeSet<String>,
-    count: usize,
+    /// What stands in the definition's place should LLVM not take it.
+    refusal: String,
+    /// What it is for messages, and whether it has a body.
+    what: String,
+    known: bool,
+}
+
+/// The symbol of the entry of that number.
+fn symbol(number: usize) -> String {
+    format!("softgpu.host.{number}")
 }
 
 impl Support {
     /// Writes the function for something foreign; returns its symbol.
     fn add(&mut self, foreign: &Foreign, body: Option<Body>, what: &str) -> String {
-        let symbol = format!("softgpu.host.{}", self.count);
-        self.count += 1;
-        let body = body.unwrap_or_else(|| support::services::trap(what));
-        self.definitions += &definition(&symbol, foreign, &body);
-        self.declarations.extend(body.declarations);
+        let symbol = symbol(self.entries.len());
+        let refusal = definition(&symbol, foreign, &support::services::trap(what));
+        let known = body.is_some();
+        let (definition, declarations) = match body {
+            Some(body) => (definition(&symbol, foreign, &body), body.declarations),
+            None => (refusal.clone(), BTreeSet::new()),
+        };
+        self.entries.push(Entry {
+            definition,
+            declarations,
+            refusal,
+            what: what.to_owned(),
+            known,
+        });
         symbol
+    }
+
+    /// Parses all of them. One that LLVM does not take is refused by itself, and the others are kept.
+    fn parse(&mut self, context: LLVMContextRef) -> Result<LLVMModuleRef, String> {
+        if let Ok(module) = self.try_parse(context) {
+            return Ok(module);
+        }
+        for entry in self.entries.iter_mut().filter(|entry| entry.known) {
+            match parse_support(context, &entry.definition, &entry.declarations) {
+                Ok(alone) => llvm!(LLVMDisposeModule(alone)),
+                Err(_) => {
+                    entry.definition = entry.refusal.clone();
+                    entry.declarations.clear();
+                    entry.known = false;
+                }
+            }
+        }
+        self.try_parse(context)
+    }
+
+    fn try_parse(&self, context: LLVMContextRef) -> Result<LLVMModuleRef, String> {
+        let definitions: String = self
+            .entries
+            .iter()
+            .map(|entry| entry.definition.as_str())
+            .collect();
+        let declarations = self
+            .entries
+            .iter()
+            .flat_map(|entry| entry.declarations.clone())
+            .collect();
+        parse_support(context, &definitions, &declarations)
     }
 }
 
@@ -110,12 +169,6 @@ fn is_generic(name: &str) -> bool {
 /// Replaces every foreign function and every inline assembly, and links the support code in.
 pub fn resolve(module: LLVMModuleRef, describe: impl Fn(&str) -> String) -> Result<(), String> {
     let mut support = Support::default();
-    let mut missing = Vec::new();
-    let mut note = |symbol: &str, known: bool, what: &str| {
-        if !known {
-            missing.push((symbol.to_owned(), what.to_owned()));
-        }
-    };
     for function in functions(module) {
         let name = name(function);
         if !is_declaration(function) || is_generic(&name) || users(function).is_empty() {
@@ -128,9 +181,7 @@ pub fn resolve(module: LLVMModuleRef, describe: impl Fn(&str) -> String) -> Resu
         } else {
             support::function(&foreign)
         };
-        let (known, what) = (body.is_some(), describe(&name));
-        let symbol = support.add(&foreign, body, &what);
-        note(&symbol, known, &what);
+        let symbol = support.add(&foreign, body, &describe(&name));
         let replacement = llvm!(LLVMAddFunction(module, c_string(&symbol).as_ptr(), ty));
         llvm!(LLVMReplaceAllUsesWith(function, replacement));
         llvm!(LLVMDeleteFunction(function));
@@ -141,59 +192,59 @@ pub fn resolve(module: LLVMModuleRef, describe: impl Fn(&str) -> String) -> Resu
         }
         let assembly = llvm!(LLVMGetCalledValue(call));
         let mut length = 0;
-        // SAFETY: LLVM gives address and length of a string that the context owns.
-        let text = unsafe { text_of(LLVMGetInlineAsmAsmString(assembly, &mut length), length) };
+        // SAFETY: LLVM gives address and length of strings that the context owns.
+        let (text, constraints) = unsafe {
+            (
+                text_of(LLVMGetInlineAsmAsmString(assembly, &mut length), length),
+                text_of(LLVMGetInlineAsmConstraintString(assembly, &mut length), length),
+            )
+        };
         let ty = llvm!(LLVMGetCalledFunctionType(call));
         let foreign = foreign(&text, ty);
-        let body = support::assembly(&foreign);
-        let (known, what) = (body.is_some(), describe(&text));
+        let (body, what) = match support::assembly(&foreign, &constraints) {
+            Ok(body) => (Some(body), quoted(&text)),
+            Err(statement) => (None, quoted(&statement)),
+        };
         let symbol = support.add(&foreign, body, &what);
-        note(&symbol, known, &what);
         let replacement = llvm!(LLVMAddFunction(module, c_string(&symbol).as_ptr(), ty));
         let last = llvm!(LLVMGetNumOperands(call)) - 1;
         llvm!(LLVMSetOperand(call, last as u32, replacement));
     }
-    let parsed = parse_support(
-        llvm!(LLVMGetModuleContext(module)),
-        &support.definitions,
-        &support.declarations,
-    )?;
+    let parsed = support.parse(llvm!(LLVMGetModuleContext(module)))?;
     // The linker warns when these differ.
     llvm!(LLVMSetTarget(parsed, LLVMGetTarget(module)));
     llvm!(LLVMSetDataLayout(parsed, LLVMGetDataLayoutStr(module)));
     if llvm!(LLVMLinkModules2(module, parsed)) != 0 {
         return Err("failed to link the support code".to_owned());
     }
-    for (symbol, what) in missing {
-        let function = llvm!(LLVMGetNamedFunction(module, c_string(&symbol).as_ptr()));
-        set_string_attribute(function, MISSING, &what);
+    for (number, entry) in support
+        .entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| !entry.known)
+    {
+        let function = llvm!(LLVMGetNamedFunction(module, c_string(&symbol(number)).as_ptr()));
+        set_string_attribute(function, MISSING, &entry.what);
     }
     Ok(())
 }
 
+/// Inline assembly, for messages: on one line, and not all of a long one.
+fn quoted(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line = line.trim_end_matches(';');
+    match line.char_indices().nth(120) {
+        Some((end, _)) => format!("inline PTX \"{}...\"", &line[..end]),
+        None => format!("inline PTX \"{line}\""),
+    }
+}
+
 /// What device code calls that nobody can give it here.
 pub fn describe(name: &str) -> String {
-    let known = [
-        ("malloc", "device memory allocation (malloc)"),
-        ("free", "device memory allocation (free)"),
-        ("_Znwm", "device memory allocation (operator new)"),
-        ("_Znam", "device memory allocation (operator new[])"),
-        ("_ZdlPv", "device memory allocation (operator delete)"),
-        ("_ZdaPv", "device memory allocation (operator delete[])"),
-    ];
-    if let Some((_, text)) = known.iter().find(|(symbol, _)| *symbol == name) {
-        return (*text).to_owned();
-    }
     if name.starts_with("cudaLaunchDevice") || name.starts_with("cudaGetParameterBuffer") {
         return format!("launches from the device ({name})");
     }
-    let line = name.split_whitespace().collect::<Vec<_>>().join(" ");
-    let kind = if name.contains([' ', ';', '\n']) {
-        "inline PTX"
-    } else {
-        "function"
-    };
-    format!("{kind} \"{}\"", helpers::demangle(line.trim_end_matches(';')))
+    format!("function \"{}\"", helpers::demangle(name))
 }
 
 /// A function without operands that ends the launch with an error that says `what` is not there.

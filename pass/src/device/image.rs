@@ -12,7 +12,7 @@ use super::translate::Translation;
 use super::{helpers, module, variables};
 
 /// `SOFTGPU_IMAGE_VERSION`.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 /// `SOFTGPU_KERNEL_BARRIER`.
 const BARRIER: u64 = 1;
 /// Before the constructors of the program's own, which may launch kernels.

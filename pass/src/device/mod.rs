@@ -26,6 +26,7 @@ mod image;
 mod ir;
 mod layout;
 mod module;
+mod polls;
 mod registered;
 mod shared;
 mod side;

@@ -15,7 +15,7 @@ use super::entry::{self, Parameter};
 use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
-use super::{counters, estimate, foreign, shared, side, slots, support, variables};
+use super::{counters, estimate, foreign, polls, shared, side, slots, support, variables};
 
 /// What every symbol of translated code starts with.
 pub const PREFIX: &str = "softgpu.";
@@ -118,6 +118,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     let reach: Vec<Reach> = entries.iter().map(|&entry| graph.reach(entry)).collect();
     let shared = shared::place(module, &reach);
     let block = variables::place(module, &names)?;
+    polls::insert(module);
     counters::insert(module);
     private_support(module);
     module::run_passes(module, OPTIMISE)?;

@@ -3,6 +3,8 @@
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 
+use super::block_memory::BlockMemory;
+use super::device_heap;
 use super::grid::{Failure, Plan};
 use super::output;
 use super::thread::{Reduce, Request, Thread};
@@ -14,7 +16,7 @@ use crate::time::clock;
 
 static CALLS: Calls = Calls {
     version: image::VERSION,
-    count: 11,
+    count: 16,
     barrier,
     barrier_reduce,
     warp_sync,
@@ -26,10 +28,15 @@ static CALLS: Calls = Calls {
     assert_fail,
     clock: cycles,
     global_timer,
+    barrier_arrive,
+    yield_turn,
+    exit,
+    allocate,
+    release,
 };
 
 /// What all threads of a block see alike.
-pub fn public(plan: &Plan, (shared, dynamic_shared): (*mut u8, *mut u8)) -> image::Thread {
+pub fn public(plan: &Plan, memory: &BlockMemory) -> image::Thread {
     image::Thread {
         tid: [0; 3],
         ntid: plan.block,
@@ -37,10 +44,18 @@ pub fn public(plan: &Plan, (shared, dynamic_shared): (*mut u8, *mut u8)) -> imag
         nctaid: plan.grid,
         lane: 0,
         warp: 0,
-        shared,
-        dynamic_shared,
+        shared: memory.fixed,
+        dynamic_shared: memory.dynamic,
         calls: &CALLS,
         ops: 0,
+        shared_end: memory.end,
+        polls: 0,
+        workspace: plan
+            .workspace
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |workspace| workspace.address()),
+        poll_value: 0,
+        poll_place: std::ptr::null(),
     }
 }
 
@@ -114,7 +129,13 @@ unsafe extern "C" fn barrier(thread: *mut image::Thread, id: u32, threads: u32) 
     );
 }
 
-unsafe extern "C" fn barrier_reduce(thread: *mut image::Thread, kind: u32, predicate: u32) -> u32 {
+unsafe extern "C" fn barrier_reduce(
+    thread: *mut image::Thread,
+    id: u32,
+    threads: u32,
+    kind: u32,
+    predicate: u32,
+) -> u32 {
     // SAFETY: called by generated code with its own thread.
     let thread = unsafe { own(thread) };
     let reduce = match kind {
@@ -123,12 +144,18 @@ unsafe extern "C" fn barrier_reduce(thread: *mut image::Thread, kind: u32, predi
         _ => Reduce::Or,
     };
     let request = Request::Barrier {
-        id: 0,
-        threads: 0,
+        id,
+        threads,
         reduce: Some(reduce),
         predicate: predicate != 0,
     };
     wait(thread, request, "a barrier")
+}
+
+unsafe extern "C" fn barrier_arrive(thread: *mut image::Thread, id: u32, threads: u32) {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    wait(thread, Request::Arrive { id, threads }, "a barrier");
 }
 
 unsafe extern "C" fn warp_sync(thread: *mut image::Thread, mask: u32) {
@@ -264,4 +291,36 @@ unsafe extern "C" fn cycles(_: *mut image::Thread) -> u64 {
 
 unsafe extern "C" fn global_timer(_: *mut image::Thread) -> u64 {
     clock::now()
+}
+
+unsafe extern "C" fn yield_turn(thread: *mut image::Thread) {
+    // SAFETY: called by generated code with its own thread.
+    unsafe { own(thread) }.turn();
+}
+
+unsafe extern "C" fn exit(thread: *mut image::Thread) {
+    // SAFETY: called by generated code with its own thread.
+    unsafe { own(thread) }.end()
+}
+
+unsafe extern "C" fn allocate(_: *mut image::Thread, bytes: u64) -> *mut c_void {
+    device_heap::allocate(bytes).cast()
+}
+
+unsafe extern "C" fn release(thread: *mut image::Thread, memory: *mut c_void) {
+    if device_heap::release(memory.cast()) {
+        return;
+    }
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    // SAFETY: the block outlives its threads, and only one of them runs at a time.
+    let kernel = unsafe { &(*thread.block).kernel };
+    let text = format!(
+        "kernel {kernel} frees {memory:p}, which its malloc did not give or which is free already ({})",
+        thread.position()
+    );
+    thread.fail(Failure {
+        error: Error::LAUNCH_FAILURE,
+        text,
+    })
 }

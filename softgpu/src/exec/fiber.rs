@@ -17,6 +17,10 @@ const GUARD: usize = 4 * PAGE;
 pub enum Pause {
     /// It wants what its thread's request says.
     Waiting,
+    /// It can go on, and lets others run before.
+    Turn,
+    /// Its thread has ended where it was; it is never resumed.
+    Ended,
     /// Its kernel has failed; it is never resumed.
     GivenUp,
 }
@@ -53,7 +57,11 @@ impl FiberStack {
         let length = usable + GUARD;
         let bottom = pages::reserve(0, length, PAGE)?;
         let stack = FiberStack { bottom, length };
-        pages::protect(bottom + GUARD, usable, true, true)?;
+        // A guard that is no mapping of its own is preferred: a process has room for 65,530 of those only.
+        if pages::fill(bottom, length).is_err() || !pages::guard(bottom, GUARD) {
+            pages::fill(bottom, length)?;
+            pages::protect(bottom, GUARD, false, false)?;
+        }
         Ok(stack)
     }
 }

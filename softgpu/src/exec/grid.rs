@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -22,7 +22,7 @@ pub struct Failure {
 /// What a launch needs to run.
 pub struct Plan {
     /// The kernel's name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Its code.
     pub entry: Entry,
     /// Its translation unit.
@@ -43,6 +43,27 @@ pub struct Plan {
     pub variables: usize,
     /// The arguments' values.
     pub arguments: Arc<Arguments>,
+    /// Blocks that the device holds at once, at least 1: no more may wait for others.
+    pub resident: u64,
+    /// Of a cooperative launch.
+    pub workspace: Option<Workspace>,
+}
+
+/// What a cooperative launch keeps its grid barrier in: as CUDA's headers have it, its size and the barrier's
+/// word.
+pub struct Workspace(Box<[AtomicU32; 4]>);
+
+impl Default for Workspace {
+    fn default() -> Workspace {
+        Workspace(Box::new([16, 0, 0, 0].map(AtomicU32::new)))
+    }
+}
+
+impl Workspace {
+    /// Where it is.
+    pub fn address(&self) -> *mut u32 {
+        self.0[0].as_ptr()
+    }
 }
 
 /// Copies of a launch's arguments, and the array that points to them.
@@ -100,6 +121,8 @@ pub struct Grid {
     blocks: u64,
     chunk: u64,
     next: AtomicU64,
+    /// Blocks that wait for others.
+    waiting: AtomicU64,
     operations: AtomicU64,
     longest: AtomicU64,
     failed: AtomicBool,
@@ -136,6 +159,7 @@ impl Grid {
             // Small enough that the last chunks end together, large enough to be cheap to take.
             chunk: (blocks / (workers as u64 * 16)).clamp(1, 64),
             next: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
             operations: AtomicU64::new(0),
             longest: AtomicU64::new(0),
             failed: AtomicBool::new(false),
@@ -155,13 +179,37 @@ impl Grid {
         self.failed.load(Relaxed) || super::threads::stopping()
     }
 
+    /// Whether all blocks are taken.
+    pub fn exhausted(&self) -> bool {
+        self.next.load(Relaxed) >= self.blocks
+    }
+
+    /// Whether as many blocks wait for others as the device holds: on a GPU no other would begin either.
+    pub fn full(&self) -> bool {
+        self.waiting.load(Relaxed) >= self.plan.resident && !self.cancelled()
+    }
+
+    /// Notes that a block waits.
+    pub fn park(&self) {
+        self.waiting.fetch_add(1, Relaxed);
+    }
+
+    /// Notes that a block waits no more.
+    pub fn unpark(&self) {
+        self.waiting.fetch_sub(1, Relaxed);
+    }
+
+    /// Keeps what threads printed.
+    pub fn print(&self, output: Output) {
+        self.progress.lock().output.append(output);
+    }
+
     /// Notes blocks that have been run, or need not be.
-    pub fn finish(&self, blocks: u64, counts: Counts, output: Output, failure: Option<Failure>) {
+    pub fn finish(&self, blocks: u64, counts: Counts, failure: Option<Failure>) {
         self.operations.fetch_add(counts.operations, Relaxed);
         self.longest.fetch_max(counts.longest, Relaxed);
         let mut progress = self.progress.lock();
         progress.finished += blocks;
-        progress.output.append(output);
         if let Some(failure) = failure {
             self.failed.store(true, Relaxed);
             progress.failure.get_or_insert(failure);

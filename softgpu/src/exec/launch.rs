@@ -142,8 +142,10 @@ impl Launch {
         let Shape {
             grid, block, shared, ..
         } = self.shape;
+        let threads = block.iter().product();
+        let held = u64::from(resident(&self.function, threads, shared as u64));
         let plan = Plan {
-            name: self.function.name.clone(),
+            name: self.function.name.as_str().into(),
             entry,
             image: code.image,
             fibers: code.kernel.flags & KERNEL_BARRIER != 0,
@@ -154,8 +156,9 @@ impl Launch {
             dynamic_shared: shared,
             variables: variables::block(gpu, code.image)?,
             arguments: self.arguments.clone(),
+            resident: (held * u64::from(SM_90.multiprocessors)).max(1),
+            workspace: self.shape.cooperative.then(Default::default),
         };
-        let threads = block.iter().product();
         let outcome = pool::run(plan);
         outcome.output.write();
         if let Some(failure) = outcome.failure {

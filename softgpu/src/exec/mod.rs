@@ -3,10 +3,13 @@
 //! A launch is a grid of blocks ([`grid`]), which worker threads ([`pool`]) take in chunks, in the
 //! order of their indices. A block whose threads never wait for each other runs them one after
 //! another ([`plain`]); another gets a fiber per thread ([`fibers`]), and barriers and warp
-//! operations ([`sync`]) decide who goes on. All of them run on stacks of their own, so that a fault
+//! operations ([`sync`]) decide who goes on. A block whose threads wait for what other blocks write
+//! is set aside, and resumed in turn with the others that the device would hold at once. All of them run on stacks of their own, so that a fault
 //! ([`fault`]) ends the kernel and not the process.
 
+pub mod block_memory;
 pub mod calls;
+pub mod device_heap;
 pub mod fault;
 pub mod fiber;
 pub mod fibers;

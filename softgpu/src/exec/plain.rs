@@ -1,66 +1,188 @@
-//! Blocks whose threads never wait for each other: one thread after another, on one stack.
+//! Blocks whose threads never wait at barriers: one thread after another, on one stack.
+//!
+//! A thread that waits for what others write gives its turn back: it keeps the stack it has, and the threads
+//! after it go on on another. It is resumed from time to time until it ends.
+
+use std::rc::Rc;
+use std::sync::Arc;
 
 use corosensei::CoroutineResult;
 
+use super::block_memory::BlockMemory;
 use super::calls;
 use super::fault;
-use super::fiber::{Exit, Fiber};
+use super::fiber::{Exit, Fiber, Pause, Stacks};
 use super::grid::{Counts, Failure, Grid};
-use super::output::Output;
-use super::pool::Bench;
+use super::pool::Step;
 use super::thread::{Shared, Thread};
 use crate::error::Error;
 
-/// Runs blocks of a grid.
-pub fn run(
-    bench: &mut Bench,
-    grid: &Grid,
-    blocks: std::ops::Range<u64>,
-    counts: &mut Counts,
-    output: &mut Output,
-) -> Result<(), Failure> {
-    let plan = &grid.plan;
-    let memory = bench.shared(plan);
-    let mut shared = Shared {
-        kernel: plan.name.clone(),
-        ..Shared::default()
-    };
-    let mut thread = Thread::new(calls::public(plan, memory), &mut shared);
-    let slots = calls::Slots::of(plan);
-    let stack = bench.stacks.take().map_err(|error| no_stack(error, &plan.name))?;
-    let per_block = plan.block.iter().product::<u32>();
-    let (own, total) = (&raw mut thread, &raw mut *counts);
-    let body = move |suspender: &super::fiber::Suspender, ()| {
-        // SAFETY: `thread` and `counts` outlive the fiber, and nothing else touches them while it
-        // runs. The entry is generated for this plan's image, whose slots are set.
-        unsafe {
-            (*own).suspender = suspender;
-            for block in blocks {
-                if grid.cancelled() {
-                    break;
-                }
-                (*own).public.ctaid = grid.index(block);
-                for index in 0..per_block {
-                    (*own).place(index);
-                    (plan.entry)(&raw mut (*own).public, plan.arguments.pointers());
-                    (*total).add((*own).public.ops);
+/// Threads that run one after another.
+pub struct Row {
+    fiber: Option<Fiber>,
+    state: Box<State>,
+    /// Of the blocks that it runs, one after another.
+    memory: Rc<BlockMemory>,
+}
+
+/// What a row's fiber works on.
+struct State {
+    thread: Thread,
+    shared: Shared,
+    counts: Counts,
+    /// The block that runs, and past the last.
+    block: u64,
+    end: u64,
+    /// The thread of the block that is next.
+    index: u32,
+    /// Whether the thread that runs is the last: others have taken over.
+    alone: bool,
+}
+
+/// What came of running a row.
+pub enum Outcome {
+    /// All of its threads have ended.
+    Over,
+    /// Its thread waits, or has ended without returning; it runs no other.
+    Split {
+        /// Whether it has ended.
+        ended: bool,
+        /// The threads after it, of the same block.
+        next: Option<Row>,
+        /// The blocks after its block, still to run.
+        after: std::ops::Range<u64>,
+    },
+}
+
+impl Row {
+    /// The threads of some blocks, from one of the first block's on.
+    fn new(
+        stacks: &mut Stacks,
+        grid: &Grid,
+        memory: Rc<BlockMemory>,
+        blocks: std::ops::Range<u64>,
+        index: u32,
+    ) -> Result<Row, Failure> {
+        let plan = &grid.plan;
+        let stack = stacks.take().map_err(|error| no_stack(error, &plan.name))?;
+        let mut state = Box::new(State {
+            thread: Thread::new(calls::public(plan, &memory), std::ptr::null_mut()),
+            shared: Shared::default(),
+            counts: Counts::default(),
+            block: blocks.start,
+            end: blocks.end,
+            index,
+            alone: false,
+        });
+        state.shared.kernel = Arc::clone(&plan.name);
+        state.thread.block = &raw mut state.shared;
+        let (own, grid) = (&raw mut *state, &raw const *grid);
+        let body = move |suspender: &super::fiber::Suspender, ()| {
+            // SAFETY: the row gives its fiber back before its state goes, and nothing else touches that
+            // while the fiber runs; the grid outlives its rows. The entry is generated for this plan's
+            // image, whose slots are set.
+            unsafe {
+                (*own).thread.suspender = suspender;
+                let (plan, per_block) = (&(*grid).plan, (*grid).plan.block.iter().product::<u32>());
+                while (*own).block < (*own).end && !(*grid).cancelled() {
+                    (*own).thread.public.ctaid = (*grid).index((*own).block);
+                    while (*own).index < per_block {
+                        (*own).thread.place((*own).index);
+                        (*own).index += 1;
+                        (plan.entry)(&raw mut (*own).thread.public, plan.arguments.pointers());
+                        (*own).counts.add((*own).thread.public.ops);
+                        if (*own).alone {
+                            return Exit::Done;
+                        }
+                    }
+                    (*own).block += 1;
+                    (*own).index = 0;
                 }
             }
+            Exit::Done
+        };
+        // SAFETY: the fiber is given back in `end`, before anything it borrows goes.
+        let fiber = unsafe { Fiber::with_stack_unchecked(stack, body) };
+        Ok(Row {
+            fiber: Some(fiber),
+            state,
+            memory,
+        })
+    }
+
+    /// The threads of some blocks.
+    pub fn of_blocks(stacks: &mut Stacks, grid: &Grid, blocks: std::ops::Range<u64>) -> Result<Row, Failure> {
+        let plan = &grid.plan;
+        let memory = BlockMemory::new(plan.static_shared, plan.dynamic_shared)
+            .map_err(|error| no_stack(error, &plan.name))?;
+        Row::new(stacks, grid, Rc::new(memory), blocks, 0)
+    }
+
+    /// Runs until all threads have ended, or one waits.
+    pub fn run(&mut self, stacks: &mut Stacks, grid: &Grid) -> Result<Outcome, Failure> {
+        let result = self.resume(grid);
+        let name = &grid.plan.name;
+        let state = &mut *self.state;
+        let (block, index, end) = (state.block, state.index, state.end);
+        match result {
+            CoroutineResult::Return(Exit::Done) => return Ok(Outcome::Over),
+            CoroutineResult::Return(Exit::Fault { signal, address }) => {
+                return Err(fault_of(&state.thread, name, signal, address));
+            }
+            CoroutineResult::Yield(Pause::Waiting | Pause::GivenUp) => {
+                return Err(given_up(&mut state.shared, name));
+            }
+            CoroutineResult::Yield(Pause::Turn | Pause::Ended) => state.alone = true,
         }
-        Exit::Done
-    };
-    // SAFETY: the fiber is given back below, before anything it borrows goes.
-    let mut fiber = unsafe { Fiber::with_stack_unchecked(stack, body) };
-    slots.enter(own.cast());
-    let result = fault::resume(&mut fiber);
-    bench.stacks.give(fiber);
-    output.append(std::mem::take(&mut shared.output));
-    match result {
-        CoroutineResult::Return(Exit::Done) => Ok(()),
-        CoroutineResult::Return(Exit::Fault { signal, address }) => {
-            Err(fault_of(&thread, &plan.name, signal, address))
+        let ended = matches!(result, CoroutineResult::Yield(Pause::Ended));
+        if ended {
+            state.counts.add(state.thread.public.ops);
         }
-        CoroutineResult::Yield(_) => Err(given_up(&mut shared, &plan.name)),
+        let rest = if index < grid.plan.block.iter().product() {
+            Some(Row::new(
+                stacks,
+                grid,
+                Rc::clone(&self.memory),
+                block..block + 1,
+                index,
+            )?)
+        } else {
+            None
+        };
+        Ok(Outcome::Split {
+            ended,
+            next: rest,
+            after: block + 1..end,
+        })
+    }
+
+    /// Resumes a row whose thread is alone.
+    pub fn again(&mut self, grid: &Grid) -> Result<Step, Failure> {
+        let name = &grid.plan.name;
+        match self.resume(grid) {
+            CoroutineResult::Return(Exit::Done) | CoroutineResult::Yield(Pause::Ended) => Ok(Step::Over),
+            CoroutineResult::Yield(Pause::Turn) => Ok(Step::Waits),
+            CoroutineResult::Return(Exit::Fault { signal, address }) => {
+                Err(fault_of(&self.state.thread, name, signal, address))
+            }
+            CoroutineResult::Yield(Pause::Waiting | Pause::GivenUp) => {
+                Err(given_up(&mut self.state.shared, name))
+            }
+        }
+    }
+
+    fn resume(&mut self, grid: &Grid) -> CoroutineResult<Pause, Exit> {
+        calls::Slots::of(&grid.plan).enter((&raw mut self.state.thread).cast());
+        let fiber = self.fiber.as_mut().expect("a row that has not been taken apart");
+        fault::resume(fiber)
+    }
+
+    /// Takes the row apart, whether it has ended or not; the blocks that share its memory still, this one not
+    /// counted.
+    pub fn end(mut self, stacks: &mut Stacks, grid: &Grid) -> (Counts, usize) {
+        stacks.give(self.fiber.take().expect("a row is taken apart once"));
+        grid.print(std::mem::take(&mut self.state.shared.output));
+        (self.state.counts, Rc::strong_count(&self.memory) - 1)
     }
 }
 
@@ -92,8 +214,8 @@ pub fn fault_of(thread: &Thread, kernel: &str, signal: i32, address: usize) -> F
     }
 }
 
-/// The host has no room for a stack.
+/// The host has no room for a stack, or for a block's shared memory.
 pub fn no_stack(error: Error, kernel: &str) -> Failure {
-    let text = format!("failed to run kernel {kernel}: no memory for the stacks of its threads");
+    let text = format!("failed to run kernel {kernel}: the host has no memory for the stacks of its threads");
     Failure { error, text }
 }

@@ -3,21 +3,25 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
 use super::fiber::Stacks;
+use super::fibers::Block;
 use super::grid::{Counts, Failure, Grid, Outcome, Plan};
-use super::output::Output;
-use super::thread::Thread;
-use super::{fibers, plain, threads};
+use super::plain::{self, Row};
+use super::threads;
 
 /// Most workers. Each may have 1024 stacks with guard pages, two mappings each, and Linux grants a
 /// process 65,530 mappings.
 const MOST: usize = 24;
 
-/// Alignment of shared memory.
-const SHARED_ALIGN: usize = 128;
+/// Turns of waiting blocks in which none went on, before a worker rests a little.
+const RESTLESS: usize = 64;
+
+/// How long it rests.
+const REST: Duration = Duration::from_micros(20);
 
 struct Pool {
     workers: usize,
@@ -53,59 +57,169 @@ pub fn run(plan: Plan) -> Outcome {
 }
 
 fn work() {
-    let pool = pool();
     let mut bench = Bench::default();
     loop {
-        let (grid, blocks) = {
-            let mut grids = pool.grids.lock();
-            loop {
-                let Some(grid) = grids.front().cloned() else {
-                    pool.work.wait(&mut grids);
-                    continue;
-                };
-                match grid.take() {
-                    Some(blocks) => break (grid, blocks),
-                    None => grids.pop_front(),
-                };
-            }
-        };
-        bench.run(&grid, blocks);
+        if let Some((grid, blocks)) = next(bench.waiting.is_empty()) {
+            bench.begin(&grid, blocks);
+        }
+        bench.resume_one();
     }
+}
+
+/// The next blocks of a grid; without `wait`, none if there are none now.
+fn next(wait: bool) -> Option<(Arc<Grid>, std::ops::Range<u64>)> {
+    let pool = pool();
+    let mut grids = pool.grids.lock();
+    loop {
+        grids.retain(|grid| !grid.exhausted());
+        let taken = grids
+            .iter()
+            .filter(|grid| !grid.full())
+            .find_map(|grid| Some((grid.clone(), grid.take()?)));
+        if taken.is_some() || !wait {
+            return taken;
+        }
+        pool.work.wait(&mut grids);
+    }
+}
+
+/// Whether a piece of a grid is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// All of its threads have ended.
+    Over,
+    /// Those that are left wait for what others do.
+    Waits,
+}
+
+/// A piece of a grid that waits for others.
+enum Piece {
+    Block(Box<Block>),
+    Thread(Row),
 }
 
 /// What a worker keeps from block to block.
 #[derive(Default)]
-pub struct Bench {
-    /// Stacks that are not in use.
-    pub stacks: Stacks,
-    /// The threads of the present block, with fibers.
-    pub threads: Vec<Thread>,
-    shared: Vec<u128>,
+struct Bench {
+    stacks: Stacks,
+    /// A block's vectors, for the next block.
+    idle: Option<Box<Block>>,
+    waiting: VecDeque<(Arc<Grid>, Piece)>,
+    /// Turns since one of those went on.
+    fruitless: usize,
 }
 
 impl Bench {
-    /// The addresses of static and dynamic shared memory for a block.
-    pub fn shared(&mut self, plan: &Plan) -> (*mut u8, *mut u8) {
-        let fixed = plan.static_shared.next_multiple_of(SHARED_ALIGN);
-        let bytes = fixed + plan.dynamic_shared + SHARED_ALIGN;
-        if self.shared.len() * 16 < bytes {
-            self.shared = vec![0; bytes.div_ceil(16)];
+    /// Runs blocks; those that wait for others are set aside.
+    fn begin(&mut self, grid: &Arc<Grid>, blocks: std::ops::Range<u64>) {
+        self.stacks.fit(grid.plan.local_bytes);
+        if !grid.plan.fibers {
+            return self.begin_rows(grid, blocks);
         }
-        let base = self.shared.as_mut_ptr().cast::<u8>();
-        let base = base.wrapping_add(base.align_offset(SHARED_ALIGN));
-        (base, base.wrapping_add(fixed))
+        for block in blocks {
+            if grid.cancelled() {
+                grid.finish(1, Counts::default(), None);
+                continue;
+            }
+            let mut piece = self.idle.take().unwrap_or_default();
+            let result = piece
+                .begin(&mut self.stacks, grid, block)
+                .and_then(|()| piece.run(grid));
+            self.settle(grid, piece, result);
+        }
     }
 
-    fn run(&mut self, grid: &Grid, blocks: std::ops::Range<u64>) {
-        let taken = blocks.end - blocks.start;
-        let mut counts = Counts::default();
-        let mut output = Output::default();
-        let mut failure: Option<Failure> = None;
-        if !grid.cancelled() {
-            self.stacks.fit(grid.plan.local_bytes);
-            let run = if grid.plan.fibers { fibers::run } else { plain::run };
-            failure = run(self, grid, blocks, &mut counts, &mut output).err();
+    /// Sets a block aside, or takes it apart.
+    fn settle(&mut self, grid: &Arc<Grid>, mut block: Box<Block>, result: Result<Step, Failure>) {
+        if result == Ok(Step::Waits) {
+            return self.park(grid, Piece::Block(block));
         }
-        grid.finish(taken, counts, output, failure);
+        let counts = block.end(&mut self.stacks, grid);
+        self.idle = Some(block);
+        grid.finish(1, counts, result.err());
+    }
+
+    fn begin_rows(&mut self, grid: &Arc<Grid>, mut rest: std::ops::Range<u64>) {
+        while !rest.is_empty() {
+            let mut covers = std::mem::replace(&mut rest, 0..0);
+            let begun = match grid.cancelled() {
+                true => Err(None),
+                false => Row::of_blocks(&mut self.stacks, grid, covers.clone()).map_err(Some),
+            };
+            let mut row = match begun {
+                Ok(row) => row,
+                Err(failure) => return grid.finish(covers.end - covers.start, Counts::default(), failure),
+            };
+            loop {
+                match row.run(&mut self.stacks, grid) {
+                    Ok(plain::Outcome::Over) => {
+                        self.close(grid, row, covers, None);
+                        break;
+                    }
+                    Err(failure) => {
+                        self.close(grid, row, covers, Some(failure));
+                        break;
+                    }
+                    Ok(plain::Outcome::Split { ended, next, after }) => {
+                        let block = after.start - 1;
+                        grid.finish(block - covers.start, Counts::default(), None);
+                        covers = block..after.start;
+                        if !after.is_empty() {
+                            rest = after;
+                        }
+                        match ended {
+                            true => self.close(grid, row, covers.clone(), None),
+                            false => self.park(grid, Piece::Thread(row)),
+                        }
+                        match next {
+                            Some(next) => row = next,
+                            None => break,
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a row apart; its blocks are done once no other row has threads of them.
+    fn close(&mut self, grid: &Grid, row: Row, covers: std::ops::Range<u64>, failure: Option<Failure>) {
+        let (counts, others) = row.end(&mut self.stacks, grid);
+        let done = if others == 0 { covers.end - covers.start } else { 0 };
+        grid.finish(done, counts, failure);
+    }
+
+    fn park(&mut self, grid: &Arc<Grid>, piece: Piece) {
+        grid.park();
+        self.waiting.push_back((grid.clone(), piece));
+    }
+
+    /// Gives the piece that has waited longest a turn.
+    fn resume_one(&mut self) {
+        let Some((grid, piece)) = self.waiting.pop_front() else {
+            return;
+        };
+        grid.unpark();
+        let before = self.waiting.len();
+        let stopped = grid.cancelled();
+        match piece {
+            Piece::Block(mut block) => {
+                let result = if stopped { Ok(Step::Over) } else { block.run(&grid) };
+                self.settle(&grid, block, result);
+            }
+            Piece::Thread(mut row) => match if stopped { Ok(Step::Over) } else { row.again(&grid) } {
+                Ok(Step::Waits) => self.park(&grid, Piece::Thread(row)),
+                // Of the one block that it has a thread of.
+                result => self.close(&grid, row, 0..1, result.err()),
+            },
+        }
+        if self.waiting.len() > before {
+            self.fruitless += 1;
+            if self.fruitless.is_multiple_of(RESTLESS * self.waiting.len()) {
+                std::thread::sleep(REST);
+            }
+        } else {
+            self.fruitless = 0;
+            pool().work.notify_all();
+        }
     }
 }

@@ -12,6 +12,7 @@ use super::warp::{self, WarpRequest};
 const BARRIERS: usize = 16;
 
 /// The state of a block's threads.
+#[derive(Default)]
 pub struct Sync {
     threads: u32,
     live: u32,
@@ -21,12 +22,16 @@ pub struct Sync {
     pub ready: VecDeque<u32>,
     /// What each released thread's operation gave it.
     pub answers: Vec<u32>,
+    /// Threads that can go on, and let others run before.
+    later: Vec<u32>,
 }
 
 #[derive(Clone, Default)]
 struct Barrier {
     /// Who waits, and how to reduce for it.
     waiting: Vec<(u32, Option<Reduce>)>,
+    /// How many have come, and gone on without waiting.
+    passed: u32,
     /// 0: all threads of the block.
     expected: u32,
     count: u32,
@@ -63,6 +68,7 @@ impl Sync {
             warps: (0..threads.div_ceil(32)).map(warp).collect(),
             ready: (0..threads).collect(),
             answers: vec![0; threads as usize],
+            later: Vec::new(),
         }
     }
 
@@ -89,6 +95,13 @@ impl Sync {
                 barrier.count += u32::from(predicate);
                 self.try_barrier(id as usize % BARRIERS);
             }
+            Request::Arrive { id, threads } => {
+                let id = id as usize % BARRIERS;
+                self.barriers[id].passed += 1;
+                self.barriers[id].expected = threads;
+                self.release(thread, 0);
+                self.try_barrier(id);
+            }
             Request::Warp(request) => {
                 self.warps[number].requests[lane as usize] = Some(request);
                 if request.mask().is_some() {
@@ -97,6 +110,22 @@ impl Sync {
             }
         }
         self.try_active(number);
+    }
+
+    /// A thread lets others run.
+    pub fn turn(&mut self, thread: u32) {
+        self.later.push(thread);
+    }
+
+    /// Once nobody else can go on: it is the turn of those who let others run, and of the lanes that ask who is
+    /// active, since a lane that only looks whether it may go on will not come to them. `false` if there is
+    /// nobody.
+    pub fn take_turns(&mut self) -> bool {
+        for number in 0..self.warps.len() {
+            self.answer_active(number);
+        }
+        self.ready.extend(self.later.drain(..));
+        !self.ready.is_empty()
     }
 
     /// A thread has ended.
@@ -172,11 +201,12 @@ impl Sync {
         let complete = if barrier.expected == 0 {
             arrived == self.live
         } else {
-            arrived >= barrier.expected
+            arrived + barrier.passed >= barrier.expected
         };
-        if arrived == 0 || !complete {
+        if arrived + barrier.passed == 0 || !complete {
             return;
         }
+        barrier.passed = 0;
         let count = std::mem::take(&mut barrier.count);
         for (thread, reduce) in std::mem::take(&mut barrier.waiting) {
             let answer = match reduce {
@@ -213,10 +243,13 @@ impl Sync {
     /// those that took another branch do not show.
     fn try_active(&mut self, number: usize) {
         let warp = &self.warps[number];
-        if warp.live & !warp.waiting != 0 {
-            return;
+        if warp.live & !warp.waiting == 0 {
+            self.answer_active(number);
         }
-        let requests = warp.requests;
+    }
+
+    fn answer_active(&mut self, number: usize) {
+        let requests = self.warps[number].requests;
         for lane in 0..32u32 {
             if let Some(WarpRequest::Active { .. }) = requests[lane as usize] {
                 let same = (0..32).filter(|&other| requests[other] == requests[lane as usize]);
@@ -290,6 +323,43 @@ mod tests {
         sync.wait(3, barrier(false, None));
         assert_eq!(drain(&mut sync), [0, 1, 2]);
         assert_eq!(sync.answers[..3], [0b101, 0b010, 0b101]);
+    }
+
+    #[test]
+    fn arriving_is_not_waiting() {
+        let mut sync = Sync::new(64);
+        drain(&mut sync);
+        let named = |thread, wait| match wait {
+            true => (
+                thread,
+                Request::Barrier {
+                    id: 3,
+                    threads: 2,
+                    reduce: None,
+                    predicate: false,
+                },
+            ),
+            false => (thread, Request::Arrive { id: 3, threads: 2 }),
+        };
+        for (thread, request) in [named(0, false), named(40, true)] {
+            sync.wait(thread, request);
+        }
+        assert_eq!(drain(&mut sync), [0, 40]);
+        sync.wait(1, named(1, true).1);
+        assert!(sync.ready.is_empty());
+    }
+
+    #[test]
+    fn who_lets_others_run_comes_after_them() {
+        let mut sync = Sync::new(2);
+        drain(&mut sync);
+        sync.turn(0);
+        assert!(sync.ready.is_empty());
+        sync.wait(1, Request::Warp(WarpRequest::Active { site: 1 }));
+        assert!(sync.take_turns());
+        assert_eq!(drain(&mut sync), [1, 0]);
+        assert_eq!(sync.answers[1], 0b10);
+        assert!(!sync.take_turns());
     }
 
     #[test]

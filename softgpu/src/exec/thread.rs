@@ -1,5 +1,7 @@
 //! One thread of a block: what generated code sees, and what the runtime keeps behind it.
 
+use std::sync::Arc;
+
 use super::fiber::{Pause, Suspender};
 use super::grid::Failure;
 use super::output::Output;
@@ -39,6 +41,13 @@ pub enum Request {
         /// What to reduce.
         predicate: bool,
     },
+    /// Nothing either: it has come to barrier `id`, of `threads` threads, and goes on.
+    Arrive {
+        /// Which barrier.
+        id: u32,
+        /// How many threads.
+        threads: u32,
+    },
     /// Something of its warp.
     Warp(WarpRequest),
 }
@@ -55,16 +64,26 @@ pub enum Reduce {
 }
 
 /// What the threads of a block share in the runtime.
-#[derive(Default)]
 pub struct Shared {
     /// Whether threads can wait for each other: whether each has a fiber.
     pub fibers: bool,
     /// The kernel's name, for messages.
-    pub kernel: String,
+    pub kernel: Arc<str>,
     /// What they printed.
     pub output: Output,
     /// Why the kernel fails, once it does.
     pub failure: Option<Failure>,
+}
+
+impl Default for Shared {
+    fn default() -> Shared {
+        Shared {
+            fibers: false,
+            kernel: Arc::from(""),
+            output: Output::default(),
+            failure: None,
+        }
+    }
 }
 
 impl Thread {
@@ -89,6 +108,7 @@ impl Thread {
         self.public.lane = index % 32;
         self.public.warp = index / 32;
         self.public.ops = 0;
+        self.public.polls = 0;
         self.request = Request::None;
     }
 
@@ -98,6 +118,20 @@ impl Thread {
         // SAFETY: services are called only while the thread runs, which set it.
         unsafe { (*self.suspender).suspend(Pause::Waiting) };
         self.answer
+    }
+
+    /// Lets others run.
+    pub fn turn(&mut self) {
+        // SAFETY: as in `wait`.
+        unsafe { (*self.suspender).suspend(Pause::Turn) };
+    }
+
+    /// Ends the thread.
+    pub fn end(&mut self) -> ! {
+        loop {
+            // SAFETY: as in `wait`. A fiber that has ended so is never resumed.
+            unsafe { (*self.suspender).suspend(Pause::Ended) };
+        }
     }
 
     /// Ends the kernel.

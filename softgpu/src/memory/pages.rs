@@ -53,6 +53,15 @@ pub fn fill(address: usize, length: usize) -> Result {
     replace(address, length, ProtFlags::READ | ProtFlags::WRITE, flags)
 }
 
+/// Makes pages fault without making them a mapping of their own; `false` where the kernel cannot (Linux has it
+/// from 6.13 on).
+pub fn guard(address: usize, length: usize) -> bool {
+    /// `MADV_GUARD_INSTALL`
+    const INSTALL: libc::c_int = 102;
+    // SAFETY: callers own the range, and hold nothing in it.
+    unsafe { libc::madvise(address as *mut c_void, length, INSTALL) == 0 }
+}
+
 /// Takes the memory behind a reserved range away; the addresses stay reserved.
 pub fn empty(address: usize, length: usize) -> Result {
     replace(

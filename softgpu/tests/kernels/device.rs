@@ -110,7 +110,7 @@ kernels! {
         }
         assert_eq!((call.vote)(this, 3, u32::MAX, u32::from((*this).lane < 4)), 15);
         assert_eq!((call.vote)(this, 0, u32::MAX, 1), 1);
-        assert_eq!((call.barrier_reduce)(this, 0, u32::from(tid == 5)), 1);
+        assert_eq!((call.barrier_reduce)(this, 0, 0, 0, u32::from(tid == 5)), 1);
         *(argument(args, 0) as *mut u32).add(tid as usize) = sum;
     }
 

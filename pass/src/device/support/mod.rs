@@ -4,20 +4,23 @@
 //! Each is a function of LLVM IR text: the families here are regular, so that a body is its name
 //! taken apart, and text is both the shortest way to write IR and the one that LLVM checks itself.
 //! Only what a module uses is written out and parsed (see [`super::foreign`]).
-mod accesses;
-mod assembly;
 mod atomics;
 mod float;
 mod integer;
 mod libdevice;
+mod ptx;
 mod registers;
 pub(super) mod services;
 mod synchronise;
 
 use std::collections::BTreeSet;
 
-/// The text every translated module gets.
-pub const PRELUDE: &str = include_str!("prelude.ll");
+/// The texts every translated module gets.
+pub const PRELUDE: [&str; 3] = [
+    include_str!("prelude.ll"),
+    include_str!("halves.ll"),
+    include_str!("barriers.ll"),
+];
 
 /// A foreign function: its name and its type, as LLVM writes them.
 pub struct Foreign<'a> {
@@ -109,9 +112,9 @@ pub fn is_host_function(name: &str) -> bool {
     libdevice::is_library(name)
 }
 
-/// The body for inline assembly.
-pub fn assembly(foreign: &Foreign) -> Option<Body> {
-    assembly::body(foreign)
+/// The body for inline assembly with LLVM's constraints; an error is the statement that is not known.
+pub fn assembly(foreign: &Foreign, constraints: &str) -> Result<Body, String> {
+    ptx::body(foreign, constraints)
 }
 
 #[cfg(test)]

@@ -49,21 +49,22 @@ define void @softgpu.barrier(i32 %id, i32 %threads) noinline "softgpu-runtime" "
   ret void
 }
 
-define i32 @softgpu.barrier_reduce(i32 %id, i32 %kind, i32 %predicate) noinline "softgpu-runtime" "softgpu-waits" {
-  %other = icmp ne i32 %id, 0
-  br i1 %other, label %refuse, label %reduce
-refuse:
-  call void @softgpu.trap(ptr @softgpu.refused_barrier)
-  unreachable
-reduce:
+define i32 @softgpu.barrier_reduce(i32 %id, i32 %threads, i32 %kind, i32 %predicate) noinline "softgpu-runtime" "softgpu-waits" {
   %self = call ptr @softgpu.thread()
   %service = call ptr @softgpu.service(i64 16)
-  %result = call i32 %service(ptr %self, i32 %kind, i32 %predicate)
+  %result = call i32 %service(ptr %self, i32 %id, i32 %threads, i32 %kind, i32 %predicate)
   call void @softgpu.resume(ptr %self)
   ret i32 %result
 }
 
-@softgpu.refused_barrier = private constant [47 x i8] c"a reduction over a barrier other than number 0\00"
+; Arrives without waiting.
+define void @softgpu.barrier_arrive(i32 %id, i32 %threads) noinline "softgpu-runtime" "softgpu-waits" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.service(i64 96)
+  call void %service(ptr %self, i32 %id, i32 %threads)
+  call void @softgpu.resume(ptr %self)
+  ret void
+}
 
 define void @softgpu.warp_sync(i32 %mask) noinline "softgpu-runtime" "softgpu-waits" {
   %self = call ptr @softgpu.thread()
@@ -134,6 +135,109 @@ define i64 @softgpu.global_timer() noinline "softgpu-runtime" {
   ret i64 %result
 }
 
+; Lets other threads and blocks run: this one waits for what they do.
+define void @softgpu.yield() noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.service(i64 104)
+  call void %service(ptr %self)
+  call void @softgpu.resume(ptr %self)
+  ret void
+}
+
+; One more look at memory that others write, in a loop. A thread that sees the same in the
+; same place again and again waits for it to change: from time to time others get a turn.
+define void @softgpu.poll(ptr %place, i64 %value) alwaysinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %count.at = getelementptr i8, ptr %self, i64 96
+  %value.at = getelementptr i8, ptr %self, i64 112
+  %place.at = getelementptr i8, ptr %self, i64 120
+  %count = load i32, ptr %count.at, align 4
+  %old.value = load i64, ptr %value.at, align 8
+  %old.place = load ptr, ptr %place.at, align 8
+  %same.value = icmp eq i64 %old.value, %value
+  %same.place = icmp eq ptr %old.place, %place
+  %same = and i1 %same.value, %same.place
+  %more = add i32 %count, 1
+  %now = select i1 %same, i32 %more, i32 0
+  store i32 %now, ptr %count.at, align 4
+  store i64 %value, ptr %value.at, align 8
+  store ptr %place, ptr %place.at, align 8
+  %turn = and i32 %now, 63
+  %due = icmp eq i32 %turn, 63
+  br i1 %due, label %yield, label %end, !prof !1
+yield:
+  call void @softgpu.yield()
+  br label %end
+end:
+  ret void
+}
+
+define void @softgpu.sleep(i32 %nanoseconds) alwaysinline "softgpu-runtime" {
+  call void @softgpu.yield()
+  ret void
+}
+
+; Ends the thread.
+define void @softgpu.exit() noinline cold noreturn "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.service(i64 112)
+  call void %service(ptr %self)
+  unreachable
+}
+
+define ptr @softgpu.allocate(i64 %bytes) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.service(i64 120)
+  %result = call ptr %service(ptr %self, i64 %bytes)
+  ret ptr %result
+}
+
+define void @softgpu.release(ptr %memory) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.service(i64 128)
+  call void %service(ptr %self, ptr %memory)
+  ret void
+}
+
+@softgpu.trap_text = private constant [9 x i8] c"__trap()\00"
+
+define void @softgpu.trapped() noinline cold noreturn "softgpu-runtime" {
+  call void @softgpu.trap(ptr @softgpu.trap_text)
+  unreachable
+}
+
+; The space that an address is of: 0 shared, 1 the thread's own, 2 device memory.
+define i1 @softgpu.is_space(ptr %place, i32 %space) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %start = call ptr @softgpu.shared(i64 56)
+  %end.at = getelementptr i8, ptr %self, i64 88
+  %end = load ptr, ptr %end.at, align 8
+  %after = icmp uge ptr %place, %start
+  %before = icmp ult ptr %place, %end
+  %shared = and i1 %after, %before
+  ; A thread's variables lie on the stack that this runs on.
+  %frame = call ptr @llvm.frameaddress.p0(i32 0)
+  %here = ptrtoint ptr %frame to i64
+  %there = ptrtoint ptr %place to i64
+  %distance = sub i64 %there, %here
+  %own = icmp ult i64 %distance, 1048576
+  %either = or i1 %shared, %own
+  %neither = xor i1 %either, true
+  %asks.shared = icmp eq i32 %space, 0
+  %asks.own = icmp eq i32 %space, 1
+  %other = select i1 %asks.own, i1 %own, i1 %neither
+  %result = select i1 %asks.shared, i1 %shared, i1 %other
+  ret i1 %result
+}
+
+; The workspace of a cooperative launch, which its grid barrier lies in; null of others.
+define i64 @softgpu.workspace() alwaysinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %at = getelementptr i8, ptr %self, i64 104
+  %workspace = load i64, ptr %at, align 8
+  ret i64 %workspace
+}
+
 ; A named word of the thread's state; threadIdx and its like never change.
 define i32 @softgpu.word(i64 %offset) alwaysinline "softgpu-runtime" {
   %self = call ptr @softgpu.thread()
@@ -153,3 +257,4 @@ define ptr @softgpu.shared(i64 %offset) alwaysinline "softgpu-runtime" {
 attributes #0 = { nounwind willreturn nosync speculatable memory(none) }
 
 !0 = !{}
+!1 = !{!"branch_weights", i32 1, i32 255}

@@ -53,7 +53,29 @@ pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {
         "lanemask.ge" => lanes("%r = sub i32 0, %bit"),
         "lanemask.gt" => lanes("%up = sub i32 0, %bit\n %r = xor i32 %up, %bit"),
         // One multiprocessor and no clusters, as far as a program can tell.
-        "smid" | "gridid" => constant(0),
+        "smid" | "gridid" | "virtual_smid" => constant(0),
+        "nwarpid" => constant(64),
+        // Where a cooperative launch finds its grid barrier: a pointer, the upper half first.
+        "envreg1" => Body::inline(
+            "%w = call i64 @softgpu.workspace()\n %u = lshr i64 %w, 32\n %r = trunc i64 %u to i32\n ret i32 %r",
+        ),
+        "envreg2" => {
+            Body::inline("%w = call i64 @softgpu.workspace()\n %r = trunc i64 %w to i32\n ret i32 %r")
+        }
+        "envreg0" => constant(0),
+        // From the start of static shared memory to its end, or from the start of the dynamic part.
+        "total.smem.size" | "dynamic.smem.size" => {
+            let from = if register.starts_with("total") { 56 } else { 64 };
+            Body::inline(format!(
+                "%s = call ptr @softgpu.shared(i64 {from})\n %e = call ptr @softgpu.shared(i64 88)
+                 %a = ptrtoint ptr %s to i64\n %b = ptrtoint ptr %e to i64\n %d = sub i64 %b, %a
+                 %r = trunc i64 %d to i32\n ret i32 %r"
+            ))
+        }
+        "reserved.smem.offset.1" => Body::inline(
+            "%p = addrspacecast ptr addrspace(3) @softgpu.reserved to ptr\n %l = ptrtoint ptr %p to i64
+             %r = trunc i64 %l to i32\n ret i32 %r",
+        ),
         "nsmid" => constant(1),
         "cluster.ctarank" | "cluster.ctaid.x" | "cluster.ctaid.y" | "cluster.ctaid.z" => constant(0),
         "cluster.nctarank" | "cluster.nctaid.x" | "cluster.nctaid.y" | "cluster.nctaid.z" => constant(1),

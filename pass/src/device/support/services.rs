@@ -32,6 +32,17 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
         "__assertfail" if foreign.is("void", &["ptr", "ptr", "i32", "ptr", "i64"]) => {
             Body::inline("call void @softgpu.assert_fail(ptr %a0, ptr %a1, i32 %a2, ptr %a3)\n ret void")
         }
+        "malloc" | "_Znwm" | "_Znam" if foreign.is("ptr", &["i64"]) => {
+            Body::inline(foreign.forward("softgpu.allocate"))
+        }
+        "free" | "_ZdlPv" | "_ZdaPv" if foreign.is("void", &["ptr"]) => {
+            Body::inline(foreign.forward("softgpu.release"))
+        }
+        "_ZdlPvm" | "_ZdaPvm" if foreign.is("void", &["ptr", "i64"]) => {
+            Body::inline("call void @softgpu.release(ptr %a0)\n ret void")
+        }
+        // A pure virtual function that is called all the same.
+        "__cxa_pure_virtual" if foreign.is("void", &[]) => Some(trap("a pure virtual function")),
         // On a host these would end the process.
         "llvm.trap" => Some(trap("__trap()")),
         "llvm.debugtrap" => nothing(foreign),
@@ -42,13 +53,28 @@ pub fn body(foreign: &Foreign) -> Option<Body> {
 
 /// The body of an NVVM intrinsic that advises, or of a plain load under another name.
 pub fn intrinsic(name: &str, foreign: &Foreign) -> Option<Body> {
-    let advises = [
-        "nanosleep",
-        "prefetch.",
-        "prefetchu.",
-        "griddepcontrol.",
-        "applypriority.",
-    ];
+    match name {
+        "nanosleep" if foreign.is("void", &["i32"]) => {
+            return Body::inline("call void @softgpu.sleep(i32 %a0)\n ret void");
+        }
+        "exit" if foreign.is("void", &[]) => {
+            return Some(Body {
+                text: "call void @softgpu.exit()\n unreachable".into(),
+                attributes: "noinline cold",
+                ..Body::default()
+            });
+        }
+        _ => {}
+    }
+    if let Some(space) = name.strip_prefix("isspacep.") {
+        let space = ["shared", "local", "global"]
+            .iter()
+            .position(|known| *known == space)?;
+        return Body::inline(format!(
+            "%r = call i1 @softgpu.is_space(ptr %a0, i32 {space})\n ret i1 %r"
+        ));
+    }
+    let advises = ["prefetch.", "prefetchu.", "griddepcontrol.", "applypriority."];
     if advises.iter().any(|advice| name.starts_with(advice)) {
         return nothing(foreign);
     }

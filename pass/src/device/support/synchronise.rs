@@ -32,17 +32,26 @@ fn barrier(name: &str, foreign: &Foreign) -> Option<Body> {
         "sync.count" => {
             return Body::inline("call void @softgpu.barrier(i32 %a0, i32 %a1)\n ret void");
         }
-        "red.popc.all" => 0,
-        "red.and.all" => 1,
-        "red.or.all" => 2,
+        "arrive.count" => {
+            return Body::inline("call void @softgpu.barrier_arrive(i32 %a0, i32 %a1)\n ret void");
+        }
+        "red.popc.all" | "red.popc.count" => 0,
+        "red.and.all" | "red.and.count" => 1,
+        "red.or.all" | "red.or.count" => 2,
         _ => return None,
+    };
+    let (threads, predicate) = if name.ends_with("count") {
+        ("%a1", "%a2")
+    } else {
+        ("0", "%a1")
     };
     let result = match foreign.returns.as_str() {
         "i1" => "%r = icmp ne i32 %v, 0\n ret i1 %r",
         _ => "ret i32 %v",
     };
     Body::inline(format!(
-        "%p = zext i1 %a1 to i32\n %v = call i32 @softgpu.barrier_reduce(i32 %a0, i32 {kind}, i32 %p)\n {result}"
+        "%p = zext i1 {predicate} to i32
+         %v = call i32 @softgpu.barrier_reduce(i32 %a0, i32 {threads}, i32 {kind}, i32 %p)\n {result}"
     ))
 }
 

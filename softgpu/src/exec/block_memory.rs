@@ -1,0 +1,123 @@
+//! Shared memory of blocks: below 4 GiB, since device code keeps its addresses in 32 bits.
+
+use std::cell::RefCell;
+
+use crate::error::{Error, Result};
+use crate::memory::pages::{self, PAGE};
+
+/// Alignment of the static and of the dynamic part.
+const ALIGN: usize = 128;
+
+/// Pieces that a worker keeps for its next blocks.
+const KEPT: usize = 64;
+
+thread_local! {
+    static IDLE: RefCell<Vec<Piece>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A mapping.
+#[derive(Debug)]
+struct Piece {
+    start: usize,
+    length: usize,
+}
+
+impl Piece {
+    fn new(length: usize) -> Result<Piece> {
+        let length = length.next_multiple_of(PAGE);
+        #[cfg(target_arch = "x86_64")]
+        const LOW: libc::c_int = libc::MAP_32BIT;
+        #[cfg(not(target_arch = "x86_64"))]
+        const LOW: libc::c_int = 0;
+        // SAFETY: a new mapping where the kernel finds room.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | LOW,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(Error::OUT_OF_MEMORY);
+        }
+        Ok(Piece {
+            start: start as usize,
+            length,
+        })
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        pages::release(self.start, self.length);
+    }
+}
+
+/// The shared memory of one block.
+#[derive(Debug)]
+pub struct BlockMemory {
+    piece: Option<Piece>,
+    /// The static part.
+    pub fixed: *mut u8,
+    /// The dynamic part.
+    pub dynamic: *mut u8,
+    /// Past both.
+    pub end: *mut u8,
+}
+
+impl BlockMemory {
+    /// Memory for a block that needs that many bytes.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` if the host has no room.
+    pub fn new(fixed: usize, dynamic: usize) -> Result<BlockMemory> {
+        let start_of_dynamic = fixed.next_multiple_of(ALIGN);
+        let bytes = (start_of_dynamic + dynamic).max(1);
+        let idle = IDLE.with_borrow_mut(|idle| {
+            let at = idle.iter().position(|piece| piece.length >= bytes)?;
+            Some(idle.swap_remove(at))
+        });
+        let piece = idle.map_or_else(|| Piece::new(bytes), Ok)?;
+        let base = piece.start as *mut u8;
+        Ok(BlockMemory {
+            piece: Some(piece),
+            fixed: base,
+            dynamic: base.wrapping_add(start_of_dynamic),
+            end: base.wrapping_add(start_of_dynamic + dynamic),
+        })
+    }
+}
+
+impl Drop for BlockMemory {
+    fn drop(&mut self) {
+        let piece = self.piece.take();
+        // A thread on its way out has nowhere to keep it.
+        let _ = IDLE.try_with(|idle| {
+            let mut idle = idle.borrow_mut();
+            if let Some(piece) = piece
+                && idle.len() < KEPT
+            {
+                idle.push(piece);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_apart_and_low() {
+        let memory = BlockMemory::new(100, 5000).unwrap();
+        let (fixed, dynamic) = (memory.fixed as usize, memory.dynamic as usize);
+        assert_eq!(dynamic - fixed, 128);
+        assert_eq!(memory.end as usize - dynamic, 5000);
+        assert!(cfg!(not(target_arch = "x86_64")) || (memory.end as usize) < 1 << 32);
+        let other = BlockMemory::new(100, 0).unwrap();
+        assert_ne!(other.fixed, memory.fixed);
+    }
+}
