@@ -26,6 +26,7 @@ LARGE = {
     "streams": [{"n": "50000000", "pieces": "16", "streams": "4"}],
     "structs": [{"rows": "2000000", "entries": "16", "repetitions": "5"}],
     "lists": [{"rows": "2000", "nodes": "500"}],
+    "heap": [{"threads": "20000", "nodes": "20", "heap": "64MiB"}],
     "bfs": [{"nodes": "5000000", "edges": "4"}],
     "many": [{"count": "20000", "words": "60"}],
     "matmul": [{"n": "4000"}],
@@ -34,6 +35,7 @@ LARGE = {
     "threads": [{"n": "5000000", "repetitions": "20"}],
     "pitched": [{"width": "8001", "height": "6000"}],
     "managed": [{"n": "10000000", "rounds": "4"}],
+    "graph": [{"n": "20000000", "launches": "20"}],
     "devices": [{"n": "20000000", "parts": "6"}],
     "phases": [{"mib": "1024", "rounds": "3", "host_ms": "50", "kind": "compute", "steps": "20", "blocks": "64"}],
 }
