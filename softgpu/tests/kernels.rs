@@ -245,9 +245,9 @@ fn launches_are_checked_as_cuda_checks_them() {
     in_child("launches_are_checked_as_cuda_checks_them", DEVICES, || {
         register();
         for (grid, block, shared, expected) in [
-            (1, 1025, 0, "cudaErrorInvalidConfiguration"),
-            (0, 32, 0, "cudaErrorInvalidConfiguration"),
-            (1, 0, 0, "cudaErrorInvalidConfiguration"),
+            (1, 1025, 0, "cudaErrorInvalidValue"),
+            (0, 32, 0, "cudaErrorInvalidValue"),
+            (1, 0, 0, "cudaErrorInvalidValue"),
             (1, 32, 49 << 10, "cudaErrorInvalidValue"),
         ] {
             let code = launch(Code::TreeSum, grid, block, shared, &[0]);
@@ -264,14 +264,14 @@ fn launches_are_checked_as_cuda_checks_them() {
 }
 
 #[test]
-fn an_unknown_stub_is_an_invalid_function() {
-    in_child("an_unknown_stub_is_an_invalid_function", DEVICES, || {
+fn an_unknown_stub_is_an_invalid_handle() {
+    in_child("an_unknown_stub_is_an_invalid_handle", DEVICES, || {
         let nobody = 0u8;
         let one = Dim3 { x: 1, y: 1, z: 1 };
         let stub = std::ptr::from_ref(&nobody).cast();
         // SAFETY: nothing is launched.
         let code = unsafe { cudaLaunchKernel(stub, one, one, std::ptr::null_mut(), 0, 0) };
-        assert_eq!(name(code), "cudaErrorInvalidDeviceFunction");
+        assert_eq!(name(code), "cudaErrorInvalidResourceHandle");
     });
 }
 

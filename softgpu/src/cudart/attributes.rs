@@ -65,6 +65,9 @@ fn blocks(stub: *const c_void, threads: c_int, shared: usize) -> Result<u32> {
         .ok()
         .filter(|&threads| threads > 0)
         .ok_or(Error::INVALID_VALUE)?;
+    if shared > function.dynamic_shared_limit() as usize {
+        return Ok(0);
+    }
     Ok(resident(&function, threads, shared as u64))
 }
 

@@ -6,10 +6,14 @@ use super::{put, runtime};
 use crate::device::properties::{self, DeviceProp};
 use crate::device::{current, node, profile};
 use crate::error::{Error, Result};
+use crate::exec::device_heap;
 use crate::graph::capture;
 
 /// Values of `cudaLimit` that the device has: index, default.
 const LIMITS: [(i32, usize); 6] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128)];
+
+/// `cudaLimitMallocHeapSize`.
+const HEAP: c_int = 2;
 
 static SET_LIMITS: parking_lot::Mutex<[Option<usize>; LIMITS.len()]> =
     parking_lot::Mutex::new([None; LIMITS.len()]);
@@ -18,7 +22,7 @@ fn limit_index(limit: c_int) -> Result<usize> {
     LIMITS
         .iter()
         .position(|&(known, _)| known == limit)
-        .ok_or(Error::UNSUPPORTED_LIMIT)
+        .ok_or(Error::INVALID_VALUE)
 }
 
 runtime! {
@@ -115,6 +119,9 @@ runtime! {
     fn cudaDeviceSetLimit(limit: c_int, value: usize) {
         current::active()?;
         SET_LIMITS.lock()[limit_index(limit)?] = Some(value);
+        if limit == HEAP {
+            device_heap::set_limit(value as u64);
+        }
         Ok(())
     }
 

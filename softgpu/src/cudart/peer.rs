@@ -28,6 +28,9 @@ runtime! {
     }
 
     fn cudaDeviceEnablePeerAccess(peer: c_int, _flags: c_uint) {
+        if node()?.gpu(peer)?.ordinal == current::active()?.ordinal {
+            return Err(Error::PEER_ACCESS_UNSUPPORTED);
+        }
         let pair = pair(peer)?;
         let mut enabled = ENABLED.lock();
         if enabled.contains(&pair) {

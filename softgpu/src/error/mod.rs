@@ -22,7 +22,6 @@ impl Error {
     pub const OUT_OF_MEMORY: Error = Error(2);
     pub const NOT_INITIALIZED: Error = Error(3);
     pub const UNLOADING: Error = Error(4);
-    pub const INVALID_CONFIGURATION: Error = Error(9);
     pub const INVALID_PITCH: Error = Error(12);
     pub const INVALID_SYMBOL: Error = Error(13);
     pub const INVALID_CHANNEL_DESCRIPTOR: Error = Error(20);
@@ -33,7 +32,7 @@ impl Error {
     pub const INVALID_DEVICE: Error = Error(101);
     pub const INVALID_CONTEXT: Error = Error(201);
     pub const ECC_UNCORRECTABLE: Error = Error(214);
-    pub const UNSUPPORTED_LIMIT: Error = Error(215);
+    pub const PEER_ACCESS_UNSUPPORTED: Error = Error(217);
     pub const OPERATING_SYSTEM: Error = Error(304);
     pub const INVALID_HANDLE: Error = Error(400);
     pub const ILLEGAL_STATE: Error = Error(401);

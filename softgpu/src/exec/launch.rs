@@ -66,7 +66,7 @@ pub fn check(function: &Function, shape: &Shape) -> Result {
         |values: [u32; 3], most: [u32; 3]| values.iter().zip(most).all(|(&n, most)| n >= 1 && n <= most);
     let sound = within(shape.block, SM_90.block_dim) && within(shape.grid, SM_90.grid_dim);
     if !sound || product > u64::from(SM_90.block_threads) {
-        return Err(Error::INVALID_CONFIGURATION);
+        return Err(Error::INVALID_VALUE);
     }
     let Some(code) = function.code else { return Ok(()) };
     if shape.shared > function.dynamic_shared_limit() as usize
@@ -76,7 +76,13 @@ pub fn check(function: &Function, shape: &Shape) -> Result {
     }
     let threads = product as u32;
     if threads > most_threads(code.kernel) {
-        return Err(Error::LAUNCH_OUT_OF_RESOURCES);
+        // More than the program promised, or than the registers allow.
+        let promised = code.kernel.max_threads != 0 && threads > code.kernel.max_threads;
+        return Err(if promised {
+            Error::INVALID_VALUE
+        } else {
+            Error::LAUNCH_OUT_OF_RESOURCES
+        });
     }
     let blocks: u64 = shape.grid.iter().map(|&n| u64::from(n)).product();
     let held = u64::from(resident(function, threads, shape.shared as u64)) * u64::from(SM_90.multiprocessors);

@@ -114,7 +114,7 @@ pub fn remove(stubs: &[usize], shadows: &[usize]) {
 /// The kernel that a host stub launches.
 ///
 /// # Errors
-/// `INVALID_DEVICE_FUNCTION` if nobody registered it.
+/// `INVALID_HANDLE` if nobody registered it.
 pub fn function(stub: usize) -> Result<Arc<Function>> {
     if let Some(function) = REGISTRY.read().functions.get(&stub) {
         return Ok(function.clone());
@@ -128,7 +128,7 @@ pub fn function(stub: usize) -> Result<Arc<Function>> {
             .unwrap_or(c"?")
             .to_string_lossy()
             .into_owned(),
-        (None, None) => return Err(Error::INVALID_DEVICE_FUNCTION),
+        (None, None) => return Err(Error::INVALID_HANDLE),
     };
     let function = Arc::new(Function {
         stub,

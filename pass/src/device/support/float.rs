@@ -153,13 +153,20 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
         };
     }
     if integer(target) && suffix(from).is_some() {
-        // The GPU's conversions saturate, and take not-a-number to zero.
+        // The GPU's conversions saturate. Not-a-number becomes zero between 32-bit types, else the sign bit alone.
         let f = suffix(from)?;
         let round = ["trunc", "rint", "ceil", "floor"][llvm_mode as usize];
         let sign = if unsigned(target) { "ui" } else { "si" };
+        let none = match (from, ty) {
+            ("float", "i32") => 0,
+            (_, "i32") => i64::from(i32::MIN),
+            _ => i64::MIN,
+        };
         return Body::inline(format!(
             "%w = call {from} @llvm.{round}.{f}({from} %a0)
-             %r = call {ty} @llvm.fpto{sign}.sat.{ty}.{f}({from} %w)\n ret {ty} %r"
+             %s = call {ty} @llvm.fpto{sign}.sat.{ty}.{f}({from} %w)
+             %none = fcmp uno {from} %a0, %a0
+             %r = select i1 %none, {ty} {none}, {ty} %s\n ret {ty} %r"
         ));
     }
     if integer(source) && suffix(ty).is_some() {

@@ -216,11 +216,15 @@ fn between_floats(
     }
     let (ty, wide) = widened(emitter, source, value);
     if target.is_small() {
-        let exact = match ty.bits {
-            64 => wide,
-            _ => emitter.value(format!("fpext float {wide} to double")),
-        };
-        return Some(small::narrow(emitter, target, &exact, rounding(it)?));
+        let mode = rounding(it)?;
+        if ty.bits == 64 {
+            return Some(small::narrow(emitter, target, &wide, mode));
+        }
+        let exact = emitter.value(format!("fpext float {wide} to double"));
+        let narrow = small::narrow(emitter, target, &exact, mode);
+        // What is no number has one form then, and another where a double is narrowed.
+        let none = emitter.value(format!("fcmp uno float {wide}, {wide}"));
+        return Some(emitter.value(format!("select i1 {none}, i16 32767, i16 {narrow}")));
     }
     match (ty.bits, target.bits) {
         (32, 64) => Some(emitter.value(format!("fpext float {wide} to double"))),
