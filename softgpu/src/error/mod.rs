@@ -39,7 +39,6 @@ impl Error {
     pub const NOT_FOUND: Error = Error(500);
     pub const NOT_READY: Error = Error(600);
     pub const ILLEGAL_ADDRESS: Error = Error(700);
-    pub const LAUNCH_OUT_OF_RESOURCES: Error = Error(701);
     pub const PEER_ACCESS_ALREADY_ENABLED: Error = Error(704);
     pub const PEER_ACCESS_NOT_ENABLED: Error = Error(705);
     pub const ASSERT: Error = Error(710);

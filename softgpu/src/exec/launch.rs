@@ -37,23 +37,25 @@ pub fn resident(function: &Function, threads: u32, dynamic_shared: u64) -> u32 {
 
 /// Registers of a thread: the translation's estimate, in the hardware's bounds.
 pub fn registers(kernel: &image::Kernel) -> u32 {
-    kernel
-        .registers
+    estimated(kernel.registers, most_threads(kernel))
+}
+
+/// It is only an estimate: it must not keep a block from running that the kernel's own bound allows.
+fn estimated(registers: u32, most_threads: u32) -> u32 {
+    let fits = SM_90.registers / most_threads.next_multiple_of(SM_90.warp) / 8 * 8;
+    registers
         .clamp(16, SM_90.registers_per_thread)
         .next_multiple_of(8)
         .min(SM_90.registers_per_thread)
+        .min(fits)
 }
 
 /// Most threads of a block of a kernel.
 pub fn most_threads(kernel: &image::Kernel) -> u32 {
-    let bound = if kernel.max_threads == 0 {
-        SM_90.block_threads
-    } else {
-        kernel.max_threads
-    };
-    bound
-        .min(SM_90.registers / registers(kernel) / SM_90.warp * SM_90.warp)
-        .min(SM_90.block_threads)
+    match kernel.max_threads {
+        0 => SM_90.block_threads,
+        promised => promised.min(SM_90.block_threads),
+    }
 }
 
 /// Checks a launch as the runtime does before anything runs.
@@ -74,16 +76,10 @@ pub fn check(function: &Function, shape: &Shape) -> Result {
     {
         return Err(Error::INVALID_VALUE);
     }
-    let threads = product as u32;
-    if threads > most_threads(code.kernel) {
-        // More than the program promised, or than the registers allow.
-        let promised = code.kernel.max_threads != 0 && threads > code.kernel.max_threads;
-        return Err(if promised {
-            Error::INVALID_VALUE
-        } else {
-            Error::LAUNCH_OUT_OF_RESOURCES
-        });
+    if product > u64::from(most_threads(code.kernel)) {
+        return Err(Error::INVALID_VALUE);
     }
+    let threads = product as u32;
     let blocks: u64 = shape.grid.iter().map(|&n| u64::from(n)).product();
     let held = u64::from(resident(function, threads, shape.shared as u64)) * u64::from(SM_90.multiprocessors);
     if shape.cooperative && blocks > held {
@@ -184,5 +180,24 @@ impl Launch {
             longest: outcome.longest,
         };
         Ok(booking::kernel(gpu, &work, ready))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SM_90, estimated};
+
+    #[test]
+    fn an_estimate_keeps_no_block_from_running() {
+        assert_eq!(estimated(40, 1024), 40);
+        assert_eq!(estimated(200, 1024), 64);
+        assert_eq!(estimated(200, 128), 200);
+        assert_eq!(estimated(1000, 1), SM_90.registers_per_thread);
+        for threads in 1..=1024 {
+            assert!(
+                SM_90.blocks_resident(threads, estimated(1000, threads), 0) > 0,
+                "{threads}"
+            );
+        }
     }
 }
