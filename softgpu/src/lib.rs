@@ -8,7 +8,7 @@
 //!
 //! | environment | meaning |
 //! |---|---|
-//! | `SOFTGPU_DEVICES` | which devices there are, see [`device::spec`]; unset: one of 4 GiB |
+//! | `SOFTGPU_DEVICES` | which devices there are, of which kinds, see [`device::spec`]; unset: one of 4 GiB |
 //! | `SOFTGPU_TIME` | `off`: as fast as the host can |
 //! | `SOFTGPU_FAIL` | what breaks, and when, see [`fail`] |
 //! | `SOFTGPU_STATE` | the file of shared state, instead of one per user and configuration |

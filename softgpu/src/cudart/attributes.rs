@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 
 use super::{put, runtime};
 use crate::device::current;
-use crate::device::profile::SM_90;
 use crate::error::{Error, Result};
 use crate::exec::launch::{most_threads, registers, resident};
 use crate::exec::registry;
@@ -40,12 +39,12 @@ const MAX_DYNAMIC_SHARED: c_int = 8;
 /// # Errors
 /// `INVALID_VALUE` for unknown attributes and for more shared memory than a block can have.
 pub fn set(stub: usize, attribute: c_int, value: c_int) -> Result {
-    current::active()?;
+    let profile = current::active()?.profile();
     let function = registry::function(stub)?;
     match attribute {
         MAX_DYNAMIC_SHARED => {
             let fixed = function.code.map_or(0, |code| code.kernel.static_shared);
-            if value < 0 || value as u32 + fixed > SM_90.shared_per_block_optin {
+            if value < 0 || value as u32 + fixed > profile.shared_per_block_optin {
                 return Err(Error::INVALID_VALUE);
             }
             function.dynamic_shared.store(value, Ordering::Relaxed);
@@ -58,32 +57,32 @@ pub fn set(stub: usize, attribute: c_int, value: c_int) -> Result {
 }
 
 fn blocks(stub: *const c_void, threads: c_int, shared: usize) -> Result<u32> {
-    current::active()?;
+    let profile = current::active()?.profile();
     let function = registry::function(stub as usize)?;
     function.runnable()?;
     let threads = u32::try_from(threads)
         .ok()
         .filter(|&threads| threads > 0)
         .ok_or(Error::INVALID_VALUE)?;
-    if shared > function.dynamic_shared_limit() as usize {
+    if shared > function.dynamic_shared_limit(profile) as usize {
         return Ok(0);
     }
-    Ok(resident(&function, threads, shared as u64))
+    Ok(resident(profile, &function, threads, shared as u64))
 }
 
 runtime! {
     fn cudaFuncGetAttributes(attributes: *mut FuncAttributes, stub: *const c_void) {
-        current::active()?;
+        let profile = current::active()?.profile();
         let function = registry::function(stub as usize)?;
         let (code, _) = function.runnable()?;
         put!(attributes, FuncAttributes {
             shared_size_bytes: code.kernel.static_shared as usize,
             local_size_bytes: code.kernel.local_bytes as usize,
-            max_threads_per_block: most_threads(code.kernel) as c_int,
-            num_regs: registers(code.kernel) as c_int,
+            max_threads_per_block: most_threads(profile, code.kernel) as c_int,
+            num_regs: registers(profile, code.kernel) as c_int,
             ptx_version: 90,
-            binary_version: 90,
-            max_dynamic_shared_size_bytes: function.dynamic_shared_limit() as c_int,
+            binary_version: 10 * profile.major + profile.minor,
+            max_dynamic_shared_size_bytes: function.dynamic_shared_limit(profile) as c_int,
             preferred_shmem_carveout: -1,
             ..FuncAttributes::default()
         });
@@ -118,8 +117,10 @@ runtime! {
             return Err(Error::INVALID_VALUE);
         }
         let fixed = registry::function(stub as usize)?.code.map_or(0, |code| code.kernel.static_shared);
-        let each = SM_90.shared_per_multiprocessor / wanted / 1024 * 1024 - SM_90.shared_reserved;
-        put!(bytes, each.min(SM_90.shared_per_block_optin).saturating_sub(fixed) as usize);
+        let profile = current::active()?.profile();
+        let each = profile.shared_per_multiprocessor / wanted / profile.shared_unit * profile.shared_unit;
+        let each = each.saturating_sub(profile.shared_reserved);
+        put!(bytes, each.min(profile.shared_per_block_optin).saturating_sub(fixed) as usize);
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
+use super::profile::Profile;
 use super::spec::Spec;
 use crate::error::{Error, Result};
 use crate::memory::heap::Heap;
@@ -51,6 +52,11 @@ impl Gpu {
             variables: Mutex::default(),
             error: AtomicI32::new(0),
         }
+    }
+
+    /// What it claims to be.
+    pub fn profile(&self) -> &'static Profile {
+        self.spec.profile
     }
 
     /// Makes the context for the runtime, if there is none, and charges the device for it.

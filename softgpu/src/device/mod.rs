@@ -3,6 +3,7 @@
 pub mod current;
 pub mod gpu;
 pub mod profile;
+pub mod profiles;
 pub mod properties;
 pub mod spec;
 pub mod visible;

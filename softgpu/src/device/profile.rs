@@ -1,19 +1,30 @@
-//! What a software device claims to be: the figures of an H200-like device of compute capability 9.0.
+//! What a software device claims to be: the figures of one kind of real device.
 //!
-//! Programs read these to choose launch shapes, so they are those of a real device; memory is the
-//! configured one.
+//! Programs read these to choose launch shapes, launches are checked against them, and the model of device time
+//! counts with them, so they are those of a real device; memory is the configured one. The kinds that there are stand
+//! in [`super::profiles`].
 
 /// The figures of one kind of device.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
+    /// How `SOFTGPU_DEVICES` calls it; empty for the standard one.
+    pub key: &'static str,
+    /// The name that programs and monitors see.
+    pub name: &'static str,
     /// Compute capability.
     pub major: i32,
     /// Compute capability.
     pub minor: i32,
+    /// Device memory, where none is configured.
+    pub memory: u64,
     /// Streaming multiprocessors.
     pub multiprocessors: u32,
-    /// Lanes that one multiprocessor runs per cycle.
+    /// Lanes that one multiprocessor runs per cycle, in single precision.
     pub lanes_per_multiprocessor: u32,
+    /// How many times slower than single precision double precision is.
+    pub double_ratio: u32,
+    /// Parts of a multiprocessor, each with its own registers.
+    pub partitions: u32,
     /// Clock in kHz.
     pub clock_khz: u32,
     /// Memory clock in kHz.
@@ -22,6 +33,8 @@ pub struct Profile {
     pub memory_bus_bits: u32,
     /// L2 cache in bytes.
     pub l2_bytes: u32,
+    /// Engines that copy.
+    pub copy_engines: u32,
     /// Threads of a warp.
     pub warp: u32,
     /// Most threads of a block.
@@ -46,37 +59,26 @@ pub struct Profile {
     pub shared_per_block_optin: u32,
     /// Shared memory that the system keeps per block.
     pub shared_reserved: u32,
+    /// The unit in which shared memory is given to blocks.
+    pub shared_unit: u32,
     /// Constant memory.
     pub constant_bytes: u32,
+    /// The model's rates.
+    pub rates: Rates,
 }
 
-/// The one profile there is so far.
-pub const SM_90: Profile = Profile {
-    major: 9,
-    minor: 0,
-    multiprocessors: 132,
-    lanes_per_multiprocessor: 128,
-    clock_khz: 1_980_000,
-    memory_clock_khz: 3_201_000,
-    memory_bus_bits: 6144,
-    l2_bytes: 60 << 20,
-    warp: 32,
-    block_threads: 1024,
-    block_dim: [1024, 1024, 64],
-    grid_dim: [0x7fff_ffff, 65535, 65535],
-    threads_per_multiprocessor: 2048,
-    blocks_per_multiprocessor: 32,
-    registers: 65536,
-    registers_per_thread: 255,
-    shared_per_multiprocessor: 228 << 10,
-    shared_per_block: 48 << 10,
-    shared_per_block_optin: 227 << 10,
-    shared_reserved: 1 << 10,
-    constant_bytes: 64 << 10,
-};
-
-/// Name that devices go by.
-pub const NAME: &str = "MGB Software GPU (sm_90)";
+/// Bytes per microsecond that the model of device time counts with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// Within the device.
+    pub memory: u64,
+    /// Between the device and pinned host memory, each way.
+    pub pinned: u64,
+    /// Between the device and pageable host memory, each way.
+    pub pageable: u64,
+    /// From device to device, each way.
+    pub peer: u64,
+}
 
 /// The driver's version, as NVML tells it.
 pub const DRIVER_VERSION: &str = "580.00.00-softgpu";
@@ -90,9 +92,9 @@ impl Profile {
         u64::from(self.multiprocessors) * u64::from(self.threads_per_multiprocessor / self.warp)
     }
 
-    /// How many blocks of this shape one multiprocessor holds: the least of what threads, blocks,
-    /// registers (allocated per warp in units of 256) and shared memory (in units of 1 KiB, with
-    /// the system's share) allow.
+    /// How many blocks of this shape one multiprocessor holds: the least of what threads, blocks, registers
+    /// (allocated per warp in units of 256, from the registers of one partition) and shared memory (in the device's
+    /// unit, with the system's share) allow.
     pub fn blocks_resident(&self, threads: u32, registers_per_thread: u32, shared: u64) -> u32 {
         if threads == 0 || threads > self.block_threads {
             return 0;
@@ -100,13 +102,24 @@ impl Profile {
         let warps = threads.div_ceil(self.warp);
         let by_threads = self.threads_per_multiprocessor / (warps * self.warp);
         let registers_per_warp = (registers_per_thread.max(1) * self.warp).next_multiple_of(256);
-        let by_registers = self.registers / registers_per_warp / warps;
-        let per_block = (shared + u64::from(self.shared_reserved)).next_multiple_of(1024);
-        let by_shared = u64::from(self.shared_per_multiprocessor) / per_block;
+        let by_registers = self.registers / self.partitions / registers_per_warp * self.partitions / warps;
+        let per_block = (shared + u64::from(self.shared_reserved)).next_multiple_of(self.shared_unit.into());
+        let by_shared = u64::from(self.shared_per_multiprocessor)
+            .checked_div(per_block)
+            .unwrap_or(u64::MAX);
         by_threads
             .min(by_registers)
-            .min(by_shared as u32)
+            .min(u32::try_from(by_shared).unwrap_or(u32::MAX))
             .min(self.blocks_per_multiprocessor)
+    }
+
+    /// The most registers that a thread can have in blocks of so many threads.
+    pub fn most_registers(&self, threads: u32) -> u32 {
+        let warps = threads
+            .div_ceil(self.warp)
+            .max(1)
+            .next_multiple_of(self.partitions);
+        (self.registers / (warps * self.warp) / 8 * 8).min(self.registers_per_thread)
     }
 }
 
@@ -133,17 +146,35 @@ pub fn uuid_text(uuid: &[u8; 16]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::profiles::{P100, STANDARD, V100};
     use super::*;
 
     #[test]
     fn occupancy_is_the_tightest_limit() {
-        assert_eq!(SM_90.warps(), 8448);
-        assert_eq!(SM_90.blocks_resident(256, 32, 0), 8);
-        assert_eq!(SM_90.blocks_resident(32, 16, 0), 32);
-        assert_eq!(SM_90.blocks_resident(1024, 64, 0), 1);
-        assert_eq!(SM_90.blocks_resident(256, 32, 100 << 10), 2);
-        assert_eq!(SM_90.blocks_resident(1024, 255, 0), 0);
-        assert_eq!(SM_90.blocks_resident(2048, 1, 0), 0);
+        assert_eq!(STANDARD.warps(), 8448);
+        assert_eq!(STANDARD.blocks_resident(256, 32, 0), 8);
+        assert_eq!(STANDARD.blocks_resident(32, 16, 0), 32);
+        assert_eq!(STANDARD.blocks_resident(1024, 64, 0), 1);
+        assert_eq!(STANDARD.blocks_resident(256, 32, 100 << 10), 2);
+        assert_eq!(STANDARD.blocks_resident(1024, 255, 0), 0);
+        assert_eq!(STANDARD.blocks_resident(2048, 1, 0), 0);
+    }
+
+    #[test]
+    fn registers_come_from_the_parts_of_a_multiprocessor() {
+        // 96 registers: a warp takes 3072 of a part's 16384, so 5 warps fit there, and of Pascal's halves 10.
+        assert_eq!(V100.blocks_resident(7 * 32, 96, 0), 20 / 7);
+        assert_eq!(P100.blocks_resident(7 * 32, 96, 0), 20 / 7);
+        assert_eq!(V100.blocks_resident(32, 96, 0), 20);
+        // 72: 2304, of which 7 fit into a quarter, 14 into a half, and 28 into the whole.
+        assert_eq!(V100.blocks_resident(4 * 32, 72, 0), 7);
+    }
+
+    #[test]
+    fn shared_memory_bounds_blocks_as_the_kind_has_it() {
+        assert_eq!(P100.blocks_resident(32, 16, 48 << 10), 1);
+        assert_eq!(V100.blocks_resident(32, 16, 48 << 10), 2);
+        assert_eq!(STANDARD.blocks_resident(32, 16, 48 << 10), 4);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::gpu::Gpu;
-use super::profile::{self, SM_90};
+use super::profile;
 
 /// `cudaDeviceProp`.
 #[repr(C)]
@@ -114,7 +114,7 @@ pub fn pci_bus_id(gpu: &Gpu) -> String {
 pub fn of(gpu: &Gpu) -> DeviceProp {
     // SAFETY: `DeviceProp` is integers and arrays of them, for which zero is a value.
     let mut all: DeviceProp = unsafe { std::mem::zeroed() };
-    for (to, &from) in all.name.iter_mut().zip(profile::NAME.as_bytes()) {
+    for (to, &from) in all.name.iter_mut().zip(gpu.profile().name.as_bytes()) {
         *to = from as c_char;
     }
     let value = |number: i32| attribute(gpu, number).unwrap_or(0);
@@ -164,7 +164,7 @@ pub fn of(gpu: &Gpu) -> DeviceProp {
 /// One attribute, by its number in `cudaDeviceAttr` and `CUdevice_attribute`, which agree. What is
 /// not supported is zero; `None`: there is no such attribute.
 pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
-    let profile = &SM_90;
+    let profile = gpu.profile();
     let unsigned = match number {
         1 => profile.block_threads,
         2..=4 => profile.block_dim[number as usize - 2],
@@ -185,7 +185,7 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         37 => profile.memory_bus_bits,
         38 => profile.l2_bytes,
         39 => profile.threads_per_multiprocessor,
-        40 => 2,
+        40 => profile.copy_engines,
         75 => profile.major as u32,
         76 => profile.minor as u32,
         // Stream priorities, L1 caching, managed memory.
@@ -193,7 +193,7 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         81 => profile.shared_per_multiprocessor,
         84 => 0,
         85 => gpu.index as u32,
-        87 => 2,
+        87 => profile.double_ratio,
         // Preemption, registered host pointers, host registration.
         90 | 91 | 99 => 1,
         95 => 1,

@@ -40,12 +40,12 @@ driver! {
     }
 
     fn cuDeviceGetName(text: *mut c_char, length: c_int, device: c_int) {
-        gpu(device)?;
+        let name = gpu(device)?.profile().name;
         let room = usize::try_from(length).ok().and_then(|length| length.checked_sub(1)).ok_or(Error::INVALID_VALUE)?;
         if text.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        let name = &profile::NAME.as_bytes()[..profile::NAME.len().min(room)];
+        let name = &name.as_bytes()[..name.len().min(room)];
         // SAFETY: the caller says that there is room for `length` bytes.
         unsafe {
             std::ptr::copy_nonoverlapping(name.as_ptr(), text.cast::<u8>(), name.len());

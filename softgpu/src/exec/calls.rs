@@ -2,6 +2,7 @@
 
 use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
+use std::sync::LazyLock;
 
 use super::block_memory::BlockMemory;
 use super::device_heap;
@@ -9,7 +10,6 @@ use super::grid::{Failure, Plan};
 use super::output;
 use super::thread::{Reduce, Request, Thread};
 use super::warp::{self, Shuffle, Vote, WarpRequest};
-use crate::device::profile::SM_90;
 use crate::error::{Error, c_str};
 use crate::image::{self, Calls};
 use crate::time::clock;
@@ -286,7 +286,12 @@ unsafe extern "C" fn assert_fail(
 }
 
 unsafe extern "C" fn cycles(_: *mut image::Thread) -> u64 {
-    (u128::from(clock::now()) * u128::from(SM_90.clock_khz) / 1_000_000) as u64
+    // All devices count at the first one's rate: programs look at differences, on one device.
+    static KHZ: LazyLock<u32> = LazyLock::new(|| {
+        let gpus = crate::device::node().map(|node| node.gpus()).unwrap_or_default();
+        gpus.first().map_or(1_000_000, |gpu| gpu.profile().clock_khz)
+    });
+    (u128::from(clock::now()) * u128::from(*KHZ) / 1_000_000) as u64
 }
 
 unsafe extern "C" fn global_timer(_: *mut image::Thread) -> u64 {

@@ -7,7 +7,7 @@ use super::grid::{Arguments, Plan};
 use super::registry::Function;
 use super::{pool, variables};
 use crate::device::Gpu;
-use crate::device::profile::SM_90;
+use crate::device::profile::Profile;
 use crate::error::{Error, Result, say};
 use crate::image::{self, KERNEL_BARRIER};
 use crate::time::{booking, model::Work};
@@ -26,35 +26,31 @@ pub struct Shape {
 }
 
 /// Blocks of a kernel that one multiprocessor holds.
-pub fn resident(function: &Function, threads: u32, dynamic_shared: u64) -> u32 {
+pub fn resident(profile: &Profile, function: &Function, threads: u32, dynamic_shared: u64) -> u32 {
     let Some(code) = function.code else { return 0 };
     let shared = u64::from(code.kernel.static_shared) + dynamic_shared;
-    if shared > u64::from(SM_90.shared_per_block_optin) {
+    if shared > u64::from(profile.shared_per_block_optin) {
         return 0;
     }
-    SM_90.blocks_resident(threads, registers(code.kernel), shared)
+    profile.blocks_resident(threads, registers(profile, code.kernel), shared)
 }
 
 /// Registers of a thread: the translation's estimate, in the hardware's bounds.
-pub fn registers(kernel: &image::Kernel) -> u32 {
-    estimated(kernel.registers, most_threads(kernel))
+pub fn registers(profile: &Profile, kernel: &image::Kernel) -> u32 {
+    estimated(profile, kernel.registers, most_threads(profile, kernel))
 }
 
 /// It is only an estimate: it must not keep a block from running that the kernel's own bound allows.
-fn estimated(registers: u32, most_threads: u32) -> u32 {
-    let fits = SM_90.registers / most_threads.next_multiple_of(SM_90.warp) / 8 * 8;
-    registers
-        .clamp(16, SM_90.registers_per_thread)
-        .next_multiple_of(8)
-        .min(SM_90.registers_per_thread)
-        .min(fits)
+fn estimated(profile: &Profile, registers: u32, most_threads: u32) -> u32 {
+    let most = profile.most_registers(most_threads);
+    registers.max(16).next_multiple_of(8).min(most)
 }
 
 /// Most threads of a block of a kernel.
-pub fn most_threads(kernel: &image::Kernel) -> u32 {
+pub fn most_threads(profile: &Profile, kernel: &image::Kernel) -> u32 {
     match kernel.max_threads {
-        0 => SM_90.block_threads,
-        promised => promised.min(SM_90.block_threads),
+        0 => profile.block_threads,
+        promised => promised.min(profile.block_threads),
     }
 }
 
@@ -62,26 +58,27 @@ pub fn most_threads(kernel: &image::Kernel) -> u32 {
 ///
 /// # Errors
 /// CUDA's codes for shapes that the device or the kernel does not allow.
-pub fn check(function: &Function, shape: &Shape) -> Result {
+pub fn check(profile: &Profile, function: &Function, shape: &Shape) -> Result {
     let product: u64 = shape.block.iter().map(|&n| u64::from(n)).product();
     let within =
         |values: [u32; 3], most: [u32; 3]| values.iter().zip(most).all(|(&n, most)| n >= 1 && n <= most);
-    let sound = within(shape.block, SM_90.block_dim) && within(shape.grid, SM_90.grid_dim);
-    if !sound || product > u64::from(SM_90.block_threads) {
+    let sound = within(shape.block, profile.block_dim) && within(shape.grid, profile.grid_dim);
+    if !sound || product > u64::from(profile.block_threads) {
         return Err(Error::INVALID_VALUE);
     }
     let Some(code) = function.code else { return Ok(()) };
-    if shape.shared > function.dynamic_shared_limit() as usize
-        || shape.shared + code.kernel.static_shared as usize > SM_90.shared_per_block_optin as usize
+    if shape.shared > function.dynamic_shared_limit(profile) as usize
+        || shape.shared + code.kernel.static_shared as usize > profile.shared_per_block_optin as usize
     {
         return Err(Error::INVALID_VALUE);
     }
-    if product > u64::from(most_threads(code.kernel)) {
+    if product > u64::from(most_threads(profile, code.kernel)) {
         return Err(Error::INVALID_VALUE);
     }
     let threads = product as u32;
     let blocks: u64 = shape.grid.iter().map(|&n| u64::from(n)).product();
-    let held = u64::from(resident(function, threads, shape.shared as u64)) * u64::from(SM_90.multiprocessors);
+    let each = resident(profile, function, threads, shape.shared as u64);
+    let held = u64::from(each) * u64::from(profile.multiprocessors);
     if shape.cooperative && blocks > held {
         return Err(Error::COOPERATIVE_LAUNCH_TOO_LARGE);
     }
@@ -111,7 +108,7 @@ impl Launch {
         shape: Shape,
         arguments: *const *const c_void,
     ) -> Result<Launch> {
-        check(&function, &shape)?;
+        check(gpu.profile(), &function, &shape)?;
         let (code, _) = function.runnable()?;
         let kernel = code.kernel;
         // SAFETY: a registered image's array, and the caller's promise.
@@ -145,7 +142,8 @@ impl Launch {
             grid, block, shared, ..
         } = self.shape;
         let threads = block.iter().product();
-        let held = u64::from(resident(&self.function, threads, shared as u64));
+        let profile = gpu.profile();
+        let resident = resident(profile, &self.function, threads, shared as u64);
         let plan = Plan {
             name: self.function.name.as_str().into(),
             entry,
@@ -158,7 +156,7 @@ impl Launch {
             dynamic_shared: shared,
             variables: variables::block(gpu, code.image)?,
             arguments: self.arguments.clone(),
-            resident: (held * u64::from(SM_90.multiprocessors)).max(1),
+            resident: (u64::from(resident) * u64::from(profile.multiprocessors)).max(1),
             workspace: self.shape.cooperative.then(Default::default),
         };
         let outcome = pool::run(plan);
@@ -175,7 +173,7 @@ impl Launch {
         let work = Work {
             blocks: grid.iter().map(|&n| u64::from(n)).product(),
             threads,
-            resident: resident(&self.function, threads, shared as u64),
+            resident,
             operations: outcome.operations,
             longest: outcome.longest,
         };
@@ -185,17 +183,18 @@ impl Launch {
 
 #[cfg(test)]
 mod tests {
-    use super::{SM_90, estimated};
+    use super::estimated;
+    use crate::device::profiles::STANDARD;
 
     #[test]
     fn an_estimate_keeps_no_block_from_running() {
-        assert_eq!(estimated(40, 1024), 40);
-        assert_eq!(estimated(200, 1024), 64);
-        assert_eq!(estimated(200, 128), 200);
-        assert_eq!(estimated(1000, 1), SM_90.registers_per_thread);
+        assert_eq!(estimated(&STANDARD, 40, 1024), 40);
+        assert_eq!(estimated(&STANDARD, 200, 1024), 64);
+        assert_eq!(estimated(&STANDARD, 200, 128), 200);
+        assert_eq!(estimated(&STANDARD, 1000, 1), STANDARD.registers_per_thread);
         for threads in 1..=1024 {
             assert!(
-                SM_90.blocks_resident(threads, estimated(1000, threads), 0) > 0,
+                STANDARD.blocks_resident(threads, estimated(&STANDARD, 1000, threads), 0) > 0,
                 "{threads}"
             );
         }

@@ -11,6 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 
+use crate::device::profile::Profile;
 use crate::error::{Error, Result, c_str, say_once};
 use crate::image::{self, Image, Kernel, Variable};
 
@@ -182,11 +183,9 @@ impl Function {
     }
 
     /// Most bytes of dynamic shared memory that a launch may ask for.
-    pub fn dynamic_shared_limit(&self) -> u32 {
+    pub fn dynamic_shared_limit(&self, profile: &Profile) -> u32 {
         let fixed = self.code.map_or(0, |code| code.kernel.static_shared);
-        let standard = crate::device::profile::SM_90
-            .shared_per_block
-            .saturating_sub(fixed);
+        let standard = profile.shared_per_block.saturating_sub(fixed);
         standard.max(self.dynamic_shared.load(Ordering::Relaxed) as u32)
     }
 }

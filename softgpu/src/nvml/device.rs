@@ -3,7 +3,7 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
 
 use super::{Answer, Refusal, handle, index, nvml, put, put_text, shared};
-use crate::device::profile::{self, SM_90};
+use crate::device::profile::{self, Profile};
 use crate::error::c_str;
 use crate::state::{Holding, State};
 use crate::time::{booking, clock};
@@ -62,6 +62,12 @@ fn memory(state: &State, index: usize) -> Memory {
     }
 }
 
+/// What a device claims to be.
+fn profile_of(device: usize) -> Answer<&'static Profile> {
+    let (state, index) = index(device)?;
+    Ok(state.devices()[index].profile)
+}
+
 fn by_uuid(wanted: &CStr) -> Answer<usize> {
     let wanted = wanted.to_string_lossy();
     let count = shared()?.devices().len();
@@ -109,23 +115,23 @@ nvml! {
     }
 
     fn nvmlDeviceGetName(device: usize, text: *mut c_char, length: c_uint) {
-        index(device)?;
+        let name = profile_of(device)?.name;
         // SAFETY: the caller's buffer.
-        unsafe { put_text(text, length, profile::NAME) }
+        unsafe { put_text(text, length, name) }
     }
 
     fn nvmlDeviceGetNumGpuCores(device: usize, cores: *mut c_uint) {
-        index(device)?;
+        let profile = profile_of(device)?;
         // SAFETY: the caller's pointer.
-        unsafe { put(cores, SM_90.multiprocessors * SM_90.lanes_per_multiprocessor) }
+        unsafe { put(cores, profile.multiprocessors * profile.lanes_per_multiprocessor) }
     }
 
     fn nvmlDeviceGetCudaComputeCapability(device: usize, major: *mut c_int, minor: *mut c_int) {
-        index(device)?;
+        let profile = profile_of(device)?;
         // SAFETY: the caller's pointers.
         unsafe {
-            put(major, SM_90.major)?;
-            put(minor, SM_90.minor)
+            put(major, profile.major)?;
+            put(minor, profile.minor)
         }
     }
 

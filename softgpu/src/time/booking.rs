@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::model::{self, Work};
 use crate::device::Gpu;
-use crate::device::profile::SM_90;
 use crate::state;
 use crate::state::layout::{Clock, Span};
 
@@ -30,7 +29,7 @@ pub fn enabled() -> bool {
 
 /// Books a copy over the link; returns its modelled end.
 pub fn copy(gpu: &Gpu, direction: Direction, bytes: u64, pinned: bool, ready: u64) -> u64 {
-    let length = scaled(gpu, model::copy(bytes, pinned));
+    let length = scaled(gpu, model::copy(&gpu.profile().rates, bytes, pinned));
     book(gpu, ready, |clock, _| {
         let engine = &clock.copies[direction as usize];
         let end = ready.max(engine.load(Relaxed)) + length;
@@ -42,7 +41,7 @@ pub fn copy(gpu: &Gpu, direction: Direction, bytes: u64, pinned: bool, ready: u6
 /// The modelled end of a copy or set within the device; these overlap with everything.
 pub fn within(gpu: &Gpu, touched: u64, ready: u64) -> u64 {
     if enabled() {
-        ready + scaled(gpu, model::within(touched))
+        ready + scaled(gpu, model::within(&gpu.profile().rates, touched))
     } else {
         ready
     }
@@ -50,8 +49,8 @@ pub fn within(gpu: &Gpu, touched: u64, ready: u64) -> u64 {
 
 /// Books a kernel; returns its modelled end.
 pub fn kernel(gpu: &Gpu, work: &Work, ready: u64) -> u64 {
-    let length = scaled(gpu, model::kernel(&SM_90, work));
-    let warps = model::warps(&SM_90, work);
+    let length = scaled(gpu, model::kernel(gpu.profile(), work));
+    let warps = model::warps(gpu.profile(), work);
     book(gpu, ready, |clock, slot| {
         let booked: Vec<Booked> = clock
             .kernels
@@ -59,7 +58,7 @@ pub fn kernel(gpu: &Gpu, work: &Work, ready: u64) -> u64 {
             .map(Booked::load)
             .filter(|span| span.end > ready)
             .collect();
-        let start = place(&booked, warps, SM_90.warps(), ready, length);
+        let start = place(&booked, warps, gpu.profile().warps(), ready, length);
         let span = Booked {
             start,
             end: start + length,

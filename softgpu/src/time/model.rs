@@ -1,8 +1,8 @@
 //! How long the device takes: the model of device time.
 //!
-//! A copy takes a latency and its bytes over the link: 8 us, and 55 GB/s from or to pinned host memory,
-//! 9.6 GB/s pageable (measured on H200s). Within the device, copies and sets take 3 us and their
-//! bytes, read and written, at 4 TB/s.
+//! A copy takes a latency of 8 us and its bytes over the link, at the rate that the device's profile has for pinned or
+//! for pageable host memory (H200s, measured: 55 and 9.6 GB/s). Within the device, copies and sets take 3 us and their
+//! bytes, read and written, at the profile's rate of memory (4 TB/s).
 //!
 //! A kernel takes 4 us of launch latency and the longer of two times:
 //! - throughput: all instructions that its threads executed, over one lane-instruction per lane and
@@ -14,7 +14,7 @@
 //! instructions are not modelled: the figures order programs by their work, and prove nothing about
 //! speed. A device's `slow` option multiplies every time.
 
-use crate::device::profile::Profile;
+use crate::device::profile::{Profile, Rates};
 
 /// Nanoseconds of any copy over the link, before its bytes.
 const COPY_LATENCY: u64 = 8_000;
@@ -22,22 +22,17 @@ const COPY_LATENCY: u64 = 8_000;
 const DEVICE_LATENCY: u64 = 3_000;
 /// Nanoseconds from a launch to its first instruction.
 const LAUNCH_LATENCY: u64 = 4_000;
-/// Bytes per microsecond over the link, pinned and pageable.
-const PINNED_RATE: u64 = 55_000;
-const PAGEABLE_RATE: u64 = 9_600;
-/// Bytes per microsecond within the device.
-const MEMORY_RATE: u64 = 4_000_000;
 /// Cycles from an instruction to the next that needs its result.
 const DEPENDENT_CYCLES: u64 = 4;
 
 /// Nanoseconds that a copy between host and device takes.
-pub fn copy(bytes: u64, pinned: bool) -> u64 {
-    COPY_LATENCY + over(bytes, if pinned { PINNED_RATE } else { PAGEABLE_RATE })
+pub fn copy(rates: &Rates, bytes: u64, pinned: bool) -> u64 {
+    COPY_LATENCY + over(bytes, if pinned { rates.pinned } else { rates.pageable })
 }
 
 /// Nanoseconds that a set (`touched` = bytes) or a copy within the device (twice that) takes.
-pub fn within(touched: u64) -> u64 {
-    DEVICE_LATENCY + over(touched, MEMORY_RATE)
+pub fn within(rates: &Rates, touched: u64) -> u64 {
+    DEVICE_LATENCY + over(touched, rates.memory)
 }
 
 fn over(bytes: u64, per_microsecond: u64) -> u64 {
@@ -85,13 +80,16 @@ pub fn warps(profile: &Profile, work: &Work) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::profile::SM_90;
+    use crate::device::profiles::{P100, STANDARD};
 
     #[test]
     fn copies_take_latency_and_bytes() {
-        assert_eq!(copy(0, true), COPY_LATENCY);
-        assert_eq!(copy(55_000_000_000, true), COPY_LATENCY + 1_000_000_000);
-        assert!(copy(1 << 30, false) > 5 * copy(1 << 30, true));
+        let rates = &STANDARD.rates;
+        assert_eq!(copy(rates, 0, true), COPY_LATENCY);
+        assert_eq!(copy(rates, 55_000_000_000, true), COPY_LATENCY + 1_000_000_000);
+        assert!(copy(rates, 1 << 30, false) > 5 * copy(rates, 1 << 30, true));
+        assert!(copy(&P100.rates, 1 << 30, true) > 3 * copy(rates, 1 << 30, true));
+        assert!(within(&P100.rates, 1 << 30) > 6 * within(rates, 1 << 30));
     }
 
     #[test]
@@ -112,14 +110,14 @@ mod tests {
         };
         let wide_cycles = 132_000 * 256 * 100 / (132 * 128);
         assert_eq!(
-            kernel(&SM_90, &wide),
+            kernel(&STANDARD, &wide),
             LAUNCH_LATENCY + wide_cycles * 1_000_000 / 1_980_000
         );
         assert_eq!(
-            kernel(&SM_90, &narrow),
+            kernel(&STANDARD, &narrow),
             LAUNCH_LATENCY + 4_000_000_000_000 / 1_980_000
         );
-        assert_eq!(warps(&SM_90, &wide), 8448);
-        assert_eq!(warps(&SM_90, &narrow), 1);
+        assert_eq!(warps(&STANDARD, &wide), 8448);
+        assert_eq!(warps(&STANDARD, &narrow), 1);
     }
 }
