@@ -32,8 +32,8 @@ demo: examples ## run a list of jobs under each policy, on GPUs if there are any
 test: build lit ## run every test
 	$(CARGO) test $(CARGO_FLAGS)
 
-kill-test: build ## the whole killing test: 200 rounds of 8 clients (make test plays 10)
-	MGB_KILL_ROUNDS=200 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill::
+kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)
+	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
 
 lit: build
 	@tools/lit.sh $(PREFIX)

@@ -10,6 +10,7 @@ mod growth;
 mod kill;
 mod native;
 mod needs;
+mod neighbours;
 mod outputs;
 mod running;
 mod wrapper;
