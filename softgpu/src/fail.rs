@@ -7,14 +7,17 @@
 //!                          cudaErrorUnknown, and a reset does not help
 //!              | "ecc"     cudaErrorECCUncorrectable, until the context ends
 //!              | "oom"     one allocation fails with cudaErrorMemoryAllocation
+//!              | "slow"    everything takes longer, in modelled time
 //! DEVICE       = its number on the node; without one, any device (not for "device")
 //! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
 //!              | "kernel=" N             as the process's N-th kernel there runs
 //!              | "alloc=" N              at the process's N-th allocation there
+//!              | "factor=" N [ "@" NUMBER ( "s" | "ms" ) ]
+//!                                        N times as long, from the start or from then on (only for "slow")
 //! ```
 //!
-//! For example `device:1@2s`, `ecc:0@kernel=3`, `oom@alloc=7`. Each process counts for itself. A slow device is no
-//! failure: it is an option of `SOFTGPU_DEVICES`, see [`crate::device::spec`].
+//! For example `device:1@2s`, `ecc:0@kernel=3`, `oom@alloc=7`, `slow:1@factor=4`. Each process counts for itself. A
+//! device that is slow for all processes is an option of `SOFTGPU_DEVICES`, see [`crate::device::spec`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -24,7 +27,9 @@ use crate::time::clock;
 
 /// Why `SOFTGPU_FAIL` cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("SOFTGPU_FAIL={text}: {reason}; write for example device:1@2s, ecc:0@kernel=3 or oom@alloc=7")]
+#[error(
+    "SOFTGPU_FAIL={text}: {reason}; write for example device:1@2s, ecc:0@kernel=3, oom@alloc=7 or slow:1@factor=4"
+)]
 pub struct BadPlan {
     text: String,
     reason: String,
@@ -35,6 +40,8 @@ enum What {
     Device,
     Ecc,
     Memory,
+    /// So many times.
+    Slow(u64),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,17 +94,24 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
         }
         None => (subject, None),
     };
-    let what = match what {
-        "device" => What::Device,
-        "ecc" => What::Ecc,
-        "oom" => What::Memory,
-        _ => return Err(format!("{what:?} is no failure")),
-    };
     let number = |text: &str| {
         let number = text.parse::<u64>().ok().filter(|&number| number > 0);
         number.ok_or_else(|| format!("{text:?} is no number from 1 on"))
     };
-    let when = if let Some(at) = moment.strip_prefix("kernel=") {
+    let (what, moment) = match what {
+        "slow" => {
+            let (factor, moment) = moment.split_once('@').unwrap_or((moment, "0ms"));
+            let factor = factor.strip_prefix("factor=").ok_or("no factor is named")?;
+            (What::Slow(number(factor)?), moment)
+        }
+        "device" => (What::Device, moment),
+        "ecc" => (What::Ecc, moment),
+        "oom" => (What::Memory, moment),
+        _ => return Err(format!("{what:?} is no failure")),
+    };
+    let when = if moment == "0ms" {
+        When::After(0)
+    } else if let Some(at) = moment.strip_prefix("kernel=") {
         When::Kernel(number(at)?)
     } else if let Some(at) = moment.strip_prefix("alloc=") {
         When::Allocation(number(at)?)
@@ -110,6 +124,9 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     };
     if what == What::Memory && !matches!(when, When::Allocation(_)) {
         return Err("memory runs out at allocations".to_owned());
+    }
+    if matches!(what, What::Slow(_)) && !matches!(when, When::After(_)) {
+        return Err("a device is slow from a time on".to_owned());
     }
     if what == What::Device && device.is_none() {
         return Err("no device is named".to_owned());
@@ -152,6 +169,7 @@ impl What {
             What::Device => Error::UNKNOWN,
             What::Ecc => Error::ECC_UNCORRECTABLE,
             What::Memory => Error::OUT_OF_MEMORY,
+            What::Slow(_) => Error::UNKNOWN,
         }
     }
 
@@ -160,6 +178,7 @@ impl What {
             What::Device => "falls off the bus",
             What::Ecc => "has an uncorrectable ECC error",
             What::Memory => "has no memory for this allocation",
+            What::Slow(_) => "is slow",
         }
     }
 }
@@ -224,7 +243,11 @@ pub fn check(device: usize) -> Result {
     let Some(Some(plan)) = PLAN.get() else {
         return Ok(());
     };
-    for rule in &plan.rules {
+    for rule in plan
+        .rules
+        .iter()
+        .filter(|rule| !matches!(rule.what, What::Slow(_)))
+    {
         if rule.device.is_some_and(|own| own != device) {
             continue;
         }
@@ -236,6 +259,23 @@ pub fn check(device: usize) -> Result {
         }
     }
     Ok(())
+}
+
+/// How many times longer everything takes on a device by now.
+pub fn slowness(device: usize) -> u64 {
+    let Some(Some(plan)) = PLAN.get() else { return 1 };
+    slowed(&plan.rules, device, clock::now().saturating_sub(plan.start))
+}
+
+fn slowed(rules: &[Rule], device: usize, passed: u64) -> u64 {
+    let factors = rules.iter().filter_map(|rule| match (rule.what, rule.when) {
+        (What::Slow(factor), When::After(length)) => {
+            let here = rule.device.is_none_or(|own| own == device);
+            (here && passed >= length).then_some(factor)
+        }
+        _ => None,
+    });
+    factors.fold(1, u64::saturating_mul)
 }
 
 #[cfg(test)]
@@ -261,6 +301,13 @@ mod tests {
     }
 
     #[test]
+    fn a_device_is_slow_from_its_time_on() {
+        let rules = parse("slow:1@factor=4,slow@factor=3@2s").unwrap();
+        let at = |device, seconds: u64| slowed(&rules, device, seconds * 1_000_000_000);
+        assert_eq!([at(0, 0), at(1, 0), at(0, 2), at(1, 2)], [1, 4, 3, 12]);
+    }
+
+    #[test]
     fn refusals_name_the_reason() {
         for (text, reason) in [
             ("device:1", "no moment"),
@@ -270,6 +317,9 @@ mod tests {
             ("ecc@noon", "no moment"),
             ("oom@2s", "at allocations"),
             ("device@2s", "no device is named"),
+            ("slow:1@2s", "no factor"),
+            ("slow:1@factor=0", "from 1 on"),
+            ("slow:1@factor=2@kernel=3", "from a time on"),
         ] {
             let error = parse(text).unwrap_err().to_string();
             assert!(error.contains(reason) && error.contains(text), "{error}");

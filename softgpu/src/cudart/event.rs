@@ -62,13 +62,13 @@ runtime! {
 
     fn cudaEventSynchronize(event: usize) {
         if let Some(fence) = find(event)?.fence()? {
-            fence.wait();
+            fence.host_wait();
         }
         healthy()
     }
 
     fn cudaEventQuery(event: usize) {
-        let passed = find(event)?.fence()?.is_none_or(|fence| fence.passed());
+        let passed = find(event)?.fence()?.is_none_or(|fence| fence.query());
         healthy()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }
     }

@@ -54,14 +54,14 @@ runtime! {
     fn cudaStreamSynchronize(stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
         capture::refuse(&stream)?;
-        stream.fence().wait();
+        stream.fence().host_wait();
         gpu.check()
     }
 
     fn cudaStreamQuery(stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
         capture::refuse(&stream)?;
-        let passed = stream.fence().passed();
+        let passed = stream.fence().query();
         gpu.check()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }
     }

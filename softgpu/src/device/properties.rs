@@ -4,6 +4,7 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use super::gpu::Gpu;
 use super::profile;
+use crate::time::settings::settings;
 
 /// `cudaDeviceProp`.
 #[repr(C)]
@@ -157,6 +158,7 @@ pub fn of(gpu: &Gpu) -> DeviceProp {
     all.reserved_shared_mem_per_block = value(111) as usize;
     all.host_register_supported = value(99);
     all.memory_pools_supported = value(115);
+    all.mps_enabled = value(133);
     all.host_numa_id = value(134);
     all
 }
@@ -203,6 +205,7 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         106 => profile.blocks_per_multiprocessor,
         111 => profile.shared_reserved,
         115 => 1,
+        133 => settings().mps.into(),
         134 => return Some(-1),
         17..=150 => 0,
         _ => return None,

@@ -60,6 +60,14 @@ impl Place {
         )
     }
 
+    /// The device whose memory it is.
+    pub fn ordinal(self) -> Option<usize> {
+        match self {
+            Place::Device { ordinal, .. } | Place::Managed { ordinal, .. } => Some(ordinal),
+            _ => None,
+        }
+    }
+
     /// Whether the host may touch it through its own pointer.
     pub fn is_host(self) -> bool {
         matches!(self, Place::Pinned { .. } | Place::Host | Place::Managed { .. })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::region::{Copy, Fill, Side, Way};
 use super::{Place, locate};
-use crate::device::Gpu;
+use crate::device::{Gpu, node};
 use crate::error::Result;
 use crate::stream::Stream;
 use crate::time::booking::{self, Direction};
@@ -26,6 +26,8 @@ pub struct Transfer {
     pub way: Way,
     /// Whether the host's side is pinned.
     pinned: bool,
+    /// The ordinals of two devices that it goes between.
+    between: Option<(usize, usize)>,
 }
 
 impl Transfer {
@@ -37,7 +39,16 @@ impl Transfer {
         let way = copy.way(kind)?;
         let host = if way == Way::ToDevice { copy.from } else { copy.to };
         let pinned = way == Way::Within || !matches!(locate(host.at), Place::Host);
-        Ok(Transfer { copy, way, pinned })
+        let between = match (locate(copy.from.at).ordinal(), locate(copy.to.at).ordinal()) {
+            (Some(from), Some(to)) if way == Way::Within && from != to => Some((from, to)),
+            _ => None,
+        };
+        Ok(Transfer {
+            copy,
+            way,
+            pinned,
+            between,
+        })
     }
 
     /// Moves the bytes; returns the modelled end.
@@ -47,6 +58,11 @@ impl Transfer {
     pub fn run(&self, gpu: &Gpu, ready: u64) -> Result<u64> {
         self.copy.perform()?;
         let bytes = self.copy.size.bytes();
+        if let Some((from, to)) = self.between {
+            let node = node()?;
+            let (from, to) = (node.gpu(from as i32)?, node.gpu(to as i32)?);
+            return Ok(booking::between(from, to, bytes, ready));
+        }
         Ok(match self.way {
             Way::Host => ready,
             Way::ToDevice => booking::copy(gpu, Direction::ToDevice, bytes, self.pinned, ready),

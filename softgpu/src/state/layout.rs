@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use crate::device::spec::MAX_DEVICES;
 
 /// Says that the file is a state file of this layout: "sgpu" and the layout's version.
-pub const MAGIC: u64 = u64::from_be_bytes(*b"sgpu\0\0\0\x01");
+pub const MAGIC: u64 = u64::from_be_bytes(*b"sgpu\0\0\0\x02");
 
 /// Processes that can hold device memory at once.
 pub const SLOTS: usize = 1024;
@@ -68,4 +68,6 @@ pub struct Span {
     pub warps: AtomicU64,
     /// The slot of its process.
     pub slot: AtomicU64,
+    /// 1 where its process is no client of MPS.
+    pub alone: AtomicU64,
 }

@@ -131,11 +131,11 @@ impl State {
         self.holdings(device).iter().map(|holding| holding.bytes).sum()
     }
 
-    /// Runs `book` on a device's clock, alone among all processes; it gets this process's slot.
-    pub fn with_clock<T>(&self, device: usize, book: impl FnOnce(&Clock, u64) -> T) -> Result<T> {
+    /// Runs `book` on the devices' clocks, alone among all processes; it gets this process's slot.
+    pub fn with_clocks<T>(&self, book: impl FnOnce(&[Clock], u64) -> T) -> Result<T> {
         let mut locked = self.lock()?;
         let slot = locked.slot()?;
-        Ok(book(&self.layout.clocks[device], slot as u64))
+        Ok(book(&self.layout.clocks, slot as u64))
     }
 
     /// Runs `look` on a device's clock as it stands, without the lock.
@@ -204,7 +204,7 @@ impl Locked<'_> {
                 if layout.slots_used.load(Relaxed) as usize <= index {
                     layout.slots_used.store(index as u32 + 1, Relaxed);
                 }
-                wipe(&layout.slots[index]);
+                wipe(layout, index);
                 layout.slots[index].pid.store(pid, Relaxed);
                 self.own.slot = Some((index, pid));
                 self.publish(index);
@@ -238,7 +238,7 @@ impl Locked<'_> {
         for (index, slot) in layout.slots[..used].iter().enumerate() {
             let taken = slot.pid.load(Relaxed) != 0 && Some(index) != mine;
             if taken && !lease::held_elsewhere(&self.own.file, lease::slot_byte(index)) {
-                wipe(slot);
+                wipe(layout, index);
             }
         }
     }
@@ -251,7 +251,16 @@ impl Drop for Locked<'_> {
 }
 
 /// Frees a slot; killed half-way, the lease is still nobody's and the next one does it again.
-fn wipe(slot: &Slot) {
+fn wipe(layout: &Layout, index: usize) {
+    let now = crate::time::clock::now();
+    let kernels = layout.clocks.iter().flat_map(|clock| &clock.kernels);
+    for span in kernels.filter(|span| span.slot.load(Relaxed) == index as u64) {
+        // What has run was run; what was still to run never will.
+        let start = span.start.load(Relaxed);
+        let end = span.end.load(Relaxed).min(now);
+        span.end.store(if start < end { end } else { 0 }, Relaxed);
+    }
+    let slot = &layout.slots[index];
     for bytes in &slot.bytes {
         bytes.store(0, Relaxed);
     }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::{Condvar, Mutex};
 
 use crate::graph::capture::Part;
-use crate::time::clock;
+use crate::time::{clock, host};
 
 /// Nanoseconds that a stream's thread may run ahead of the wall clock.
 const AHEAD: u64 = 1_000_000;
@@ -63,11 +63,26 @@ struct Queue {
     closing: bool,
     /// The modelled end of the last work done.
     horizon: u64,
+    /// The modelled end of the last work submitted, once it is done.
+    last: Arc<AtomicU64>,
+}
+
+impl Queue {
+    /// One more piece of work: its ticket.
+    fn next(&mut self) -> u64 {
+        self.submitted += 1;
+        self.last = Arc::default();
+        self.submitted
+    }
 }
 
 /// One piece of work.
 struct Op {
     ticket: u64,
+    /// Its place among all streams' work, where that matters.
+    number: Option<u64>,
+    /// Its modelled end, once it is done.
+    end: Arc<AtomicU64>,
     submitted_at: u64,
     fences: Vec<Fence>,
     /// The host sees what it does, so the clock must have caught up before.
@@ -89,6 +104,14 @@ pub struct Turn {
 pub struct Fence {
     stream: Arc<Stream>,
     ticket: u64,
+    /// Its modelled end, once passed.
+    end: Arc<AtomicU64>,
+}
+
+/// The latest modelled end among fences that have passed.
+fn latest(fences: &[Fence]) -> u64 {
+    let ends = fences.iter().map(|fence| fence.end.load(Ordering::Relaxed));
+    ends.max().unwrap_or(0)
 }
 
 impl Fence {
@@ -97,12 +120,47 @@ impl Fence {
         self.stream.queue.lock().finished >= self.ticket
     }
 
+    /// Whether the work is done, as the host asks.
+    pub fn query(&self) -> bool {
+        let passed = self.passed();
+        if passed {
+            host::waited(self.end.load(Ordering::Relaxed));
+        }
+        passed
+    }
+
+    /// Has the host wait until the work is done.
+    pub fn host_wait(&self) {
+        self.wait();
+        host::waited(self.end.load(Ordering::Relaxed));
+    }
+
     /// Waits until the work is done.
     pub fn wait(&self) {
         let mut queue = self.stream.queue.lock();
         while queue.finished < self.ticket {
             self.stream.done.wait(&mut queue);
         }
+    }
+}
+
+/// Work that a caller has begun.
+struct Begun {
+    ticket: u64,
+    number: Option<u64>,
+    end: Arc<AtomicU64>,
+}
+
+/// The place of new work among all streams', where that matters.
+fn number() -> Option<u64> {
+    host::modelled().then(|| host::ORDER.number())
+}
+
+/// Does work in its place among all streams'.
+fn in_order<T>(number: Option<u64>, work: impl FnOnce() -> T) -> T {
+    match number {
+        Some(number) => host::ORDER.run(number, work),
+        None => work(),
     }
 }
 
@@ -145,9 +203,11 @@ impl Stream {
 
     /// All work submitted so far.
     pub fn fence(self: &Arc<Self>) -> Fence {
+        let queue = self.queue.lock();
         Fence {
             stream: self.clone(),
-            ticket: self.queue.lock().submitted,
+            ticket: queue.submitted,
+            end: queue.last.clone(),
         }
     }
 
@@ -171,9 +231,11 @@ impl Stream {
 
     /// Runs work in its turn and waits for it; in the caller's thread where nothing is before it.
     pub fn run<T: Send>(self: &Arc<Self>, fences: Vec<Fence>, run: impl FnOnce(&mut Turn) -> T + Send) -> T {
-        if let Some(ticket) = self.begin(&fences) {
-            let mut turn = self.turn(clock::now());
-            let result = run(&mut turn);
+        if let Some(Begun { ticket, number, end }) = self.begin(&fences) {
+            let mut turn = self.turn(host::asks().max(latest(&fences)));
+            let result = in_order(number, || run(&mut turn));
+            end.store(turn.end, Ordering::Relaxed);
+            host::waited(turn.end);
             clock::sleep_until(turn.end);
             let mut queue = self.queue.lock();
             queue.horizon = turn.end;
@@ -195,13 +257,13 @@ impl Stream {
                     body,
                 )
             };
-            self.push(fences, false, body).wait();
+            self.push(fences, false, body).host_wait();
         }
         slot.expect("work that has been waited for has run")
     }
 
     /// Takes the stream for work in the caller's thread, if nothing is before it.
-    fn begin(&self, fences: &[Fence]) -> Option<u64> {
+    fn begin(&self, fences: &[Fence]) -> Option<Begun> {
         if !fences.iter().all(Fence::passed) {
             return None;
         }
@@ -210,8 +272,11 @@ impl Stream {
             return None;
         }
         queue.running = true;
-        queue.submitted += 1;
-        Some(queue.submitted)
+        Some(Begun {
+            ticket: queue.next(),
+            number: number(),
+            end: queue.last.clone(),
+        })
     }
 
     fn turn(&self, not_before: u64) -> Turn {
@@ -226,11 +291,12 @@ impl Stream {
         run: Box<dyn FnOnce(&mut Turn) + Send>,
     ) -> Fence {
         let mut queue = self.queue.lock();
-        queue.submitted += 1;
-        let ticket = queue.submitted;
+        let (ticket, end) = (queue.next(), queue.last.clone());
         queue.waiting.push_back(Op {
             ticket,
-            submitted_at: clock::now(),
+            number: number(),
+            end: end.clone(),
+            submitted_at: host::asks(),
             fences,
             visible,
             run,
@@ -244,6 +310,7 @@ impl Stream {
         Fence {
             stream: self.clone(),
             ticket,
+            end,
         }
     }
 

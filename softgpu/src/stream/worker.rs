@@ -1,9 +1,10 @@
 //! A stream's thread.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
-use super::{AHEAD, Op, Stream, Turn};
-use crate::time::clock;
+use super::{AHEAD, Op, Stream, Turn, in_order, latest};
+use crate::time::{clock, host};
 
 /// Starts the thread of a stream.
 pub fn start(stream: Arc<Stream>) {
@@ -46,18 +47,19 @@ fn next(stream: &Stream, executed: &mut Option<u64>) -> Option<Op> {
 }
 
 fn run(stream: &Stream, op: Op, executed: &mut Option<u64>) {
-    let mut ready = op.submitted_at;
-    if op.visible || op.fences.iter().any(|fence| !fence.passed()) {
+    let early = op.number.is_some_and(|number| !host::ORDER.due(number));
+    if op.visible || early || op.fences.iter().any(|fence| !fence.passed()) {
         // Others may wait for what this stream has done before they get to what it waits for.
         publish(stream, executed);
         op.fences.iter().for_each(super::Fence::wait);
         stream.queue.lock().running = true;
-        ready = clock::now();
     }
-    let mut turn: Turn = stream.turn(ready);
-    let busy = crate::exec::threads::busy();
-    (op.run)(&mut turn);
-    drop(busy);
+    let mut turn: Turn = stream.turn(op.submitted_at.max(latest(&op.fences)));
+    in_order(op.number, || {
+        let _busy = crate::exec::threads::busy();
+        (op.run)(&mut turn);
+    });
+    op.end.store(turn.end, Ordering::Relaxed);
     stream.queue.lock().horizon = turn.end;
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A copy takes a latency of 8 us and its bytes over the link, at the rate that the device's profile has for pinned or
 //! for pageable host memory (H200s, measured: 55 and 9.6 GB/s). Within the device, copies and sets take 3 us and their
-//! bytes, read and written, at the profile's rate of memory (4 TB/s).
+//! bytes, read and written, at the profile's rate of memory (4 TB/s). Between devices they take 8 us and their bytes
+//! at the rate of the links between devices, the slower device's (375 GB/s).
 //!
 //! A kernel takes 4 us of launch latency and the longer of two times:
 //! - throughput: all instructions that its threads executed, over one lane-instruction per lane and
@@ -35,12 +36,17 @@ pub fn within(rates: &Rates, touched: u64) -> u64 {
     DEVICE_LATENCY + over(touched, rates.memory)
 }
 
+/// Nanoseconds that a copy from one device to another takes, at the slower one's rate.
+pub fn between(rate: u64, bytes: u64) -> u64 {
+    COPY_LATENCY + over(bytes, rate)
+}
+
 fn over(bytes: u64, per_microsecond: u64) -> u64 {
     (u128::from(bytes) * 1000 / u128::from(per_microsecond)) as u64
 }
 
 /// What a kernel did.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub struct Work {
     /// Blocks of the grid.
     pub blocks: u64,

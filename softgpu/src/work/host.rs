@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::device::Gpu;
-use crate::time::clock;
+use crate::time::{clock, host};
 
 /// `cudaHostFn_t`.
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);
@@ -53,6 +53,6 @@ impl HostCall {
                 }
             }
         }
-        clock::now().max(ready)
+        host::called(ready)
     }
 }

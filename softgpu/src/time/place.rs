@@ -1,0 +1,248 @@
+//! Finding a kernel's place in the time of its device, among those that are booked.
+//!
+//! Under MPS, and among kernels of one process, kernels overlap while the warps that they occupy fit into the device
+//! together; one that does not fit starts when enough others have ended. Without MPS the device is one process's at a
+//! time: kernels of different processes never overlap. Where others have used the device of late, a kernel is cut into
+//! slices, with room for a slice of each other process between them, and fills the room that others leave. What is
+//! booked stays, so a kernel that began alone is not cut when another process comes: that one waits for it.
+
+use std::collections::BTreeSet;
+
+/// Nanoseconds of a slice, as NVIDIA's default is about.
+const SLICE: u64 = 2_000_000;
+
+/// Most slices of a kernel: the slices of a long one are longer.
+const SLICES: u64 = 16;
+
+/// Nanoseconds after which a process that launches nothing counts as no user of the device.
+const LATELY: u64 = 100_000_000;
+
+/// A kernel's place in device time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Booked {
+    /// When it starts.
+    pub start: u64,
+    /// When it ends.
+    pub end: u64,
+    /// Warps it occupies.
+    pub warps: u64,
+    /// Its process.
+    pub process: u64,
+    /// Its process is no client of MPS: it does not overlap with other processes' kernels.
+    pub alone: bool,
+}
+
+/// What wants a place.
+#[derive(Clone, Copy, Debug)]
+pub struct Wish {
+    /// When it could begin.
+    pub ready: u64,
+    /// How long it takes.
+    pub length: u64,
+    /// Warps it occupies.
+    pub warps: u64,
+    /// Its process.
+    pub process: u64,
+    /// As for what is booked.
+    pub alone: bool,
+}
+
+impl Wish {
+    /// Its pieces: starts and ends, in order; one, unless it is cut into slices.
+    pub fn place(&self, booked: &[Booked], capacity: u64) -> Vec<(u64, u64)> {
+        let others: BTreeSet<u64> = booked
+            .iter()
+            .filter(|other| other.process != self.process && other.end + LATELY > self.ready)
+            .map(|other| other.process)
+            .collect();
+        if !self.alone || others.is_empty() || self.length <= SLICE {
+            let start = self.earliest(booked, capacity, self.ready, self.length);
+            return vec![(start, start + self.length)];
+        }
+        let slice = SLICE.max(self.length.div_ceil(SLICES));
+        let (mut pieces, mut from, mut left) = (Vec::new(), self.ready, self.length);
+        while left > 0 {
+            let length = slice.min(left);
+            let start = self.earliest(booked, capacity, from, length);
+            pieces.push((start, start + length));
+            left -= length;
+            from = start + length + slice * others.len() as u64;
+        }
+        pieces
+    }
+
+    /// The earliest start, not before `ready`, at which it fits for `length`.
+    fn earliest(&self, booked: &[Booked], capacity: u64, ready: u64, length: u64) -> u64 {
+        let mut starts: Vec<u64> = booked
+            .iter()
+            .map(|other| other.end)
+            .filter(|&end| end > ready)
+            .collect();
+        starts.push(ready);
+        starts.sort_unstable();
+        let fits = |&start: &u64| self.fits(booked, capacity, start, start + length);
+        starts.into_iter().find(fits).unwrap_or(ready)
+    }
+
+    fn fits(&self, booked: &[Booked], capacity: u64, from: u64, until: u64) -> bool {
+        let beside: Vec<&Booked> = booked
+            .iter()
+            .filter(|other| other.start < until && other.end > from)
+            .collect();
+        let apart = |other: &Booked| other.process != self.process && (self.alone || other.alone);
+        if beside.iter().any(|other| apart(other)) {
+            return false;
+        }
+        // Use only grows where a kernel starts, so those moments are enough to look at.
+        let mut moments = beside.iter().map(|other| other.start.max(from)).chain([from]);
+        moments.all(|moment| {
+            let there = beside
+                .iter()
+                .filter(|other| other.start <= moment && other.end > moment);
+            there.map(|other| other.warps).sum::<u64>() + self.warps <= capacity
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CAPACITY: u64 = 100;
+
+    fn span(start: u64, end: u64, warps: u64) -> Booked {
+        Booked {
+            start,
+            end,
+            warps,
+            process: 0,
+            alone: false,
+        }
+    }
+
+    fn wish(warps: u64, ready: u64, length: u64) -> Wish {
+        Wish {
+            ready,
+            length,
+            warps,
+            process: 1,
+            alone: false,
+        }
+    }
+
+    fn start(booked: &[Booked], wish: Wish) -> u64 {
+        wish.place(booked, CAPACITY)[0].0
+    }
+
+    /// Books wishes one after the other; what each got.
+    fn book(wishes: &[Wish]) -> Vec<Vec<Booked>> {
+        let mut all: Vec<Booked> = Vec::new();
+        let mut got = Vec::new();
+        for wish in wishes {
+            let pieces = wish.place(&all, CAPACITY);
+            let own: Vec<Booked> = pieces
+                .into_iter()
+                .map(|(start, end)| Booked {
+                    start,
+                    end,
+                    warps: wish.warps,
+                    process: wish.process,
+                    alone: wish.alone,
+                })
+                .collect();
+            all.extend(&own);
+            got.push(own);
+        }
+        got
+    }
+
+    #[test]
+    fn kernels_overlap_while_they_fit() {
+        let booked = [span(0, 100, 60)];
+        assert_eq!(start(&booked, wish(40, 10, 50)), 10);
+        assert_eq!(start(&booked, wish(41, 10, 50)), 100);
+    }
+
+    #[test]
+    fn a_kernel_does_not_push_into_one_booked_for_later() {
+        let booked = [span(0, 100, 60), span(100, 200, 100)];
+        assert_eq!(start(&booked, wish(40, 10, 50)), 10);
+        assert_eq!(start(&booked, wish(40, 60, 50)), 200);
+    }
+
+    #[test]
+    fn three_of_half_a_device_take_two_rounds() {
+        let all = book(&[wish(50, 0, 10); 3]);
+        let starts: Vec<u64> = all.iter().map(|pieces| pieces[0].start).collect();
+        assert_eq!(starts, [0, 0, 10]);
+    }
+
+    #[test]
+    fn without_mps_processes_take_turns() {
+        let of = |process| Wish {
+            process,
+            alone: true,
+            ..wish(1, 0, 1_000_000)
+        };
+        let all = book(&[of(1), of(2), of(1)]);
+        let starts: Vec<u64> = all.iter().map(|pieces| pieces[0].start / 1_000_000).collect();
+        // The third is of the first one's process, and fits beside it.
+        assert_eq!(starts, [0, 1, 0]);
+    }
+
+    #[test]
+    fn two_long_kernels_share_the_device_by_slices() {
+        let of = |process, ready, length| Wish {
+            process,
+            alone: true,
+            ..wish(1, ready, length)
+        };
+        // Process 2 is known by a short kernel, so that the first long one leaves room.
+        let all = book(&[
+            of(2, 0, 1_000_000),
+            of(1, 1_000_000, 10_000_000),
+            of(2, 1_000_000, 10_000_000),
+        ]);
+        let ends: Vec<u64> = all[1..]
+            .iter()
+            .map(|pieces| pieces.last().unwrap().end / 1_000_000)
+            .collect();
+        assert_eq!((all[1].len(), all[2].len()), (5, 5));
+        assert_eq!(ends, [19, 21]);
+    }
+
+    prop_compose! {
+        fn any_wish()(ready in 0..50_000_000u64, length in 1..40_000_000u64, warps in 1..=CAPACITY, process in 0..3u64,
+                      alone: bool) -> Wish {
+            Wish { ready, length, warps, process, alone }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_device_is_never_overbooked_and_nothing_is_lost(wishes in prop::collection::vec(any_wish(), 1..20)) {
+            let got = book(&wishes);
+            for (wish, pieces) in wishes.iter().zip(&got) {
+                prop_assert!(pieces[0].start >= wish.ready);
+                prop_assert!(pieces.windows(2).all(|pair| pair[0].end <= pair[1].start));
+                prop_assert_eq!(pieces.iter().map(|piece| piece.end - piece.start).sum::<u64>(), wish.length);
+                prop_assert!(pieces.len() as u64 <= SLICES);
+            }
+            let all: Vec<Booked> = got.into_iter().flatten().collect();
+            for one in &all {
+                let there: Vec<&Booked> =
+                    all.iter().filter(|other| other.start <= one.start && other.end > one.start).collect();
+                prop_assert!(there.iter().map(|other| other.warps).sum::<u64>() <= CAPACITY);
+                let apart = |other: &&Booked| other.process != one.process && (other.alone || one.alone);
+                prop_assert!(!there.iter().any(apart));
+            }
+        }
+
+        #[test]
+        fn the_same_wishes_get_the_same_places(wishes in prop::collection::vec(any_wish(), 1..20)) {
+            prop_assert_eq!(book(&wishes), book(&wishes));
+        }
+    }
+}
