@@ -148,12 +148,14 @@ pub fn call(parameters: *const HostNodeParams) -> Result<Kind> {
     work(Action::Host(HostCall { function, data }))
 }
 
-fn record(event: usize) -> Result<Kind> {
+/// A node that records an event.
+pub(super) fn record(event: usize) -> Result<Kind> {
     event::find(event)?;
     Ok(Kind::Record(event))
 }
 
-fn wait(event: usize) -> Result<Kind> {
+/// A node that waits for an event.
+pub(super) fn wait(event: usize) -> Result<Kind> {
     event::find(event)?;
     Ok(Kind::Wait(event))
 }
@@ -166,12 +168,14 @@ pub struct AllocNodeParams {
     pub pool: super::pool::PoolProps,
     access: *const c_void,
     access_count: usize,
-    size: usize,
-    address: *mut c_void,
+    /// Bytes.
+    pub size: usize,
+    /// Where they are.
+    pub address: *mut c_void,
 }
 
 /// Adds a node, and hands out its handle.
-fn add(node: *mut usize, graph: usize, after: *const usize, count: usize, kind: Kind) -> Result {
+pub(super) fn add(node: *mut usize, graph: usize, after: *const usize, count: usize, kind: Kind) -> Result {
     if node.is_null() {
         return Err(Error::INVALID_VALUE);
     }
@@ -181,7 +185,7 @@ fn add(node: *mut usize, graph: usize, after: *const usize, count: usize, kind: 
 }
 
 /// Changes a node of a graph. What it was is dropped outside of the lock.
-fn change(node: usize, kind: Kind) -> Result {
+pub(super) fn change(node: usize, kind: Kind) -> Result {
     with(|graphs| graphs.set(node, kind)).map(drop)
 }
 
@@ -190,7 +194,8 @@ fn kind_of(node: usize) -> Result<Kind> {
     with(|graphs| Ok(graphs.node(node)?.kind.clone()))
 }
 
-fn action_of(node: usize) -> Result<Action> {
+/// The work of a node of a graph.
+pub(super) fn action_of(node: usize) -> Result<Action> {
     match kind_of(node)? {
         Kind::Work(work) => Ok(work.action),
         _ => Err(Error::INVALID_VALUE),
@@ -230,7 +235,7 @@ fn described(transfer: &Transfer) -> Memcpy3DParms {
 }
 
 /// A box's copy node.
-fn boxed(parameters: *const Memcpy3DParms) -> Result<Kind> {
+pub(super) fn boxed(parameters: *const Memcpy3DParms) -> Result<Kind> {
     let parameters = read(parameters)?;
     transfer(parameters.copy()?, parameters.kind)
 }

@@ -22,7 +22,7 @@ const OLD_HOST: c_int = -1;
 const OLD_NOWHERE: c_int = -2;
 
 /// The range must be managed memory.
-fn check(pointer: *const c_void, count: usize) -> Result<usize> {
+pub(super) fn check(pointer: *const c_void, count: usize) -> Result<usize> {
     let address = pointer as usize;
     match locate(address) {
         Place::Managed { base, size, .. } if count > 0 && count <= base + size - address => Ok(address),
@@ -47,7 +47,8 @@ fn user(place: Location) -> u64 {
     }
 }
 
-fn prefetch(pointer: *const c_void, count: usize, place: Location, stream: usize) -> Result {
+/// Notes where managed memory is to be.
+pub(super) fn prefetch(pointer: *const c_void, count: usize, place: Location, stream: usize) -> Result {
     let (_, stream) = handle::resolve(stream)?;
     check_place(place)?;
     let address = check(pointer, count)?;

@@ -7,6 +7,7 @@
 
 pub mod array;
 pub mod attributes;
+pub mod batch;
 pub mod capture;
 pub mod channel;
 pub mod copy;
@@ -17,8 +18,10 @@ pub mod errors;
 pub mod event;
 pub mod forms;
 pub mod graph;
+pub mod graph_attributes;
 pub mod graph_exec;
 pub mod graph_nodes;
+pub mod graph_params;
 pub mod host;
 pub mod kernel;
 pub mod launch;
@@ -32,6 +35,7 @@ pub mod stream;
 pub mod stream_attributes;
 pub mod stubs;
 pub mod symbol;
+pub mod user_objects;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

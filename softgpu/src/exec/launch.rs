@@ -1,5 +1,6 @@
 //! From a launch call to work in a stream.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
@@ -86,11 +87,14 @@ pub fn check(profile: &Profile, function: &Function, shape: &Shape) -> Result {
 }
 
 /// A launch that has been checked: what a stream runs, and what a graph keeps.
+#[derive(Clone)]
 pub struct Launch {
     /// The kernel.
     pub function: Arc<Function>,
     /// Its shape.
     pub shape: Shape,
+    /// `cudaLaunchAttribute`s that were set for a graph's node, kept to be told.
+    pub attributes: BTreeMap<i32, crate::stream::Attribute>,
     arguments: Arc<Arguments>,
 }
 
@@ -123,6 +127,7 @@ impl Launch {
         Ok(Launch {
             function,
             shape,
+            attributes: BTreeMap::new(),
             arguments,
         })
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::objects::UserObject;
 use super::{Graphs, Kind, capture};
 use crate::device::Gpu;
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ pub struct Exec {
     /// As it was asked for.
     pub flags: u64,
     steps: Mutex<Vec<Step>>,
+    /// What the graph, and its children, referred to.
+    objects: Vec<Arc<UserObject>>,
     /// Its last launch: the next one comes after it, in whatever stream.
     last: Mutex<Option<Fence>>,
 }
@@ -47,6 +50,7 @@ pub fn instantiate(graphs: &Graphs, graph: usize, flags: u64) -> Result<usize> {
     let exec = Exec {
         flags,
         steps: Mutex::new(flat(graphs, graph)?),
+        objects: referred(graphs, graph)?,
         last: Mutex::new(None),
     };
     let handle = NEXT.fetch_add(16, Relaxed);
@@ -69,6 +73,18 @@ pub fn find(handle: usize) -> Result<Arc<Exec>> {
 pub fn destroy(handle: usize) -> Result {
     let exec = HANDLES.write().remove(&handle);
     exec.map(drop).ok_or(Error::INVALID_VALUE)
+}
+
+/// The user objects of a graph and of its children.
+fn referred(graphs: &Graphs, graph: usize) -> Result<Vec<Arc<UserObject>>> {
+    let graph = graphs.graph(graph)?;
+    let mut all: Vec<_> = graph.objects.values().map(|(object, _)| object.clone()).collect();
+    for node in graph.nodes.values() {
+        if let Kind::Child(child) = node.kind {
+            all.extend(referred(graphs, child)?);
+        }
+    }
+    Ok(all)
 }
 
 fn flat(graphs: &Graphs, graph: usize) -> Result<Vec<Step>> {
@@ -161,7 +177,7 @@ impl Exec {
             if step.kind.number() != kind.number() {
                 return Err(Error::INVALID_VALUE);
             }
-            step.kind = kind;
+            step.kind = step.kind.followed_by(kind);
             Ok(())
         })
     }
@@ -237,7 +253,11 @@ impl Exec {
             .collect();
         let mut last = self.last.lock();
         fences.extend(last.take().filter(|fence| !fence.passed()));
-        let fence = stream.submit_visible(fences, move |turn| run(&steps, &moments, turn));
+        let objects = self.objects.clone();
+        let fence = stream.submit_visible(fences, move |turn| {
+            run(&steps, &moments, turn);
+            drop(objects);
+        });
         for (event, stamp) in stamps.into_values() {
             event.mark(fence.clone(), stamp);
         }

@@ -5,6 +5,8 @@
 
 pub mod capture;
 pub mod exec;
+pub mod memory;
+pub mod objects;
 pub mod order;
 
 use std::collections::BTreeMap;
@@ -12,10 +14,10 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
-use crate::memory::{self, heap::Use};
-use crate::work::Work;
+use crate::work::{Action, Work};
+pub use memory::GraphMemory;
+use objects::{References, UserObject};
 
 /// What a node does.
 #[derive(Clone)]
@@ -49,45 +51,24 @@ impl Kind {
             Kind::Free(_) => 11,
         }
     }
-}
 
-/// Memory of an allocation node. Its address is the same at every launch, so it is kept as long as the node or an
-/// executable copy of it is.
-pub struct GraphMemory {
-    /// The device.
-    pub ordinal: usize,
-    /// Its address.
-    pub address: usize,
-    /// Bytes asked for.
-    pub size: usize,
-}
-
-impl GraphMemory {
-    /// Allocates.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` for no bytes, `OUT_OF_MEMORY`.
-    pub fn new(gpu: &Gpu, size: usize) -> Result<Arc<GraphMemory>> {
-        if size == 0 {
-            return Err(Error::INVALID_VALUE);
-        }
-        let address = memory::allocate(gpu, size, Use::Graph)?;
-        let ordinal = gpu.ordinal;
-        Ok(Arc::new(GraphMemory {
-            ordinal,
-            address,
-            size,
-        }))
-    }
-}
-
-impl Drop for GraphMemory {
-    fn drop(&mut self) {
-        let Ok(node) = node() else { return };
-        // After a reset there is nothing left to free.
-        if let Ok(gpu) = node.gpu(self.ordinal as i32) {
-            gpu.streams.finish();
-            let _ = memory::take_back(self.address);
+    /// Another kernel in this one's place keeps this one's attributes.
+    fn followed_by(&self, new: Kind) -> Kind {
+        let (Kind::Work(old), Kind::Work(work)) = (self, &new) else {
+            return new;
+        };
+        match (&old.action, &work.action) {
+            (Action::Kernel(old), Action::Kernel(launch)) if launch.attributes.is_empty() => {
+                let mut launch = launch.as_ref().clone();
+                launch.shape.cooperative = old.shape.cooperative;
+                launch.attributes.clone_from(&old.attributes);
+                let action = Action::Kernel(Arc::new(launch));
+                Kind::Work(Work {
+                    gpu: work.gpu,
+                    action,
+                })
+            }
+            _ => new,
         }
     }
 }
@@ -109,6 +90,8 @@ pub struct Graph {
     pub nodes: BTreeMap<usize, Node>,
     /// It is a node's: not the program's to destroy.
     owned: bool,
+    /// The user objects that it refers to.
+    objects: References,
 }
 
 /// All graphs of the process.
@@ -227,11 +210,20 @@ impl Graphs {
         Ok(handle)
     }
 
-    /// Changes what a node does into something of the same kind; returns what it did.
+    /// Changes what a node does into something of the same kind, but for a kernel's attributes; returns what it did.
     ///
     /// # Errors
     /// `INVALID_VALUE` for another kind, or no node.
     pub fn set(&mut self, node: usize, kind: Kind) -> Result<Kind> {
+        let kind = self.node(node)?.kind.followed_by(kind);
+        self.replace(node, kind)
+    }
+
+    /// The same, with the attributes.
+    ///
+    /// # Errors
+    /// As [`Graphs::set`].
+    pub fn replace(&mut self, node: usize, kind: Kind) -> Result<Kind> {
         let home = self.home(node)?;
         let node = self.graph_mut(home)?.nodes.get_mut(&node);
         let node = node.ok_or(Error::INVALID_VALUE)?;
@@ -281,6 +273,7 @@ impl Graphs {
             .collect();
         let mut copy = Graph {
             owned,
+            objects: self.graph(graph)?.objects.clone(),
             ..Graph::default()
         };
         let home = self.handle();
@@ -313,5 +306,28 @@ impl Graphs {
         let nodes = &self.graph(clone)?.nodes;
         let found = nodes.iter().find(|(_, copy)| copy.origin == node);
         found.map(|(&handle, _)| handle).ok_or(Error::INVALID_VALUE)
+    }
+
+    /// Has a graph refer to a user object.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no graph.
+    pub fn refer(&mut self, graph: usize, handle: usize, object: Arc<UserObject>, count: u32) -> Result {
+        let objects = &mut self.graph_mut(graph)?.objects;
+        objects.entry(handle).or_insert((object, 0)).1 += count;
+        Ok(())
+    }
+
+    /// Takes references of a graph's away; the object, if these were its last.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no graph, or fewer references.
+    pub fn refer_no_more(
+        &mut self,
+        graph: usize,
+        handle: usize,
+        count: u32,
+    ) -> Result<Option<Arc<UserObject>>> {
+        objects::take(&mut self.graph_mut(graph)?.objects, handle, count)
     }
 }

@@ -31,6 +31,11 @@ pub fn with_own_default<T>(call: impl FnOnce() -> T) -> T {
     result
 }
 
+/// Whether the null handle means the thread's own default stream, in this call.
+pub fn own_default() -> bool {
+    OWN_DEFAULT.get()
+}
+
 /// Makes a handle for a stream.
 pub fn publish(stream: Arc<Stream>) -> usize {
     let handle = Arc::as_ptr(&stream) as usize;
