@@ -6,7 +6,8 @@ use corosensei::{Coroutine, Yielder};
 use crate::error::Result;
 use crate::memory::pages::{self, PAGE};
 
-/// Bytes of stack beyond what a kernel says it needs: runtime services run there too.
+/// Bytes of stack beyond what a kernel says it needs: runtime services run there too, and stacks begin at
+/// different places.
 const BASE: usize = 64 << 10;
 
 /// Bytes below each stack that fault.
@@ -19,6 +20,8 @@ pub enum Pause {
     Waiting,
     /// It can go on, and lets others run before.
     Turn,
+    /// Its thread has returned; resumed, it runs the next that it is given.
+    Done,
     /// Its thread has ended where it was; it is never resumed.
     Ended,
     /// Its kernel has failed; it is never resumed.
@@ -45,18 +48,31 @@ pub type Fiber = Coroutine<(), Pause, Exit, FiberStack>;
 /// What a running fiber suspends itself with.
 pub type Suspender = Yielder<(), Pause>;
 
+/// Stacks begin at this many different places of a page, so that what threads that take turns keep there does
+/// not compete for the same lines of the cache.
+const PLACES: usize = 32;
+
+/// Bytes from one place to the next: lines of the cache, and enough for the frames of a small kernel.
+const APART: usize = 128;
+
 /// A stack and its guard.
 #[derive(Debug)]
 pub struct FiberStack {
     bottom: usize,
     length: usize,
+    /// Bytes above the place where it begins.
+    unused: usize,
 }
 
 impl FiberStack {
-    fn new(usable: usize) -> Result<FiberStack> {
+    fn new(usable: usize, number: usize) -> Result<FiberStack> {
         let length = usable + GUARD;
         let bottom = pages::reserve(0, length, PAGE)?;
-        let stack = FiberStack { bottom, length };
+        let stack = FiberStack {
+            bottom,
+            length,
+            unused: number % PLACES * APART,
+        };
         // A guard that is no mapping of its own is preferred: a process has room for 65,530 of those only.
         if pages::fill(bottom, length).is_err() || !pages::guard(bottom, GUARD) {
             pages::fill(bottom, length)?;
@@ -76,7 +92,8 @@ impl Drop for FiberStack {
 // cannot be touched.
 unsafe impl Stack for FiberStack {
     fn base(&self) -> StackPointer {
-        StackPointer::new(self.bottom + self.length).expect("a mapping does not end at address zero")
+        StackPointer::new(self.bottom + self.length - self.unused)
+            .expect("a mapping does not end at address zero")
     }
 
     fn limit(&self) -> StackPointer {
@@ -89,6 +106,7 @@ unsafe impl Stack for FiberStack {
 pub struct Stacks {
     usable: usize,
     free: Vec<FiberStack>,
+    made: usize,
 }
 
 impl Stacks {
@@ -101,6 +119,11 @@ impl Stacks {
         }
     }
 
+    /// Bytes of the stacks that are handed out.
+    pub fn usable(&self) -> usize {
+        self.usable
+    }
+
     /// A stack.
     ///
     /// # Errors
@@ -108,7 +131,10 @@ impl Stacks {
     pub fn take(&mut self) -> Result<FiberStack> {
         match self.free.pop() {
             Some(stack) => Ok(stack),
-            None => FiberStack::new(self.usable.max(BASE)),
+            None => {
+                self.made += 1;
+                FiberStack::new(self.usable.max(BASE), self.made)
+            }
         }
     }
 

@@ -30,6 +30,11 @@ impl Output {
         }
     }
 
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
     /// Adds another's text.
     pub fn append(&mut self, other: Output) {
         if self.text.is_empty() {

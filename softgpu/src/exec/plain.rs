@@ -129,7 +129,7 @@ impl Row {
             CoroutineResult::Return(Exit::Fault { signal, address }) => {
                 return Err(fault_of(&state.thread, name, signal, address));
             }
-            CoroutineResult::Yield(Pause::Waiting | Pause::GivenUp) => {
+            CoroutineResult::Yield(Pause::Waiting | Pause::GivenUp | Pause::Done) => {
                 return Err(given_up(&mut state.shared, name));
             }
             CoroutineResult::Yield(Pause::Turn | Pause::Ended) => state.alone = true,
@@ -165,7 +165,7 @@ impl Row {
             CoroutineResult::Return(Exit::Fault { signal, address }) => {
                 Err(fault_of(&self.state.thread, name, signal, address))
             }
-            CoroutineResult::Yield(Pause::Waiting | Pause::GivenUp) => {
+            CoroutineResult::Yield(Pause::Waiting | Pause::GivenUp | Pause::Done) => {
                 Err(given_up(&mut self.state.shared, name))
             }
         }

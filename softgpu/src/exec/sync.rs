@@ -17,6 +17,8 @@ pub struct Sync {
     threads: u32,
     live: u32,
     barriers: [Barrier; BARRIERS],
+    /// The barriers that somebody has come to: bit by bit.
+    open: u32,
     warps: Vec<Warp>,
     /// Threads that can go on.
     pub ready: VecDeque<u32>,
@@ -24,6 +26,8 @@ pub struct Sync {
     pub answers: Vec<u32>,
     /// Threads that can go on, and let others run before.
     later: Vec<u32>,
+    /// Empty, with room: for those that a barrier releases.
+    released: Vec<(u32, Option<Reduce>)>,
 }
 
 #[derive(Clone, Default)]
@@ -43,33 +47,45 @@ struct Warp {
     live: u32,
     /// Lanes that wait, for anything.
     waiting: u32,
+    /// Of those, the ones that wait for lanes of a mask.
+    grouped: u32,
+    /// Of those, the ones that ask who is active.
+    asking: u32,
     requests: [Option<WarpRequest>; 32],
 }
 
+/// The lanes of a mask.
+fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lane = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (lane < 32).then_some(lane)
+    })
+}
+
 impl Sync {
-    /// A block whose threads can all run.
-    pub fn new(threads: u32) -> Sync {
-        let live = |warp: u32| {
-            if threads >= (warp + 1) * 32 {
-                u32::MAX
-            } else {
-                (1 << (threads % 32)) - 1
-            }
-        };
-        let warp = |number| Warp {
-            live: live(number),
-            waiting: 0,
-            requests: [None; 32],
-        };
-        Sync {
-            threads,
-            live: threads,
-            barriers: Default::default(),
-            warps: (0..threads.div_ceil(32)).map(warp).collect(),
-            ready: (0..threads).collect(),
-            answers: vec![0; threads as usize],
-            later: Vec::new(),
+    /// A block whose threads can all run. What was allocated for an earlier block is used again.
+    pub fn begin(&mut self, threads: u32) {
+        self.threads = threads;
+        self.live = threads;
+        for barrier in &mut self.barriers {
+            barrier.waiting.clear();
+            (barrier.passed, barrier.expected, barrier.count) = (0, 0, 0);
         }
+        self.open = 0;
+        self.warps.clear();
+        self.warps.extend((0..threads.div_ceil(32)).map(|warp| Warp {
+            live: u32::MAX >> 32u32.saturating_sub(threads - warp * 32).min(31),
+            waiting: 0,
+            grouped: 0,
+            asking: 0,
+            requests: [None; 32],
+        }));
+        self.ready.clear();
+        self.ready.extend(0..threads);
+        self.answers.clear();
+        self.answers.resize(threads as usize, 0);
+        self.later.clear();
     }
 
     /// Whether all threads have ended.
@@ -89,23 +105,30 @@ impl Sync {
                 reduce,
                 predicate,
             } => {
-                let barrier = &mut self.barriers[id as usize % BARRIERS];
+                let id = id as usize % BARRIERS;
+                let barrier = &mut self.barriers[id];
                 barrier.waiting.push((thread, reduce));
                 barrier.expected = threads;
                 barrier.count += u32::from(predicate);
-                self.try_barrier(id as usize % BARRIERS);
+                self.open |= 1 << id;
+                self.try_barrier(id);
             }
             Request::Arrive { id, threads } => {
                 let id = id as usize % BARRIERS;
                 self.barriers[id].passed += 1;
                 self.barriers[id].expected = threads;
+                self.open |= 1 << id;
                 self.release(thread, 0);
                 self.try_barrier(id);
             }
             Request::Warp(request) => {
-                self.warps[number].requests[lane as usize] = Some(request);
+                let warp = &mut self.warps[number];
+                warp.requests[lane as usize] = Some(request);
                 if request.mask().is_some() {
+                    warp.grouped |= 1 << lane;
                     self.try_group(number, lane);
+                } else {
+                    warp.asking |= 1 << lane;
                 }
             }
         }
@@ -133,15 +156,13 @@ impl Sync {
         let (number, lane) = (thread as usize / 32, thread % 32);
         self.live -= 1;
         self.warps[number].live &= !(1 << lane);
-        for id in 0..BARRIERS {
-            if self.barriers[id].expected == 0 {
-                self.try_barrier(id);
+        for id in lanes(self.open) {
+            if self.barriers[id as usize].expected == 0 {
+                self.try_barrier(id as usize);
             }
         }
-        for lane in 0..32 {
-            if self.warps[number].requests[lane as usize].is_some_and(|request| request.mask().is_some()) {
-                self.try_group(number, lane);
-            }
+        for lane in lanes(self.warps[number].grouped) {
+            self.try_group(number, lane);
         }
         self.try_active(number);
     }
@@ -208,7 +229,10 @@ impl Sync {
         }
         barrier.passed = 0;
         let count = std::mem::take(&mut barrier.count);
-        for (thread, reduce) in std::mem::take(&mut barrier.waiting) {
+        std::mem::swap(&mut barrier.waiting, &mut self.released);
+        self.open &= !(1 << id);
+        for at in 0..self.released.len() {
+            let (thread, reduce) = self.released[at];
             let answer = match reduce {
                 None => 0,
                 Some(Reduce::Count) => count,
@@ -217,6 +241,7 @@ impl Sync {
             };
             self.release(thread, answer);
         }
+        self.released.clear();
     }
 
     /// Completes the operation that `lane` waits for, if all live lanes of its mask have come to it.
@@ -226,13 +251,13 @@ impl Sync {
             return;
         };
         let members = (request.mask().unwrap_or(0) | 1 << lane) & warp.live;
-        let come = |&lane: &u32| warp.requests[lane as usize].is_some_and(|other| other.meets(&request));
-        let lanes: Vec<u32> = (0..32).filter(|lane| members >> lane & 1 == 1).collect();
-        if members & !warp.waiting != 0 || !lanes.iter().all(come) {
+        let come = |lane: u32| warp.requests[lane as usize].is_some_and(|other| other.meets(&request));
+        if members & !warp.grouped != 0 || !lanes(members).all(come) {
             return;
         }
+        warp.grouped &= !members;
         let answers = warp::answers(&warp.requests, members);
-        for lane in lanes {
+        for lane in lanes(members) {
             self.warps[number].requests[lane as usize] = None;
             self.release(number as u32 * 32 + lane, answers[lane as usize]);
         }
@@ -249,14 +274,17 @@ impl Sync {
     }
 
     fn answer_active(&mut self, number: usize) {
-        let requests = self.warps[number].requests;
-        for lane in 0..32u32 {
-            if let Some(WarpRequest::Active { .. }) = requests[lane as usize] {
-                let same = (0..32).filter(|&other| requests[other] == requests[lane as usize]);
-                let mask = same.fold(0, |mask, other| mask | 1u32 << other);
-                self.warps[number].requests[lane as usize] = None;
-                self.release(number as u32 * 32 + lane, mask);
-            }
+        let warp = &mut self.warps[number];
+        let asking = std::mem::take(&mut warp.asking);
+        if asking == 0 {
+            return;
+        }
+        let requests = warp.requests;
+        for lane in lanes(asking) {
+            let same = lanes(asking).filter(|&other| requests[other as usize] == requests[lane as usize]);
+            let mask = same.fold(0, |mask, other| mask | 1u32 << other);
+            self.warps[number].requests[lane as usize] = None;
+            self.release(number as u32 * 32 + lane, mask);
         }
     }
 }
@@ -275,13 +303,19 @@ mod tests {
         }
     }
 
+    fn begun(threads: u32) -> Sync {
+        let mut sync = Sync::default();
+        sync.begin(threads);
+        sync
+    }
+
     fn drain(sync: &mut Sync) -> Vec<u32> {
         std::mem::take(&mut sync.ready).into()
     }
 
     #[test]
     fn a_barrier_waits_for_all_and_counts_the_ended() {
-        let mut sync = Sync::new(3);
+        let mut sync = begun(3);
         assert_eq!(drain(&mut sync), [0, 1, 2]);
         sync.wait(0, barrier(true, Some(Reduce::Count)));
         sync.wait(1, barrier(false, Some(Reduce::And)));
@@ -293,7 +327,7 @@ mod tests {
 
     #[test]
     fn disjoint_groups_of_a_warp_do_not_wait_for_each_other() {
-        let mut sync = Sync::new(32);
+        let mut sync = begun(32);
         drain(&mut sync);
         let ballot = |mask| {
             Request::Warp(WarpRequest::Vote {
@@ -313,7 +347,7 @@ mod tests {
 
     #[test]
     fn active_lanes_are_those_at_the_same_place() {
-        let mut sync = Sync::new(4);
+        let mut sync = begun(4);
         drain(&mut sync);
         let active = |site| Request::Warp(WarpRequest::Active { site });
         sync.wait(0, active(1));
@@ -327,7 +361,7 @@ mod tests {
 
     #[test]
     fn arriving_is_not_waiting() {
-        let mut sync = Sync::new(64);
+        let mut sync = begun(64);
         drain(&mut sync);
         let named = |thread, wait| match wait {
             true => (
@@ -351,7 +385,7 @@ mod tests {
 
     #[test]
     fn who_lets_others_run_comes_after_them() {
-        let mut sync = Sync::new(2);
+        let mut sync = begun(2);
         drain(&mut sync);
         sync.turn(0);
         assert!(sync.ready.is_empty());
@@ -364,7 +398,7 @@ mod tests {
 
     #[test]
     fn who_hangs_is_described() {
-        let mut sync = Sync::new(64);
+        let mut sync = begun(64);
         drain(&mut sync);
         sync.wait(0, barrier(false, None));
         sync.wait(33, Request::Warp(WarpRequest::Sync { mask: u32::MAX }));

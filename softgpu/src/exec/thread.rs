@@ -1,12 +1,13 @@
 //! One thread of a block: what generated code sees, and what the runtime keeps behind it.
 
+use std::ffi::c_void;
 use std::sync::Arc;
 
 use super::fiber::{Pause, Suspender};
 use super::grid::Failure;
 use super::output::Output;
 use super::warp::WarpRequest;
-use crate::image;
+use crate::image::{self, Entry};
 
 /// A thread. Generated code gets a pointer to `public`, and hands it back in its calls.
 #[repr(C)]
@@ -21,6 +22,10 @@ pub struct Thread {
     pub answer: u32,
     /// Set while it runs.
     pub suspender: *const Suspender,
+    /// What a fiber that is used again runs next.
+    pub entry: Option<Entry>,
+    /// With these arguments.
+    pub arguments: *const *const c_void,
     /// Its block's.
     pub block: *mut Shared,
 }
@@ -96,6 +101,8 @@ impl Thread {
             request: Request::None,
             answer: 0,
             suspender,
+            entry: None,
+            arguments: std::ptr::null(),
             block,
         }
     }
