@@ -4,9 +4,13 @@
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/Function.h"
 #include "llvm/IR/GlobalVariable.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/IntrinsicInst.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
+#include "llvm/Transforms/Utils/BasicBlockUtils.h"
+#include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm-c/Core.h"
 
@@ -49,6 +53,28 @@ void mgb_remark_missed(LLVMValueRef Fn, const char *Name, const char *Text) {
                                   &F->getEntryBlock());
   Remark << StringRef(Text);
   F->getContext().diagnose(Remark);
+}
+
+void mgb_suspend_after(LLVMValueRef Call, LLVMBasicBlockRef Out) {
+  auto *After = cast<Instruction>(unwrap(Call))->getNextNode();
+  auto *Block = After->getParent();
+  auto *Rest = SplitBlock(Block, After);
+  IRBuilder<> Builder(Block->getTerminator());
+  auto &Context = Block->getContext();
+  auto *State = Builder.CreateIntrinsic(Builder.getInt8Ty(), Intrinsic::coro_suspend,
+                                        {ConstantTokenNone::get(Context), Builder.getFalse()});
+  // Nobody destroys a coroutine of ours, so the way of a clean-up is that of a suspension.
+  auto *Switch = Builder.CreateSwitch(State, unwrap(Out), 1);
+  Switch->addCase(Builder.getInt8(0), Rest);
+  Block->getTerminator()->eraseFromParent();
+}
+
+void mgb_end_at(LLVMValueRef Call, LLVMBasicBlockRef Final) {
+  auto *At = cast<Instruction>(unwrap(Call));
+  auto *Block = At->getParent();
+  changeToUnreachable(At);
+  Block->getTerminator()->eraseFromParent();
+  IRBuilder<>(Block).CreateBr(unwrap(Final));
 }
 
 } // extern "C"

@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define SOFTGPU_IMAGE_VERSION 2u
+#define SOFTGPU_IMAGE_VERSION 3u
 
 struct softgpu_calls;
 
@@ -31,10 +31,14 @@ typedef struct softgpu_thread {
   void *workspace;            /* 104: of a cooperative launch: its size, its grid barrier */
   uint64_t poll_value;        /* 112: what it saw last in memory that others write */
   const void *poll_place;     /* 120: and where */
+  char *local;                /* 128: of a coroutine: its frame, which its variables lie in */
+  uint64_t local_bytes;       /* 136: bytes of that; 0 of others */
+  uint32_t answer;            /* 144: what a coroutine's last service gave it, once it goes on */
   /* what follows belongs to the runtime */
 } softgpu_thread;
 
-/* Services that generated code calls. New ones are only ever added at the end;
+/* Services that generated code calls. Where a thread waits in one, a coroutine's call returns at once:
+ * it is to suspend itself then, and finds the result in `answer` when it is resumed. New ones are only ever added at the end;
  * `count` says how many there are. */
 typedef struct softgpu_calls {
   uint32_t version, count;
@@ -50,7 +54,8 @@ typedef struct softgpu_calls {
                       uint32_t lane, uint32_t c, uint8_t *in_range);
   /* kind 0: all, 1: any, 2: uni, 3: ballot */
   uint32_t (*vote)(softgpu_thread *, uint32_t kind, uint32_t mask, uint32_t predicate);
-  uint32_t (*active_mask)(softgpu_thread *);
+  /* `site` tells the places of a module apart: who asks at the same is active together */
+  uint32_t (*active_mask)(softgpu_thread *, uint32_t site);
   /* ends the launch with an error that names `what`; does not return */
   void (*trap)(softgpu_thread *, const char *what);
   int32_t (*vprintf)(softgpu_thread *, const char *format, const void *arguments);
@@ -70,12 +75,18 @@ typedef struct softgpu_parameter {
   uint32_t size, align;       /* of the value that the launch's argument array points to */
 } softgpu_parameter;
 
-#define SOFTGPU_KERNEL_BARRIER 1u /* needs threads of a block to wait for each other */
+#define SOFTGPU_KERNEL_BARRIER 1u   /* needs threads of a block to wait for each other */
+#define SOFTGPU_KERNEL_COROUTINE 2u /* its entry is a softgpu_begin */
+
+/* Lays out a thread as a coroutine in `frame`, of frame_bytes and aligned to 64, which it returns. The frame
+ * begins with a function: called with the frame, it runs the thread to where it waits for others; null once
+ * the thread has ended. */
+typedef uint64_t (*softgpu_begin)(softgpu_thread *self, void *const *arguments, void *frame);
 
 typedef struct softgpu_kernel {
   const void *stub;           /* the host stub that launches name */
   const char *name;           /* mangled device name */
-  /* Runs one thread. Null: see error. */
+  /* Runs one thread; see SOFTGPU_KERNEL_COROUTINE. Null: see error. */
   void (*entry)(softgpu_thread *self, void *const *arguments);
   const char *error;          /* why the kernel has no host code: names the instruction */
   const softgpu_parameter *parameters;
@@ -85,6 +96,7 @@ typedef struct softgpu_kernel {
   uint32_t registers;         /* per thread, estimated */
   uint32_t local_bytes;       /* stack a thread needs, 0: not known */
   uint32_t max_threads;       /* __launch_bounds__, 0: none */
+  uint64_t frame_bytes;       /* of a coroutine */
 } softgpu_kernel;
 
 /* A __device__, __constant__ or __managed__ variable. All of a module's

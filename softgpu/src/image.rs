@@ -3,10 +3,13 @@
 use std::ffi::{c_char, c_void};
 
 /// The version of the contract.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The kernel needs threads of a block to wait for each other.
 pub const KERNEL_BARRIER: u32 = 1;
+
+/// The kernel's entry is a [`Begin`].
+pub const KERNEL_COROUTINE: u32 = 2;
 
 /// `softgpu_thread`: the state of one running thread, as generated code sees it.
 #[repr(C)]
@@ -42,6 +45,12 @@ pub struct Thread {
     pub poll_value: u64,
     /// And where.
     pub poll_place: *const c_void,
+    /// Of a coroutine: its frame.
+    pub local: *mut u8,
+    /// Bytes of that; 0 of others.
+    pub local_bytes: u64,
+    /// What a coroutine's last service gave it.
+    pub answer: u32,
 }
 
 /// `softgpu_calls`: services that generated code calls.
@@ -55,7 +64,7 @@ pub struct Calls {
     pub warp_sync: unsafe extern "C" fn(*mut Thread, u32),
     pub shuffle: unsafe extern "C" fn(*mut Thread, u32, u32, u32, u32, u32, *mut u8) -> u32,
     pub vote: unsafe extern "C" fn(*mut Thread, u32, u32, u32) -> u32,
-    pub active_mask: unsafe extern "C" fn(*mut Thread) -> u32,
+    pub active_mask: unsafe extern "C" fn(*mut Thread, u32) -> u32,
     pub trap: unsafe extern "C" fn(*mut Thread, *const c_char),
     pub vprintf: unsafe extern "C" fn(*mut Thread, *const c_char, *const c_void) -> i32,
     pub assert_fail: unsafe extern "C" fn(*mut Thread, *const c_char, *const c_char, u32, *const c_char),
@@ -80,6 +89,12 @@ pub struct Parameter {
 
 /// A kernel's code: runs one thread.
 pub type Entry = unsafe extern "C" fn(*mut Thread, *const *const c_void);
+
+/// A coroutine's code: lays out a thread in a frame.
+pub type Begin = unsafe extern "C" fn(*mut Thread, *const *const c_void, *mut u8) -> u64;
+
+/// What a coroutine's frame begins with; `None` once its thread has ended.
+pub type Resume = Option<unsafe extern "C" fn(*mut u8)>;
 
 /// `softgpu_kernel`.
 #[repr(C)]
@@ -106,6 +121,8 @@ pub struct Kernel {
     pub local_bytes: u32,
     /// `__launch_bounds__`; 0: none.
     pub max_threads: u32,
+    /// Of a coroutine.
+    pub frame_bytes: u64,
 }
 
 /// `softgpu_variable`.
@@ -196,8 +213,10 @@ mod tests {
         assert_eq!(offset_of!(Thread, shared_end), 88);
         assert_eq!(offset_of!(Thread, polls), 96);
         assert_eq!(offset_of!(Thread, workspace), 104);
-        assert_eq!(size_of::<Thread>(), 128);
-        assert_eq!(size_of::<Kernel>(), 64);
+        assert_eq!(offset_of!(Thread, local), 128);
+        assert_eq!(offset_of!(Thread, answer), 144);
+        assert_eq!(size_of::<Thread>(), 152);
+        assert_eq!(size_of::<Kernel>(), 72);
         assert_eq!(size_of::<Image>(), 88);
         assert_eq!(size_of::<Calls>(), 8 + 16 * 8);
     }

@@ -41,12 +41,15 @@ impl CallGraph {
         let mut globals_of = HashMap::new();
         for function in functions(module) {
             let mut node = Node::default();
+            let ours = string_attribute(function, "softgpu-runtime").is_some();
             for instruction in instructions(function) {
                 let callee = is_call(instruction).then(|| llvm!(LLVMGetCalledValue(instruction)));
                 match callee {
                     Some(callee) if is_function(callee) => {
                         node.calls.insert(callee);
                     }
+                    // The services of the software GPU are no code of the program's.
+                    Some(_) if ours => {}
                     Some(callee) => node.calls_pointer |= llvm!(LLVMIsAInlineAsm(callee)).is_null(),
                     None => {}
                 }

@@ -6,13 +6,12 @@
 use std::collections::BTreeSet;
 
 use llvm_sys::core::*;
-use llvm_sys::ir_reader::LLVMParseIRInContext2;
 use llvm_sys::linker::LLVMLinkModules2;
 use llvm_sys::prelude::*;
 
-use super::helpers;
 use super::ir::*;
 use super::support::{self, Body, Foreign};
+use super::{helpers, module};
 
 /// The attribute of a function that stands for something unknown; its value says what.
 pub const MISSING: &str = "softgpu-missing";
@@ -44,24 +43,8 @@ pub fn parse_support(
         .iter()
         .flat_map(|line| [line.as_str(), "\n"])
         .collect();
-    let text = c_string(&format!(
-        "{}\n{declarations}\n{definitions}",
-        support::PRELUDE.concat()
-    ));
-    let (mut module, mut error) = (std::ptr::null_mut(), std::ptr::null_mut());
-    let length = text.as_bytes().len();
-    let buffer = llvm!(LLVMCreateMemoryBufferWithMemoryRange(
-        text.as_ptr(),
-        length,
-        c"support".as_ptr(),
-        1
-    ));
-    let failed = llvm!(LLVMParseIRInContext2(context, buffer, &mut module, &mut error));
-    llvm!(LLVMDisposeMemoryBuffer(buffer));
-    if failed != 0 {
-        return Err(format!("failed to parse the support code: {}", message(error)));
-    }
-    Ok(module)
+    let text = format!("{}\n{declarations}\n{definitions}", support::PRELUDE.concat());
+    module::parse(context, &text).map_err(|error| format!("failed to parse the support code: {error}"))
 }
 
 /// What the module's foreign functions become.

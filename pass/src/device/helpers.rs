@@ -11,6 +11,8 @@ unsafe extern "C" {
     fn mgb_constant_base(module: LLVMModuleRef, pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
     fn mgb_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: c_int);
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
+    fn mgb_suspend_after(call: LLVMValueRef, out: LLVMBasicBlockRef);
+    fn mgb_end_at(call: LLVMValueRef, last: LLVMBasicBlockRef);
     fn free(memory: *mut std::ffi::c_void);
     fn mgb_remark_missed(function: LLVMValueRef, name: *const c_char, text: *const c_char);
 }
@@ -61,4 +63,14 @@ pub fn demangle(symbol: &str) -> String {
         free(text.cast());
         owned
     }
+}
+
+/// Has a coroutine suspended behind a call; what suspends it leaves by `out`.
+pub fn suspend_after(call: LLVMValueRef, out: LLVMBasicBlockRef) {
+    llvm!(mgb_suspend_after(call, out));
+}
+
+/// Goes to the block `last` instead of making a call, and drops what stands behind that.
+pub fn end_at(call: LLVMValueRef, last: LLVMBasicBlockRef) {
+    llvm!(mgb_end_at(call, last));
 }

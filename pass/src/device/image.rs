@@ -8,13 +8,15 @@ use llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::registered::Registered;
-use super::translate::Translation;
+use super::translate::{Kernel, Translation};
 use super::{helpers, module, variables};
 
 /// `SOFTGPU_IMAGE_VERSION`.
-const VERSION: u64 = 2;
+const VERSION: u64 = 3;
 /// `SOFTGPU_KERNEL_BARRIER`.
 const BARRIER: u64 = 1;
+/// `SOFTGPU_KERNEL_COROUTINE`.
+const COROUTINE: u64 = 2;
 /// Before the constructors of the program's own, which may launch kernels.
 const CONSTRUCTOR_PRIORITY: i32 = 101;
 
@@ -112,11 +114,12 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: &Regis
             error,
             tables.table("softgpu.parameters", parameters),
             tables.u32(kernel.parameters.len() as u64),
-            tables.u32(if kernel.waits { BARRIER } else { 0 }),
+            tables.u32(flags(kernel)),
             tables.u32(kernel.static_shared),
             tables.u32(kernel.registers.into()),
             tables.u32(kernel.stack_bytes),
             tables.u32(kernel.max_threads.into()),
+            tables.u64(kernel.frame_bytes.unwrap_or(0)),
         ]));
     }
     let kernel_count = rows.len() as u64;
@@ -124,6 +127,16 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: &Regis
     let image = image(&tables, translation, kernels, kernel_count, &registered.variables);
     let image = tables.constant(&SYMBOL.to_string_lossy(), image);
     emit_constructor(&tables, image);
+}
+
+fn flags(kernel: &Kernel) -> u64 {
+    let waits = if kernel.waits { BARRIER } else { 0 };
+    waits
+        | if kernel.frame_bytes.is_some() {
+            COROUTINE
+        } else {
+            0
+        }
 }
 
 /// The `softgpu_image` itself.

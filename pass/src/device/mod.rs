@@ -17,6 +17,7 @@ use llvm_sys::prelude::LLVMModuleRef;
 
 mod builder;
 mod callgraph;
+mod coroutines;
 mod counters;
 mod entry;
 mod estimate;

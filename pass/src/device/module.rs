@@ -5,6 +5,7 @@ use std::path::Path;
 use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use llvm_sys::comdat::LLVMSetComdat;
 use llvm_sys::core::*;
+use llvm_sys::ir_reader::LLVMParseIRInContext2;
 use llvm_sys::prelude::*;
 use llvm_sys::{LLVMAttributeFunctionIndex, LLVMAttributeReturnIndex};
 
@@ -48,6 +49,23 @@ impl Drop for Module {
     fn drop(&mut self) {
         llvm!(LLVMDisposeModule(self.0));
     }
+}
+
+/// Reads a module from LLVM's assembly language.
+pub fn parse(context: LLVMContextRef, text: &str) -> Result<LLVMModuleRef, String> {
+    let (text, mut module, mut error) = (c_string(text), std::ptr::null_mut(), std::ptr::null_mut());
+    let buffer = llvm!(LLVMCreateMemoryBufferWithMemoryRange(
+        text.as_ptr(),
+        text.as_bytes().len(),
+        c"support".as_ptr(),
+        1
+    ));
+    let failed = llvm!(LLVMParseIRInContext2(context, buffer, &mut module, &mut error));
+    llvm!(LLVMDisposeMemoryBuffer(buffer));
+    if failed != 0 {
+        return Err(message(error));
+    }
+    Ok(module)
 }
 
 /// Attributes of device code that mean nothing, or something else, on a host.

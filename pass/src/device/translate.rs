@@ -15,7 +15,7 @@ use super::entry::{self, Parameter};
 use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
-use super::{counters, estimate, foreign, polls, shared, side, slots, support, variables};
+use super::{coroutines, counters, estimate, foreign, polls, shared, side, slots, support, variables};
 
 /// What every symbol of translated code starts with.
 pub const PREFIX: &str = "softgpu.";
@@ -46,6 +46,8 @@ pub struct Kernel {
     pub stack_bytes: u64,
     /// The launch bound; 0 when there is none.
     pub max_threads: u32,
+    /// Bytes of a thread's frame, if its entry is a coroutine.
+    pub frame_bytes: Option<u64>,
 }
 
 /// A translated module.
@@ -118,6 +120,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     let reach: Vec<Reach> = entries.iter().map(|&entry| graph.reach(entry)).collect();
     let shared = shared::place(module, &reach);
     let block = variables::place(module, &names)?;
+    coroutines::number_sites(module);
     polls::insert(module);
     counters::insert(module);
     private_support(module);
@@ -146,6 +149,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     {
         llvm!(LLVMDeleteFunction(entry));
     }
+    coroutines::split(module, &mut kernels)?;
     module::run_passes(module, FINISH)?;
     check(module)?;
     Ok(Translation {
@@ -174,6 +178,7 @@ fn describe(layout: Layout, kernel: LLVMValueRef) -> Kernel {
         registers: 0,
         stack_bytes: 0,
         max_threads: bound.unwrap_or(0),
+        frame_bytes: None,
     }
 }
 

@@ -1,6 +1,5 @@
 //! The services that generated code calls.
 
-use std::arch::naked_asm;
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::LazyLock;
 
@@ -8,7 +7,7 @@ use super::block_memory::BlockMemory;
 use super::device_heap;
 use super::grid::{Failure, Plan};
 use super::output;
-use super::thread::{Reduce, Request, Thread};
+use super::thread::{Reduce, Request, Thread, Waiting};
 use super::warp::{self, Shuffle, Vote, WarpRequest};
 use crate::error::{Error, c_str};
 use crate::image::{self, Calls};
@@ -56,6 +55,9 @@ pub fn public(plan: &Plan, memory: &BlockMemory) -> image::Thread {
             .map_or(std::ptr::null_mut(), |workspace| workspace.address()),
         poll_value: 0,
         poll_place: std::ptr::null(),
+        local: std::ptr::null_mut(),
+        local_bytes: 0,
+        answer: 0,
     }
 }
 
@@ -100,7 +102,7 @@ unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut Thread {
 fn wait(thread: &mut Thread, request: Request, what: &str) -> u32 {
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
     let shared = unsafe { &*thread.block };
-    if !shared.fibers {
+    if shared.waiting == Waiting::Never {
         let text = format!(
             "kernel {} calls {what}, but was not translated as one whose threads wait for each other ({})",
             shared.kernel,
@@ -213,25 +215,11 @@ unsafe extern "C" fn vote(thread: *mut image::Thread, kind: u32, mask: u32, pred
     wait(thread, Request::Warp(request), "a warp vote")
 }
 
-/// Passes the return address on: lanes that ask at the same place are active together.
-#[cfg(target_arch = "x86_64")]
-#[unsafe(naked)]
-unsafe extern "C" fn active_mask(thread: *mut image::Thread) -> u32 {
-    naked_asm!("mov rsi, [rsp]", "jmp {inner}", inner = sym active_mask_at)
-}
-
-/// The same.
-#[cfg(target_arch = "aarch64")]
-#[unsafe(naked)]
-unsafe extern "C" fn active_mask(thread: *mut image::Thread) -> u32 {
-    naked_asm!("mov x1, x30", "b {inner}", inner = sym active_mask_at)
-}
-
-unsafe extern "C" fn active_mask_at(thread: *mut image::Thread, site: usize) -> u32 {
+unsafe extern "C" fn active_mask(thread: *mut image::Thread, site: u32) -> u32 {
     // SAFETY: called by generated code with its own thread.
     let thread = unsafe { own(thread) };
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
-    if !unsafe { (*thread.block).fibers } {
+    if unsafe { (*thread.block).waiting } == Waiting::Never {
         return 1 << thread.public.lane;
     }
     thread.wait(Request::Warp(WarpRequest::Active { site }))

@@ -8,7 +8,7 @@ use parking_lot::{Condvar, Mutex};
 
 use super::output::Output;
 use crate::error::Error;
-use crate::image::{self, Entry, Image};
+use crate::image::{self, Begin, Entry, Image};
 
 /// Why a kernel failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,16 +19,30 @@ pub struct Failure {
     pub text: String,
 }
 
+/// A kernel's code, by how its threads wait for each other.
+#[derive(Clone, Copy)]
+pub enum Code {
+    /// Not at barriers: they run one after another.
+    Rows(Entry),
+    /// Each on a stack of its own.
+    Fibers(Entry),
+    /// As coroutines.
+    Coroutines {
+        /// Lays out a thread.
+        begin: Begin,
+        /// Bytes of a thread's frame.
+        frame: usize,
+    },
+}
+
 /// What a launch needs to run.
 pub struct Plan {
     /// The kernel's name.
     pub name: Arc<str>,
-    /// Its code.
-    pub entry: Entry,
     /// Its translation unit.
     pub image: &'static Image,
-    /// Whether its threads wait for each other.
-    pub fibers: bool,
+    /// Its code.
+    pub code: Code,
     /// Stack that a thread needs.
     pub local_bytes: usize,
     /// Blocks.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::grid::{Arguments, Plan};
+use super::grid::{Arguments, Code, Plan};
 use super::registry::Function;
 use super::{pool, variables};
 use crate::device::Gpu;
 use crate::device::profile::Profile;
 use crate::error::{Error, Result, say};
-use crate::image::{self, KERNEL_BARRIER};
+use crate::image::{self, KERNEL_BARRIER, KERNEL_COROUTINE};
 use crate::time::{booking, model::Work};
 
 /// The shape of a launch.
@@ -86,6 +86,20 @@ pub fn check(profile: &Profile, function: &Function, shape: &Shape) -> Result {
     Ok(())
 }
 
+/// How a kernel runs.
+fn code_of(kernel: &image::Kernel, entry: image::Entry) -> Code {
+    if kernel.flags & KERNEL_COROUTINE != 0 {
+        // SAFETY: the image says that its entry is of that type.
+        let begin = unsafe { std::mem::transmute::<image::Entry, image::Begin>(entry) };
+        let frame = kernel.frame_bytes as usize;
+        return Code::Coroutines { begin, frame };
+    }
+    match kernel.flags & KERNEL_BARRIER {
+        0 => Code::Rows(entry),
+        _ => Code::Fibers(entry),
+    }
+}
+
 /// A launch that has been checked: what a stream runs, and what a graph keeps.
 #[derive(Clone)]
 pub struct Launch {
@@ -151,9 +165,8 @@ impl Launch {
         let resident = resident(profile, &self.function, threads, shared as u64);
         let plan = Plan {
             name: self.function.name.as_str().into(),
-            entry,
+            code: code_of(code.kernel, entry),
             image: code.image,
-            fibers: code.kernel.flags & KERNEL_BARRIER != 0,
             local_bytes: code.kernel.local_bytes as usize,
             grid,
             block,

@@ -12,7 +12,7 @@ use super::block_memory::BlockMemory;
 use super::calls;
 use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks};
-use super::grid::{Counts, Failure, Grid};
+use super::grid::{Code, Counts, Failure, Grid};
 use super::pool::Step;
 use super::thread::{Shared, Thread};
 use crate::error::Error;
@@ -76,6 +76,9 @@ impl Row {
         });
         state.shared.kernel = Arc::clone(&plan.name);
         state.thread.block = &raw mut state.shared;
+        let Code::Rows(entry) = plan.code else {
+            unreachable!("threads that wait for each other are no row");
+        };
         let (own, grid) = (&raw mut *state, &raw const *grid);
         let body = move |suspender: &super::fiber::Suspender, ()| {
             // SAFETY: the row gives its fiber back before its state goes, and nothing else touches that
@@ -89,7 +92,7 @@ impl Row {
                     while (*own).index < per_block {
                         (*own).thread.place((*own).index);
                         (*own).index += 1;
-                        (plan.entry)(&raw mut (*own).thread.public, plan.arguments.pointers());
+                        entry(&raw mut (*own).thread.public, plan.arguments.pointers());
                         (*own).counts.add((*own).thread.public.ops);
                         if (*own).alone {
                             return Exit::Done;

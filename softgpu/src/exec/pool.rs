@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 
+use super::block::Block;
 use super::fiber::Stacks;
-use super::fibers::Block;
-use super::grid::{Counts, Failure, Grid, Outcome, Plan};
+use super::grid::{Code, Counts, Failure, Grid, Outcome, Plan};
 use super::plain::{self, Row};
 use super::threads;
 
@@ -113,7 +113,7 @@ impl Bench {
     /// Runs blocks; those that wait for others are set aside.
     fn begin(&mut self, grid: &Arc<Grid>, blocks: std::ops::Range<u64>) {
         self.stacks.fit(grid.plan.local_bytes);
-        if !grid.plan.fibers {
+        if let Code::Rows(_) = grid.plan.code {
             return self.begin_rows(grid, blocks);
         }
         for block in blocks {
@@ -134,7 +134,7 @@ impl Bench {
         if result == Ok(Step::Waits) {
             return self.park(grid, Piece::Block(block));
         }
-        let counts = block.end(&mut self.stacks, grid);
+        let counts = block.end(&mut self.stacks, grid, result.is_err());
         self.idle = Some(block);
         grid.finish(1, counts, result.err());
     }

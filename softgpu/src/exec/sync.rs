@@ -95,10 +95,13 @@ impl Sync {
 
     /// A thread waits.
     pub fn wait(&mut self, thread: u32, request: Request) {
+        if let Request::Turn = request {
+            return self.turn(thread);
+        }
         let (number, lane) = (thread as usize / 32, thread % 32);
         self.warps[number].waiting |= 1 << lane;
         match request {
-            Request::None => self.release(thread, 0),
+            Request::None | Request::Turn => self.release(thread, 0),
             Request::Barrier {
                 id,
                 threads,

@@ -18,8 +18,6 @@ pub struct Thread {
     pub index: u32,
     /// What it waits for.
     pub request: Request,
-    /// What the operation it waited for gave it.
-    pub answer: u32,
     /// Set while it runs.
     pub suspender: *const Suspender,
     /// What a fiber that is used again runs next.
@@ -55,6 +53,8 @@ pub enum Request {
     },
     /// Something of its warp.
     Warp(WarpRequest),
+    /// Nothing: it lets others run.
+    Turn,
 }
 
 /// What a barrier makes of its threads' predicates.
@@ -68,10 +68,21 @@ pub enum Reduce {
     Or,
 }
 
+/// How threads wait for each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// They cannot.
+    Never,
+    /// Where they are, on a stack of their own.
+    OnStacks,
+    /// By returning, as coroutines: a service only notes what is asked.
+    InFrames,
+}
+
 /// What the threads of a block share in the runtime.
 pub struct Shared {
-    /// Whether threads can wait for each other: whether each has a fiber.
-    pub fibers: bool,
+    /// How its threads wait.
+    pub waiting: Waiting,
     /// The kernel's name, for messages.
     pub kernel: Arc<str>,
     /// What they printed.
@@ -83,7 +94,7 @@ pub struct Shared {
 impl Default for Shared {
     fn default() -> Shared {
         Shared {
-            fibers: false,
+            waiting: Waiting::Never,
             kernel: Arc::from(""),
             output: Output::default(),
             failure: None,
@@ -99,7 +110,6 @@ impl Thread {
             public,
             index: 0,
             request: Request::None,
-            answer: 0,
             suspender,
             entry: None,
             arguments: std::ptr::null(),
@@ -119,16 +129,28 @@ impl Thread {
         self.request = Request::None;
     }
 
-    /// Waits for `request`; returns the operation's answer.
+    /// Waits for `request`; returns the operation's answer. A coroutine gets that later.
     pub fn wait(&mut self, request: Request) -> u32 {
         self.request = request;
+        if self.in_frame() {
+            return 0;
+        }
         // SAFETY: services are called only while the thread runs, which set it.
         unsafe { (*self.suspender).suspend(Pause::Waiting) };
-        self.answer
+        self.public.answer
+    }
+
+    fn in_frame(&self) -> bool {
+        // SAFETY: the block outlives its threads, and only one of them runs at a time.
+        unsafe { (*self.block).waiting == Waiting::InFrames }
     }
 
     /// Lets others run.
     pub fn turn(&mut self) {
+        if self.in_frame() {
+            self.request = Request::Turn;
+            return;
+        }
         // SAFETY: as in `wait`.
         unsafe { (*self.suspender).suspend(Pause::Turn) };
     }

@@ -30,10 +30,10 @@ pub enum WarpRequest {
         /// This lane's predicate.
         predicate: bool,
     },
-    /// `__activemask`, called from the code at `site`.
+    /// `__activemask`, called at `site`.
     Active {
-        /// Return address of the call.
-        site: usize,
+        /// Which place of its module asks.
+        site: u32,
     },
 }
 

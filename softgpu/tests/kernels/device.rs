@@ -216,6 +216,7 @@ fn kernel(code: Code, name: &'static CStr, entry: Option<Entry>, parameters: usi
         registers: 32,
         local_bytes: 0,
         max_threads: 0,
+        frame_bytes: 0,
     }
 }
 

@@ -90,12 +90,17 @@ define i32 @softgpu.vote(i32 %kind, i32 %mask, i32 %predicate) noinline "softgpu
   ret i32 %result
 }
 
-; Inlined: threads that ask at the same place are active together, and the service
-; tells places apart by where it returns to.
+; Threads that ask at the same place are active together; places are numbered before the code is
+; optimised: copies of a place are the same.
 define i32 @softgpu.active_mask() alwaysinline "softgpu-runtime" {
+  %result = call i32 @softgpu.active_mask_at(i32 0)
+  ret i32 %result
+}
+
+define i32 @softgpu.active_mask_at(i32 %site) noinline nomerge "softgpu-runtime" "softgpu-waits" {
   %self = call ptr @softgpu.thread()
   %service = call ptr @softgpu.service(i64 48)
-  %result = call i32 %service(ptr %self)
+  %result = call i32 %service(ptr %self, i32 %site)
   call void @softgpu.resume(ptr %self)
   ret i32 %result
 }
@@ -220,7 +225,15 @@ define i1 @softgpu.is_space(ptr %place, i32 %space) noinline "softgpu-runtime" {
   %here = ptrtoint ptr %frame to i64
   %there = ptrtoint ptr %place to i64
   %distance = sub i64 %there, %here
-  %own = icmp ult i64 %distance, 1048576
+  %near = icmp ult i64 %distance, 1048576
+  ; Those of a coroutine lie in its frame.
+  %local.at = getelementptr i8, ptr %self, i64 128
+  %local = load i64, ptr %local.at, align 8
+  %bytes.at = getelementptr i8, ptr %self, i64 136
+  %bytes = load i64, ptr %bytes.at, align 8
+  %past = sub i64 %there, %local
+  %framed = icmp ult i64 %past, %bytes
+  %own = or i1 %near, %framed
   %either = or i1 %shared, %own
   %neither = xor i1 %either, true
   %asks.shared = icmp eq i32 %space, 0
