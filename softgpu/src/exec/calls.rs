@@ -99,21 +99,28 @@ unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut Thread {
 }
 
 /// Waits, where waiting is possible.
+#[inline(always)]
 fn wait(thread: &mut Thread, request: Request, what: &str) -> u32 {
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
     let shared = unsafe { &*thread.block };
     if shared.waiting == Waiting::Never {
-        let text = format!(
-            "kernel {} calls {what}, but was not translated as one whose threads wait for each other ({})",
-            shared.kernel,
-            thread.position()
-        );
-        thread.fail(Failure {
-            error: Error::LAUNCH_FAILURE,
-            text,
-        });
+        cannot_wait(thread, what);
     }
     thread.wait(request)
+}
+
+#[cold]
+fn cannot_wait(thread: &mut Thread, what: &str) -> ! {
+    // SAFETY: the block outlives its threads, and only one of them runs at a time.
+    let kernel = unsafe { &(*thread.block).kernel };
+    let text = format!(
+        "kernel {kernel} calls {what}, but was not translated as one whose threads wait for each other ({})",
+        thread.position()
+    );
+    thread.fail(Failure {
+        error: Error::LAUNCH_FAILURE,
+        text,
+    })
 }
 
 unsafe extern "C" fn barrier(thread: *mut image::Thread, id: u32, threads: u32) {

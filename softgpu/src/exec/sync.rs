@@ -94,13 +94,13 @@ impl Sync {
     }
 
     /// A thread waits.
-    pub fn wait(&mut self, thread: u32, request: Request) {
+    pub fn wait(&mut self, thread: u32, request: &Request) {
         if let Request::Turn = request {
             return self.turn(thread);
         }
         let (number, lane) = (thread as usize / 32, thread % 32);
         self.warps[number].waiting |= 1 << lane;
-        match request {
+        match *request {
             Request::None | Request::Turn => self.release(thread, 0),
             Request::Barrier {
                 id,
@@ -320,8 +320,8 @@ mod tests {
     fn a_barrier_waits_for_all_and_counts_the_ended() {
         let mut sync = begun(3);
         assert_eq!(drain(&mut sync), [0, 1, 2]);
-        sync.wait(0, barrier(true, Some(Reduce::Count)));
-        sync.wait(1, barrier(false, Some(Reduce::And)));
+        sync.wait(0, &barrier(true, Some(Reduce::Count)));
+        sync.wait(1, &barrier(false, Some(Reduce::And)));
         assert!(sync.ready.is_empty());
         sync.end(2);
         assert_eq!(drain(&mut sync), [0, 1]);
@@ -339,11 +339,11 @@ mod tests {
                 predicate: true,
             })
         };
-        sync.wait(0, ballot(0b11));
-        sync.wait(2, ballot(0b1100));
-        sync.wait(3, ballot(0b1100));
+        sync.wait(0, &ballot(0b11));
+        sync.wait(2, &ballot(0b1100));
+        sync.wait(3, &ballot(0b1100));
         assert_eq!(drain(&mut sync), [2, 3]);
-        sync.wait(1, ballot(0b11));
+        sync.wait(1, &ballot(0b11));
         assert_eq!(drain(&mut sync), [0, 1]);
         assert_eq!(sync.answers[0], 0b11);
     }
@@ -353,11 +353,11 @@ mod tests {
         let mut sync = begun(4);
         drain(&mut sync);
         let active = |site| Request::Warp(WarpRequest::Active { site });
-        sync.wait(0, active(1));
-        sync.wait(1, active(2));
-        sync.wait(2, active(1));
+        sync.wait(0, &active(1));
+        sync.wait(1, &active(2));
+        sync.wait(2, &active(1));
         assert!(sync.ready.is_empty());
-        sync.wait(3, barrier(false, None));
+        sync.wait(3, &barrier(false, None));
         assert_eq!(drain(&mut sync), [0, 1, 2]);
         assert_eq!(sync.answers[..3], [0b101, 0b010, 0b101]);
     }
@@ -379,10 +379,10 @@ mod tests {
             false => (thread, Request::Arrive { id: 3, threads: 2 }),
         };
         for (thread, request) in [named(0, false), named(40, true)] {
-            sync.wait(thread, request);
+            sync.wait(thread, &request);
         }
         assert_eq!(drain(&mut sync), [0, 40]);
-        sync.wait(1, named(1, true).1);
+        sync.wait(1, &named(1, true).1);
         assert!(sync.ready.is_empty());
     }
 
@@ -392,7 +392,7 @@ mod tests {
         drain(&mut sync);
         sync.turn(0);
         assert!(sync.ready.is_empty());
-        sync.wait(1, Request::Warp(WarpRequest::Active { site: 1 }));
+        sync.wait(1, &Request::Warp(WarpRequest::Active { site: 1 }));
         assert!(sync.take_turns());
         assert_eq!(drain(&mut sync), [1, 0]);
         assert_eq!(sync.answers[1], 0b10);
@@ -403,8 +403,8 @@ mod tests {
     fn who_hangs_is_described() {
         let mut sync = begun(64);
         drain(&mut sync);
-        sync.wait(0, barrier(false, None));
-        sync.wait(33, Request::Warp(WarpRequest::Sync { mask: u32::MAX }));
+        sync.wait(0, &barrier(false, None));
+        sync.wait(33, &Request::Warp(WarpRequest::Sync { mask: u32::MAX }));
         let text = sync.describe();
         assert!(text.contains("1 of 64 threads wait at barrier 0"), "{text}");
         assert!(

@@ -114,7 +114,7 @@ impl Team {
                 slots.enter(thread.cast());
                 match go_on(index, thread) {
                     // SAFETY: as above.
-                    Ok(Event::Waits) => self.sync.wait(index, unsafe { (*thread).request }),
+                    Ok(Event::Waits) => self.sync.wait(index, unsafe { &(*thread).request }),
                     Ok(Event::Ended) => self.sync.end(index),
                     Err(broken) => return Err(self.failure(grid, index, broken)),
                 }

@@ -130,6 +130,7 @@ impl Thread {
     }
 
     /// Waits for `request`; returns the operation's answer. A coroutine gets that later.
+    #[inline(always)]
     pub fn wait(&mut self, request: Request) -> u32 {
         self.request = request;
         if self.in_frame() {
