@@ -9,9 +9,10 @@ struct Pair {
 };
 
 // CHECK: [[TABLE:@softgpu.parameters[.0-9]*]] = private constant [4 x { i32, i32 }] [{ i32, i32 } { i32 8, i32 8 }, { i32, i32 } { i32 16, i32 8 }, { i32, i32 } { i32 1, i32 1 }, { i32, i32 } { i32 4, i32 4 }]
-// The stub, the name, the entry, no error, four parameters, no barrier, no shared memory; a bound of 256.
-// CHECK: @softgpu.kernels = private constant [1 x {{.*}} { ptr @_Z19__device_stub__takeP{{.*}}, ptr @softgpu.text{{.*}}, ptr @softgpu.entry._Z4takePf4Pairbi, ptr null, ptr [[TABLE]], i32 4, i32 0, i32 0, i32 {{[0-9]+}}, i32 {{[0-9]+}}, i32 256 }]
-// CHECK: @softgpu.image = private constant {{.*}} { i32 2, i32 1, ptr @softgpu.kernels, {{.*}} ptr @softgpu.variables_slot, ptr @softgpu.self_slot }
+// The stub, the name, the entry, no error, four parameters, no barrier, no shared memory; a bound of 256,
+// and no frame.
+// CHECK: @softgpu.kernels = private constant [1 x {{.*}} { ptr @_Z19__device_stub__takeP{{.*}}, ptr @softgpu.text{{.*}}, ptr @softgpu.entry._Z4takePf4Pairbi, ptr null, ptr [[TABLE]], i32 4, i32 0, i32 0, i32 {{[0-9]+}}, i32 {{[0-9]+}}, i32 256, i64 0 }]
+// CHECK: @softgpu.image = private constant {{.*}} { i32 3, i32 1, ptr @softgpu.kernels, {{.*}} ptr @softgpu.variables_slot, ptr @softgpu.self_slot }
 // CHECK: @llvm.global_ctors = {{.*}}{ i32 101, ptr @softgpu.register, ptr null }
 
 // CHECK: define internal void @softgpu.entry._Z4takePf4Pairbi(ptr [[SELF:%[-A-Za-z0-9._]+]], ptr {{.*}}[[ARGUMENTS:%[-A-Za-z0-9._]+]])

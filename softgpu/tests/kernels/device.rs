@@ -119,11 +119,11 @@ kernels! {
         // Two places in the code, which the compiler must not make one of.
         let mask = if tid % 2 == 0 {
             std::hint::black_box(tid);
-            let mask = (call.active_mask)(this);
+            let mask = (call.active_mask)(this, 1);
             (call.warp_sync)(this, mask);
             (call.vote)(this, 3, mask, 1)
         } else {
-            let mask = (call.active_mask)(this);
+            let mask = (call.active_mask)(this, 2);
             (call.vote)(this, 3, mask, 1)
         };
         (call.warp_sync)(this, u32::MAX);
