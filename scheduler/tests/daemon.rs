@@ -205,6 +205,25 @@ fn the_view_is_for_reading_only() {
     assert!(observer.status().is_err());
 }
 
+/// Programs take memory without a word to mgbd, and who watches wants to see when.
+#[test]
+fn who_watches_sees_what_the_driver_says_now() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, 0));
+    let mut client = daemon.client("begin 60 map 60 say up sleep 60000");
+    client.until("up");
+    let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
+    let began = Instant::now();
+    let mut looks = std::collections::BTreeSet::new();
+    while began.elapsed() < Duration::from_secs(1) {
+        looks.insert(observer.status().unwrap().uptime_ms);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Five of them while nobody watches.
+    assert!(looks.len() > 10, "{looks:?}");
+    client.kill();
+    daemon.check_empty();
+}
+
 #[test]
 fn it_ends_when_nobody_needs_it() {
     let setting = Setting::new(1, 100 * MIB, MIB);

@@ -33,6 +33,8 @@ const WAITING: Duration = Duration::from_millis(50);
 const SHOWING: Duration = Duration::from_millis(200);
 /// The same after a change: writing it costs as much as several answers.
 const SHOWING_CHANGES: Duration = Duration::from_millis(20);
+/// How often while somebody watches: programs take memory of which only the driver tells.
+const SHOWING_WATCHED: Duration = Duration::from_millis(25);
 
 /// A running `mgbd`.
 pub struct Server {
@@ -235,6 +237,8 @@ impl Server {
             SHOWING_CHANGES
         } else if self.clients.is_empty() {
             return None;
+        } else if self.clients.values().any(|client| client.observer) {
+            SHOWING_WATCHED
         } else {
             SHOWING
         };

@@ -42,6 +42,7 @@ pub fn text(demo: &DemoOutcome) -> String {
         .child(Element::new("p").text(table::conditions(demo)))
         .child(summary(demo))
         .child(Element::new("p").class("note").text(HOW_TO_READ))
+        .child(legend())
         .children(
             demo.policies
                 .iter()
@@ -57,6 +58,25 @@ const HOW_TO_READ: &str = "A bar is a task, from the moment it was given its GPU
     dashed, what tasks have reserved. At the bottom: how many jobs wait. The time axis is the same for all. Hover over \
     a bar for details.";
 
+/// What is drawn how: the names of classes of `style.css`, and words.
+const LEGEND: [(&str, &str); 6] = [
+    ("task", "a task, in its program's colour"),
+    ("bad", "a task of a job that failed"),
+    ("use", "memory in use"),
+    ("held", "memory reserved"),
+    ("limit", "memory of the GPU"),
+    ("wait", "jobs that wait"),
+];
+
+fn legend() -> Element {
+    let entries = LEGEND.map(|(class, words)| {
+        Element::new("span")
+            .child(Element::new("i").class(format!("key {class}")))
+            .text(words)
+    });
+    Element::new("p").class("legend").children(entries)
+}
+
 fn summary(demo: &DemoOutcome) -> Element {
     let heads = table::HEAD.iter().map(|head| Element::new("th").text(head));
     let rows = demo.policies.iter().map(|row| {
@@ -66,12 +86,11 @@ fn summary(demo: &DemoOutcome) -> Element {
         Element::new("tr").children(cells)
     });
     let note = demo.policies.iter().any(|row| row.batch.failed > 0);
+    let table = Element::new("table")
+        .child(Element::new("tr").children(heads))
+        .children(rows);
     Element::new("div")
-        .child(
-            Element::new("table")
-                .child(Element::new("tr").children(heads))
-                .children(rows),
-        )
+        .child(Element::new("div").class("wide").child(table))
         .children(note.then(|| Element::new("p").class("note").text(table::INCOMPARABLE)))
 }
 
@@ -88,13 +107,13 @@ fn section(row: &Row, capacity: u64, scale: &Scale) -> Element {
         .child(Element::new("h2").text(title))
         .child(
             Element::new("div")
-                .class("chart")
+                .class("wide chart")
                 .child(chart::chart(row, capacity, scale)),
         )
         .child(
             Element::new("details")
                 .child(Element::new("summary").text("the jobs"))
-                .child(jobs(&batch.jobs)),
+                .child(Element::new("div").class("wide").child(jobs(&batch.jobs))),
         )
 }
 

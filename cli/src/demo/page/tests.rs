@@ -123,6 +123,34 @@ fn a_lane_a_gpu_and_a_bar_a_task() {
     }
 }
 
+/// On a narrow window what is wide scrolls by itself; else the whole page would, and its text be cut.
+#[test]
+fn what_is_wide_scrolls_by_itself() {
+    let text = text(&demo());
+    let page = parsed(&text);
+    let wide: Vec<_> = page
+        .descendants()
+        .filter(|node| ["svg", "table"].contains(&node.tag_name().name()))
+        .collect();
+    assert_eq!(wide.len(), 1 + 3 * 2);
+    for node in wide {
+        assert!(has_class(&node.parent().unwrap(), "wide"), "{node:?}");
+    }
+}
+
+/// Every key of the legend has a colour.
+#[test]
+fn the_legend_is_drawn() {
+    let text = text(&demo());
+    let page = parsed(&text);
+    let keys: Vec<_> = page.descendants().filter(|node| has_class(node, "key")).collect();
+    assert_eq!(keys.len(), LEGEND.len());
+    let style = include_str!("style.css");
+    for (class, _) in LEGEND {
+        assert!(style.contains(&format!(".key.{class} {{")), "{class}");
+    }
+}
+
 #[test]
 fn bars_of_one_lane_never_overlap() {
     let text = text(&demo());
