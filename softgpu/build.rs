@@ -12,6 +12,7 @@ fn main() {
     println!("cargo::rerun-if-changed=src/cudart");
     println!("cargo::rerun-if-changed=build.rs");
     let written = written(Path::new("src/cudart"));
+    let mut refused = BTreeSet::new();
     let (mut forms, mut stubs) = (String::new(), String::new());
     for entry in mgb_catalogue::all()
         .iter()
@@ -20,8 +21,29 @@ fn main() {
         let base = entry.base.filter(|base| written.contains(*base));
         match base.and_then(|base| form(entry, base)) {
             Some(form) => forms.push_str(&form),
-            None => stubs.push_str(&stub(entry.name)),
+            None => {
+                let reason = mgb_catalogue::softgpu::refusal(entry.name);
+                let reason = reason.unwrap_or_else(|| {
+                    panic!(
+                        "softgpu has no {0}, and catalogue/data/softgpu.txt no reason for that: write one of them",
+                        entry.name
+                    )
+                });
+                refused.insert(entry.name);
+                stubs.push_str(&stub(entry.name, reason));
+            }
         }
+    }
+    let unused: Vec<_> = mgb_catalogue::softgpu::unused(|name| refused.contains(name)).collect();
+    assert!(
+        unused.is_empty(),
+        "softgpu has what catalogue/data/softgpu.txt says it refuses: {unused:?}"
+    );
+    for name in &written {
+        assert!(
+            mgb_catalogue::softgpu::refusal(name).is_none(),
+            "softgpu has {name}, which catalogue/data/softgpu.txt says it refuses"
+        );
     }
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     for (file, text) in [("forms.rs", forms), ("stubs.rs", stubs)] {
@@ -98,8 +120,8 @@ fn rust_type(c: &str) -> Option<&'static str> {
     })
 }
 
-fn stub(name: &str) -> String {
+fn stub(name: &str, reason: &str) -> String {
     format!(
-        "/// Not supported.\n#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() -> i32 {{\n    not_supported(\"{name}\")\n}}\n\n"
+        "/// Not supported.\n#[unsafe(no_mangle)]\npub extern \"C\" fn {name}() -> i32 {{\n    not_supported(\"{name}\", \"{reason}\")\n}}\n\n"
     )
 }

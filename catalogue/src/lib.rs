@@ -7,6 +7,7 @@
 
 mod kinds;
 pub mod report;
+pub mod softgpu;
 pub mod support;
 
 pub use kinds::{Class, Role, Treatment};

@@ -66,7 +66,34 @@ pub fn markdown() -> String {
             );
         }
     }
+    refusals(&mut page);
     page
+}
+
+/// What the software GPU does not have, by reason.
+fn refusals(page: &mut String) {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for entry in all()
+        .iter()
+        .filter(|entry| entry.exported && entry.base.is_none())
+    {
+        if let Some(reason) = crate::softgpu::refusal(entry.name) {
+            reasons.entry(reason).or_default().push(entry.name);
+        }
+    }
+    let count: usize = reasons.values().map(Vec::len).sum();
+    write!(
+        page,
+        "\n## What the software GPU refuses\n\n\
+         On software GPUs these {count} functions return `cudaErrorNotSupported`, and name themselves on stderr with the \
+         reason. All others are there; softgpu's build holds this list against its sources.\n\n\
+         | reason | functions |\n|---|---|\n"
+    )
+    .expect(WRITES);
+    for (reason, names) in reasons {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        row(page, format_args!("{reason} | {}", names.join(", ")));
+    }
 }
 
 const WRITES: &str = "a String takes any text";

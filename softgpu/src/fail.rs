@@ -261,6 +261,21 @@ pub fn check(device: usize) -> Result {
     Ok(())
 }
 
+/// Whether a device has fallen off the bus by now, as monitors see it.
+pub fn lost(device: usize) -> bool {
+    let Some(Some(plan)) = PLAN.get() else {
+        return false;
+    };
+    let mut losses = plan
+        .rules
+        .iter()
+        .filter(|rule| rule.what == What::Device && rule.device == Some(device));
+    losses.any(|rule| {
+        let due = matches!(rule.when, When::After(length) if clock::now() >= plan.start + length);
+        due || rule.struck.load(Relaxed)
+    })
+}
+
 /// How many times longer everything takes on a device by now.
 pub fn slowness(device: usize) -> u64 {
     let Some(Some(plan)) = PLAN.get() else { return 1 };

@@ -13,6 +13,8 @@ use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize, cudaGetDev
 use softgpu::cudart::errors::cudaGetLastError;
 use softgpu::cudart::launch::cudaLaunchKernel;
 use softgpu::cudart::memory::{cudaFree, cudaMalloc};
+use softgpu::nvml::device::nvmlDeviceGetHandleByIndex_v2;
+use softgpu::nvml::system::nvmlInit_v2;
 
 const DEVICES: &str = "2x64MiB";
 
@@ -79,6 +81,13 @@ fn a_device_falls_off_and_the_others_go_on() {
             assert_eq!(malloc(), 0);
             std::thread::sleep(Duration::from_millis(150));
             assert_eq!(malloc(), 999);
+            // Monitors see it too.
+            let mut handle = 0;
+            assert_eq!(nvmlInit_v2(), 0);
+            assert_eq!(
+                [0, 1].map(|device| nvmlDeviceGetHandleByIndex_v2(device, &mut handle)),
+                [0, 15]
+            );
             assert_eq!(cudaDeviceReset(), 0);
             assert_eq!(malloc(), 999);
             assert_eq!(cudaSetDevice(0), 0);

@@ -106,6 +106,8 @@ runtime! {
 
     fn cudaDeviceReset() {
         current::gpu()?.reset();
+        *SET_LIMITS.lock() = [None; LIMITS.len()];
+        device_heap::set_limit(device_heap::STANDARD_LIMIT);
         Ok(())
     }
 

@@ -23,6 +23,7 @@ pub mod graph_exec;
 pub mod graph_nodes;
 pub mod graph_params;
 pub mod host;
+pub mod ipc;
 pub mod kernel;
 pub mod launch;
 pub mod managed;

@@ -1,6 +1,6 @@
 //! A stub for every function that `libcudart.so.13` exports and that softgpu does not have: it returns
-//! `cudaErrorNotSupported` and names itself on stderr, once. Made by the build script from the
-//! catalogue.
+//! `cudaErrorNotSupported` and names itself and the reason on stderr, once. Made by the build script
+//! from the catalogue.
 
 use crate::error::not_supported;
 

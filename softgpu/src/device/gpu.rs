@@ -117,6 +117,7 @@ impl Gpu {
             self.variables.lock().clear();
             crate::memory::array::forget(self.ordinal);
             crate::memory::pool::clear(self.ordinal);
+            crate::memory::share::forget(self.ordinal);
             self.heap.lock().clear(self.state);
             self.state.uncharge(self.index, self.spec.context, true);
             self.error.store(0, Ordering::Relaxed);

@@ -128,8 +128,10 @@ pub fn say_once(line: &str) {
 }
 
 /// What a stub returns: `cudaErrorNotSupported`, with a line that names the function.
-pub fn not_supported(function: &str) -> i32 {
-    say_once(&format!("{function} is not supported by the software GPU"));
+pub fn not_supported(function: &str, reason: &str) -> i32 {
+    say_once(&format!(
+        "{function} is not supported by the software GPU: {reason}"
+    ));
     remember(Err(Error::NOT_SUPPORTED))
 }
 

@@ -5,9 +5,12 @@
 //! 2 MiB and large ones take whole chunks; the device is charged by chunks.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::os::fd::{AsFd, OwnedFd};
 
 use super::extents::Extents;
 use super::pages;
+use super::share::{Handle, Shared};
 use crate::error::{Error, Result};
 use crate::state::State;
 
@@ -36,6 +39,8 @@ pub enum Use {
     Array,
     /// A graph's: freed with it.
     Graph,
+    /// Another process's, which is charged for it.
+    Foreign,
 }
 
 /// One live allocation.
@@ -59,6 +64,8 @@ pub struct Heap {
     small: Extents,
     live: BTreeMap<usize, Allocation>,
     charged: u64,
+    /// Memory that lies in files, for other processes: by its first byte, the file and its bytes.
+    shared: BTreeMap<usize, (OwnedFd, usize)>,
 }
 
 impl Heap {
@@ -134,6 +141,53 @@ impl Heap {
         *self = Heap::new(self.device);
     }
 
+    /// Puts the memory around the allocation that starts at `base` into a file, if it is not in one.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` if none does, or not the program's own; `OUT_OF_MEMORY`, `OPERATING_SYSTEM`.
+    pub fn share(&mut self, base: usize) -> Result<Shared> {
+        let allocation = self.live.get(&base).filter(|found| found.purpose == Use::Plain);
+        let size = allocation.ok_or(Error::INVALID_VALUE)?.size;
+        let (start, length) = if size >= LARGE {
+            (base, size.next_multiple_of(CHUNK))
+        } else {
+            (base / CHUNK * CHUNK, CHUNK)
+        };
+        let file = match self.shared.entry(start) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => free.insert((pages::into_file(start, length)?, length)),
+        };
+        Shared::of(&file.0, length, base - start, size)
+    }
+
+    /// Takes in another process's memory; its first byte here.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` for no addresses.
+    pub fn adopt(&mut self, file: &OwnedFd, handle: &Handle) -> Result<usize> {
+        let (length, offset, size) = handle.extent();
+        let total = crate::state::shared()?.devices()[self.device].memory as usize;
+        self.reserve_addresses(total)?;
+        let start = self.addresses.take(length).ok_or(Error::OUT_OF_MEMORY)?;
+        pages::map_file(start, length, file.as_fd(), 0)?;
+        pages::protect(start, length, true, true)?;
+        let base = start + offset;
+        let purpose = Use::Foreign;
+        self.live.insert(base, Allocation { base, size, purpose });
+        Ok(start)
+    }
+
+    /// Lets go of another process's memory.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` where there is none.
+    pub fn abandon(&mut self, base: usize, start: usize, length: usize) -> Result {
+        self.live.remove(&base).ok_or(Error::INVALID_VALUE)?;
+        pages::empty(start, length)?;
+        self.addresses.give(start, length);
+        Ok(())
+    }
+
     fn reserve_addresses(&mut self, total: usize) -> Result {
         if self.range.is_some() {
             return Ok(());
@@ -167,6 +221,8 @@ impl Heap {
 
     fn give_chunks(&mut self, state: &State, base: usize, length: usize) -> Result {
         pages::empty(base, length)?;
+        self.shared
+            .retain(|start, _| !(base..base + length).contains(start));
         self.addresses.give(base, length);
         self.charged -= length as u64;
         state.uncharge(self.device, length as u64, false);

@@ -9,6 +9,7 @@ mod physical;
 pub mod pinned;
 pub mod pool;
 pub mod region;
+pub mod share;
 pub mod transfer;
 pub mod vmm;
 

@@ -1,8 +1,10 @@
 //! Pages of this process's address space: reserved without access, filled, protected, emptied.
 
 use std::ffi::c_void;
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 
+use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags};
 
 use crate::error::{Error, Result};
@@ -93,6 +95,26 @@ pub fn map_file(address: usize, length: usize, file: BorrowedFd<'_>, offset: u64
         )
     };
     got.map(drop).map_err(|_| Error::OUT_OF_MEMORY)
+}
+
+/// Puts the memory behind a range into a file, with what it holds. Nobody may write there meanwhile.
+pub fn into_file(address: usize, length: usize) -> Result<OwnedFd> {
+    let failed = |_| Error::OPERATING_SYSTEM;
+    let file = rustix::fs::memfd_create("softgpu-shared-memory", MemfdFlags::CLOEXEC).map_err(failed)?;
+    let file = std::fs::File::from(file);
+    file.set_len(length as u64).map_err(|_| Error::OUT_OF_MEMORY)?;
+    // SAFETY: callers own the range, which can be read, and nobody writes to it.
+    let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, length) };
+    for (at, page) in bytes.chunks(PAGE).enumerate() {
+        // What is zero is a hole.
+        if page.iter().any(|&byte| byte != 0) {
+            file.write_all_at(page, (at * PAGE) as u64)
+                .map_err(|_| Error::OUT_OF_MEMORY)?;
+        }
+    }
+    map_file(address, length, file.as_fd(), 0)?;
+    protect(address, length, true, true)?;
+    Ok(file.into())
 }
 
 /// Sets who may do what in a range: nothing, read, or read and write.

@@ -63,7 +63,7 @@ fn memory(state: &State, index: usize) -> Memory {
 }
 
 /// What a device claims to be.
-fn profile_of(device: usize) -> Answer<&'static Profile> {
+pub(super) fn profile_of(device: usize) -> Answer<&'static Profile> {
     let (state, index) = index(device)?;
     Ok(state.devices()[index].profile)
 }

@@ -2,6 +2,7 @@
 //! whatever `CUDA_VISIBLE_DEVICES` says, and makes no context.
 
 pub mod device;
+pub mod hardware;
 pub mod system;
 
 use std::ffi::c_char;
@@ -17,12 +18,16 @@ pub enum Refusal {
     Uninitialized = 1,
     /// `NVML_ERROR_INVALID_ARGUMENT`.
     InvalidArgument = 2,
+    /// `NVML_ERROR_NOT_SUPPORTED`.
+    NotSupported = 3,
     /// `NVML_ERROR_NOT_FOUND`.
     NotFound = 6,
     /// `NVML_ERROR_INSUFFICIENT_SIZE`.
     InsufficientSize = 7,
     /// `NVML_ERROR_DRIVER_NOT_LOADED`.
     DriverNotLoaded = 9,
+    /// `NVML_ERROR_GPU_IS_LOST`.
+    GpuIsLost = 15,
     /// `NVML_ERROR_UNKNOWN`.
     Unknown = 999,
 }
@@ -100,11 +105,15 @@ fn handle(index: usize) -> usize {
     index + 1
 }
 
-/// The device of a handle.
+/// The device of a handle, unless it has fallen off the bus.
 fn index(handle: usize) -> Answer<(&'static State, usize)> {
     let state = shared()?;
     let index = handle
         .checked_sub(1)
         .filter(|&index| index < state.devices().len());
-    Ok((state, index.ok_or(Refusal::InvalidArgument)?))
+    let index = index.ok_or(Refusal::InvalidArgument)?;
+    if crate::fail::lost(index) {
+        return Err(Refusal::GpuIsLost);
+    }
+    Ok((state, index))
 }

@@ -15,6 +15,7 @@ pub fn initialized() -> bool {
 }
 
 fn initialize() -> Result<(), Refusal> {
+    crate::fail::prepare().map_err(|_| Refusal::DriverNotLoaded)?;
     state::shared().map_err(|_| Refusal::DriverNotLoaded)?;
     USERS.fetch_add(1, Ordering::Relaxed);
     Ok(())
@@ -71,6 +72,7 @@ pub extern "C" fn nvmlErrorString(code: c_int) -> *const c_char {
         6 => c"not found",
         7 => c"buffer too small",
         9 => c"driver not loaded",
+        15 => c"the GPU has fallen off the bus",
         _ => c"unknown error",
     };
     text.as_ptr()

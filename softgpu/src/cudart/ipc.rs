@@ -1,0 +1,38 @@
+//! Memory that processes share.
+
+use std::ffi::{c_uint, c_void};
+
+use super::{put, runtime};
+use crate::device::{current, node};
+use crate::error::Error;
+use crate::memory::share::{self, Handle};
+
+/// `cudaIpcMemLazyEnablePeerAccess`, the one flag that there is.
+const LAZY_PEER: c_uint = 1;
+
+runtime! {
+    fn cudaIpcGetMemHandle(handle: *mut Handle, memory: *mut c_void) {
+        current::active()?;
+        let mut gpus = node()?.gpus().iter();
+        let gpu = gpus.find(|gpu| gpu.heap().owns(memory as usize)).ok_or(Error::INVALID_VALUE)?;
+        if handle.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(handle, share::export(gpu, memory as usize)?);
+        Ok(())
+    }
+
+    fn cudaIpcOpenMemHandle(memory: *mut *mut c_void, handle: Handle, flags: c_uint) {
+        current::active()?;
+        if memory.is_null() || flags & !LAZY_PEER != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(memory, share::open(&handle)? as *mut c_void);
+        Ok(())
+    }
+
+    fn cudaIpcCloseMemHandle(memory: *mut c_void) {
+        current::active()?;
+        share::close(memory as usize)
+    }
+}
