@@ -132,6 +132,8 @@ impl Arguments {
 pub struct Grid {
     /// What runs.
     pub plan: Plan,
+    /// No other has the same.
+    pub number: u64,
     blocks: u64,
     chunk: u64,
     next: AtomicU64,
@@ -167,8 +169,10 @@ impl Grid {
     /// A launch that has not begun, for this many workers.
     pub fn new(plan: Plan, workers: usize) -> Grid {
         let blocks = plan.grid.iter().map(|&n| u64::from(n)).product();
+        static LAUNCHES: AtomicU64 = AtomicU64::new(0);
         Grid {
             plan,
+            number: LAUNCHES.fetch_add(1, Relaxed),
             blocks,
             // Small enough that the last chunks end together, large enough to be cheap to take.
             chunk: (blocks / (workers as u64 * 16)).clamp(1, 64),
@@ -268,5 +272,11 @@ impl Counts {
     pub fn add(&mut self, operations: u64) {
         self.operations += operations;
         self.longest = self.longest.max(operations);
+    }
+
+    /// Adds other threads.
+    pub fn join(&mut self, other: Counts) {
+        self.operations += other.operations;
+        self.longest = self.longest.max(other.longest);
     }
 }

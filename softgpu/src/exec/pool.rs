@@ -116,16 +116,29 @@ impl Bench {
         if let Code::Rows(_) = grid.plan.code {
             return self.begin_rows(grid, blocks);
         }
-        for block in blocks {
+        // What has ended is noted together: others note theirs at the same time.
+        let (mut ended, mut counts) = (0, Counts::default());
+        for number in blocks {
             if grid.cancelled() {
-                grid.finish(1, Counts::default(), None);
+                ended += 1;
                 continue;
             }
-            let mut piece = self.idle.take().unwrap_or_default();
-            let result = piece
-                .begin(&mut self.stacks, grid, block)
-                .and_then(|()| piece.run(grid));
-            self.settle(grid, piece, result);
+            let mut block = self.idle.take().unwrap_or_default();
+            let result = block
+                .begin(&mut self.stacks, grid, number)
+                .and_then(|()| block.run(grid));
+            if result == Ok(Step::Over) {
+                counts.join(block.end(&mut self.stacks, grid, false));
+                ended += 1;
+                self.idle = Some(block);
+            } else {
+                // The others must not wait to be noted: blocks of this grid may wait for them.
+                grid.finish(std::mem::take(&mut ended), std::mem::take(&mut counts), None);
+                self.settle(grid, block, result);
+            }
+        }
+        if ended > 0 {
+            grid.finish(ended, counts, None);
         }
     }
 

@@ -51,11 +51,25 @@ struct Warp {
     grouped: u32,
     /// Of those, the ones that ask who is active.
     asking: u32,
-    requests: [Option<WarpRequest>; 32],
+}
+
+/// Where threads say what they wait for. It is read where they wrote it: to copy what was written a moment ago
+/// stalls the processor for longer than all else that is done here.
+pub trait Asked {
+    /// What a thread waits for.
+    fn of(&self, thread: u32) -> &Request;
+
+    /// What a thread that waits for others of its warp does.
+    fn of_warp(&self, thread: u32) -> &WarpRequest {
+        match self.of(thread) {
+            Request::Warp(request) => request,
+            other => unreachable!("thread {thread} waits for its warp, by {other:?}"),
+        }
+    }
 }
 
 /// The lanes of a mask.
-fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
+pub fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
         let lane = mask.trailing_zeros();
         mask &= mask.wrapping_sub(1);
@@ -79,7 +93,6 @@ impl Sync {
             waiting: 0,
             grouped: 0,
             asking: 0,
-            requests: [None; 32],
         }));
         self.ready.clear();
         self.ready.extend(0..threads);
@@ -94,7 +107,8 @@ impl Sync {
     }
 
     /// A thread waits.
-    pub fn wait(&mut self, thread: u32, request: &Request) {
+    pub fn wait(&mut self, thread: u32, asked: &impl Asked) {
+        let request = asked.of(thread);
         if let Request::Turn = request {
             return self.turn(thread);
         }
@@ -124,18 +138,13 @@ impl Sync {
                 self.release(thread, 0);
                 self.try_barrier(id);
             }
-            Request::Warp(request) => {
-                let warp = &mut self.warps[number];
-                warp.requests[lane as usize] = Some(request);
-                if request.mask().is_some() {
-                    warp.grouped |= 1 << lane;
-                    self.try_group(number, lane);
-                } else {
-                    warp.asking |= 1 << lane;
-                }
+            Request::Warp(WarpRequest::Active { .. }) => self.warps[number].asking |= 1 << lane,
+            Request::Warp(_) => {
+                self.warps[number].grouped |= 1 << lane;
+                self.try_group(number, lane, asked);
             }
         }
-        self.try_active(number);
+        self.try_active(number, asked);
     }
 
     /// A thread lets others run.
@@ -146,16 +155,16 @@ impl Sync {
     /// Once nobody else can go on: it is the turn of those who let others run, and of the lanes that ask who is
     /// active, since a lane that only looks whether it may go on will not come to them. `false` if there is
     /// nobody.
-    pub fn take_turns(&mut self) -> bool {
+    pub fn take_turns(&mut self, asked: &impl Asked) -> bool {
         for number in 0..self.warps.len() {
-            self.answer_active(number);
+            self.answer_active(number, asked);
         }
         self.ready.extend(self.later.drain(..));
         !self.ready.is_empty()
     }
 
     /// A thread has ended.
-    pub fn end(&mut self, thread: u32) {
+    pub fn end(&mut self, thread: u32, asked: &impl Asked) {
         let (number, lane) = (thread as usize / 32, thread % 32);
         self.live -= 1;
         self.warps[number].live &= !(1 << lane);
@@ -165,13 +174,13 @@ impl Sync {
             }
         }
         for lane in lanes(self.warps[number].grouped) {
-            self.try_group(number, lane);
+            self.try_group(number, lane, asked);
         }
-        self.try_active(number);
+        self.try_active(number, asked);
     }
 
     /// Says who waits for what, when nobody can go on.
-    pub fn describe(&self) -> String {
+    pub fn describe(&self, asked: &impl Asked) -> String {
         let mut parts = Vec::new();
         for (id, barrier) in self
             .barriers
@@ -190,14 +199,11 @@ impl Sync {
             ));
         }
         for (number, warp) in self.warps.iter().enumerate() {
-            let mut asked = warp
-                .requests
-                .iter()
-                .enumerate()
-                .filter_map(|(lane, r)| r.map(|r| (lane, r)));
-            if let Some((lane, request)) = asked.next() {
+            let waiting = warp.grouped | warp.asking;
+            if let Some(lane) = lanes(waiting).next() {
+                let others = waiting.count_ones() - 1;
+                let request = asked.of_warp(number as u32 * 32 + lane);
                 let mask = request.mask().unwrap_or(warp.live);
-                let others = asked.count();
                 parts.push(format!(
                     "lane {lane} of warp {number} and {others} more wait in {} with mask {mask:#010x}, live lanes {:#010x}",
                     request.name(),
@@ -248,46 +254,43 @@ impl Sync {
     }
 
     /// Completes the operation that `lane` waits for, if all live lanes of its mask have come to it.
-    fn try_group(&mut self, number: usize, lane: u32) {
+    fn try_group(&mut self, number: usize, lane: u32, asked: &impl Asked) {
         let warp = &mut self.warps[number];
-        let Some(request) = warp.requests[lane as usize] else {
+        if warp.grouped >> lane & 1 == 0 {
             return;
-        };
+        }
+        let first = number as u32 * 32;
+        let request = asked.of_warp(first + lane);
         let members = (request.mask().unwrap_or(0) | 1 << lane) & warp.live;
-        let come = |lane: u32| warp.requests[lane as usize].is_some_and(|other| other.meets(&request));
+        let come = |lane: u32| asked.of_warp(first + lane).meets(request);
         if members & !warp.grouped != 0 || !lanes(members).all(come) {
             return;
         }
         warp.grouped &= !members;
-        let answers = warp::answers(&warp.requests, members);
+        let answers = warp::answers(|lane| asked.of_warp(first + lane), members);
         for lane in lanes(members) {
-            self.warps[number].requests[lane as usize] = None;
-            self.release(number as u32 * 32 + lane, answers[lane as usize]);
+            self.release(first + lane, answers[lane as usize]);
         }
     }
 
     /// Once every live lane waits for something, those that ask who is active learn it: the lanes
     /// that ask at the same place. So lanes that run the same code together see each other, and
     /// those that took another branch do not show.
-    fn try_active(&mut self, number: usize) {
+    fn try_active(&mut self, number: usize, asked: &impl Asked) {
         let warp = &self.warps[number];
         if warp.live & !warp.waiting == 0 {
-            self.answer_active(number);
+            self.answer_active(number, asked);
         }
     }
 
-    fn answer_active(&mut self, number: usize) {
-        let warp = &mut self.warps[number];
-        let asking = std::mem::take(&mut warp.asking);
-        if asking == 0 {
-            return;
-        }
-        let requests = warp.requests;
+    fn answer_active(&mut self, number: usize, asked: &impl Asked) {
+        let asking = std::mem::take(&mut self.warps[number].asking);
+        let first = number as u32 * 32;
         for lane in lanes(asking) {
-            let same = lanes(asking).filter(|&other| requests[other as usize] == requests[lane as usize]);
+            let own = asked.of_warp(first + lane);
+            let same = lanes(asking).filter(|&other| asked.of_warp(first + other) == own);
             let mask = same.fold(0, |mask, other| mask | 1u32 << other);
-            self.warps[number].requests[lane as usize] = None;
-            self.release(number as u32 * 32 + lane, mask);
+            self.release(first + lane, mask);
         }
     }
 }
@@ -306,32 +309,62 @@ mod tests {
         }
     }
 
-    fn begun(threads: u32) -> Sync {
-        let mut sync = Sync::default();
-        sync.begin(threads);
-        sync
+    /// A block whose threads say by a table what they wait for.
+    struct Told {
+        sync: Sync,
+        requests: Vec<Request>,
     }
 
-    fn drain(sync: &mut Sync) -> Vec<u32> {
-        std::mem::take(&mut sync.ready).into()
+    impl Asked for Vec<Request> {
+        fn of(&self, thread: u32) -> &Request {
+            &self[thread as usize]
+        }
+    }
+
+    impl Told {
+        fn wait(&mut self, thread: u32, request: Request) {
+            self.requests[thread as usize] = request;
+            self.sync.wait(thread, &self.requests);
+        }
+
+        fn end(&mut self, thread: u32) {
+            self.sync.end(thread, &self.requests);
+        }
+
+        fn take_turns(&mut self) -> bool {
+            self.sync.take_turns(&self.requests)
+        }
+    }
+
+    fn begun(threads: u32) -> Told {
+        let mut sync = Sync::default();
+        sync.begin(threads);
+        Told {
+            sync,
+            requests: vec![Request::None; threads as usize],
+        }
+    }
+
+    fn drain(told: &mut Told) -> Vec<u32> {
+        std::mem::take(&mut told.sync.ready).into()
     }
 
     #[test]
     fn a_barrier_waits_for_all_and_counts_the_ended() {
-        let mut sync = begun(3);
-        assert_eq!(drain(&mut sync), [0, 1, 2]);
-        sync.wait(0, &barrier(true, Some(Reduce::Count)));
-        sync.wait(1, &barrier(false, Some(Reduce::And)));
-        assert!(sync.ready.is_empty());
-        sync.end(2);
-        assert_eq!(drain(&mut sync), [0, 1]);
-        assert_eq!(sync.answers[..2], [1, 0]);
+        let mut block = begun(3);
+        assert_eq!(drain(&mut block), [0, 1, 2]);
+        block.wait(0, barrier(true, Some(Reduce::Count)));
+        block.wait(1, barrier(false, Some(Reduce::And)));
+        assert!(block.sync.ready.is_empty());
+        block.end(2);
+        assert_eq!(drain(&mut block), [0, 1]);
+        assert_eq!(block.sync.answers[..2], [1, 0]);
     }
 
     #[test]
     fn disjoint_groups_of_a_warp_do_not_wait_for_each_other() {
-        let mut sync = begun(32);
-        drain(&mut sync);
+        let mut block = begun(32);
+        drain(&mut block);
         let ballot = |mask| {
             Request::Warp(WarpRequest::Vote {
                 mask,
@@ -339,33 +372,33 @@ mod tests {
                 predicate: true,
             })
         };
-        sync.wait(0, &ballot(0b11));
-        sync.wait(2, &ballot(0b1100));
-        sync.wait(3, &ballot(0b1100));
-        assert_eq!(drain(&mut sync), [2, 3]);
-        sync.wait(1, &ballot(0b11));
-        assert_eq!(drain(&mut sync), [0, 1]);
-        assert_eq!(sync.answers[0], 0b11);
+        block.wait(0, ballot(0b11));
+        block.wait(2, ballot(0b1100));
+        block.wait(3, ballot(0b1100));
+        assert_eq!(drain(&mut block), [2, 3]);
+        block.wait(1, ballot(0b11));
+        assert_eq!(drain(&mut block), [0, 1]);
+        assert_eq!(block.sync.answers[0], 0b11);
     }
 
     #[test]
     fn active_lanes_are_those_at_the_same_place() {
-        let mut sync = begun(4);
-        drain(&mut sync);
+        let mut block = begun(4);
+        drain(&mut block);
         let active = |site| Request::Warp(WarpRequest::Active { site });
-        sync.wait(0, &active(1));
-        sync.wait(1, &active(2));
-        sync.wait(2, &active(1));
-        assert!(sync.ready.is_empty());
-        sync.wait(3, &barrier(false, None));
-        assert_eq!(drain(&mut sync), [0, 1, 2]);
-        assert_eq!(sync.answers[..3], [0b101, 0b010, 0b101]);
+        block.wait(0, active(1));
+        block.wait(1, active(2));
+        block.wait(2, active(1));
+        assert!(block.sync.ready.is_empty());
+        block.wait(3, barrier(false, None));
+        assert_eq!(drain(&mut block), [0, 1, 2]);
+        assert_eq!(block.sync.answers[..3], [0b101, 0b010, 0b101]);
     }
 
     #[test]
     fn arriving_is_not_waiting() {
-        let mut sync = begun(64);
-        drain(&mut sync);
+        let mut block = begun(64);
+        drain(&mut block);
         let named = |thread, wait| match wait {
             true => (
                 thread,
@@ -379,33 +412,33 @@ mod tests {
             false => (thread, Request::Arrive { id: 3, threads: 2 }),
         };
         for (thread, request) in [named(0, false), named(40, true)] {
-            sync.wait(thread, &request);
+            block.wait(thread, request);
         }
-        assert_eq!(drain(&mut sync), [0, 40]);
-        sync.wait(1, &named(1, true).1);
-        assert!(sync.ready.is_empty());
+        assert_eq!(drain(&mut block), [0, 40]);
+        block.wait(1, named(1, true).1);
+        assert!(block.sync.ready.is_empty());
     }
 
     #[test]
     fn who_lets_others_run_comes_after_them() {
-        let mut sync = begun(2);
-        drain(&mut sync);
-        sync.turn(0);
-        assert!(sync.ready.is_empty());
-        sync.wait(1, &Request::Warp(WarpRequest::Active { site: 1 }));
-        assert!(sync.take_turns());
-        assert_eq!(drain(&mut sync), [1, 0]);
-        assert_eq!(sync.answers[1], 0b10);
-        assert!(!sync.take_turns());
+        let mut block = begun(2);
+        drain(&mut block);
+        block.sync.turn(0);
+        assert!(block.sync.ready.is_empty());
+        block.wait(1, Request::Warp(WarpRequest::Active { site: 1 }));
+        assert!(block.take_turns());
+        assert_eq!(drain(&mut block), [1, 0]);
+        assert_eq!(block.sync.answers[1], 0b10);
+        assert!(!block.take_turns());
     }
 
     #[test]
     fn who_hangs_is_described() {
-        let mut sync = begun(64);
-        drain(&mut sync);
-        sync.wait(0, &barrier(false, None));
-        sync.wait(33, &Request::Warp(WarpRequest::Sync { mask: u32::MAX }));
-        let text = sync.describe();
+        let mut block = begun(64);
+        drain(&mut block);
+        block.wait(0, barrier(false, None));
+        block.wait(33, Request::Warp(WarpRequest::Sync { mask: u32::MAX }));
+        let text = block.sync.describe(&block.requests);
         assert!(text.contains("1 of 64 threads wait at barrier 0"), "{text}");
         assert!(
             text.contains("lane 1 of warp 1 and 0 more wait in __syncwarp with mask 0xffffffff"),

@@ -8,9 +8,10 @@ use super::calls;
 use super::grid::{Counts, Failure, Grid};
 use super::plain::{fault_of, given_up, no_stack};
 use super::pool::Step;
-use super::sync::Sync;
-use super::thread::{Shared, Thread, Waiting};
+use super::sync::{Asked, Sync};
+use super::thread::{Request, Shared, Thread, Waiting};
 use crate::error::Error;
+use crate::image;
 
 /// Threads of the largest block that any GPU takes.
 const MOST_THREADS: usize = 1024;
@@ -29,6 +30,14 @@ pub struct Team {
     pub shared: Box<Shared>,
     sync: Sync,
     memory: Option<BlockMemory>,
+    /// The grid that the threads are laid out for, and the memory.
+    laid_out: Option<(u64, *mut u8)>,
+}
+
+impl Asked for Vec<Thread> {
+    fn of(&self, thread: u32) -> &Request {
+        &self[thread as usize].request
+    }
 }
 
 /// What a thread does once it has gone on for a while.
@@ -62,6 +71,7 @@ impl Default for Team {
             shared: Box::default(),
             sync: Sync::default(),
             memory: None,
+            laid_out: None,
         }
     }
 }
@@ -72,13 +82,27 @@ impl Team {
         let plan = &grid.plan;
         let memory = BlockMemory::new(plan.static_shared, plan.dynamic_shared)
             .map_err(|error| no_stack(error, &plan.name))?;
-        let mut public = calls::public(plan, &memory);
-        self.memory = Some(memory);
-        public.ctaid = grid.index(number);
-        self.shared.waiting = waiting;
-        if !Arc::ptr_eq(&self.shared.kernel, &plan.name) {
-            self.shared.kernel = Arc::clone(&plan.name);
+        let index = grid.index(number);
+        let layout = Some((grid.number, memory.fixed));
+        if self.laid_out == layout {
+            // The block before was of the same grid, in the same memory.
+            for thread in &mut self.threads[..self.count] {
+                thread.again(index);
+            }
+        } else {
+            self.lay_out(grid, index, calls::public(plan, &memory), waiting);
+            self.laid_out = layout;
         }
+        self.memory = Some(memory);
+        self.sync.begin(self.count as u32);
+        Ok(())
+    }
+
+    /// Places the threads of a grid's first block here.
+    fn lay_out(&mut self, grid: &Grid, index: [u32; 3], public: image::Thread, waiting: Waiting) {
+        let plan = &grid.plan;
+        self.shared.waiting = waiting;
+        self.shared.kernel = Arc::clone(&plan.name);
         let shared = &raw mut *self.shared;
         self.count = plan.block.iter().product::<u32>() as usize;
         assert!(
@@ -88,12 +112,11 @@ impl Team {
         while self.threads.len() < self.count {
             self.threads.push(Thread::new(public, shared));
         }
-        for (index, thread) in self.threads[..self.count].iter_mut().enumerate() {
+        for (number, thread) in self.threads[..self.count].iter_mut().enumerate() {
             thread.public = public;
-            thread.place(index as u32);
+            thread.place(number as u32);
+            thread.again(index);
         }
-        self.sync.begin(self.count as u32);
-        Ok(())
     }
 
     /// Has the threads go on, by `go_on`, until all have ended, or all that are left wait for what other blocks
@@ -113,16 +136,15 @@ impl Team {
                 unsafe { (*thread).public.answer = self.sync.answers[index as usize] };
                 slots.enter(thread.cast());
                 match go_on(index, thread) {
-                    // SAFETY: as above.
-                    Ok(Event::Waits) => self.sync.wait(index, unsafe { &(*thread).request }),
-                    Ok(Event::Ended) => self.sync.end(index),
+                    Ok(Event::Waits) => self.sync.wait(index, &self.threads),
+                    Ok(Event::Ended) => self.sync.end(index, &self.threads),
                     Err(broken) => return Err(self.failure(grid, index, broken)),
                 }
             }
             if self.sync.over() {
                 return Ok(Step::Over);
             }
-            if !self.sync.take_turns() {
+            if !self.sync.take_turns(&self.threads) {
                 return Err(self.hangs(grid));
             }
         }
@@ -147,7 +169,7 @@ impl Team {
             error: Error::LAUNCH_FAILURE,
             text: format!(
                 "kernel {name} hangs in block ({x},{y},{z}): {}",
-                self.sync.describe()
+                self.sync.describe(&self.threads)
             ),
         }
     }

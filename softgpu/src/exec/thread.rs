@@ -129,6 +129,14 @@ impl Thread {
         self.request = Request::None;
     }
 
+    /// Puts the thread at the start of a block, in the same place of it.
+    pub fn again(&mut self, block: [u32; 3]) {
+        self.public.ctaid = block;
+        self.public.ops = 0;
+        self.public.polls = 0;
+        self.request = Request::None;
+    }
+
     /// Waits for `request`; returns the operation's answer. A coroutine gets that later.
     #[inline(always)]
     pub fn wait(&mut self, request: Request) -> u32 {

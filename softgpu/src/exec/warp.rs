@@ -1,5 +1,7 @@
 //! Operations of a warp: what its lanes exchange once they have met.
 
+use super::sync::lanes;
+
 /// What a lane asks of its warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WarpRequest {
@@ -114,30 +116,30 @@ pub fn source(kind: Shuffle, own: u32, operand: u32, clamp: u32) -> (u32, bool) 
 }
 
 /// The answers of an operation that all `members` have come to. `Active` has no members of its own.
-pub fn answers(requests: &[Option<WarpRequest>; 32], members: u32) -> [u32; 32] {
+pub fn answers<'a>(request: impl Fn(u32) -> &'a WarpRequest, members: u32) -> [u32; 32] {
     let mut answers = [0; 32];
-    let lanes = || (0..32).filter(|lane| members >> lane & 1 == 1);
-    let ballot = lanes().fold(0, |ballot, lane| match requests[lane as usize] {
-        Some(WarpRequest::Vote { predicate: true, .. }) => ballot | 1 << lane,
+    let ballot = lanes(members).fold(0, |ballot, lane| match request(lane) {
+        WarpRequest::Vote { predicate: true, .. } => ballot | 1 << lane,
         _ => ballot,
     });
-    for lane in lanes() {
-        answers[lane as usize] = match requests[lane as usize] {
-            Some(WarpRequest::Shuffle {
+    for lane in lanes(members) {
+        answers[lane as usize] = match *request(lane) {
+            WarpRequest::Shuffle {
                 kind,
                 value,
                 lane: operand,
                 clamp,
                 ..
-            }) => {
+            } => {
                 let (from, _) = source(kind, lane, operand, clamp);
-                match requests[from as usize & 31] {
-                    Some(WarpRequest::Shuffle { value, .. }) if members >> from & 1 == 1 => value,
-                    // What a lane that does not take part has is undefined; its own is as good.
+                // What a lane that does not take part has is undefined; its own is as good.
+                let from = from & 31;
+                match (members >> from & 1 == 1).then(|| request(from)) {
+                    Some(WarpRequest::Shuffle { value, .. }) => *value,
                     _ => value,
                 }
             }
-            Some(WarpRequest::Vote { kind, .. }) => match kind {
+            WarpRequest::Vote { kind, .. } => match kind {
                 Vote::All => u32::from(ballot == members),
                 Vote::Any => u32::from(ballot != 0),
                 Vote::Uniform => u32::from(ballot == members || ballot == 0),
@@ -170,15 +172,15 @@ mod tests {
 
     #[test]
     fn votes_and_shuffles_among_the_members() {
-        let mut requests = [None; 32];
+        let mut requests = [WarpRequest::Sync { mask: 0 }; 32];
         for lane in 0..4u32 {
-            requests[lane as usize] = Some(WarpRequest::Vote {
+            requests[lane as usize] = WarpRequest::Vote {
                 mask: 15,
                 kind: Vote::Ballot,
                 predicate: lane != 1,
-            });
+            };
         }
-        assert_eq!(answers(&requests, 15)[0], 0b1101);
+        assert_eq!(answers(|lane| &requests[lane as usize], 15)[0], 0b1101);
         for lane in 0..4u32 {
             let shuffle = WarpRequest::Shuffle {
                 mask: 15,
@@ -187,8 +189,11 @@ mod tests {
                 lane: 1,
                 clamp: 31,
             };
-            requests[lane as usize] = Some(shuffle);
+            requests[lane as usize] = shuffle;
         }
-        assert_eq!(answers(&requests, 15)[..4], [10, 20, 30, 30]);
+        assert_eq!(
+            answers(|lane| &requests[lane as usize], 15)[..4],
+            [10, 20, 30, 30]
+        );
     }
 }
