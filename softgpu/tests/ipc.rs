@@ -1,16 +1,26 @@
-//! Memory that processes share by handles.
+//! Memory and events that processes share by handles.
 
 mod common;
 
 use std::ffi::c_void;
 use std::io::{BufRead, BufReader, Write};
 use std::mem::MaybeUninit;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use common::{MIB, State, is_child};
 use softgpu::cudart::copy::cudaMemcpy;
-use softgpu::cudart::ipc::{cudaIpcCloseMemHandle, cudaIpcGetMemHandle, cudaIpcOpenMemHandle};
+use softgpu::cudart::event::{
+    cudaEventCreate, cudaEventCreateWithFlags, cudaEventQuery, cudaEventRecord, cudaEventSynchronize,
+    cudaStreamWaitEvent,
+};
+use softgpu::cudart::ipc::{
+    cudaIpcCloseMemHandle, cudaIpcGetEventHandle, cudaIpcGetMemHandle, cudaIpcOpenEventHandle,
+    cudaIpcOpenMemHandle,
+};
 use softgpu::cudart::memory::{cudaFree, cudaMalloc, cudaMemGetInfo};
+use softgpu::cudart::stream::cudaLaunchHostFunc;
 use softgpu::memory::share::Handle;
+use softgpu::stream::shared;
 
 const DEVICES: &str = "1x64MiB:ctx=1MiB";
 
@@ -51,18 +61,46 @@ fn handle(memory: *mut c_void) -> Handle {
     }
 }
 
-fn spelled(handle: &Handle) -> String {
+fn spelled<T>(handle: &T) -> String {
+    assert_eq!(size_of::<T>(), 64);
     // SAFETY: a handle is integers without gaps.
     let bytes: &[u8; 64] = unsafe { &*std::ptr::from_ref(handle).cast() };
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn spelt(text: &str) -> Handle {
+fn spelt<T>(text: &str) -> T {
+    assert_eq!(size_of::<T>(), 64);
     let bytes: Vec<u8> = (0..64)
         .map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap())
         .collect();
     // SAFETY: a handle is integers, for which any bytes are a value.
-    unsafe { bytes.as_ptr().cast::<Handle>().read_unaligned() }
+    unsafe { bytes.as_ptr().cast::<T>().read_unaligned() }
+}
+
+/// An event for other processes, and its handle.
+fn event() -> (usize, shared::Handle) {
+    let (mut event, mut handle) = (0, MaybeUninit::uninit());
+    // SAFETY: out pointers of our own, written where the calls succeed.
+    unsafe {
+        assert_eq!(cudaEventCreate(&mut event), 0);
+        assert_eq!(cudaIpcGetEventHandle(handle.as_mut_ptr(), event), 400);
+        assert_eq!(cudaEventCreateWithFlags(&mut event, 6), 0);
+        assert_eq!(cudaIpcGetEventHandle(handle.as_mut_ptr(), event), 0);
+        (event, handle.assume_init())
+    }
+}
+
+fn open_event(handle: shared::Handle) -> i32 {
+    let mut event = 0;
+    // SAFETY: an out pointer of our own.
+    unsafe { cudaIpcOpenEventHandle(&mut event, handle) }
+}
+
+unsafe extern "C" fn hold(flag: *mut c_void) {
+    // SAFETY: the flag outlives the stream's work.
+    while !unsafe { &*flag.cast::<AtomicBool>() }.load(SeqCst) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
 }
 
 fn open(handle: Handle) -> (i32, *mut c_void) {
@@ -75,7 +113,16 @@ fn open(handle: Handle) -> (i32, *mut c_void) {
 fn child() {
     let mut lines = std::io::stdin().lines();
     let mut next = || lines.next().unwrap().unwrap();
-    let [small, large] = [spelt(&next()), spelt(&next())];
+    let [small, large] = [spelt::<Handle>(&next()), spelt(&next())];
+    let mut event = 0;
+    // SAFETY: an out pointer of our own. Its owner's stream is held up before the record.
+    unsafe {
+        assert_eq!(cudaIpcOpenEventHandle(&mut event, spelt(&next())), 0);
+        assert_eq!(cudaEventQuery(event), 600);
+        assert_eq!(cudaStreamWaitEvent(0, event, 0), 0);
+        println!("\nwaits");
+        assert_eq!([cudaEventSynchronize(event), cudaEventQuery(event)], [0, 0]);
+    }
     let before = free_bytes();
     let [(first, small_at), (second, large_at)] = [open(small), open(large)];
     assert_eq!((first, second), (0, 0));
@@ -151,6 +198,18 @@ fn owner() {
     for handle in &handles {
         writeln!(input, "{}", spelled(handle)).unwrap();
     }
+    static GO: AtomicBool = AtomicBool::new(false);
+    let (event, shared) = event();
+    // SAFETY: the flag is there for ever.
+    unsafe {
+        let flag = std::ptr::from_ref(&GO).cast_mut().cast();
+        assert_eq!(cudaLaunchHostFunc(0, Some(hold), flag), 0);
+        assert_eq!(cudaEventRecord(event, 0), 0);
+        assert_eq!(open_event(shared), 201);
+    }
+    writeln!(input, "{}", spelled(&shared)).unwrap();
+    assert!(lines.by_ref().any(|line| line.unwrap() == "waits"));
+    GO.store(true, SeqCst);
     assert!(lines.by_ref().any(|line| line.unwrap() == "done"));
     let last = large.wrapping_byte_add(3 * MIB - 8);
     assert_eq!([read(small), read(last), read(other)], [33, 44, 1]);

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Kind, capture};
 use crate::stream::event::{self, find};
 use crate::stream::handle;
+use crate::time::clock;
 
 /// `cudaEventRecordExternal` and `cudaEventWaitExternal`: a node of its own in a capture.
 const EXTERNAL: c_uint = 1;
@@ -18,7 +19,7 @@ fn create(flags: c_uint) -> Result<usize> {
     if flags & !7 != 0 || (flags & 4 != 0 && flags & 2 == 0) {
         return Err(Error::INVALID_VALUE);
     }
-    Ok(event::create(flags))
+    event::create(flags)
 }
 
 /// The error that the current device is stuck in.
@@ -61,14 +62,21 @@ runtime! {
     }
 
     fn cudaEventSynchronize(event: usize) {
-        if let Some(fence) = find(event)?.fence()? {
+        let found = find(event)?;
+        if let Some(foreign) = found.foreign() {
+            foreign.wait();
+        } else if let Some(fence) = found.fence()? {
             fence.host_wait();
         }
         healthy()
     }
 
     fn cudaEventQuery(event: usize) {
-        let passed = find(event)?.fence()?.is_none_or(|fence| fence.query());
+        let found = find(event)?;
+        let passed = match found.foreign() {
+            Some(foreign) => foreign.passed(),
+            None => found.fence()?.is_none_or(|fence| fence.query()),
+        };
         healthy()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }
     }
@@ -93,7 +101,12 @@ runtime! {
         if capture::wait(&stream, &found)? {
             return Ok(());
         }
-        if let Some(fence) = found.fence()? {
+        if let Some(foreign) = found.foreign() {
+            gpu.streams.submit(&stream, move |turn| {
+                foreign.wait();
+                turn.end = turn.ready.max(clock::now());
+            });
+        } else if let Some(fence) = found.fence()? {
             let mut fences = gpu.streams.fences(&stream);
             fences.push(fence);
             stream.submit(fences, |_| ());

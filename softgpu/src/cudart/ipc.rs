@@ -1,4 +1,4 @@
-//! Memory that processes share.
+//! Memory and events that processes share.
 
 use std::ffi::{c_uint, c_void};
 
@@ -6,6 +6,7 @@ use super::{put, runtime};
 use crate::device::{current, node};
 use crate::error::Error;
 use crate::memory::share::{self, Handle};
+use crate::stream::{event, shared};
 
 /// `cudaIpcMemLazyEnablePeerAccess`, the one flag that there is.
 const LAZY_PEER: c_uint = 1;
@@ -19,6 +20,20 @@ runtime! {
             return Err(Error::INVALID_VALUE);
         }
         put!(handle, share::export(gpu, memory as usize)?);
+        Ok(())
+    }
+
+    fn cudaIpcGetEventHandle(handle: *mut shared::Handle, event: usize) {
+        put!(handle, event::find(event)?.ipc()?);
+        Ok(())
+    }
+
+    fn cudaIpcOpenEventHandle(event: *mut usize, handle: shared::Handle) {
+        current::active()?;
+        if event.is_null() {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(event, event::open(&handle)?);
         Ok(())
     }
 

@@ -6,16 +6,21 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::{Mutex, RwLock};
 
+use super::shared::{self, Foreign, Shared};
 use super::{Fence, handle};
 use crate::error::{Error, Result};
 use crate::graph::capture::{self, Part};
 
 /// `cudaEventDisableTiming`.
 pub const DISABLE_TIMING: u32 = 2;
+/// `cudaEventInterprocess`.
+const INTERPROCESS: u32 = 4;
 
 /// What `cudaEvent_t` points to.
 pub struct Event {
     flags: u32,
+    /// For other processes too.
+    shared: Option<Shared>,
     mark: Mutex<Mark>,
 }
 
@@ -32,9 +37,33 @@ enum Mark {
 static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Event>>>> = LazyLock::new(RwLock::default);
 
 /// Makes an event and a handle for it.
-pub fn create(flags: u32) -> usize {
+///
+/// # Errors
+/// `OPERATING_SYSTEM` for one that processes are to share.
+pub fn create(flags: u32) -> Result<usize> {
+    let shared = if flags & INTERPROCESS == 0 {
+        None
+    } else {
+        Some(Shared::new()?)
+    };
+    Ok(publish(flags, shared))
+}
+
+/// Makes an event of another process's handle.
+///
+/// # Errors
+/// Those of [`Shared::open`].
+pub fn open(handle: &shared::Handle) -> Result<usize> {
+    Ok(publish(
+        DISABLE_TIMING | INTERPROCESS,
+        Some(Shared::open(handle)?),
+    ))
+}
+
+fn publish(flags: u32, shared: Option<Shared>) -> usize {
     let event = Arc::new(Event {
         flags,
+        shared,
         mark: Mutex::new(Mark::None),
     });
     let handle = Arc::as_ptr(&event) as usize;
@@ -68,11 +97,31 @@ impl Event {
         }
         let moment = Arc::new(AtomicU64::new(0));
         let stamp = moment.clone();
-        let fence = gpu
-            .streams
-            .submit(&stream, move |turn| stamp.store(turn.end, Ordering::Relaxed));
+        let fence = match self.shared.as_ref().map(Shared::record) {
+            // Others see that it has passed, so the clock must have come to it.
+            Some(passed) => stream.submit_visible(gpu.streams.fences(&stream), move |turn| {
+                stamp.store(turn.end, Ordering::Relaxed);
+                passed();
+            }),
+            None => gpu
+                .streams
+                .submit(&stream, move |turn| stamp.store(turn.end, Ordering::Relaxed)),
+        };
         self.mark(fence, moment);
         Ok(())
+    }
+
+    /// A handle for other processes.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for an event that was not made for them.
+    pub fn ipc(&self) -> Result<shared::Handle> {
+        self.shared.as_ref().ok_or(Error::INVALID_HANDLE)?.handle()
+    }
+
+    /// The last record, if it is another process's.
+    pub fn foreign(&self) -> Option<Foreign> {
+        self.shared.as_ref()?.foreign()
     }
 
     /// Marks a place in a stream, whose moment is stored when it is passed.

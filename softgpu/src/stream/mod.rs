@@ -11,6 +11,7 @@
 pub mod event;
 pub mod handle;
 pub mod set;
+pub mod shared;
 mod worker;
 
 use std::collections::{BTreeMap, VecDeque};

@@ -1,0 +1,190 @@
+//! Events that processes share: what `cudaIpcEventHandle_t` stands for.
+//!
+//! Such an event has a page in a file in memory, which whoever has the handle finds through the owner's `/proc` entry, as
+//! with memory. Each record takes a number, and the page says which is the last one taken and the last one passed. What
+//! another process recorded is waited for by looking again and again; if that process is gone, nothing is waited for.
+//! Nodes of graphs see only what their own process recorded.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::Duration;
+
+use rustix::fs::MemfdFlags;
+use rustix::mm::{MapFlags, ProtFlags};
+
+use crate::error::{Error, Result};
+use crate::memory::pages::PAGE;
+
+/// What a handle holds: as large as CUDA's.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle {
+    magic: [u8; 8],
+    pid: u32,
+    fd: i32,
+    inode: u64,
+    reserved: [u64; 5],
+}
+
+const MAGIC: [u8; 8] = *b"sgpu-evt";
+
+/// How long to wait before looking again.
+const PAUSE: Duration = Duration::from_micros(50);
+
+/// What the processes share.
+#[repr(C)]
+struct Page {
+    /// The number of the last record.
+    recorded: AtomicU64,
+    /// The number of the last record that has passed.
+    passed: AtomicU64,
+    /// Who recorded last.
+    recorder: AtomicU32,
+}
+
+/// One process's view of it.
+pub struct Shared {
+    /// Open as long as somebody may be handed it.
+    file: File,
+    page: &'static Page,
+}
+
+/// A record of another process.
+pub struct Foreign {
+    page: &'static Page,
+    number: u64,
+    recorder: u32,
+}
+
+impl Shared {
+    /// A new one, never recorded.
+    ///
+    /// # Errors
+    /// `OPERATING_SYSTEM`.
+    pub fn new() -> Result<Shared> {
+        let make = || -> io::Result<File> {
+            let file = File::from(rustix::fs::memfd_create(
+                "softgpu-shared-event",
+                MemfdFlags::CLOEXEC,
+            )?);
+            file.set_len(PAGE as u64)?;
+            Ok(file)
+        };
+        Shared::of(make().map_err(|_| Error::OPERATING_SYSTEM)?)
+    }
+
+    /// Opens another process's handle.
+    ///
+    /// # Errors
+    /// `INVALID_HANDLE` for what is none or whose owner is gone, `INVALID_CONTEXT` for one of this process.
+    pub fn open(handle: &Handle) -> Result<Shared> {
+        if handle.magic != MAGIC {
+            return Err(Error::INVALID_HANDLE);
+        }
+        if handle.pid == std::process::id() {
+            return Err(Error::INVALID_CONTEXT);
+        }
+        let path = format!("/proc/{}/fd/{}", handle.pid, handle.fd);
+        let file = OpenOptions::new().read(true).write(true).open(path);
+        let file = file.map_err(|_| Error::INVALID_HANDLE)?;
+        let metadata = file.metadata().map_err(|_| Error::OPERATING_SYSTEM)?;
+        // The number may be another file's by now.
+        if metadata.ino() != handle.inode || metadata.len() != PAGE as u64 {
+            return Err(Error::INVALID_HANDLE);
+        }
+        Shared::of(file)
+    }
+
+    fn of(file: File) -> Result<Shared> {
+        let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+        // SAFETY: a new mapping of a file of this length, which is never shortened; all fields are atomics, for which any
+        // bytes are a value. It stays for the life of the process, since records may still be on their way.
+        let page = unsafe {
+            let address = rustix::mm::mmap(std::ptr::null_mut(), PAGE, access, flags, &file, 0);
+            &*address.map_err(|_| Error::OPERATING_SYSTEM)?.cast::<Page>()
+        };
+        Ok(Shared { file, page })
+    }
+
+    /// A handle to it.
+    ///
+    /// # Errors
+    /// `OPERATING_SYSTEM`.
+    pub fn handle(&self) -> Result<Handle> {
+        let metadata = self.file.metadata().map_err(|_| Error::OPERATING_SYSTEM)?;
+        Ok(Handle {
+            magic: MAGIC,
+            pid: std::process::id(),
+            fd: self.file.as_raw_fd(),
+            inode: metadata.ino(),
+            reserved: [0; 5],
+        })
+    }
+
+    /// Takes the number of a record; what is returned is called when it has passed.
+    pub fn record(&self) -> impl FnOnce() + Send + 'static {
+        let page = self.page;
+        page.recorder.store(std::process::id(), SeqCst);
+        let number = page.recorded.fetch_add(1, SeqCst) + 1;
+        move || {
+            page.passed.fetch_max(number, SeqCst);
+        }
+    }
+
+    /// The last record, if it is another process's.
+    pub fn foreign(&self) -> Option<Foreign> {
+        let number = self.page.recorded.load(SeqCst);
+        let recorder = self.page.recorder.load(SeqCst);
+        (number > 0 && recorder != std::process::id()).then_some(Foreign {
+            page: self.page,
+            number,
+            recorder,
+        })
+    }
+}
+
+impl Foreign {
+    /// Whether it has passed, or never will.
+    pub fn passed(&self) -> bool {
+        self.page.passed.load(SeqCst) >= self.number
+            || !std::path::Path::new(&format!("/proc/{}", self.recorder)).exists()
+    }
+
+    /// Waits until it has.
+    pub fn wait(&self) {
+        while !self.passed() {
+            std::thread::sleep(PAUSE);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_cudas() {
+        assert_eq!(size_of::<Handle>(), 64);
+    }
+
+    #[test]
+    fn a_record_is_passed_when_it_says_so() {
+        let shared = Shared::new().unwrap();
+        assert!(shared.foreign().is_none());
+        let (first, second) = (shared.record(), shared.record());
+        assert!(shared.foreign().is_none());
+        // As if another process had recorded: process 1 is always there.
+        shared.page.recorder.store(1, SeqCst);
+        let foreign = shared.foreign().unwrap();
+        first();
+        assert!(!foreign.passed());
+        second();
+        assert!(foreign.passed());
+        shared.page.recorded.store(9, SeqCst);
+        shared.page.recorder.store(u32::MAX, SeqCst);
+        assert!(shared.foreign().unwrap().passed());
+    }
+}
