@@ -35,6 +35,7 @@ mod slots;
 mod support;
 mod translate;
 mod variables;
+mod wrap;
 
 pub use entry::Parameter;
 use ir::{c_string, llvm};

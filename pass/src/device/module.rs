@@ -111,15 +111,27 @@ pub fn retarget(module: LLVMModuleRef, host: LLVMModuleRef, kernels: &[LLVMValue
     }
 }
 
-/// The processor that the host module is compiled for.
+/// The processor that the host module is compiled for, as attributes.
+///
+/// Every x86-64 processor of the last fifteen years exchanges 16 bytes at once, but compilers for the first ones call
+/// a library instead, that programs do not link.
 fn processor(host: LLVMModuleRef) -> Vec<(&'static str, String)> {
+    const FEATURES: &str = "target-features";
     let Some(&function) = defined_functions(host).first() else {
         return Vec::new();
     };
-    let keys = ["target-cpu", "target-features", "tune-cpu"];
-    keys.into_iter()
+    let mut found: Vec<_> = ["target-cpu", "tune-cpu", FEATURES]
+        .into_iter()
         .filter_map(|key| Some((key, string_attribute(function, key)?)))
-        .collect()
+        .collect();
+    // SAFETY: LLVM gives a C string that the module owns.
+    let triple = unsafe { CStr::from_ptr(LLVMGetTarget(host)) };
+    if triple.to_bytes().starts_with(b"x86_64") {
+        let given = found.iter().position(|(key, _)| *key == FEATURES);
+        let features = given.map_or(String::new(), |at| found.swap_remove(at).1 + ",");
+        found.push((FEATURES, features + "+cx16"));
+    }
+    found
 }
 
 fn drop_attributes(function: LLVMValueRef) {

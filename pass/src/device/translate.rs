@@ -15,7 +15,7 @@ use super::entry::{self, Parameter};
 use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
-use super::{coroutines, counters, estimate, foreign, polls, shared, side, slots, support, variables};
+use super::{coroutines, counters, estimate, foreign, polls, shared, side, slots, support, variables, wrap};
 
 /// What every symbol of translated code starts with.
 pub const PREFIX: &str = "softgpu.";
@@ -119,6 +119,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     let graph = CallGraph::new(module);
     let reach: Vec<Reach> = entries.iter().map(|&entry| graph.reach(entry)).collect();
     let shared = shared::place(module, &reach);
+    wrap::indices(module);
     let block = variables::place(module, &names)?;
     coroutines::number_sites(module);
     polls::insert(module);

@@ -4,6 +4,7 @@
 //! stay ordinary constants of the program, unless they hold the address of a variable, which differs
 //! from device to device: then they belong to the block too.
 use std::collections::{HashMap, HashSet};
+use std::ffi::CStr;
 
 use llvm_sys::core::*;
 use llvm_sys::prelude::*;
@@ -61,13 +62,15 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
         }
         members.extend(more);
     }
-    let members: Vec<_> = candidates.into_iter().filter(|at| members.contains(at)).collect();
+    let mut members: Vec<_> = candidates.into_iter().filter(|at| members.contains(at)).collect();
+    // Constants first, so that their addresses can be told from others.
+    members.sort_by_key(|&at| !is_constant_memory(at));
 
     let mut block = Block {
         align: 16,
         ..Block::default()
     };
-    let mut offsets = HashMap::new();
+    let (mut offsets, mut constant_bytes) = (HashMap::new(), 0);
     for &member in &members {
         let (size, align) = (layout.size(value_type(member)), layout.align_of_global(member));
         let offset = align_up(block.size, align);
@@ -76,7 +79,11 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
         block.variables.push(Variable { name, offset, size });
         block.size = offset + size;
         block.align = block.align.max(align);
+        if is_constant_memory(member) {
+            constant_bytes = block.size;
+        }
     }
+    answer(module, c"softgpu.constant_bytes", constant_bytes);
     emit_initial(module, layout, &members, &offsets, &mut block)?;
 
     let base = slots::question(module, "softgpu.block_variables");
@@ -94,6 +101,25 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
 /// Whether a global is data of the device code, and not shared memory or something of ours.
 fn is_data(global: LLVMValueRef) -> bool {
     !is_declaration(global) && address_space(global) != 3 && name(global).starts_with(PREFIX)
+}
+
+/// Whether it was declared `__constant__`.
+fn is_constant_memory(global: LLVMValueRef) -> bool {
+    address_space(global) == 4
+}
+
+/// Replaces a question that the support code asks by a number.
+fn answer(module: LLVMModuleRef, question: &CStr, number: u64) {
+    let function = llvm!(LLVMGetNamedFunction(module, question.as_ptr()));
+    if function.is_null() {
+        return;
+    }
+    for call in users(function) {
+        let number = llvm!(LLVMConstInt(LLVMTypeOf(call), number, 0));
+        llvm!(LLVMReplaceAllUsesWith(call, number));
+        llvm!(LLVMInstructionEraseFromParent(call));
+    }
+    llvm!(LLVMDeleteFunction(function));
 }
 
 /// Whether it can change, by device code or through the host.

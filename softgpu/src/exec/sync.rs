@@ -139,6 +139,7 @@ impl Sync {
                 self.try_barrier(id);
             }
             Request::Warp(WarpRequest::Active { .. }) => self.warps[number].asking |= 1 << lane,
+            Request::Warp(request) if request.leaves_out(lane) => self.warps[number].asking |= 1 << lane,
             Request::Warp(_) => {
                 self.warps[number].grouped |= 1 << lane;
                 self.try_group(number, lane, asked);
@@ -275,7 +276,8 @@ impl Sync {
 
     /// Once every live lane waits for something, those that ask who is active learn it: the lanes
     /// that ask at the same place. So lanes that run the same code together see each other, and
-    /// those that took another branch do not show.
+    /// those that took another branch do not show. Lanes that vote under masks without themselves wait
+    /// for no lane by name, and vote then.
     fn try_active(&mut self, number: usize, asked: &impl Asked) {
         let warp = &self.warps[number];
         if warp.live & !warp.waiting == 0 {
@@ -288,9 +290,16 @@ impl Sync {
         let first = number as u32 * 32;
         for lane in lanes(asking) {
             let own = asked.of_warp(first + lane);
-            let same = lanes(asking).filter(|&other| asked.of_warp(first + other) == own);
-            let mask = same.fold(0, |mask, other| mask | 1u32 << other);
-            self.release(first + lane, mask);
+            let same = lanes(asking).filter(|&other| asked.of_warp(first + other).comes_with(own));
+            let members = same.fold(0, |mask, other| mask | 1u32 << other);
+            let answer = match *own {
+                WarpRequest::Vote { mask, kind, .. } => {
+                    let ballot = warp::ballot(|lane| asked.of_warp(first + lane), members & mask);
+                    warp::result(kind, ballot, members & mask)
+                }
+                _ => members,
+            };
+            self.release(first + lane, answer);
         }
     }
 }
@@ -393,6 +402,24 @@ mod tests {
         block.wait(3, barrier(false, None));
         assert_eq!(drain(&mut block), [0, 1, 2]);
         assert_eq!(block.sync.answers[..3], [0b101, 0b010, 0b101]);
+    }
+
+    #[test]
+    fn votes_that_leave_their_lane_out_are_among_those_that_come() {
+        let mut block = begun(4);
+        drain(&mut block);
+        for lane in 0..4 {
+            assert!(block.sync.ready.is_empty(), "lane {lane} is waited for");
+            // About those below: lane 0 asks about nobody.
+            let request = WarpRequest::Vote {
+                mask: (1 << lane) - 1,
+                kind: Vote::Ballot,
+                predicate: lane != 1,
+            };
+            block.wait(lane, Request::Warp(request));
+        }
+        assert_eq!(drain(&mut block), [0, 1, 2, 3]);
+        assert_eq!(block.sync.answers[..4], [0, 0b1, 0b1, 0b101]);
     }
 
     #[test]

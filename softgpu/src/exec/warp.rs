@@ -81,6 +81,20 @@ impl WarpRequest {
         self.mask() == other.mask() && std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
+    /// Whether it is a vote whose mask lacks the lane that asks. CUDA does not define it; on the hardware those
+    /// vote that come together, and each learns what it asked about.
+    pub fn leaves_out(&self, lane: u32) -> bool {
+        matches!(*self, WarpRequest::Vote { mask, .. } if mask >> lane & 1 == 0)
+    }
+
+    /// Whether two lanes that wait for none by name are answered as one: their votes may have masks of their own.
+    pub fn comes_with(&self, other: &WarpRequest) -> bool {
+        match (self, other) {
+            (WarpRequest::Vote { kind, .. }, WarpRequest::Vote { kind: its, .. }) => kind == its,
+            _ => self == other,
+        }
+    }
+
     /// For messages.
     pub fn name(&self) -> &'static str {
         match self {
@@ -118,10 +132,7 @@ pub fn source(kind: Shuffle, own: u32, operand: u32, clamp: u32) -> (u32, bool) 
 /// The answers of an operation that all `members` have come to. `Active` has no members of its own.
 pub fn answers<'a>(request: impl Fn(u32) -> &'a WarpRequest, members: u32) -> [u32; 32] {
     let mut answers = [0; 32];
-    let ballot = lanes(members).fold(0, |ballot, lane| match request(lane) {
-        WarpRequest::Vote { predicate: true, .. } => ballot | 1 << lane,
-        _ => ballot,
-    });
+    let ballot = ballot(&request, members);
     for lane in lanes(members) {
         answers[lane as usize] = match *request(lane) {
             WarpRequest::Shuffle {
@@ -139,16 +150,29 @@ pub fn answers<'a>(request: impl Fn(u32) -> &'a WarpRequest, members: u32) -> [u
                     _ => value,
                 }
             }
-            WarpRequest::Vote { kind, .. } => match kind {
-                Vote::All => u32::from(ballot == members),
-                Vote::Any => u32::from(ballot != 0),
-                Vote::Uniform => u32::from(ballot == members || ballot == 0),
-                Vote::Ballot => ballot,
-            },
+            WarpRequest::Vote { kind, .. } => result(kind, ballot, members),
             _ => 0,
         };
     }
     answers
+}
+
+/// The members that vote yes.
+pub fn ballot<'a>(request: impl Fn(u32) -> &'a WarpRequest, members: u32) -> u32 {
+    lanes(members).fold(0, |ballot, lane| match request(lane) {
+        WarpRequest::Vote { predicate: true, .. } => ballot | 1 << lane,
+        _ => ballot,
+    })
+}
+
+/// What a vote gives.
+pub fn result(kind: Vote, ballot: u32, members: u32) -> u32 {
+    match kind {
+        Vote::All => u32::from(ballot == members),
+        Vote::Any => u32::from(ballot != 0),
+        Vote::Uniform => u32::from(ballot == members || ballot == 0),
+        Vote::Ballot => ballot,
+    }
 }
 
 #[cfg(test)]

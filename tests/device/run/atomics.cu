@@ -28,6 +28,27 @@ __global__ void all(unsigned *u, int *i, unsigned long long *l, double *d, float
   __threadfence();
 }
 
+// Numbers of 128 bits: a counter of two halves that must stay alike.
+__global__ void wide(unsigned __int128 *counter, unsigned __int128 *swapped) {
+  const unsigned __int128 one = (unsigned __int128)1 << 64 | 1;
+  unsigned __int128 seen = *counter, was;
+  for (;;) {
+    asm volatile("{ .reg .b128 old, from, to; mov.b128 from, {%3, %4}; mov.b128 to, {%5, %6};\n"
+                 "atom.cas.b128 old, [%2], from, to; mov.b128 {%0, %1}, old; }"
+                 : "=l"(((unsigned long long *)&was)[0]), "=l"(((unsigned long long *)&was)[1])
+                 : "l"(counter), "l"((unsigned long long)seen), "l"((unsigned long long)(seen >> 64)),
+                   "l"((unsigned long long)(seen + one)), "l"((unsigned long long)((seen + one) >> 64))
+                 : "memory");
+    if (was == seen)
+      break;
+    seen = was;
+  }
+  // By the compiler's own operations too.
+  unsigned __int128 expected = __atomic_load_n(swapped, __ATOMIC_RELAXED);
+  while (!__atomic_compare_exchange_n(swapped, &expected, expected + one, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+    ;
+}
+
 int main() {
   Array<unsigned> u(std::vector<unsigned>{0, 0, 0, ~0u, 0});
   Array<int> i(8);
@@ -45,5 +66,9 @@ int main() {
   all<<<1000, 32>>>(u.data, i.data, many.data, d.data, f.data);
   EXPECT(many.get()[0] == 64000);
   EXPECT(d.get()[0] == 16016);
+  Array<unsigned __int128> halves(2);
+  wide<<<200, 32>>>(halves.data, halves.data + 1);
+  for (unsigned __int128 sum : halves.get())
+    EXPECT(sum == ((unsigned __int128)6400 << 64 | 6400));
   return finish();
 }

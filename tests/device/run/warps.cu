@@ -54,6 +54,12 @@ __global__ void groups(int *out) {
     out[warp.meta_group_rank()] = v;
 }
 
+// Each lane asks about those below it, not about itself: not defined, and answered by all GPUs alike.
+__global__ void below(unsigned *out) {
+  unsigned lane = threadIdx.x;
+  out[lane] = __ballot_sync((1u << lane) - 1, lane % 3 == 0);
+}
+
 int main() {
   {
     std::vector<int> values(64);
@@ -78,6 +84,13 @@ int main() {
     Array<int> out(64);
     groups<<<1, 64>>>(out.data);
     EXPECT(out.get()[0] == 496 && out.get()[1] == 1520 && out.get()[63] == 0);
+  }
+  {
+    Array<unsigned> out(32);
+    below<<<1, 32>>>(out.data);
+    auto values = out.get();
+    for (unsigned lane = 0; lane < 32; lane++)
+      EXPECT(values[lane] == (0x49249249u & ((1u << lane) - 1)));
   }
   return finish();
 }

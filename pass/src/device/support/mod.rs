@@ -9,6 +9,7 @@ mod float;
 mod integer;
 mod libdevice;
 mod ptx;
+mod quarters;
 mod registers;
 pub(super) mod services;
 mod synchronise;
@@ -16,9 +17,10 @@ mod synchronise;
 use std::collections::BTreeSet;
 
 /// The texts every translated module gets.
-pub const PRELUDE: [&str; 3] = [
+pub const PRELUDE: [&str; 4] = [
     include_str!("prelude.ll"),
     include_str!("halves.ll"),
+    include_str!("quarters.ll"),
     include_str!("barriers.ll"),
 ];
 
@@ -97,6 +99,7 @@ pub fn function(foreign: &Foreign) -> Option<Body> {
     registers::body(name, foreign)
         .or_else(|| synchronise::body(name, foreign))
         .or_else(|| atomics::body(name, foreign))
+        .or_else(|| quarters::body(name, foreign))
         .or_else(|| float::body(name, foreign))
         .or_else(|| integer::body(name, foreign))
         .or_else(|| services::intrinsic(name, foreign))

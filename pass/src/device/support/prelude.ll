@@ -23,6 +23,8 @@ define ptr @softgpu.variables_slot() "softgpu-runtime" {
 ; afterwards slots.rs makes each a single load at the function's start.
 declare ptr @softgpu.thread() #0
 declare ptr @softgpu.block_variables() #0
+; How many bytes of these are constants: the first ones.
+declare i64 @softgpu.constant_bytes() #0
 
 ; The service at an offset of softgpu_calls.
 define ptr @softgpu.service(i64 %offset) alwaysinline "softgpu-runtime" {
@@ -211,7 +213,7 @@ define void @softgpu.trapped() noinline cold noreturn "softgpu-runtime" {
   unreachable
 }
 
-; The space that an address is of: 0 shared, 1 the thread's own, 2 device memory.
+; The space that an address is of: 0 shared, 1 the thread's own, 2 device memory, 3 constants.
 define i1 @softgpu.is_space(ptr %place, i32 %space) noinline "softgpu-runtime" {
   %self = call ptr @softgpu.thread()
   %start = call ptr @softgpu.shared(i64 56)
@@ -234,11 +236,19 @@ define i1 @softgpu.is_space(ptr %place, i32 %space) noinline "softgpu-runtime" {
   %past = sub i64 %there, %local
   %framed = icmp ult i64 %past, %bytes
   %own = or i1 %near, %framed
+  %variables = call ptr @softgpu.block_variables()
+  %constants = call i64 @softgpu.constant_bytes()
+  %variables.start = ptrtoint ptr %variables to i64
+  %into.variables = sub i64 %there, %variables.start
+  %constant = icmp ult i64 %into.variables, %constants
   %either = or i1 %shared, %own
-  %neither = xor i1 %either, true
+  %any = or i1 %either, %constant
+  %neither = xor i1 %any, true
   %asks.shared = icmp eq i32 %space, 0
   %asks.own = icmp eq i32 %space, 1
-  %other = select i1 %asks.own, i1 %own, i1 %neither
+  %asks.constant = icmp eq i32 %space, 3
+  %of.device = select i1 %asks.constant, i1 %constant, i1 %neither
+  %other = select i1 %asks.own, i1 %own, i1 %of.device
   %result = select i1 %asks.shared, i1 %shared, i1 %other
   ret i1 %result
 }

@@ -67,7 +67,7 @@ pub fn intrinsic(name: &str, foreign: &Foreign) -> Option<Body> {
         _ => {}
     }
     if let Some(space) = name.strip_prefix("isspacep.") {
-        let space = ["shared", "local", "global"]
+        let space = ["shared", "local", "global", "const"]
             .iter()
             .position(|known| *known == space)?;
         return Body::inline(format!(

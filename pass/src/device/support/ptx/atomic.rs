@@ -40,29 +40,17 @@ fn exchange(emitter: &mut Emitter, it: &Call, place: &Operand, values: &[Operand
     match (operation, values) {
         ("cas", [compare, with, ..]) => {
             let (compare, with) = (emitter.read(compare, plain)?, emitter.read(with, plain)?);
-            let old = if ty.width() == 128 {
-                emitter.call(
-                    "softgpu.exchange128",
-                    "i128",
-                    &[("ptr", &pointer), ("i128", &compare), ("i128", &with)],
-                )
-            } else {
-                let pair = emitter.value(format!(
-                    "cmpxchg ptr {pointer}, {register} {compare}, {register} {with} {order} {order}, align {align}"
-                ));
-                emitter.value(format!("extractvalue {{ {register}, i1 }} {pair}, 0"))
-            };
+            let pair = emitter.value(format!(
+                "cmpxchg ptr {pointer}, {register} {compare}, {register} {with} {order} {order}, align {align}"
+            ));
+            let old = emitter.value(format!("extractvalue {{ {register}, i1 }} {pair}, 0"));
             Some((plain, old))
         }
         ("exch", [value, ..]) => {
             let value = emitter.read(value, plain)?;
-            let old = if ty.width() == 128 {
-                emitter.call("softgpu.swap128", "i128", &[("ptr", &pointer), ("i128", &value)])
-            } else {
-                emitter.value(format!(
-                    "atomicrmw xchg ptr {pointer}, {register} {value} {order}, align {align}"
-                ))
-            };
+            let old = emitter.value(format!(
+                "atomicrmw xchg ptr {pointer}, {register} {value} {order}, align {align}"
+            ));
             Some((plain, old))
         }
         (_, [value, ..]) if ty.is_small() => {

@@ -20,7 +20,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
         ("isspacep", [to, from]) => {
             let value = emitter.read(from, bits(64))?;
             let pointer = emitter.value(format!("inttoptr i64 {value} to ptr"));
-            let space = ["shared", "local", "global"]
+            let space = ["shared", "local", "global", "const"]
                 .iter()
                 .position(|space| it.has(space))?;
             let arguments = [("ptr", pointer.as_str()), ("i32", &space.to_string())];

@@ -16,6 +16,7 @@ mod float;
 mod logic;
 mod memory;
 mod parse;
+mod quarter;
 mod simd;
 mod small;
 mod together;
@@ -99,6 +100,7 @@ fn plain(emitter: &mut Emitter, instruction: &Instruction) -> Option<()> {
         operands: &instruction.operands,
     };
     control::emit(emitter, &it)
+        .or_else(|| quarter::emit(emitter, &it))
         .or_else(|| convert::emit(emitter, &it))
         .or_else(|| logic::emit(emitter, &it))
         .or_else(|| carry::emit(emitter, &it))
