@@ -47,6 +47,90 @@ CASE_OF(producer_and_consumer_barriers, unsigned, 1, 64, 0) {
   }
 }
 
+// Each call of the recursion meets all threads, on the way down and on the way up.
+__device__ __noinline__ unsigned fold(unsigned *words, unsigned width) {
+  unsigned i = threadIdx.x;
+  __syncthreads();
+  unsigned sum = i < width ? words[i] + words[i + width] : 0;
+  __syncthreads();
+  if (i < width)
+    words[i] = sum;
+  if (width > 1)
+    sum += fold(words, width / 2);
+  __syncthreads();
+  return sum + words[0];
+}
+CASE_OF(barriers_in_recursion, unsigned, 2, 64, 0) {
+  __shared__ unsigned words[64];
+  words[threadIdx.x] = any32(threadIdx.x + blockIdx.x);
+  out[linear()] = fold(words, 32);
+}
+
+__device__ __noinline__ unsigned next_of(unsigned *words) {
+  __syncthreads();
+  return words[(threadIdx.x + 1) % 64];
+}
+__device__ __noinline__ unsigned before_of(unsigned *words) {
+  __syncthreads();
+  return words[(threadIdx.x + 63) % 64];
+}
+CASE_OF(barrier_behind_a_pointer, unsigned, 3, 64, 0) {
+  __shared__ unsigned words[64];
+  words[threadIdx.x] = threadIdx.x * 5 + blockIdx.x;
+  unsigned (*way)(unsigned *) = blockIdx.x == 1 ? next_of : before_of;
+  out[linear()] = way(words);
+}
+
+// What a thread keeps from barrier to barrier: an array that it indexes, its address, and one that wants more
+// alignment than most.
+CASE_OF(arrays_across_barriers, unsigned, 2, 64, 0) {
+  __shared__ unsigned words[64];
+  unsigned i = threadIdx.x, own[16];
+  for (unsigned at = 0; at < 16; ++at)
+    own[at] = any32(i * 16 + at);
+  unsigned *place = &own[any32(i) % 16];
+  for (unsigned round = 0; round < 8; ++round) {
+    words[i] = *place;
+    __syncthreads();
+    own[(i + round) % 16] += words[(i + round) % 64];
+    place = &own[words[63 - i] % 16];
+    __syncthreads();
+  }
+  unsigned sum = 0;
+  for (unsigned at = 0; at < 16; ++at)
+    sum = sum * 31 + own[at];
+  out[linear()] = sum;
+}
+CASE_OF(aligned_across_barriers, unsigned, 1, 64, 0) {
+  __shared__ unsigned words[64];
+  struct alignas(256) Wide {
+    unsigned at[4];
+  } wide;
+  unsigned i = threadIdx.x;
+  for (unsigned k = 0; k < 4; ++k)
+    wide.at[k] = i + k;
+  words[i] = i * 3;
+  __syncthreads();
+  wide.at[words[i ^ 1] % 4] += words[63 - i];
+  __syncthreads();
+  unsigned short low = static_cast<unsigned short>(reinterpret_cast<unsigned long long>(&wide) % 256);
+  out[i] = wide.at[i % 4] + low;
+}
+CASE_OF(exits_from_within, unsigned, 1, 96, 0) {
+  __shared__ unsigned words[96];
+  unsigned i = threadIdx.x;
+  words[i] = i;
+  out[i] = 5;
+  for (unsigned round = 0; round < 4; ++round) {
+    if (i % 32 == round)
+      asm volatile("exit;");
+    __syncthreads();
+    words[i] += round;
+    __syncthreads();
+  }
+  out[i] = words[i] + words[31];
+}
+
 CASE_OF(block_reduction, unsigned, 2, 256, 0) {
   __shared__ unsigned words[256];
   unsigned i = threadIdx.x;
