@@ -186,6 +186,11 @@ impl Grid {
         }
     }
 
+    /// Takes the only block of a grid that has one.
+    pub fn only_block(&self) -> Option<std::ops::Range<u64>> {
+        if self.blocks == 1 { self.take() } else { None }
+    }
+
     /// Takes the next blocks; `None` once all are taken.
     pub fn take(&self) -> Option<std::ops::Range<u64>> {
         let start = self.next.fetch_add(self.chunk, Relaxed);
