@@ -9,7 +9,8 @@
 //! | environment | meaning |
 //! |---|---|
 //! | `SOFTGPU_DEVICES` | which devices there are, of which kinds, see [`device::spec`]; unset: one of 4 GiB |
-//! | `SOFTGPU_TIME` | `off`: as fast as the host can |
+//! | `SOFTGPU_TIME`, `SOFTGPU_MPS`, `SOFTGPU_SEED` | what device time is, see [`time::settings`] |
+//! | `SOFTGPU_ORDER` | the order in which blocks and threads begin, see [`exec::order`] |
 //! | `SOFTGPU_FAIL` | what breaks, and when, see [`fail`] |
 //! | `SOFTGPU_STATE` | the file of shared state, instead of one per user and configuration |
 //! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`device::visible`] |

@@ -12,10 +12,11 @@ use mgb_tests::process::Running;
 /// A case waits for nothing, and some programs have fifty.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
 
-fn run(node: &Node, program: &Program, mode: &str) -> Output {
+fn run(node: &Node, program: &Program, mode: &str, order: &str) -> Output {
     let path = built::conformance().join(&program.name);
     let mut command = node.command(path, &[]);
     command.env("MGB", mode).env("SOFTGPU_TIME", "off");
+    command.env("SOFTGPU_ORDER", order);
     parse(&Running::start(&mut command).end_within(PATIENCE).success())
 }
 
@@ -39,23 +40,31 @@ fn wrong(program: &Program, found: &Output) -> Vec<String> {
     wrong
 }
 
-fn all(node: &Node, mode: &str) {
+fn all(node: &Node, mode: &str, order: &str) {
     let wrong: Vec<String> = programs()
         .iter()
-        .flat_map(|program| wrong(program, &run(node, program, mode)))
+        .flat_map(|program| wrong(program, &run(node, program, mode, order)))
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
 fn natively() {
-    all(&Node::without_mgbd("1x2GiB"), "off");
+    all(&Node::without_mgbd("1x2GiB"), "off", "");
+}
+
+/// What is right on a GPU depends on no order.
+#[test]
+fn in_any_order() {
+    for order in ["reverse", "1", "2"] {
+        all(&Node::without_mgbd("1x2GiB"), "off", order);
+    }
 }
 
 #[test]
 fn under_mgb() {
     let node = Node::start("1x2GiB", "mgb");
-    all(&node, "require");
+    all(&node, "require", "");
     node.wait_until_empty();
 }
 

@@ -57,6 +57,7 @@ pub fn node() -> Result<&'static Node> {
     let node = NODE.get_or_init(|| {
         crate::fail::prepare()?;
         crate::time::settings::prepare()?;
+        crate::exec::order::prepare()?;
         let state = crate::state::shared()?;
         let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         let visible = visible::visible(mask.as_deref(), state.devices().len());

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 
+use super::order::{Order, Sequence};
 use super::output::Output;
 use crate::error::Error;
 use crate::image::{self, Begin, Entry, Image};
@@ -135,6 +136,10 @@ pub struct Grid {
     /// No other has the same.
     pub number: u64,
     blocks: u64,
+    /// The order of the blocks.
+    order: Sequence,
+    /// The order of a block's threads.
+    pub threads: Sequence,
     chunk: u64,
     next: AtomicU64,
     /// Blocks that wait for others.
@@ -169,11 +174,14 @@ impl Grid {
     /// A launch that has not begun, for this many workers.
     pub fn new(plan: Plan, workers: usize) -> Grid {
         let blocks = plan.grid.iter().map(|&n| u64::from(n)).product();
+        let threads = plan.block.iter().map(|&n| u64::from(n)).product();
         static LAUNCHES: AtomicU64 = AtomicU64::new(0);
         Grid {
             plan,
             number: LAUNCHES.fetch_add(1, Relaxed),
             blocks,
+            order: Sequence::new(Order::get(), blocks),
+            threads: Sequence::new(Order::get(), threads),
             // Small enough that the last chunks end together, large enough to be cheap to take.
             chunk: (blocks / (workers as u64 * 16)).clamp(1, 64),
             next: AtomicU64::new(0),
@@ -256,8 +264,9 @@ impl Grid {
         }
     }
 
-    /// The index of a block in three dimensions.
-    pub fn index(&self, block: u64) -> [u32; 3] {
+    /// The index, in three dimensions, of the block that begins after so many others.
+    pub fn index(&self, number: u64) -> [u32; 3] {
+        let block = self.order.at(number);
         let [x, y, _] = self.plan.grid.map(u64::from);
         [(block % x) as u32, (block / x % y) as u32, (block / x / y) as u32]
     }

@@ -18,6 +18,7 @@ pub mod fiber;
 pub mod fibers;
 pub mod grid;
 pub mod launch;
+pub mod order;
 pub mod output;
 pub mod plain;
 pub mod pool;

@@ -90,7 +90,9 @@ impl Row {
                 while (*own).block < (*own).end && !(*grid).cancelled() {
                     (*own).thread.public.ctaid = (*grid).index((*own).block);
                     while (*own).index < per_block {
-                        (*own).thread.place((*own).index);
+                        (*own)
+                            .thread
+                            .place((*grid).threads.at(u64::from((*own).index)) as u32);
                         (*own).index += 1;
                         entry(&raw mut (*own).thread.public, plan.arguments.pointers());
                         (*own).counts.add((*own).thread.public.ops);

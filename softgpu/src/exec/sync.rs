@@ -78,8 +78,8 @@ pub fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
 }
 
 impl Sync {
-    /// A block whose threads can all run. What was allocated for an earlier block is used again.
-    pub fn begin(&mut self, threads: u32) {
+    /// A block whose threads can all run, in this order. What was allocated for an earlier block is used again.
+    pub fn begin(&mut self, threads: u32, order: impl Iterator<Item = u32>) {
         self.threads = threads;
         self.live = threads;
         for barrier in &mut self.barriers {
@@ -95,7 +95,7 @@ impl Sync {
             asking: 0,
         }));
         self.ready.clear();
-        self.ready.extend(0..threads);
+        self.ready.extend(order);
         self.answers.clear();
         self.answers.resize(threads as usize, 0);
         self.later.clear();
@@ -347,7 +347,7 @@ mod tests {
 
     fn begun(threads: u32) -> Told {
         let mut sync = Sync::default();
-        sync.begin(threads);
+        sync.begin(threads, 0..threads);
         Told {
             sync,
             requests: vec![Request::None; threads as usize],

@@ -94,7 +94,8 @@ impl Team {
             self.laid_out = layout;
         }
         self.memory = Some(memory);
-        self.sync.begin(self.count as u32);
+        let order = (0..self.count as u64).map(|number| grid.threads.at(number) as u32);
+        self.sync.begin(self.count as u32, order);
         Ok(())
     }
 
