@@ -135,3 +135,13 @@ HOST_CASE(templated_kernels) {
   conformance::run_kernel<unsigned>(record, templated_kernel<unsigned, 3>, 1, 64, 0);
   conformance::run_kernel<unsigned>(record, templated_kernel<unsigned, 5>, 1, 64, 0);
 }
+
+// A shared address has 32 bits: a distance of 2^32 - 1 elements is one of -1.
+CASE(shared_distances_wrap, unsigned) {
+  __shared__ unsigned words[64];
+  unsigned i = threadIdx.x;
+  words[i] = any32(i);
+  __syncthreads();
+  unsigned *middle = words + 40;
+  out[i] = middle[~(i % 40)];
+}
