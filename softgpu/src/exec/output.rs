@@ -110,7 +110,7 @@ pub unsafe fn format(format: &[u8], arguments: *const u8) -> (Vec<u8>, i32) {
 /// Formats one argument with the C library, widths given as `*` included.
 ///
 /// # Safety
-/// As for [`format`].
+/// As for [`format()`].
 unsafe fn convert(directive: &[u8], packed: &mut Packed, text: &mut Vec<u8>) -> i32 {
     let mut spec = Vec::with_capacity(directive.len() + 8);
     let mut used = 1;
