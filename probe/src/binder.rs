@@ -24,7 +24,7 @@ pub struct Site<'a> {
 pub trait Binder: Sync {
     /// The process just got its client, before anything else is done with it:
     /// the place to set `CUDA_MPS_PIPE_DIRECTORY`. Must not call
-    /// [`crate::client`].
+    /// [`crate::client()`].
     fn before_cuda(&self, hello: &Hello);
 
     /// `grant.task` is granted; bind it.

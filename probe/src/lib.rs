@@ -3,7 +3,7 @@
 //!
 //! A program reaches this crate in three ways: the calls the MGB pass inserts
 //! (or a person writes by hand with `mgb.h`) arrive in [`capi`]; lazyrt uses
-//! [`client`] for its own lazy tasks and registers a [`Binder`]; `mgb` uses
+//! [`client()`] for its own lazy tasks and registers a [`Binder`]; `mgb` uses
 //! [`Client::connect`]. Every type that crosses the process border is in
 //! [`wire`] (the channel), [`hello`] (the handshake) or [`view`] (the node view).
 //!
