@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance demo test kill-test lit check bundle deny support clean
+.PHONY: help setup build examples conformance demo test kill-test asan lit check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,11 @@ test: build lit ## run every test
 
 kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
+
+asan: build ## the conformance set with AddressSanitizer in programs, kernels and softgpu
+	@tools/setup.sh libclang-rt-22-dev
+	@tools/asan.sh $(or $(CARGO_TARGET_DIR),target)/asan $(PREFIX)
+	$(CARGO) test $(CARGO_FLAGS) --test asan -- --ignored --nocapture --test-threads=1
 
 lit: build
 	@tools/lit.sh $(PREFIX)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: link.sh OUT_DIR STATICLIB
+# usage: link.sh OUT_DIR STATICLIB [FLAG...]     flags: more of them for the linker
 #
 # Links softgpu's static library into the one shared object that stands for libcudart.so.13,
 # libcuda.so.1 and libnvidia-ml.so.1, and makes the links of those names. rustc's own cdylib link
@@ -9,6 +9,7 @@ set -eu
 
 out=$1
 library=$2
+shift 2
 script=$(mktemp)
 trap 'rm -f "$script"' EXIT
 
@@ -39,7 +40,7 @@ mkdir -p "$out"
     -Wl,-soname,libcudart.so.13 -Wl,--version-script="$script" \
     -Wl,--whole-archive "$library" -Wl,--no-whole-archive \
     -Wl,--gc-sections -Wl,-Bsymbolic -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now -Wl,--no-undefined \
-    -lgcc_s -lpthread -ldl -lm -lc
+    "$@" -lgcc_s -lpthread -ldl -lm -lc
 mv -f "$out/libcudart.so.13.new" "$out/libcudart.so.13"
 for name in libcudart.so libcuda.so.1 libnvidia-ml.so.1; do
     ln -sfn libcudart.so.13 "$out/$name"

@@ -1,7 +1,11 @@
 #!/bin/sh
 # Sets the machine up for building MGB: checks Rust, installs missing Debian packages, finds or fetches CUDA 13.0.
 # Quick about what is already there; names the missing thing when it cannot go on.
+#
+#   setup.sh [PACKAGE...]     packages: Debian packages that are wanted as well
 set -eu
+
+more=$*
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 
@@ -36,6 +40,9 @@ missing_packages() {
         command -v "${each%%:*}" >/dev/null || echo "${each#*:}"
     done
     if command -v dpkg-query >/dev/null; then
+        for package in $more; do
+            dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+        done
         dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(printf '%s\n' $programs | cut -d : -f 2) 2>/dev/null |
             sed -n 's/^\(unpacked\|half-.*\) //p'
     fi

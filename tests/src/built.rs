@@ -98,22 +98,36 @@ pub fn program(name: &str) -> PathBuf {
 /// When the build fails; the message has make's output.
 pub fn conformance() -> PathBuf {
     static DONE: OnceLock<PathBuf> = OnceLock::new();
-    let done = DONE.get_or_init(|| {
-        let folder = cache("mgb-conformance");
-        build(&folder, &mut make("tests/conformance", "-O1", &folder));
-        folder
-    });
-    done.clone()
+    DONE.get_or_init(|| conformance_as("mgb-conformance", "-O1"))
+        .clone()
+}
+
+/// The compiler's flags for AddressSanitizer.
+pub const ASAN: &str = "-O1 -g -fsanitize=address -fno-omit-frame-pointer";
+
+/// The same, instrumented by AddressSanitizer.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn conformance_with_asan() -> PathBuf {
+    conformance_as("mgb-conformance-asan", ASAN)
+}
+
+fn conformance_as(name: &str, flags: &str) -> PathBuf {
+    let folder = cache(name);
+    build(&folder, &mut make("tests/conformance", flags, &folder));
+    folder
 }
 
 /// A make command on programs of this repository, with the wrapper as the compiler.
-pub fn make(sources: &str, level: &str, folder: &Path) -> Command {
+pub fn make(sources: &str, flags: &str, folder: &Path) -> Command {
     let mut make = Command::new("make");
     make.arg("-C")
         .arg(repository().join(sources))
         .args(["-j2", "--no-print-directory"]);
     make.arg(format!("CXX={}", bin("mgb-clang++").display()));
-    make.arg(format!("CXXFLAGS={level}"))
+    make.arg(format!("CXXFLAGS={flags}"))
         .arg(format!("OUT={}", folder.display()));
     // A jobserver or flags of an outer `make test` are not for this one.
     make.env_remove("MAKEFLAGS")

@@ -1,7 +1,7 @@
 //! The conformance set in `tests/conformance`: what a real GPU printed for each case, what softgpu is known to miss, and
 //! how outputs compare. The format of a line is said at the head of `conformance.h`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
@@ -101,6 +101,26 @@ pub fn parse(text: &str) -> Output {
             Some((case.to_owned(), rest.to_owned()))
         })
         .collect()
+}
+
+/// What differs from what was recorded, though it should not, and what should and does not.
+pub fn wrong(program: &Program, found: &Output) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let cases: BTreeSet<&String> = program.recorded.keys().chain(found.keys()).collect();
+    for case in cases {
+        let difference = match (program.recorded.get(case), found.get(case)) {
+            (Some(recorded), Some(found)) => difference(recorded, found),
+            (Some(_), None) => Some("nothing was printed".to_owned()),
+            (None, _) => Some("not recorded: see tests/gpu/conformance.py".to_owned()),
+        };
+        let name = &program.name;
+        match (difference, program.missing.contains_key(case)) {
+            (Some(difference), false) => wrong.push(format!("{name}/{case}: {difference}")),
+            (None, true) => wrong.push(format!("{name}/{case} agrees: take it out of missing.txt")),
+            _ => {}
+        }
+    }
+    wrong
 }
 
 /// What is wrong with what a case gave, or `None`.

@@ -1,10 +1,9 @@
 //! The conformance set on softgpu: every case as a real GPU recorded it, natively and under MGB.
 
-use std::collections::BTreeSet;
 use std::fs;
 
 use mgb_tests::built;
-use mgb_tests::conformance::{Output, Program, difference, markdown, parse, programs};
+use mgb_tests::conformance::{Output, Program, markdown, parse, programs, wrong};
 use mgb_tests::node::Node;
 use mgb_tests::prefix::repository;
 use mgb_tests::process::Running;
@@ -18,26 +17,6 @@ fn run(node: &Node, program: &Program, mode: &str, order: &str) -> Output {
     command.env("MGB", mode).env("SOFTGPU_TIME", "off");
     command.env("SOFTGPU_ORDER", order);
     parse(&Running::start(&mut command).end_within(PATIENCE).success())
-}
-
-/// What differs from what was recorded, though it should not, and what should and does not.
-fn wrong(program: &Program, found: &Output) -> Vec<String> {
-    let mut wrong = Vec::new();
-    let cases: BTreeSet<&String> = program.recorded.keys().chain(found.keys()).collect();
-    for case in cases {
-        let difference = match (program.recorded.get(case), found.get(case)) {
-            (Some(recorded), Some(found)) => difference(recorded, found),
-            (Some(_), None) => Some("nothing was printed".to_owned()),
-            (None, _) => Some("not recorded: see tests/gpu/conformance.py".to_owned()),
-        };
-        let name = &program.name;
-        match (difference, program.missing.contains_key(case)) {
-            (Some(difference), false) => wrong.push(format!("{name}/{case}: {difference}")),
-            (None, true) => wrong.push(format!("{name}/{case} agrees: take it out of missing.txt")),
-            _ => {}
-        }
-    }
-    wrong
 }
 
 fn all(node: &Node, mode: &str, order: &str) {

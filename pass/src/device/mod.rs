@@ -29,6 +29,7 @@ mod layout;
 mod module;
 mod polls;
 mod registered;
+mod sanitized;
 mod shared;
 mod side;
 mod slots;
@@ -145,6 +146,7 @@ fn link(host: LLVMModuleRef, translation: &Translation) -> Result<(), String> {
     if llvm!(LLVMParseBitcodeInContext2(context, translation.code, &mut code)) != 0 {
         return Err("failed to read the translated code back".to_owned());
     }
+    sanitized::as_host(host, code);
     if llvm!(LLVMLinkModules2(host, code)) != 0 {
         return Err("failed to link the translated code".to_owned());
     }

@@ -15,7 +15,9 @@ use super::entry::{self, Parameter};
 use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
-use super::{coroutines, counters, estimate, foreign, polls, shared, side, slots, support, variables, wrap};
+use super::{
+    coroutines, counters, estimate, foreign, polls, sanitized, shared, side, slots, support, variables, wrap,
+};
 
 /// What every symbol of translated code starts with.
 pub const PREFIX: &str = "softgpu.";
@@ -150,7 +152,9 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     {
         llvm!(LLVMDeleteFunction(entry));
     }
-    coroutines::split(module, &mut kernels)?;
+    if !sanitized::is(host) {
+        coroutines::split(module, &mut kernels)?;
+    }
     module::run_passes(module, FINISH)?;
     check(module)?;
     Ok(Translation {
