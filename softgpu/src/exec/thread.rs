@@ -156,8 +156,8 @@ impl Thread {
 
     /// Lets others run.
     pub fn turn(&mut self) {
+        self.request = Request::Turn;
         if self.in_frame() {
-            self.request = Request::Turn;
             return;
         }
         // SAFETY: as in `wait`.
