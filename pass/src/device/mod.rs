@@ -26,6 +26,7 @@ mod helpers;
 mod image;
 mod ir;
 mod layout;
+mod lockstep;
 mod module;
 mod polls;
 mod registered;

@@ -16,7 +16,7 @@ use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
 use super::{
-    coroutines, counters, estimate, foreign, polls, sanitized, shared, side, slots, support, variables, wrap,
+    coroutines, counters, estimate, foreign, lockstep, polls, sanitized, shared, side, slots, support, variables, wrap,
 };
 
 /// What every symbol of translated code starts with.
@@ -123,6 +123,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     let shared = shared::place(module, &reach);
     wrap::indices(module);
     let block = variables::place(module, &names)?;
+    lockstep::insert(module, &reach);
     coroutines::number_sites(module);
     polls::insert(module);
     counters::insert(module);

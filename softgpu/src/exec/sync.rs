@@ -200,16 +200,18 @@ impl Sync {
             ));
         }
         for (number, warp) in self.warps.iter().enumerate() {
-            let waiting = warp.grouped | warp.asking;
-            if let Some(lane) = lanes(waiting).next() {
-                let others = waiting.count_ones() - 1;
+            let mut waiting = warp.grouped | warp.asking;
+            while let Some(lane) = lanes(waiting).next() {
                 let request = asked.of_warp(number as u32 * 32 + lane);
+                let alike = |other: &u32| asked.of_warp(number as u32 * 32 + other).meets(request);
+                let together = lanes(waiting).filter(alike).fold(0, |set, lane| set | 1u32 << lane);
                 let mask = request.mask().unwrap_or(warp.live);
                 parts.push(format!(
-                    "lane {lane} of warp {number} and {others} more wait in {} with mask {mask:#010x}, live lanes {:#010x}",
+                    "lanes {together:#010x} of warp {number} wait in {} with mask {mask:#010x}, live lanes {:#010x}",
                     request.name(),
                     warp.live
                 ));
+                waiting &= !(together | 1 << lane);
             }
         }
         format!(
@@ -468,7 +470,7 @@ mod tests {
         let text = block.sync.describe(&block.requests);
         assert!(text.contains("1 of 64 threads wait at barrier 0"), "{text}");
         assert!(
-            text.contains("lane 1 of warp 1 and 0 more wait in __syncwarp with mask 0xffffffff"),
+            text.contains("lanes 0x00000002 of warp 1 wait in __syncwarp with mask 0xffffffff"),
             "{text}"
         );
     }

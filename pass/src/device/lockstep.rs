@@ -1,0 +1,56 @@
+//! Keeps the lanes of a warp together where they look at each other's memory.
+//!
+//! The lanes of a real warp execute an instruction together unless they have diverged. Since Volta CUDA promises that
+//! no more without `__syncwarp`, but much code counts on it: the last warp of a reduction that adds up through volatile
+//! shared memory is the best known. Here each lane runs on alone, so in kernels whose threads wait for each other, a
+//! lane that comes to a volatile access or a fence waits until its whole warp has come somewhere. It waits for nobody
+//! in particular: once no lane of the warp can go on, all that stand at such places do. So this delays, and never
+//! hangs.
+use std::collections::HashSet;
+
+use llvm_sys::LLVMOpcode;
+use llvm_sys::core::*;
+use llvm_sys::prelude::*;
+
+use super::callgraph::Reach;
+use super::ir::*;
+
+/// The address space of a thread's own variables.
+const LOCAL: u32 = 5;
+
+/// Adds a meeting before the volatile accesses and fences of kernels whose threads wait for each other.
+pub fn insert(module: LLVMModuleRef, reach: &[Reach]) {
+    let meet = llvm!(LLVMGetNamedFunction(module, c"softgpu.active_mask_at".as_ptr()));
+    if meet.is_null() {
+        return;
+    }
+    let waits = |function: &LLVMValueRef| string_attribute(*function, "softgpu-waits").is_some();
+    let ours = |function: LLVMValueRef| string_attribute(function, "softgpu-runtime").is_some();
+    let together: HashSet<LLVMValueRef> = reach
+        .iter()
+        .filter(|reach| reach.functions.iter().any(waits))
+        .flat_map(|reach| reach.functions.iter().copied())
+        .filter(|&function| !is_declaration(function) && !ours(function))
+        .collect();
+    for function in together {
+        for access in instructions(function).into_iter().filter(|&at| is_seen_by_others(at)) {
+            let builder = Builder::before(access);
+            let i32 = llvm!(LLVMInt32TypeInContext(LLVMGetModuleContext(module)));
+            builder.call(meet, &mut [llvm!(LLVMConstInt(i32, 0, 0))]);
+        }
+    }
+}
+
+/// Whether an instruction is a fence, or a volatile load or store of memory that other threads see.
+fn is_seen_by_others(instruction: LLVMValueRef) -> bool {
+    let place = match opcode(instruction) {
+        LLVMOpcode::LLVMLoad => 0,
+        LLVMOpcode::LLVMStore => 1,
+        LLVMOpcode::LLVMFence => return llvm!(LLVMIsAtomicSingleThread(instruction)) == 0,
+        _ => return false,
+    };
+    let pointer = llvm!(LLVMGetOperand(instruction, place));
+    llvm!(LLVMGetVolatile(instruction)) != 0
+        && llvm!(LLVMGetPointerAddressSpace(LLVMTypeOf(pointer))) != LOCAL
+        && llvm!(LLVMIsAAllocaInst(pointer)).is_null()
+}
