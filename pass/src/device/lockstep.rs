@@ -33,7 +33,10 @@ pub fn insert(module: LLVMModuleRef, reach: &[Reach]) {
         .filter(|&function| !is_declaration(function) && !ours(function))
         .collect();
     for function in together {
-        for access in instructions(function).into_iter().filter(|&at| is_seen_by_others(at)) {
+        for access in instructions(function)
+            .into_iter()
+            .filter(|&at| is_seen_by_others(at))
+        {
             let builder = Builder::before(access);
             let i32 = llvm!(LLVMInt32TypeInContext(LLVMGetModuleContext(module)));
             builder.call(meet, &mut [llvm!(LLVMConstInt(i32, 0, 0))]);

@@ -16,7 +16,8 @@ use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
 use super::{
-    coroutines, counters, estimate, foreign, lockstep, polls, sanitized, shared, side, slots, support, variables, wrap,
+    coroutines, counters, estimate, foreign, lockstep, polls, sanitized, shared, side, slots, support,
+    variables, wrap,
 };
 
 /// What every symbol of translated code starts with.

@@ -204,7 +204,9 @@ impl Sync {
             while let Some(lane) = lanes(waiting).next() {
                 let request = asked.of_warp(number as u32 * 32 + lane);
                 let alike = |other: &u32| asked.of_warp(number as u32 * 32 + other).meets(request);
-                let together = lanes(waiting).filter(alike).fold(0, |set, lane| set | 1u32 << lane);
+                let together = lanes(waiting)
+                    .filter(alike)
+                    .fold(0, |set, lane| set | 1u32 << lane);
                 let mask = request.mask().unwrap_or(warp.live);
                 parts.push(format!(
                     "lanes {together:#010x} of warp {number} wait in {} with mask {mask:#010x}, live lanes {:#010x}",
