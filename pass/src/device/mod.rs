@@ -31,6 +31,7 @@ mod module;
 mod polls;
 mod registered;
 mod sanitized;
+mod saturate;
 mod shared;
 mod side;
 mod slots;

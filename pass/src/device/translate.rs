@@ -16,8 +16,8 @@ use super::ir::*;
 use super::layout::Layout;
 use super::module::{self, Module};
 use super::{
-    coroutines, counters, estimate, foreign, lockstep, polls, sanitized, shared, side, slots, support,
-    variables, wrap,
+    coroutines, counters, estimate, foreign, lockstep, polls, sanitized, saturate, shared, side, slots,
+    support, variables, wrap,
 };
 
 /// What every symbol of translated code starts with.
@@ -109,6 +109,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
 
     module::retarget(module, host, &device_kernels);
     module::simplify_libdevice(module, arch);
+    saturate::conversions(module);
     let names = rename(module);
     foreign::resolve(module, foreign::describe)?;
     variables::refuse_undefined(module);
