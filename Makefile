@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance demo test kill-test asan lit check bundle deny support clean
+.PHONY: help setup build examples conformance benches demo test kill-test asan lit check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +51,10 @@ check: setup ## formatting, clippy with warnings as errors, documentation
 conformance: build ## build the conformance set, plain and with MGB, in build/conformance/
 	@tools/programs.sh $(PREFIX) tests/conformance
 
-bundle: examples conformance ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+benches: build ## build the benchmarks, plain and with MGB, in build/benches/
+	@tools/programs.sh $(PREFIX) benches
+
+bundle: examples conformance benches ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
 deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)
