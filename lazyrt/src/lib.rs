@@ -18,6 +18,7 @@ mod binder;
 mod code;
 mod device;
 mod driver;
+mod elf;
 mod enter;
 mod free_list;
 mod functions;
@@ -41,6 +42,7 @@ mod tests;
 /// call of the runtime.
 extern "C" fn at_load() {
     binder::register();
+    open::at_load();
 }
 
 #[used]

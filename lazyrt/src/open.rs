@@ -1,35 +1,67 @@
 //! Whether the process is open: whether code that MGB did not compile may see device pointers.
 //!
-//! In an open process the lazy task is bound at its first allocation and every object is backed at once,
-//! so that pointers mean to such code what they say.
+//! In an open process the lazy task is bound at its first allocation and every object is backed at once, so that
+//! pointers mean to such code what they say. The pass says so of the modules that it compiles. Everything else is seen
+//! in the loaded objects: libraries known to use CUDA, functions of the runtime or the driver that an object calls
+//! past lazyrt, a runtime that was linked into an object, a program that may load libraries later.
 
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::elf::Object;
+use crate::mode;
 
 static OPEN: AtomicBool = AtomicBool::new(false);
+/// The first reason, for the trace.
+static WHY: Mutex<Option<String>> = Mutex::new(None);
+/// How many objects the process had ever loaded when they were last looked at.
+static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Libraries that carry a CUDA runtime inside or load the driver by themselves, so that nothing in their
-/// headers shows it.
-const CUDA_LIBRARIES: [&str; 16] = [
-    "libcublas",
-    "libcudnn",
-    "libcufft",
-    "libcurand",
-    "libcusolver",
-    "libcusparse",
-    "libcutensor",
-    "libnccl",
-    "libnpp",
-    "libnvjpeg",
-    "libnvjitlink",
-    "libnvrtc",
-    "libnvshmem",
-    "libnvtiff",
-    "libcuquantum",
-    "libOpenCL",
+/// Libraries that carry a CUDA runtime inside or load the driver by themselves, so that nothing in their headers shows
+/// it.
+const CUDA_LIBRARIES: [&[u8]; 18] = [
+    b"libcublas",
+    b"libcudnn",
+    b"libcudss",
+    b"libcufft",
+    b"libcufile",
+    b"libcurand",
+    b"libcusolver",
+    b"libcusparse",
+    b"libcutensor",
+    b"libnccl",
+    b"libnpp",
+    b"libnvjpeg",
+    b"libnvJitLink",
+    b"libnvshmem",
+    b"libnvtiff",
+    b"libcuquantum",
+    b"libcustatevec",
+    b"libOpenCL",
 ];
-const RUNTIMES: [&str; 2] = ["libcudart.so", "libcuda.so"];
+const RUNTIME: &[u8] = b"libcudart.so";
+const DRIVER: &[u8] = b"libcuda.so";
+const LAZYRT: &[u8] = b"libmgb_rt";
+
+/// Libraries without a word on CUDA in them, which need not be searched: the driver's own, and those of nearly every
+/// program.
+const NOT_SEARCHED: [&[u8]; 11] = [
+    b"libnvidia-",
+    b"libc.so",
+    b"libm.so",
+    b"libstdc++.so",
+    b"libgcc_s.so",
+    b"ld-linux",
+    b"linux-vdso",
+    b"libpthread.so",
+    b"libdl.so",
+    b"librt.so",
+    b"libomp.so",
+];
 
 /// Called by programs' constructors that the pass adds: this module is open.
 ///
@@ -37,93 +69,169 @@ const RUNTIMES: [&str; 2] = ["libcudart.so", "libcuda.so"];
 /// `reason` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_module_open(reason: *const c_char) {
-    OPEN.store(true, Ordering::Release);
-    let _ = reason;
-}
-
-/// Whether the process is open. Looks at the loaded objects once, at the first allocation.
-pub fn is_open() -> bool {
-    static OTHERS: LazyLock<bool> = LazyLock::new(others);
-    OPEN.load(Ordering::Acquire) || *OTHERS
-}
-
-/// Whether some loaded object uses CUDA without MGB.
-fn others() -> bool {
-    let mut found = false;
-    // SAFETY: the callback matches, and `found` outlives the call.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
-    found
-}
-
-unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, found: *mut c_void) -> c_int {
-    // SAFETY: dl_iterate_phdr passes a valid description.
-    let info = unsafe { &*info };
-    if info.dlpi_name.is_null() {
-        return 0;
-    }
-    // SAFETY: the name is a C string.
-    let path = unsafe { CStr::from_ptr(info.dlpi_name) };
-    let path = path.to_string_lossy();
-    if path.is_empty() {
-        // The program itself: the pass speaks for it.
-        return 0;
-    }
-    let name = path.rsplit('/').next().unwrap_or(&path);
-    if RUNTIMES.iter().any(|runtime| name.starts_with(runtime)) || name.starts_with("libmgb_rt") {
-        return 0;
-    }
-    // SAFETY: as above; the object stays loaded during the call.
-    let needed = unsafe { needed(info) };
-    let uses = needed
-        .iter()
-        .any(|library| RUNTIMES.iter().any(|runtime| library.starts_with(runtime)));
-    let built_by_mgb = needed.iter().any(|library| library.starts_with("libmgb_rt"));
-    let carries = CUDA_LIBRARIES.iter().any(|library| name.starts_with(library));
-    if carries || (uses && !built_by_mgb) {
-        // SAFETY: `found` is the bool of `others`.
-        unsafe { *found.cast::<bool>() = true };
-        return 1;
-    }
-    0
-}
-
-/// The libraries an object was linked against.
-///
-/// # Safety
-/// `info` describes a loaded object.
-unsafe fn needed(info: &libc::dl_phdr_info) -> Vec<String> {
-    let mut names = Vec::new();
-    // SAFETY: the headers are an array of this length.
-    let headers = unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-    let Some(dynamic) = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC) else {
-        return names;
+    let reason = if reason.is_null() {
+        c"a module says so"
+    } else {
+        // SAFETY: the caller says so.
+        unsafe { CStr::from_ptr(reason) }
     };
-    const NEEDED: i64 = 1;
-    const STRINGS: i64 = 5;
-    let first = (info.dlpi_addr + dynamic.p_vaddr) as *const [i64; 2];
-    let mut strings = 0u64;
-    let mut offsets = Vec::new();
-    let mut entry = first;
-    // SAFETY: the table ends with a zero tag.
-    while let [tag, value] = unsafe { *entry }
-        && tag != 0
+    open(reason.to_string_lossy().into_owned());
+    join_early();
+}
+
+/// At load: a process that is seen to be open is made ready before code outside MGB can use CUDA.
+pub fn at_load() {
+    if is_open() {
+        join_early();
+    }
+}
+
+/// The driver must know its MPS before code outside MGB loads it, and nobody says when that will be.
+fn join_early() {
+    mode::mode();
+}
+
+/// Whether the process is open. Looks at the loaded objects at the first question, and again when there are new ones.
+pub fn is_open() -> bool {
+    if OPEN.load(Ordering::Acquire) {
+        return true;
+    }
+    let loaded = loaded();
+    if SEEN.swap(loaded, Ordering::AcqRel) == loaded {
+        return false;
+    }
+    if let Some(reason) = look_at_all() {
+        open(reason);
+    }
+    OPEN.load(Ordering::Acquire)
+}
+
+/// The first reason why the process is open.
+pub fn reason() -> Option<String> {
+    WHY.lock().clone()
+}
+
+fn open(reason: String) {
+    WHY.lock().get_or_insert(reason);
+    OPEN.store(true, Ordering::Release);
+}
+
+/// How many objects the process has loaded so far.
+fn loaded() -> u64 {
+    unsafe extern "C" fn first(info: *mut libc::dl_phdr_info, _size: usize, adds: *mut c_void) -> c_int {
+        // SAFETY: dl_iterate_phdr passes a valid description, and `loaded` its own variable.
+        unsafe { *adds.cast::<u64>() = (*info).dlpi_adds };
+        1
+    }
+    let mut adds = 0u64;
+    // SAFETY: the callback matches, and `adds` outlives the call.
+    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut adds).cast()) };
+    adds
+}
+
+/// What is looked for, the cheap first.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Tables,
+    Constants,
+}
+
+struct Search {
+    by: By,
+    found: Option<String>,
+}
+
+fn look_at_all() -> Option<String> {
+    [By::Tables, By::Constants].into_iter().find_map(|by| {
+        let mut search = Search { by, found: None };
+        // SAFETY: the callback matches, and `search` outlives the call.
+        unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) };
+        search.found
+    })
+}
+
+unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
+    // SAFETY: dl_iterate_phdr passes a valid description, and `look_at_all` its own variable.
+    let (info, search) = unsafe { (&*info, &mut *search.cast::<Search>()) };
+    let path = if info.dlpi_name.is_null() {
+        c""
+    } else {
+        // SAFETY: the name is a C string.
+        unsafe { CStr::from_ptr(info.dlpi_name) }
+    };
+    let path = path.to_bytes();
+    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
+    if [RUNTIME, DRIVER, LAZYRT].iter().any(|own| name.starts_with(own)) {
+        return 0;
+    }
+    // SAFETY: the object stays loaded during the call.
+    let Some(object) = (unsafe { Object::new(info) }) else {
+        return 0;
+    };
+    // The program itself has no name here.
+    let shown = if name.is_empty() {
+        "the program".into()
+    } else {
+        String::from_utf8_lossy(name)
+    };
+    let reason = match search.by {
+        By::Tables => by_tables(name, &object),
+        By::Constants => by_constants(path, name, &object),
+    };
+    search.found = reason.map(|reason| format!("{shown} {reason}"));
+    c_int::from(search.found.is_some())
+}
+
+fn by_tables(name: &[u8], object: &Object) -> Option<String> {
+    if CUDA_LIBRARIES.iter().any(|library| name.starts_with(library)) {
+        return Some("uses CUDA by itself".to_owned());
+    }
+    let needs = |library: &[u8]| object.needed().any(|needed| needed.starts_with(library));
+    let (lazyrt, runtime) = (needs(LAZYRT), needs(RUNTIME));
+    if runtime && !lazyrt {
+        return Some("uses the CUDA runtime and was not built with MGB".to_owned());
+    }
+    let called = |wanted: &dyn Fn(&[u8]) -> bool| {
+        let name = object.undefined().find(|name| wanted(name))?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    if runtime && let Some(function) = called(&|name| is_followed_by_capital(name, b"cuda")) {
+        return Some(format!(
+            "calls {function} from an object that was not built with MGB"
+        ));
+    }
+    if needs(DRIVER)
+        && let Some(function) = called(&|name| is_followed_by_capital(name, b"cu"))
     {
-        match tag {
-            NEEDED => offsets.push(value as u64),
-            STRINGS => strings = value as u64,
-            _ => {}
-        }
-        // SAFETY: not yet at the end.
-        entry = unsafe { entry.add(1) };
+        return Some(format!("calls the CUDA driver API ({function})"));
     }
-    // glibc relocates the table's pointers, except in the vDSO, which needs nothing.
-    if strings < info.dlpi_addr {
-        return names;
+    if lazyrt && let Some(function) = called(&|name| matches!(name, b"dlopen" | b"dlmopen")) {
+        return Some(format!("may load a library that uses CUDA ({function})"));
     }
-    for offset in offsets {
-        // SAFETY: offsets of needed libraries point at C strings in the string table.
-        let name = unsafe { CStr::from_ptr((strings + offset) as *const c_char) };
-        names.push(name.to_string_lossy().into_owned());
+    None
+}
+
+/// A runtime that was linked into the object, or code that loads the driver, has the driver's name in it.
+fn by_constants(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
+    if NOT_SEARCHED.iter().any(|library| name.starts_with(library)) {
+        return None;
     }
-    names
+    let path = if path.is_empty() { b"/proc/self/exe" } else { path };
+    let constants = object.constants(&File::open(OsStr::from_bytes(path)).ok()?)?;
+    // SAFETY: both are ranges of bytes.
+    let named = unsafe {
+        libc::memmem(
+            constants.as_ptr().cast(),
+            constants.len(),
+            DRIVER.as_ptr().cast(),
+            DRIVER.len(),
+        )
+    };
+    (!named.is_null()).then(|| "has a CUDA runtime of its own, or loads the driver".to_owned())
+}
+
+fn is_followed_by_capital(name: &[u8], prefix: &[u8]) -> bool {
+    name.strip_prefix(prefix)
+        .and_then(<[u8]>::first)
+        .is_some_and(u8::is_ascii_uppercase)
 }

@@ -6,15 +6,17 @@ use std::sync::LazyLock;
 
 use serde::Serialize;
 
-use crate::mode;
 use crate::state::{self, State};
 use crate::task::{Span, Task};
+use crate::{mode, open};
 
 #[derive(Serialize)]
 struct Line {
     version: u32,
     pid: u32,
     program: String,
+    /// Why the process was open, if it was.
+    open: Option<String>,
     tasks: Vec<Entry>,
     lazy_record: Option<LazyRecord>,
 }
@@ -100,6 +102,7 @@ fn write(state: &mut State) {
             .ok()
             .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_default(),
+        open: open::reason(),
         lazy_record: lazy.map(|task| LazyRecord {
             objects: task.seen.objects,
             peak: task.seen.peak,

@@ -12,7 +12,9 @@ source_filename = "open.cu"
 ; REPORT-NEXT: open: open-process: the program calls the CUDA driver API
 ; REPORT-NEXT: open: open-process: cuBLAS uses CUDA by itself
 ; REPORT-NEXT: open: open-process: cudaFutureCall is not in the catalogue
-; REPORT-NOT: open
+; REPORT-NEXT: open: open-process: NVRTC uses CUDA by itself
+; REPORT-NEXT: open: open-process: dlopen may load a library that uses CUDA
+; REPORT-NOT: open-process
 
 declare i32 @cuMemAlloc_v2(ptr, i64)
 declare i32 @cuMemFree_v2(i64)
@@ -20,13 +22,29 @@ declare i32 @cublasCreate_v2(ptr)
 declare i32 @cudaFutureCall()
 declare i32 @curious(ptr)
 declare i32 @cudaUnused()
+declare i32 @cudaFree(ptr)
+declare i32 @nvrtcVersion(ptr, ptr)
+declare ptr @dlopen(ptr, i32)
 
+; Before a library's calls lazyrt is told. The driver's contexts are the program's own, NVRTC only compiles.
+; CHECK-LABEL: define i32 @f
+; CHECK-NOT: call void @mgb_before_library
+; CHECK: call i32 @cuMemFree_v2
+; CHECK-NEXT: call void @mgb_before_library()
+; CHECK-NEXT: call i32 @cublasCreate_v2
+; CHECK-NEXT: call void @mgb_before_library()
+; CHECK-NEXT: call i32 @cudaFutureCall
+; CHECK-NOT: call void @mgb_before_library
+; CHECK: ret i32
 define i32 @f(ptr %p) {
   %1 = call i32 @cuMemAlloc_v2(ptr %p, i64 64)
   %2 = call i32 @cuMemFree_v2(i64 0)
   %3 = call i32 @cublasCreate_v2(ptr %p)
   %4 = call i32 @cudaFutureCall()
   %5 = call i32 @curious(ptr %p)
+  %6 = call i32 @nvrtcVersion(ptr %p, ptr %p)
+  %7 = call ptr @dlopen(ptr %p, i32 1)
+  %8 = call i32 @cudaFree(ptr null)
   ret i32 %5
 }
 

@@ -8,6 +8,7 @@
 // RUN: cmp %t.in.bc %t.out.bc
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
+extern "C" void *dlopen(const char *, int);
 int helper(int);
 
 // CHECK: ; Function Attrs: {{.*}}optnone
@@ -20,6 +21,9 @@ int plain(int *x) {
     sum += helper(x[i]);
   return sum;
 }
+
+// A library that is loaded later may use CUDA: that is the matter of programs that do themselves.
+void *plugin() { return dlopen("plugin.so", 1); }
 
 #ifndef NO_CUDA
 #include "cuda.h"

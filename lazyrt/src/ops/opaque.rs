@@ -54,6 +54,17 @@ pub fn run(call: impl FnOnce() -> Code) -> Answer {
     Ok(code)
 }
 
+/// Called before every call of a library that uses CUDA by itself, by programs that the pass has seen: what the library
+/// makes on its first call, and on each thread, then lies on the process's GPU, and it finds memory behind every address.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_before_library() {
+    if mode() == Mode::Mgb
+        && let Ok((inside, _)) = ready(true)
+    {
+        gate::note_passing(&inside);
+    }
+}
+
 /// Everything bound and backed, the GPU current, inside the gate.
 fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
     loop {

@@ -42,6 +42,7 @@ mod tasks;
 use collect::Collected;
 use ir::Value;
 use names::Names;
+use open::Open;
 use plan::Task;
 
 /// The named metadata that a processed module carries.
@@ -63,8 +64,8 @@ fn process(module: LLVMModuleRef) -> bool {
         return false;
     }
     let collected = Collected::new(module);
-    let open = open::reasons(&collected);
-    if collected.is_empty() && open.is_empty() {
+    let open = open::look(&collected);
+    if collected.is_empty() && open.reasons.is_empty() {
         return false;
     }
     let source = source_name(module);
@@ -108,13 +109,14 @@ fn plan_or_lazy(collected: &Collected, names: &Names, function: Value) -> Vec<Ta
 }
 
 /// Writes the plans into the module: from here on it is changed.
-fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, open: Vec<report::Reason>) {
+fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, open: Open) {
+    let library_calls = open.library_calls();
     let rewriter = rewrite::Rewriter::new(collected.module, source);
     let mut document = report::Report {
         version: report::VERSION,
         source: source.to_owned(),
         tasks: Vec::new(),
-        module_reasons: open,
+        module_reasons: open.reasons,
     };
     for (function, tasks) in planned {
         let mut insertions = Vec::new();
@@ -139,6 +141,9 @@ fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, 
             .open(&reason.text)
             .expect("the constructor's block is there");
     }
+    rewriter
+        .before_library_calls(&library_calls)
+        .expect("a call is in a block");
     rewriter.rename(collected);
     rewriter.report(&document.to_line());
     // SAFETY: a live module and a C string.

@@ -1,4 +1,7 @@
 //! Open modules: CUDA that does not go through MGB, seen by what the module calls.
+//!
+//! Before every call of a library that uses CUDA by itself lazyrt is told: whatever the library makes then lies on the
+//! GPU to which the process is bound, and it finds memory behind every address.
 use mgb_catalogue::report::{Code, Reason};
 
 use super::collect::Collected;
@@ -21,41 +24,90 @@ const LIBRARIES: [(&str, &str); 13] = [
     ("nvshmem", "NVSHMEM"),
 ];
 
-/// What makes the module open; empty for a closed one.
-pub fn reasons(collected: &Collected) -> Vec<Reason> {
+/// What makes a module open.
+#[derive(Default)]
+pub struct Open {
+    /// In the order of the declarations, each once; empty for a closed module.
+    pub reasons: Vec<Reason>,
+    /// The functions that use the thread's current GPU.
+    pub libraries: Vec<Value>,
+}
+
+impl Open {
+    /// The calls of libraries that use CUDA by themselves, as the module stands now.
+    pub fn library_calls(&self) -> Vec<Value> {
+        let calls_of = |&function: &Value| {
+            let calls = move |user: &Value| user.callee() == Some(function);
+            function.users().into_iter().filter(calls)
+        };
+        self.libraries.iter().flat_map(calls_of).collect()
+    }
+}
+
+/// What a function outside the module means for it.
+enum Foreign {
+    /// It uses the thread's current GPU.
+    Library(String),
+    /// It uses contexts of its own, or none.
+    Apart(String),
+    /// It may load a library. That says nothing of a module without CUDA; where another module of the program has some,
+    /// lazyrt sees it at start.
+    Loader(String),
+}
+
+/// Looks at the functions that the module calls.
+pub fn look(collected: &Collected) -> Open {
     let known: Vec<Value> = collected
         .runtime()
         .into_iter()
         .map(|(function, _)| function)
         .collect();
-    let mut reasons: Vec<Reason> = Vec::new();
+    let mut open = Open::default();
     for function in ir::functions(collected.module) {
         if !function.is_declaration() || !function.has_uses() || known.contains(&function) {
             continue;
         }
         let name = function.name();
-        let Some(text) = reason(&name) else { continue };
-        if !reasons.iter().any(|other| other.text == text) {
-            reasons.push(Reason {
+        let text = match foreign(&name) {
+            Some(Foreign::Library(text)) => {
+                open.libraries.push(function);
+                text
+            }
+            Some(Foreign::Apart(text)) => text,
+            Some(Foreign::Loader(text)) if !collected.is_empty() => text,
+            Some(Foreign::Loader(_)) | None => continue,
+        };
+        if !open.reasons.iter().any(|other| other.text == text) {
+            open.reasons.push(Reason {
                 code: Code::OpenProcess,
                 text,
                 at: None,
             });
         }
     }
-    reasons
+    open
 }
 
-fn reason(name: &str) -> Option<String> {
+fn foreign(name: &str) -> Option<Foreign> {
     let followed_by_capital = |prefix: &str| {
         name.strip_prefix(prefix)
             .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
     };
     if let Some((_, library)) = LIBRARIES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
-        return Some(format!("{library} uses CUDA by itself"));
+        let text = format!("{library} uses CUDA by itself");
+        let compiles = *library == "NVRTC";
+        return Some(if compiles {
+            Foreign::Apart(text)
+        } else {
+            Foreign::Library(text)
+        });
     }
     if followed_by_capital("cuda") || followed_by_capital("__cuda") {
-        return Some(format!("{name} is not in the catalogue"));
+        return Some(Foreign::Library(format!("{name} is not in the catalogue")));
     }
-    followed_by_capital("cu").then(|| "the program calls the CUDA driver API".to_owned())
+    if followed_by_capital("cu") {
+        return Some(Foreign::Apart("the program calls the CUDA driver API".to_owned()));
+    }
+    matches!(name, "dlopen" | "dlmopen")
+        .then(|| Foreign::Loader(format!("{name} may load a library that uses CUDA")))
 }

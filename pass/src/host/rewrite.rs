@@ -199,6 +199,22 @@ impl<'ctx> Rewriter<'ctx> {
         Ok(())
     }
 
+    /// Has lazyrt know of every call of a library that uses CUDA by itself, before it.
+    pub fn before_library_calls(&self, calls: &[Value]) -> Result<(), BuilderError> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let tell = self.declare(
+            "mgb_before_library",
+            self.module.get_context().void_type().fn_type(&[], false),
+        );
+        for &call in calls {
+            self.builder.position_before(&emit::instruction(call));
+            self.builder.build_call(tell, &[], "")?;
+        }
+        Ok(())
+    }
+
     /// Keeps the report in a section of the object.
     pub fn report(&self, document: &str) {
         let text = self.module.get_context().const_string(document.as_bytes(), false);
