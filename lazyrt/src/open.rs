@@ -191,18 +191,19 @@ fn by_tables(name: &[u8], object: &Object) -> Option<String> {
     if runtime && !lazyrt {
         return Some("uses the CUDA runtime and was not built with MGB".to_owned());
     }
+    if !lazyrt && !needs(DRIVER) {
+        return None;
+    }
     let called = |wanted: &dyn Fn(&[u8]) -> bool| {
         let name = object.undefined().find(|name| wanted(name))?;
         Some(String::from_utf8_lossy(name).into_owned())
     };
-    if runtime && let Some(function) = called(&|name| is_followed_by_capital(name, b"cuda")) {
+    if let Some(function) = called(&|name| is_followed_by_capital(name, b"cuda")) {
         return Some(format!(
             "calls {function} from an object that was not built with MGB"
         ));
     }
-    if needs(DRIVER)
-        && let Some(function) = called(&|name| is_followed_by_capital(name, b"cu"))
-    {
+    if let Some(function) = called(&|name| is_followed_by_capital(name, b"cu")) {
         return Some(format!("calls the CUDA driver API ({function})"));
     }
     if lazyrt && let Some(function) = called(&|name| matches!(name, b"dlopen" | b"dlmopen")) {

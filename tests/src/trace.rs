@@ -11,6 +11,8 @@ use serde::Deserialize;
 pub struct Process {
     /// Its process id.
     pub pid: u32,
+    /// Why it was open, if it was.
+    pub open: Option<String>,
     /// Every task it began.
     pub tasks: Vec<Task>,
 }

@@ -11,6 +11,7 @@ mod kill;
 mod native;
 mod needs;
 mod neighbours;
+mod open;
 mod outputs;
 mod running;
 mod wrapper;

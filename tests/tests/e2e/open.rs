@@ -1,0 +1,214 @@
+//! Closed or open: a program through which device pointers reach code that MGB did not compile is found to be open,
+//! by the pass or by lazyrt, whichever way that code came to it, and such code can use the pointers at once.
+
+use std::path::{Path, PathBuf};
+
+use mgb_tests::node::Node;
+use mgb_tests::prefix::{bin, prefix};
+use mgb_tests::process::run;
+use mgb_tests::trace;
+
+/// Allocates, has `other` fill the memory, and looks at what came.
+const MAIN: &str = r#"
+#include <cuda_runtime.h>
+#include <cstdio>
+extern "C" int other(void *memory, size_t bytes);
+int main() {
+  unsigned char *memory, byte = 0;
+  if (cudaMalloc(&memory, 4096) != cudaSuccess || other(memory, 4096) != 0) return 1;
+  if (cudaMemcpy(&byte, memory + 4095, 1, cudaMemcpyDeviceToHost) != cudaSuccess) return 2;
+  printf("%d\n", byte);
+  return cudaFree(memory) != cudaSuccess;
+}
+"#;
+const FILLS: &str = r#"
+#include <cuda_runtime.h>
+extern "C" int other(void *memory, size_t bytes) { return cudaMemset(memory, 7, bytes); }
+"#;
+const DOES_NOTHING: &str = r#"
+#include <cstddef>
+extern "C" int other(void *, size_t) { return 0; }
+"#;
+
+/// A node, and what is built in its folder.
+struct Workshop {
+    node: Node,
+}
+
+impl Workshop {
+    fn new() -> Self {
+        Self {
+            node: Node::start("1x64MiB", "mgb"),
+        }
+    }
+
+    /// Compiles a source, with MGB or as somebody else would, to an object.
+    fn compile(&self, name: &str, source: &str, with_mgb: bool) -> PathBuf {
+        let source = self.node.write(&format!("{name}.cpp"), source);
+        let object = self.node.folder().join(format!("{name}.o"));
+        let mut compile = self.compiler(with_mgb);
+        compile.args(["-O1", "-fPIC", "-c", "-isystem"]);
+        compile
+            .arg(prefix().join("cuda/include"))
+            .arg(&source)
+            .arg("-o")
+            .arg(&object);
+        run(&mut compile).success();
+        object
+    }
+
+    fn compiler(&self, with_mgb: bool) -> std::process::Command {
+        if with_mgb {
+            self.node.command(bin("mgb-clang++"), &[])
+        } else {
+            self.node.command("c++", &[])
+        }
+    }
+
+    /// Links as somebody else would.
+    fn library(&self, object: &Path, libraries: &[&str]) -> PathBuf {
+        let library = object.with_file_name("libother.so");
+        let mut link = self.compiler(false);
+        link.arg("-shared")
+            .arg(object)
+            .arg("-o")
+            .arg(&library)
+            .arg("-L")
+            .arg(prefix().join("cuda/lib64"));
+        run(link.args(libraries)).success();
+        library
+    }
+
+    /// Links with MGB, runs, and gives what the program printed and why it was open.
+    fn run(&self, parts: &[PathBuf]) -> (String, Option<String>) {
+        let program = self.node.folder().join("program");
+        let mut link = self.compiler(true);
+        link.args(parts).arg("-o").arg(&program).arg("-ldl");
+        run(link.arg(format!("-Wl,-rpath,{}", self.node.folder().display()))).success();
+        let file = self.node.folder().join("trace");
+        let _ = std::fs::remove_file(&file);
+        let ended = run(self.node.command(&program, &[]).env("MGB_TRACE", &file));
+        let printed = ended.success().to_owned();
+        let mut processes = trace::read(&file).expect("the trace can be read");
+        (printed, processes.pop().expect("there is a line").open)
+    }
+}
+
+#[test]
+fn what_mgb_compiled_alone_is_closed() {
+    let workshop = Workshop::new();
+    let parts = [
+        workshop.compile("main", MAIN, true),
+        workshop.compile("other", FILLS, true),
+    ];
+    assert_eq!(workshop.run(&parts), ("7\n".to_owned(), None));
+}
+
+#[test]
+fn a_program_that_may_load_libraries_is_open() {
+    let workshop = Workshop::new();
+    let other = "#include <dlfcn.h>\n#include <cstddef>\nextern \"C\" int other(void *, size_t) { return !dlopen(nullptr, RTLD_NOW); }\n";
+    let main = workshop.compile("main", MAIN, true);
+    // In a module without CUDA the pass says nothing; whoever compiled it, lazyrt sees it in the program.
+    for with_mgb in [true, false] {
+        let (_, why) = workshop.run(&[main.clone(), workshop.compile("other", other, with_mgb)]);
+        assert_eq!(
+            why.as_deref(),
+            Some("the program may load a library that uses CUDA (dlopen)")
+        );
+    }
+}
+
+#[test]
+fn an_archive_that_calls_the_runtime_is_seen() {
+    let workshop = Workshop::new();
+    let main = workshop.compile("main", MAIN, true);
+    let other = workshop.compile("other", FILLS, false);
+    let archive = other.with_file_name("libother.a");
+    let mut pack = workshop.node.command("ar", &["rcs"]);
+    run(pack.arg(&archive).arg(&other)).success();
+    let (printed, why) = workshop.run(&[main, archive]);
+    assert_eq!(printed, "7\n");
+    assert_eq!(
+        why.as_deref(),
+        Some("the program calls cudaMemset from an object that was not built with MGB")
+    );
+}
+
+#[test]
+fn an_archive_that_calls_the_driver_is_seen() {
+    let workshop = Workshop::new();
+    let main = workshop.compile("main", MAIN, true);
+    let other = "#include <cuda.h>\nextern \"C\" int other(void *memory, size_t bytes) { return cuMemsetD8((CUdeviceptr)memory, 7, bytes); }\n";
+    let other = workshop.compile("other", other, false);
+    // A machine without a GPU has no other driver to link with.
+    let driver = prefix().join("lib/softgpu/libcuda.so.1");
+    let (printed, why) = workshop.run(&[main, other, driver]);
+    assert_eq!(printed, "7\n");
+    assert_eq!(
+        why.as_deref(),
+        Some("the program calls the CUDA driver API (cuMemsetD8_v2)")
+    );
+}
+
+#[test]
+fn a_library_that_was_not_built_with_mgb_is_seen() {
+    let workshop = Workshop::new();
+    let main = workshop.compile("main", MAIN, true);
+    let library = workshop.library(&workshop.compile("other", FILLS, false), &["-l:libcudart.so.13"]);
+    let (printed, why) = workshop.run(&[main, library]);
+    assert_eq!(printed, "7\n");
+    assert_eq!(
+        why.as_deref(),
+        Some("libother.so uses the CUDA runtime and was not built with MGB")
+    );
+}
+
+#[test]
+fn a_library_with_a_runtime_of_its_own_is_seen() {
+    let workshop = Workshop::new();
+    let main = workshop.compile("main", MAIN, true);
+    // It is not called: its runtime is NVIDIA's, not the software GPU's.
+    let other = format!("{}\n{}", FILLS.replace("other", "unused"), DOES_NOTHING);
+    let runtime = [
+        "-Wl,--exclude-libs,ALL",
+        "-lcudart_static",
+        "-ldl",
+        "-lrt",
+        "-lpthread",
+    ];
+    let library = workshop.library(&workshop.compile("other", &other, false), &runtime);
+    let (_, why) = workshop.run(&[main, library]);
+    assert_eq!(
+        why.as_deref(),
+        Some("libother.so has a CUDA runtime of its own, or loads the driver")
+    );
+}
+
+#[test]
+fn a_library_that_comes_later_is_seen_at_the_next_allocation() {
+    let workshop = Workshop::new();
+    workshop.library(&workshop.compile("late", FILLS, false), &["-l:libcudart.so.13"]);
+    let late = workshop.node.folder().join("liblate.so");
+    std::fs::rename(workshop.node.folder().join("libother.so"), &late).expect("can be renamed");
+    // A library without CUDA loads it.
+    let loader = "#include <dlfcn.h>\nextern \"C\" void *load(const char *file) { return dlsym(dlopen(file, RTLD_NOW), \"other\"); }\n";
+    let loader = workshop.library(&workshop.compile("loader", loader, false), &["-ldl"]);
+    let main = MAIN
+        .replace(
+            "int other(void *memory, size_t bytes);",
+            "void *load(const char *);",
+        )
+        .replace("cudaMalloc(&memory, 4096) != cudaSuccess ||", "")
+        .replace(
+            "other(memory, 4096)",
+            "((int (*)(void *, size_t))load(LATE))((cudaMalloc(&memory, 4096), memory), 4096)",
+        );
+    let main = format!("#define LATE \"{}\"\n{main}", late.display());
+    let (printed, why) = workshop.run(&[workshop.compile("main", &main, true), loader]);
+    assert_eq!(printed, "7\n");
+    assert_eq!(
+        why.as_deref(),
+        Some("liblate.so uses the CUDA runtime and was not built with MGB")
+    );
+}
