@@ -41,8 +41,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
-        let anchor = state.anchor;
-        let Some(task) = state.tasks.get_mut(&key) else {
+        let Some(task) = state.tasks.get(&key) else {
             return fail(Code::INVALID_VALUE);
         };
         if task.refused {
@@ -53,7 +52,12 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             continue;
         }
         if task.is_unbound() {
-            let request = request(task, asked, anchor);
+            let (device, lazy) = (task.device, task.lazy);
+            if lazy && task.gpu.is_none() && state.others_are_choosing(device) {
+                CHANGED.wait(&mut state);
+                continue;
+            }
+            let request = request(&state, key, asked);
             state = begin(state, key, &request)?;
             continue;
         }
@@ -125,8 +129,17 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal
     }
 }
 
-fn request(task: &Task, asked: Asked, anchor: Option<u32>) -> BeginRequest<'static> {
+fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     let heap = device::limit(HEAP_LIMIT).map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_HEAP));
+    let Some(task) = state.tasks.get(&key) else {
+        return BeginRequest::default();
+    };
+    let taken = if task.lazy {
+        state.gpus_of_others(task.device)
+    } else {
+        0
+    };
+    let is_free = |gpu: &u32| taken & 1u64.checked_shl(*gpu).unwrap_or(0) == 0;
     BeginRequest {
         need: Need {
             peak_bytes: task.live,
@@ -140,7 +153,11 @@ fn request(task: &Task, asked: Asked, anchor: Option<u32>) -> BeginRequest<'stat
         },
         site: None,
         // What has run somewhere stays there: its bytes may mean something on that GPU only.
-        gpu: anchor.or(task.gpu).or(asked.gpu),
+        gpu: state
+            .anchor(task.device)
+            .or(task.gpu)
+            .or(asked.gpu.filter(is_free)),
+        avoid: taken,
         whole_process: false,
     }
 }

@@ -122,6 +122,7 @@ impl Binder for Lazy {
     fn must_be_on(&self) -> Option<u32> {
         let state = state::lock();
         // Launches of the new task may reach lazy objects through pointers in memory.
-        state.anchor.or(state.lazy_gpu())
+        let device = state::current();
+        state.anchor(device).or(state.lazy_gpu(device))
     }
 }

@@ -61,6 +61,12 @@ pub fn ordinal(gpu: u32) -> Result<i32, Own> {
     }
 }
 
+/// The GPU that has this ordinal in this process.
+pub fn at(ordinal: i32) -> Option<u32> {
+    let gpus = mode::client()?.hello().gpus.len();
+    (0..gpus as u32).find(|&gpu| self::ordinal(gpu).is_ok_and(|own| own == ordinal))
+}
+
 /// Whether this process has a context on any GPU.
 pub fn any_context() -> bool {
     CONTEXTS.load(Ordering::Acquire) != 0
@@ -191,10 +197,11 @@ pub fn publish_finished() {
     }
 }
 
-/// Destroys the process's contexts. Nothing of it is mapped any more.
-pub fn reset() -> Code {
+/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`. Nothing of what goes is
+/// mapped any more.
+pub fn reset(keep: u64) -> Code {
     let mut answer = Code::SUCCESS;
-    for (gpu, ordinal) in with_context() {
+    for (gpu, ordinal) in with_context().filter(|(gpu, _)| keep & (1 << gpu) == 0) {
         let code = match select(gpu, ordinal) {
             // SAFETY: no pointers.
             Ok(()) => unsafe { native::cudaDeviceReset() },
@@ -204,6 +211,8 @@ pub fn reset() -> Code {
             answer = code;
         }
     }
-    LIMITS.lock().clear();
+    if keep == 0 {
+        LIMITS.lock().clear();
+    }
     answer
 }

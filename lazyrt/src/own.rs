@@ -30,6 +30,7 @@
     "cudaMemset2DAsync",
     "cudaMemsetAsync",
     "cudaPeekAtLastError",
+    "cudaPointerGetAttributes",
     "cudaSetDevice",
     "cudaStreamQuery",
     "cudaStreamSynchronize",

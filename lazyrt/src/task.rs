@@ -8,6 +8,7 @@ use mgb_probe::{Need, Site, TaskId};
 
 use crate::arena::Pool;
 use crate::records::Records;
+use crate::state::Device;
 
 /// What a launch looks at without any lock. Never freed, only given to another task.
 #[derive(Debug)]
@@ -127,6 +128,8 @@ pub struct Task {
     pub thread: u64,
     /// Bound at run time, for lack of a begin.
     pub lazy: bool,
+    /// The program's device that was current when it was made.
+    pub device: Device,
     /// Its identity at mgbd, once granted.
     pub id: Option<TaskId>,
     /// GPU it is bound to, or was last; index into the hello.
@@ -175,6 +178,7 @@ impl Task {
             site,
             thread,
             lazy,
+            device: crate::state::current(),
             id: None,
             gpu: None,
             need: Need::default(),

@@ -73,6 +73,11 @@ impl Thread {
         self.program_device.get()
     }
 
+    /// The same, as an index of tables.
+    pub fn device(&self) -> usize {
+        (self.program_device.get() as usize).min(mgb_probe::wire::MAX_GPUS - 1)
+    }
+
     /// The program chose a device.
     pub fn set_program_device(&self, device: i32) {
         self.program_device.set(device);

@@ -53,7 +53,7 @@ struct Stretch {
     to_ns: u64,
 }
 
-/// What the lazy task allocated, all told.
+/// What the lazy tasks allocated, all told.
 #[derive(Serialize)]
 struct LazyRecord {
     objects: u64,
@@ -91,10 +91,11 @@ fn write(state: &mut State) {
     for task in state.tasks.values_mut() {
         task.stop_clock();
     }
-    let lazy = state
+    let lazy: Vec<&Task> = state
         .tasks
         .values()
-        .find(|task| task.lazy && task.seen.objects > 0);
+        .filter(|task| task.lazy && task.seen.objects > 0)
+        .collect();
     let line = Line {
         version: 1,
         pid: std::process::id(),
@@ -103,10 +104,10 @@ fn write(state: &mut State) {
             .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
             .unwrap_or_default(),
         open: open::reason(),
-        lazy_record: lazy.map(|task| LazyRecord {
-            objects: task.seen.objects,
-            peak: task.seen.peak,
-            live_at_exit: task.live,
+        lazy_record: (!lazy.is_empty()).then(|| LazyRecord {
+            objects: lazy.iter().map(|task| task.seen.objects).sum(),
+            peak: lazy.iter().map(|task| task.seen.peak).sum(),
+            live_at_exit: lazy.iter().map(|task| task.live).sum(),
         }),
         tasks: state
             .past

@@ -17,7 +17,7 @@ fn program(name: &str) -> PathBuf {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lazyrt-programs");
         std::fs::create_dir_all(&folder).expect("the test's folder can be made");
-        for name in ["semantics", "tasks", "random"] {
+        for name in ["semantics", "tasks", "devices", "random"] {
             let mut command = Command::new(bin("mgb-clang++"));
             command.args(["--offload-arch=sm_90", "-O1", "-std=c++17"]);
             command.arg(sources.join(name).with_extension("cu"));
@@ -59,6 +59,7 @@ cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
         symbols (native), reset (native), forks (native), small_objects, information;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
+    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native);
 }
 
 /// Plenty of memory: one process at a time, one thread and three.

@@ -71,6 +71,7 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
         site,
         gpu: binder().and_then(|binder| binder.must_be_on()),
         whole_process: need.flags & crate::need::PROCESS != 0,
+        ..BeginRequest::default()
     };
     match client.begin(&request) {
         Ok(grant) => {

@@ -24,6 +24,9 @@ pub struct BeginRequest<'a> {
     pub site: Option<Site<'a>>,
     /// It must be this GPU (index into [`Hello::gpus`]).
     pub gpu: Option<u32>,
+    /// GPUs that it must not be, one bit each, where [`BeginRequest::gpu`] leaves
+    /// the choice and there are others.
+    pub avoid: u64,
     /// The process is the task: its room stays until the process dies, also
     /// when it execs another program.
     pub whole_process: bool,
@@ -89,7 +92,8 @@ impl Client {
         let task = self.new_task();
         let gpus = match request.gpu {
             Some(gpu) => 1u64.checked_shl(gpu).unwrap_or(0) & self.visible,
-            None => self.visible,
+            None if self.visible & !request.avoid == 0 => self.visible,
+            None => self.visible & !request.avoid,
         };
         let label = match request.site {
             Some(site) => Text::new(&format!("{}:{}", site.module, site.function)),

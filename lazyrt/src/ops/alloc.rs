@@ -103,7 +103,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
     };
     drop(state);
     if lazy && open::is_open() {
-        let gpu = state::lock().bound_gpu();
+        let gpu = state::lock().bound_gpu(state::current());
         if let Err(error) = bind::prepare(
             key,
             Asked {

@@ -83,6 +83,12 @@ pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
     })
 }
 
+/// Whether a source outside the arena is host memory: by the caller's word, or because there is no context that
+/// other device memory could belong to.
+fn comes_from_host(kind: u32) -> bool {
+    kind == HOST_TO_DEVICE || (kind == DEFAULT && !device::any_context())
+}
+
 type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32) -> Code;
 type CopyAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32, Stream) -> Code;
 
@@ -160,12 +166,12 @@ unsafe fn linear(
     let to = to.map(|key| claim(&mut state, told, key));
     let from = from.map(|key| claim(&mut state, told, key));
     match (to, from) {
-        (Some(key), None) if matches!(kind, HOST_TO_DEVICE | DEFAULT) && is_recorded(&state, key, count) => {
+        (Some(key), None) if comes_from_host(kind) && is_recorded(&state, key, count) => {
             if src.is_null() {
                 return fail(Code::INVALID_VALUE);
             }
-            // SAFETY: the source is not in the arena, and no other device memory can be there before
-            // something is bound in this process; so it is host memory, readable as the caller says.
+            // SAFETY: the source is not in the arena, and other device memory cannot be there before something
+            // is bound in this process, or the caller says that it is none; so it is host memory, and readable.
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
             if let Some(task) = state.task(key) {
                 task.records.push(Record::Copy {

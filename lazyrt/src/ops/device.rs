@@ -1,8 +1,8 @@
-//! The devices as the program sees them: it chooses one, which is remembered and not obeyed.
+//! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on which
+//! GPU they run.
 
 use crate::code::{self, Answer, Code, fail};
-use crate::state::{self, Returned};
-use crate::{back, device, gate, mode, native, thread};
+use crate::{back, device, gate, mode, native, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -57,8 +57,8 @@ fn exists(ordinal: i32) -> Result<(), crate::code::Own> {
     }
 }
 
-/// `cudaDeviceReset`: the process's objects and handles are gone, its tasks over. The program sees one
-/// device at a time; under MGB all it has is on the GPUs it is bound to.
+/// `cudaDeviceReset`: the objects and handles of the program's device are gone, its tasks over. GPUs that other
+/// devices of the program are on keep their contexts.
 ///
 /// # Safety
 /// As CUDA says.
@@ -72,40 +72,44 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         let code = device::synchronize(gpu, ordinal)?;
         answer = if code.is_success() { answer } else { code };
     }
+    let own = state::current();
     let closed = gate::close();
-    let objects = state::lock().all_objects();
+    let objects = state::lock().objects_of(own);
     for object in objects {
         let freed = state::lock().free(object);
         back::finish_free(freed.unwrap_or_default());
     }
     let mut rest = Vec::new();
-    {
+    let others = {
         let mut state = state::lock();
-        state.anchor = None;
-        super::opaque::let_go();
-        state.drop_lazy();
+        super::opaque::let_go(&mut state, own);
+        state.drop_lazy(own);
         let keys: Vec<_> = state.tasks.keys().copied().collect();
+        let mut others = state.gpus_of_others(own);
         for key in keys {
+            if let Some(task) = state.task(key).filter(|task| task.device != own) {
+                let bound = task.id.and(task.gpu);
+                others |= bound.map_or(0, |gpu| 1 << gpu);
+                continue;
+            }
             if let Some(task) = state.task(key).filter(|task| !task.busy) {
                 task.records.take();
                 task.ended = true;
                 if let Some(id) = task.id {
-                    rest.push(Returned {
-                        id,
-                        bytes: task.reserved,
-                    });
+                    rest.push(id);
                 }
                 task.unbind();
             }
             state.drop_if_over(key);
         }
-    }
+        others
+    };
     if let Some(client) = mode::client() {
-        for Returned { id, .. } in rest {
+        for id in rest {
             client.end(id, 0);
         }
     }
-    let code = device::reset();
+    let code = device::reset(others);
     code::mended();
     drop(closed);
     Ok(if answer.is_success() { code } else { answer })

@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 
 use super::launch::{Dim3, LaunchConfig};
-use super::{alloc, copy, device, errors, free, launch, limits, rows, set, symbol, sync};
+use super::pointers::Attributes;
+use super::{alloc, copy, device, errors, free, launch, limits, pointers, rows, set, symbol, sync};
 use crate::code::{self, Code, Own};
 use crate::functions::index;
 use crate::mode::{Mode, mode};
@@ -127,6 +128,8 @@ exports! {
     device::get: fn cudaGetDevice(out: *mut i32);
     device::init: fn cudaInitDevice(ordinal: i32, device_flags: u32, flags: u32);
     device::reset: fn cudaDeviceReset();
+    pointers::attributes: fn cudaPointerGetAttributes(
+        attributes: *mut Attributes, pointer: *const c_void);
     limits::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
     limits::set_limit: fn cudaDeviceSetLimit(limit: u32, value: usize);
 }

@@ -19,7 +19,7 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
     let told = thread::with(|thread| thread.take_use());
     let (key, gpu) = {
         let mut state = state::lock();
-        (state.task_of_use(told), state.bound_gpu())
+        (state.task_of_use(told), state.bound_gpu(state::current()))
     };
     let (mut driver_free, mut driver_total) = (0usize, 0usize);
     let answer = run::on_task(

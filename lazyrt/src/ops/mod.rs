@@ -10,6 +10,7 @@ mod free;
 mod launch;
 mod limits;
 pub mod opaque;
+mod pointers;
 mod rows;
 mod run;
 mod set;

@@ -3,19 +3,19 @@
 //! an event, a graph) may live there.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
 use crate::functions::FUNCTIONS;
 use crate::gate::{self, Inside};
 use crate::mode::{Mode, mode};
-use crate::state::{self, Key};
+use crate::state::{self, Device, Key, State};
 use crate::task::Shared;
 use crate::{device, native, thread};
 
-/// Whether the process is tied to a GPU; read without the lock.
-static ANCHORED: AtomicBool = AtomicBool::new(false);
+/// The program's devices that are tied to a GPU, one bit each; read without the lock.
+static ANCHORED: AtomicU64 = AtomicU64::new(0);
 
 /// Where the trampoline of the function at `index` goes on.
 pub fn target(index: usize) -> *const c_void {
@@ -68,14 +68,15 @@ pub extern "C" fn mgb_before_library() {
 /// Everything bound and backed, the GPU current, inside the gate.
 fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
     loop {
-        let shared = match state::lazy_shared().filter(|shared| shared.is_ready() && is_anchored()) {
-            Some(shared) => shared,
-            None => anchor()?,
-        };
+        let shared =
+            match state::lazy_shared().filter(|shared| shared.is_ready() && is_tied(state::current())) {
+                Some(shared) => shared,
+                None => anchor()?,
+            };
         if touches {
-            let others = state::lock().unready();
-            for key in others {
-                let gpu = Some(shared.place().0);
+            let others = state::lock().unready(state::current());
+            for (key, own) in others {
+                let gpu = own.then_some(shared.place().0);
                 // What was refused stays so; the function sees what there is.
                 let _ = bind::prepare(
                     key,
@@ -104,7 +105,7 @@ fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
 fn anchor() -> Result<&'static Shared, Own> {
     let (key, gpu): (Key, _) = {
         let mut state = state::lock();
-        (state.lazy_task(), state.bound_gpu())
+        (state.lazy_task(), state.bound_gpu(state::current()))
     };
     let shared = bind::prepare(
         key,
@@ -114,17 +115,23 @@ fn anchor() -> Result<&'static Shared, Own> {
         },
     )?;
     let mut state = state::lock();
-    state.anchor.get_or_insert(shared.place().0);
-    ANCHORED.store(true, Ordering::Release);
+    let device = state::current();
+    state.tie(device, shared.place().0);
+    ANCHORED.fetch_or(1 << device, Ordering::Release);
     Ok(shared)
 }
 
-/// Whether handles of the runtime tie the process to a GPU.
+/// Whether handles of the runtime tie any device of the program to a GPU.
 pub fn is_anchored() -> bool {
-    ANCHORED.load(Ordering::Acquire)
+    ANCHORED.load(Ordering::Acquire) != 0
 }
 
-/// The process's handles are gone.
-pub fn let_go() {
-    ANCHORED.store(false, Ordering::Release);
+fn is_tied(device: Device) -> bool {
+    ANCHORED.load(Ordering::Acquire) & (1 << device) != 0
+}
+
+/// The device's handles are gone.
+pub fn let_go(state: &mut State, device: Device) {
+    state.untie(device);
+    ANCHORED.fetch_and(!(1 << device), Ordering::Release);
 }

@@ -9,7 +9,7 @@ use crate::bind::Asked;
 use crate::code::{Answer, Code};
 use crate::native::Stream;
 use crate::records::Record;
-use crate::{state, thread};
+use crate::{device, state, thread};
 
 const HOST_TO_DEVICE: u32 = 1;
 const DEFAULT: u32 = 4;
@@ -113,13 +113,19 @@ unsafe fn to(
     kind: u32,
     call: impl FnOnce() -> Code,
 ) -> Answer {
-    let from_host = matches!(kind, HOST_TO_DEVICE | DEFAULT) && !src.is_null() && count > 0;
+    // Before any context there is no device memory but the arena's that CUDA could find by its address.
+    let from_host = match kind {
+        HOST_TO_DEVICE => true,
+        DEFAULT => !device::any_context(),
+        _ => false,
+    } && !src.is_null()
+        && count > 0;
     let mut state = state::lock();
     if from_host && !state.in_arena(src as u64) {
         let told = thread::with(|thread| thread.take_use());
         let key = state.task_of_use(told);
         // With static tasks about, which may run elsewhere, the variable is written at once.
-        let alone = state.is_lazy(key) && state.tasks.len() == 1;
+        let alone = state.is_lazy(key) && state.tasks.keys().all(|&key| state.is_lazy(key));
         if alone && is_recorded(&state, key, count) {
             // SAFETY: not in the arena, and nothing is bound yet, so it is host memory that the caller
             // says is readable.
@@ -163,7 +169,7 @@ fn touch(other: Span, call: impl FnOnce() -> Code) -> Answer {
         Some(owner) if told.is_none() => owner,
         _ => state.task_of_use(told),
     };
-    let gpu = state.bound_gpu();
+    let gpu = state.bound_gpu(state::current());
     drop(state);
     match owner {
         Some(owner) if owner != key => {

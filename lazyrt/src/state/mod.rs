@@ -3,14 +3,16 @@
 //! Launches do not take it (they look at [`Shared`]); allocations, frees, copies and binding do. Nobody
 //! waits for mgbd or for a GPU under it: who must wait marks the task busy, lets go, and looks again.
 
+mod devices;
 mod objects;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use self::devices::Devices;
+pub use self::devices::{Device, current, lazy_shared};
 pub use self::objects::{Backing, Extent, Freed, Object, Returned};
 use crate::arena::Arena;
 use crate::task::{OwnSite, Shared, Task};
@@ -32,9 +34,7 @@ pub struct State {
     by_handle: HashMap<u64, Key>,
     pending: HashMap<(usize, u64), Key>,
     moved: HashMap<Key, Key>,
-    lazy: Option<Key>,
-    /// The GPU that handles of the runtime tie the process to.
-    pub anchor: Option<u32>,
+    devices: Devices,
     next_key: Key,
     spare: Vec<&'static Shared>,
     /// Tasks that are gone, if the program is traced.
@@ -42,7 +42,6 @@ pub struct State {
 }
 
 static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
-static LAZY: AtomicPtr<Shared> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Notified when a task stops being busy.
 pub static CHANGED: Condvar = Condvar::new();
@@ -57,12 +56,6 @@ pub fn try_lock() -> Option<MutexGuard<'static, State>> {
     STATE.try_lock_for(std::time::Duration::from_millis(200))
 }
 
-/// What launches see of the lazy task, if there is one.
-pub fn lazy_shared() -> Option<&'static Shared> {
-    // SAFETY: null, or a leaked Shared.
-    unsafe { LAZY.load(Ordering::Acquire).as_ref() }
-}
-
 impl State {
     /// A new task.
     pub fn new_task(&mut self, site: Option<OwnSite>, thread: u64, lazy: bool) -> Key {
@@ -71,37 +64,6 @@ impl State {
         self.tasks
             .insert(self.next_key, Task::new(shared, site, thread, lazy));
         self.next_key
-    }
-
-    /// The process's lazy task.
-    pub fn lazy_task(&mut self) -> Key {
-        if let Some(key) = self.lazy {
-            return key;
-        }
-        let key = self.new_task(None, 0, true);
-        LAZY.store(
-            std::ptr::from_ref(self.tasks[&key].shared).cast_mut(),
-            Ordering::Release,
-        );
-        self.lazy = Some(key);
-        key
-    }
-
-    /// The GPU of the lazy task, if it is bound and has objects.
-    pub fn lazy_gpu(&self) -> Option<u32> {
-        let task = self.tasks.get(&self.lazy?)?;
-        (!task.extents.is_empty() && task.id.is_some()).then_some(task.gpu?)
-    }
-
-    /// Whether this is the lazy task.
-    pub fn is_lazy(&self, key: Key) -> bool {
-        self.lazy == Some(key)
-    }
-
-    /// Forgets the lazy task: the next op makes a new one.
-    pub fn drop_lazy(&mut self) {
-        LAZY.store(std::ptr::null_mut(), Ordering::Release);
-        self.lazy = None;
     }
 
     /// The task that took this one over, or itself.
@@ -175,7 +137,7 @@ impl State {
         let over = |task: &Task| {
             (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.busy
         };
-        if self.lazy == Some(key) || !self.tasks.get(&key).is_some_and(over) {
+        if self.is_lazy(key) || !self.tasks.get(&key).is_some_and(over) {
             return;
         }
         let Some(mut task) = self.tasks.remove(&key) else {
@@ -191,24 +153,16 @@ impl State {
         }
     }
 
-    /// Tasks whose objects are not all backed, the lazy one aside.
-    pub fn unready(&self) -> Vec<Key> {
+    /// Tasks whose objects are not all backed, the device's lazy one aside; and whether each is the device's.
+    pub fn unready(&self, device: Device) -> Vec<(Key, bool)> {
         self.tasks
             .iter()
             .filter(|(key, task)| {
-                self.lazy != Some(**key) && !task.refused && !task.is_ready() && !task.extents.is_empty()
+                let own_lazy = task.device == device && self.is_lazy(**key);
+                !task.refused && !own_lazy && !task.is_ready() && !task.extents.is_empty()
             })
-            .map(|(key, _)| *key)
+            .map(|(key, task)| (*key, task.device == device))
             .collect()
-    }
-
-    /// A GPU that a running task is bound to.
-    pub fn bound_gpu(&self) -> Option<u32> {
-        let running = self
-            .tasks
-            .values()
-            .filter(|task| !task.ended && task.id.is_some());
-        running.filter_map(|task| task.gpu).next_back()
     }
 
     /// Bytes that the process has reserved on the GPU.

@@ -3,7 +3,7 @@
 use mgb_probe::TaskId;
 use mgb_probe::need::GRANULE;
 
-use super::{Key, State};
+use super::{Device, Key, State};
 use crate::arena::{ALIGN, Left, SMALL};
 use crate::driver::Memory;
 
@@ -107,9 +107,15 @@ impl State {
         self.objects.get(&address).copied()
     }
 
-    /// All objects' addresses.
-    pub fn all_objects(&self) -> Vec<u64> {
-        self.objects.keys().copied().collect()
+    /// The addresses of all objects of the device's tasks.
+    pub fn objects_of(&self, device: Device) -> Vec<u64> {
+        let of_device = |start: &u64| self.device_of(*start) == Some(device);
+        self.objects.keys().copied().filter(of_device).collect()
+    }
+
+    /// The device that the object that starts here was allocated on.
+    pub fn device_of(&self, start: u64) -> Option<Device> {
+        Some(self.tasks.get(&self.owner(start)?)?.device)
     }
 
     /// Whether the address is in the arena.

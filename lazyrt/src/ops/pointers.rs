@@ -1,0 +1,87 @@
+//! What a pointer means to the program.
+
+use std::ffi::c_void;
+
+use crate::code::{Answer, Code, fail};
+use crate::state::{self, State};
+use crate::{device, thread};
+
+/// `cudaMemoryTypeUnregistered` and `cudaMemoryTypeDevice`.
+const UNREGISTERED: i32 = 0;
+const DEVICE: i32 = 2;
+/// `cudaInvalidDeviceId`.
+const NO_DEVICE: i32 = -2;
+
+/// `cudaPointerAttributes`.
+#[repr(C)]
+pub struct Attributes {
+    kind: i32,
+    device: i32,
+    device_pointer: *mut c_void,
+    host_pointer: *mut c_void,
+    reserved: [i64; 8],
+}
+
+impl Attributes {
+    /// Of an address that is no memory of CUDA's.
+    fn unregistered(pointer: *mut c_void) -> Attributes {
+        Attributes {
+            kind: UNREGISTERED,
+            device: NO_DEVICE,
+            device_pointer: std::ptr::null_mut(),
+            host_pointer: pointer,
+            reserved: [0; 8],
+        }
+    }
+
+    /// Of an address in the arena.
+    fn in_arena(state: &State, pointer: *mut c_void) -> Attributes {
+        let owner = state
+            .find(pointer as u64)
+            .and_then(|(start, _)| state.device_of(start));
+        match owner {
+            Some(device) => Attributes {
+                kind: DEVICE,
+                device: device as i32,
+                device_pointer: pointer,
+                host_pointer: std::ptr::null_mut(),
+                reserved: [0; 8],
+            },
+            None => Attributes::unregistered(pointer),
+        }
+    }
+}
+
+/// `cudaPointerGetAttributes`: for the arena answered without a GPU, with the device that the program allocated on.
+///
+/// # Safety
+/// `attributes` is null or writable.
+pub unsafe fn attributes(
+    native: unsafe extern "C" fn(*mut Attributes, *const c_void) -> Code,
+    attributes: *mut Attributes,
+    pointer: *const c_void,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let state = state::lock();
+    // SAFETY: the caller says so.
+    let Some(out) = (unsafe { attributes.as_mut() }) else {
+        return fail(Code::INVALID_VALUE);
+    };
+    if state.in_arena(pointer as u64) {
+        *out = Attributes::in_arena(&state, pointer.cast_mut());
+        return Ok(Code::SUCCESS);
+    }
+    drop(state);
+    if !device::any_context() {
+        *out = Attributes::unregistered(pointer.cast_mut());
+        return Ok(Code::SUCCESS);
+    }
+    // SAFETY: the caller says so.
+    let code = unsafe { native(out, pointer) };
+    if code.is_success()
+        && let Some(device) = device::at(out.device).and_then(|gpu| state::lock().device_on(gpu))
+    {
+        out.device = device as i32;
+    }
+    Ok(code)
+}

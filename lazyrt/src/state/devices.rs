@@ -1,0 +1,152 @@
+//! The program's devices. Each has a lazy task of its own, and perhaps a GPU that its handles tie it to: a
+//! program that spreads its work over devices gets tasks that are spread over GPUs.
+//!
+//! A device variable has one value per device, and a GPU has one place for it. So the lazy tasks of two
+//! devices never share a GPU, as the devices themselves do not.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use mgb_probe::wire::MAX_GPUS;
+
+use super::{Key, State};
+use crate::task::{Shared, Task};
+use crate::thread;
+
+/// A device as the program numbers them.
+pub type Device = usize;
+
+/// What launches see of each device's lazy task.
+static LAZY: [AtomicPtr<Shared>; MAX_GPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_GPUS];
+
+/// What the state knows of one device.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    lazy: Option<Key>,
+    anchor: Option<u32>,
+}
+
+/// What the state knows of the devices.
+#[derive(Debug)]
+pub struct Devices([Known; MAX_GPUS]);
+
+impl Default for Devices {
+    fn default() -> Devices {
+        Devices([Known::default(); MAX_GPUS])
+    }
+}
+
+/// The device that the program has chosen on this thread.
+pub fn current() -> Device {
+    thread::with(|thread| thread.device())
+}
+
+/// What launches see of the current device's lazy task, if there is one.
+#[inline]
+pub fn lazy_shared() -> Option<&'static Shared> {
+    lazy_shared_of(current())
+}
+
+/// What launches see of a device's lazy task, if there is one.
+#[inline]
+pub fn lazy_shared_of(device: Device) -> Option<&'static Shared> {
+    let lazy = LAZY.get(device)?.load(Ordering::Acquire);
+    // SAFETY: null, or a leaked Shared.
+    unsafe { lazy.as_ref() }
+}
+
+impl State {
+    /// The lazy task of the current device.
+    pub fn lazy_task(&mut self) -> Key {
+        self.lazy_task_of(current())
+    }
+
+    /// The lazy task of a device.
+    pub fn lazy_task_of(&mut self, device: Device) -> Key {
+        if let Some(key) = self.devices.0[device].lazy {
+            return key;
+        }
+        let key = self.new_task(None, 0, true);
+        if let Some(task) = self.tasks.get_mut(&key) {
+            task.device = device;
+            LAZY[device].store(std::ptr::from_ref(task.shared).cast_mut(), Ordering::Release);
+        }
+        self.devices.0[device].lazy = Some(key);
+        key
+    }
+
+    fn lazy(&self, device: Device) -> Option<&Task> {
+        self.tasks.get(&self.devices.0[device].lazy?)
+    }
+
+    /// The GPU of a device's lazy task, if it is bound and has objects.
+    pub fn lazy_gpu(&self, device: Device) -> Option<u32> {
+        let task = self.lazy(device)?;
+        (!task.extents.is_empty() && task.id.is_some()).then_some(task.gpu?)
+    }
+
+    /// Whether this is a lazy task.
+    pub fn is_lazy(&self, key: Key) -> bool {
+        self.tasks
+            .get(&key)
+            .is_some_and(|task| self.devices.0[task.device].lazy == Some(key))
+    }
+
+    /// Forgets a device's lazy task: the next op makes a new one.
+    pub fn drop_lazy(&mut self, device: Device) {
+        LAZY[device].store(std::ptr::null_mut(), Ordering::Release);
+        self.devices.0[device].lazy = None;
+    }
+
+    /// The GPU that handles of the runtime tie a device to.
+    pub fn anchor(&self, device: Device) -> Option<u32> {
+        self.devices.0[device].anchor
+    }
+
+    /// Handles of the runtime tie the device to the GPU, unless others did so before.
+    pub fn tie(&mut self, device: Device, gpu: u32) {
+        self.devices.0[device].anchor.get_or_insert(gpu);
+    }
+
+    /// The device's handles are gone.
+    pub fn untie(&mut self, device: Device) {
+        self.devices.0[device].anchor = None;
+    }
+
+    /// The GPUs of other devices' lazy tasks and handles, one bit each.
+    pub fn gpus_of_others(&self, device: Device) -> u64 {
+        let mut mask = 0;
+        for other in (0..MAX_GPUS).filter(|&other| other != device) {
+            // What has run somewhere stays there, bound or not.
+            let places = [self.anchor(other), self.lazy(other).and_then(|task| task.gpu)];
+            for gpu in places.into_iter().flatten() {
+                mask |= 1u64.checked_shl(gpu).unwrap_or(0);
+            }
+        }
+        mask
+    }
+
+    /// Whether some thread is asking for the GPU of another device's lazy task.
+    pub fn others_are_choosing(&self, device: Device) -> bool {
+        let mut others = (0..MAX_GPUS).filter(|&other| other != device);
+        others.any(|other| {
+            self.lazy(other)
+                .is_some_and(|task| task.busy && task.gpu.is_none())
+        })
+    }
+
+    /// A GPU that a running task of the device is bound to.
+    pub fn bound_gpu(&self, device: Device) -> Option<u32> {
+        let running = self
+            .tasks
+            .values()
+            .filter(|task| task.device == device && !task.ended && task.id.is_some());
+        running.filter_map(|task| task.gpu).next_back()
+    }
+
+    /// The device whose lazy task is on the GPU, or is tied to it.
+    pub fn device_on(&self, gpu: u32) -> Option<Device> {
+        (0..MAX_GPUS).find(|&device| {
+            self.anchor(device) == Some(gpu) || self.lazy(device).is_some_and(|task| task.gpu == Some(gpu))
+        })
+    }
+}
