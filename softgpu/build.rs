@@ -114,8 +114,9 @@ fn rust_type(c: &str) -> Option<&'static str> {
         "struct cudaExtent" => "super::memory::Extent",
         "struct cudaPitchedPtr" => "super::memory::PitchedPtr",
         "cudaHostFn_t" | "cudaStreamCallback_t" => "*mut c_void",
+        _ if c.ends_with('*') => "*mut c_void",
         _ if c.starts_with("enum ") || c.ends_with("ID") => "i32",
-        _ if c.ends_with('*') || c.ends_with("_t") => "*mut c_void",
+        _ if c.ends_with("_t") => "*mut c_void",
         _ => return None,
     })
 }
