@@ -12,6 +12,7 @@ impl Code {
     pub const INVALID_VALUE: Code = Code(1);
     pub const MEMORY_ALLOCATION: Code = Code(2);
     pub const INITIALIZATION: Code = Code(3);
+    pub const INVALID_PITCH_VALUE: Code = Code(12);
     pub const INVALID_MEMCPY_DIRECTION: Code = Code(21);
     pub const DEVICES_UNAVAILABLE: Code = Code(46);
     pub const NO_DEVICE: Code = Code(100);

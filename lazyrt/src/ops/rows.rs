@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::copy::{DEFAULT, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, Span, claim, task_of};
 use super::run;
 use crate::bind::Asked;
-use crate::code::{Answer, Code, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::native::Stream;
 use crate::state::{self, State};
 use crate::thread;
@@ -27,8 +27,8 @@ pub unsafe fn memcpy_2d(
     height: usize,
     kind: u32,
 ) -> Answer {
-    let to = rows(dst as u64, dst_pitch, width, height);
-    let from = rows(src as u64, src_pitch, width, height);
+    let to = rows(dst as u64, dst_pitch, width, height)?;
+    let from = rows(src as u64, src_pitch, width, height)?;
     // SAFETY: the caller says so.
     plane(to, from, kind, || unsafe {
         native(dst, dst_pitch, src, src_pitch, width, height, kind)
@@ -54,8 +54,8 @@ pub unsafe fn memcpy_2d_async(
     kind: u32,
     stream: Stream,
 ) -> Answer {
-    let to = rows(dst as u64, dst_pitch, width, height);
-    let from = rows(src as u64, src_pitch, width, height);
+    let to = rows(dst as u64, dst_pitch, width, height)?;
+    let from = rows(src as u64, src_pitch, width, height)?;
     // SAFETY: the caller says so.
     plane(to, from, kind, || unsafe {
         native(dst, dst_pitch, src, src_pitch, width, height, kind, stream)
@@ -63,14 +63,18 @@ pub unsafe fn memcpy_2d_async(
 }
 
 /// What rows with a pitch touch: the last one only as far as its width.
-pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Span {
+/// Rows that overlap are an error, whatever lies there.
+pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Result<Span, Own> {
+    if pitch < width && height > 0 {
+        return fail(Code::INVALID_PITCH_VALUE);
+    }
     let bytes = match (width, height) {
         (0, _) | (_, 0) => 0,
         _ => (pitch as u64)
             .saturating_mul(height as u64 - 1)
             .saturating_add(width as u64),
     };
-    Span { address, bytes }
+    Ok(Span { address, bytes })
 }
 
 fn plane(to: Span, from: Span, kind: u32, call: impl FnOnce() -> Code) -> Answer {
@@ -119,8 +123,10 @@ mod tests {
 
     #[test]
     fn the_last_row_ends_at_its_width() {
-        assert_eq!(rows(0, 512, 100, 3).bytes, 1124);
-        assert_eq!(rows(0, 512, 100, 0).bytes, 0);
-        assert_eq!(rows(0, usize::MAX, 100, usize::MAX).bytes, u64::MAX);
+        let bytes = |pitch, width, height| rows(0, pitch, width, height).map(|span| span.bytes);
+        assert_eq!(bytes(512, 100, 3), Ok(1124));
+        assert_eq!(bytes(512, 100, 0), Ok(0));
+        assert_eq!(bytes(usize::MAX, 100, usize::MAX), Ok(u64::MAX));
+        assert_eq!(bytes(99, 100, 1), Err(Own(Code::INVALID_PITCH_VALUE)));
     }
 }

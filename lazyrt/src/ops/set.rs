@@ -61,7 +61,7 @@ pub unsafe fn memset_2d(
     height: usize,
 ) -> Answer {
     // SAFETY: the caller says so.
-    set(rows(dst as u64, pitch, width, height), None, || unsafe {
+    set(rows(dst as u64, pitch, width, height)?, None, || unsafe {
         native(dst, pitch, value, width, height)
     })
 }
@@ -79,7 +79,7 @@ pub unsafe fn memset_2d_async(
     height: usize,
     stream: Stream,
 ) -> Answer {
-    set(rows(dst as u64, pitch, width, height), None, || {
+    set(rows(dst as u64, pitch, width, height)?, None, || {
         // SAFETY: the caller says so.
         unsafe { native(dst, pitch, value, width, height, stream) }
     })
