@@ -11,10 +11,10 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches demo test kill-test asan lit check bundle deny support clean
+.PHONY: help setup build examples conformance benches random demo test kill-test random-test asan lit check bundle deny support clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: Debian packages, CUDA 13.0 (see tools/setup.sh)
 	@tools/setup.sh
@@ -35,6 +35,9 @@ test: build lit ## run every test
 kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
 
+random-test: build ## 10,000 random programs on softgpu, natively and under MGB (make test plays a few)
+	MGB_RANDOM_SEEDS=10000 $(CARGO) test $(CARGO_FLAGS) --test random -- --nocapture --test-threads=2
+
 asan: build ## the conformance set with AddressSanitizer in programs, kernels and softgpu
 	@tools/setup.sh libclang-rt-22-dev
 	@tools/asan.sh $(or $(CARGO_TARGET_DIR),target)/asan $(PREFIX)
@@ -54,7 +57,10 @@ conformance: build ## build the conformance set, plain and with MGB, in build/co
 benches: build ## build the benchmarks, plain and with MGB, in build/benches/
 	@tools/programs.sh $(PREFIX) benches
 
-bundle: examples conformance benches ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+random: build ## build the interpreter of random programs, plain and with MGB, in build/random/
+	@tools/programs.sh $(PREFIX) tests/random
+
+bundle: examples conformance benches random ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
 deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)

@@ -114,6 +114,17 @@ pub fn conformance_with_asan() -> PathBuf {
     conformance_as("mgb-conformance-asan", ASAN)
 }
 
+/// The folder with the interpreters of random programs. Built at the first call of a test.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn random() -> PathBuf {
+    let folder = cache("mgb-random");
+    build(&folder, &mut make("tests/random", "-O1", &folder));
+    folder
+}
+
 fn conformance_as(name: &str, flags: &str) -> PathBuf {
     let folder = cache(name);
     build(&folder, &mut make("tests/conformance", flags, &folder));

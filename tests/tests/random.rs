@@ -1,0 +1,147 @@
+//! Random programs (`tests/random`) on software GPUs, natively and under MGB: every byte is as its model has it, and
+//! calls that fail answer the same.
+//!
+//! `make test` plays a few seeds, `make random-test` ten thousand (`MGB_RANDOM_SEEDS`). What fails names its seed;
+//! `random SEED --trace` lists what it did, `--steps N` shortens it.
+
+use std::collections::BTreeMap;
+use std::env;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::Running;
+
+/// Seeds of one process.
+const SLICE: u64 = 40;
+
+/// A process watches over its own seeds; this is for all of a slice, on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// What `random` is told besides its seeds.
+struct Part {
+    program: &'static str,
+    flags: &'static [&'static str],
+    /// Hundredths of all seeds.
+    share: u64,
+}
+
+impl Part {
+    fn slices(&self) -> Vec<(u64, u64)> {
+        let all = env::var("MGB_RANDOM_SEEDS")
+            .map_or(160, |text| text.parse().expect("MGB_RANDOM_SEEDS is a number"));
+        let last: u64 = (all * self.share).div_ceil(100);
+        (1..=last)
+            .step_by(SLICE as usize)
+            .map(|first| (first, last.min(first + SLICE - 1)))
+            .collect()
+    }
+
+    fn start(&self, node: &Node, mode: &str, (first, last): (u64, u64)) -> Running {
+        let range = format!("{first}..{last}");
+        let mut command = node.command(programs().join(self.program), &[&range]);
+        command
+            .args(self.flags)
+            .env("MGB", mode)
+            .env("SOFTGPU_TIME", "off");
+        Running::start(&mut command)
+    }
+
+    /// Plays all seeds natively and under MGB.
+    fn play(&self, devices: &str) {
+        let node = Node::start(devices, "mgb");
+        for slice in self.slices() {
+            let natively = answers(self.start(&node, "off", slice));
+            let shared = answers(self.start(&node, "require", slice));
+            assert_eq!(natively, shared, "other answers under MGB");
+        }
+        node.wait_until_empty();
+    }
+}
+
+/// The folder with the programs.
+fn programs() -> PathBuf {
+    static DONE: OnceLock<PathBuf> = OnceLock::new();
+    DONE.get_or_init(built::random).clone()
+}
+
+/// What the calls of each seed answered that fail on purpose, as a sum.
+fn answers(program: Running) -> BTreeMap<u64, String> {
+    let output = program.end_within(PATIENCE).success();
+    output
+        .lines()
+        .filter_map(|line| {
+            let (seed, answers) = line.split_once(' ')?;
+            Some((seed.parse().ok()?, answers.to_owned()))
+        })
+        .collect()
+}
+
+#[test]
+fn on_one_device() {
+    let flags = &["--without", "devices"];
+    Part {
+        program: "random",
+        flags,
+        share: 50,
+    }
+    .play("1x256MiB");
+}
+
+#[test]
+fn on_two_devices() {
+    let part = Part {
+        program: "random",
+        flags: &[],
+        share: 20,
+    };
+    let node = Node::without_mgbd("2x256MiB");
+    for slice in part.slices() {
+        answers(part.start(&node, "off", slice));
+    }
+}
+
+/// With default streams of each thread's own.
+#[test]
+fn with_streams_per_thread() {
+    let flags = &["--without", "devices"];
+    Part {
+        program: "random_per_thread",
+        flags,
+        share: 10,
+    }
+    .play("1x256MiB");
+}
+
+/// Each seed as the first of its process: nothing is bound when it begins.
+#[test]
+fn from_the_beginning() {
+    let flags = &["--reset", "--without", "devices"];
+    Part {
+        program: "random",
+        flags,
+        share: 10,
+    }
+    .play("1x256MiB");
+}
+
+/// Memory is short: three processes swap each other out and in.
+#[test]
+fn where_memory_is_short() {
+    let flags = &["--most", "6", "--without", "devices,pool,managed,errors"];
+    let part = Part {
+        program: "random",
+        flags,
+        share: 10,
+    };
+    let node = Node::start("1x32MiB", "mgb");
+    for slice in part.slices() {
+        let all: Vec<Running> = (0..3).map(|_| part.start(&node, "require", slice)).collect();
+        for program in all {
+            answers(program);
+        }
+    }
+    node.wait_until_empty();
+}
