@@ -52,6 +52,7 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
             extent.lent |= 1 << gpu;
         }
     }
+    task.shared.note_lent(gpu);
     Ok(())
 }
 

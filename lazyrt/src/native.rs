@@ -7,6 +7,7 @@ use std::ffi::c_void;
 
 use crate::code::Code;
 use crate::functions::{COUNT, FUNCTIONS, index};
+use crate::ops::boxes::PeerParameters;
 
 unsafe extern "C" {
     static mgb_native: [usize; COUNT];
@@ -77,7 +78,15 @@ natives! {
     fn cudaDeviceSetLimit(limit: u32, value: usize);
     fn cudaGetLastError();
     fn cudaMemcpy(dst: *mut c_void, src: *const c_void, count: usize, kind: u32);
+    fn cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, count: usize, kind: u32, stream: Stream);
     fn cudaMemcpyPeer(dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize);
+    fn cudaMemcpyPeerAsync(dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize, stream: Stream);
+    fn cudaMemcpy3DPeer(parameters: *const PeerParameters);
+    fn cudaMemcpy3DPeerAsync(parameters: *const PeerParameters, stream: Stream);
+    fn cudaDeviceCanAccessPeer(can: *mut i32, device: i32, peer: i32);
+    fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32);
+    fn cudaGetSymbolAddress(address: *mut *mut c_void, symbol: *const c_void);
+    fn cudaGetSymbolSize(size: *mut usize, symbol: *const c_void);
     fn cudaMemset(dst: *mut c_void, value: i32, count: usize);
     fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32);
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize);

@@ -6,6 +6,7 @@
 use mgb_probe::TaskId;
 
 use crate::state::{self, Backing, Key, State};
+use crate::task::Shared;
 use crate::{device, driver, gate, mode, notice};
 
 /// Swaps one task out. False: nothing could be freed.
@@ -50,7 +51,7 @@ fn out_one(state: &mut State, key: Key) -> Option<(TaskId, u64)> {
     let (id, gpu) = (task.id?, task.gpu?);
     let (_, ordinal) = task.shared.place();
     if task.mapped > 0 {
-        let quiet = device::synchronize(gpu, ordinal).is_ok_and(|code| code.is_success());
+        let quiet = is_quiet(task.shared, gpu, ordinal);
         let driver = driver::get().ok().filter(|_| quiet)?;
         for &address in &task.extents {
             let Some(extent) = extents.get_mut(&address) else {
@@ -92,6 +93,12 @@ fn out_one(state: &mut State, key: Key) -> Option<(TaskId, u64)> {
     task.reserved -= freed;
     task.publish();
     (freed > 0).then_some((id, freed))
+}
+
+/// Waits for the task's GPU, and for the others if they may use its memory.
+fn is_quiet(shared: &Shared, gpu: u32, ordinal: i32) -> bool {
+    let wait = |(gpu, ordinal)| device::synchronize(gpu, ordinal).is_ok_and(|code| code.is_success());
+    (!shared.is_lent_at_all() || device::with_context().all(wait)) && wait((gpu, ordinal))
 }
 
 /// Host memory for swapped bytes; none if the host has too little.

@@ -18,6 +18,7 @@ pub struct Shared {
     empty: AtomicBool,
     gpu: AtomicU32,
     ordinal: AtomicI32,
+    lent: AtomicU64,
 }
 
 impl Shared {
@@ -29,6 +30,7 @@ impl Shared {
             empty: AtomicBool::new(true),
             gpu: AtomicU32::new(0),
             ordinal: AtomicI32::new(0),
+            lent: AtomicU64::new(0),
         }))
     }
 
@@ -53,6 +55,21 @@ impl Shared {
             self.gpu.load(Ordering::Relaxed),
             self.ordinal.load(Ordering::Relaxed),
         )
+    }
+
+    /// Whether another GPU may use all its memory. Only of a task that is ready.
+    pub fn is_lent(&self, gpu: u32) -> bool {
+        self.lent.load(Ordering::Acquire) & (1 << gpu) != 0
+    }
+
+    /// Whether any other GPU may use its memory.
+    pub fn is_lent_at_all(&self) -> bool {
+        self.lent.load(Ordering::Acquire) != 0
+    }
+
+    /// Another GPU may use all its memory.
+    pub fn note_lent(&self, gpu: u32) {
+        self.lent.fetch_or(1 << gpu, Ordering::Release);
     }
 
     fn set(&self, ready: bool, empty: bool) {
@@ -172,6 +189,7 @@ impl Task {
     /// A task that holds nothing.
     pub fn new(shared: &'static Shared, site: Option<OwnSite>, thread: u64, lazy: bool) -> Task {
         shared.handle.store(0, Ordering::Release);
+        shared.lent.store(0, Ordering::Release);
         shared.set(false, true);
         Task {
             shared,
@@ -261,8 +279,9 @@ impl Task {
         self.publish();
     }
 
-    /// The extent has memory now.
+    /// The extent has memory now, which no other GPU may use yet.
     pub fn set_backed(&mut self, extent: u64, length: u64) {
+        self.shared.lent.store(0, Ordering::Release);
         if self.unbacked.remove(&extent) {
             self.unbacked_bytes -= length;
         }

@@ -57,7 +57,9 @@ macro_rules! cases {
 
 cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
-        symbols (native), reset (native), forks (native), small_objects, information;
+        symbols (native), reset (native), forks (native), small_objects, volumes (native),
+        information;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
-    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native);
+    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
+        peer_codes (native), peer_kernels (native), peer_copies (native);
 }

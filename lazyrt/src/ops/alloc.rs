@@ -149,33 +149,35 @@ pub unsafe fn malloc(
 /// # Safety
 /// `out` and `pitch` are null or writable.
 pub unsafe fn malloc_pitch(
-    native: unsafe extern "C" fn(*mut *mut c_void, *mut usize, usize, usize) -> Code,
+    _native: unsafe extern "C" fn(*mut *mut c_void, *mut usize, usize, usize) -> Code,
     out: *mut *mut c_void,
     pitch: *mut usize,
     width: usize,
     height: usize,
 ) -> Answer {
-    let _ = native;
-    let told = thread::with(|thread| thread.take_use());
     if out.is_null() || pitch.is_null() {
+        thread::with(|thread| thread.take_use());
         return fail(Code::INVALID_VALUE);
     }
-    let row = width.checked_next_multiple_of(PITCH);
-    let Some((row, bytes)) = row.and_then(|row| Some((row, row.checked_mul(height)?))) else {
-        return fail(Code::MEMORY_ALLOCATION);
-    };
-    let address = if bytes == 0 {
-        0
-    } else {
-        if let Some(told) = told {
-            thread::with(|thread| thread.tell(told));
-        }
-        allocate(bytes)?
-    };
+    let (address, row) = rows(width, Some(height))?;
     // SAFETY: the caller says so.
     unsafe {
         out.write(address as *mut c_void);
         pitch.write(row);
     }
     Ok(Code::SUCCESS)
+}
+
+/// Allocates rows; address and pitch. `None`: more rows than can be counted.
+pub fn rows(width: usize, rows: Option<usize>) -> Result<(u64, usize), Own> {
+    let row = width.checked_next_multiple_of(PITCH);
+    let Some((row, bytes)) = row.and_then(|row| Some((row, row.checked_mul(rows?)?))) else {
+        thread::with(|thread| thread.take_use());
+        return fail(Code::MEMORY_ALLOCATION);
+    };
+    if bytes == 0 {
+        thread::with(|thread| thread.take_use());
+        return Ok((0, row));
+    }
+    Ok((allocate(bytes)?, row))
 }

@@ -43,6 +43,26 @@ pub fn task_of(state: &State, span: Span) -> Result<Option<Key>, Own> {
     Ok(state.owner(start))
 }
 
+/// The task of the object that a copy of this kind writes. An empty copy touches nothing, but the runtime still looks
+/// at its arguments.
+pub fn written_of(state: &State, to: Span, kind: u32) -> Result<Option<Key>, Own> {
+    side_of(state, to, kind, DEVICE_TO_HOST)
+}
+
+/// The task of the object that a copy of this kind reads.
+pub fn read_of(state: &State, from: Span, kind: u32) -> Result<Option<Key>, Own> {
+    side_of(state, from, kind, HOST_TO_DEVICE)
+}
+
+/// `hosts`: the kind of copy whose side this is in host memory.
+fn side_of(state: &State, span: Span, kind: u32, hosts: u32) -> Result<Option<Key>, Own> {
+    match span.bytes {
+        0 => Ok(None),
+        _ if kind == hosts || kind == HOST_TO_HOST => Ok(None),
+        _ => task_of(state, span),
+    }
+}
+
 /// An op with a handle claims what its thread allocated for the site before the task began.
 pub fn claim(state: &mut State, told: Option<Use>, owner: Key) -> Key {
     let owner = state.resolve(owner);
@@ -98,7 +118,7 @@ type CopyAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32, St
 /// As CUDA says.
 pub unsafe fn memcpy(native: Copy, dst: *mut c_void, src: *const c_void, count: usize, kind: u32) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { linear(dst, src, count, kind, true, || native(dst, src, count, kind)) }
+    unsafe { linear(dst, src, count, kind, None, || native(dst, src, count, kind)) }
 }
 
 /// `cudaMemcpyAsync`.
@@ -115,21 +135,21 @@ pub unsafe fn memcpy_async(
 ) -> Answer {
     // SAFETY: the caller says so.
     unsafe {
-        linear(dst, src, count, kind, false, || {
+        linear(dst, src, count, kind, Some(stream), || {
             native(dst, src, count, kind, stream)
         })
     }
 }
 
 /// # Safety
-/// Where `kind` reads host memory, `src` has `count` readable bytes. `waits`: the call returns when the copy
-/// is done.
+/// Where `kind` reads host memory, `src` has `count` readable bytes. `stream`: none where the call returns when the
+/// copy is done.
 unsafe fn linear(
     dst: *mut c_void,
     src: *const c_void,
     count: usize,
     kind: u32,
-    waits: bool,
+    stream: Option<Stream>,
     call: impl FnOnce() -> Code,
 ) -> Answer {
     let told = thread::with(|thread| thread.take_use());
@@ -190,15 +210,15 @@ unsafe fn linear(
         }
         (Some(to), Some(from)) if to != from => {
             drop(state);
-            run::on_two(to, from, |places| {
-                if places.first == places.second {
+            run::across(to, from, stream, |places| {
+                if places.are_one() {
                     return call();
                 }
                 // SAFETY: both ranges were checked above.
-                unsafe { native::cudaMemcpyPeer(dst, places.first, src, places.second, count) }
+                unsafe { from_gpu_to_gpu(dst, src, count, &places, stream) }
             })
         }
-        (None, Some(key)) if waits && kind != DEVICE_TO_DEVICE => {
+        (None, Some(key)) if stream.is_none() && kind != DEVICE_TO_DEVICE => {
             drop(state);
             run::on_task_until_done(key, call)
         }
@@ -210,6 +230,27 @@ unsafe fn linear(
             let key = state.task_of_use(told);
             drop(state);
             run::on_task(key, Asked::default(), call)
+        }
+    }
+}
+
+/// The runtime's own copy between two GPUs.
+///
+/// # Safety
+/// Both ranges are device memory, of these GPUs.
+pub unsafe fn from_gpu_to_gpu(
+    dst: *mut c_void,
+    src: *const c_void,
+    count: usize,
+    places: &run::Places,
+    stream: Option<Stream>,
+) -> Code {
+    let (to, from) = (places.first, places.second);
+    // SAFETY: the caller says so.
+    unsafe {
+        match stream {
+            Some(stream) => native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream),
+            None => native::cudaMemcpyPeer(dst, to, src, from, count),
         }
     }
 }

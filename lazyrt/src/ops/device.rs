@@ -1,7 +1,10 @@
 //! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on which
 //! GPU they run.
 
-use crate::code::{self, Answer, Code, fail};
+use mgb_probe::wire::MAX_GPUS;
+
+use crate::code::{self, Answer, Code, Own, fail};
+use crate::state::Device;
 use crate::{back, device, gate, mode, native, state, thread};
 
 /// `cudaSetDevice`.
@@ -41,8 +44,14 @@ pub unsafe fn init(
     Ok(Code::SUCCESS)
 }
 
+/// The device of an argument. Fails as CUDA does for an ordinal that is none.
+pub fn check(ordinal: i32) -> Result<Device, Own> {
+    exists(ordinal)?;
+    Ok((ordinal as usize).min(MAX_GPUS - 1))
+}
+
 /// Fails as CUDA does for an ordinal that is none. Makes no context.
-fn exists(ordinal: i32) -> Result<(), crate::code::Own> {
+fn exists(ordinal: i32) -> Result<(), Own> {
     device::driver()?;
     let mut count = 0;
     // SAFETY: writes one int.
@@ -84,6 +93,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         let mut state = state::lock();
         super::opaque::let_go(&mut state, own);
         state.drop_lazy(own);
+        super::peers::forget(own);
         let keys: Vec<_> = state.tasks.keys().copied().collect();
         let mut others = state.gpus_of_others(own);
         for key in keys {

@@ -2,9 +2,12 @@
 
 use std::ffi::c_void;
 
+use super::boxes::{Extent, Parameters, PeerParameters, PitchedPtr};
 use super::launch::{Dim3, LaunchConfig};
 use super::pointers::Attributes;
-use super::{alloc, copy, device, errors, free, launch, limits, pointers, rows, set, symbol, sync};
+use super::{
+    alloc, boxes, copy, device, errors, free, launch, limits, peers, pointers, rows, set, symbol, sync,
+};
 use crate::code::{self, Code, Own};
 use crate::functions::index;
 use crate::mode::{Mode, mode};
@@ -92,6 +95,25 @@ exports! {
     rows::memcpy_2d_async: fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(
         dst: *mut c_void, dst_pitch: usize, src: *const c_void, src_pitch: usize, width: usize,
         height: usize, kind: u32, stream: Stream);
+
+    boxes::malloc_3d: fn cudaMalloc3D(out: *mut PitchedPtr, extent: Extent);
+    boxes::memset_3d: fn cudaMemset3D | cudaMemset3D_ptds(to: PitchedPtr, value: i32, extent: Extent);
+    boxes::memset_3d_async: fn cudaMemset3DAsync | cudaMemset3DAsync_ptsz(
+        to: PitchedPtr, value: i32, extent: Extent, stream: Stream);
+    boxes::memcpy_3d: fn cudaMemcpy3D | cudaMemcpy3D_ptds(parameters: *const Parameters);
+    boxes::memcpy_3d_async: fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(
+        parameters: *const Parameters, stream: Stream);
+    boxes::memcpy_3d_peer: fn cudaMemcpy3DPeer | cudaMemcpy3DPeer_ptds(parameters: *const PeerParameters);
+    boxes::memcpy_3d_peer_async: fn cudaMemcpy3DPeerAsync | cudaMemcpy3DPeerAsync_ptsz(
+        parameters: *const PeerParameters, stream: Stream);
+
+    peers::enable: fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32);
+    peers::disable: fn cudaDeviceDisablePeerAccess(peer: i32);
+    peers::memcpy: fn cudaMemcpyPeer(
+        dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize);
+    peers::memcpy_async: fn cudaMemcpyPeerAsync(
+        dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize,
+        stream: Stream);
 
     set::memset: fn cudaMemset | cudaMemset_ptds(dst: *mut c_void, value: i32, count: usize);
     set::memset_async: fn cudaMemsetAsync | cudaMemsetAsync_ptsz(

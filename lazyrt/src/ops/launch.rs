@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::{company, run};
+use super::{company, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
 use crate::native::Stream;
@@ -84,7 +84,7 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -
     let known = known(told);
     if let Some(known) = known {
         let inside = gate::enter();
-        if known.is_ready() && has_company(known) {
+        if known.is_ready() && has_company(known) && peers::are_there(known) {
             return counted(known, inside, call);
         }
     }
@@ -136,7 +136,13 @@ fn slow(told: Option<Use>, grid: Dim3, block: Dim3, shared: usize, call: impl Fn
             thread::with(|thread| thread.cache(shared));
         }
         let elsewhere = has_company(shared) || company::join(shared)?;
+        if !peers::are_there(shared) {
+            peers::bring(shared)?;
+        }
         let inside = gate::enter();
+        if !peers::are_there(shared) {
+            continue;
+        }
         let lazy_is_there = || state::lazy_shared().is_none_or(Shared::is_ready);
         if shared.is_ready() && has_company(shared) {
             return counted(shared, inside, call);

@@ -1,6 +1,7 @@
 //! The treatments: one file per family of functions. `exports` is what programs call.
 
 mod alloc;
+pub mod boxes;
 mod company;
 mod copy;
 mod device;
@@ -10,6 +11,7 @@ mod free;
 mod launch;
 mod limits;
 pub mod opaque;
+mod peers;
 mod pointers;
 mod rows;
 mod run;

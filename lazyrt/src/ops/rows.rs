@@ -2,12 +2,10 @@
 
 use std::ffi::c_void;
 
-use super::copy::{DEFAULT, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST, Span, claim, task_of};
-use super::run;
-use crate::bind::Asked;
+use super::boxes::{self, Extent, PeerParameters, PitchedPtr, Side};
+use super::copy::{DEFAULT, Span};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::Stream;
-use crate::state::{self, State};
 use crate::thread;
 
 type Copy2D = unsafe extern "C" fn(*mut c_void, usize, *const c_void, usize, usize, usize, u32) -> Code;
@@ -27,11 +25,11 @@ pub unsafe fn memcpy_2d(
     height: usize,
     kind: u32,
 ) -> Answer {
-    let to = rows(dst as u64, dst_pitch, width, height)?;
-    let from = rows(src as u64, src_pitch, width, height)?;
-    // SAFETY: the caller says so.
-    plane(to, from, kind, || unsafe {
-        native(dst, dst_pitch, src, src_pitch, width, height, kind)
+    let to = Rows::of(dst, dst_pitch);
+    let from = Rows::of(src, src_pitch);
+    plane(to, from, (width, height), kind, None, || {
+        // SAFETY: the caller says so.
+        unsafe { native(dst, dst_pitch, src, src_pitch, width, height, kind) }
     })
 }
 
@@ -54,11 +52,11 @@ pub unsafe fn memcpy_2d_async(
     kind: u32,
     stream: Stream,
 ) -> Answer {
-    let to = rows(dst as u64, dst_pitch, width, height)?;
-    let from = rows(src as u64, src_pitch, width, height)?;
-    // SAFETY: the caller says so.
-    plane(to, from, kind, || unsafe {
-        native(dst, dst_pitch, src, src_pitch, width, height, kind, stream)
+    let to = Rows::of(dst, dst_pitch);
+    let from = Rows::of(src, src_pitch);
+    plane(to, from, (width, height), kind, Some(stream), || {
+        // SAFETY: the caller says so.
+        unsafe { native(dst, dst_pitch, src, src_pitch, width, height, kind, stream) }
     })
 }
 
@@ -77,44 +75,51 @@ pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Result<S
     Ok(Span { address, bytes })
 }
 
-fn plane(to: Span, from: Span, kind: u32, call: impl FnOnce() -> Code) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
-    if kind > DEFAULT {
-        return fail(Code::INVALID_MEMCPY_DIRECTION);
+/// Rows as lazyrt's own copies name them.
+#[derive(Clone, Copy)]
+struct Rows {
+    address: u64,
+    pitch: usize,
+}
+
+impl Rows {
+    fn of(pointer: *const c_void, pitch: usize) -> Rows {
+        Rows {
+            address: pointer as u64,
+            pitch,
+        }
     }
-    let mut state = state::lock();
-    // An empty copy touches nothing, but the runtime still looks at its arguments.
-    let touched = |state: &State, span: Span, side: u32| match span.bytes {
-        0 => Ok(None),
-        _ if kind == side || kind == HOST_TO_HOST => Ok(None),
-        _ => task_of(state, span),
+}
+
+fn plane(
+    to: Rows,
+    from: Rows,
+    (width, height): (usize, usize),
+    kind: u32,
+    stream: Option<Stream>,
+    call: impl FnOnce() -> Code,
+) -> Answer {
+    let span = |side: Rows| rows(side.address, side.pitch, width, height);
+    let spans = match (span(to), span(from)) {
+        (Ok(_), Ok(_)) if kind > DEFAULT => fail(Code::INVALID_MEMCPY_DIRECTION),
+        (Ok(to), Ok(from)) => Ok((to, from)),
+        (Err(error), _) | (_, Err(error)) => Err(error),
     };
-    let to = touched(&state, to, DEVICE_TO_HOST)?.map(|key| claim(&mut state, told, key));
-    let from = touched(&state, from, HOST_TO_DEVICE)?.map(|key| claim(&mut state, told, key));
-    match (to, from) {
-        (Some(to), Some(from)) if to != from => {
-            drop(state);
-            let mut apart = false;
-            let answer = run::on_two(to, from, |places| {
-                apart = places.first != places.second;
-                if apart { Code::NOT_SUPPORTED } else { call() }
-            });
-            if apart {
-                run::refuse_two("cudaMemcpy2D")
-            } else {
-                answer
-            }
-        }
-        (Some(key), _) | (None, Some(key)) => {
-            drop(state);
-            run::on_task(key, Asked::default(), call)
-        }
-        (None, None) => {
-            let key = state.task_of_use(told);
-            drop(state);
-            run::on_task(key, Asked::default(), call)
-        }
-    }
+    let (written, read) = spans.inspect_err(|_| {
+        thread::with(|thread| thread.take_use());
+    })?;
+    let side = |side: Rows| Side::of(PitchedPtr::plane(side.address, side.pitch, width, height));
+    boxes::between(written, read, kind, stream, call, |places| PeerParameters {
+        from: side(from),
+        from_device: places.second,
+        to: side(to),
+        to_device: places.first,
+        extent: Extent {
+            width,
+            height,
+            depth: 1,
+        },
+    })
 }
 
 #[cfg(test)]

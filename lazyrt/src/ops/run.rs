@@ -1,11 +1,12 @@
 //! Running one native call on the GPU of its tasks.
 
 use crate::bind::{self, Asked};
-use crate::code::{Answer, Code, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
+use crate::native::Stream;
 use crate::state::Key;
 use crate::task::Shared;
-use crate::{device, gate, mode, notice, thread};
+use crate::{device, gate, mode, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -66,6 +67,39 @@ pub struct Places {
     pub second: i32,
 }
 
+impl Places {
+    /// Whether both are on one GPU.
+    pub fn are_one(&self) -> bool {
+        self.first == self.second
+    }
+}
+
+/// Streams up to this value are CUDA's default streams, which every GPU has.
+const LAST_DEFAULT: usize = 2;
+
+/// As [`on_two`], for a copy from the second task's memory to the first's. Where they are on two GPUs and the copy is in
+/// no stream of the program's own, what either GPU was given before comes before it, and what either is given
+/// later comes after it: the program sees one default stream.
+pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce(Places) -> Code) -> Answer {
+    on_two(first, second, |places| {
+        if places.are_one() || stream.is_some_and(|stream| stream as usize > LAST_DEFAULT) {
+            return call(places);
+        }
+        let (first, second) = (places.first, places.second);
+        let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::synchronize(gpu, ordinal)) {
+            Some(Ok(code) | Err(Own(code))) => code,
+            None => Code::UNKNOWN,
+        };
+        let before = wait_for(second);
+        let selected = device::at(first).map(|gpu| device::select(gpu, first));
+        if !before.is_success() || !matches!(selected, Some(Ok(()))) {
+            return before;
+        }
+        let code = call(places);
+        if code.is_success() { wait_for(first) } else { code }
+    })
+}
+
 /// Runs `call` once both tasks are ready, on the GPU of the first.
 pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Answer {
     // Where both do not fit at once, each would push the other out for ever.
@@ -94,15 +128,4 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Ans
         }
     }
     fail(Code::MEMORY_ALLOCATION)
-}
-
-/// Refuses an op that reaches objects on two GPUs in a way that MGB cannot carry out.
-pub fn refuse_two(what: &'static str) -> Answer {
-    notice::once(
-        what,
-        format_args!(
-            "{what} touches objects of two tasks that are bound to different GPUs, which MGB does not carry out"
-        ),
-    );
-    fail(Code::NOT_SUPPORTED)
 }

@@ -85,8 +85,8 @@ pub unsafe fn memset_2d_async(
     })
 }
 
-/// `value`: of a set that may be recorded.
-fn set(span: Span, value: Option<i32>, call: impl FnOnce() -> Code) -> Answer {
+/// Sets a span. `value`: of a set that may be recorded.
+pub fn set(span: Span, value: Option<i32>, call: impl FnOnce() -> Code) -> Answer {
     let told = thread::with(|thread| thread.take_use());
     if span.bytes == 0 && !device::any_context() {
         return Ok(Code::SUCCESS);

@@ -3,11 +3,11 @@
 
 use std::ffi::c_void;
 
-use super::copy::{Span, claim, is_recorded, task_of};
-use super::run;
+use super::copy::{Span, claim, from_gpu_to_gpu, is_recorded, task_of};
+use super::run::{self, Places};
 use crate::bind::Asked;
 use crate::code::{Answer, Code};
-use crate::native::Stream;
+use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::{device, state, thread};
 
@@ -33,7 +33,13 @@ pub unsafe fn to_symbol(
 ) -> Answer {
     // SAFETY: the caller says so.
     unsafe {
-        to(symbol, src, count, offset, kind, || {
+        let part = Part {
+            symbol,
+            offset,
+            is_target: true,
+            stream: None,
+        };
+        to(part, src, count, kind, || {
             native(symbol, src, count, offset, kind)
         })
     }
@@ -54,7 +60,13 @@ pub unsafe fn to_symbol_async(
 ) -> Answer {
     // SAFETY: the caller says so.
     unsafe {
-        to(symbol, src, count, offset, kind, || {
+        let part = Part {
+            symbol,
+            offset,
+            is_target: true,
+            stream: Some(stream),
+        };
+        to(part, src, count, kind, || {
             native(symbol, src, count, offset, kind, stream)
         })
     }
@@ -77,7 +89,16 @@ pub unsafe fn from_symbol(
         bytes: count as u64,
     };
     // SAFETY: the caller says so.
-    touch(span, || unsafe { native(dst, symbol, count, offset, kind) })
+    touch(
+        Part {
+            symbol,
+            offset,
+            is_target: false,
+            stream: None,
+        },
+        span,
+        || unsafe { native(dst, symbol, count, offset, kind) },
+    )
 }
 
 /// `cudaMemcpyFromSymbolAsync`.
@@ -98,21 +119,21 @@ pub unsafe fn from_symbol_async(
         bytes: count as u64,
     };
     // SAFETY: the caller says so.
-    touch(span, || unsafe {
-        native(dst, symbol, count, offset, kind, stream)
-    })
+    touch(
+        Part {
+            symbol,
+            offset,
+            is_target: false,
+            stream: Some(stream),
+        },
+        span,
+        || unsafe { native(dst, symbol, count, offset, kind, stream) },
+    )
 }
 
 /// # Safety
 /// Where `kind` reads host memory, `src` has `count` readable bytes.
-unsafe fn to(
-    symbol: *const c_void,
-    src: *const c_void,
-    count: usize,
-    offset: usize,
-    kind: u32,
-    call: impl FnOnce() -> Code,
-) -> Answer {
+unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl FnOnce() -> Code) -> Answer {
     // Before any context there is no device memory but the arena's that CUDA could find by its address.
     let from_host = match kind {
         HOST_TO_DEVICE => true,
@@ -132,8 +153,8 @@ unsafe fn to(
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
             if let Some(task) = state.task(key) {
                 task.records.push(Record::Symbol {
-                    symbol: symbol as usize,
-                    offset,
+                    symbol: part.symbol as usize,
+                    offset: part.offset,
                     bytes: host.into(),
                 });
                 task.publish();
@@ -146,6 +167,7 @@ unsafe fn to(
     }
     drop(state);
     touch(
+        part,
         Span {
             address: src as u64,
             bytes: count as u64,
@@ -154,9 +176,59 @@ unsafe fn to(
     )
 }
 
+/// The part of a device variable that a copy touches.
+#[derive(Clone, Copy)]
+struct Part {
+    symbol: *const c_void,
+    offset: usize,
+    /// Whether it is written.
+    is_target: bool,
+    stream: Option<Stream>,
+}
+
+impl Part {
+    /// Copies between the variable on the first GPU and memory of the second.
+    fn copy_between(self, other: Span, places: Places) -> Code {
+        let (mut address, mut size) = (std::ptr::null_mut(), 0);
+        // SAFETY: they write one word each; the variable is the caller's.
+        let codes = unsafe {
+            [
+                native::cudaGetSymbolAddress(&mut address, self.symbol),
+                native::cudaGetSymbolSize(&mut size, self.symbol),
+            ]
+        };
+        if let Some(code) = codes.into_iter().find(|code| !code.is_success()) {
+            return code;
+        }
+        if (self.offset as u64)
+            .checked_add(other.bytes)
+            .is_none_or(|end| end > size as u64)
+        {
+            return Code::INVALID_VALUE;
+        }
+        let (variable, memory) = (
+            address.wrapping_byte_add(self.offset),
+            other.address as *mut c_void,
+        );
+        let count = other.bytes as usize;
+        // SAFETY: the object was checked by the caller, the variable here.
+        unsafe {
+            if self.is_target {
+                from_gpu_to_gpu(variable, memory, count, &places, self.stream)
+            } else {
+                let places = Places {
+                    first: places.second,
+                    second: places.first,
+                };
+                from_gpu_to_gpu(memory, variable, count, &places, self.stream)
+            }
+        }
+    }
+}
+
 /// Runs the copy on the task that the pass told, else the one of the object at the other end, else the
 /// lazy one.
-fn touch(other: Span, call: impl FnOnce() -> Code) -> Answer {
+fn touch(part: Part, other: Span, call: impl FnOnce() -> Code) -> Answer {
     let told = thread::with(|thread| thread.take_use());
     let mut state = state::lock();
     let owner = if other.bytes == 0 {
@@ -173,16 +245,14 @@ fn touch(other: Span, call: impl FnOnce() -> Code) -> Answer {
     drop(state);
     match owner {
         Some(owner) if owner != key => {
-            let mut apart = false;
-            let answer = run::on_two(key, owner, |places| {
-                apart = places.first != places.second;
-                if apart { Code::NOT_SUPPORTED } else { call() }
-            });
-            if apart {
-                run::refuse_two("a copy of a device variable")
-            } else {
-                answer
-            }
+            // The call runs where the variable is.
+            run::across(key, owner, part.stream, |places| {
+                if places.are_one() {
+                    call()
+                } else {
+                    part.copy_between(other, places)
+                }
+            })
         }
         _ => run::on_task(
             key,

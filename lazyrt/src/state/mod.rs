@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::devices::Devices;
-pub use self::devices::{Device, current, lazy_shared};
+pub use self::devices::{Device, current, lazy_shared, lazy_shared_of};
 pub use self::objects::{Backing, Extent, Freed, Object, Returned};
 use crate::arena::Arena;
 use crate::task::{OwnSite, Shared, Task};

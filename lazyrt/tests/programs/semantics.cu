@@ -133,6 +133,47 @@ static void copies() {
   EXPECT(back[950] == 1);
 }
 
+// Boxes: memory with a pitch in three dimensions, sets and copies of parts of it.
+static void volumes() {
+  const size_t width = 300, height = 20, depth = 30;
+  cudaPitchedPtr volume, other;
+  OK(cudaMalloc3D(&volume, make_cudaExtent(width, height, depth)));
+  OK(cudaMalloc3D(&other, make_cudaExtent(width, height, depth)));
+  EXPECT(volume.ptr && volume.pitch >= width && volume.pitch % 256 == 0);
+  EXPECT(volume.xsize == width && volume.ysize == height);
+  OK(cudaMemset3D(volume, 1, make_cudaExtent(width, height, depth)));
+  OK(cudaMemset3DAsync(volume, 2, make_cudaExtent(100, 5, 7), 0));
+  std::vector<unsigned char> host(width * height * depth, 9);
+  cudaMemcpy3DParms box = {};
+  box.srcPtr = make_cudaPitchedPtr(host.data(), width, width, height);
+  box.dstPtr = volume;
+  box.dstPos = make_cudaPos(200, 10, 20);
+  box.extent = make_cudaExtent(50, 6, 4);
+  box.kind = cudaMemcpyHostToDevice;
+  OK(cudaMemcpy3D(&box));
+  box = {};
+  box.srcPtr = volume;
+  box.dstPtr = other;
+  box.extent = make_cudaExtent(width, height, depth);
+  box.kind = cudaMemcpyDeviceToDevice;
+  OK(cudaMemcpy3DAsync(&box, 0));
+  box.srcPtr = other;
+  box.dstPtr = make_cudaPitchedPtr(host.data(), width, width, height);
+  box.kind = cudaMemcpyDefault;
+  OK(cudaMemcpy3D(&box));
+  for (size_t i = 0; i < host.size(); i++) {
+    size_t x = i % width, y = i / width % height, z = i / width / height;
+    bool low = x < 100 && y < 5 && z < 7;
+    bool copied = x >= 200 && x < 250 && y >= 10 && y < 16 && z >= 20 && z < 24;
+    EXPECT(host[i] == (copied ? 9 : low ? 2 : 1));
+  }
+  IS(cudaMemcpy3D(nullptr), cudaErrorInvalidValue);
+  IS(cudaMalloc3D(nullptr, make_cudaExtent(1, 1, 1)), cudaErrorInvalidValue);
+  IS(cudaMalloc3D(&other, make_cudaExtent(1 << 20, 1 << 20, 1 << 20)), cudaErrorMemoryAllocation);
+  cudaGetLastError();
+  OK(cudaFree(volume.ptr));
+}
+
 // Devices as the program sees them.
 static void devices() {
   int count = 0, device = -1;
@@ -304,6 +345,7 @@ int main(int argc, char **argv) {
       {"addresses", addresses}, {"recorded", recorded}, {"copies", copies},   {"devices", devices},
       {"streams", streams},     {"symbols", symbols},   {"information", information},
       {"reset", reset},         {"forks", forks},       {"small_objects", small_objects},
+      {"volumes", volumes},
   };
   for (const Case &one : cases)
     if (argc > 1 && strcmp(argv[1], one.name) == 0) {

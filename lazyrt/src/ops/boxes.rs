@@ -1,0 +1,355 @@
+//! Boxes: allocation, sets and copies of three dimensions. Where no array takes part they run on the task of the
+//! objects they touch, like copies of rows; an array ties the device to the array's GPU.
+
+use std::ffi::c_void;
+
+use super::copy::{DEFAULT, Span, claim, read_of, task_of, written_of};
+use super::{alloc, device, opaque, run};
+use crate::bind::Asked;
+use crate::code::{Answer, Code, fail};
+use crate::native::{self, Stream};
+use crate::{state, thread};
+
+/// `cudaExtent`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    pub width: usize,
+    pub height: usize,
+    pub depth: usize,
+}
+
+/// `cudaPitchedPtr`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PitchedPtr {
+    pub ptr: *mut c_void,
+    pub pitch: usize,
+    pub width: usize,
+    pub rows: usize,
+}
+
+/// `cudaPos`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pos {
+    pub x: usize,
+    pub y: usize,
+    pub z: usize,
+}
+
+/// One side of a copy: an array or pitched memory.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Side {
+    pub array: usize,
+    pub pos: Pos,
+    pub ptr: PitchedPtr,
+}
+
+/// `cudaMemcpy3DParms`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Parameters {
+    from: Side,
+    to: Side,
+    extent: Extent,
+    kind: u32,
+}
+
+/// `cudaMemcpy3DPeerParms`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct PeerParameters {
+    pub from: Side,
+    pub from_device: i32,
+    pub to: Side,
+    pub to_device: i32,
+    pub extent: Extent,
+}
+
+const _: () = assert!(size_of::<Parameters>() == 160 && size_of::<PeerParameters>() == 168);
+
+impl PitchedPtr {
+    /// Rows of a plane.
+    pub fn plane(address: u64, pitch: usize, width: usize, rows: usize) -> PitchedPtr {
+        PitchedPtr {
+            ptr: address as *mut c_void,
+            pitch,
+            width,
+            rows,
+        }
+    }
+
+    /// The bytes from the first to the last one of a box that begins at `pos`.
+    fn span(&self, pos: Pos, extent: Extent) -> Span {
+        let words = [
+            self.pitch,
+            self.rows,
+            pos.x,
+            pos.y,
+            pos.z,
+            extent.width,
+            extent.height,
+            extent.depth,
+        ];
+        let [pitch, rows, x, y, z, width, height, depth] = words.map(|word| word as u64);
+        let slice = pitch.saturating_mul(rows);
+        let at = |z: u64, y: u64, x: u64| {
+            (slice.saturating_mul(z))
+                .saturating_add(pitch.saturating_mul(y))
+                .saturating_add(x)
+        };
+        let bytes = match (width, height, depth) {
+            (0, ..) | (_, 0, _) | (.., 0) => 0,
+            _ => at(depth - 1, height - 1, width),
+        };
+        Span {
+            address: (self.ptr as u64).saturating_add(at(z, y, x)),
+            bytes,
+        }
+    }
+}
+
+impl Side {
+    /// Pitched memory.
+    pub fn of(ptr: PitchedPtr) -> Side {
+        Side {
+            array: 0,
+            pos: Pos::default(),
+            ptr,
+        }
+    }
+
+    fn span(&self, extent: Extent) -> Span {
+        self.ptr.span(self.pos, extent)
+    }
+}
+
+/// `cudaMalloc3D`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn malloc_3d(
+    _native: unsafe extern "C" fn(*mut PitchedPtr, Extent) -> Code,
+    out: *mut PitchedPtr,
+    extent: Extent,
+) -> Answer {
+    if out.is_null() {
+        thread::with(|thread| thread.take_use());
+        return fail(Code::INVALID_VALUE);
+    }
+    let rows = extent.height.checked_mul(extent.depth);
+    let (address, pitch) = alloc::rows(extent.width, rows)?;
+    // SAFETY: the caller says so.
+    unsafe { out.write(PitchedPtr::plane(address, pitch, extent.width, extent.height)) };
+    Ok(Code::SUCCESS)
+}
+
+type Set = unsafe extern "C" fn(PitchedPtr, i32, Extent) -> Code;
+type SetAsync = unsafe extern "C" fn(PitchedPtr, i32, Extent, Stream) -> Code;
+
+/// `cudaMemset3D`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memset_3d(native: Set, to: PitchedPtr, value: i32, extent: Extent) -> Answer {
+    // SAFETY: the caller says so.
+    set(to, extent, || unsafe { native(to, value, extent) })
+}
+
+/// `cudaMemset3DAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memset_3d_async(
+    native: SetAsync,
+    to: PitchedPtr,
+    value: i32,
+    extent: Extent,
+    stream: Stream,
+) -> Answer {
+    // SAFETY: the caller says so.
+    set(to, extent, || unsafe { native(to, value, extent, stream) })
+}
+
+fn set(to: PitchedPtr, extent: Extent, call: impl FnOnce() -> Code) -> Answer {
+    super::set::set(to.span(Pos::default(), extent), None, call)
+}
+
+type Copy = unsafe extern "C" fn(*const Parameters) -> Code;
+type CopyAsync = unsafe extern "C" fn(*const Parameters, Stream) -> Code;
+
+/// `cudaMemcpy3D`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy_3d(native: Copy, parameters: *const Parameters) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { copy(parameters, None, || native(parameters)) }
+}
+
+/// `cudaMemcpy3DAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Parameters, stream: Stream) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { copy(parameters, Some(stream), || native(parameters, stream)) }
+}
+
+/// # Safety
+/// `parameters` is null or whole.
+unsafe fn copy(parameters: *const Parameters, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
+    // SAFETY: the caller says so.
+    let Some(&Parameters {
+        from,
+        to,
+        extent,
+        kind,
+    }) = (unsafe { parameters.as_ref() })
+    else {
+        thread::with(|thread| thread.take_use());
+        return fail(Code::INVALID_VALUE);
+    };
+    if from.array != 0 || to.array != 0 {
+        thread::with(|thread| thread.take_use());
+        return opaque::run(call);
+    }
+    if kind > DEFAULT {
+        thread::with(|thread| thread.take_use());
+        return fail(Code::INVALID_MEMCPY_DIRECTION);
+    }
+    between(to.span(extent), from.span(extent), kind, stream, call, |places| {
+        PeerParameters {
+            from,
+            from_device: places.second,
+            to,
+            to_device: places.first,
+            extent,
+        }
+    })
+}
+
+/// Copies between two spans on the GPU of their objects, or between their GPUs.
+pub fn between(
+    to: Span,
+    from: Span,
+    kind: u32,
+    stream: Option<Stream>,
+    call: impl FnOnce() -> Code,
+    apart: impl FnOnce(&run::Places) -> PeerParameters,
+) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    let mut state = state::lock();
+    let to = written_of(&state, to, kind)?.map(|key| claim(&mut state, told, key));
+    let from = read_of(&state, from, kind)?.map(|key| claim(&mut state, told, key));
+    match (to, from) {
+        (Some(to), Some(from)) if to != from => {
+            drop(state);
+            run::across(to, from, stream, |places| {
+                if places.are_one() {
+                    call()
+                } else {
+                    peer(&apart(&places), stream)
+                }
+            })
+        }
+        (Some(key), _) | (None, Some(key)) => {
+            drop(state);
+            run::on_task(key, Asked::default(), call)
+        }
+        (None, None) => {
+            let key = state.task_of_use(told);
+            drop(state);
+            run::on_task(key, Asked::default(), call)
+        }
+    }
+}
+
+/// The runtime's own copy between GPUs.
+fn peer(parameters: &PeerParameters, stream: Option<Stream>) -> Code {
+    // SAFETY: the description is whole, and tells what the program asked for.
+    unsafe {
+        match stream {
+            Some(stream) => native::cudaMemcpy3DPeerAsync(parameters, stream),
+            None => native::cudaMemcpy3DPeer(parameters),
+        }
+    }
+}
+
+type Peer = unsafe extern "C" fn(*const PeerParameters) -> Code;
+type PeerAsync = unsafe extern "C" fn(*const PeerParameters, Stream) -> Code;
+
+/// `cudaMemcpy3DPeer`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy_3d_peer(_native: Peer, parameters: *const PeerParameters) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { copy_peer(parameters, None) }
+}
+
+/// `cudaMemcpy3DPeerAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy_3d_peer_async(
+    _native: PeerAsync,
+    parameters: *const PeerParameters,
+    stream: Stream,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { copy_peer(parameters, Some(stream)) }
+}
+
+/// # Safety
+/// `parameters` is null or whole.
+unsafe fn copy_peer(parameters: *const PeerParameters, stream: Option<Stream>) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: the caller says so.
+    let Some(&asked) = (unsafe { parameters.as_ref() }) else {
+        return fail(Code::INVALID_VALUE);
+    };
+    let (to_device, from_device) = (device::check(asked.to_device)?, device::check(asked.from_device)?);
+    let key = |side: &Side, device| {
+        let mut state = state::lock();
+        let span = side.span(asked.extent);
+        let owner = match (side.array, span.bytes) {
+            (0, 1..) => task_of(&state, span)?,
+            _ => None,
+        };
+        // An array has tied its device already.
+        Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
+    };
+    let (to, from) = (key(&asked.to, to_device)?, key(&asked.from, from_device)?);
+    run::across(to, from, stream, |places| {
+        let translated = PeerParameters {
+            to_device: places.first,
+            from_device: places.second,
+            ..asked
+        };
+        peer(&translated, stream)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_ends_with_the_last_byte_of_its_last_row() {
+        let ptr = PitchedPtr::plane(1000, 512, 300, 10);
+        let span = |pos, width, height, depth| {
+            let span = ptr.span(pos, Extent { width, height, depth });
+            (span.address, span.bytes)
+        };
+        assert_eq!(span(Pos::default(), 100, 3, 1), (1000, 1124));
+        assert_eq!(
+            span(Pos { x: 1, y: 2, z: 3 }, 100, 3, 2),
+            (1000 + 3 * 5120 + 1025, 5120 + 1124)
+        );
+        assert_eq!(span(Pos::default(), 100, 0, 5).1, 0);
+        assert_eq!(span(Pos::default(), 1, usize::MAX, usize::MAX).1, u64::MAX);
+    }
+}

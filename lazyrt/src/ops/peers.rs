@@ -1,0 +1,199 @@
+//! Peers: which of the program's devices may reach which others' memory, and copies between them.
+//!
+//! Access that the program switches on is only noted: no context is made for it on a GPU that the device may not
+//! land on. Before a launch of the one device, the other's objects are bound and backed, and lent to the launch's GPU
+//! if they are on another; memory outside the arena becomes reachable by the runtime's own peer access.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mgb_probe::wire::MAX_GPUS;
+
+use super::copy::{DEFAULT, Span, from_gpu_to_gpu, task_of};
+use super::{device as program, run};
+use crate::bind::{self, Asked};
+use crate::code::{Answer, Code, Own, fail};
+use crate::native::{self, Stream};
+use crate::state::{self, Device};
+use crate::task::Shared;
+use crate::{back, device, notice, thread};
+
+/// By device: those whose memory it may reach, one bit each.
+static REACH: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
+
+fn reach_of(device: Device) -> impl Iterator<Item = Device> {
+    let mask = REACH[device].load(Ordering::Acquire);
+    (0..MAX_GPUS).filter(move |other| mask & (1 << other) != 0)
+}
+
+/// `cudaDeviceEnablePeerAccess`.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn enable(_native: unsafe extern "C" fn(i32, u32) -> Code, peer: i32, flags: u32) -> Answer {
+    let other = program::check(peer)?;
+    let own = state::current();
+    if flags != 0 {
+        return fail(Code::INVALID_VALUE);
+    }
+    let mut can = 0;
+    if own != other {
+        // SAFETY: writes one int.
+        let code = unsafe { native::cudaDeviceCanAccessPeer(&mut can, own as i32, peer) };
+        if !code.is_success() {
+            return Ok(code);
+        }
+    }
+    if can == 0 {
+        return fail(Code::PEER_ACCESS_UNSUPPORTED);
+    }
+    let bit = 1 << other;
+    if REACH[own].fetch_or(bit, Ordering::AcqRel) & bit != 0 {
+        return fail(Code::PEER_ACCESS_ALREADY_ENABLED);
+    }
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaDeviceDisablePeerAccess`. What was lent stays so until it is swapped out.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn disable(_native: unsafe extern "C" fn(i32) -> Code, peer: i32) -> Answer {
+    let other = program::check(peer)?;
+    let own = state::current();
+    if own == other {
+        return fail(Code::INVALID_DEVICE);
+    }
+    let bit = 1 << other;
+    if REACH[own].fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
+        return fail(Code::PEER_ACCESS_NOT_ENABLED);
+    }
+    Ok(Code::SUCCESS)
+}
+
+/// The device was reset.
+pub fn forget(device: Device) {
+    REACH[device].store(0, Ordering::Release);
+    for other in &REACH {
+        other.fetch_and(!(1 << device), Ordering::AcqRel);
+    }
+}
+
+/// Whether a launch of the task, by the current device, finds what the device may reach. Stable inside the gate.
+#[inline]
+pub fn are_there(shared: &Shared) -> bool {
+    let device = state::current();
+    REACH[device].load(Ordering::Relaxed) == 0 || all_there(device, shared)
+}
+
+#[cold]
+fn all_there(device: Device, shared: &Shared) -> bool {
+    let gpu = shared.place().0;
+    reach_of(device).filter_map(state::lazy_shared_of).all(|peer| {
+        // Without objects and unbound it has no memory of any kind.
+        (peer.is_empty() && !peer.is_ready())
+            || (peer.is_ready() && (peer.place().0 == gpu || peer.is_lent(gpu)))
+    })
+}
+
+/// Binds and backs the tasks of the devices that the current one may reach, and lends their memory to the GPU of
+/// `shared`, which is current on this thread afterwards.
+pub fn bring(shared: &Shared) -> Result<(), Own> {
+    let (gpu, ordinal) = shared.place();
+    for peer in reach_of(state::current()) {
+        if state::lazy_shared_of(peer).is_none_or(|peer| peer.is_empty() && !peer.is_ready()) {
+            continue;
+        }
+        let key = state::lock().lazy_task_of(peer);
+        let (other, other_ordinal) = bind::prepare(key, Asked::default())?.place();
+        if other == gpu {
+            continue;
+        }
+        device::select(gpu, ordinal)?;
+        // SAFETY: no pointers. It may be on already.
+        if !unsafe { native::cudaDeviceEnablePeerAccess(other_ordinal, 0) }.is_success() {
+            // SAFETY: no pointers. The error was this call's.
+            unsafe { native::cudaGetLastError() };
+        }
+        if let Err(failure) = back::lend(&mut state::lock(), key, gpu, ordinal) {
+            notice::once(
+                "lend",
+                format_args!(
+                    "two devices of this program are peers, and on GPUs that cannot reach each other: {failure}"
+                ),
+            );
+            return fail(Code::NOT_SUPPORTED);
+        }
+    }
+    device::select(gpu, ordinal)
+}
+
+type Copy = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usize) -> Code;
+type CopyAsync = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usize, Stream) -> Code;
+
+/// `cudaMemcpyPeer`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy(
+    _native: Copy,
+    dst: *mut c_void,
+    dst_device: i32,
+    src: *const c_void,
+    src_device: i32,
+    count: usize,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { copy((dst, dst_device), (src, src_device), count, None) }
+}
+
+/// `cudaMemcpyPeerAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn memcpy_async(
+    _native: CopyAsync,
+    dst: *mut c_void,
+    dst_device: i32,
+    src: *const c_void,
+    src_device: i32,
+    count: usize,
+    stream: Stream,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { copy((dst, dst_device), (src, src_device), count, Some(stream)) }
+}
+
+/// The devices of the arguments only matter for memory outside the arena: the arena knows where its objects are.
+///
+/// # Safety
+/// As CUDA says.
+unsafe fn copy(
+    (dst, to_device): (*mut c_void, i32),
+    (src, from_device): (*const c_void, i32),
+    count: usize,
+    stream: Option<Stream>,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let (to_device, from_device) = (program::check(to_device)?, program::check(from_device)?);
+    if count == 0 {
+        return Ok(Code::SUCCESS);
+    }
+    let key = |address: u64, device| {
+        let bytes = count as u64;
+        let mut state = state::lock();
+        let owner = task_of(&state, Span { address, bytes })?;
+        Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
+    };
+    let (to, from) = (key(dst as u64, to_device)?, key(src as u64, from_device)?);
+    run::across(to, from, stream, |places| {
+        // SAFETY: the caller says so.
+        unsafe {
+            match stream {
+                _ if !places.are_one() => from_gpu_to_gpu(dst, src, count, &places, stream),
+                Some(stream) => native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream),
+                None => native::cudaMemcpy(dst, src, count, DEFAULT),
+            }
+        }
+    })
+}
