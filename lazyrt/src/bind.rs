@@ -204,6 +204,9 @@ fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, 
     if let Some(task) = state.task(key) {
         task.need = request.need;
         task.bind(grant.task, grant.gpu, ordinal, grant.reserved_bytes);
+        if let Some(gpu) = mode::client().and_then(|client| client.hello().gpus.get(grant.gpu as usize)) {
+            task.outside.set_capacity(device::capacity(gpu));
+        }
     }
     state.name(grant.task.raw(), key);
     Ok(state)

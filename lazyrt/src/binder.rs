@@ -98,7 +98,7 @@ impl Binder for Lazy {
         }
         task.ended = true;
         task.stop_clock();
-        let kept = task.mapped;
+        let kept = task.held();
         task.reserved = kept;
         if kept == 0 {
             task.unbind();

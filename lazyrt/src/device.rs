@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
@@ -65,6 +66,11 @@ pub fn ordinal(gpu: u32) -> Result<i32, Own> {
 pub fn at(ordinal: i32) -> Option<u32> {
     let gpus = mode::client()?.hello().gpus.len();
     (0..gpus as u32).find(|&gpu| self::ordinal(gpu).is_ok_and(|own| own == ordinal))
+}
+
+/// Bytes of a GPU that one process's tasks can have.
+pub fn capacity(gpu: &Gpu) -> u64 {
+    gpu.usable_bytes.saturating_sub(gpu.context_bytes)
 }
 
 /// Whether this process has a context on any GPU.

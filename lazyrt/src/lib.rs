@@ -28,6 +28,7 @@ mod native;
 mod notice;
 mod open;
 mod ops;
+mod outside;
 mod records;
 mod state;
 mod swap;

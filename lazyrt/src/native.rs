@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use crate::code::Code;
 use crate::functions::{COUNT, FUNCTIONS, index};
 use crate::ops::boxes::PeerParameters;
+use crate::ops::pools::Pool;
 
 unsafe extern "C" {
     static mgb_native: [usize; COUNT];
@@ -89,5 +90,10 @@ natives! {
     fn cudaGetSymbolSize(size: *mut usize, symbol: *const c_void);
     fn cudaMemset(dst: *mut c_void, value: i32, count: usize);
     fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32);
+    fn cudaFreeAsync(pointer: *mut c_void, stream: Stream);
+    fn cudaDeviceGetMemPool(pool: *mut Pool, device: i32);
+    fn cudaMemPoolGetAttribute(pool: Pool, attribute: u32, value: *mut c_void);
+    fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
+    fn cudaStreamIsCapturing(stream: Stream, status: *mut i32);
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
 }

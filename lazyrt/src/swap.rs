@@ -89,7 +89,7 @@ fn out_one(state: &mut State, key: Key) -> Option<(TaskId, u64)> {
             }
         }
     }
-    let freed = task.reserved - task.mapped.min(task.reserved);
+    let freed = task.reserved - task.held().min(task.reserved);
     task.reserved -= freed;
     task.publish();
     (freed > 0).then_some((id, freed))

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mgb_probe::{Need, Site, TaskId};
 
 use crate::arena::Pool;
+use crate::outside::Outside;
 use crate::records::Records;
 use crate::state::Device;
 
@@ -169,6 +170,8 @@ pub struct Task {
     pub unbacked: BTreeSet<u64>,
     /// Bytes of those.
     pub unbacked_bytes: u64,
+    /// What it has outside the arena.
+    pub outside: Outside,
     /// Room for small objects.
     pub pool: Pool,
     /// Ops before it was bound.
@@ -208,6 +211,7 @@ impl Task {
             extents: BTreeSet::new(),
             unbacked: BTreeSet::new(),
             unbacked_bytes: 0,
+            outside: Outside::default(),
             pool: Pool::default(),
             records: Records::default(),
             live: 0,
@@ -297,8 +301,19 @@ impl Task {
         self.seen.peak = self.seen.peak.max(self.live);
     }
 
-    /// Bytes that it will have mapped once all its objects are backed.
+    /// Bytes that its GPU will hold for it once all its objects are backed.
     pub fn whole(&self) -> u64 {
-        self.mapped + self.unbacked_bytes
+        let firm = self.firm();
+        firm + self.outside.managed_beside(firm)
+    }
+
+    /// The part of it that the GPU cannot do without: all but managed memory, which gives way.
+    pub fn firm(&self) -> u64 {
+        self.mapped + self.unbacked_bytes + self.outside.firm()
+    }
+
+    /// Bytes that its GPU holds for it now, or may at any time.
+    pub fn held(&self) -> u64 {
+        self.whole() - self.unbacked_bytes
     }
 }

@@ -17,7 +17,7 @@ fn program(name: &str) -> PathBuf {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lazyrt-programs");
         std::fs::create_dir_all(&folder).expect("the test's folder can be made");
-        for name in ["semantics", "tasks", "devices"] {
+        for name in ["semantics", "tasks", "devices", "outside"] {
             let mut command = Command::new(bin("mgb-clang++"));
             command.args(["--offload-arch=sm_90", "-O1", "-std=c++17"]);
             command.arg(sources.join(name).with_extension("cu"));
@@ -62,4 +62,24 @@ cases! {
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         peer_codes (native), peer_kernels (native), peer_copies (native);
+    outside: pools (native), managed (native), arrays (native);
+}
+
+/// Pools, managed memory and arrays of six programs at once, each more than half of the device: they wait for
+/// each other, and none fails.
+#[test]
+fn memory_outside_the_arena_is_charged() {
+    let program = program("outside");
+    let node = Node::start("1x64MiB", "mgb");
+    let cases = ["hold_async", "hold_managed", "hold_array"];
+    let running: Vec<Running> = (0..6)
+        .map(|at| {
+            let mut command = node.command(&program, &[cases[at % cases.len()]]);
+            Running::start(command.env("MGB", "require"))
+        })
+        .collect();
+    for program in running {
+        program.end().success();
+    }
+    node.wait_until_empty();
 }

@@ -51,12 +51,10 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
         return None;
     };
     let bound = task.id.and(task.gpu);
-    let largest = client
-        .hello()
-        .gpus
-        .iter()
+    let gpus = client.hello().gpus.iter();
+    let largest = gpus
         .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
-        .map(|gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
+        .map(device::capacity)
         .max()?;
     let more = if bytes < SMALL {
         0
@@ -64,9 +62,9 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
         bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
     };
     let whole = task
-        .whole()
+        .firm()
         .max(task.live.saturating_add(bytes))
-        .max(task.whole().saturating_add(more));
+        .max(task.firm().saturating_add(more));
     (whole > largest).then_some((whole, largest))
 }
 

@@ -92,6 +92,11 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     let others = {
         let mut state = state::lock();
         super::opaque::let_go(&mut state, own);
+        for (gpu, bytes) in state.forget_outside(own) {
+            if let Some(client) = mode::client() {
+                client.published().unmapping(gpu, bytes);
+            }
+        }
         state.drop_lazy(own);
         super::peers::forget(own);
         let keys: Vec<_> = state.tasks.keys().copied().collect();

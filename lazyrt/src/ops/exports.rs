@@ -4,9 +4,12 @@ use std::ffi::c_void;
 
 use super::boxes::{Extent, Parameters, PeerParameters, PitchedPtr};
 use super::launch::{Dim3, LaunchConfig};
+use super::outside::{Array, Format};
 use super::pointers::Attributes;
+use super::pools::Pool;
 use super::{
-    alloc, boxes, copy, device, errors, free, launch, limits, peers, pointers, rows, set, symbol, sync,
+    alloc, boxes, copy, device, errors, free, launch, limits, outside, peers, pointers, pools, rows, set,
+    symbol, sync,
 };
 use crate::code::{self, Code, Own};
 use crate::functions::index;
@@ -82,6 +85,20 @@ exports! {
     alloc::malloc: fn cudaMalloc(out: *mut *mut c_void, bytes: usize);
     alloc::malloc_pitch: fn cudaMallocPitch(
         out: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize);
+    outside::malloc_managed: fn cudaMallocManaged(out: *mut *mut c_void, bytes: usize, flags: u32);
+    outside::malloc_array: fn cudaMallocArray(
+        out: *mut Array, format: *const Format, width: usize, height: usize, flags: u32);
+    outside::malloc_3d_array: fn cudaMalloc3DArray(
+        out: *mut Array, format: *const Format, extent: Extent, flags: u32);
+    outside::malloc_mipmapped: fn cudaMallocMipmappedArray(
+        out: *mut Array, format: *const Format, extent: Extent, levels: u32, flags: u32);
+    outside::free_array: fn cudaFreeArray | cudaFreeMipmappedArray(array: Array);
+    pools::malloc: fn cudaMallocAsync | cudaMallocAsync_ptsz(
+        out: *mut *mut c_void, bytes: usize, stream: Stream);
+    pools::malloc_from: fn cudaMallocFromPoolAsync | cudaMallocFromPoolAsync_ptsz(
+        out: *mut *mut c_void, bytes: usize, pool: Pool, stream: Stream);
+    pools::trim: fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
+    pools::destroy: fn cudaMemPoolDestroy(pool: Pool);
     free::free: fn cudaFree(pointer: *mut c_void);
     free::free_async: fn cudaFreeAsync | cudaFreeAsync_ptsz(pointer: *mut c_void, stream: Stream);
 

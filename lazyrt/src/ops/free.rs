@@ -20,7 +20,11 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
         return if device::any_context() {
             // Memory of another source: managed memory, a pool's, a library's.
             // SAFETY: the caller says so.
-            Ok(unsafe { native(pointer) })
+            let code = unsafe { native(pointer) };
+            if code.is_success() && !super::outside::freed(address) {
+                super::pools::settle_all();
+            }
+            Ok(code)
         } else {
             fail(Code::INVALID_VALUE)
         };

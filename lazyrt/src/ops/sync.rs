@@ -21,6 +21,7 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
             answer = code;
         }
     }
+    super::pools::settle_all();
     Ok(answer)
 }
 
@@ -32,10 +33,12 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
     thread::with(|thread| thread.take_use());
     if stream as usize > LAST_DEFAULT {
         // The process is tied to the GPU of the stream.
-        return super::opaque::run(|| {
+        let answer = super::opaque::run(|| {
             // SAFETY: the caller says so.
             unsafe { native(stream) }
         });
+        super::pools::settle_all();
+        return answer;
     }
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context() {

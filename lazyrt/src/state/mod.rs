@@ -5,6 +5,7 @@
 
 mod devices;
 mod objects;
+mod outside;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -14,6 +15,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use self::devices::Devices;
 pub use self::devices::{Device, current, lazy_shared, lazy_shared_of};
 pub use self::objects::{Backing, Extent, Freed, Object, Returned};
+use self::outside::Elsewhere;
 use crate::arena::Arena;
 use crate::task::{OwnSite, Shared, Task};
 use crate::thread::{self, Use};
@@ -35,6 +37,7 @@ pub struct State {
     pending: HashMap<(usize, u64), Key>,
     moved: HashMap<Key, Key>,
     devices: Devices,
+    elsewhere: Elsewhere,
     next_key: Key,
     spare: Vec<&'static Shared>,
     /// Tasks that are gone, if the program is traced.

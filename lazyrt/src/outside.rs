@@ -1,0 +1,118 @@
+//! Memory of a task that is not in the arena: arrays, pools, managed memory. It is charged like the rest.
+
+use mgb_probe::need::GRANULE;
+
+/// Arrays share granules, of which each takes a part of this many bytes or more.
+const PART: u64 = 64 << 10;
+
+/// What it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An array, in bytes that it takes.
+    Array,
+    /// What a pool holds, in whole granules.
+    Pool,
+    /// Managed memory: the driver takes it off the GPU where room is short.
+    Managed,
+}
+
+/// How much there is of each kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Outside {
+    arrays: u64,
+    pools: u64,
+    managed: u64,
+    /// Bytes that the task's GPU can hold.
+    capacity: u64,
+}
+
+impl Default for Outside {
+    fn default() -> Outside {
+        Outside {
+            arrays: 0,
+            pools: 0,
+            managed: 0,
+            capacity: u64::MAX,
+        }
+    }
+}
+
+impl Outside {
+    /// The GPU's capacity is known.
+    pub fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+    }
+
+    /// More of a kind.
+    pub fn add(&mut self, kind: Kind, bytes: u64) {
+        let sum = self.sum(kind);
+        *sum = sum.saturating_add(rounded(kind, bytes));
+    }
+
+    /// Less of a kind.
+    pub fn remove(&mut self, kind: Kind, bytes: u64) {
+        let sum = self.sum(kind);
+        *sum = sum.saturating_sub(rounded(kind, bytes));
+    }
+
+    fn sum(&mut self, kind: Kind) -> &mut u64 {
+        match kind {
+            Kind::Array => &mut self.arrays,
+            Kind::Pool => &mut self.pools,
+            Kind::Managed => &mut self.managed,
+        }
+    }
+
+    /// Arrays and pools.
+    pub fn firm(&self) -> u64 {
+        whole(self.arrays).saturating_add(self.pools)
+    }
+
+    /// What of the managed memory the GPU may hold beside so many bytes of other kinds: never more than it has.
+    pub fn managed_beside(&self, firm: u64) -> u64 {
+        self.managed.min(self.capacity.saturating_sub(firm))
+    }
+}
+
+fn rounded(kind: Kind, bytes: u64) -> u64 {
+    match kind {
+        Kind::Array => bytes.checked_next_multiple_of(PART).unwrap_or(u64::MAX),
+        Kind::Pool | Kind::Managed => whole(bytes),
+    }
+}
+
+fn whole(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_arrays_share_granules() {
+        let mut outside = Outside::default();
+        for _ in 0..32 {
+            outside.add(Kind::Array, 100);
+        }
+        assert_eq!(outside.firm(), GRANULE);
+        outside.add(Kind::Array, 1);
+        assert_eq!(outside.firm(), 2 * GRANULE);
+        for _ in 0..33 {
+            outside.remove(Kind::Array, 100);
+        }
+        assert_eq!(outside.firm(), 0);
+    }
+
+    #[test]
+    fn managed_memory_gives_way() {
+        let mut outside = Outside::default();
+        outside.set_capacity(10 * GRANULE);
+        outside.add(Kind::Managed, 100 * GRANULE);
+        assert_eq!(outside.managed_beside(0), 10 * GRANULE);
+        assert_eq!(outside.managed_beside(7 * GRANULE), 3 * GRANULE);
+        assert_eq!(outside.managed_beside(70 * GRANULE), 0);
+        outside.remove(Kind::Managed, 99 * GRANULE);
+        assert_eq!(outside.managed_beside(0), GRANULE);
+    }
+}

@@ -1,0 +1,140 @@
+//! What the process has outside the arena, and which task is charged for it.
+
+use std::collections::HashMap;
+
+use super::{Device, Key, Returned, State};
+use crate::outside::Kind;
+
+/// One array, or one piece of managed memory.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    owner: Key,
+    kind: Kind,
+    bytes: u64,
+}
+
+/// What a pool is charged.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Charge {
+    /// The task.
+    owner: Key,
+    /// Bytes, which the pool holds or may take.
+    pub bytes: u64,
+    /// Bytes of them that it is known to hold.
+    pub held: u64,
+    /// Threads that are about to take memory from it.
+    pub users: u32,
+    /// Counts them all.
+    pub uses: u64,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Elsewhere {
+    /// By address or handle.
+    pieces: HashMap<u64, Piece>,
+    /// By handle.
+    pools: HashMap<usize, Charge>,
+}
+
+impl State {
+    /// Charges the device's lazy task. Whether it has the room is seen when it is prepared.
+    pub fn charge(&mut self, key: Key, kind: Kind, bytes: u64) {
+        if let Some(task) = self.task(key) {
+            task.outside.add(kind, bytes);
+            task.seen.mapped = task.seen.mapped.max(task.held());
+        }
+    }
+
+    /// Takes a charge back; the room to give back to mgbd.
+    pub fn discharge(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
+        let task = self.task(key)?;
+        let before = task.whole();
+        task.outside.remove(kind, bytes);
+        let id = task.id?;
+        let spare = (before - task.whole().min(before)).min(task.reserved);
+        if spare == 0 || !(task.is_loose() || task.ended) {
+            return None;
+        }
+        task.reserved -= spare;
+        Some(Returned { id, bytes: spare })
+    }
+
+    /// Notes what a charge was for.
+    pub fn add_piece(&mut self, name: u64, owner: Key, kind: Kind, bytes: u64) {
+        self.elsewhere.pieces.insert(name, Piece { owner, kind, bytes });
+    }
+
+    /// The piece is gone: its GPU and bytes, and the room to give back to mgbd.
+    pub fn remove_piece(&mut self, name: u64) -> Option<(Option<u32>, u64, Option<Returned>)> {
+        let piece = self.elsewhere.pieces.remove(&name)?;
+        let gpu = self.task(piece.owner).and_then(|task| task.gpu);
+        let returned = self.discharge(piece.owner, piece.kind, piece.bytes);
+        Some((gpu, piece.bytes, returned))
+    }
+
+    /// The charge of a pool; a new one is of the task.
+    pub fn pool(&mut self, pool: usize, owner: Key) -> &mut Charge {
+        self.elsewhere.pools.entry(pool).or_insert(Charge {
+            owner,
+            ..Charge::default()
+        })
+    }
+
+    /// The charge of a pool that is known.
+    pub fn known_pool(&mut self, pool: usize) -> Option<&mut Charge> {
+        self.elsewhere.pools.get_mut(&pool)
+    }
+
+    /// All pools that are known.
+    pub fn pools(&self) -> Vec<usize> {
+        self.elsewhere.pools.keys().copied().collect()
+    }
+
+    /// Sets the charge of a pool; the GPU, and the room to give back to mgbd.
+    pub fn set_pool(&mut self, pool: usize, bytes: u64) -> Option<(Option<u32>, Option<Returned>)> {
+        let charge = self.elsewhere.pools.get_mut(&pool)?;
+        let (owner, before) = (charge.owner, std::mem::replace(&mut charge.bytes, bytes));
+        let gpu = self.task(owner).and_then(|task| task.gpu);
+        if bytes >= before {
+            self.charge(owner, Kind::Pool, bytes - before);
+            return Some((gpu, None));
+        }
+        Some((gpu, self.discharge(owner, Kind::Pool, before - bytes)))
+    }
+
+    /// The owner of a pool's charge.
+    pub fn owner_of_pool(&self, pool: usize) -> Option<Key> {
+        self.elsewhere.pools.get(&pool).map(|charge| charge.owner)
+    }
+
+    /// Forgets a pool that has no charge.
+    pub fn drop_pool(&mut self, pool: usize) {
+        self.elsewhere.pools.remove(&pool);
+    }
+
+    /// The device's contexts are gone, and all that was outside the arena with them; bytes by GPU.
+    pub fn forget_outside(&mut self, device: Device) -> Vec<(u32, u64)> {
+        let owners: HashMap<Key, u32> = self
+            .tasks
+            .iter()
+            .filter(|(_, task)| task.device == device)
+            .filter_map(|(key, task)| Some((*key, task.gpu?)))
+            .collect();
+        let mut gone = Vec::new();
+        self.elsewhere.pieces.retain(|_, piece| {
+            let gpu = owners.get(&piece.owner);
+            gone.extend(gpu.map(|&gpu| (gpu, piece.bytes)));
+            gpu.is_none()
+        });
+        self.elsewhere.pools.retain(|_, charge| {
+            let gpu = owners.get(&charge.owner);
+            gone.extend(gpu.map(|&gpu| (gpu, charge.held)));
+            gpu.is_none()
+        });
+        for task in self.tasks.values_mut().filter(|task| task.device == device) {
+            task.outside = Default::default();
+        }
+        gone
+    }
+}
