@@ -2,9 +2,10 @@
 
 use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
+use crate::ops::opaque;
 use crate::records::Record;
 use crate::state::{Backing, Freed, Key, Returned, State};
-use crate::{driver, mode, native};
+use crate::{device, driver, mode, native};
 
 /// `cudaMemcpyHostToDevice`.
 const HOST_TO_DEVICE: u32 = 1;
@@ -43,6 +44,7 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
     let Some(task) = tasks.get(&key) else {
         return Ok(());
     };
+    let _unheard = device::Unheard::begin();
     for address in &task.extents {
         if let Some(extent) = extents.get_mut(address)
             && extent.lent & (1 << gpu) == 0
@@ -64,28 +66,40 @@ pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
     if task.records.is_empty() {
         return Ok(());
     }
+    let (gpu, records) = (task.shared.place().0, task.records.take());
+    // Where the program has streams, one of them may be capturing: no other than lazyrt's own is touched then.
+    let stream = if opaque::is_anchored() {
+        device::own_stream(gpu)?
+    } else {
+        std::ptr::null_mut()
+    };
     let mut failed = Code::SUCCESS;
-    for record in task.records.take() {
+    for record in &records {
         // SAFETY: the addresses were checked when the op was recorded, and records of freed objects are
-        // forgotten; the host bytes are the record's own.
+        // forgotten; the host bytes are the record's own, and there until all is done.
         let code = unsafe {
-            match &record {
-                Record::Copy { to, bytes } => {
-                    native::cudaMemcpy(*to as *mut _, bytes.as_ptr().cast(), bytes.len(), HOST_TO_DEVICE)
-                }
+            match record {
+                Record::Copy { to, bytes } => native::cudaMemcpyAsync(
+                    *to as *mut _,
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    HOST_TO_DEVICE,
+                    stream,
+                ),
                 Record::Set { to, value, bytes } => {
-                    native::cudaMemset(*to as *mut _, i32::from(*value), *bytes as usize)
+                    native::cudaMemsetAsync(*to as *mut _, i32::from(*value), *bytes as usize, stream)
                 }
                 Record::Symbol {
                     symbol,
                     offset,
                     bytes,
-                } => native::cudaMemcpyToSymbol(
+                } => native::cudaMemcpyToSymbolAsync(
                     *symbol as *const _,
                     bytes.as_ptr().cast(),
                     bytes.len(),
                     *offset,
                     HOST_TO_DEVICE,
+                    stream,
                 ),
             }
         };
@@ -93,9 +107,9 @@ pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
             failed = code;
         }
     }
-    // Streams that do not wait for the default stream must find the bytes there.
-    // SAFETY: no pointers.
-    let code = unsafe { native::cudaDeviceSynchronize() };
+    // Streams that do not wait for this one must find the bytes there.
+    // SAFETY: a stream that is there.
+    let code = unsafe { native::cudaStreamSynchronize(stream) };
     match (failed, code) {
         (Code::SUCCESS, Code::SUCCESS) => Ok(()),
         (Code::SUCCESS, code) | (code, _) => fail(code),

@@ -38,6 +38,7 @@ pub struct Asked {
 /// is current on this thread.
 pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
     let mut waiting_since = None;
+    let mut unheard = None;
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
@@ -65,6 +66,9 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             return fail(Code::UNKNOWN);
         };
         let (_, ordinal) = task.shared.place();
+        if !task.is_ready() {
+            unheard.get_or_insert_with(device::Unheard::begin);
+        }
         if !thread::with(|thread| thread.is_on(ordinal)) {
             // Making a context takes long; nobody waits for it under the lock.
             drop(state);

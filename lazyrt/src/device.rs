@@ -14,6 +14,16 @@ use crate::{driver, mode, native, notice, thread};
 /// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// `cudaStreamCaptureModeRelaxed`.
+const CAPTURE_RELAXED: u32 = 2;
+
+/// Streams of lazyrt's own.
+static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);
+/// `cudaStreamNonBlocking`.
+const NON_BLOCKING: u32 = 1;
+/// `cudaStreamLegacy` and `cudaStreamPerThread`.
+const DEFAULT_STREAMS: [usize; 2] = [1, 2];
+
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 static ENDLESS: AtomicU64 = AtomicU64::new(0);
 /// Calls that handed work to each GPU, and how many of them are known to be done.
@@ -190,6 +200,68 @@ pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     Ok(code)
 }
 
+/// While it lives, calls of this thread's that the program did not ask for go unheard by a capture that goes on in
+/// another: CUDA would refuse them, and end the capture.
+pub struct Unheard(Option<u32>);
+
+impl Unheard {
+    /// From here on.
+    pub fn begin() -> Unheard {
+        if !any_context() {
+            return Unheard(None);
+        }
+        let mut mode = CAPTURE_RELAXED;
+        // SAFETY: exchanges one word, of this thread's own.
+        unsafe { native::cudaThreadExchangeStreamCaptureMode(&mut mode) };
+        Unheard(Some(mode))
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        if let Some(mode) = &mut self.0 {
+            // SAFETY: as in `begin`.
+            unsafe { native::cudaThreadExchangeStreamCaptureMode(mode) };
+        }
+    }
+}
+
+/// A stream of lazyrt's own on the GPU, which is current on this thread.
+pub fn own_stream(gpu: u32) -> Result<native::Stream, Own> {
+    let mut streams = STREAMS.lock();
+    let slot = &mut streams[gpu as usize % MAX_GPUS];
+    let mut stream = *slot as native::Stream;
+    if stream.is_null() {
+        // SAFETY: writes one handle.
+        let code = unsafe { native::cudaStreamCreateWithFlags(&mut stream, NON_BLOCKING) };
+        if !code.is_success() {
+            return fail(code);
+        }
+        *slot = stream as usize;
+    }
+    Ok(stream)
+}
+
+/// Waits for what was given to the GPU's default streams. Unlike [`synchronize`] it leaves captures alone.
+pub fn settle_default(gpu: u32, ordinal: i32) -> Result<Code, Own> {
+    let _unheard = Unheard::begin();
+    select(gpu, ordinal)?;
+    for stream in DEFAULT_STREAMS {
+        // SAFETY: every GPU has these.
+        let code = unsafe { native::cudaStreamSynchronize(stream as native::Stream) };
+        if !code.is_success() {
+            return Ok(code);
+        }
+    }
+    Ok(Code::SUCCESS)
+}
+
+/// As [`synchronize`], for a wait that the program did not ask for.
+pub fn settle(gpu: u32, ordinal: i32) -> Result<Code, Own> {
+    let _unheard = Unheard::begin();
+    synchronize(gpu, ordinal)
+}
+
 /// Tells mgbd of launches that have finished, for a process without streams of its own. Does not wait.
 pub fn publish_finished() {
     let Some(client) = mode::client() else { return };
@@ -208,6 +280,7 @@ pub fn publish_finished() {
 pub fn reset(keep: u64) -> Code {
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in with_context().filter(|(gpu, _)| keep & (1 << gpu) == 0) {
+        STREAMS.lock()[gpu as usize % MAX_GPUS] = 0;
         let code = match select(gpu, ordinal) {
             // SAFETY: no pointers.
             Ok(()) => unsafe { native::cudaDeviceReset() },

@@ -88,12 +88,16 @@ natives! {
     fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32);
     fn cudaGetSymbolAddress(address: *mut *mut c_void, symbol: *const c_void);
     fn cudaGetSymbolSize(size: *mut usize, symbol: *const c_void);
-    fn cudaMemset(dst: *mut c_void, value: i32, count: usize);
-    fn cudaMemcpyToSymbol(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32);
+    fn cudaMemsetAsync(dst: *mut c_void, value: i32, count: usize, stream: Stream);
+    fn cudaMemcpyToSymbolAsync(symbol: *const c_void, src: *const c_void, count: usize, offset: usize, kind: u32, stream: Stream);
+    fn cudaStreamCreateWithFlags(stream: *mut Stream, flags: u32);
     fn cudaFreeAsync(pointer: *mut c_void, stream: Stream);
     fn cudaDeviceGetMemPool(pool: *mut Pool, device: i32);
     fn cudaMemPoolGetAttribute(pool: Pool, attribute: u32, value: *mut c_void);
     fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
+    fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32);
+    fn cudaStreamSynchronize(stream: Stream);
+    fn cudaStreamGetDevice(stream: Stream, device: *mut i32);
     fn cudaStreamIsCapturing(stream: Stream, status: *mut i32);
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
 }

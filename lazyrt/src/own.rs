@@ -3,6 +3,7 @@
 // are treated with it.
 &[
     "__cudaLaunchKernel",
+    "__cudaRegisterVar",
     "cudaDeviceDisablePeerAccess",
     "cudaDeviceEnablePeerAccess",
     "cudaDeviceReset",

@@ -97,7 +97,7 @@ fn out_one(state: &mut State, key: Key) -> Option<(TaskId, u64)> {
 
 /// Waits for the task's GPU, and for the others if they may use its memory.
 fn is_quiet(shared: &Shared, gpu: u32, ordinal: i32) -> bool {
-    let wait = |(gpu, ordinal)| device::synchronize(gpu, ordinal).is_ok_and(|code| code.is_success());
+    let wait = |(gpu, ordinal)| device::settle(gpu, ordinal).is_ok_and(|code| code.is_success());
     (!shared.is_lent_at_all() || device::with_context().all(wait)) && wait((gpu, ordinal))
 }
 

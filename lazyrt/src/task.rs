@@ -45,6 +45,11 @@ impl Shared {
         self.ready.load(Ordering::Acquire)
     }
 
+    /// Whether the task is bound.
+    pub fn is_bound(&self) -> bool {
+        self.handle.load(Ordering::Acquire) != 0
+    }
+
     /// Whether the task has no objects.
     pub fn is_empty(&self) -> bool {
         self.empty.load(Ordering::Acquire)

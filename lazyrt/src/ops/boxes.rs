@@ -155,7 +155,7 @@ type SetAsync = unsafe extern "C" fn(PitchedPtr, i32, Extent, Stream) -> Code;
 /// As CUDA says.
 pub unsafe fn memset_3d(native: Set, to: PitchedPtr, value: i32, extent: Extent) -> Answer {
     // SAFETY: the caller says so.
-    set(to, extent, || unsafe { native(to, value, extent) })
+    set(to, extent, None, || unsafe { native(to, value, extent) })
 }
 
 /// `cudaMemset3DAsync`.
@@ -170,11 +170,13 @@ pub unsafe fn memset_3d_async(
     stream: Stream,
 ) -> Answer {
     // SAFETY: the caller says so.
-    set(to, extent, || unsafe { native(to, value, extent, stream) })
+    set(to, extent, Some(stream), || unsafe {
+        native(to, value, extent, stream)
+    })
 }
 
-fn set(to: PitchedPtr, extent: Extent, call: impl FnOnce() -> Code) -> Answer {
-    super::set::set(to.span(Pos::default(), extent), None, call)
+fn set(to: PitchedPtr, extent: Extent, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
+    super::set::set(to.span(Pos::default(), extent), None, stream, call)
 }
 
 type Copy = unsafe extern "C" fn(*const Parameters) -> Code;
@@ -257,7 +259,7 @@ pub fn between(
         }
         (Some(key), _) | (None, Some(key)) => {
             drop(state);
-            run::on_task(key, Asked::default(), call)
+            run::on_objects(key, stream, call)
         }
         (None, None) => {
             let key = state.task_of_use(told);

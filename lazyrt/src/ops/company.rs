@@ -22,7 +22,7 @@ pub fn join(shared: &Shared) -> Result<bool, Own> {
         return Ok(false);
     }
     // What was given to the other GPU before comes first, as it does on one.
-    device::synchronize(other, other_ordinal)?;
+    device::settle(other, other_ordinal)?;
     let lent = back::lend(&mut state::lock(), key, gpu, ordinal);
     device::select(gpu, ordinal)?;
     match lent {

@@ -218,13 +218,13 @@ unsafe fn linear(
                 unsafe { from_gpu_to_gpu(dst, src, count, &places, stream) }
             })
         }
-        (None, Some(key)) if stream.is_none() && kind != DEVICE_TO_DEVICE => {
+        (None, Some(key)) if stream.is_none() && kind != DEVICE_TO_DEVICE && !state::may_be_several() => {
             drop(state);
             run::on_task_until_done(key, call)
         }
         (Some(key), _) | (None, Some(key)) => {
             drop(state);
-            run::on_task(key, Asked::default(), call)
+            run::on_objects(key, stream, call)
         }
         (None, None) => {
             let key = state.task_of_use(told);

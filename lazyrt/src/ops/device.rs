@@ -13,6 +13,7 @@ use crate::{back, device, gate, mode, native, state, thread};
 /// None needed; the type is that of all treatments.
 pub unsafe fn set(_native: unsafe extern "C" fn(i32) -> Code, ordinal: i32) -> Answer {
     exists(ordinal)?;
+    state::note_choice(ordinal);
     thread::with(|thread| thread.set_program_device(ordinal));
     Ok(Code::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! The last error: lazyrt's own first, then the runtime's.
 
 use crate::code::{Answer, Code};
-use crate::{device, thread};
+use crate::thread;
 
 /// `cudaGetLastError`.
 ///
@@ -25,7 +25,7 @@ pub unsafe fn peek_at_last(native: unsafe extern "C" fn() -> Code) -> Answer {
 }
 
 fn own_first(own: Code, native: unsafe extern "C" fn() -> Code) -> Code {
-    if own.is_success() && device::any_context() {
+    if own.is_success() {
         // SAFETY: no arguments.
         unsafe { native() }
     } else {

@@ -21,10 +21,8 @@ use crate::{gate, thread};
 /// runtime's, as a later error does natively.
 #[cold]
 pub fn record(code: Code) {
-    if crate::device::any_context() {
-        // SAFETY: no arguments.
-        unsafe { native::cudaGetLastError() };
-    }
+    // SAFETY: no arguments. Functions that need no context leave errors too.
+    unsafe { native::cudaGetLastError() };
     thread::with(|thread| thread.set_error(code));
 }
 

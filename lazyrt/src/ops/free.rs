@@ -52,18 +52,24 @@ pub unsafe fn free_async(
 }
 
 fn object(address: u64) -> Answer {
-    let behind = {
+    let (behind, lent) = {
         let state = state::lock();
         if state.object_at(address).is_none() {
             return fail(Code::INVALID_VALUE);
         }
-        state.gpu_behind(address)
+        (state.gpu_behind(address), state.is_lent(address))
     };
     let mut code = Code::SUCCESS;
     if let Some(gpu) = behind
         && (device::is_busy(gpu) || open::is_open())
     {
         code = device::synchronize(gpu, device::ordinal(gpu)?)?;
+    }
+    if lent {
+        for (gpu, ordinal) in device::with_context() {
+            let all = device::synchronize(gpu, ordinal)?;
+            code = if code.is_success() { all } else { code };
+        }
     }
     let freed = state::lock().free(address);
     match freed {

@@ -151,7 +151,7 @@ fn slow(told: Option<Use>, grid: Dim3, block: Dim3, shared: usize, call: impl Fn
             let answer = counted(shared, inside, call);
             // What the program does next on the other GPU comes after this launch.
             let (gpu, ordinal) = shared.place();
-            device::synchronize(gpu, ordinal)?;
+            device::settle(gpu, ordinal)?;
             return answer;
         }
     }

@@ -20,3 +20,4 @@ mod run;
 mod set;
 mod symbol;
 mod sync;
+mod variables;

@@ -194,7 +194,7 @@ fn first(key: Key, pool: usize, bytes: u64, held: u64, fits: bool) -> Result<(),
 
 fn wait_for_all() -> Result<(), Own> {
     for (gpu, ordinal) in device::with_context() {
-        device::synchronize(gpu, ordinal)?;
+        device::settle(gpu, ordinal)?;
     }
     match state::lazy_shared() {
         Some(shared) => device::select(shared.place().0, shared.place().1),

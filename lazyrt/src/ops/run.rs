@@ -3,10 +3,10 @@
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
-use crate::native::Stream;
-use crate::state::Key;
+use crate::native::{self, Stream};
+use crate::state::{self, Key};
 use crate::task::Shared;
-use crate::{device, gate, mode, thread};
+use crate::{back, device, gate, mode, notice, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -31,6 +31,84 @@ pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
             return on_ready(shared, inside, call);
         }
     }
+}
+
+/// Runs `call`, which touches objects of the task and is in this stream (none: it waits), in the order that the program
+/// means. The objects of another device of the program may be on another GPU than the stream.
+pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
+    if !state::may_be_several() {
+        return on_task(key, Asked::default(), call);
+    }
+    match stream {
+        Some(stream) if stream as usize > LAST_DEFAULT => in_stream(key, stream, call),
+        _ => in_default_stream(key, call),
+    }
+}
+
+/// The program's default stream is that of the current device's GPU: what that one was given comes first, and what it
+/// is given later comes after the call.
+fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
+    let own = state::current();
+    let is_others = {
+        let state = state::lock();
+        let task = state.tasks.get(&state.resolve(key));
+        task.is_some_and(|task| task.lazy && task.device != own)
+    };
+    if !is_others {
+        return on_task(key, Asked::default(), call);
+    }
+    let here = state::lazy_shared_of(own).filter(|here| here.is_bound());
+    if let Some((gpu, ordinal)) = here.map(Shared::place) {
+        let code = device::settle_default(gpu, ordinal)?;
+        if !code.is_success() {
+            return Ok(code);
+        }
+    }
+    let code = on_task(key, Asked::default(), call)?;
+    let there = state::lock().task(key).map(|task| task.shared.place());
+    match there.filter(|_| code.is_success()) {
+        Some((gpu, ordinal)) => device::settle_default(gpu, ordinal),
+        None => Ok(code),
+    }
+}
+
+/// Runs the call on the GPU of the stream, which is lent the objects if they are on another.
+fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
+    let mut at = -1;
+    // SAFETY: writes one int; a bad stream is an error here as in the call itself.
+    let known = unsafe { native::cudaStreamGetDevice(stream, &mut at) }.is_success();
+    let Some(gpu) = device::at(at).filter(|_| known) else {
+        // SAFETY: no pointers. The call reports the stream by itself.
+        unsafe { native::cudaGetLastError() };
+        return on_task(key, Asked::default(), call);
+    };
+    for _ in 0..ROUNDS {
+        let shared = bind::prepare(key, Asked::default())?;
+        if shared.place().0 == gpu {
+            return on_task(key, Asked::default(), call);
+        }
+        if !shared.is_lent(gpu) {
+            device::select(gpu, at)?;
+            if let Err(failure) = back::lend(&mut state::lock(), key, gpu, at) {
+                notice::once(
+                    "lend",
+                    format_args!(
+                        "a stream cannot reach an object of another device of this program: {failure}"
+                    ),
+                );
+                return fail(Code::NOT_SUPPORTED);
+            }
+        }
+        let inside = gate::enter();
+        if shared.is_ready() && shared.is_lent(gpu) {
+            device::select(gpu, at)?;
+            let code = call();
+            device::note_work(gpu);
+            drop(inside);
+            return Ok(code);
+        }
+    }
+    fail(Code::MEMORY_ALLOCATION)
 }
 
 /// As [`on_task`], for a copy to the host that returns when it is done. While the process has no streams of
@@ -86,11 +164,18 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
             return call(places);
         }
         let (first, second) = (places.first, places.second);
-        let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::synchronize(gpu, ordinal)) {
+        let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::settle_default(gpu, ordinal)) {
             Some(Ok(code) | Err(Own(code))) => code,
             None => Code::UNKNOWN,
         };
-        let before = wait_for(second);
+        let own = state::lazy_shared().filter(|own| own.is_bound());
+        let mut before = wait_for(second);
+        if let Some((_, here)) = own.map(Shared::place)
+            && ![first, second].contains(&here)
+            && before.is_success()
+        {
+            before = wait_for(here);
+        }
         let selected = device::at(first).map(|gpu| device::select(gpu, first));
         if !before.is_success() || !matches!(selected, Some(Ok(()))) {
             return before;

@@ -26,7 +26,7 @@ pub unsafe fn memset(native: Set, dst: *mut c_void, value: i32, count: usize) ->
         bytes: count as u64,
     };
     // SAFETY: the caller says so.
-    set(span, Some(value), || unsafe { native(dst, value, count) })
+    set(span, Some(value), None, || unsafe { native(dst, value, count) })
 }
 
 /// `cudaMemsetAsync`.
@@ -45,7 +45,9 @@ pub unsafe fn memset_async(
         bytes: count as u64,
     };
     // SAFETY: the caller says so.
-    set(span, Some(value), || unsafe { native(dst, value, count, stream) })
+    set(span, Some(value), Some(stream), || unsafe {
+        native(dst, value, count, stream)
+    })
 }
 
 /// `cudaMemset2D`.
@@ -61,7 +63,7 @@ pub unsafe fn memset_2d(
     height: usize,
 ) -> Answer {
     // SAFETY: the caller says so.
-    set(rows(dst as u64, pitch, width, height)?, None, || unsafe {
+    set(rows(dst as u64, pitch, width, height)?, None, None, || unsafe {
         native(dst, pitch, value, width, height)
     })
 }
@@ -79,14 +81,19 @@ pub unsafe fn memset_2d_async(
     height: usize,
     stream: Stream,
 ) -> Answer {
-    set(rows(dst as u64, pitch, width, height)?, None, || {
-        // SAFETY: the caller says so.
-        unsafe { native(dst, pitch, value, width, height, stream) }
-    })
+    set(
+        rows(dst as u64, pitch, width, height)?,
+        None,
+        Some(stream),
+        || {
+            // SAFETY: the caller says so.
+            unsafe { native(dst, pitch, value, width, height, stream) }
+        },
+    )
 }
 
 /// Sets a span. `value`: of a set that may be recorded.
-pub fn set(span: Span, value: Option<i32>, call: impl FnOnce() -> Code) -> Answer {
+pub fn set(span: Span, value: Option<i32>, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     let told = thread::with(|thread| thread.take_use());
     if span.bytes == 0 && !device::any_context() {
         return Ok(Code::SUCCESS);
@@ -115,5 +122,8 @@ pub fn set(span: Span, value: Option<i32>, call: impl FnOnce() -> Code) -> Answe
         return Ok(Code::SUCCESS);
     }
     drop(state);
-    run::on_task(key, Asked::default(), call)
+    match owner {
+        Some(_) => run::on_objects(key, stream, call),
+        None => run::on_task(key, Asked::default(), call),
+    }
 }

@@ -147,7 +147,8 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
         let key = state.task_of_use(told);
         // With static tasks about, which may run elsewhere, the variable is written at once.
         let alone = state.is_lazy(key) && state.tasks.keys().all(|&key| state.is_lazy(key));
-        if alone && is_recorded(&state, key, count) {
+        let inside = super::variables::holds(part.symbol as usize, part.offset, count);
+        if alone && inside && is_recorded(&state, key, count) {
             // SAFETY: not in the arena, and nothing is bound yet, so it is host memory that the caller
             // says is readable.
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };

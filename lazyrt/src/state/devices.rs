@@ -4,7 +4,7 @@
 //! A device variable has one value per device, and a GPU has one place for it. So the lazy tasks of two
 //! devices never share a GPU, as the devices themselves do not.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use mgb_probe::wire::MAX_GPUS;
 
@@ -33,6 +33,21 @@ impl Default for Devices {
     fn default() -> Devices {
         Devices([Known::default(); MAX_GPUS])
     }
+}
+
+/// Whether the program has chosen a device other than its first, ever.
+static SEVERAL: AtomicBool = AtomicBool::new(false);
+
+/// The program chooses a device.
+pub fn note_choice(ordinal: i32) {
+    if ordinal != 0 {
+        SEVERAL.store(true, Ordering::Release);
+    }
+}
+
+/// Whether the program may use several devices.
+pub fn may_be_several() -> bool {
+    SEVERAL.load(Ordering::Acquire)
 }
 
 /// The device that the program has chosen on this thread.

@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::devices::Devices;
-pub use self::devices::{Device, current, lazy_shared, lazy_shared_of};
+pub use self::devices::{Device, current, lazy_shared, lazy_shared_of, may_be_several, note_choice};
 pub use self::objects::{Backing, Extent, Freed, Object, Returned};
 use self::outside::Elsewhere;
 use crate::arena::Arena;

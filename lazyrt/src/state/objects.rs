@@ -147,6 +147,12 @@ impl State {
         }
     }
 
+    /// Whether other GPUs may use the object that starts here.
+    pub fn is_lent(&self, start: u64) -> bool {
+        let extent = self.extents.get(&self.extent_of(start));
+        extent.is_some_and(|extent| extent.lent != 0)
+    }
+
     /// Removes the object that starts here.
     pub fn free(&mut self, start: u64) -> Option<Freed> {
         let object = self.objects.remove(&start)?;
