@@ -22,7 +22,10 @@ static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);
 /// `cudaStreamNonBlocking`.
 const NON_BLOCKING: u32 = 1;
 /// `cudaStreamLegacy` and `cudaStreamPerThread`.
-const DEFAULT_STREAMS: [usize; 2] = [1, 2];
+const LEGACY: usize = 1;
+const PER_THREAD: usize = 2;
+/// `cudaEventDisableTiming`.
+const NO_TIMING: u32 = 2;
 
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 static ENDLESS: AtomicU64 = AtomicU64::new(0);
@@ -246,14 +249,32 @@ pub fn own_stream(gpu: u32) -> Result<native::Stream, Own> {
 pub fn settle_default(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     let _unheard = Unheard::begin();
     select(gpu, ordinal)?;
-    for stream in DEFAULT_STREAMS {
-        // SAFETY: every GPU has these.
-        let code = unsafe { native::cudaStreamSynchronize(stream as native::Stream) };
-        if !code.is_success() {
-            return Ok(code);
-        }
+    let code = settle_legacy();
+    if !code.is_success() {
+        return Ok(code);
     }
-    Ok(Code::SUCCESS)
+    // SAFETY: every GPU has this stream.
+    Ok(unsafe { native::cudaStreamSynchronize(PER_THREAD as native::Stream) })
+}
+
+/// Waits for the legacy stream of the current GPU, as an op in it would: for the streams that block it, too.
+fn settle_legacy() -> Code {
+    let mut event = std::ptr::null_mut();
+    // SAFETY: writes one handle, which is used and destroyed here.
+    unsafe {
+        let code = native::cudaEventCreateWithFlags(&mut event, NO_TIMING);
+        if !code.is_success() {
+            return code;
+        }
+        let recorded = native::cudaEventRecord(event, LEGACY as native::Stream);
+        let code = if recorded.is_success() {
+            native::cudaEventSynchronize(event)
+        } else {
+            recorded
+        };
+        native::cudaEventDestroy(event);
+        code
+    }
 }
 
 /// As [`synchronize`], for a wait that the program did not ask for.

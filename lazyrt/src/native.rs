@@ -97,6 +97,10 @@ natives! {
     fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
     fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32);
     fn cudaStreamSynchronize(stream: Stream);
+    fn cudaEventCreateWithFlags(event: *mut *mut c_void, flags: u32);
+    fn cudaEventRecord(event: *mut c_void, stream: Stream);
+    fn cudaEventSynchronize(event: *mut c_void);
+    fn cudaEventDestroy(event: *mut c_void);
     fn cudaStreamGetDevice(stream: Stream, device: *mut i32);
     fn cudaStreamIsCapturing(stream: Stream, status: *mut i32);
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize);

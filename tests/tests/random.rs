@@ -92,15 +92,12 @@ fn on_one_device() {
 
 #[test]
 fn on_two_devices() {
-    let part = Part {
+    Part {
         program: "random",
         flags: &[],
         share: 20,
-    };
-    let node = Node::without_mgbd("2x256MiB");
-    for slice in part.slices() {
-        answers(part.start(&node, "off", slice));
     }
+    .play("2x256MiB");
 }
 
 /// With default streams of each thread's own.
