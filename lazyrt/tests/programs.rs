@@ -60,7 +60,7 @@ cases! {
         symbols (native), reset (native), forks (native), small_objects, volumes (native),
         information;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
-    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
+    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native), numbers (native),
         peer_codes (native), peer_kernels (native), peer_copies (native);
     outside: pools (native), managed (native), arrays (native);
 }

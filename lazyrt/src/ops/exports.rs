@@ -5,11 +5,12 @@ use std::ffi::c_void;
 use super::boxes::{Extent, Parameters, PeerParameters, PitchedPtr};
 use super::launch::{Dim3, LaunchConfig};
 use super::outside::{Array, Format};
+use super::places::{Access, Location, Properties};
 use super::pointers::Attributes;
 use super::pools::Pool;
 use super::{
-    alloc, boxes, copy, device, errors, free, launch, limits, outside, peers, pointers, pools, rows, set,
-    symbol, sync,
+    alloc, boxes, copy, device, errors, free, launch, limits, outside, peers, places, pointers, pools, rows,
+    set, symbol, sync,
 };
 use crate::code::{self, Code, Own};
 use crate::functions::index;
@@ -97,6 +98,15 @@ exports! {
         out: *mut *mut c_void, bytes: usize, pool: Pool, stream: Stream);
     pools::trim: fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
     pools::destroy: fn cudaMemPoolDestroy(pool: Pool);
+    places::get_pool: fn cudaDeviceGetDefaultMemPool | cudaDeviceGetMemPool(out: *mut Pool, device: i32);
+    places::set_pool: fn cudaDeviceSetMemPool(device: i32, pool: Pool);
+    places::create_pool: fn cudaMemPoolCreate(out: *mut Pool, properties: *const Properties);
+    places::set_access: fn cudaMemPoolSetAccess(pool: Pool, list: *const Access, count: usize);
+    places::get_access: fn cudaMemPoolGetAccess(flags: *mut i32, pool: Pool, location: *mut Location);
+    places::prefetch: fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(
+        pointer: *const c_void, bytes: usize, location: Location, flags: u32, stream: Stream);
+    places::advise: fn cudaMemAdvise(
+        pointer: *const c_void, bytes: usize, advice: i32, location: Location);
     free::free: fn cudaFree(pointer: *mut c_void);
     free::free_async: fn cudaFreeAsync | cudaFreeAsync_ptsz(pointer: *mut c_void, stream: Stream);
 

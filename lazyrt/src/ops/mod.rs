@@ -13,6 +13,7 @@ mod limits;
 pub mod opaque;
 mod outside;
 mod peers;
+mod places;
 mod pointers;
 pub mod pools;
 mod rows;

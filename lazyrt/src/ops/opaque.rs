@@ -114,11 +114,14 @@ fn anchor() -> Result<&'static Shared, Own> {
             ..Asked::default()
         },
     )?;
-    let mut state = state::lock();
-    let device = state::current();
-    state.tie(device, shared.place().0);
-    ANCHORED.fetch_or(1 << device, Ordering::Release);
+    tie(state::current(), shared.place().0);
     Ok(shared)
+}
+
+/// Ties a device of the program to the GPU of its lazy task.
+pub fn tie(device: Device, gpu: u32) {
+    state::lock().tie(device, gpu);
+    ANCHORED.fetch_or(1 << device, Ordering::Release);
 }
 
 /// Whether handles of the runtime tie any device of the program to a GPU.

@@ -188,6 +188,51 @@ static void reset_one() {
   check(boxes[1], 2);
 }
 
+// Pools and advice name devices by number: the program's.
+static void numbers() {
+  size_t before[2], free = 0, total = 0;
+  cudaMemPool_t pools[2], own;
+  // In this order, so that the numbers are not the GPUs' own.
+  for (int d = devices(); d-- > 0;) {
+    OK(cudaSetDevice(d));
+    OK(cudaMemGetInfo(&before[d], &total));
+    OK(cudaDeviceGetDefaultMemPool(&pools[d], d));
+    unsigned long long keep = ~0ull;
+    OK(cudaMemPoolSetAttribute(pools[d], cudaMemPoolAttrReleaseThreshold, &keep));
+  }
+  EXPECT(pools[0] != pools[1]);
+  OK(cudaSetDevice(1));
+  // What is taken from the one's pool lies on the one.
+  void *pointer = nullptr;
+  cudaPointerAttributes got;
+  OK(cudaMallocFromPoolAsync(&pointer, 30 << 20, pools[1], 0));
+  OK(cudaStreamSynchronize(0));
+  OK(cudaPointerGetAttributes(&got, pointer));
+  EXPECT(got.type == cudaMemoryTypeDevice && got.device == 1);
+  OK(cudaMemGetInfo(&free, &total));
+  EXPECT(free + (30 << 20) <= before[1]);
+  OK(cudaSetDevice(0));
+  OK(cudaMemGetInfo(&free, &total));
+  EXPECT(free + (8 << 20) > before[0]);
+  cudaMemPoolProps properties = {};
+  properties.allocType = cudaMemAllocationTypePinned;
+  properties.location = {cudaMemLocationTypeDevice, 0};
+  OK(cudaMemPoolCreate(&own, &properties));
+  OK(cudaDeviceSetMemPool(0, own));
+  OK(cudaDeviceGetMemPool(&pools[0], 0));
+  EXPECT(pools[0] == own);
+  IS(cudaDeviceSetMemPool(1, own), cudaErrorInvalidValue);
+  IS(cudaDeviceGetMemPool(&own, 99), cudaErrorInvalidDevice);
+  cudaGetLastError();
+  unsigned char *bytes = nullptr;
+  OK(cudaMallocManaged(&bytes, 1 << 20));
+  OK(cudaMemAdvise(bytes, 1 << 20, cudaMemAdviseSetPreferredLocation, {cudaMemLocationTypeDevice, 1}));
+  OK(cudaMemPrefetchAsync(bytes, 1 << 20, {cudaMemLocationTypeDevice, 0}, 0));
+  OK(cudaDeviceSynchronize());
+  IS(cudaMemAdvise(bytes, 1 << 20, cudaMemAdviseSetPreferredLocation, {cudaMemLocationTypeDevice, 99}),
+     cudaErrorInvalidDevice);
+}
+
 __global__ void gather(unsigned char **from, unsigned char *to, size_t count) {
   size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
   if (i < count) {
@@ -349,6 +394,7 @@ int main(int argc, char **argv) {
   const Case cases[] = {
       {"spread", spread},         {"variables", variables}, {"workers", workers},
       {"attributes", attributes}, {"reset_one", reset_one},
+      {"numbers", numbers},
       {"peer_codes", peer_codes}, {"peer_kernels", peer_kernels}, {"peer_copies", peer_copies},
   };
   for (const Case &one : cases)
