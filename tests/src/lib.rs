@@ -8,6 +8,7 @@ pub mod built;
 pub mod conformance;
 pub mod directives;
 pub mod formula;
+pub mod generate;
 pub mod node;
 pub mod prefix;
 pub mod process;
