@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches random demo test kill-test random-test asan lit check bundle deny support clean
+.PHONY: help setup build examples conformance benches random generated demo test kill-test random-test asan lit check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,8 +35,9 @@ test: build lit ## run every test
 kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
 
-random-test: build ## 10,000 random programs on softgpu, natively and under MGB (make test plays a few)
-	MGB_RANDOM_SEEDS=10000 $(CARGO) test $(CARGO_FLAGS) --test random -- --nocapture --test-threads=2
+random-test: build ## 10,000 random programs on softgpu and 200 generated ones, natively and under MGB (make test plays a few)
+	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
+		--nocapture --test-threads=2
 
 asan: build ## the conformance set with AddressSanitizer in programs, kernels and softgpu
 	@tools/setup.sh libclang-rt-22-dev
@@ -59,6 +60,12 @@ benches: build ## build the benchmarks, plain and with MGB, in build/benches/
 
 random: build ## build the interpreter of random programs, plain and with MGB, in build/random/
 	@tools/programs.sh $(PREFIX) tests/random
+
+generated: build ## build 40 generated sources with MGB in build/generated/; a bundle made later has them too
+	@mkdir -p $(PREFIX)/generated/src
+	$(CARGO) run --quiet --release --package mgb-tests --example generate 1 40 $(PREFIX)/generated/src
+	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
+		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
 
 bundle: examples conformance benches random ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle

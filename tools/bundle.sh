@@ -23,6 +23,7 @@ cp -L "$prefix/cuda/lib64/libcudart.so.13" "$new/lib/"
 ln -s libcudart.so.13 "$new/lib/libcudart.so"
 cp -R "$prefix/examples/." "$new/examples/"
 cp -R "$prefix/conformance" "$prefix/benches" "$prefix/random" "$new/"
+[ ! -d "$prefix/generated" ] || cp -R "$prefix/generated" "$new/"
 rm -rf "$new"/*/*/.empty "$new"/*/*/.compiler "$new"/*/*/*.o
 cp -R "$here/tests/gpu" "$new/trials"
 rm -rf "$new/trials/__pycache__"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Random programs on real GPUs, plain and under MGB: every byte as the model has it, and the same answers of calls that
 fail on purpose. Seeds are played in ranges, as many processes at once as are asked for: first plain ones, then under one
-mgbd."""
+mgbd. Then generated sources, where the bundle has them (`make generated bundle`)."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +10,7 @@ from trial import Nvml, Trial
 # Which program plays which part of the seeds, and how.
 PARTS = [
     ("one device", "random", ["--without", "devices"], 0.5),
-    ("every device", "random", [], 0.2),
+    ("every device", "random", ["--without", "across"], 0.2),
     ("default streams per thread", "random_per_thread", [], 0.2),
     ("a new context for each seed", "random", ["--reset"], 0.1),
 ]
@@ -26,6 +26,14 @@ def play(trial, kind, program, first, last, flags):
     if ended["code"] != 0:
         wrong = f"{program} {first}..{last}: exit code {ended['code']}: {ended['stderr'][-600:]}"
     return lines, wrong, ended["seconds"]
+
+
+def generated(trial, path, mode):
+    """What is wrong with a generated program, or None."""
+    ended = trial.run([path], env=trial.environment(MGB=mode))
+    if ended["code"] != 0 or ended["stdout"] != path.with_suffix(".expected").read_text():
+        return f"{path.name} with MGB={mode}: exit code {ended['code']}: {ended['stdout']}{ended['stderr'][-400:]}"
+    return None
 
 
 def main():
@@ -55,6 +63,12 @@ def main():
             trial.mgbd()
         with ThreadPoolExecutor(asked.at_once) as pool:
             runs[kind] = list(pool.map(lambda job: play(trial, kind, *job[1:]), jobs))
+    programs = sorted(p.with_suffix("") for p in (trial.prefix / "generated").glob("*.expected"))
+    with ThreadPoolExecutor(asked.at_once) as pool:
+        for mode in ("off", "require"):
+            wrong = [text for text in pool.map(lambda path: generated(trial, path, mode), programs) if text]
+            trial.check(f"generated sources with MGB={mode}", not wrong,
+                        {"sources": len(programs), "wrong": wrong[:20]})
     trial.stop_mgbd()
     for name, *_ in PARTS:
         own = [at for at, job in enumerate(jobs) if job[0] == name]

@@ -31,7 +31,8 @@ static inline void carry_cells(const Range &to, const Range &from) {
 
 inline bool Actor::build_copy(int device, bool captured, Op &op) {
   auto suits = [&](Object &object) {
-    bool here = object.device == device || object.is_host() || object.kind == Kind::Managed || draw.one_in(6);
+    bool here = object.device == device || object.is_host() || object.kind == Kind::Managed ||
+                (has(kAcross) && draw.one_in(6));
     return captured ? here && object.defined && !is_pageable(object) && object.kind != Kind::Managed : here;
   };
   Object *to = pick([&](Object &object) { return suits(object) && !object.read_only; });
@@ -171,7 +172,7 @@ inline void Actor::step_set() {
 // Calls without a stream, which wait as CUDA says.
 inline void Actor::step_copy_at_once() {
   int where = device();
-  auto suits = [&](Object &object) { return object.device == where || object.is_host() || draw.one_in(6); };
+  auto suits = [&](Object &object) { return object.device == where || object.is_host() || (has(kAcross) && draw.one_in(6)); };
   Object *to = pick([&](Object &object) { return suits(object) && !object.read_only; });
   Object *from = pick(suits);
   if (!to || !from)

@@ -301,7 +301,11 @@ inline void Actor::release(size_t at) {
   switch (object.kind) {
   case Kind::Device:
   case Kind::Managed:
-    // cudaFree waits for the work that uses the memory.
+    // cudaFree waits for the device's work, and promises nothing about that of others.
+    for (size_t i = 0; i < object.accesses.size(); i++)
+      if (const Access access = object.accesses[i];
+          order.lanes[access.lane]->device != object.device && !Order::is_known(order.host, access))
+        wait(nullptr, access);
     if (draw.one_in(2))
       use(object.device);
     free_now(object);

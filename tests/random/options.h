@@ -27,12 +27,13 @@ enum Feature : unsigned {
   kDevices,     // all devices, not just the first
   kPeers,       // peer access
   kThreads,     // several host threads
+  kAcross,      // copies by one device of another's memory
   kFeatures
 };
 
 inline const char *const kFeatureNames[kFeatures] = {
     "rows",   "pool",   "managed",  "pinned",  "registered",  "streams", "perthread", "events",  "callbacks",
-    "graphs", "pointers", "globals", "cooperative", "errors", "resets",  "devices",   "peers",   "threads"};
+    "graphs", "pointers", "globals", "cooperative", "errors", "resets",  "devices",   "peers",   "threads", "across"};
 
 struct Options {
   uint64_t first = 1, last = 1;

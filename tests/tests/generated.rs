@@ -1,0 +1,81 @@
+//! Generated sources (`mgb_tests::generate`) through the wrapper, at every level of optimisation: their checksums under
+//! MGB are those of the same sources as programs without CUDA. Natively they are as well, so that a difference is MGB's.
+//!
+//! `make test` plays a few sources, `make random-test` forty, of five programs each (`MGB_GENERATED_SOURCES`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+use std::{env, thread};
+
+use mgb_tests::built::LEVELS;
+use mgb_tests::generate;
+use mgb_tests::node::Node;
+use mgb_tests::prefix::{bin, repository};
+use mgb_tests::process::Running;
+
+const PATIENCE: Duration = Duration::from_secs(300);
+
+fn compile(compiler: &mut Command, source: &Path, program: &Path) {
+    compiler
+        .args(["-std=c++17", "-Wno-everything", "-I"])
+        .arg(repository().join("tests/generated"))
+        .arg(source)
+        .arg("-o")
+        .arg(program);
+    Running::start(compiler).end_within(PATIENCE).success();
+}
+
+/// Builds a source both ways; what it must print, and the program.
+fn build(folder: &Path, seed: u64) -> (String, PathBuf) {
+    let source = folder.join(format!("g{seed}.cu"));
+    fs::write(&source, generate::source(seed)).expect("a temporary file can be written");
+    let on_host = folder.join(format!("h{seed}"));
+    compile(
+        Command::new("clang++-22").args(["-x", "c++", "-DON_HOST", "-O1"]),
+        &source,
+        &on_host,
+    );
+    let expected = Running::start(&mut Command::new(&on_host))
+        .end_within(PATIENCE)
+        .success();
+    let program = folder.join(format!("g{seed}"));
+    let level = LEVELS[seed as usize % LEVELS.len()];
+    compile(
+        Command::new(bin("mgb-clang++")).args(["--offload-arch=sm_90", level]),
+        &source,
+        &program,
+    );
+    (expected, program)
+}
+
+#[test]
+fn generated_sources_give_their_checksums() {
+    let sources: u64 = env::var("MGB_GENERATED_SOURCES")
+        .map_or(4, |text| text.parse().expect("MGB_GENERATED_SOURCES is a number"));
+    let node = Node::start("2x128MiB", "mgb");
+    let next = AtomicU64::new(1);
+    // Two at a time: most of it is compiling.
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > sources {
+                        break;
+                    }
+                    let (expected, program) = build(node.folder(), seed);
+                    for mode in ["off", "require"] {
+                        let mut command = node.command(&program, &[]);
+                        command.env("MGB", mode).env("SOFTGPU_TIME", "off");
+                        let output = Running::start(&mut command).end_within(PATIENCE).success();
+                        assert_eq!(output, expected, "seed {seed} with MGB={mode}");
+                    }
+                }
+            });
+        }
+    });
+    node.wait_until_empty();
+}
