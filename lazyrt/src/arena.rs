@@ -19,6 +19,8 @@ pub struct Arena {
     base: u64,
     bytes: u64,
     free: FreeList,
+    /// Addresses behind every run that stay without memory.
+    guard: u64,
 }
 
 impl Arena {
@@ -26,7 +28,25 @@ impl Arena {
     pub fn new(base: u64, bytes: u64) -> Arena {
         let mut free = FreeList::default();
         free.give(base, bytes);
-        Arena { base, bytes, free }
+        Arena {
+            base,
+            bytes,
+            free,
+            guard: 0,
+        }
+    }
+
+    /// The same, with a granule behind every run in which no memory will be.
+    pub fn guarded(base: u64, bytes: u64) -> Arena {
+        Arena {
+            guard: GRANULE,
+            ..Arena::new(base, bytes)
+        }
+    }
+
+    /// Whether there are guards.
+    pub fn is_guarded(&self) -> bool {
+        self.guard != 0
     }
 
     /// Whether the address lies in the arena.
@@ -37,12 +57,12 @@ impl Arena {
     /// A run of granules for `bytes`; address and length.
     pub fn take(&mut self, bytes: u64) -> Option<(u64, u64)> {
         let length = bytes.max(1).checked_next_multiple_of(GRANULE)?;
-        Some((self.free.take(length)?, length))
+        Some((self.free.take(length.checked_add(self.guard)?)?, length))
     }
 
     /// Takes a run back.
     pub fn give(&mut self, address: u64, length: u64) {
-        self.free.give(address, length);
+        self.free.give(address, length + self.guard);
     }
 }
 

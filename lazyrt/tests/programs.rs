@@ -57,7 +57,7 @@ macro_rules! cases {
 
 cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
-        symbols (native), reset (native), forks (native), small_objects, volumes (native),
+        symbols (native), reset (native), forks (native), small_objects, volumes (native), ends (native),
         information;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native), numbers (native),
@@ -80,6 +80,36 @@ fn memory_outside_the_arena_is_charged() {
         .collect();
     for program in running {
         program.end().success();
+    }
+    node.wait_until_empty();
+}
+
+/// What cudaMemGetInfo answers can be had, though others were answered the same.
+#[test]
+fn what_was_answered_is_not_refused() {
+    let program = program("semantics");
+    let node = Node::start("1x64MiB", "mgb");
+    let running: Vec<Running> = (0..4)
+        .map(|_| {
+            let mut command = node.command(&program, &["greedy"]);
+            Running::start(command.env("MGB", "require"))
+        })
+        .collect();
+    for program in running {
+        program.end().success();
+    }
+    node.wait_until_empty();
+}
+
+/// `MGB_GUARD`: other addresses, the same meaning; and what runs past an object faults.
+#[test]
+fn guards_are_behind_every_object() {
+    let program = program("semantics");
+    let node = Node::start("2x256MiB", "mgb");
+    for name in ["addresses", "recorded", "copies", "volumes", "overruns"] {
+        let mut command = node.command(&program, &[name]);
+        command.env("MGB", "require").env("MGB_GUARD", "1");
+        Running::start(&mut command).end().success();
     }
     node.wait_until_empty();
 }

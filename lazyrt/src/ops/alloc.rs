@@ -26,12 +26,17 @@ const PITCH: usize = 512;
 
 fn reserve() -> Result<Arena, Own> {
     let driver = device::driver()?;
+    let arena = if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
+        Arena::guarded
+    } else {
+        Arena::new
+    };
     let mut last = None;
     for (hint, bytes) in PLACES {
         match driver.reserve(bytes, hint) {
-            Ok(base) if base.is_multiple_of(GRANULE) => return Ok(Arena::new(base, bytes)),
+            Ok(base) if base.is_multiple_of(GRANULE) => return Ok(arena(base, bytes)),
             // Granules start at multiples of the granule; the rest of the reservation is only addresses.
-            Ok(base) => return Ok(Arena::new(base.next_multiple_of(GRANULE), bytes - GRANULE)),
+            Ok(base) => return Ok(arena(base.next_multiple_of(GRANULE), bytes - GRANULE)),
             Err(failure) => last = Some(failure),
         }
     }

@@ -13,6 +13,10 @@ type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 /// `cudaMemGetInfo`: binds, and answers what the task may still get there. All its objects count as taken,
 /// backed or not.
 ///
+/// What was answered is not set aside: a program that only looks would keep the rest of the node from running. An
+/// allocation within the answer is never refused all the same; where others took the room first, its first use
+/// waits until they are done or swapped out. Threads of one process share its task, and compete as they do natively.
+///
 /// # Safety
 /// As CUDA says.
 pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize) -> Answer {

@@ -4,7 +4,7 @@ use mgb_probe::TaskId;
 use mgb_probe::need::GRANULE;
 
 use super::{Device, Key, State};
-use crate::arena::{ALIGN, Left, SMALL};
+use crate::arena::{ALIGN, Arena, Left, SMALL};
 use crate::driver::Memory;
 
 /// One allocation.
@@ -73,7 +73,13 @@ impl State {
     pub fn allocate(&mut self, key: Key, bytes: u64) -> Option<u64> {
         let arena = self.arena.as_mut()?;
         let task = self.tasks.get_mut(&key)?;
-        let address = if bytes < SMALL {
+        let address = if arena.is_guarded() {
+            let (extent, length) = arena.take(bytes)?;
+            self.extents.insert(extent, Extent::new(length, key));
+            task.add_unbacked(extent, length);
+            // What lies behind it lies behind the extent.
+            extent + length - bytes.next_multiple_of(ALIGN).min(length)
+        } else if bytes < SMALL {
             match task.pool.take(bytes) {
                 Some(address) => address,
                 None => {
@@ -162,7 +168,8 @@ impl State {
         task.live -= object.bytes;
         task.objects -= 1;
         task.records.forget(start, object.bytes.max(1));
-        let gone = if object.bytes < SMALL {
+        let guarded = self.arena.as_ref().is_some_and(Arena::is_guarded);
+        let gone = if !guarded && object.bytes < SMALL {
             match task.pool.give(start, object.bytes) {
                 Left::Shared => None,
                 Left::Granule(granule) => Some(granule),

@@ -3,6 +3,7 @@
 
 #include "check.h"
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -335,6 +336,56 @@ static void small_objects() {
   OK(cudaFree(boxes[0].pointer));
 }
 
+// Memory that static objects free after main, which ends on another thread.
+struct Late {
+  Box box;
+  Late() {
+    make(box, 3 << 20);
+    run(box, 1);
+  }
+  ~Late() {
+    cudaError_t code = cudaFree(box.pointer);
+    if (code != cudaSuccess && code != cudaErrorCudartUnloading)
+      _exit(3);
+  }
+};
+
+static void ends() {
+  static Late first, second;
+  printf("ends: PASS\n");
+  std::thread([] { exit(0); }).join();
+}
+
+// mgb, with MGB_GUARD=1: a kernel that runs past an object faults, however small that is.
+static void overruns() {
+  for (size_t i = 0; i < 4; i++) {
+    make(boxes[i], 100 + i * 1000000);
+    run(boxes[i], 1);
+  }
+  OK(cudaDeviceSynchronize());
+  Box past = boxes[1];
+  past.bytes += 300;
+  run(past, 1);
+  IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+}
+
+// mgb: all that cudaMemGetInfo says, by several programs that ask at the same time. Who is too late waits.
+static void greedy() {
+  size_t free = 0, total = 0;
+  make(boxes[1], 100);
+  run(boxes[1], 1);
+  OK(cudaDeviceSynchronize());
+  OK(cudaMemGetInfo(&free, &total));
+  usleep(100000);
+  EXPECT(free > 0);
+  make(boxes[0], free);
+  OK(cudaMemset(boxes[0].pointer, 6, boxes[0].bytes));
+  run(boxes[0], 1);
+  usleep(100000);
+  check(boxes[0], 7);
+  OK(cudaFree(boxes[0].pointer));
+}
+
 struct Case {
   const char *name;
   void (*run)();
@@ -346,6 +397,9 @@ int main(int argc, char **argv) {
       {"streams", streams},     {"symbols", symbols},   {"information", information},
       {"reset", reset},         {"forks", forks},       {"small_objects", small_objects},
       {"volumes", volumes},
+      {"ends", ends},
+      {"overruns", overruns},
+      {"greedy", greedy},
   };
   for (const Case &one : cases)
     if (argc > 1 && strcmp(argv[1], one.name) == 0) {
