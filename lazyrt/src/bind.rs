@@ -9,7 +9,7 @@ use parking_lot::MutexGuard;
 use crate::code::{Code, Own, fail};
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::{Shared, Task};
-use crate::{back, device, mode, notice, swap, thread};
+use crate::{back, device, mode, narrow, notice, swap, thread};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
@@ -113,6 +113,25 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
     }
 }
 
+/// Binds the task if it is not bound, and does nothing on its GPU; the GPU. Blocks until there is room.
+pub fn place(key: Key) -> Result<u32, Own> {
+    let mut state = state::lock();
+    loop {
+        let key = state.resolve(key);
+        let Some(task) = state.tasks.get(&key) else {
+            return fail(Code::INVALID_VALUE);
+        };
+        if task.busy {
+            CHANGED.wait(&mut state);
+        } else if let (Some(_), Some(gpu)) = (task.id, task.gpu) {
+            return Ok(gpu);
+        } else {
+            let request = request(&state, key, Asked::default());
+            state = begin(state, key, &request)?;
+        }
+    }
+}
+
 /// Asks for what the task lacks until it is granted, and makes room for others when told to; the bytes granted.
 /// All of it is this thread's, with the task marked busy: mgbd waits for the one it told to ask again.
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
@@ -157,8 +176,8 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
         },
         site: None,
         // What has run somewhere stays there: its bytes may mean something on that GPU only.
-        gpu: state
-            .anchor(task.device)
+        gpu: narrow::gpu()
+            .or(state.anchor(task.device))
             .or(task.gpu)
             .or(asked.gpu.filter(is_free)),
         avoid: taken,
@@ -195,6 +214,7 @@ fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, 
         Ok(grant) => grant,
         Err(refusal) => return refused(state, key, &refusal),
     };
+    narrow::before_driver(grant.gpu);
     let ordinal = match device::ordinal(grant.gpu) {
         Ok(ordinal) => ordinal,
         Err(error) => {

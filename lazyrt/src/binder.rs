@@ -6,7 +6,7 @@ use crate::ops::opaque;
 use crate::state::{self, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, Use};
-use crate::{absorb, device, swap};
+use crate::{absorb, device, narrow, swap};
 
 struct Lazy;
 
@@ -53,6 +53,7 @@ impl Binder for Lazy {
 
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant) {
         // Without an ordinal every op of the task fails, with the reason on stderr.
+        narrow::before_driver(grant.gpu);
         let ordinal = device::ordinal(grant.gpu).ok();
         let mut state = state::lock();
         let key = beginning(&mut state, site);
@@ -123,6 +124,6 @@ impl Binder for Lazy {
         let state = state::lock();
         // Launches of the new task may reach lazy objects through pointers in memory.
         let device = state::current();
-        state.anchor(device).or(state.lazy_gpu(device))
+        narrow::gpu().or(state.anchor(device)).or(state.lazy_gpu(device))
     }
 }

@@ -9,7 +9,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{driver, mode, native, notice, thread};
+use crate::{driver, mode, native, notice, open, thread};
 
 /// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -104,6 +104,16 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
     if thread::with(|thread| thread.is_on(ordinal)) {
         return Ok(());
     }
+    // A context that the program made current by the driver API stays so: it is one of the only GPU that it sees.
+    if open::calls_driver() && driver()?.has_context(ordinal) {
+        note_context(gpu, ordinal);
+        return Ok(());
+    }
+    choose(gpu, ordinal)
+}
+
+/// Makes the GPU's own context current on this thread, whatever was before.
+pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
     let start = Instant::now();
     let mut pause = Duration::from_millis(5);
     loop {
@@ -130,6 +140,12 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(250));
     }
+    note_context(gpu, ordinal);
+    Ok(())
+}
+
+/// This thread is on the GPU now, and the process has a context there.
+fn note_context(gpu: u32, ordinal: i32) {
     thread::with(|thread| thread.set_on(ordinal));
     let bit = 1u64 << (gpu % MAX_GPUS as u32);
     if CONTEXTS.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
@@ -141,7 +157,6 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
             unsafe { native::cudaDeviceSetLimit(limit, value) };
         }
     }
-    Ok(())
 }
 
 /// Keeps a limit for contexts to come.

@@ -53,6 +53,7 @@ driver! {
     set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
     to_host = "cuMemcpyDtoH_v2": fn(*mut c_void, Address, usize);
     to_device = "cuMemcpyHtoD_v2": fn(Address, *const c_void, usize);
+    context_device = "cuCtxGetDevice": fn(*mut c_int);
     error_name = "cuGetErrorName": fn(CUresult, *mut *const c_char);
 }
 
@@ -91,9 +92,15 @@ fn check(what: &'static str, result: CUresult) -> Result<(), Failure> {
     }
 }
 
+static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
+
+/// Whether lazyrt has loaded and initialised it.
+pub fn is_loaded() -> bool {
+    DRIVER.get().is_some()
+}
+
 /// The driver, initialised. The error says what is missing; it stays the same for the process.
 pub fn get() -> Result<&'static Driver, &'static str> {
-    static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
     DRIVER.get_or_init(load).as_ref().map_err(String::as_str)
 }
 
@@ -141,6 +148,14 @@ impl Driver {
         CString::from(unsafe { CStr::from_ptr(text) })
             .to_string_lossy()
             .into_owned()
+    }
+
+    /// Whether this thread's current context is one of that device.
+    pub fn has_context(&self, ordinal: i32) -> bool {
+        let mut device = -1;
+        // SAFETY: writes one device, which is its ordinal.
+        let result = unsafe { (self.context_device)(&mut device) };
+        result == CUresult::CUDA_SUCCESS && device == ordinal
     }
 
     /// The UUIDs of the GPUs that this process sees, by ordinal, as `GPU-...`.

@@ -24,6 +24,7 @@ mod free_list;
 mod functions;
 mod gate;
 mod mode;
+mod narrow;
 mod native;
 mod notice;
 mod open;

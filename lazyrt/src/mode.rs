@@ -1,11 +1,13 @@
 //! Whether the process runs under MGB: decided at its first GPU op, and anew in a forked child.
 
+use std::cell::Cell;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use mgb_probe::Client;
+use parking_lot::ReentrantMutex;
 
-use crate::binder;
+use crate::{binder, narrow, open};
 
 /// How calls are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ const UNKNOWN: u8 = 0;
 const NATIVE: u8 = 1;
 const MGB: u8 = 2;
 const FORKED: u8 = 3;
+/// Under MGB, in a process that has to be narrowed to one GPU before its first op.
+const WIDE: u8 = 4;
 
 static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static USED: AtomicBool = AtomicBool::new(false);
@@ -38,7 +42,19 @@ pub fn mode() -> Mode {
 
 /// The mode if it was decided already.
 pub fn decided() -> Option<Mode> {
-    (MODE.load(Ordering::Acquire) != UNKNOWN).then(mode)
+    match MODE.load(Ordering::Acquire) {
+        UNKNOWN => None,
+        WIDE => Some(Mode::Mgb),
+        _ => Some(mode()),
+    }
+}
+
+/// Connects to mgbd before the first op, for the sake of code that may load the driver without a word: it must find the
+/// driver's MPS set up.
+pub fn connect_early() {
+    if MODE.load(Ordering::Acquire) == UNKNOWN {
+        connect();
+    }
 }
 
 /// Notes that the driver is in use: from here on a forked child cannot use it.
@@ -48,16 +64,38 @@ pub fn note_use() {
 
 #[cold]
 fn decide() -> Mode {
+    static NARROWING: ReentrantMutex<Cell<bool>> = ReentrantMutex::new(Cell::new(false));
+    if MODE.load(Ordering::Acquire) == UNKNOWN {
+        connect();
+    }
+    if MODE.load(Ordering::Acquire) == WIDE {
+        let narrowing = NARROWING.lock();
+        // What narrowing itself calls comes by here as well.
+        if narrowing.replace(true) {
+            return Mode::Mgb;
+        }
+        if MODE.load(Ordering::Acquire) == WIDE {
+            narrow::to_one_gpu();
+            MODE.store(MGB, Ordering::Release);
+        }
+        narrowing.set(false);
+    }
+    mode()
+}
+
+fn connect() {
     watch_forks();
     binder::register();
     crate::trace::is_wanted();
-    let mode = if mgb_probe::client().is_some() {
-        MGB
-    } else {
+    let mode = if mgb_probe::client().is_none() {
         NATIVE
+    } else if open::calls_driver() {
+        WIDE
+    } else {
+        MGB
     };
-    MODE.store(mode, Ordering::Release);
-    self::mode()
+    // Another thread may have been as far already.
+    let _ = MODE.compare_exchange(UNKNOWN, mode, Ordering::AcqRel, Ordering::Acquire);
 }
 
 /// The client; there is one in [`Mode::Mgb`].
@@ -75,7 +113,7 @@ fn watch_forks() {
 
 extern "C" fn after_fork() {
     let mode = MODE.load(Ordering::Acquire);
-    if mode == MGB {
+    if mode == MGB || mode == WIDE {
         let child = if USED.load(Ordering::Acquire) {
             FORKED
         } else {

@@ -18,6 +18,10 @@ use crate::mode;
 static OPEN: AtomicBool = AtomicBool::new(false);
 /// The first reason, for the trace.
 static WHY: Mutex<Option<String>> = Mutex::new(None);
+/// Whether an object calls the driver API.
+static CALLS_DRIVER: AtomicBool = AtomicBool::new(false);
+/// Whether an object lets other processes have its memory.
+static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
 /// How many objects the process had ever loaded when they were last looked at.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
@@ -46,6 +50,8 @@ const CUDA_LIBRARIES: [&[u8]; 18] = [
 const RUNTIME: &[u8] = b"libcudart.so";
 const DRIVER: &[u8] = b"libcuda.so";
 const LAZYRT: &[u8] = b"libmgb_rt";
+/// Makes a handle for other processes from a device pointer.
+const SHARING: &[u8] = b"mgb_cudaIpcGetMemHandle";
 
 /// Libraries without a word on CUDA in them, which need not be searched: the driver's own, and those of nearly every
 /// program.
@@ -88,7 +94,25 @@ pub fn at_load() {
 
 /// The driver must know its MPS before code outside MGB loads it, and nobody says when that will be.
 fn join_early() {
-    mode::mode();
+    mode::connect_early();
+}
+
+/// Whether code of the process calls the driver API, which knows nothing of tasks: such a process is narrowed to one GPU.
+pub fn calls_driver() -> bool {
+    if CALLS_DRIVER.load(Ordering::Acquire) {
+        return true;
+    }
+    look_if_new();
+    CALLS_DRIVER.load(Ordering::Acquire)
+}
+
+/// Whether code of the process may hand device memory to other processes.
+pub fn shares_memory() -> bool {
+    if SHARES_MEMORY.load(Ordering::Acquire) {
+        return true;
+    }
+    look_if_new();
+    SHARES_MEMORY.load(Ordering::Acquire)
 }
 
 /// Whether the process is open. Looks at the loaded objects at the first question, and again when there are new ones.
@@ -96,14 +120,20 @@ pub fn is_open() -> bool {
     if OPEN.load(Ordering::Acquire) {
         return true;
     }
+    look_if_new();
+    OPEN.load(Ordering::Acquire)
+}
+
+fn look_if_new() {
     let loaded = loaded();
-    if SEEN.swap(loaded, Ordering::AcqRel) == loaded {
-        return false;
+    if SEEN.load(Ordering::Acquire) == loaded {
+        return;
     }
-    if let Some(reason) = look_at_all() {
+    let reason = look_at_all();
+    SEEN.store(loaded, Ordering::Release);
+    if let Some(reason) = reason {
         open(reason);
     }
-    OPEN.load(Ordering::Acquire)
 }
 
 /// The first reason why the process is open.
@@ -178,8 +208,11 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
         By::Tables => by_tables(name, &object),
         By::Constants => by_constants(path, name, &object),
     };
-    search.found = reason.map(|reason| format!("{shown} {reason}"));
-    c_int::from(search.found.is_some())
+    if search.found.is_none() {
+        search.found = reason.map(|reason| format!("{shown} {reason}"));
+    }
+    // All tables are looked at: they say more than whether the process is open.
+    c_int::from(search.by == By::Constants && search.found.is_some())
 }
 
 fn by_tables(name: &[u8], object: &Object) -> Option<String> {
@@ -198,12 +231,19 @@ fn by_tables(name: &[u8], object: &Object) -> Option<String> {
         let name = object.undefined().find(|name| wanted(name))?;
         Some(String::from_utf8_lossy(name).into_owned())
     };
+    if lazyrt && called(&|name| name == SHARING).is_some() {
+        SHARES_MEMORY.store(true, Ordering::Release);
+    }
+    let driver = called(&|name| is_followed_by_capital(name, b"cu"));
+    if driver.is_some() {
+        CALLS_DRIVER.store(true, Ordering::Release);
+    }
     if let Some(function) = called(&|name| is_followed_by_capital(name, b"cuda")) {
         return Some(format!(
             "calls {function} from an object that was not built with MGB"
         ));
     }
-    if let Some(function) = called(&|name| is_followed_by_capital(name, b"cu")) {
+    if let Some(function) = driver {
         return Some(format!("calls the CUDA driver API ({function})"));
     }
     if lazyrt && let Some(function) = called(&|name| matches!(name, b"dlopen" | b"dlmopen")) {

@@ -7,7 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use mgb_tests::node::Node;
-use mgb_tests::prefix::bin;
+use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::Running;
 
 /// One of `tests/programs`, built with the wrapper.
@@ -17,11 +17,15 @@ fn program(name: &str) -> PathBuf {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lazyrt-programs");
         std::fs::create_dir_all(&folder).expect("the test's folder can be made");
-        for name in ["semantics", "tasks", "devices", "outside"] {
+        for name in ["semantics", "tasks", "devices", "outside", "driver", "share"] {
             let mut command = Command::new(bin("mgb-clang++"));
             command.args(["--offload-arch=sm_90", "-O1", "-std=c++17"]);
             command.arg(sources.join(name).with_extension("cu"));
             command.arg("-o").arg(folder.join(name));
+            if name == "driver" {
+                // A machine without a GPU has no other driver to link with.
+                command.arg(prefix().join("lib/softgpu/libcuda.so.1"));
+            }
             Running::start(&mut command).end().success();
         }
         folder
@@ -63,6 +67,33 @@ cases! {
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native), numbers (native),
         peer_codes (native), peer_kernels (native), peer_copies (native);
     outside: pools (native), managed (native), arrays (native);
+    driver: contexts (native);
+    share: owner (native);
+}
+
+/// A process that calls the driver API sees the GPU that it was granted, and no other, whichever ordinal that GPU has
+/// natively; and the processes that it starts do not inherit that.
+#[test]
+fn the_driver_api_is_on_the_granted_gpu() {
+    let program = program("driver");
+    let node = Node::start("2x64MiB", "mgb");
+    let run = |mode, visible| {
+        let mut command = node.command(&program, &["place"]);
+        command.env("MGB", mode).env("CUDA_VISIBLE_DEVICES", visible);
+        Running::start(&mut command).end().success()
+    };
+    let natively = ["0,1", "1,0"].map(|visible| run("off", visible));
+    assert!(natively.iter().all(|line| line.starts_with("2 ")), "{natively:?}");
+    assert_ne!(natively[0], natively[1]);
+    let shared = ["0,1", "1,0"].map(|visible| run("require", visible));
+    assert!(shared[0].starts_with("1 "), "{shared:?}");
+    assert_eq!(
+        shared[0], shared[1],
+        "both were granted the same GPU of an idle node"
+    );
+    let only = run("require", "1");
+    assert_eq!(only[2..], natively[1][2..]);
+    node.wait_until_empty();
 }
 
 /// Pools, managed memory and arrays of six programs at once, each more than half of the device: they wait for

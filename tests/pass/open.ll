@@ -16,6 +16,7 @@ source_filename = "open.cu"
 ; REPORT-NEXT: open: open-process: dlopen may load a library that uses CUDA
 ; REPORT-NOT: open-process
 
+declare i32 @cuInit(i32)
 declare i32 @cuMemAlloc_v2(ptr, i64)
 declare i32 @cuMemFree_v2(i64)
 declare i32 @cublasCreate_v2(ptr)
@@ -26,8 +27,12 @@ declare i32 @cudaFree(ptr)
 declare i32 @nvrtcVersion(ptr, ptr)
 declare ptr @dlopen(ptr, i32)
 
-; Before a library's calls lazyrt is told. The driver's contexts are the program's own, NVRTC only compiles.
+; Before a library's calls lazyrt is told. The driver's contexts are the program's own, NVRTC only compiles; but before
+; the driver is initialised, the process gets its GPU.
 ; CHECK-LABEL: define i32 @f
+; CHECK: call void @mgb_before_driver()
+; CHECK-NEXT: call i32 @cuInit
+; CHECK-NOT: call void @mgb_before_driver
 ; CHECK-NOT: call void @mgb_before_library
 ; CHECK: call i32 @cuMemFree_v2
 ; CHECK-NEXT: call void @mgb_before_library()
@@ -37,6 +42,7 @@ declare ptr @dlopen(ptr, i32)
 ; CHECK-NOT: call void @mgb_before_library
 ; CHECK: ret i32
 define i32 @f(ptr %p) {
+  %init = call i32 @cuInit(i32 0)
   %1 = call i32 @cuMemAlloc_v2(ptr %p, i64 64)
   %2 = call i32 @cuMemFree_v2(i64 0)
   %3 = call i32 @cublasCreate_v2(ptr %p)

@@ -8,6 +8,7 @@ use mgb_probe::size::Bytes;
 use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
 use crate::code::{self, Answer, Code, Own, fail};
+use crate::outside::Kind;
 use crate::state::{self, Key, State};
 use crate::{device, mode, notice, open, thread};
 
@@ -127,13 +128,22 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn malloc(
-    _native: unsafe extern "C" fn(*mut *mut c_void, usize) -> Code,
+    native: unsafe extern "C" fn(*mut *mut c_void, usize) -> Code,
     out: *mut *mut c_void,
     bytes: usize,
 ) -> Answer {
     if out.is_null() {
         thread::with(|thread| thread.take_use());
         return fail(Code::INVALID_VALUE);
+    }
+    if bytes != 0 && open::shares_memory() {
+        return shared(
+            bytes,
+            // SAFETY: the caller says so.
+            || unsafe { native(out, bytes) },
+            // SAFETY: the call has written the address.
+            || unsafe { out.read() as u64 },
+        );
     }
     let address = if bytes == 0 {
         // CUDA succeeds, with no address.
@@ -147,12 +157,23 @@ pub unsafe fn malloc(
     Ok(Code::SUCCESS)
 }
 
+/// Memory that may be handed to other processes: only the runtime's own has handles for that, and it stays where it is.
+fn shared(bytes: usize, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
+    // The runtime lets small allocations share granules.
+    let kind = if (bytes as u64) < SMALL {
+        Kind::Array
+    } else {
+        Kind::Pool
+    };
+    super::outside::allocate(kind, bytes as u64, call, made)
+}
+
 /// `cudaMallocPitch`.
 ///
 /// # Safety
 /// `out` and `pitch` are null or writable.
 pub unsafe fn malloc_pitch(
-    _native: unsafe extern "C" fn(*mut *mut c_void, *mut usize, usize, usize) -> Code,
+    native: unsafe extern "C" fn(*mut *mut c_void, *mut usize, usize, usize) -> Code,
     out: *mut *mut c_void,
     pitch: *mut usize,
     width: usize,
@@ -161,6 +182,19 @@ pub unsafe fn malloc_pitch(
     if out.is_null() || pitch.is_null() {
         thread::with(|thread| thread.take_use());
         return fail(Code::INVALID_VALUE);
+    }
+    let bytes = width
+        .checked_next_multiple_of(PITCH)
+        .unwrap_or(usize::MAX)
+        .saturating_mul(height);
+    if bytes != 0 && open::shares_memory() {
+        return shared(
+            bytes,
+            // SAFETY: the caller says so.
+            || unsafe { native(out, pitch, width, height) },
+            // SAFETY: the call has written the address.
+            || unsafe { out.read() as u64 },
+        );
     }
     let (address, row) = rows(width, Some(height))?;
     // SAFETY: the caller says so.

@@ -5,7 +5,7 @@ use mgb_probe::wire::MAX_GPUS;
 
 use crate::code::{self, Answer, Code, Own, fail};
 use crate::state::Device;
-use crate::{back, device, gate, mode, native, state, thread};
+use crate::{back, device, gate, mode, narrow, native, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -15,6 +15,7 @@ pub unsafe fn set(_native: unsafe extern "C" fn(i32) -> Code, ordinal: i32) -> A
     exists(ordinal)?;
     state::note_choice(ordinal);
     thread::with(|thread| thread.set_program_device(ordinal));
+    narrow::choose_context()?;
     Ok(Code::SUCCESS)
 }
 
@@ -42,6 +43,7 @@ pub unsafe fn init(
     _flags: u32,
 ) -> Answer {
     exists(ordinal)?;
+    narrow::have_context()?;
     Ok(Code::SUCCESS)
 }
 

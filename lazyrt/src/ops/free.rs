@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use crate::code::{Answer, Code, fail};
 use crate::native::Stream;
-use crate::{back, device, open, state, thread};
+use crate::{back, device, narrow, open, state, thread};
 
 /// `cudaFree`.
 ///
@@ -14,6 +14,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
     thread::with(|thread| thread.take_use());
     let address = pointer as u64;
     if address == 0 {
+        narrow::have_context()?;
         return Ok(Code::SUCCESS);
     }
     if !state::lock().in_arena(address) {

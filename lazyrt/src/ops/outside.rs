@@ -100,7 +100,7 @@ fn discharge(key: Key, kind: Kind, bytes: u64) {
 }
 
 /// Charges, allocates, and keeps in mind what the charge was for. `made` reads the new name.
-fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
+pub fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
     thread::with(|thread| thread.take_use());
     let key = charge(kind, bytes)?;
     match opaque::run(call) {

@@ -110,7 +110,7 @@ fn plan_or_lazy(collected: &Collected, names: &Names, function: Value) -> Vec<Ta
 
 /// Writes the plans into the module: from here on it is changed.
 fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, open: Open) {
-    let library_calls = open.library_calls();
+    let (library_calls, driver_calls) = (open.library_calls(), open.driver_calls());
     let rewriter = rewrite::Rewriter::new(collected.module, source);
     let mut document = report::Report {
         version: report::VERSION,
@@ -142,7 +142,8 @@ fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, 
             .expect("the constructor's block is there");
     }
     rewriter
-        .before_library_calls(&library_calls)
+        .tell_before("mgb_before_library", &library_calls)
+        .and_then(|()| rewriter.tell_before("mgb_before_driver", &driver_calls))
         .expect("a call is in a block");
     rewriter.rename(collected);
     rewriter.report(&document.to_line());

@@ -1,7 +1,8 @@
 //! Open modules: CUDA that does not go through MGB, seen by what the module calls.
 //!
 //! Before every call of a library that uses CUDA by itself lazyrt is told: whatever the library makes then lies on the
-//! GPU to which the process is bound, and it finds memory behind every address.
+//! GPU to which the process is bound, and it finds memory behind every address. Before `cuInit` lazyrt is told as well: a
+//! program that uses the driver by itself gets its GPU first, and sees that one alone.
 use mgb_catalogue::report::{Code, Reason};
 
 use super::collect::Collected;
@@ -31,17 +32,25 @@ pub struct Open {
     pub reasons: Vec<Reason>,
     /// The functions that use the thread's current GPU.
     pub libraries: Vec<Value>,
+    /// `cuInit`: where a program begins to use the driver by itself.
+    pub driver: Option<Value>,
 }
 
 impl Open {
     /// The calls of libraries that use CUDA by themselves, as the module stands now.
     pub fn library_calls(&self) -> Vec<Value> {
-        let calls_of = |&function: &Value| {
-            let calls = move |user: &Value| user.callee() == Some(function);
-            function.users().into_iter().filter(calls)
-        };
         self.libraries.iter().flat_map(calls_of).collect()
     }
+
+    /// The calls that initialise the driver.
+    pub fn driver_calls(&self) -> Vec<Value> {
+        self.driver.iter().flat_map(calls_of).collect()
+    }
+}
+
+fn calls_of(&function: &Value) -> impl Iterator<Item = Value> + use<> {
+    let calls = move |user: &Value| user.callee() == Some(function);
+    function.users().into_iter().filter(calls)
 }
 
 /// What a function outside the module means for it.
@@ -73,7 +82,12 @@ pub fn look(collected: &Collected) -> Open {
                 open.libraries.push(function);
                 text
             }
-            Some(Foreign::Apart(text)) => text,
+            Some(Foreign::Apart(text)) => {
+                if name == "cuInit" {
+                    open.driver = Some(function);
+                }
+                text
+            }
             Some(Foreign::Loader(text)) if !collected.is_empty() => text,
             Some(Foreign::Loader(_)) | None => continue,
         };

@@ -199,15 +199,12 @@ impl<'ctx> Rewriter<'ctx> {
         Ok(())
     }
 
-    /// Has lazyrt know of every call of a library that uses CUDA by itself, before it.
-    pub fn before_library_calls(&self, calls: &[Value]) -> Result<(), BuilderError> {
+    /// Has lazyrt know of these calls, before each of them.
+    pub fn tell_before(&self, teller: &str, calls: &[Value]) -> Result<(), BuilderError> {
         if calls.is_empty() {
             return Ok(());
         }
-        let tell = self.declare(
-            "mgb_before_library",
-            self.module.get_context().void_type().fn_type(&[], false),
-        );
+        let tell = self.declare(teller, self.module.get_context().void_type().fn_type(&[], false));
         for &call in calls {
             self.builder.position_before(&emit::instruction(call));
             self.builder.build_call(tell, &[], "")?;
