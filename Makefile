@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches random generated demo test kill-test random-test asan lit check bundle deny support clean
+.PHONY: help setup build examples conformance benches libraries random generated demo test kill-test random-test asan lit check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,6 +58,9 @@ conformance: build ## build the conformance set, plain and with MGB, in build/co
 benches: build ## build the benchmarks, plain and with MGB, in build/benches/
 	@tools/programs.sh $(PREFIX) benches
 
+libraries: build ## build the programs that use CUDA's libraries (those that are there), plain and with MGB, in build/libraries/
+	@tools/programs.sh $(PREFIX) tests/libraries
+
 random: build ## build the interpreter of random programs, plain and with MGB, in build/random/
 	@tools/programs.sh $(PREFIX) tests/random
 
@@ -67,7 +70,7 @@ generated: build ## build 40 generated sources with MGB in build/generated/; a b
 	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
 		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
 
-bundle: examples conformance benches random ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+bundle: examples conformance benches libraries random ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
 deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)

@@ -1,5 +1,5 @@
 # Builds each .cu of a folder into a program, with an ordinary clang or with MGB's wrapper. The folder's Makefile includes
-# this; DEPENDS are headers that its programs share.
+# this; DEPENDS are headers that its programs share, ONLY the programs to build where that is not all, USED more flags.
 #
 #   make CUDA=/path/to/cuda              plain, into ./build
 #   make CXX=mgb-clang++ OUT=/some/dir   with MGB
@@ -16,7 +16,7 @@ PLAIN := --cuda-path=$(CUDA) -Wno-unknown-cuda-version -I$(OUT)/.empty -I$(CUDA)
 LIBRARIES := -L$(CUDA)/lib64 -lcudart
 endif
 
-PROGRAMS := $(patsubst %.cu,$(OUT)/%,$(wildcard *.cu))
+PROGRAMS := $(addprefix $(OUT)/,$(or $(ONLY),$(basename $(wildcard *.cu))))
 all: $(PROGRAMS)
 .PHONY: all clean
 
@@ -26,7 +26,7 @@ $(OUT)/.empty/curand_mtgp32_kernel.h:
 	@touch $@
 
 $(OUT)/%: %.cu $(DEPENDS) | $(OUT)/.empty/curand_mtgp32_kernel.h
-	$(CXX) --offload-arch=$(ARCH) $(CXXFLAGS) -std=c++17 -Wno-parentheses $(PLAIN) $< -o $@ $(LIBRARIES)
+	$(CXX) --offload-arch=$(ARCH) $(CXXFLAGS) -std=c++17 -Wno-parentheses $(PLAIN) $< -o $@ $(USED) $(LIBRARIES)
 
 clean:
 	rm -rf build

@@ -23,6 +23,8 @@ fi
 
 # A jobserver or variables of an outer make are not for these.
 unset MAKEFLAGS MFLAGS MAKELEVEL
+# Where CUDA's own libraries are looked for.
+export CUDA_LIBRARIES="${CUDA_LIBRARIES:-$(readlink -f "$prefix/cuda")}"
 quiet="make --no-print-directory --silent -C $here/$folder -j$jobs"
 echo "$name: building, plain and with MGB, in $out"
 $quiet OUT="$out/plain" CUDA="$(readlink -f "$prefix/cuda")"
