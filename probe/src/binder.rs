@@ -43,6 +43,20 @@ pub trait Binder: Sync {
     /// The task is about to end; returns the bytes that stay mapped.
     fn ending(&self, task: TaskId) -> u64;
 
+    /// Whether a task that is over may keep its grant for the next run of its
+    /// site: it holds no memory. Called at every end, so it must be quick.
+    fn may_rest(&self, task: TaskId) -> bool {
+        let _ = task;
+        true
+    }
+
+    /// The site begins again on the grant of its last run, `task`; what was
+    /// allocated for it since then is the task's. False: it has to ask anew.
+    fn resume(&self, site: &Site<'_>, task: TaskId) -> bool {
+        let _ = (site, task);
+        true
+    }
+
     /// This thread waits in `begin` or `grow`, everybody on `gpu` waits, and
     /// this process is to make room: copy the memory of its quiescent tasks on
     /// that GPU to the host, free it there, call [`crate::Client::swapped`] for

@@ -7,8 +7,9 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::lease::{self, Kept};
 use crate::need::RawNeed;
-use crate::{BeginRequest, Refusal, Site, TaskId, binder, client};
+use crate::{BeginRequest, Client, Refusal, Site, TaskId, binder, client};
 
 /// `mgb_task_site` of `mgb.h`.
 #[repr(C)]
@@ -66,6 +67,17 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
         // SAFETY: the caller says so.
         unsafe { RawNeed::read(raw_need) }
     };
+    if let Some(site) = &site {
+        match lease::take(client, site.key, &need) {
+            Kept::Granted(task) if binder().is_none_or(|binder| binder.resume(site, task)) => {
+                return task.raw();
+            }
+            Kept::Granted(task) => end(client, task),
+            // mgbd took it as ended.
+            Kept::Lost(task) => drop(binder().map(|binder| binder.ending(task))),
+            Kept::Nothing => {}
+        }
+    }
     let request = BeginRequest {
         need,
         site,
@@ -77,6 +89,9 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
         Ok(grant) => {
             if let Some(binder) = binder() {
                 binder.bound(site.as_ref(), &need, &grant);
+            }
+            if let Some(site) = site.filter(|_| !request.whole_process) {
+                lease::began(client, grant.task, site.key, &need);
             }
             grant.task.raw()
         }
@@ -118,11 +133,21 @@ pub extern "C" fn mgb_task_end(task: u64) {
     let Some(task) = TaskId::from_raw(task) else {
         return;
     };
-    let kept = binder().map_or(0, |binder| binder.ending(task));
     if task.is_refused() {
+        let _ = binder().map(|binder| binder.ending(task));
         return;
     }
-    if let Some(client) = client() {
-        client.end(task, kept);
+    let Some(client) = client() else { return };
+    match lease::keep(client, task, || {
+        binder().is_none_or(|binder| binder.may_rest(task))
+    }) {
+        Kept::Granted(other) | Kept::Lost(other) => end(client, other),
+        Kept::Nothing => {}
     }
+}
+
+/// Ends a task that holds its grant.
+fn end(client: &Client, task: TaskId) {
+    let kept = binder().map_or(0, |binder| binder.ending(task));
+    client.end(task, kept);
 }

@@ -35,10 +35,21 @@ pub(crate) struct Cells {
     mapping: Mapping,
     doorbell: OwnedFd,
     socket: OwnedFd,
-    /// Bit n: cell n is free.
-    free: Mutex<u64>,
+    taken: Mutex<Taken>,
     freed: Condvar,
 }
+
+/// Cells by bit.
+struct Taken {
+    free: u64,
+    /// Posted by somebody who does not wait for the answer.
+    told: u64,
+}
+
+/// Cells that calls without an answer leave to those with one.
+const KEPT: u32 = 8;
+/// How often to look for such an answer when every cell is taken.
+const LOOK: Duration = Duration::from_millis(1);
 
 impl Cells {
     pub(crate) fn new(mapping: Mapping, doorbell: OwnedFd, socket: OwnedFd) -> Cells {
@@ -46,7 +57,10 @@ impl Cells {
             mapping,
             doorbell,
             socket,
-            free: Mutex::new(u64::MAX),
+            taken: Mutex::new(Taken {
+                free: u64::MAX,
+                told: 0,
+            }),
             freed: Condvar::new(),
         }
     }
@@ -55,19 +69,69 @@ impl Cells {
         self.mapping.shared().expect("the channel was mapped whole")
     }
 
-    fn claim(&self) -> usize {
-        let mut free = self.free.lock();
-        while *free == 0 {
-            self.freed.wait(&mut free);
+    /// A cell for a call, told of without an answer or with one. `None`: such a
+    /// call has to wait for its answer, for too many do not.
+    fn claim(&self, told: bool) -> Option<usize> {
+        let mut taken = self.taken.lock();
+        loop {
+            self.collect(&mut taken);
+            if told && taken.free.count_ones() <= KEPT {
+                return None;
+            }
+            if taken.free != 0 {
+                break;
+            }
+            if taken.told == 0 {
+                self.freed.wait(&mut taken);
+            } else {
+                self.freed.wait_for(&mut taken, LOOK);
+            }
         }
-        let at = free.trailing_zeros() as usize;
-        *free &= !(1 << at);
-        at
+        let at = taken.free.trailing_zeros() as usize;
+        taken.free &= !(1 << at);
+        if told {
+            taken.told |= 1 << at;
+        }
+        Some(at)
+    }
+
+    /// Takes back cells whose answer nobody waits for, where it has come.
+    fn collect(&self, taken: &mut Taken) {
+        let told = taken.told;
+        for at in (0..CELLS).filter(|at| told & (1 << at) != 0) {
+            let state = &self.channel().cells[at].state;
+            if state.load(Ordering::Acquire) == ANSWERED {
+                state.store(IDLE, Ordering::Relaxed);
+                taken.told &= !(1 << at);
+                taken.free |= 1 << at;
+            }
+        }
     }
 
     fn release(&self, at: usize) {
-        *self.free.lock() |= 1 << at;
+        self.taken.lock().free |= 1 << at;
         self.freed.notify_one();
+    }
+
+    /// Fills the cell and posts it.
+    fn post(&self, at: usize, request: &Request) {
+        debug_assert!(at < CELLS);
+        let channel = self.channel();
+        let cell = &channel.cells[at];
+        request.encode(cell);
+        cell.seq.fetch_add(1, Ordering::Relaxed);
+        cell.state.store(POSTED, Ordering::Release);
+        channel.posted.fetch_or(1 << at, Ordering::Release);
+        self.ring();
+    }
+
+    /// A call whose answer says nothing: does not wait for it. `mgbd` takes it
+    /// before, or together with, whatever this process posts later.
+    pub(crate) fn tell(&self, request: &Request) {
+        match self.claim(true) {
+            Some(at) => self.post(at, request),
+            None => drop(self.call(request)),
+        }
     }
 
     /// Whether `mgbd` hung up. It says nothing on the socket after the hello.
@@ -85,15 +149,11 @@ impl Cells {
         if self.gone() {
             return Err(Gone);
         }
-        let at = self.claim();
-        debug_assert!(at < CELLS);
-        let channel = self.channel();
-        let cell = &channel.cells[at];
-        request.encode(cell);
-        cell.seq.fetch_add(1, Ordering::Relaxed);
-        cell.state.store(POSTED, Ordering::Release);
-        channel.posted.fetch_or(1 << at, Ordering::Release);
-        self.ring();
+        let Some(at) = self.claim(false) else {
+            return Err(Gone);
+        };
+        let cell = &self.channel().cells[at];
+        self.post(at, request);
         if !self.wait(at) {
             // The cell stays taken: whoever wakes up later may still write it.
             return Err(Gone);

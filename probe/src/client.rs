@@ -39,6 +39,7 @@ pub struct Client {
     /// GPUs that `CUDA_VISIBLE_DEVICES` leaves this process, by index.
     visible: u64,
     next_task: AtomicU64,
+    lease_slots: AtomicU32,
     forks: u32,
 }
 
@@ -60,6 +61,7 @@ impl Client {
             cells,
             hello,
             next_task: AtomicU64::new(1),
+            lease_slots: AtomicU32::new(0),
             forks: FORKS.load(Ordering::Acquire),
         })
     }
@@ -144,17 +146,33 @@ impl Client {
     }
 
     /// `bytes` of the task's reservation are not needed any more. They must be
-    /// unmapped already.
+    /// unmapped already. Does not wait until `mgbd` has read it.
     pub fn give_back(&self, task: TaskId, bytes: u64) {
-        let _ = self.ask(self.plain(Op::GiveBack, task, bytes));
+        self.tell(self.plain(Op::GiveBack, task, bytes));
     }
 
     /// The task is over: its warps and the reservation beyond `kept_bytes` go
     /// back. What is kept is still mapped, and may be given back later with
     /// [`Client::give_back`] or [`Client::swapped`]. Memory beyond it must be unmapped
-    /// already.
+    /// already. Does not wait until `mgbd` has read it.
     pub fn end(&self, task: TaskId, kept_bytes: u64) {
-        let _ = self.ask(self.plain(Op::End, task, kept_bytes));
+        self.tell(self.plain(Op::End, task, kept_bytes));
+    }
+
+    /// Where leases lie.
+    pub(crate) fn channel(&self) -> &wire::Channel {
+        self.cells.channel()
+    }
+
+    /// Which lease slots are taken.
+    pub(crate) fn lease_slots(&self) -> &AtomicU32 {
+        &self.lease_slots
+    }
+
+    fn tell(&self, request: Request) {
+        if !self.forked() {
+            self.cells.tell(&request);
+        }
     }
 
     /// Where the process says what it maps and launches.

@@ -16,6 +16,7 @@ mod cells;
 mod client;
 mod connect;
 pub mod hello;
+mod lease;
 pub mod mapping;
 pub mod need;
 mod notice;

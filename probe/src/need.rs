@@ -33,6 +33,11 @@ pub struct Need {
 
 /// Bytes of the smallest piece of physical memory a GPU maps.
 pub const GRANULE: u64 = 2 << 20;
+/// Bytes of freed memory that a process may keep mapped on a GPU with so many usable bytes; charged with its
+/// context. Nothing on a GPU so small that it would be missed.
+pub fn spare_bytes(usable_bytes: u64) -> u64 {
+    (usable_bytes >> 11).min(4 * GRANULE) / GRANULE * GRANULE
+}
 
 impl Need {
     /// The bytes the ledger reserves: `mapped_bytes`, or where it is 0 the peak

@@ -23,11 +23,13 @@ pub use request::{Op, Request, WHOLE_PROCESS};
 pub use text::Text;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Calls a client can have under way at once.
 pub const CELLS: usize = 64;
+/// Leases a client can offer at once.
+pub const LEASES: usize = 16;
 /// GPUs a node can have: a set of them fits a word.
 pub const MAX_GPUS: usize = 64;
 /// Size of the memfd.
@@ -104,7 +106,14 @@ pub struct Channel {
     pub version: AtomicU64,
     /// Bit n: cell n holds a request that `mgbd` has not taken yet.
     pub posted: AtomicU64,
-    reserved: [AtomicU64; 5],
+    /// Written by `mgbd`: not 0 while anybody on the node waits. Nothing is kept
+    /// as a lease then.
+    pub wanted: AtomicU64,
+    reserved: [AtomicU64; 4],
+    /// Tasks that are over, hold nothing and keep their grant for their next run;
+    /// 0: none. Whoever puts a 0 in place of one owns it: the client takes its
+    /// task up again, or `mgbd` takes it as ended.
+    pub leases: [AtomicU64; LEASES],
     /// What the client says about itself as it runs.
     pub published: PublishedWords,
     /// The calls.
@@ -150,10 +159,10 @@ pub const ANSWERED: u32 = 2;
 const _: () = {
     assert!(size_of::<Cell>() == 320);
     assert!(size_of::<PublishedWords>() == 64 + 256 + 512);
-    assert!(size_of::<Channel>() == 64 + 832 + CELLS * 320);
+    assert!(size_of::<Channel>() == 64 + 128 + 832 + CELLS * 320);
     assert!(size_of::<Channel>() <= CHANNEL_BYTES);
-    assert!(std::mem::offset_of!(Channel, published) == 64);
-    assert!(std::mem::offset_of!(Channel, cells) == 896);
+    assert!(std::mem::offset_of!(Channel, published) == 192);
+    assert!(std::mem::offset_of!(Channel, cells) == 1024);
 };
 
 /// The halves of a word.

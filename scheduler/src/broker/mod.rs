@@ -27,6 +27,8 @@ pub struct Sight {
     pub covered: Vec<Option<u64>>,
     /// Clients with launches in flight, by GPU.
     pub busy: BTreeSet<(ClientId, usize)>,
+    /// Tasks that are over but keep their grant until somebody waits for it.
+    pub leased: BTreeSet<TaskKey>,
 }
 
 /// An answer to carry to a client.
@@ -195,6 +197,13 @@ impl Broker {
     fn forget_touches(&mut self, client: ClientId) {
         self.touched
             .retain(|key, _| key.client != client || self.ledger.task(*key).is_some());
+    }
+
+    /// A lease was taken away: the task is over, and held nothing.
+    pub fn take_lease(&mut self, key: TaskKey) {
+        if self.ledger.end(key, 0).is_ok() && self.ledger.task(key).is_none() {
+            self.touched.remove(&key);
+        }
     }
 
     /// The driver shows that room free.

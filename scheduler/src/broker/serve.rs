@@ -15,7 +15,8 @@ use crate::ledger::Holding;
 use crate::policies::{GpuState, Placement, View, Waiter, warps_charged};
 
 impl Broker {
-    /// Answers whoever can be answered now.
+    /// Answers whoever can be answered now. While anybody waits although there are
+    /// leases, the caller takes those away and serves again.
     pub fn serve(&mut self, sight: &Sight, now: Duration) -> Vec<Answer> {
         let mut answers = Vec::new();
         if self.queue.is_empty() {
@@ -25,8 +26,8 @@ impl Broker {
         covered.resize(self.ledger.gpus().len(), None);
         let stalled = self.stalled(sight, now);
         self.serve_growth(&mut covered, stalled, now, &mut answers);
-        self.serve_beginners(&mut covered, stalled, now, &mut answers);
-        if !self.ledger.blind() {
+        self.serve_beginners(&mut covered, sight, stalled, now, &mut answers);
+        if sight.leased.is_empty() && !self.ledger.blind() {
             self.break_deadlocks(&mut covered, sight, now, &mut answers);
         }
         answers
@@ -76,6 +77,7 @@ impl Broker {
     fn serve_beginners(
         &mut self,
         covered: &mut [Option<u64>],
+        sight: &Sight,
         stalled: u64,
         now: Duration,
         answers: &mut Vec<Answer>,
@@ -85,7 +87,7 @@ impl Broker {
             return;
         }
         let gpus: Vec<GpuState> = (0..self.ledger.gpus().len())
-            .map(|gpu| self.gpu_state(covered, stalled, gpu, now))
+            .map(|gpu| self.gpu_state(covered, sight, stalled, gpu, now))
             .collect();
         let waiters: Vec<Waiter> = beginners
             .iter()
@@ -134,7 +136,19 @@ impl Broker {
         true
     }
 
-    fn gpu_state(&self, covered: &[Option<u64>], stalled: u64, gpu: usize, now: Duration) -> GpuState {
+    fn gpu_state(
+        &self,
+        covered: &[Option<u64>],
+        sight: &Sight,
+        stalled: u64,
+        gpu: usize,
+        now: Duration,
+    ) -> GpuState {
+        let resting = sight.leased.iter().filter_map(|key| self.ledger.task(*key));
+        let resting: u64 = resting
+            .filter(|held| held.gpu == gpu)
+            .map(|held| held.warps)
+            .sum();
         let info = &self.ledger.gpus()[gpu];
         let growing = |aged: bool| {
             self.queue.iter().any(|waiting| {
@@ -147,7 +161,7 @@ impl Broker {
             room: self.grantable(covered, gpu),
             context_bytes: info.context_bytes,
             max_warps: info.max_warps,
-            warps: self.ledger.charges(gpu).warps,
+            warps: self.ledger.charges(gpu).warps.saturating_sub(resting),
             processes: self.ledger.processes(gpu),
             max_processes: self.rules.max_processes,
             growth_waits: growing(false),

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{ANSWERED, CELLS, Channel, POSTED, Reply, Request};
+use mgb_probe::wire::{ANSWERED, CELLS, Channel, LEASES, POSTED, Reply, Request};
 use rustix::thread::futex;
 
 use super::greet::Guest;
@@ -24,6 +24,8 @@ pub(super) struct Client {
     mapping: Mapping,
     /// Bit n: cell n holds a request that is not answered yet.
     busy: u64,
+    /// What it was told of others' waiting.
+    wanted: bool,
 }
 
 /// What a connected client has.
@@ -55,6 +57,7 @@ impl Client {
             }),
             mapping: guest.mapping,
             busy: 0,
+            wanted: false,
         }
     }
 
@@ -97,6 +100,32 @@ impl Client {
         let published = &self.channel().published;
         let changes = published.changes.load(Ordering::Acquire);
         (published.resident[gpu].load(Ordering::Acquire), changes)
+    }
+
+    /// Tells it whether anybody waits.
+    pub(super) fn want(&mut self, wanted: bool) {
+        if self.wanted != wanted {
+            self.channel().wanted.store(u64::from(wanted), Ordering::SeqCst);
+            self.wanted = wanted;
+        }
+    }
+
+    /// Tasks that it offers back while it keeps their grants.
+    pub(super) fn leases(&self) -> impl Iterator<Item = u64> {
+        let words = self.channel().leases.iter();
+        words
+            .map(|word| word.load(Ordering::Relaxed))
+            .filter(|&task| task != 0)
+    }
+
+    /// Takes them; the client can take them up no more.
+    pub(super) fn take_leases(&self) -> Vec<u64> {
+        let words = &self.channel().leases[..LEASES];
+        words
+            .iter()
+            .map(|word| word.swap(0, Ordering::SeqCst))
+            .filter(|&task| task != 0)
+            .collect()
     }
 
     /// Whether it says it has a context on the GPU.

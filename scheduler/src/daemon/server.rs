@@ -18,7 +18,7 @@ use super::source::Source;
 use super::{Config, DaemonError};
 use crate::Broker;
 use crate::broker::{Answer, Rules, Sight};
-use crate::ledger::ClientId;
+use crate::ledger::{ClientId, TaskKey};
 use crate::node::Node;
 
 /// How long a connection may stay silent before it has to have said hello.
@@ -217,12 +217,41 @@ impl Server {
             let answers = self.broker.serve(&sight, now);
             self.changed |= !answers.is_empty();
             self.deliver(answers);
+            if self.broker.waiting() && self.take_leases() {
+                let sight = self.look();
+                let answers = self.broker.serve(&sight, now);
+                self.deliver(answers);
+            }
         } else if show {
             self.look();
+        }
+        let waiting = self.broker.waiting();
+        for client in self.clients.values_mut() {
+            client.want(waiting);
         }
         if show {
             self.show(now);
         }
+    }
+
+    /// Somebody waits: from here on no client keeps a lease, and those there are end. False: there was none.
+    fn take_leases(&mut self) -> bool {
+        for client in self.clients.values_mut() {
+            client.want(true);
+        }
+        let mut taken = Vec::new();
+        for client in self.clients.values() {
+            let tasks = client.take_leases().into_iter();
+            taken.extend(tasks.map(|task| TaskKey {
+                client: client.id,
+                task,
+            }));
+        }
+        for key in &taken {
+            self.broker.take_lease(*key);
+        }
+        self.changed |= !taken.is_empty();
+        !taken.is_empty()
     }
 
     /// Looks at the GPUs.

@@ -18,7 +18,7 @@ use super::client::Client;
 use super::family::belongs_to;
 use crate::Ledger;
 use crate::broker::Sight;
-use crate::ledger::ClientId;
+use crate::ledger::{ClientId, TaskKey};
 use crate::node::{Memory, Node, Resident};
 
 /// How often to ask again while clients keep mapping.
@@ -81,6 +81,13 @@ impl Eyes {
     /// Looks at every GPU.
     pub(super) fn look(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Sight {
         let mut sight = Sight::default();
+        for client in clients.values().filter(|client| !client.leaving) {
+            let keys = client.leases().map(|task| TaskKey {
+                client: client.id,
+                task,
+            });
+            sight.leased.extend(keys);
+        }
         for gpu in 0..self.gpus.len() {
             self.look_at(gpu, node, ledger, clients);
             sight.covered.push(self.gpus[gpu].covered());

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 
+use mgb_probe::need::spare_bytes;
 use mgb_probe::{Gpu, VisibleError, visible_gpus};
 use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
@@ -105,10 +106,14 @@ impl NvmlNode {
             };
             let memory = device.memory_info().map_err(driver("a GPU's memory"))?;
             let whole = memory.total.saturating_sub(memory.reserved);
+            let usable = limits.capacity.unwrap_or(whole).min(whole);
             let context = match limits.context {
                 Some(bytes) => bytes,
-                None if is_software => software::context_bytes(&device).ok_or(DiscoverError::OldSoftware)?,
-                None => CONTEXT_BYTES,
+                None if is_software => {
+                    let context = software::context_bytes(&device).ok_or(DiscoverError::OldSoftware)?;
+                    context + spare_bytes(usable)
+                }
+                None => CONTEXT_BYTES + spare_bytes(usable),
             };
             node.gpus.push(Gpu {
                 index: index as u32,
@@ -116,7 +121,7 @@ impl NvmlNode {
                 uuid: uuids[at].clone(),
                 name: device.name().unwrap_or_else(|_| "GPU".to_owned()),
                 total_bytes: memory.total,
-                usable_bytes: limits.capacity.unwrap_or(whole).min(whole),
+                usable_bytes: usable,
                 context_bytes: context,
                 max_warps: max_warps(&device),
             });

@@ -234,8 +234,8 @@ impl World {
                 })
                 .collect();
             let sight = Sight {
-                covered: Vec::new(),
                 busy,
+                ..Sight::default()
             };
             for answer in self.broker.serve(&sight, self.now) {
                 let at = answer.client as usize - 1;
