@@ -5,7 +5,7 @@
 //
 //#Args: n=60000 pieces=7 streams=3
 //#Stdout: streams: n=60000 pieces=7 streams=3 PASS
-//#Lazy: anchored
+//#Lazy: allocated-elsewhere
 //#Lazy: address-escapes
 //#Record: streams * 4 * ((n + pieces - 1) / pieces)
 

@@ -1,4 +1,5 @@
-// Streams, events and device variables belong to one GPU: what uses them is lazy.
+// Graphs, arrays and device variables belong to one GPU: what uses them is lazy. Streams and events are lazyrt's own
+// handles and belong to none: tasks that use them are static.
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -6,10 +7,9 @@
 
 __global__ void work(int *x) {}
 
-// CHECK-NOT: @mgb_task_
-
-// REPORT: task 1 lazy in on_stream(CUstream_st*)
-// REPORT: why anchored: work(int*) runs on a stream, which belongs to one GPU (:[[@LINE+4]])
+// CHECK-LABEL: define {{.*}}on_stream
+// CHECK: call i64 @mgb_task_begin
+// REPORT: task 1 static in on_stream(CUstream_st*)
 void on_stream(cudaStream_t stream) {
   int *x;
   cudaMalloc(&x, 64);
@@ -17,8 +17,7 @@ void on_stream(cudaStream_t stream) {
   cudaFree(x);
 }
 
-// REPORT: task 2 lazy in copied_on_stream(CUstream_st*, int*)
-// REPORT: why anchored: cudaMemcpyAsync runs on a stream
+// REPORT: task 2 static in copied_on_stream(CUstream_st*, int*)
 void copied_on_stream(cudaStream_t stream, int *host) {
   int *x;
   cudaMalloc(&x, 64);
@@ -27,13 +26,24 @@ void copied_on_stream(cudaStream_t stream, int *host) {
   cudaFree(x);
 }
 
-// REPORT: task 3 lazy in timed()
-// REPORT: why anchored: cudaEventCreate ties what this function does to one GPU
+// REPORT: task 3 static in timed()
 void timed() {
   int *x;
   cudaEvent_t start;
   cudaEventCreate(&start);
   cudaMalloc(&x, 64);
   work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// CHECK-LABEL: define {{.*}}captured
+// CHECK-NOT: call {{.*}}@mgb_task_
+// REPORT: task 4 lazy in captured(CUstream_st*)
+// REPORT: why anchored: cudaStreamBeginCapture ties what this function does to one GPU
+void captured(cudaStream_t stream) {
+  int *x;
+  cudaMalloc(&x, 64);
+  cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
+  work<<<1, 1, 0, stream>>>(x);
   cudaFree(x);
 }

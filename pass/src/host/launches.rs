@@ -12,7 +12,7 @@ use super::helpers;
 use super::ir::Value;
 use super::place::Why;
 
-/// Grid, block, shared memory and stream, as the ABI passes them: x and y in one 64-bit word.
+/// Grid, block and shared memory, as the ABI passes them: x and y in one 64-bit word.
 #[derive(Clone, Copy)]
 pub struct Configuration {
     /// Grid: x in the low half, y in the high half.
@@ -25,8 +25,6 @@ pub struct Configuration {
     pub block_z: Value,
     /// Dynamic shared memory per block, in bytes.
     pub shared: Value,
-    /// The stream.
-    pub stream: Value,
 }
 
 /// One launch of a kernel.
@@ -204,7 +202,7 @@ fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
             .map(|parameter| argument_at(entry, parameter))
     };
     let (grid, block) = (at(Role::Grid)?, at(Role::Block)?);
-    let (shared, stream) = (at(Role::SharedBytes)?, at(Role::Stream)?);
+    let shared = at(Role::SharedBytes)?;
     // Other targets pass a dim3 otherwise.
     let passes_words = call.argument_count() == entry.params.len() as u32 + 2
         && call.operand(grid).ty().int_width() == Some(64)
@@ -215,7 +213,6 @@ fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
         block_xy: call.operand(block),
         block_z: call.operand(block + 1),
         shared: call.operand(shared),
-        stream: call.operand(stream),
     })
 }
 
@@ -236,17 +233,10 @@ fn obstacles_of_kernel(collected: &Collected, kernel: &Kernel, call: Value) -> V
 fn obstacles_of_configuration(launch: &mut Launch) {
     match launch.configuration {
         None => {
-            let text = format!(
-                "the grid, block and stream of {} cannot be seen here",
-                launch.kernel
-            );
+            let text = format!("the grid and block of {} cannot be seen here", launch.kernel);
             launch
                 .obstacles
                 .push(Why::new(Code::UnknownGrid, text, launch.call));
-        }
-        Some(configuration) if !configuration.stream.is_null() => {
-            let text = format!("{} runs on a stream, which belongs to one GPU", launch.kernel);
-            launch.obstacles.push(Why::new(Code::Anchored, text, launch.call));
         }
         Some(_) => {}
     }

@@ -90,14 +90,7 @@ pub fn allocation(call: Value, entry: &'static Entry) -> Op {
 
 /// A free, a copy or a set; with it, those of its pointers that may be into device memory.
 pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
-    let mut obstacles = untreated(call, entry);
-    if arguments_with(call, entry, Role::Stream)
-        .iter()
-        .any(|stream| !stream.is_null())
-    {
-        let text = format!("{} runs on a stream, which belongs to one GPU", entry.name);
-        obstacles.push(Why::new(Code::Anchored, text, call));
-    }
+    let obstacles = untreated(call, entry);
     let pointers = arguments_with(call, entry, Role::DevicePointer);
     let direction = arguments_with(call, entry, Role::CopyKind)
         .first()

@@ -72,8 +72,8 @@ pub fn merge(collected: &Collected, function: Value, objects: &Objects) -> Vec<C
     tasks
 }
 
-/// What keeps all tasks of a function lazy: calls that tie the process to one GPU (streams, events,
-/// graphs), because what they make is not followed; and calls of itself, because objects that wait
+/// What keeps all tasks of a function lazy: calls that tie the process to one GPU (graphs, textures,
+/// pools), because what they make is not followed; and calls of itself, because objects that wait
 /// for their task to begin are known by the place in the program alone.
 fn anchors(collected: &Collected, function: Value) -> Option<Why> {
     function

@@ -39,6 +39,8 @@ cudaError_t cudaGetLastError();
 const char *cudaGetErrorString(cudaError_t error);
 cudaError_t cudaStreamCreate(cudaStream_t *stream);
 cudaError_t cudaEventCreate(cudaEvent_t *event);
+enum cudaStreamCaptureMode { cudaStreamCaptureModeGlobal };
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t shared = 0,
                              cudaStream_t stream = 0);
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared = 0, void *stream = 0);
