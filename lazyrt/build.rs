@@ -4,7 +4,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use mgb_catalogue::{Entry, Role, Treatment};
+use mgb_catalogue::{Class, Entry, Role, Treatment};
 
 /// Functions whose absence from the program's libcudart is an error of the loader. One strong reference is
 /// enough for linkers to keep libcudart beside lazyrt; the others are weak, so that a runtime of another
@@ -38,9 +38,71 @@ fn is_own(entry: &Entry) -> bool {
 }
 
 fn touches(entry: &Entry) -> bool {
-    !BLIND.contains(&entry.family)
+    (!BLIND.contains(&entry.family) && entry.class != Class::Query)
         || entry.position(Role::DevicePointer).is_some()
         || entry.position(Role::DevicePointerOut).is_some()
+}
+
+/// Where its arguments that are streams or events are, as Rust.
+fn handles(entry: &Entry) -> String {
+    if is_own(entry) || entry.treatment == Treatment::Native {
+        return String::new();
+    }
+    let is_handle = |role| matches!(role, Role::Stream | Role::Event);
+    if !entry.params.iter().any(|param| is_handle(param.role)) {
+        return String::new();
+    }
+    let (mut registers, mut stack) = (0, 0);
+    let mut text = String::new();
+    for param in entry.params {
+        let kind = match param.role {
+            Role::Stream => Some("Stream"),
+            Role::Event => Some("Event"),
+            _ => None,
+        };
+        let words = words(param.ty);
+        let in_registers = registers + words <= REGISTERS && !IN_MEMORY.iter().any(|(ty, _)| *ty == param.ty);
+        let (place, next) = if in_registers {
+            ("Register", &mut registers)
+        } else {
+            ("Stack", &mut stack)
+        };
+        if let Some(kind) = kind {
+            write!(text, "(Place::{place}({next}), Kind::{kind}), ").expect(WRITES);
+        }
+        *next += words;
+    }
+    text
+}
+
+/// Integer registers for arguments.
+const REGISTERS: usize = 6;
+/// Types that are passed by value in memory, and their words.
+const IN_MEMORY: &[(&str, usize)] = &[
+    ("struct cudaExtent", 3),
+    ("struct cudaPitchedPtr", 4),
+    ("struct cudaChannelFormatDesc", 3),
+    ("cudaIpcEventHandle_t", 8),
+    ("cudaIpcMemHandle_t", 8),
+];
+
+/// Words that an argument takes. No function takes a floating point number beside a stream or an event.
+fn words(ty: &str) -> usize {
+    if ty.ends_with('*') {
+        return 1;
+    }
+    if let Some((_, words)) = IN_MEMORY.iter().find(|(known, _)| *known == ty) {
+        return *words;
+    }
+    match ty {
+        "dim3" => 2,
+        "struct cudaMemLocation" => 1,
+        other if other.starts_with("struct ") => {
+            panic!("tell in lazyrt/build.rs how {other} is passed to a function")
+        }
+        "float" | "double" => panic!("tell in lazyrt/build.rs how a function takes {ty} beside a stream"),
+        _ => 1,
+    }
 }
 
 fn main() {
@@ -81,10 +143,12 @@ fn source(entries: &[&Entry]) -> String {
     for entry in entries {
         writeln!(
             text,
-            "    Function {{ name: {:?}, native: {}, touches: {} }},",
+            "    Function {{ name: {:?}, native: {}, touches: {}, anchors: {}, handles: &[{}] }},",
             entry.name,
             entry.treatment == Treatment::Native,
-            touches(entry)
+            touches(entry),
+            entry.treatment == Treatment::Anchors,
+            handles(entry)
         )
         .expect(WRITES);
     }

@@ -5,7 +5,7 @@ use crate::driver::Failure;
 use crate::ops::opaque;
 use crate::records::Record;
 use crate::state::{Backing, Freed, Key, Returned, State};
-use crate::{device, driver, mode, native};
+use crate::{device, driver, handles, mode, native};
 
 /// `cudaMemcpyHostToDevice`.
 const HOST_TO_DEVICE: u32 = 1;
@@ -14,7 +14,12 @@ const HOST_TO_DEVICE: u32 = 1;
 /// room for all of it, and its GPU is current on this thread.
 pub fn all(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
     let Ok(driver) = driver::get() else { return Ok(()) };
-    let State { extents, tasks, .. } = state;
+    let State {
+        extents,
+        tasks,
+        spares,
+        ..
+    } = state;
     let Some(task) = tasks.get_mut(&key) else {
         return Ok(());
     };
@@ -23,7 +28,21 @@ pub fn all(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Fa
             task.unbacked.remove(&address);
             continue;
         };
-        let memory = driver.back(address, extent.length, ordinal)?;
+        let memory = match std::mem::replace(&mut extent.backing, Backing::None) {
+            Backing::Spare(there, memory) if there == gpu => {
+                spares.settle();
+                memory
+            }
+            before => {
+                if let Backing::Spare(_, memory) = before {
+                    spares.settle();
+                    driver.release(address, extent.length, memory)?;
+                } else {
+                    extent.backing = before;
+                }
+                driver.back(address, extent.length, ordinal)?
+            }
+        };
         if let Some(client) = mode::client() {
             client.published().mapped(gpu, extent.length);
         }
@@ -68,7 +87,7 @@ pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
     }
     let (gpu, records) = (task.shared.place().0, task.records.take());
     // Where the program has streams, one of them may be capturing: no other than lazyrt's own is touched then.
-    let stream = if opaque::is_anchored() {
+    let stream = if opaque::is_anchored() || handles::any_stream() {
         device::own_stream(gpu)?
     } else {
         std::ptr::null_mut()
@@ -119,10 +138,7 @@ pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
 /// Does what is left to do for a freed object: memory first, then its addresses, then its room. The caller
 /// holds no lock.
 pub fn finish_free(freed: Freed) {
-    if let Some((address, length, gpu, memory)) = freed.memory {
-        if let Some(client) = mode::client() {
-            client.published().unmapping(gpu, length);
-        }
+    if let Some((address, length, _, memory)) = freed.memory {
         if let Ok(driver) = driver::get()
             && let Err(failure) = driver.release(address, length, memory)
         {
@@ -131,6 +147,17 @@ pub fn finish_free(freed: Freed) {
         crate::state::lock().recycle(address, length);
     }
     give_back(freed.returned);
+}
+
+/// Frees the memory that freed objects left. The caller holds no lock.
+pub fn release_spares() {
+    let spares = crate::state::lock().spares.take_all();
+    for memory in spares {
+        finish_free(Freed {
+            memory: Some(memory),
+            returned: None,
+        });
+    }
 }
 
 /// Gives room back to mgbd. The caller holds no lock.

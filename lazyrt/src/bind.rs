@@ -93,6 +93,9 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         match back::all(&mut state, key, gpu, ordinal) {
             Ok(()) => {}
             Err(failure) if failure.is_out_of_memory() => {
+                drop(state);
+                back::release_spares();
+                state = state::lock();
                 state = wait_for_memory(state, key, &mut waiting_since)?;
                 continue;
             }

@@ -4,9 +4,9 @@ use mgb_probe::{Binder, Grant, Hello, Need, Refusal, Site, TaskId};
 
 use crate::ops::opaque;
 use crate::state::{self, Key, State};
-use crate::task::OwnSite;
+use crate::task::{OwnSite, Shared};
 use crate::thread::{self, Use};
-use crate::{absorb, device, narrow, swap};
+use crate::{absorb, device, handles, narrow, swap};
 
 struct Lazy;
 
@@ -109,13 +109,39 @@ impl Binder for Lazy {
         kept
     }
 
+    fn may_rest(&self, id: TaskId) -> bool {
+        // A trace tells of every run by itself.
+        !crate::trace::is_wanted()
+            && thread::with(|thread| thread.cached(id.raw())).is_some_and(Shared::is_empty)
+    }
+
+    fn resume(&self, site: &Site<'_>, id: TaskId) -> bool {
+        let shared = thread::with(|thread| thread.cached(id.raw()));
+        let fits =
+            |shared: &&Shared| shared.device() == state::current() && opaque::lets_be_on(shared.place().0);
+        let Some(shared) = shared.filter(fits) else {
+            return false;
+        };
+        if thread::with(|thread| thread.gathers()) {
+            let mut state = state::lock();
+            let Some(key) = state.by_handle(id.raw()) else {
+                return false;
+            };
+            if let Some(gathered) = state.take_pending(site.key) {
+                state.merge(gathered, key);
+            }
+        }
+        debug_assert!(shared.is_of(id.raw()));
+        true
+    }
+
     fn swap_out(&self, gpu: u32) {
         swap::out_gpu(gpu);
     }
 
     fn still_waiting(&self) {
         // Handles mean streams whose work this does not see.
-        if !opaque::is_anchored() {
+        if !opaque::is_anchored() && !handles::any_stream() {
             device::publish_finished();
         }
     }

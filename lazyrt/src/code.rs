@@ -18,9 +18,12 @@ impl Code {
     pub const NO_DEVICE: Code = Code(100);
     pub const INVALID_DEVICE: Code = Code(101);
     pub const PEER_ACCESS_UNSUPPORTED: Code = Code(217);
+    pub const INVALID_HANDLE: Code = Code(400);
     pub const NOT_READY: Code = Code(600);
     pub const PEER_ACCESS_ALREADY_ENABLED: Code = Code(704);
     pub const PEER_ACCESS_NOT_ENABLED: Code = Code(705);
+    pub const ALREADY_REGISTERED: Code = Code(712);
+    pub const NOT_REGISTERED: Code = Code(713);
     pub const NOT_SUPPORTED: Code = Code(801);
     pub const UNKNOWN: Code = Code(999);
 

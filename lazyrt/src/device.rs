@@ -9,7 +9,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{driver, mode, native, notice, open, thread};
+use crate::{driver, handles, mode, native, notice, open, ops, thread};
 
 /// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -146,7 +146,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
 
 /// This thread is on the GPU now, and the process has a context there.
 fn note_context(gpu: u32, ordinal: i32) {
-    thread::with(|thread| thread.set_on(ordinal));
+    thread::with(|thread| thread.set_on(gpu, ordinal));
     let bit = 1u64 << (gpu % MAX_GPUS as u32);
     if CONTEXTS.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
         if let Some(client) = mode::client() {
@@ -156,6 +156,8 @@ fn note_context(gpu: u32, ordinal: i32) {
             // SAFETY: no pointers.
             unsafe { native::cudaDeviceSetLimit(limit, value) };
         }
+        ops::context_made();
+        handles::context_made();
     }
 }
 

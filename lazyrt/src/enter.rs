@@ -41,6 +41,9 @@ pub unsafe extern "C" fn enter() {
         "movaps [rsp + 160], xmm6",
         "movaps [rsp + 176], xmm7",
         "mov edi, r11d",
+        "mov rsi, rsp",
+        // Above the caller's rbp and the return address.
+        "lea rdx, [rbp + 16]",
         "call {bind_then_pass}",
         "mov r11, rax",
         "mov rdi, [rsp]",
@@ -69,6 +72,10 @@ pub unsafe extern "C" fn enter() {
 }
 
 /// Makes the function at `index` safe to run, and returns where to jump.
-extern "C" fn bind_then_pass(index: u32) -> *const c_void {
-    opaque::target(index as usize)
+extern "C" fn bind_then_pass(
+    index: u32,
+    registers: *mut *mut c_void,
+    stack: *mut *mut c_void,
+) -> *const c_void {
+    opaque::target(index as usize, &opaque::Arguments { registers, stack })
 }

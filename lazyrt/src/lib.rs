@@ -23,6 +23,7 @@ mod enter;
 mod free_list;
 mod functions;
 mod gate;
+mod handles;
 mod mode;
 mod narrow;
 mod native;

@@ -104,4 +104,12 @@ natives! {
     fn cudaStreamGetDevice(stream: Stream, device: *mut i32);
     fn cudaStreamIsCapturing(stream: Stream, status: *mut i32);
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
+    fn cudaStreamCreateWithPriority(stream: *mut Stream, flags: u32, priority: i32);
+    fn cudaStreamDestroy(stream: Stream);
+    fn cudaStreamWaitEvent(stream: Stream, event: *mut c_void, flags: u32);
+    fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32);
+    fn cudaHostUnregister(pointer: *mut c_void);
+    fn cudaFuncSetAttribute(function: *const c_void, attribute: u32, value: i32);
+    fn cudaFuncSetCacheConfig(function: *const c_void, config: u32);
+    fn cudaDeviceGetAttribute(value: *mut i32, attribute: u32, device: i32);
 }

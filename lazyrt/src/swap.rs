@@ -7,7 +7,7 @@ use mgb_probe::TaskId;
 
 use crate::state::{self, Backing, Key, State};
 use crate::task::Shared;
-use crate::{device, driver, gate, mode, notice};
+use crate::{back, device, driver, gate, mode, notice};
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
@@ -26,6 +26,7 @@ pub fn out_gpu(gpu: u32) {
 }
 
 fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
+    back::release_spares();
     let Some(closed) = gate::close() else { return false };
     let mut state = state::lock();
     let chosen = choose(&state);

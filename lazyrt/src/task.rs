@@ -1,7 +1,7 @@
 //! Tasks: who owns which extents, on which GPU, with how much room.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mgb_probe::{Need, Site, TaskId};
@@ -20,6 +20,7 @@ pub struct Shared {
     gpu: AtomicU32,
     ordinal: AtomicI32,
     lent: AtomicU64,
+    device: AtomicUsize,
 }
 
 impl Shared {
@@ -32,6 +33,7 @@ impl Shared {
             gpu: AtomicU32::new(0),
             ordinal: AtomicI32::new(0),
             lent: AtomicU64::new(0),
+            device: AtomicUsize::new(0),
         }))
     }
 
@@ -76,6 +78,11 @@ impl Shared {
     /// Another GPU may use all its memory.
     pub fn note_lent(&self, gpu: u32) {
         self.lent.fetch_or(1 << gpu, Ordering::Release);
+    }
+
+    /// The program's device that was current when the task was made.
+    pub fn device(&self) -> Device {
+        self.device.load(Ordering::Relaxed)
     }
 
     fn set(&self, ready: bool, empty: bool) {
@@ -135,7 +142,7 @@ pub struct Span {
 }
 
 /// The machine's monotonic clock.
-fn now() -> Duration {
+pub fn now() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
@@ -199,6 +206,7 @@ impl Task {
         shared.handle.store(0, Ordering::Release);
         shared.lent.store(0, Ordering::Release);
         shared.set(false, true);
+        shared.device.store(crate::state::current(), Ordering::Relaxed);
         Task {
             shared,
             site,

@@ -30,9 +30,11 @@ pub struct Thread {
     told: Cell<bool>,
     program_device: Cell<i32>,
     real_device: Cell<i32>,
+    gpu: Cell<Option<u32>>,
     error: Cell<Code>,
     number: Cell<u64>,
     cached: Cell<Option<&'static Shared>>,
+    gathers: Cell<bool>,
     pub(crate) slot: Cell<Option<&'static Slot>>,
 }
 
@@ -43,9 +45,11 @@ thread_local! {
             told: Cell::new(false),
             program_device: Cell::new(0),
             real_device: Cell::new(NO_DEVICE),
+            gpu: Cell::new(None),
             error: Cell::new(Code::SUCCESS),
             number: Cell::new(0),
             cached: Cell::new(None),
+            gathers: Cell::new(false),
             slot: Cell::new(None),
         }
     };
@@ -88,9 +92,15 @@ impl Thread {
         self.real_device.get() == ordinal
     }
 
-    /// The runtime's current device of this thread is `ordinal` now.
-    pub fn set_on(&self, ordinal: i32) {
+    /// The runtime's current device of this thread is that GPU, `ordinal` in this process, now.
+    pub fn set_on(&self, gpu: u32, ordinal: i32) {
         self.real_device.set(ordinal);
+        self.gpu.set(Some(gpu));
+    }
+
+    /// The GPU of the runtime's current device, if lazyrt chose one.
+    pub fn gpu(&self) -> Option<u32> {
+        self.gpu.get()
     }
 
     /// Keeps an error for `cudaGetLastError`.
@@ -111,6 +121,16 @@ impl Thread {
     /// Keeps the task of a handle.
     pub fn cache(&self, shared: &'static Shared) {
         self.cached.set(Some(shared));
+    }
+
+    /// Whether the thread may have allocated something for a site that has not begun.
+    pub fn gathers(&self) -> bool {
+        self.gathers.get()
+    }
+
+    /// The thread has allocated something for a site that has not begun.
+    pub fn note_gathering(&self) {
+        self.gathers.set(true);
     }
 
     /// A number that no other thread of the process has had.

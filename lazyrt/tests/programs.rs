@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use mgb_tests::node::Node;
+use mgb_tests::node::{Node, is_empty};
 use mgb_tests::prefix::{bin, prefix};
 use mgb_tests::process::Running;
+use mgb_tests::wait;
 
 /// One of `tests/programs`, built with the wrapper.
 fn program(name: &str) -> PathBuf {
@@ -17,7 +18,15 @@ fn program(name: &str) -> PathBuf {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lazyrt-programs");
         std::fs::create_dir_all(&folder).expect("the test's folder can be made");
-        for name in ["semantics", "tasks", "devices", "outside", "driver", "share"] {
+        for name in [
+            "semantics",
+            "tasks",
+            "devices",
+            "outside",
+            "handles",
+            "driver",
+            "share",
+        ] {
             let mut command = Command::new(bin("mgb-clang++"));
             command.args(["--offload-arch=sm_90", "-O1", "-std=c++17"]);
             command.arg(sources.join(name).with_extension("cu"));
@@ -67,6 +76,8 @@ cases! {
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native), numbers (native),
         peer_codes (native), peer_kernels (native), peer_copies (native);
     outside: pools (native), managed (native), arrays (native);
+    handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
+        captured (native), moving;
     driver: contexts (native);
     share: owner (native);
 }
@@ -93,6 +104,57 @@ fn the_driver_api_is_on_the_granted_gpu() {
     );
     let only = run("require", "1");
     assert_eq!(only[2..], natively[1][2..]);
+}
+
+/// Starts a case of `handles` that rests; waits until it does.
+fn resting(node: &Node, arguments: &[&str], name: &str) -> Running {
+    let mut command = node.command(program("handles"), arguments);
+    let running = Running::start(command.env("MGB", "require"));
+    wait::until(name, || node.folder().join(name).exists().then_some(()));
+    running
+}
+
+/// Lets it go on.
+fn let_go(node: &Node, running: Running, name: &str) {
+    node.write(&format!("{name}.go"), "");
+    running.end().success();
+}
+
+/// Whatever needs no GPU by its meaning takes nothing of one.
+#[test]
+fn a_process_that_has_bound_nothing_is_on_no_gpu() {
+    let node = Node::start("2x64MiB", "mgb");
+    let free = |node: &Node| {
+        node.view()
+            .gpus
+            .iter()
+            .map(|gpu| gpu.driver_free_bytes)
+            .collect::<Vec<_>>()
+    };
+    let before = free(&node);
+    let running = resting(&node, &["nowhere"], "held");
+    assert_eq!(free(&node), before);
+    assert!(is_empty(&node.view()), "{:#?}", node.view());
+    let_go(&node, running, "held");
+    node.wait_until_empty();
+}
+
+/// A site that begins again and again asks once: its grant is kept, until somebody waits for the room.
+#[test]
+fn a_task_in_a_loop_asks_once_and_lets_go_when_others_wait() {
+    let node = Node::start("1x64MiB", "mgb");
+    let turns = resting(&node, &["turns", "2000"], "turns");
+    let granted = wait::until("the grant is shown", || {
+        Some(node.view().counts.granted).filter(|&granted| granted > 0)
+    });
+    assert!(granted <= 4, "{granted} grants for 2000 runs of one task");
+    let_go(&node, turns, "turns");
+
+    // 50 of 64 MiB each: one keeps its grant while it rests, and the other gets the room.
+    let first = resting(&node, &["most_of_it", "first"], "first");
+    let second = resting(&node, &["most_of_it", "second"], "second");
+    let_go(&node, first, "first");
+    let_go(&node, second, "second");
     node.wait_until_empty();
 }
 

@@ -7,6 +7,7 @@ use super::copy::{DEFAULT, Span, claim, read_of, task_of, written_of};
 use super::{alloc, device, opaque, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, fail};
+use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::{state, thread};
 
@@ -170,8 +171,8 @@ pub unsafe fn memset_3d_async(
     stream: Stream,
 ) -> Answer {
     // SAFETY: the caller says so.
-    set(to, extent, Some(stream), || unsafe {
-        native(to, value, extent, stream)
+    set(to, extent, Some(stream), || {
+        on(stream, |stream| unsafe { native(to, value, extent, stream) })
     })
 }
 
@@ -197,7 +198,11 @@ pub unsafe fn memcpy_3d(native: Copy, parameters: *const Parameters) -> Answer {
 /// As CUDA says.
 pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Parameters, stream: Stream) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { copy(parameters, Some(stream), || native(parameters, stream)) }
+    unsafe {
+        copy(parameters, Some(stream), || {
+            on(stream, |stream| native(parameters, stream))
+        })
+    }
 }
 
 /// # Safety
@@ -274,7 +279,7 @@ fn peer(parameters: &PeerParameters, stream: Option<Stream>) -> Code {
     // SAFETY: the description is whole, and tells what the program asked for.
     unsafe {
         match stream {
-            Some(stream) => native::cudaMemcpy3DPeerAsync(parameters, stream),
+            Some(stream) => on(stream, |stream| native::cudaMemcpy3DPeerAsync(parameters, stream)),
             None => native::cudaMemcpy3DPeer(parameters),
         }
     }

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
+use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::state::{self, Key, State};
@@ -136,7 +137,7 @@ pub unsafe fn memcpy_async(
     // SAFETY: the caller says so.
     unsafe {
         linear(dst, src, count, kind, Some(stream), || {
-            native(dst, src, count, kind, stream)
+            on(stream, |stream| native(dst, src, count, kind, stream))
         })
     }
 }
@@ -249,7 +250,9 @@ pub unsafe fn from_gpu_to_gpu(
     // SAFETY: the caller says so.
     unsafe {
         match stream {
-            Some(stream) => native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream),
+            Some(stream) => on(stream, |stream| {
+                native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
+            }),
             None => native::cudaMemcpyPeer(dst, to, src, from, count),
         }
     }

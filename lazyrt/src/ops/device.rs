@@ -91,6 +91,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         let freed = state::lock().free(object);
         back::finish_free(freed.unwrap_or_default());
     }
+    back::release_spares();
     let mut rest = Vec::new();
     let others = {
         let mut state = state::lock();
@@ -102,6 +103,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         }
         state.drop_lazy(own);
         super::peers::forget(own);
+        crate::handles::forget(own);
         let keys: Vec<_> = state.tasks.keys().copied().collect();
         let mut others = state.gpus_of_others(own);
         for key in keys {
@@ -126,6 +128,9 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         for id in rest {
             client.end(id, 0);
         }
+    }
+    if others == 0 {
+        super::function::forget();
     }
     let code = device::reset(others);
     code::mended();

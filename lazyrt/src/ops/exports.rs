@@ -4,13 +4,15 @@ use std::ffi::c_void;
 
 use super::boxes::{Extent, Parameters, PeerParameters, PitchedPtr};
 use super::launch::{Dim3, LaunchConfig};
+use super::node::Params;
 use super::outside::{Array, Format};
 use super::places::{Access, Location, Properties};
 use super::pointers::Attributes;
 use super::pools::Pool;
+use super::stream::Callback;
 use super::{
-    alloc, boxes, copy, device, errors, free, launch, limits, outside, peers, places, pointers, pools, rows,
-    set, symbol, sync,
+    alloc, boxes, copy, device, errors, event, free, function, host, launch, limits, node, outside, peers,
+    places, pointers, pools, rows, set, stream, symbol, sync,
 };
 use crate::code::{self, Code, Own};
 use crate::functions::index;
@@ -167,6 +169,48 @@ exports! {
     sync::device: fn cudaDeviceSynchronize();
     sync::stream: fn cudaStreamSynchronize | cudaStreamSynchronize_ptsz | cudaStreamQuery
         | cudaStreamQuery_ptsz(stream: Stream);
+
+    stream::create: fn cudaStreamCreate(out: *mut Stream);
+    stream::create_with_flags: fn cudaStreamCreateWithFlags(out: *mut Stream, flags: u32);
+    stream::create_with_priority: fn cudaStreamCreateWithPriority(
+        out: *mut Stream, flags: u32, priority: i32);
+    stream::destroy: fn cudaStreamDestroy(stream: Stream);
+    stream::flags: fn cudaStreamGetFlags | cudaStreamGetFlags_ptsz(stream: Stream, out: *mut u32);
+    stream::device: fn cudaStreamGetDevice | cudaStreamGetDevice_ptsz(stream: Stream, out: *mut i32);
+    stream::wait_event: fn cudaStreamWaitEvent | cudaStreamWaitEvent_ptsz(
+        stream: Stream, event: *mut c_void, flags: u32);
+    stream::add_callback: fn cudaStreamAddCallback | cudaStreamAddCallback_ptsz(
+        stream: Stream, function: Option<Callback>, data: *mut c_void, flags: u32);
+    stream::host_function: fn cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz(
+        stream: Stream, function: *mut c_void, data: *mut c_void);
+
+    event::create: fn cudaEventCreate(out: *mut *mut c_void);
+    event::create_with_flags: fn cudaEventCreateWithFlags(out: *mut *mut c_void, flags: u32);
+    event::destroy: fn cudaEventDestroy(event: *mut c_void);
+    event::record: fn cudaEventRecord | cudaEventRecord_ptsz(event: *mut c_void, stream: Stream);
+    event::record_with_flags: fn cudaEventRecordWithFlags | cudaEventRecordWithFlags_ptsz(
+        event: *mut c_void, stream: Stream, flags: u32);
+    event::done: fn cudaEventQuery | cudaEventSynchronize(event: *mut c_void);
+    event::elapsed: fn cudaEventElapsedTime(
+        out: *mut f32, start: *mut c_void, end: *mut c_void);
+    event::of_node: fn cudaGraphEventRecordNodeGetEvent | cudaGraphEventWaitNodeGetEvent(
+        node: *mut c_void, out: *mut *mut c_void);
+    node::add: fn cudaGraphAddNode(
+        node: *mut c_void, graph: *mut c_void, dependencies: *const c_void, data: *const c_void,
+        count: usize, params: *const Params);
+    node::set: fn cudaGraphNodeSetParams(node: *mut c_void, params: *const Params);
+    node::set_in_executable: fn cudaGraphExecNodeSetParams(
+        graph: *mut c_void, node: *mut c_void, params: *const Params);
+
+    host::malloc: fn cudaMallocHost(out: *mut *mut c_void, bytes: usize);
+    host::alloc: fn cudaHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32);
+    host::free: fn cudaFreeHost(pointer: *mut c_void);
+    host::register: fn cudaHostRegister(pointer: *mut c_void, bytes: usize, flags: u32);
+    host::unregister: fn cudaHostUnregister(pointer: *mut c_void);
+
+    function::set_attribute: fn cudaFuncSetAttribute(
+        function: *const c_void, attribute: u32, value: i32);
+    function::set_cache: fn cudaFuncSetCacheConfig(function: *const c_void, config: u32);
 
     errors::get_last: fn cudaGetLastError();
     errors::peek_at_last: fn cudaPeekAtLastError();

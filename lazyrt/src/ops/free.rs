@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use crate::code::{Answer, Code, fail};
+use crate::handles::on;
 use crate::native::Stream;
 use crate::{back, device, narrow, open, state, thread};
 
@@ -48,7 +49,7 @@ pub unsafe fn free_async(
     }
     super::opaque::run(|| {
         // SAFETY: the caller says so.
-        unsafe { native(pointer, stream) }
+        on(stream, |stream| unsafe { native(pointer, stream) })
     })
 }
 

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use super::{company, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
+use crate::handles::{self, Kind, on};
 use crate::native::Stream;
 use crate::task::Shared;
 use crate::thread::{self, Use};
@@ -27,12 +28,66 @@ impl Dim3 {
     }
 }
 
-/// The part of `cudaLaunchConfig_t` that lazyrt reads.
+/// `cudaLaunchConfig_t`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct LaunchConfig {
     grid: Dim3,
     block: Dim3,
     shared: usize,
+    stream: Stream,
+    attributes: *mut Attribute,
+    count: u32,
+}
+
+/// `cudaLaunchAttribute`: what lazyrt reads of it, and the rest as bytes.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Attribute {
+    kind: u32,
+    /// Of the two below the event, else whatever the kind has.
+    event: *mut c_void,
+    rest: [u64; 7],
+}
+
+/// `cudaLaunchAttributeProgrammaticEvent`, `cudaLaunchAttributeLaunchCompletionEvent`.
+const EVENT_ATTRIBUTES: [u32; 2] = [7, 12];
+
+const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<Attribute>() == 72);
+
+/// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
+///
+/// # Safety
+/// The configuration is whole, with its attributes.
+unsafe fn configured(config: &LaunchConfig, call: impl FnOnce(*const LaunchConfig) -> Code) -> Code {
+    let mut attributes = Vec::new();
+    if !config.attributes.is_null() {
+        // SAFETY: the caller says so.
+        let given = unsafe { std::slice::from_raw_parts(config.attributes, config.count as usize) };
+        let has_event = |attribute: &Attribute| {
+            EVENT_ATTRIBUTES.contains(&attribute.kind) && handles::is_own(attribute.event)
+        };
+        if given.iter().any(has_event) {
+            attributes = given.to_vec();
+            for attribute in attributes.iter_mut().filter(|attribute| has_event(attribute)) {
+                match handles::translate(Kind::Event, attribute.event) {
+                    Ok(event) => attribute.event = event,
+                    Err(error) => return error.0,
+                }
+            }
+        }
+    }
+    on(config.stream, |stream| {
+        call(&LaunchConfig {
+            stream,
+            attributes: if attributes.is_empty() {
+                config.attributes
+            } else {
+                attributes.as_mut_ptr()
+            },
+            ..*config
+        })
+    })
 }
 
 type Launch = unsafe extern "C" fn(*const c_void, Dim3, Dim3, *mut *mut c_void, usize, Stream) -> Code;
@@ -52,7 +107,9 @@ pub unsafe fn kernel(
 ) -> Answer {
     launch(grid, block, shared, || {
         // SAFETY: the caller says so.
-        unsafe { native(kernel, grid, block, arguments, shared, stream) }
+        on(stream, |stream| unsafe {
+            native(kernel, grid, block, arguments, shared, stream)
+        })
     })
 }
 
@@ -74,7 +131,7 @@ pub unsafe fn kernel_ex(
     };
     launch(read.grid, read.block, read.shared, || {
         // SAFETY: the caller says so.
-        unsafe { native(config, kernel, arguments) }
+        unsafe { configured(read, |config| native(config, kernel, arguments)) }
     })
 }
 

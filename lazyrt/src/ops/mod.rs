@@ -6,10 +6,14 @@ mod company;
 mod copy;
 mod device;
 mod errors;
+mod event;
 mod exports;
 mod free;
+mod function;
+mod host;
 mod launch;
 mod limits;
+mod node;
 pub mod opaque;
 mod outside;
 mod peers;
@@ -19,6 +23,13 @@ pub mod pools;
 mod rows;
 mod run;
 mod set;
+mod stream;
 mod symbol;
 mod sync;
 mod variables;
+
+/// A context was made, and is current on this thread: it gets what was asked for before.
+pub fn context_made() {
+    function::context_made();
+    host::context_made();
+}

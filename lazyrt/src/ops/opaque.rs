@@ -1,14 +1,15 @@
 //! Functions without a treatment of their own: everything the process holds is bound and backed, then the
-//! real function runs. From then on the process is tied to that GPU, for what the function made (a stream,
-//! an event, a graph) may live there.
+//! real function runs. What it made (a graph, a texture, a library's handle) may live on that GPU: then the
+//! process is tied to it from there on. What only asks something needs a context, whichever.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
-use crate::functions::FUNCTIONS;
+use crate::functions::{FUNCTIONS, Place};
 use crate::gate::{self, Inside};
+use crate::handles::{self, Kind};
 use crate::mode::{Mode, mode};
 use crate::state::{self, Device, Key, State};
 use crate::task::Shared;
@@ -17,8 +18,31 @@ use crate::{device, native, thread};
 /// The program's devices that are tied to a GPU, one bit each; read without the lock.
 static ANCHORED: AtomicU64 = AtomicU64::new(0);
 
+/// The integer arguments of a call, as a trampoline has saved them.
+pub struct Arguments {
+    /// Those in registers, in their order.
+    pub registers: *mut *mut c_void,
+    /// Those on the stack.
+    pub stack: *mut *mut c_void,
+}
+
+impl Arguments {
+    /// Gives the runtime its own streams and events for the program's.
+    fn translate(&self, handles: &[(Place, Kind)]) -> Result<(), Own> {
+        for (place, kind) in handles {
+            let argument = match *place {
+                Place::Register(at) => self.registers.wrapping_add(at),
+                Place::Stack(at) => self.stack.wrapping_add(at),
+            };
+            // SAFETY: the build script counted the arguments of this very function; they are the callee's to change.
+            unsafe { argument.write(handles::translate(*kind, argument.read())?) };
+        }
+        Ok(())
+    }
+}
+
 /// Where the trampoline of the function at `index` goes on.
-pub fn target(index: usize) -> *const c_void {
+pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     let function = &FUNCTIONS[index];
     // A native function may be the first to load the driver, which then must know its MPS: so the mode is
     // decided before it, too.
@@ -26,10 +50,13 @@ pub fn target(index: usize) -> *const c_void {
         return native::address(index);
     }
     thread::with(|thread| thread.take_use());
-    let touches = function.touches;
-    match ready(touches) {
-        Ok((inside, _)) => {
-            if touches {
+    let ready = ready(function.touches, function.anchors).and_then(|inside| {
+        arguments.translate(function.handles)?;
+        Ok(inside)
+    });
+    match ready {
+        Ok(inside) => {
+            if function.touches {
                 gate::note_passing(&inside);
             }
             native::address(index)
@@ -46,9 +73,9 @@ extern "C" fn answer_error() -> Code {
     thread::with(|thread| thread.error())
 }
 
-/// Runs a call that returns to lazyrt.
+/// Runs a call that looks at memory objects, or makes something that will.
 pub fn run(call: impl FnOnce() -> Code) -> Answer {
-    let (inside, _) = ready(true)?;
+    let inside = ready(true, true)?;
     let code = call();
     drop(inside);
     Ok(code)
@@ -59,20 +86,51 @@ pub fn run(call: impl FnOnce() -> Code) -> Answer {
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_before_library() {
     if mode() == Mode::Mgb
-        && let Ok((inside, _)) = ready(true)
+        && let Ok(inside) = ready(true, true)
     {
         gate::note_passing(&inside);
     }
 }
 
-/// Everything bound and backed, the GPU current, inside the gate.
-fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
+/// Runs a call that looks at no memory object, and makes or uses what belongs to one GPU.
+pub fn run_blind(call: impl FnOnce() -> Code) -> Answer {
+    let inside = ready(false, true)?;
+    let code = call();
+    drop(inside);
+    Ok(code)
+}
+
+/// Runs a call that needs a context, whichever.
+pub fn run_anywhere(call: impl FnOnce() -> Code) -> Answer {
+    be_somewhere()?;
+    Ok(call())
+}
+
+/// Gives this thread a current GPU with a context: one that the process is on already, if there is one.
+pub fn be_somewhere() -> Result<(), Own> {
+    if thread::with(|thread| thread.gpu()).is_some() && device::any_context() {
+        return Ok(());
+    }
+    if let Some((gpu, ordinal)) = device::with_context().next() {
+        return device::select(gpu, ordinal);
+    }
+    bind_lazy().map(|_| ())
+}
+
+/// Everything bound and backed as far as the function needs it, the GPU current, inside the gate.
+fn ready(touches: bool, anchors: bool) -> Result<Inside, Own> {
+    if !touches && !anchors {
+        be_somewhere()?;
+        return Ok(gate::enter());
+    }
     loop {
-        let shared =
-            match state::lazy_shared().filter(|shared| shared.is_ready() && is_tied(state::current())) {
-                Some(shared) => shared,
-                None => anchor()?,
-            };
+        let tied = is_tied(state::current());
+        let ready = state::lazy_shared().filter(|shared| shared.is_ready() && (tied || !anchors));
+        let shared = match ready {
+            Some(shared) => shared,
+            None if anchors => anchor()?,
+            None => bind_lazy()?,
+        };
         if touches {
             let others = state::lock().unready(state::current());
             for (key, own) in others {
@@ -96,24 +154,30 @@ fn ready(touches: bool) -> Result<(Inside, &'static Shared), Own> {
         if touches {
             device::note_endless_work(gpu);
         }
-        return Ok((inside, shared));
+        return Ok(inside);
     }
 }
 
-/// Binds the lazy task, and ties the process to its GPU.
+/// Binds the lazy task, where the process is if it is anywhere.
 #[cold]
-fn anchor() -> Result<&'static Shared, Own> {
+fn bind_lazy() -> Result<&'static Shared, Own> {
     let (key, gpu): (Key, _) = {
         let mut state = state::lock();
         (state.lazy_task(), state.bound_gpu(state::current()))
     };
-    let shared = bind::prepare(
+    bind::prepare(
         key,
         Asked {
             gpu,
             ..Asked::default()
         },
-    )?;
+    )
+}
+
+/// Binds the lazy task, and ties the process to its GPU.
+#[cold]
+fn anchor() -> Result<&'static Shared, Own> {
+    let shared = bind_lazy()?;
     tie(state::current(), shared.place().0);
     Ok(shared)
 }
@@ -122,6 +186,12 @@ fn anchor() -> Result<&'static Shared, Own> {
 pub fn tie(device: Device, gpu: u32) {
     state::lock().tie(device, gpu);
     ANCHORED.fetch_or(1 << device, Ordering::Release);
+}
+
+/// Whether the device's handles leave a task on this GPU where it is.
+pub fn lets_be_on(gpu: u32) -> bool {
+    let device = state::current();
+    !is_tied(device) || state::lock().anchor(device) == Some(gpu)
 }
 
 /// Whether handles of the runtime tie any device of the program to a GPU.

@@ -13,6 +13,7 @@ use super::copy::{DEFAULT, Span, from_gpu_to_gpu, task_of};
 use super::{device as program, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
+use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
 use crate::task::Shared;
@@ -191,7 +192,9 @@ unsafe fn copy(
         unsafe {
             match stream {
                 _ if !places.are_one() => from_gpu_to_gpu(dst, src, count, &places, stream),
-                Some(stream) => native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream),
+                Some(stream) => on(stream, |stream| {
+                    native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)
+                }),
                 None => native::cudaMemcpy(dst, src, count, DEFAULT),
             }
         }

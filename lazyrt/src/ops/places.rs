@@ -6,6 +6,7 @@ use super::pools::Pool;
 use super::{device as program, opaque};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
+use crate::handles::on;
 use crate::native::Stream;
 use crate::{state, thread};
 
@@ -176,7 +177,11 @@ pub unsafe fn prefetch(
 ) -> Answer {
     let location = location.real();
     // SAFETY: the caller says so.
-    run(|| unsafe { native(pointer, bytes, location, flags, stream) })
+    run(|| {
+        on(stream, |stream| unsafe {
+            native(pointer, bytes, location, flags, stream)
+        })
+    })
 }
 
 /// `cudaMemAdvise`.

@@ -6,8 +6,9 @@ use crate::code::{Answer, Code, fail};
 use crate::state::{self, State};
 use crate::{device, thread};
 
-/// `cudaMemoryTypeUnregistered` and `cudaMemoryTypeDevice`.
+/// `cudaMemoryTypeUnregistered`, `cudaMemoryTypeHost` and `cudaMemoryTypeDevice`.
 const UNREGISTERED: i32 = 0;
+const HOST: i32 = 1;
 const DEVICE: i32 = 2;
 /// `cudaInvalidDeviceId`.
 const NO_DEVICE: i32 = -2;
@@ -29,6 +30,17 @@ impl Attributes {
             kind: UNREGISTERED,
             device: NO_DEVICE,
             device_pointer: std::ptr::null_mut(),
+            host_pointer: pointer,
+            reserved: [0; 8],
+        }
+    }
+
+    /// Of pinned host memory.
+    fn pinned(pointer: *mut c_void) -> Attributes {
+        Attributes {
+            kind: HOST,
+            device: thread::with(|thread| thread.program_device()),
+            device_pointer: pointer,
             host_pointer: pointer,
             reserved: [0; 8],
         }
@@ -73,7 +85,11 @@ pub unsafe fn attributes(
     }
     drop(state);
     if !device::any_context() {
-        *out = Attributes::unregistered(pointer.cast_mut());
+        *out = if super::host::is_early(pointer) {
+            Attributes::pinned(pointer.cast_mut())
+        } else {
+            Attributes::unregistered(pointer.cast_mut())
+        };
         return Ok(Code::SUCCESS);
     }
     // SAFETY: the caller says so.

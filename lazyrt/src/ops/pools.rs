@@ -13,6 +13,7 @@ use mgb_probe::need::GRANULE;
 use super::opaque;
 use super::outside::charge_to;
 use crate::code::{Answer, Code, Own, fail};
+use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::outside::Kind;
 use crate::state::{self, Key};
@@ -61,7 +62,9 @@ fn current_pool() -> Result<usize, Own> {
 fn is_capturing(stream: Stream) -> bool {
     let mut status = 0;
     // SAFETY: writes one int; a bad stream is an error here as in the call to come.
-    let code = unsafe { native::cudaStreamIsCapturing(stream, &mut status) };
+    let code = on(stream, |stream| unsafe {
+        native::cudaStreamIsCapturing(stream, &mut status)
+    });
     code.is_success() && status != 0
 }
 
@@ -74,7 +77,11 @@ type MallocFrom = unsafe extern "C" fn(*mut *mut c_void, usize, Pool, Stream) ->
 /// As CUDA says.
 pub unsafe fn malloc(native: Malloc, out: *mut *mut c_void, bytes: usize, stream: Stream) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { allocate(None, bytes, out, stream, || native(out, bytes, stream)) }
+    unsafe {
+        allocate(None, bytes, out, stream, || {
+            on(stream, |stream| native(out, bytes, stream))
+        })
+    }
 }
 
 /// `cudaMallocFromPoolAsync`.
@@ -91,7 +98,7 @@ pub unsafe fn malloc_from(
     // SAFETY: the caller says so.
     unsafe {
         allocate(Some(pool as usize), bytes, out, stream, || {
-            native(out, bytes, pool, stream)
+            on(stream, |stream| native(out, bytes, pool, stream))
         })
     }
 }
@@ -164,7 +171,9 @@ unsafe fn allocate(
     if failed {
         if after.is_err() {
             // SAFETY: just allocated, given to nobody.
-            unsafe { native::cudaFreeAsync(out.read(), stream) };
+            on(stream, |stream| unsafe {
+                native::cudaFreeAsync(out.read(), stream)
+            });
         }
         settle(pool);
     } else {

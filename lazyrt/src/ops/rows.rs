@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use super::boxes::{self, Extent, PeerParameters, PitchedPtr, Side};
 use super::copy::{DEFAULT, Span};
 use crate::code::{Answer, Code, Own, fail};
+use crate::handles::on;
 use crate::native::Stream;
 use crate::thread;
 
@@ -56,7 +57,9 @@ pub unsafe fn memcpy_2d_async(
     let from = Rows::of(src, src_pitch);
     plane(to, from, (width, height), kind, Some(stream), || {
         // SAFETY: the caller says so.
-        unsafe { native(dst, dst_pitch, src, src_pitch, width, height, kind, stream) }
+        on(stream, |stream| unsafe {
+            native(dst, dst_pitch, src, src_pitch, width, height, kind, stream)
+        })
     })
 }
 

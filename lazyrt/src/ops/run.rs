@@ -72,14 +72,24 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
     }
 }
 
-/// Runs the call on the GPU of the stream, which is lent the objects if they are on another.
-fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
+/// Where a stream that is no default one has its work, and that GPU's ordinal.
+fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
+    if crate::handles::is_own(stream) {
+        return crate::handles::stream::home_of(stream);
+    }
     let mut at = -1;
     // SAFETY: writes one int; a bad stream is an error here as in the call itself.
     let known = unsafe { native::cudaStreamGetDevice(stream, &mut at) }.is_success();
-    let Some(gpu) = device::at(at).filter(|_| known) else {
+    if !known {
         // SAFETY: no pointers. The call reports the stream by itself.
         unsafe { native::cudaGetLastError() };
+    }
+    Ok(device::at(at).filter(|_| known).map(|gpu| (gpu, at)))
+}
+
+/// Runs the call on the GPU of the stream, which is lent the objects if they are on another.
+fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
+    let Some((gpu, at)) = gpu_of(stream)? else {
         return on_task(key, Asked::default(), call);
     };
     for _ in 0..ROUNDS {
@@ -127,6 +137,7 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
         if let Some(published) = published
             && answer == Ok(Code::SUCCESS)
             && !super::opaque::is_anchored()
+            && !crate::handles::any_stream()
         {
             published.launches_finished(gpu, launches);
         }
@@ -160,8 +171,16 @@ const LAST_DEFAULT: usize = 2;
 /// later comes after it: the program sees one default stream.
 pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce(Places) -> Code) -> Answer {
     on_two(first, second, |places| {
-        if places.are_one() || stream.is_some_and(|stream| stream as usize > LAST_DEFAULT) {
+        if places.are_one() {
             return call(places);
+        }
+        if let Some(stream) = stream.filter(|&stream| stream as usize > LAST_DEFAULT) {
+            // In the order of the stream, which is that of its own device.
+            return match gpu_of(stream).and_then(|at| at.map_or(Ok(()), |(gpu, at)| device::select(gpu, at)))
+            {
+                Ok(()) => call(places),
+                Err(Own(code)) => code,
+            };
         }
         let (first, second) = (places.first, places.second);
         let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::settle_default(gpu, ordinal)) {

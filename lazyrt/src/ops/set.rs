@@ -7,6 +7,7 @@ use super::rows::rows;
 use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code};
+use crate::handles::on;
 use crate::native::Stream;
 use crate::records::Record;
 use crate::{device, state, thread};
@@ -45,8 +46,8 @@ pub unsafe fn memset_async(
         bytes: count as u64,
     };
     // SAFETY: the caller says so.
-    set(span, Some(value), Some(stream), || unsafe {
-        native(dst, value, count, stream)
+    set(span, Some(value), Some(stream), || {
+        on(stream, |stream| unsafe { native(dst, value, count, stream) })
     })
 }
 
@@ -87,7 +88,9 @@ pub unsafe fn memset_2d_async(
         Some(stream),
         || {
             // SAFETY: the caller says so.
-            unsafe { native(dst, pitch, value, width, height, stream) }
+            on(stream, |stream| unsafe {
+                native(dst, pitch, value, width, height, stream)
+            })
         },
     )
 }

@@ -7,6 +7,7 @@ use super::copy::{Span, claim, from_gpu_to_gpu, is_recorded, task_of};
 use super::run::{self, Places};
 use crate::bind::Asked;
 use crate::code::{Answer, Code};
+use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::{device, state, thread};
@@ -67,7 +68,7 @@ pub unsafe fn to_symbol_async(
             stream: Some(stream),
         };
         to(part, src, count, kind, || {
-            native(symbol, src, count, offset, kind, stream)
+            on(stream, |stream| native(symbol, src, count, offset, kind, stream))
         })
     }
 }
@@ -127,7 +128,11 @@ pub unsafe fn from_symbol_async(
             stream: Some(stream),
         },
         span,
-        || unsafe { native(dst, symbol, count, offset, kind, stream) },
+        || {
+            on(stream, |stream| unsafe {
+                native(dst, symbol, count, offset, kind, stream)
+            })
+        },
     )
 }
 

@@ -3,7 +3,7 @@
 
 use crate::code::{Answer, Code};
 use crate::native::Stream;
-use crate::{device, thread};
+use crate::{device, handles, open, thread};
 
 /// Streams up to this value are CUDA's default streams, which every GPU has.
 const LAST_DEFAULT: usize = 2;
@@ -32,11 +32,14 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
 pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
     thread::with(|thread| thread.take_use());
     if stream as usize > LAST_DEFAULT {
-        // The process is tied to the GPU of the stream.
-        let answer = super::opaque::run(|| {
-            // SAFETY: the caller says so.
-            unsafe { native(stream) }
-        });
+        // SAFETY: the caller says so.
+        let call = |stream| unsafe { native(stream) };
+        let answer = if open::is_open() && !handles::is_own(stream) {
+            // The process is tied to the GPU of the stream.
+            super::opaque::run_blind(|| call(stream))
+        } else {
+            handles::stream::done(stream, call)
+        };
         super::pools::settle_all();
         return answer;
     }

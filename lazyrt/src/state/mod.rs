@@ -6,6 +6,7 @@
 mod devices;
 mod objects;
 mod outside;
+mod spares;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
@@ -16,6 +17,7 @@ use self::devices::Devices;
 pub use self::devices::{Device, current, lazy_shared, lazy_shared_of, may_be_several, note_choice};
 pub use self::objects::{Backing, Extent, Freed, Object, Returned};
 use self::outside::Elsewhere;
+use self::spares::Spares;
 use crate::arena::Arena;
 use crate::task::{OwnSite, Shared, Task};
 use crate::thread::{self, Use};
@@ -39,7 +41,9 @@ pub struct State {
     devices: Devices,
     elsewhere: Elsewhere,
     next_key: Key,
-    spare: Vec<&'static Shared>,
+    unused: Vec<&'static Shared>,
+    /// Memory that freed objects left.
+    pub spares: Spares,
     /// Tasks that are gone, if the program is traced.
     pub past: Vec<Task>,
 }
@@ -62,7 +66,7 @@ pub fn try_lock() -> Option<MutexGuard<'static, State>> {
 impl State {
     /// A new task.
     pub fn new_task(&mut self, site: Option<OwnSite>, thread: u64, lazy: bool) -> Key {
-        let shared = self.spare.pop().unwrap_or_else(Shared::leak);
+        let shared = self.unused.pop().unwrap_or_else(Shared::leak);
         self.next_key += 1;
         self.tasks
             .insert(self.next_key, Task::new(shared, site, thread, lazy));
@@ -128,6 +132,7 @@ impl State {
                     };
                     let key = self.new_task(Some(site), thread, false);
                     self.pending.insert((told.site, thread), key);
+                    thread::with(|thread| thread.note_gathering());
                     key
                 }
             },
@@ -150,7 +155,7 @@ impl State {
         self.by_handle.retain(|_, named| *named != key);
         self.pending.retain(|_, named| *named != key);
         self.moved.retain(|_, to| *to != key);
-        self.spare.push(task.shared);
+        self.unused.push(task.shared);
         if crate::trace::is_wanted() {
             self.past.push(task);
         }
@@ -199,7 +204,9 @@ impl State {
                         task.mapped += extent.length;
                         task.seen.mapped = task.seen.mapped.max(task.mapped);
                     }
-                    Backing::None | Backing::Host(_) => task.add_unbacked(address, extent.length),
+                    Backing::None | Backing::Host(_) | Backing::Spare(..) => {
+                        task.add_unbacked(address, extent.length)
+                    }
                 }
             }
         }
@@ -210,6 +217,6 @@ impl State {
         task.seen.objects += gone.seen.objects;
         task.seen.peak = task.seen.peak.max(task.live);
         task.publish();
-        self.spare.push(gone.shared);
+        self.unused.push(gone.shared);
     }
 }

@@ -23,6 +23,8 @@ pub enum Backing {
     Device(Memory),
     /// Swapped out.
     Host(Vec<u8>),
+    /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
+    Spare(u32, Memory),
 }
 
 /// A run of granules, backed as one.
@@ -39,7 +41,7 @@ pub struct Extent {
 }
 
 impl Extent {
-    fn new(length: u64, owner: Key) -> Extent {
+    pub(super) fn new(length: u64, owner: Key) -> Extent {
         Extent {
             length,
             owner,
@@ -83,13 +85,16 @@ impl State {
             match task.pool.take(bytes) {
                 Some(address) => address,
                 None => {
-                    let (granule, length) = arena.take(GRANULE)?;
+                    let granule = self.spares.take_or(arena, key, &mut self.extents)?;
                     task.pool.add(granule);
-                    self.extents.insert(granule, Extent::new(length, key));
-                    task.add_unbacked(granule, length);
+                    task.add_unbacked(granule, GRANULE);
                     task.pool.take(bytes)?
                 }
             }
+        } else if bytes <= GRANULE {
+            let granule = self.spares.take_or(arena, key, &mut self.extents)?;
+            task.add_unbacked(granule, GRANULE);
+            granule
         } else {
             let (address, length) = arena.take(bytes)?;
             self.extents.insert(address, Extent::new(length, key));
@@ -149,7 +154,7 @@ impl State {
         let extent = self.extents.get(&self.extent_of(start))?;
         match extent.backing {
             Backing::Device(_) => self.tasks.get(&extent.owner)?.gpu,
-            Backing::None | Backing::Host(_) => None,
+            Backing::None | Backing::Host(_) | Backing::Spare(..) => None,
         }
     }
 
@@ -196,12 +201,28 @@ impl State {
         if task.unbacked.remove(&address) {
             task.unbacked_bytes -= extent.length;
         }
-        let (Backing::Device(memory), Some(gpu)) = (extent.backing, task.gpu) else {
-            self.recycle(address, extent.length);
-            return freed;
+        let (gpu, memory) = match (extent.backing, task.gpu) {
+            (Backing::Device(memory), Some(gpu)) => (gpu, memory),
+            (Backing::Spare(gpu, memory), _) => {
+                // Its room was never this task's.
+                self.spares.settle();
+                freed.memory = self.spares.keep(address, extent.length, gpu, memory);
+                return freed;
+            }
+            _ => {
+                self.recycle(address, extent.length);
+                return freed;
+            }
         };
         task.mapped -= extent.length;
-        freed.memory = Some((address, extent.length, gpu, memory));
+        if let Some(client) = crate::mode::client() {
+            client.published().unmapping(gpu, extent.length);
+        }
+        freed.memory = if extent.lent == 0 {
+            self.spares.keep(address, extent.length, gpu, memory)
+        } else {
+            Some((address, extent.length, gpu, memory))
+        };
         // A task that said its need keeps the room until it ends: the need counts what comes later.
         if (task.is_loose() || task.ended)
             && let Some(id) = task.id

@@ -1,0 +1,279 @@
+//! Events: recorded on the GPU where their stream is, waited for from any.
+//!
+//! One recorded before its stream was on any GPU marks a moment at which the stream had nothing to do: it is
+//! done, and it is recorded in earnest before the stream's first work, so that times count from there.
+
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use parking_lot::Mutex;
+
+use super::{BEFORE, Handle, Kind, NOWHERE, Slot, check, current, elsewhere, find, make, stream};
+use crate::code::{Answer, Code, Own, fail};
+use crate::device;
+use crate::native::{self, Stream};
+use crate::task::now as monotonic;
+
+/// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`.
+const FLAGS: u32 = 1 | NO_TIMING | INTERPROCESS;
+const NO_TIMING: u32 = 2;
+const INTERPROCESS: u32 = 4;
+
+/// Events recorded on default streams before the process had a context.
+pub static DEFAULTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
+
+/// A new event; on no GPU.
+pub fn create(flags: u32) -> Result<Handle, Own> {
+    if flags & !FLAGS != 0 || flags & (NO_TIMING | INTERPROCESS) == INTERPROCESS {
+        return fail(Code::INVALID_VALUE);
+    }
+    Ok(make(Kind::Event, flags, None)?.handle())
+}
+
+/// The event on this thread's GPU.
+fn here(slot: &Slot, gpu: u32) -> Result<Handle, Own> {
+    let place: &AtomicPtr<_> = slot.real(gpu);
+    let real = place.load(Ordering::Acquire);
+    if !real.is_null() {
+        return Ok(real);
+    }
+    let _moving = slot.moving.lock();
+    let _unheard = device::Unheard::begin();
+    let mut real = place.load(Ordering::Acquire);
+    if real.is_null() {
+        // SAFETY: writes one handle.
+        check(unsafe { native::cudaEventCreateWithFlags(&mut real, slot.flags) })?;
+        place.store(real, Ordering::Release);
+    }
+    Ok(real)
+}
+
+/// The event as the runtime knows it: where it was recorded, else on this thread's GPU.
+pub fn real(event: Handle) -> Result<Handle, Own> {
+    let Some(slot) = find(event, Kind::Event)? else {
+        return Ok(event);
+    };
+    match slot.at().or_else(current) {
+        Some(gpu) if current() == Some(gpu) => here(slot, gpu),
+        Some(gpu) => Ok(slot.real(gpu).load(Ordering::Acquire)),
+        None => fail(Code::INVALID_HANDLE),
+    }
+}
+
+/// Records the event. `call` is the runtime's function.
+pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Code) -> Answer {
+    let slot = find(event, Kind::Event)?;
+    let gpu = match stream::place(on)? {
+        Some(gpu) => gpu,
+        None => match device::with_context().next() {
+            Some((gpu, _)) => gpu,
+            None => {
+                let Some(slot) = slot else {
+                    return fail(Code::INVALID_HANDLE);
+                };
+                early(slot, on)?;
+                return Ok(Code::SUCCESS);
+            }
+        },
+    };
+    device::select(gpu, device::ordinal(gpu)?)?;
+    let real_stream = stream::real(on)?;
+    let Some(slot) = slot else {
+        return Ok(call(event, real_stream));
+    };
+    let code = call(here(slot, gpu)?, real_stream);
+    if code.is_success() {
+        forget_early(slot);
+        slot.last.store(gpu + 1, Ordering::Release);
+    }
+    Ok(code)
+}
+
+/// Notes that the event is to be recorded before the stream's first work.
+fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
+    forget_early(slot);
+    slot.when.store(now(), Ordering::Relaxed);
+    slot.last.store(BEFORE, Ordering::Release);
+    let stream = find(on, Kind::Stream)?;
+    stream.map_or(&DEFAULTS, |stream| &stream.early).lock().push(slot);
+    Ok(())
+}
+
+/// Nanoseconds of the machine's monotonic clock.
+fn now() -> u64 {
+    monotonic().as_nanos() as u64
+}
+
+fn forget_early(slot: &'static Slot) {
+    if slot.last.load(Ordering::Acquire) == BEFORE {
+        DEFAULTS.lock().retain(|other| !std::ptr::eq(*other, slot));
+        // That of another stream is told by `last` when its turn comes.
+    }
+}
+
+/// Records what was recorded on a stream before it was anywhere.
+pub fn record_early_on(stream: &'static Slot, gpu: u32, real_stream: Stream) {
+    let early = std::mem::take(&mut *stream.early.lock());
+    record_all(early, gpu, real_stream);
+}
+
+/// The same for default streams, on this thread's GPU.
+pub fn record_early(list: &Mutex<Vec<&'static Slot>>) {
+    if let Some(gpu) = current() {
+        let early = std::mem::take(&mut *list.lock());
+        record_all(early, gpu, std::ptr::null_mut());
+    }
+}
+
+fn record_all(early: Vec<&'static Slot>, gpu: u32, real_stream: Stream) {
+    for slot in early {
+        if slot.last.load(Ordering::Acquire) != BEFORE || !slot.alive.load(Ordering::Acquire) {
+            continue;
+        }
+        let Ok(event) = here(slot, gpu) else { continue };
+        // SAFETY: event and stream are of this GPU.
+        if unsafe { native::cudaEventRecord(event, real_stream) }.is_success() {
+            slot.last.store(gpu + 1, Ordering::Release);
+        }
+    }
+}
+
+/// Makes a stream wait for an event. `call` is the runtime's function.
+pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code) -> Answer {
+    let slot = find(event, Kind::Event)?;
+    let there = match slot {
+        Some(slot) => match slot.at() {
+            Some(gpu) => Some(gpu),
+            // Never recorded, or before there was work: nothing to wait for.
+            None => {
+                stream::is_own(on)?;
+                return Ok(Code::SUCCESS);
+            }
+        },
+        None => None,
+    };
+    let event = match (slot, there) {
+        (Some(slot), Some(gpu)) => slot.real(gpu).load(Ordering::Acquire),
+        _ => event,
+    };
+    let Some(gpu) = stream::place(on)?.or(there).or_else(current) else {
+        return fail(Code::INVALID_HANDLE);
+    };
+    device::select(gpu, device::ordinal(gpu)?)?;
+    Ok(call(stream::real(on)?, event))
+}
+
+/// Waits for the event, or asks whether it is done, by `call`.
+pub fn done(event: Handle, call: impl FnOnce(Handle) -> Code) -> Answer {
+    let Some(slot) = find(event, Kind::Event)? else {
+        return Ok(call(event));
+    };
+    match slot.at() {
+        Some(gpu) => Ok(call(slot.real(gpu).load(Ordering::Acquire))),
+        None => Ok(crate::code::broken().unwrap_or(Code::SUCCESS)),
+    }
+}
+
+/// Milliseconds from one event to another. `call` is the runtime's function.
+pub fn elapsed(
+    start: Handle,
+    end: Handle,
+    call: impl Fn(&mut f32, Handle, Handle) -> Code,
+) -> Result<(Code, f32), Own> {
+    let slots = (find(start, Kind::Event)?, find(end, Kind::Event)?);
+    let (Some(first), Some(second)) = slots else {
+        let real = |slot: Option<&'static Slot>, handle| match slot.and_then(|slot| Some((slot, slot.at()?)))
+        {
+            Some((slot, gpu)) => slot.real(gpu).load(Ordering::Acquire),
+            None => handle,
+        };
+        let mut between = 0.0;
+        let code = call(&mut between, real(slots.0, start), real(slots.1, end));
+        return Ok((code, between));
+    };
+    let never = |slot: &Slot| slot.last.load(Ordering::Acquire) == NOWHERE;
+    if never(first) || never(second) || (first.flags | second.flags) & NO_TIMING != 0 {
+        return fail(Code::INVALID_HANDLE);
+    }
+    let of = |slot: &Slot, gpu| slot.real(gpu).load(Ordering::Acquire);
+    let mut between = 0.0;
+    let code = match (first.at(), second.at()) {
+        (Some(one), Some(two)) if one == two => call(&mut between, of(first, one), of(second, two)),
+        (one, two) => {
+            // On two GPUs, or one of them before there was any: by the host's clock.
+            let moment = |slot: &Slot, gpu: Option<u32>| match gpu {
+                Some(gpu) => moment(gpu, of(slot, gpu), &call),
+                None => Ok(Ok(slot.when.load(Ordering::Relaxed) as f64 / 1e6)),
+            };
+            let (one, two) = (moment(first, one)?, moment(second, two)?);
+            match (one, two) {
+                (Ok(one), Ok(two)) => {
+                    between = (two - one) as f32;
+                    Code::SUCCESS
+                }
+                (Err(code), _) | (_, Err(code)) => code,
+            }
+        }
+    };
+    Ok((code, between))
+}
+
+/// How often to look at both clocks.
+const TRIES: usize = 4;
+
+/// When the event was, in milliseconds of the host's clock.
+fn moment(
+    gpu: u32,
+    event: Handle,
+    call: &impl Fn(&mut f32, Handle, Handle) -> Code,
+) -> Result<Result<f64, Code>, Own> {
+    let _unheard = device::Unheard::begin();
+    elsewhere(gpu, || {
+        let mut mark = std::ptr::null_mut();
+        // SAFETY: writes one handle.
+        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, 0) })?;
+        let mut best: Option<(u64, f64)> = None;
+        let mut code = Code::SUCCESS;
+        for _ in 0..TRIES {
+            let before = now();
+            // SAFETY: made above; a stream of its own would start no later.
+            code = unsafe { native::cudaEventRecord(mark, std::ptr::null_mut()) };
+            if code.is_success() {
+                // SAFETY: recorded above.
+                code = unsafe { native::cudaEventSynchronize(mark) };
+            }
+            // The mark was somewhere between: the shortest time is the best.
+            let took = now() - before;
+            let mut between = 0.0;
+            if code.is_success() {
+                code = call(&mut between, event, mark);
+            }
+            if !code.is_success() {
+                break;
+            }
+            let middle = (before + took / 2) as f64 / 1e6;
+            if best.is_none_or(|(least, _)| took < least) {
+                best = Some((took, middle - f64::from(between)));
+            }
+        }
+        // SAFETY: made above.
+        unsafe { native::cudaEventDestroy(mark) };
+        Ok(best.map_or(Err(code), |(_, moment)| Ok(moment)))
+    })
+}
+
+/// Ends the event.
+pub fn destroy(event: Handle) -> Answer {
+    let Some(slot) = find(event, Kind::Event)? else {
+        return fail(Code::INVALID_HANDLE);
+    };
+    forget_early(slot);
+    let mut answer = Code::SUCCESS;
+    if slot.bury() {
+        for real in slot.take_real() {
+            // SAFETY: made by lazyrt, and destroyed once.
+            let code = unsafe { native::cudaEventDestroy(real) };
+            answer = if code.is_success() { answer } else { code };
+        }
+    }
+    Ok(answer)
+}

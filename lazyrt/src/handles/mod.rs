@@ -1,0 +1,339 @@
+//! Streams and events of lazyrt's own: handles that belong to no GPU.
+//!
+//! A program makes them before anybody knows where its tasks will run, and one stream may carry work of tasks
+//! on several GPUs. So a handle is a slot of lazyrt's, and what the runtime knows is made on each GPU where the
+//! handle is used ([`stream`], [`event`]). Work that goes on on another GPU waits for what the stream was given
+//! before.
+//!
+//! In an open process handles are the runtime's own, for code that lazyrt does not see may get them.
+
+pub mod event;
+pub mod stream;
+
+use std::ffi::c_void;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::code::{Code, Own, fail};
+use crate::native::Stream;
+use crate::{device, mode, state, thread};
+
+/// A handle as the program has it.
+pub type Handle = *mut c_void;
+
+/// What a slot is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A stream.
+    Stream,
+    /// An event.
+    Event,
+}
+
+/// One stream or event.
+#[repr(align(128))]
+pub struct Slot {
+    kind: Kind,
+    alive: AtomicBool,
+    /// As it was made.
+    flags: u32,
+    /// Of a stream, as it was asked for; `None`: the runtime's default.
+    priority: Option<i32>,
+    /// Device of the program that it was made for.
+    device: usize,
+    /// Where it was used last, and one more; or [`NOWHERE`], [`BEFORE`].
+    last: AtomicU32,
+    /// What the runtime made of it, by GPU.
+    real: OnceLock<Box<[AtomicPtr<c_void>]>>,
+    /// Held while it changes GPUs.
+    moving: Mutex<()>,
+    /// Of a stream: events recorded on it before it was anywhere.
+    early: Mutex<Vec<&'static Slot>>,
+    /// Of such an event: when that was, in nanoseconds of the machine's monotonic clock.
+    when: AtomicU64,
+}
+
+/// [`Slot::last`]: not used yet.
+const NOWHERE: u32 = 0;
+/// [`Slot::last`] of an event: recorded before its stream was on any GPU.
+const BEFORE: u32 = u32::MAX;
+
+/// Slots, in all; addresses only, until they are used.
+const SLOTS: usize = 1 << 20;
+/// A slot is used again when so many others have been freed after it: a handle that is used after its end is
+/// told from a new one.
+const REST: usize = 1024;
+
+/// Start of the slots, 0 before there is one; and how many were ever used.
+static BASE: AtomicUsize = AtomicUsize::new(0);
+static USED: AtomicUsize = AtomicUsize::new(0);
+static FREE: Mutex<std::collections::VecDeque<&'static Slot>> = Mutex::new(std::collections::VecDeque::new());
+/// Whether work may be in streams of the program's own.
+static STREAMS: AtomicBool = AtomicBool::new(false);
+
+fn base() -> Option<usize> {
+    match BASE.load(Ordering::Acquire) {
+        0 => {}
+        base => return Some(base),
+    }
+    let bytes = SLOTS * size_of::<Slot>();
+    // SAFETY: new addresses, with nothing behind them until they are written.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return None;
+    }
+    match BASE.compare_exchange(0, address as usize, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => Some(address as usize),
+        Err(other) => {
+            // SAFETY: mapped above, and nobody knows of it.
+            unsafe { libc::munmap(address, bytes) };
+            Some(other)
+        }
+    }
+}
+
+/// A new slot.
+fn make(kind: Kind, flags: u32, priority: Option<i32>) -> Result<&'static Slot, Own> {
+    let slot = Slot {
+        kind,
+        alive: AtomicBool::new(true),
+        flags,
+        priority,
+        device: thread::with(|thread| thread.device()),
+        last: AtomicU32::new(NOWHERE),
+        real: OnceLock::new(),
+        moving: Mutex::new(()),
+        early: Mutex::new(Vec::new()),
+        when: AtomicU64::new(0),
+    };
+    let mut free = FREE.lock();
+    let place = if free.len() > REST {
+        let rested = free.pop_front().map(std::ptr::from_ref);
+        rested.map(<*const Slot>::cast_mut)
+    } else {
+        None
+    };
+    let place = match place {
+        Some(place) => place,
+        None => {
+            let Some(base) = base() else {
+                return fail(Code::MEMORY_ALLOCATION);
+            };
+            let used = USED.load(Ordering::Relaxed);
+            if used == SLOTS {
+                return fail(Code::MEMORY_ALLOCATION);
+            }
+            (base as *mut Slot).wrapping_add(used)
+        }
+    };
+    // SAFETY: the place is in the mapping and aligned, and either was never used or its handle ended long ago.
+    unsafe {
+        place.write(slot);
+        if place.addr() == BASE.load(Ordering::Relaxed) + USED.load(Ordering::Relaxed) * size_of::<Slot>() {
+            USED.fetch_add(1, Ordering::Release);
+        }
+        Ok(&*place)
+    }
+}
+
+/// The slot of a handle; `None`: the handle is the runtime's.
+#[inline]
+fn slot(handle: Handle) -> Option<&'static Slot> {
+    let base = BASE.load(Ordering::Acquire);
+    let offset = handle.addr().wrapping_sub(base);
+    if base == 0 || offset >= USED.load(Ordering::Acquire) * size_of::<Slot>() {
+        return None;
+    }
+    // SAFETY: a slot that was written, and stays.
+    offset
+        .is_multiple_of(size_of::<Slot>())
+        .then(|| unsafe { &*(handle as *const Slot) })
+}
+
+/// Whether lazyrt made the handle.
+pub fn is_own(handle: Handle) -> bool {
+    slot(handle).is_some()
+}
+
+/// The living slot of a handle, which must be of that kind. `Ok(None)`: the handle is the runtime's.
+#[inline]
+fn find(handle: Handle, kind: Kind) -> Result<Option<&'static Slot>, Own> {
+    match slot(handle) {
+        None => Ok(None),
+        Some(slot) if slot.kind == kind && slot.alive.load(Ordering::Acquire) => Ok(Some(slot)),
+        Some(_) => fail(Code::INVALID_HANDLE),
+    }
+}
+
+impl Slot {
+    fn handle(&'static self) -> Handle {
+        std::ptr::from_ref(self).cast_mut().cast()
+    }
+
+    /// What the runtime made of it on that GPU; null if nothing.
+    fn real(&self, gpu: u32) -> &AtomicPtr<c_void> {
+        let all = self.real.get_or_init(|| {
+            let gpus = mode::client().map_or(0, |client| client.hello().gpus.len());
+            (0..gpus.max(1))
+                .map(|_| AtomicPtr::new(std::ptr::null_mut()))
+                .collect()
+        });
+        &all[(gpu as usize).min(all.len() - 1)]
+    }
+
+    /// The GPU where it was used last.
+    fn at(&self) -> Option<u32> {
+        match self.last.load(Ordering::Acquire) {
+            NOWHERE | BEFORE => None,
+            last => Some(last - 1),
+        }
+    }
+
+    /// All that the runtime made of it; it has none any more.
+    fn take_real(&self) -> Vec<Handle> {
+        let all = self.real.get().map_or(&[][..], |all| &all[..]);
+        all.iter()
+            .map(|real| real.swap(std::ptr::null_mut(), Ordering::AcqRel))
+            .filter(|real| !real.is_null())
+            .collect()
+    }
+
+    /// The handle is no more. False: it was not alive.
+    fn bury(&'static self) -> bool {
+        if !self.alive.swap(false, Ordering::AcqRel) {
+            return false;
+        }
+        FREE.lock().push_back(self);
+        true
+    }
+}
+
+/// The GPU whose context is current on this thread.
+fn current() -> Option<u32> {
+    thread::with(|thread| thread.gpu())
+}
+
+/// The GPU where this thread's default streams are: that of the program's current device, if it may use several; else
+/// where this thread's last op was.
+fn home() -> Option<u32> {
+    if state::may_be_several() {
+        let lazy = state::lazy_shared().filter(|lazy| lazy.is_bound());
+        let bound = || state::lock().bound_gpu(state::current());
+        return lazy.map(|lazy| lazy.place().0).or_else(bound);
+    }
+    current().or_else(|| state::lock().bound_gpu(state::current()))
+}
+
+/// Runs on another GPU of this process, and comes back.
+fn elsewhere<T>(gpu: u32, run: impl FnOnce() -> Result<T, Own>) -> Result<T, Own> {
+    let before = current();
+    device::select(gpu, device::ordinal(gpu)?)?;
+    let done = run();
+    if let Some(before) = before {
+        device::select(before, device::ordinal(before)?)?;
+    }
+    done
+}
+
+fn check(code: Code) -> Result<(), Own> {
+    if code.is_success() { Ok(()) } else { fail(code) }
+}
+
+/// Runs a call with the stream as the runtime knows it on this thread's GPU, which is current. For calls inside
+/// the gate.
+#[inline]
+pub fn on(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Code {
+    match stream::real(stream) {
+        Ok(real) => call(real),
+        Err(Own(code)) => code,
+    }
+}
+
+/// The runtime's handle for one of the program's, on this thread's GPU.
+pub fn translate(kind: Kind, handle: Handle) -> Result<Handle, Own> {
+    match kind {
+        Kind::Stream => stream::real(handle),
+        Kind::Event => event::real(handle),
+    }
+}
+
+/// The program's handle for one of the runtime's: the reverse of [`translate`].
+pub fn program_handle(kind: Kind, real: Handle) -> Handle {
+    let base = BASE.load(Ordering::Acquire) as *const Slot;
+    let used = USED.load(Ordering::Acquire);
+    let is_it = |slot: &&Slot| {
+        slot.kind == kind
+            && slot.alive.load(Ordering::Acquire)
+            && slot
+                .real
+                .get()
+                .is_some_and(|all| all.iter().any(|one| one.load(Ordering::Acquire) == real))
+    };
+    // SAFETY: slots below USED were written, and stay.
+    let mut slots = (0..used).map(|at| unsafe { &*base.wrapping_add(at) });
+    slots.find(is_it).map_or(real, Slot::handle)
+}
+
+/// A context was made: what was recorded on default streams before comes first there.
+pub fn context_made() {
+    event::record_early(&event::DEFAULTS);
+}
+
+/// Whether streams of the program's own may have work.
+pub fn any_stream() -> bool {
+    STREAMS.load(Ordering::Acquire)
+}
+
+/// The program's device is reset, and all handles made for it are gone.
+pub fn forget(device: usize) {
+    let base = BASE.load(Ordering::Acquire) as *const Slot;
+    for at in 0..USED.load(Ordering::Acquire) {
+        // SAFETY: as in `program_handle`.
+        let slot: &'static Slot = unsafe { &*base.wrapping_add(at) };
+        if slot.device == device {
+            slot.take_real();
+            slot.bury();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn handles_are_told_from_others_and_end() {
+        let one = make(Kind::Event, 0, None).unwrap();
+        let two = make(Kind::Stream, 1, Some(-2)).unwrap();
+        assert!(find(one.handle(), Kind::Event).unwrap().is_some());
+        assert_eq!(
+            find(one.handle(), Kind::Stream).err(),
+            Some(Own(Code::INVALID_HANDLE))
+        );
+        assert!(
+            find(two.handle().wrapping_byte_add(8), Kind::Stream)
+                .unwrap()
+                .is_none()
+        );
+        assert!(find(std::ptr::null_mut(), Kind::Stream).unwrap().is_none());
+        assert!(find(2 as Handle, Kind::Stream).unwrap().is_none());
+        assert!(one.bury() && !one.bury());
+        assert_eq!(
+            find(one.handle(), Kind::Event).err(),
+            Some(Own(Code::INVALID_HANDLE))
+        );
+        // Its place is not used again at once.
+        assert_ne!(make(Kind::Event, 0, None).unwrap().handle(), one.handle());
+    }
+}

@@ -1,0 +1,155 @@
+//! Streams: where they are on each GPU, and what order that takes.
+
+use std::sync::atomic::Ordering;
+
+use super::{Handle, Kind, Slot, check, current, elsewhere, event, find, home, make};
+use crate::code::{Answer, Code, Own, fail};
+use crate::native::{self, Stream};
+use crate::{device, thread};
+
+/// `cudaStreamNonBlocking`.
+const NON_BLOCKING: u32 = 1;
+/// `cudaEventDisableTiming`.
+const NO_TIMING: u32 = 2;
+
+/// A new stream; on no GPU.
+pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
+    if flags & !NON_BLOCKING != 0 {
+        return fail(Code::INVALID_VALUE);
+    }
+    Ok(make(Kind::Stream, flags, priority)?.handle())
+}
+
+/// The stream as the runtime knows it on this thread's GPU. A stream that was used on another GPU goes on here
+/// after what it has there.
+#[inline]
+pub fn real(stream: Stream) -> Result<Stream, Own> {
+    let Some(slot) = find(stream, Kind::Stream)? else {
+        return Ok(stream);
+    };
+    if let Some(gpu) = slot.at()
+        && current() == Some(gpu)
+    {
+        return Ok(slot.real(gpu).load(Ordering::Acquire));
+    }
+    bring(slot)
+}
+
+#[cold]
+fn bring(slot: &'static Slot) -> Result<Stream, Own> {
+    let Some(gpu) = current() else {
+        return fail(Code::INVALID_HANDLE);
+    };
+    let _moving = slot.moving.lock();
+    let _unheard = device::Unheard::begin();
+    let here = slot.real(gpu);
+    if here.load(Ordering::Acquire).is_null() {
+        here.store(make_real(slot)?, Ordering::Release);
+        super::STREAMS.store(true, Ordering::Release);
+    }
+    let real = here.load(Ordering::Acquire);
+    match slot.at() {
+        Some(before) if before != gpu => wait_for(slot, before, real)?,
+        _ => {}
+    }
+    slot.last.store(gpu + 1, Ordering::Release);
+    event::record_early_on(slot, gpu, real);
+    Ok(real)
+}
+
+fn make_real(slot: &Slot) -> Result<Stream, Own> {
+    let mut real = std::ptr::null_mut();
+    // SAFETY: writes one handle.
+    check(unsafe {
+        match slot.priority {
+            Some(priority) => native::cudaStreamCreateWithPriority(&mut real, slot.flags, priority),
+            None => native::cudaStreamCreateWithFlags(&mut real, slot.flags),
+        }
+    })?;
+    Ok(real)
+}
+
+/// Makes `real`, on this thread's GPU, wait for what the stream has on the GPU `before`.
+fn wait_for(slot: &Slot, before: u32, real: Stream) -> Result<(), Own> {
+    let mut mark = std::ptr::null_mut();
+    let there = slot.real(before).load(Ordering::Acquire);
+    elsewhere(before, || {
+        // SAFETY: writes one handle; event and stream are of the same GPU.
+        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
+        // SAFETY: as above.
+        check(unsafe { native::cudaEventRecord(mark, there) })
+    })?;
+    // SAFETY: an event of another GPU may be waited for; it lives until the work is done.
+    let waits = check(unsafe { native::cudaStreamWaitEvent(real, mark, 0) });
+    // SAFETY: made above.
+    unsafe { native::cudaEventDestroy(mark) };
+    waits
+}
+
+/// Where the stream is; a stream of the runtime's own, or a default one: where this thread is.
+pub fn place(stream: Stream) -> Result<Option<u32>, Own> {
+    Ok(match find(stream, Kind::Stream)? {
+        Some(slot) => slot.at(),
+        None => home(),
+    })
+}
+
+/// In a program of several devices: the GPU of the stream's device, where its work is ordered with that of the device's
+/// default stream. `None`: it is on none yet, or no stream of lazyrt's.
+pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
+    let Some(slot) = find(stream, Kind::Stream)? else {
+        return Ok(None);
+    };
+    let lazy = crate::state::lazy_shared_of(slot.device).filter(|lazy| lazy.is_bound());
+    let gpu = lazy.map(|lazy| lazy.place().0).or(slot.at());
+    gpu.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
+}
+
+/// Runs `call` with the stream as the runtime knows it, on its GPU; where it is on none yet, on any the process
+/// may be on.
+pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
+    match place(stream)? {
+        Some(gpu) => device::select(gpu, device::ordinal(gpu)?)?,
+        None => crate::ops::opaque::be_somewhere()?,
+    }
+    Ok(call(real(stream)?))
+}
+
+/// Whether lazyrt made the stream, and it is alive.
+pub fn is_own(stream: Stream) -> Result<bool, Own> {
+    Ok(find(stream, Kind::Stream)?.is_some())
+}
+
+/// Flags and device of the program.
+pub fn facts(stream: Stream) -> Result<Option<(u32, usize)>, Own> {
+    Ok(find(stream, Kind::Stream)?.map(|slot| (slot.flags, slot.device)))
+}
+
+/// Waits for the stream, or asks whether it is done, by `call`.
+pub fn done(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
+    let Some(slot) = find(stream, Kind::Stream)? else {
+        return Ok(call(stream));
+    };
+    match slot.at() {
+        Some(gpu) => Ok(call(slot.real(gpu).load(Ordering::Acquire))),
+        None => Ok(crate::code::broken().unwrap_or(Code::SUCCESS)),
+    }
+}
+
+/// Ends the stream; its work goes on.
+pub fn destroy(stream: Stream) -> Answer {
+    let Some(slot) = find(stream, Kind::Stream)? else {
+        return fail(Code::INVALID_HANDLE);
+    };
+    let mut answer = Code::SUCCESS;
+    if slot.bury() {
+        slot.early.lock().clear();
+        for real in slot.take_real() {
+            // SAFETY: made by `make_real`, and destroyed once.
+            let code = unsafe { native::cudaStreamDestroy(real) };
+            answer = if code.is_success() { answer } else { code };
+        }
+    }
+    thread::with(|thread| thread.take_use());
+    Ok(answer)
+}

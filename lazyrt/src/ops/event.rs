@@ -1,0 +1,169 @@
+//! Events. In a closed process they are lazyrt's own handles (`handles`), which need no GPU to be made.
+
+use std::ffi::c_void;
+
+use super::opaque;
+use crate::code::{Answer, Code, fail};
+use crate::handles::event as own;
+use crate::handles::is_own;
+use crate::native::Stream;
+use crate::{open, thread};
+
+type Event = *mut c_void;
+
+/// `cudaEventCreate`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn create(native: unsafe extern "C" fn(*mut Event) -> Code, out: *mut Event) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, 0, || native(out)) }
+}
+
+/// `cudaEventCreateWithFlags`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn create_with_flags(
+    native: unsafe extern "C" fn(*mut Event, u32) -> Code,
+    out: *mut Event,
+    flags: u32,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, flags, || native(out, flags)) }
+}
+
+/// # Safety
+/// `out` is null or writable.
+unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() {
+        return opaque::run_blind(native);
+    }
+    if out.is_null() {
+        return fail(Code::INVALID_VALUE);
+    }
+    let event = own::create(flags)?;
+    // SAFETY: the caller says so.
+    unsafe { out.write(event) };
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaEventRecord`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn record(
+    native: unsafe extern "C" fn(Event, Stream) -> Code,
+    event: Event,
+    stream: Stream,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() && !(is_own(event) || is_own(stream)) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(event, stream) });
+    }
+    own::record(event, stream, |event, stream| {
+        // SAFETY: the caller says so.
+        unsafe { native(event, stream) }
+    })
+}
+
+/// `cudaEventRecordWithFlags`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn record_with_flags(
+    native: unsafe extern "C" fn(Event, Stream, u32) -> Code,
+    event: Event,
+    stream: Stream,
+    flags: u32,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() && !(is_own(event) || is_own(stream)) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(event, stream, flags) });
+    }
+    own::record(event, stream, |event, stream| {
+        // SAFETY: the caller says so.
+        unsafe { native(event, stream, flags) }
+    })
+}
+
+/// `cudaEventQuery` and `cudaEventSynchronize`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() && !is_own(event) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(event) });
+    }
+    // SAFETY: the caller says so.
+    own::done(event, |event| unsafe { native(event) })
+}
+
+/// `cudaEventElapsedTime`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn elapsed(
+    native: unsafe extern "C" fn(*mut f32, Event, Event) -> Code,
+    out: *mut f32,
+    start: Event,
+    end: Event,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() && !(is_own(start) || is_own(end)) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(out, start, end) });
+    }
+    if out.is_null() {
+        return fail(Code::INVALID_VALUE);
+    }
+    let (code, between) = own::elapsed(start, end, |between, start, end| {
+        // SAFETY: writes one number.
+        unsafe { native(between, start, end) }
+    })?;
+    if code.is_success() {
+        // SAFETY: the caller says so.
+        unsafe { out.write(between) };
+    }
+    Ok(code)
+}
+
+/// `cudaEventDestroy`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn destroy(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
+    if is_own(event) {
+        return own::destroy(event);
+    }
+    // SAFETY: the caller says so.
+    opaque::run_blind(|| unsafe { native(event) })
+}
+
+/// `cudaGraphEventRecordNodeGetEvent` and `cudaGraphEventWaitNodeGetEvent`: the program gets its own handle back.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn of_node(
+    native: unsafe extern "C" fn(*mut c_void, *mut Event) -> Code,
+    node: *mut c_void,
+    out: *mut Event,
+) -> Answer {
+    // SAFETY: the caller says so.
+    let answer = opaque::run(|| unsafe { native(node, out) })?;
+    if answer.is_success() && !out.is_null() {
+        // SAFETY: the caller says that it is writable; the runtime has written it.
+        unsafe {
+            out.write(crate::handles::program_handle(
+                crate::handles::Kind::Event,
+                out.read(),
+            ));
+        }
+    }
+    Ok(answer)
+}

@@ -1,0 +1,136 @@
+//! What a program sets for a kernel. Each context has it for itself, so it is kept, and set in every context of
+//! the process, those to come too.
+
+use std::ffi::c_void;
+
+use parking_lot::Mutex;
+
+use crate::code::{Answer, Code};
+use crate::{device, native, thread};
+
+/// One setting.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Setting {
+    /// `cudaFuncSetAttribute`: function, attribute, value.
+    Attribute(usize, u32, i32),
+    /// `cudaFuncSetCacheConfig`: function, configuration.
+    Cache(usize, u32),
+}
+
+impl Setting {
+    /// Whether the other one sets the same thing.
+    fn replaces(self, other: Setting) -> bool {
+        match (self, other) {
+            (Setting::Attribute(one, what, _), Setting::Attribute(two, other, _)) => {
+                (one, what) == (two, other)
+            }
+            (Setting::Cache(one, _), Setting::Cache(two, _)) => one == two,
+            _ => false,
+        }
+    }
+
+    /// Sets it in the context that is current.
+    fn apply(self) -> Code {
+        // SAFETY: the function was the program's to name; the runtime checks it.
+        unsafe {
+            match self {
+                Setting::Attribute(function, attribute, value) => {
+                    native::cudaFuncSetAttribute(function as *const c_void, attribute, value)
+                }
+                Setting::Cache(function, config) => {
+                    native::cudaFuncSetCacheConfig(function as *const c_void, config)
+                }
+            }
+        }
+    }
+}
+
+static KEPT: Mutex<Vec<Setting>> = Mutex::new(Vec::new());
+
+/// `cudaFuncAttributeMaxDynamicSharedMemorySize`, and the device attribute that bounds it.
+const DYNAMIC_SHARED: u32 = 8;
+const SHARED_OPTIN: u32 = 97;
+/// `cudaFuncAttributePreferredSharedMemoryCarveout`: percents, or -1.
+const CARVEOUT: u32 = 9;
+
+/// `cudaFuncSetAttribute`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn set_attribute(
+    _native: unsafe extern "C" fn(*const c_void, u32, i32) -> Code,
+    function: *const c_void,
+    attribute: u32,
+    value: i32,
+) -> Answer {
+    let setting = Setting::Attribute(function as usize, attribute, value);
+    // What is plainly right needs no context now; what may be wrong is for the runtime to judge.
+    let right = match attribute {
+        DYNAMIC_SHARED => value >= 0 && value <= most_shared() / 2,
+        CARVEOUT => (-1..=100).contains(&value),
+        _ => false,
+    };
+    set(setting, right && !function.is_null())
+}
+
+/// `cudaFuncSetCacheConfig`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn set_cache(
+    _native: unsafe extern "C" fn(*const c_void, u32) -> Code,
+    function: *const c_void,
+    config: u32,
+) -> Answer {
+    set(
+        Setting::Cache(function as usize, config),
+        config <= 3 && !function.is_null(),
+    )
+}
+
+fn most_shared() -> i32 {
+    let mut bytes = 0;
+    if device::driver().is_err() {
+        return 0;
+    }
+    // SAFETY: writes one int, and makes no context.
+    unsafe { native::cudaDeviceGetAttribute(&mut bytes, SHARED_OPTIN, 0) };
+    bytes
+}
+
+fn set(setting: Setting, can_wait: bool) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if !device::any_context() && !can_wait {
+        super::opaque::be_somewhere()?;
+    }
+    let mut kept = KEPT.lock();
+    for (gpu, ordinal) in device::with_context() {
+        device::select(gpu, ordinal)?;
+        let code = setting.apply();
+        if !code.is_success() {
+            return Ok(code);
+        }
+    }
+    kept.retain(|other| !setting.replaces(*other));
+    kept.push(setting);
+    Ok(Code::SUCCESS)
+}
+
+/// A context is there, current on this thread: it gets what was set.
+pub fn context_made() {
+    let Some(kept) = KEPT.try_lock().map(|kept| kept.clone()) else {
+        // `set` is at it, on all contexts.
+        return;
+    };
+    for setting in kept {
+        if !setting.apply().is_success() {
+            // SAFETY: no arguments. The launch that counts on it says what is wrong.
+            unsafe { native::cudaGetLastError() };
+        }
+    }
+}
+
+/// The contexts are gone, with what was set in them.
+pub fn forget() {
+    KEPT.lock().clear();
+}

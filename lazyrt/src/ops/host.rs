@@ -1,0 +1,239 @@
+//! Pinned host memory. It is good for every GPU, so it ties the process to none. Before there is a context,
+//! which pinning takes, memory is ordinary memory, and is pinned when the first context is made.
+
+use std::collections::BTreeMap;
+use std::ffi::c_void;
+
+use parking_lot::Mutex;
+
+use super::opaque;
+use crate::code::{self, Answer, Code, fail};
+use crate::{device, native, notice, thread};
+
+/// Host memory that was asked for before there was a context.
+struct Early {
+    bytes: usize,
+    /// Of `cudaHostRegister`.
+    flags: u32,
+    /// lazyrt mapped it; else it is the program's own.
+    mapped: bool,
+    /// The runtime knows it.
+    pinned: bool,
+}
+
+static EARLY: Mutex<BTreeMap<usize, Early>> = Mutex::new(BTreeMap::new());
+
+/// `cudaHostAllocPortable`, `cudaHostAllocMapped`, `cudaHostAllocWriteCombined`.
+const ALLOC_FLAGS: u32 = 1 | 2 | 4;
+/// The first two of them mean the same to `cudaHostRegister`.
+const REGISTER_SAME: u32 = 1 | 2;
+/// `cudaHostRegisterPortable`, `...Mapped`, `...IoMemory`, `...ReadOnly`.
+const REGISTER_FLAGS: u32 = 1 | 2 | 4 | 8;
+/// Pages are of this size at least.
+const PAGE: usize = 4096;
+
+/// `cudaMallocHost`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn malloc(
+    native: unsafe extern "C" fn(*mut *mut c_void, usize) -> Code,
+    out: *mut *mut c_void,
+    bytes: usize,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, bytes, 0, || native(out, bytes)) }
+}
+
+/// `cudaHostAlloc`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn alloc(
+    native: unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> Code,
+    out: *mut *mut c_void,
+    bytes: usize,
+    flags: u32,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, bytes, flags, || native(out, bytes, flags)) }
+}
+
+/// # Safety
+/// `out` is null or writable.
+unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOnce() -> Code) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if device::any_context() || crate::open::is_open() {
+        return opaque::run_anywhere(native);
+    }
+    if out.is_null() || flags & !ALLOC_FLAGS != 0 {
+        return fail(Code::INVALID_VALUE);
+    }
+    let Some(length) = bytes.checked_next_multiple_of(PAGE) else {
+        return fail(Code::MEMORY_ALLOCATION);
+    };
+    if length == 0 {
+        // SAFETY: the caller says so.
+        unsafe { out.write(std::ptr::null_mut()) };
+        return Ok(Code::SUCCESS);
+    }
+    let mut early = EARLY.lock();
+    if device::any_context() {
+        // Another thread made one meanwhile: nobody would pin this memory any more.
+        drop(early);
+        return opaque::run_anywhere(native);
+    }
+    // SAFETY: new memory of the process's own.
+    let address = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        )
+    };
+    if address == libc::MAP_FAILED {
+        return fail(Code::MEMORY_ALLOCATION);
+    }
+    early.insert(
+        address as usize,
+        Early {
+            bytes: length,
+            flags: flags & REGISTER_SAME,
+            mapped: true,
+            pinned: false,
+        },
+    );
+    // SAFETY: the caller says so.
+    unsafe { out.write(address) };
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaFreeHost`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if pointer.is_null() {
+        return Ok(Code::SUCCESS);
+    }
+    let found = {
+        let mut early = EARLY.lock();
+        match early.get(&(pointer as usize)) {
+            Some(known) if known.mapped => early.remove(&(pointer as usize)),
+            _ => None,
+        }
+    };
+    let Some(known) = found else {
+        return if device::any_context() {
+            // SAFETY: the caller says so.
+            opaque::run_anywhere(|| unsafe { native(pointer) })
+        } else {
+            fail(Code::INVALID_VALUE)
+        };
+    };
+    let mut answer = Code::SUCCESS;
+    if known.pinned {
+        // What the GPUs were given to do with it comes first, as it does when the runtime frees pinned memory.
+        for (gpu, ordinal) in device::with_context() {
+            let code = device::synchronize(gpu, ordinal)?;
+            answer = if code.is_success() { answer } else { code };
+        }
+        // SAFETY: pinned by `context_made`.
+        unsafe { native::cudaHostUnregister(pointer) };
+    }
+    // SAFETY: mapped by `new`, with that length, and the program is through with it.
+    unsafe { libc::munmap(pointer, known.bytes) };
+    Ok(answer)
+}
+
+/// `cudaHostRegister`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn register(
+    native: unsafe extern "C" fn(*mut c_void, usize, u32) -> Code,
+    pointer: *mut c_void,
+    bytes: usize,
+    flags: u32,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if device::any_context() || crate::open::is_open() {
+        // SAFETY: the caller says so.
+        return opaque::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
+    }
+    if pointer.is_null() || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
+        return fail(Code::INVALID_VALUE);
+    }
+    let (start, end) = (pointer as usize, pointer as usize + bytes);
+    let mut early = EARLY.lock();
+    let before = early.range(..end).next_back();
+    if before.is_some_and(|(at, known)| at + known.bytes > start) {
+        return fail(Code::ALREADY_REGISTERED);
+    }
+    early.insert(
+        start,
+        Early {
+            bytes,
+            flags,
+            mapped: false,
+            pinned: false,
+        },
+    );
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaHostUnregister`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let found = {
+        let mut early = EARLY.lock();
+        match early.get(&(pointer as usize)) {
+            Some(known) if !known.mapped => early.remove(&(pointer as usize)),
+            _ => None,
+        }
+    };
+    match found {
+        Some(known) if !known.pinned => Ok(Code::SUCCESS),
+        _ if device::any_context() => {
+            // SAFETY: the caller says so.
+            opaque::run_anywhere(|| unsafe { native(pointer) })
+        }
+        _ if pointer.is_null() => fail(Code::INVALID_VALUE),
+        _ => fail(Code::NOT_REGISTERED),
+    }
+}
+
+/// Whether the address is in memory that was asked for before there was a context.
+pub fn is_early(pointer: *const c_void) -> bool {
+    let early = EARLY.lock();
+    let before = early.range(..=pointer as usize).next_back();
+    before.is_some_and(|(start, known)| pointer as usize - start < known.bytes)
+}
+
+/// The first context is there, current on this thread: pins what waited for it.
+pub fn context_made() {
+    for (address, known) in EARLY.lock().iter_mut().filter(|(_, known)| !known.pinned) {
+        // SAFETY: mapped by `new`, or the program's own memory, which it keeps until it takes it back.
+        let code = unsafe { native::cudaHostRegister(*address as *mut c_void, known.bytes, known.flags) };
+        known.pinned = code.is_success();
+        if !known.pinned {
+            // SAFETY: no arguments. The error is being dealt with.
+            unsafe { native::cudaGetLastError() };
+            code::seen(code);
+            notice::once(
+                "pin",
+                format_args!(
+                    "failed to pin {} bytes of host memory (error {}): copies of it are slower; is `ulimit -l` set?",
+                    known.bytes, code.0
+                ),
+            );
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Streams. In a closed process they are lazyrt's own handles (`handles`), which need no GPU to be made.
+
+use std::ffi::c_void;
+
+use super::opaque;
+use crate::code::{Answer, Code, fail};
+use crate::handles::is_own;
+use crate::handles::stream as own;
+use crate::native::Stream;
+use crate::{open, thread};
+
+/// `cudaStreamCreate`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn create(native: unsafe extern "C" fn(*mut Stream) -> Code, out: *mut Stream) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, 0, None, || native(out)) }
+}
+
+/// `cudaStreamCreateWithFlags`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn create_with_flags(
+    native: unsafe extern "C" fn(*mut Stream, u32) -> Code,
+    out: *mut Stream,
+    flags: u32,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, flags, None, || native(out, flags)) }
+}
+
+/// `cudaStreamCreateWithPriority`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn create_with_priority(
+    native: unsafe extern "C" fn(*mut Stream, u32, i32) -> Code,
+    out: *mut Stream,
+    flags: u32,
+    priority: i32,
+) -> Answer {
+    // SAFETY: the caller says so.
+    unsafe { new(out, flags, Some(priority), || native(out, flags, priority)) }
+}
+
+/// # Safety
+/// `out` is null or writable.
+unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl FnOnce() -> Code) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() {
+        return opaque::run_blind(native);
+    }
+    if out.is_null() {
+        return fail(Code::INVALID_VALUE);
+    }
+    let stream = own::create(flags, priority)?;
+    // SAFETY: the caller says so.
+    unsafe { out.write(stream) };
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaStreamDestroy`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn destroy(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
+    if own::is_own(stream)? {
+        return own::destroy(stream);
+    }
+    // SAFETY: the caller says so.
+    opaque::run_blind(|| unsafe { native(stream) })
+}
+
+/// `cudaStreamGetFlags`.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn flags(
+    native: unsafe extern "C" fn(Stream, *mut u32) -> Code,
+    stream: Stream,
+    out: *mut u32,
+) -> Answer {
+    match own::facts(stream)? {
+        // SAFETY: the caller says so.
+        Some((flags, _)) => unsafe { answer(out, flags) },
+        // SAFETY: the caller says so.
+        None => opaque::run_blind(|| unsafe { native(stream, out) }),
+    }
+}
+
+/// `cudaStreamGetDevice`: the device that was the program's when it made the stream.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn device(
+    native: unsafe extern "C" fn(Stream, *mut i32) -> Code,
+    stream: Stream,
+    out: *mut i32,
+) -> Answer {
+    match own::facts(stream)? {
+        // SAFETY: the caller says so.
+        Some((_, device)) => unsafe { answer(out, device as i32) },
+        // SAFETY: the caller says so.
+        None => opaque::run_blind(|| unsafe { native(stream, out) }),
+    }
+}
+
+/// # Safety
+/// `out` is null or writable.
+unsafe fn answer<T>(out: *mut T, value: T) -> Answer {
+    if out.is_null() {
+        return fail(Code::INVALID_VALUE);
+    }
+    // SAFETY: the caller says so.
+    unsafe { out.write(value) };
+    Ok(Code::SUCCESS)
+}
+
+/// `cudaStreamWaitEvent`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn wait_event(
+    native: unsafe extern "C" fn(Stream, *mut c_void, u32) -> Code,
+    stream: Stream,
+    event: *mut c_void,
+    flags: u32,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() && !(is_own(event) || is_own(stream)) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(stream, event, flags) });
+    }
+    crate::handles::event::wait(stream, event, |stream, event| {
+        // SAFETY: the caller says so.
+        unsafe { native(stream, event, flags) }
+    })
+}
+
+pub type Callback = unsafe extern "C" fn(Stream, Code, *mut c_void);
+
+/// What a callback is called with.
+struct Called {
+    function: Callback,
+    stream: Stream,
+    data: *mut c_void,
+}
+
+unsafe extern "C" fn called(_stream: Stream, code: Code, data: *mut c_void) {
+    // SAFETY: made by `add_callback`; the runtime calls back once.
+    let called = unsafe { Box::from_raw(data.cast::<Called>()) };
+    // SAFETY: the program's function, with what it asked for.
+    unsafe { (called.function)(called.stream, code, called.data) };
+}
+
+/// `cudaStreamAddCallback`: the program's function gets the program's handle.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn add_callback(
+    native: unsafe extern "C" fn(Stream, Option<Callback>, *mut c_void, u32) -> Code,
+    stream: Stream,
+    function: Option<Callback>,
+    data: *mut c_void,
+    flags: u32,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let Some(function) = function else {
+        return fail(Code::INVALID_VALUE);
+    };
+    if open::is_open() && !is_own(stream) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(stream, Some(function), data, flags) });
+    }
+    own::on_its_gpu(stream, |real| {
+        let given = Box::into_raw(Box::new(Called {
+            function,
+            stream,
+            data,
+        }));
+        // SAFETY: the runtime calls `called` once with what it was given, if it succeeds.
+        let code = unsafe { native(real, Some(called), given.cast(), flags) };
+        if !code.is_success() {
+            // SAFETY: made above, and given to nobody.
+            drop(unsafe { Box::from_raw(given) });
+        }
+        code
+    })
+}
+
+/// `cudaLaunchHostFunc`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn host_function(
+    native: unsafe extern "C" fn(Stream, *mut c_void, *mut c_void) -> Code,
+    stream: Stream,
+    function: *mut c_void,
+    data: *mut c_void,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if open::is_open() && !is_own(stream) {
+        // SAFETY: the caller says so.
+        return opaque::run_blind(|| unsafe { native(stream, function, data) });
+    }
+    own::on_its_gpu(stream, |stream| {
+        // SAFETY: the caller says so.
+        unsafe { native(stream, function, data) }
+    })
+}
