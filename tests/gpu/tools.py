@@ -32,10 +32,10 @@ def arguments_of(trial, name):
     return [word.split("=", 1)[1] for word in line.group(1).split()] if line else []
 
 
-def both(trial, command, name, timeout):
-    """The tool on the plain program and on the one built with MGB."""
+def both(trial, command, name, timeout, under_mgb=()):
+    """The tool on the plain program and on the one built with MGB, there with more options."""
     ways = (("plain", {"MGB": "off"}), ("mgb", {"MGB": "require"}))
-    return [trial.run(command + [trial.example(name, plain=way == "plain")] + arguments_of(trial, name), timeout=timeout,
+    return [trial.run(command + list(under_mgb if way == "mgb" else ()) + [trial.example(name, plain=way == "plain")] + arguments_of(trial, name), timeout=timeout,
                       env=trial.environment(**more)) for way, more in ways]
 
 
@@ -74,7 +74,9 @@ def profiler(trial):
     kernel = KERNEL.search(source_of(trial, "vecadd").read_text()).group(1)
     command = [path, "--metrics", "sm__cycles_elapsed.max", "--launch-count", "1"]
     seen = lambda run: run["code"] == 0 and kernel in run["stdout"] and "sm__cycles_elapsed.max" in run["stdout"]
-    compare(trial, f"ncu measures {kernel}", both(trial, command, "vecadd", 90), seen)
+    # mgbd's programs share an MPS, which ncu has to be told.
+    runs = both(trial, command, "vecadd", 90, ["--mps", "client"])
+    compare(trial, f"ncu measures {kernel}", runs, seen)
 
 
 def compare(trial, what, runs, right):

@@ -170,8 +170,8 @@ pub unsafe fn memset_3d_async(
     extent: Extent,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
     set(to, extent, Some(stream), || {
+        // SAFETY: the caller says so.
         on(stream, |stream| unsafe { native(to, value, extent, stream) })
     })
 }

@@ -176,8 +176,8 @@ pub unsafe fn prefetch(
     stream: Stream,
 ) -> Answer {
     let location = location.real();
-    // SAFETY: the caller says so.
     run(|| {
+        // SAFETY: the caller says so.
         on(stream, |stream| unsafe {
             native(pointer, bytes, location, flags, stream)
         })

@@ -45,8 +45,8 @@ pub unsafe fn memset_async(
         address: dst as u64,
         bytes: count as u64,
     };
-    // SAFETY: the caller says so.
     set(span, Some(value), Some(stream), || {
+        // SAFETY: the caller says so.
         on(stream, |stream| unsafe { native(dst, value, count, stream) })
     })
 }

@@ -129,6 +129,7 @@ pub unsafe fn from_symbol_async(
         },
         span,
         || {
+            // SAFETY: the caller says so.
             on(stream, |stream| unsafe {
                 native(dst, symbol, count, offset, kind, stream)
             })
