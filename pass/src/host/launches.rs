@@ -231,13 +231,10 @@ fn obstacles_of_kernel(collected: &Collected, kernel: &Kernel, call: Value) -> V
 }
 
 fn obstacles_of_configuration(launch: &mut Launch) {
-    match launch.configuration {
-        None => {
-            let text = format!("the grid and block of {} cannot be seen here", launch.kernel);
-            launch
-                .obstacles
-                .push(Why::new(Code::UnknownGrid, text, launch.call));
-        }
-        Some(_) => {}
+    if launch.configuration.is_none() {
+        let text = format!("the grid and block of {} cannot be seen here", launch.kernel);
+        launch
+            .obstacles
+            .push(Why::new(Code::UnknownGrid, text, launch.call));
     }
 }
