@@ -21,12 +21,14 @@ all: $(PROGRAMS)
 .PHONY: all clean
 
 # clang includes this header of cuRAND's whether CUDA has it or not.
-$(OUT)/.empty/curand_mtgp32_kernel.h:
+EMPTY := $(OUT)/.empty/curand_mtgp32_kernel.h
+$(EMPTY):
 	@mkdir -p $(@D)
 	@touch $@
 
-$(OUT)/%: %.cu $(DEPENDS) | $(OUT)/.empty/curand_mtgp32_kernel.h
-	$(CXX) --offload-arch=$(ARCH) $(CXXFLAGS) -std=c++17 -Wno-parentheses $(PLAIN) $< -o $@ $(USED) $(LIBRARIES)
+BUILD = $(CXX) --offload-arch=$(ARCH) $(CXXFLAGS) -std=c++17 -Wno-parentheses $(PLAIN) $< -o $@ $(USED) $(LIBRARIES)
+$(OUT)/%: %.cu $(DEPENDS) | $(EMPTY)
+	$(BUILD)
 
 clean:
 	rm -rf build
