@@ -31,3 +31,22 @@ struct Box {
   size_t bytes;
 };
 inline Box boxes[64];
+
+// One case of a program, named for its function.
+struct Case {
+  const char *name;
+  void (*run)();
+};
+#define CASE(function) {#function, function}
+
+// Runs the case that the program's argument names; what main returns.
+template <int N> int play(int argc, char **argv, const Case (&cases)[N]) {
+  for (const Case &one : cases)
+    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
+      one.run();
+      printf("%s: PASS\n", one.name);
+      return 0;
+    }
+  fprintf(stderr, "no such case\n");
+  return 2;
+}

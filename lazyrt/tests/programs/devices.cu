@@ -385,24 +385,10 @@ static void peer_copies() {
   OK(cudaStreamDestroy(stream));
 }
 
-struct Case {
-  const char *name;
-  void (*run)();
-};
-
 int main(int argc, char **argv) {
   const Case cases[] = {
-      {"spread", spread},         {"variables", variables}, {"workers", workers},
-      {"attributes", attributes}, {"reset_one", reset_one},
-      {"numbers", numbers},
-      {"peer_codes", peer_codes}, {"peer_kernels", peer_kernels}, {"peer_copies", peer_copies},
+      CASE(spread), CASE(variables), CASE(workers), CASE(attributes), CASE(reset_one), CASE(numbers),
+      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies),
   };
-  for (const Case &one : cases)
-    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
-      one.run();
-      printf("%s: PASS\n", one.name);
-      return 0;
-    }
-  fprintf(stderr, "no such case\n");
-  return 2;
+  return play(argc, argv, cases);
 }

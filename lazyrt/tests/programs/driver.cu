@@ -92,11 +92,9 @@ static void contexts() {
   OK(cudaFree(memory));
 }
 
-int main(int, char **arguments) {
-  if (!strcmp(arguments[1], "place"))
-    place();
-  else if (!strcmp(arguments[1], "contexts"))
-    contexts();
-  else
-    return 2;
+int main(int argc, char **argv) {
+  const Case cases[] = {
+      CASE(place), CASE(contexts),
+  };
+  return play(argc, argv, cases);
 }

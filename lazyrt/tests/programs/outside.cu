@@ -179,22 +179,9 @@ static void hold_array() {
   OK(cudaFreeArray(array));
 }
 
-struct Case {
-  const char *name;
-  void (*run)();
-};
-
 int main(int argc, char **argv) {
   const Case cases[] = {
-      {"pools", pools},           {"managed", managed},           {"arrays", arrays},
-      {"hold_async", hold_async}, {"hold_managed", hold_managed}, {"hold_array", hold_array},
+      CASE(pools), CASE(managed), CASE(arrays), CASE(hold_async), CASE(hold_managed), CASE(hold_array),
   };
-  for (const Case &one : cases)
-    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
-      one.run();
-      printf("%s: PASS\n", one.name);
-      return 0;
-    }
-  fprintf(stderr, "no such case\n");
-  return 2;
+  return play(argc, argv, cases);
 }

@@ -386,27 +386,11 @@ static void greedy() {
   OK(cudaFree(boxes[0].pointer));
 }
 
-struct Case {
-  const char *name;
-  void (*run)();
-};
-
 int main(int argc, char **argv) {
   const Case cases[] = {
-      {"addresses", addresses}, {"recorded", recorded}, {"copies", copies},   {"devices", devices},
-      {"streams", streams},     {"symbols", symbols},   {"information", information},
-      {"reset", reset},         {"forks", forks},       {"small_objects", small_objects},
-      {"volumes", volumes},
-      {"ends", ends},
-      {"overruns", overruns},
-      {"greedy", greedy},
+      CASE(addresses), CASE(recorded), CASE(copies), CASE(devices), CASE(streams), CASE(symbols),
+      CASE(information), CASE(reset), CASE(forks), CASE(small_objects), CASE(volumes), CASE(ends),
+      CASE(overruns), CASE(greedy),
   };
-  for (const Case &one : cases)
-    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
-      one.run();
-      printf("%s: PASS\n", one.name);
-      return 0;
-    }
-  fprintf(stderr, "no such case\n");
-  return 2;
+  return play(argc, argv, cases);
 }

@@ -116,15 +116,8 @@ static void refused() {
 }
 
 int main(int argc, char **argv) {
-  struct {
-    const char *name;
-    void (*run)();
-  } cases[] = {{"loops", loops}, {"threads", threads}, {"beside", beside}, {"by_hand", by_hand}, {"refused", refused}};
-  for (auto &one : cases)
-    if (argc > 1 && strcmp(argv[1], one.name) == 0) {
-      one.run();
-      printf("%s: PASS\n", one.name);
-      return 0;
-    }
-  return 2;
+  const Case cases[] = {
+      CASE(loops), CASE(threads), CASE(beside), CASE(by_hand), CASE(refused),
+  };
+  return play(argc, argv, cases);
 }
