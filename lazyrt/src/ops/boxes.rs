@@ -3,9 +3,8 @@
 
 use std::ffi::c_void;
 
-use super::copy::{DEFAULT, Span, claim, read_of, task_of, written_of};
+use super::copy::{DEFAULT, Span, claim, on_either, read_of, task_of, written_of};
 use super::{alloc, device, opaque, run};
-use crate::bind::Asked;
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::{self, Stream};
@@ -262,15 +261,7 @@ pub fn between(
                 }
             })
         }
-        (Some(key), _) | (None, Some(key)) => {
-            drop(state);
-            run::on_objects(key, stream, call)
-        }
-        (None, None) => {
-            let key = state.task_of_use(told);
-            drop(state);
-            run::on_task(key, Asked::default(), call)
-        }
+        (to, from) => on_either(state, told, to.or(from), stream, call),
     }
 }
 

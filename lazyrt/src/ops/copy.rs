@@ -3,6 +3,8 @@
 
 use std::ffi::c_void;
 
+use parking_lot::MutexGuard;
+
 use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
@@ -162,28 +164,11 @@ unsafe fn linear(
     if count == 0 && !device::any_context() {
         return Ok(Code::SUCCESS);
     }
-    let to = if count == 0 {
-        None
-    } else {
-        task_of(
-            &state,
-            Span {
-                address: dst as u64,
-                bytes,
-            },
-        )?
+    let side = |state: &State, address| match bytes {
+        0 => Ok(None),
+        _ => task_of(state, Span { address, bytes }),
     };
-    let from = if count == 0 {
-        None
-    } else {
-        task_of(
-            &state,
-            Span {
-                address: src as u64,
-                bytes,
-            },
-        )?
-    };
+    let (to, from) = (side(&state, dst as u64)?, side(&state, src as u64)?);
     let to = to.map(|key| claim(&mut state, told, key));
     let from = from.map(|key| claim(&mut state, told, key));
     match (to, from) {
@@ -223,11 +208,24 @@ unsafe fn linear(
             drop(state);
             run::on_task_until_done(key, call)
         }
-        (Some(key), _) | (None, Some(key)) => {
+        (to, from) => on_either(state, told, to.or(from), stream, call),
+    }
+}
+
+/// Runs a copy that touches objects of this task alone; none: of no task.
+pub fn on_either(
+    mut state: MutexGuard<'static, State>,
+    told: Option<Use>,
+    owner: Option<Key>,
+    stream: Option<Stream>,
+    call: impl FnOnce() -> Code,
+) -> Answer {
+    match owner {
+        Some(key) => {
             drop(state);
             run::on_objects(key, stream, call)
         }
-        (None, None) => {
+        None => {
             let key = state.task_of_use(told);
             drop(state);
             run::on_task(key, Asked::default(), call)
