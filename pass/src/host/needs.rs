@@ -36,6 +36,15 @@ pub struct Need {
     pub shared: Largest,
 }
 
+impl Need {
+    /// Whether it tells as much of the task's launches as another.
+    pub fn is_as_known_as(&self, other: &Need) -> bool {
+        let complete = |need: &Need| [need.grid.complete, need.block.complete, need.shared.complete];
+        let (own, others) = (complete(self), complete(other));
+        own.iter().zip(others).all(|(&own, other)| own || !other)
+    }
+}
+
 /// The largest of some figure over the launches of a task.
 pub struct Largest {
     /// Over the launches that tell it at the begin; none if no launch does.

@@ -1,20 +1,20 @@
 //! Placement of `task_begin`: the latest point that dominates every touching op, outside of every
-//! loop that does not also hold the task's allocations.
+//! loop in which the task cannot, or need not, begin each time anew.
 use mgb_catalogue::report::Code;
 
-use super::cfg::{Cfg, Point};
+use super::cfg::{Cfg, Loop, Point};
 use super::expr::Expr;
 use super::ir::Value;
 use super::place::Why;
 
-/// The begin point of a task with these touching ops and these allocations. None only without ops.
-pub fn begin(cfg: &Cfg, touching: &[Point], allocations: &[Point]) -> Option<Point> {
+/// The begin point of a task with these touching ops, which may begin inside the loops that `may_hold` allows. None only
+/// without ops.
+pub fn begin(cfg: &Cfg, touching: &[Point], may_hold: impl Fn(&Loop) -> bool) -> Option<Point> {
     let mut block = cfg.common_dominator(touching.iter().map(|point| point.block))?;
     loop {
-        // Run again without its objects made anew, the task would begin twice.
         let outermost = cfg
             .loops_around(block)
-            .filter(|one| !allocations.iter().all(|point| one.body.contains(&point.block)))
+            .filter(|one| !may_hold(one))
             .max_by_key(|one| one.body.len());
         let Some(outermost) = outermost else { break };
         block = match outermost.body.contains(&outermost.header) {

@@ -3,7 +3,7 @@ use std::collections::HashSet;
 
 use mgb_catalogue::report::{self, Code};
 
-use super::cfg::{Cfg, Point};
+use super::cfg::{Cfg, Loop, Point};
 use super::collect::Collected;
 use super::ends::{self, End};
 use super::formula::Writer;
@@ -125,11 +125,7 @@ impl Planner<'_> {
                 touching.extend(self.launches[number].push.map(|push| cfg.point(push)));
             }
         }
-        let allocations: Vec<Point> = ops()
-            .filter(|op| matches!(op.kind, Kind::Allocate(_)))
-            .map(|op| cfg.point(op.call))
-            .collect();
-        let Some(begin) = placement::begin(cfg, &touching, &allocations) else {
+        let Some((begin, need)) = self.begin(candidate, &touching)? else {
             let at = all[candidate.ops[0]].call;
             return Err(vec![Why::new(
                 Code::NoDominatingPoint,
@@ -137,7 +133,6 @@ impl Planner<'_> {
                 at,
             )]);
         };
-        let need = needs::need(cfg, self.objects, self.launches, &candidate.ops, begin)?;
         let calls: Vec<(Value, bool)> = ops()
             .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
             .collect();
@@ -152,6 +147,40 @@ impl Planner<'_> {
             ops: calls.iter().map(|&(call, _)| call).collect(),
             ends: ends::ends(cfg, begin, &calls),
         })
+    }
+
+    /// Where the task begins, and what it asks for there; none if nothing in it needs a GPU.
+    fn begin(&self, candidate: &Candidate, touching: &[Point]) -> Result<Option<(Point, Need)>, Vec<Why>> {
+        let (cfg, all) = (self.cfg, &self.objects.ops);
+        let need = |begin| needs::need(cfg, self.objects, self.launches, &candidate.ops, begin);
+        let allocations: Vec<usize> = candidate
+            .ops
+            .iter()
+            .filter(|&&number| matches!(all[number].kind, Kind::Allocate(_)))
+            .map(|&number| cfg.point(all[number].call).block)
+            .collect();
+        // Run again without its objects made anew, the task would begin twice.
+        let renews = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
+        let Some(begin) = placement::begin(cfg, touching, renews) else {
+            return Ok(None);
+        };
+        let own = need(begin)?;
+        if !allocations.is_empty() {
+            return Ok(Some((begin, own)));
+        }
+        // It holds no memory: where it is launched over and over and nothing else is done, it begins once for all of them,
+        // if its launches are known as well there.
+        let only_launches = |one: &Loop| {
+            let inside = |op: &&Op| one.body.contains(&cfg.point(op.call).block);
+            let is_bare = |op: &Op| matches!(op.kind, Kind::Launch(_)) && op.nodes.is_empty();
+            all.iter().filter(inside).all(is_bare)
+        };
+        let before = placement::begin(cfg, touching, |one| !only_launches(one));
+        let before = before.filter(|&before| before != begin);
+        Ok(Some(match before.map(|before| need(before).map(|need| (before, need))) {
+            Some(Ok((before, need))) if need.is_as_known_as(&own) => (before, need),
+            _ => (begin, own),
+        }))
     }
 
     fn entry(&self, candidate: &Candidate) -> report::Task {
