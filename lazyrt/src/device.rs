@@ -91,6 +91,13 @@ pub fn any_context() -> bool {
     CONTEXTS.load(Ordering::Acquire) != 0
 }
 
+/// Whether this process has contexts on several GPUs.
+#[inline]
+pub fn on_several() -> bool {
+    let mask = CONTEXTS.load(Ordering::Relaxed);
+    mask & mask.wrapping_sub(1) != 0
+}
+
 /// The GPUs with a context of this process, and their ordinals.
 pub fn with_context() -> impl Iterator<Item = (u32, i32)> {
     let mask = CONTEXTS.load(Ordering::Acquire);
@@ -187,6 +194,13 @@ pub fn note_work(gpu: u32) {
 /// Work may be under way on the GPU at any time from here on: some call went to the runtime by a jump.
 pub fn note_endless_work(gpu: u32) {
     ENDLESS.fetch_or(1 << (gpu % MAX_GPUS as u32), Ordering::Relaxed);
+}
+
+/// How much work the GPU was given by calls that have returned. `None`: that is not known.
+pub fn given(gpu: u32) -> Option<u64> {
+    let is_endless = ENDLESS.load(Ordering::Relaxed) & (1 << (gpu % MAX_GPUS as u32)) != 0;
+    let given = GIVEN.get(gpu as usize).filter(|_| !is_endless)?;
+    Some(given.load(Ordering::Acquire))
 }
 
 /// Whether work may be under way.

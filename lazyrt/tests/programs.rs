@@ -77,7 +77,7 @@ cases! {
         peer_codes (native), peer_kernels (native), peer_copies (native);
     outside: pools (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
-        captured (native), moving;
+        captured (native), moving, moving_default, moving_from_default;
     driver: contexts (native);
     share: owner (native);
 }

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parking_lot::Mutex;
 
+use super::default::{self, LAST_DEFAULT};
 use super::{BEFORE, Handle, Kind, NOWHERE, Slot, check, current, elsewhere, find, make, stream};
 use crate::code::{Answer, Code, Own, fail};
 use crate::device;
@@ -77,6 +78,10 @@ pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Co
     };
     device::select(gpu, device::ordinal(gpu)?)?;
     let real_stream = stream::real(on)?;
+    if on as usize <= LAST_DEFAULT {
+        // It stands for what the program's default stream was given, wherever that is.
+        default::gather()?;
+    }
     let Some(slot) = slot else {
         return Ok(call(event, real_stream));
     };
@@ -159,7 +164,9 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
         return fail(Code::INVALID_HANDLE);
     };
     device::select(gpu, device::ordinal(gpu)?)?;
-    Ok(call(stream::real(on)?, event))
+    let code = call(stream::real(on)?, event);
+    device::note_work(gpu);
+    Ok(code)
 }
 
 /// Waits for the event, or asks whether it is done, by `call`.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use super::default::{self, LAST_DEFAULT};
 use super::{Handle, Kind, Slot, check, current, elsewhere, event, find, home, make};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
@@ -25,8 +26,14 @@ pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
 #[inline]
 pub fn real(stream: Stream) -> Result<Stream, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
+        if stream as usize <= LAST_DEFAULT {
+            default::in_order()?;
+        }
         return Ok(stream);
     };
+    if slot.flags & NON_BLOCKING == 0 {
+        default::blocking_in_order()?;
+    }
     if let Some(gpu) = slot.at()
         && current() == Some(gpu)
     {

@@ -228,7 +228,7 @@ pub fn on_either(
         None => {
             let key = state.task_of_use(told);
             drop(state);
-            run::on_task(key, Asked::default(), call)
+            run::on_task(key, Asked::default(), || run::in_order(stream, call))
         }
     }
 }

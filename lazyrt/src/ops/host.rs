@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use super::opaque;
 use crate::code::{self, Answer, Code, fail};
+use crate::handles::default;
 use crate::{device, native, notice, thread};
 
 /// Host memory that was asked for before there was a context.
@@ -63,6 +64,7 @@ pub unsafe fn alloc(
 /// `out` is null or writable.
 unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_use());
+    default::note_shared();
     if device::any_context() || crate::open::is_open() {
         return opaque::run_anywhere(native);
     }
@@ -161,6 +163,7 @@ pub unsafe fn register(
     flags: u32,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
+    default::note_shared();
     if device::any_context() || crate::open::is_open() {
         // SAFETY: the caller says so.
         return opaque::run_anywhere(|| unsafe { native(pointer, bytes, flags) });

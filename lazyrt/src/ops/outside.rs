@@ -142,6 +142,7 @@ pub unsafe fn malloc_managed(
     bytes: usize,
     flags: u32,
 ) -> Answer {
+    crate::handles::default::note_shared();
     // SAFETY: the caller says so; a success has written the address.
     unsafe {
         allocate(

@@ -3,6 +3,7 @@
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
+use crate::handles::default::{self, LAST_DEFAULT};
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
 use crate::task::Shared;
@@ -37,11 +38,20 @@ pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
 /// means. The objects of another device of the program may be on another GPU than the stream.
 pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     if !state::may_be_several() {
-        return on_task(key, Asked::default(), call);
+        return on_task(key, Asked::default(), || in_order(stream, call));
     }
     match stream {
         Some(stream) if stream as usize > LAST_DEFAULT => in_stream(key, stream, call),
         _ => in_default_stream(key, call),
+    }
+}
+
+/// Runs `call`, on this thread's GPU, behind what the program's default stream was given on others, if it is a call that
+/// waits (no stream); one in a stream has that from its stream.
+pub fn in_order(stream: Option<Stream>, call: impl FnOnce() -> Code) -> Code {
+    match stream.map_or_else(default::in_order, |_| Ok(())) {
+        Ok(()) => call(),
+        Err(Own(code)) => code,
     }
 }
 
@@ -133,7 +143,7 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
         let gpu = shared.place().0;
         let published = mode::client().map(mgb_probe::Client::published);
         let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
-        let answer = on_ready(shared, inside, call);
+        let answer = on_ready(shared, inside, || in_order(None, call));
         if let Some(published) = published
             && answer == Ok(Code::SUCCESS)
             && !super::opaque::is_anchored()
@@ -162,9 +172,6 @@ impl Places {
         self.first == self.second
     }
 }
-
-/// Streams up to this value are CUDA's default streams, which every GPU has.
-const LAST_DEFAULT: usize = 2;
 
 /// As [`on_two`], for a copy from the second task's memory to the first's. Where they are on two GPUs and the copy is in
 /// no stream of the program's own, what either GPU was given before comes before it, and what either is given

@@ -4,8 +4,8 @@ use std::ffi::c_void;
 
 use super::opaque;
 use crate::code::{Answer, Code, fail};
-use crate::handles::is_own;
 use crate::handles::stream as own;
+use crate::handles::{default, is_own};
 use crate::native::Stream;
 use crate::{open, thread};
 
@@ -174,6 +174,7 @@ pub unsafe fn add_callback(
         // SAFETY: the caller says so.
         return opaque::run_blind(|| unsafe { native(stream, Some(function), data, flags) });
     }
+    default::note_shared();
     own::on_its_gpu(stream, |real| {
         let given = Box::into_raw(Box::new(Called {
             function,
@@ -205,6 +206,7 @@ pub unsafe fn host_function(
         // SAFETY: the caller says so.
         return opaque::run_blind(|| unsafe { native(stream, function, data) });
     }
+    default::note_shared();
     own::on_its_gpu(stream, |stream| {
         // SAFETY: the caller says so.
         unsafe { native(stream, function, data) }

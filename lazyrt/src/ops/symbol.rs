@@ -267,7 +267,7 @@ fn touch(part: Part, other: Span, call: impl FnOnce() -> Code) -> Answer {
                 gpu,
                 ..Asked::default()
             },
-            call,
+            || run::in_order(part.stream, call),
         ),
     }
 }

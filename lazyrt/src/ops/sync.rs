@@ -2,11 +2,9 @@
 //! wait for.
 
 use crate::code::{Answer, Code};
+use crate::handles::default::LAST_DEFAULT;
 use crate::native::Stream;
 use crate::{device, handles, open, thread};
-
-/// Streams up to this value are CUDA's default streams, which every GPU has.
-const LAST_DEFAULT: usize = 2;
 
 /// `cudaDeviceSynchronize`.
 ///

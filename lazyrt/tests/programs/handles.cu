@@ -243,12 +243,12 @@ static void captured() {
   OK(cudaDeviceReset());
 }
 
-// One stream for tasks on two GPUs, which take turns: the second waits for what the first has there. By hand, so that
-// each is on a GPU of its own.
-static void moving() {
-  cudaStream_t stream;
+// Tasks on two GPUs, which take turns with one piece of pinned memory, each in its stream: the second waits for what the
+// first has there. By hand, so that each is on a GPU of its own. Both streams are the same, or one of them waits for the
+// other because it is the default stream.
+static void moving(cudaStream_t first, cudaStream_t second) {
+  cudaStream_t streams[2] = {first, second}, stream = first;
   cudaEvent_t start, stop;
-  OK(cudaStreamCreate(&stream));
   OK(cudaEventCreate(&start));
   OK(cudaEventCreate(&stop));
   static mgb_task_site sites[2] = {{sizeof(mgb_task_site), 1, "handles.cu", "moving"},
@@ -273,6 +273,7 @@ static void moving() {
   OK(cudaEventRecord(start, stream));
   for (int round = 0; round < 6; round++) {
     int t = round % 2;
+    stream = streams[t];
     mgb_task_use(&sites[t], tasks[t]);
     OK(cudaMemcpyAsync(values[t], pinned, COUNT * sizeof(int), cudaMemcpyHostToDevice, stream));
     mgb_task_use(&sites[t], tasks[t]);
@@ -290,11 +291,42 @@ static void moving() {
   float ms = -1;
   OK(cudaEventElapsedTime(&ms, start, stop));
   EXPECT(ms > 15 && ms < 5000);
+  // A copy that returns when it is done comes after what the other GPU was given before.
+  for (int i = 0; i < COUNT; i++)
+    pinned[i] = 0;
+  for (int round = 0; round < 6; round++) {
+    int t = round % 2;
+    mgb_task_use(&sites[t], tasks[t]);
+    OK(cudaMemcpy(values[t], pinned, COUNT * sizeof(int), cudaMemcpyHostToDevice));
+    mgb_task_use(&sites[t], tasks[t]);
+    add<<<1, 32>>>(values[t], COUNT, round + 1);
+    mgb_task_use(&sites[t], tasks[t]);
+    OK(cudaMemcpyAsync(pinned, values[t], COUNT * sizeof(int), cudaMemcpyDeviceToHost));
+  }
+  OK(cudaEventRecord(stop));
+  OK(cudaEventSynchronize(stop));
+  for (int i = 0; i < COUNT; i++)
+    EXPECT(pinned[i] == 21);
   for (int t = 0; t < 2; t++) {
     OK(cudaFree(values[t]));
     mgb_task_end(tasks[t]);
   }
   OK(cudaFreeHost(pinned));
+}
+
+static void moving() {
+  cudaStream_t stream;
+  OK(cudaStreamCreate(&stream));
+  moving(stream, stream);
+}
+
+static void moving_default() { moving(nullptr, nullptr); }
+
+static void moving_from_default() {
+  cudaStream_t stream;
+  OK(cudaStreamCreate(&stream));
+  moving(nullptr, stream);
+  moving(stream, nullptr);
 }
 
 // Says that it is so far by a file, and waits to be let go by another.
@@ -332,10 +364,12 @@ static void nowhere() {
   rest("held");
 }
 
-// A static task without objects, in a loop: it asks once, and not at every turn.
+__attribute__((noinline)) static void turn() { add<<<1, 32>>>(nullptr, 0, 1); }
+
+// A static task without objects, in a loop of its caller: it asks once, and not at every turn.
 static void turns(int count) {
   for (int i = 0; i < count; i++)
-    add<<<1, 32>>>(nullptr, 0, 1);
+    turn();
   OK(cudaDeviceSynchronize());
 }
 
@@ -363,7 +397,7 @@ int main(int argc, char **argv) {
   }
   const Case cases[] = {
       CASE(early), CASE(wrong), CASE(callbacks), CASE(pinned), CASE(functions), CASE(captured), CASE(moving),
-      CASE(nowhere),
+      CASE(moving_default), CASE(moving_from_default), CASE(nowhere),
   };
   return play(argc, argv, cases);
 }

@@ -177,10 +177,12 @@ impl Planner<'_> {
         };
         let before = placement::begin(cfg, touching, |one| !only_launches(one));
         let before = before.filter(|&before| before != begin);
-        Ok(Some(match before.map(|before| need(before).map(|need| (before, need))) {
-            Some(Ok((before, need))) if need.is_as_known_as(&own) => (before, need),
-            _ => (begin, own),
-        }))
+        Ok(Some(
+            match before.map(|before| need(before).map(|need| (before, need))) {
+                Some(Ok((before, need))) if need.is_as_known_as(&own) => (before, need),
+                _ => (begin, own),
+            },
+        ))
     }
 
     fn entry(&self, candidate: &Candidate) -> report::Task {

@@ -1,0 +1,121 @@
+//! The default streams of a process whose tasks are on several GPUs. Each GPU has default streams of its own; the
+//! program sees one, in which everything is in order, and which waits for its blocking streams and is waited for by them.
+//!
+//! Tasks share no device memory, so that order between GPUs shows in one way only: in host memory that one of them writes
+//! while the program goes on, and that another reads. Only once there may be such memory does work on a GPU wait for what
+//! the others were given before; until then tasks on several GPUs run beside each other.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use mgb_probe::wire::MAX_GPUS;
+use parking_lot::Mutex;
+
+use super::{check, current, elsewhere};
+use crate::code::Own;
+use crate::native::{self, Stream};
+use crate::{device, state};
+
+/// Streams up to this value are CUDA's default streams, which every GPU has.
+pub const LAST_DEFAULT: usize = 2;
+/// `cudaStreamLegacy`.
+const LEGACY: usize = 1;
+/// `cudaEventDisableTiming`.
+const NO_TIMING: u32 = 2;
+
+/// Whether GPUs may read or write host memory after the call that asked for it has returned.
+static SHARED: AtomicBool = AtomicBool::new(false);
+static ORDER: Mutex<Order> = Mutex::new(Order {
+    joined: [0; MAX_GPUS],
+    turns: 0,
+    at: 0,
+    seen: [0; MAX_GPUS],
+});
+
+struct Order {
+    /// How much work each GPU had been given when another last waited for it.
+    joined: [u64; MAX_GPUS],
+    /// Ops in default streams that had to wait for another GPU, or came first on theirs.
+    turns: u64,
+    /// Where the last of them was.
+    at: u32,
+    /// Which of them each GPU's blocking streams come after.
+    seen: [u64; MAX_GPUS],
+}
+
+/// From here on there is host memory that GPUs use by themselves, or functions of the host that they call.
+pub fn note_shared() {
+    SHARED.store(true, Ordering::Release);
+}
+
+#[inline]
+fn matters() -> bool {
+    device::on_several() && SHARED.load(Ordering::Acquire) && !state::may_be_several()
+}
+
+/// The next op of this thread is in a default stream of its GPU: what the others were given comes first.
+#[inline]
+pub fn in_order() -> Result<(), Own> {
+    if matters() { join_all() } else { Ok(()) }
+}
+
+/// The same for an op in a stream that blocks with the default stream.
+#[inline]
+pub fn blocking_in_order() -> Result<(), Own> {
+    if matters() { join_last() } else { Ok(()) }
+}
+
+/// Makes the default streams of this thread's GPU wait for what every other GPU was given, whatever it does.
+pub fn gather() -> Result<(), Own> {
+    if device::on_several() && !state::may_be_several() {
+        join_all()
+    } else {
+        Ok(())
+    }
+}
+
+#[cold]
+fn join_all() -> Result<(), Own> {
+    let Some(here) = current() else { return Ok(()) };
+    let mut order = ORDER.lock();
+    for (other, _) in device::with_context().filter(|(gpu, _)| *gpu != here) {
+        let given = device::given(other);
+        if given != Some(order.joined[other as usize]) {
+            join(other, here)?;
+            order.joined[other as usize] = given.unwrap_or(0);
+        }
+    }
+    order.turns += 1;
+    order.at = here;
+    order.seen[here as usize] = order.turns;
+    Ok(())
+}
+
+#[cold]
+fn join_last() -> Result<(), Own> {
+    let Some(here) = current() else { return Ok(()) };
+    let mut order = ORDER.lock();
+    if order.seen[here as usize] != order.turns {
+        join(order.at, here)?;
+        order.seen[here as usize] = order.turns;
+    }
+    Ok(())
+}
+
+/// Makes the default streams, and the blocking ones, of the GPU `here` wait for those of `other`.
+fn join(other: u32, here: u32) -> Result<(), Own> {
+    let _unheard = device::Unheard::begin();
+    let legacy = LEGACY as Stream;
+    let mut mark = std::ptr::null_mut();
+    elsewhere(other, || {
+        // SAFETY: writes one handle; every GPU has this stream.
+        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
+        // SAFETY: as above.
+        check(unsafe { native::cudaEventRecord(mark, legacy) })
+    })?;
+    // SAFETY: an event of another GPU may be waited for; it lives until the work is done.
+    let waits = check(unsafe { native::cudaStreamWaitEvent(legacy, mark, 0) });
+    // SAFETY: made above.
+    unsafe { native::cudaEventDestroy(mark) };
+    device::note_work(here);
+    waits
+}
