@@ -20,6 +20,10 @@ struct Touch {
   bool at_call = false;
   // ... and is the program's again when the call returns.
   bool only_now = false;
+  // A copy of up to some 20 KB takes its bytes from pinned memory at the call as well (H200, driver 580), where its stream
+  // has nothing to do and was told to wait for nothing: that default streams wait for others does not count. Copies of
+  // rows, to managed memory and in graphs do wait.
+  bool told = false;
 };
 
 inline Touch reads(const Range &range) { return {range.object, range.at, range.at + range.count, false}; }

@@ -44,13 +44,14 @@ inline bool Actor::build_copy(int device, bool captured, Op &op) {
   if (!apart(writes(target), reads(source)))
     return false;
   cudaMemcpyKind kind = direction(*to, *from);
-  bool peers = !to->is_host() && !from->is_host() && to->kind == Kind::Device && from->kind == Kind::Device &&
-               draw.one_in(3);
+  // A stream does not record copies that name their devices (cudaErrorStreamCaptureUnsupported).
+  bool peers = to->kind == Kind::Device && from->kind == Kind::Device && draw.one_in(3) && !captured;
   say("copy object %d +%zu <- object %d +%zu, %zu bytes, kind %d%s", to->id, target.at, from->id, source.at,
       target.count, int(kind), peers ? ", as peers" : "");
   op.touches = {writes(target), reads(source)};
   op.touches[1].at_call = is_pageable(*from);
   op.touches[1].only_now = is_pageable(*from) && to->kind != Kind::Managed;
+  op.touches[1].told = from->is_locked() && to->kind != Kind::Managed && !captured;
   op.host_waits = is_pageable(*to);
   bool spoil = op.touches[1].only_now && !from->read_only;
   op.issue = [=](cudaStream_t stream) {
@@ -208,6 +209,7 @@ inline void Actor::step_copy_at_once() {
     bool managed = to->kind == Kind::Managed || from->kind == Kind::Managed;
     op.touches[1].at_call = is_pageable(*from);
     op.touches[1].only_now = is_pageable(*from) && !managed;
+    op.touches[1].told = from->is_locked() && !managed;
     op.host_waits = !managed && (to->is_host() || (from->is_host() && !is_pageable(*from)));
     // Between host memory the call does the work itself.
     if (to->is_host() && from->is_host())
@@ -251,6 +253,7 @@ inline void Actor::step_symbol() {
   op.touches = in ? std::vector<Touch>{writes(variable), reads(place_of)}
                   : std::vector<Touch>{writes(place_of), reads(variable)};
   op.touches[1].at_call = op.touches[1].only_now = in && is_pageable(*other);
+  op.touches[1].told = in && other->is_locked();
   op.host_waits = !in_stream && other->is_host() && !(in && is_pageable(*other));
   size_t offset = symbol.offset + variable.at;
   op.issue = [=, &symbol](cudaStream_t stream) {

@@ -58,8 +58,9 @@ inline void Actor::step_allocate() {
     OK(cudaMalloc(&at, bytes));
     break;
   case Kind::Pool: {
+    // Whether default streams wait for each other where nothing runs, nobody says.
     Lane &by = lane(where);
-    order.begin(by);
+    Order::tell(by, order.host);
     OK(cudaMallocAsync(&at, bytes, by.handle));
     object->accesses.push_back({by.id, order.issue(by), 0, object->size(), true});
     break;

@@ -45,6 +45,7 @@ struct Object {
   size_t size() const { return width * rows; }
   bool is_flat() const { return rows == 1; }
   unsigned char *address(size_t at) const { return base + (is_flat() ? at : at / width * pitch + at % width); }
+  bool is_locked() const { return kind == Kind::Pinned || kind == Kind::Registered; }
   bool is_host() const { return kind == Kind::Pinned || kind == Kind::Registered || kind == Kind::Pageable; }
   // Whether the host may look at it directly.
   bool is_seen_by_host() const { return is_host() || kind == Kind::Managed; }

@@ -34,6 +34,8 @@ struct Lane {
   bool alive = true;
   uint32_t issued = 0;
   Clock knows;
+  // The same without what default streams imply.
+  Clock told;
 };
 
 // An event.
@@ -70,7 +72,7 @@ public:
 
   // What the next op on the lane comes after, by CUDA's rules alone.
   void begin(Lane &lane) {
-    join(lane.knows, host);
+    tell(lane, host);
     for (auto &other : lanes) {
       if (other.get() == &lane || other->device != lane.device || !other->alive)
         continue;
@@ -81,9 +83,16 @@ public:
     }
   }
 
+  // The lane's next op comes after all this, because the program says so.
+  static void tell(Lane &lane, const Clock &clock) {
+    join(lane.knows, clock);
+    join(lane.told, clock);
+  }
+
   // An op was given to the lane; its number there.
   uint32_t issue(Lane &lane) {
     set(lane.knows, lane.id, ++lane.issued);
+    set(lane.told, lane.id, lane.issued);
     return lane.issued;
   }
 

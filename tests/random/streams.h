@@ -108,7 +108,7 @@ inline void Actor::wait(Lane *lane, const Access &access) {
     if (lane && way != 5) {
       use(lane->device);
       OK(cudaStreamWaitEvent(lane->handle, known->event, 0));
-      join(lane->knows, known->knows);
+      Order::tell(*lane, known->knows);
     } else if (way != 5 || draw.one_in(2)) {
       OK(cudaEventSynchronize(known->event));
       order.host_waits_for(*known);
@@ -120,7 +120,7 @@ inline void Actor::wait(Lane *lane, const Access &access) {
     }
   }
   if (lane)
-    join(lane->knows, order.host);
+    Order::tell(*lane, order.host);
 }
 
 static inline bool conflict(const Touch &touch, const Access &access) {
@@ -132,7 +132,7 @@ inline void Actor::arrange(Lane &lane, const std::vector<Touch> &touches) {
   for (const Touch &touch : touches)
     for (size_t i = 0; i < touch.object->accesses.size(); i++) {
       const Access access = touch.object->accesses[i];
-      if (conflict(touch, access) && !Order::is_known(lane.knows, access))
+      if (conflict(touch, access) && !Order::is_known(touch.told ? lane.told : lane.knows, access))
         wait(&lane, access);
     }
 }
@@ -223,7 +223,7 @@ inline void Actor::step_events() {
     use(by.device);
     OK(cudaStreamWaitEvent(by.handle, one.event, 0));
     if (one.recorded)
-      join(by.knows, one.knows);
+      Order::tell(by, one.knows);
     return;
   }
   case 2: {
@@ -308,8 +308,8 @@ inline void Actor::step_callback() {
       op.touches = {reads(bytes)};
     }
   }
-  say("host function %u in stream %zu, object %d +%zu %zu", call.expected, where.id, object ? object->id : 0, bytes.at,
-      bytes.count);
+  say("host function %u in stream %zu %s object %d +%zu %zu", call.expected, where.id,
+      call.value >= 0 ? "writes" : "reads", object ? object->id : 0, bytes.at, bytes.count);
   snprintf(call.place.op, sizeof call.place.op, "%s", place.op);
   bool old = draw.one_in(3);
   op.issue = [&call, old](cudaStream_t stream) {
