@@ -79,6 +79,21 @@ HOST_CASE(copy_2d) {
   sum_of(record, back);
   code(record, cudaMemcpy2D(back.data(), 10, device, pitch, 50, 40, cudaMemcpyDeviceToHost));
 }
+HOST_CASE(pitches_that_are_too_small) {
+  unsigned char *to = device_bytes(1000), *from = device_bytes(1000);
+  for (size_t height = 0; height < 3; height++) {
+    code(record, cudaMemcpy2D(to, 10, from, 40, 20, height, cudaMemcpyDeviceToDevice));
+    code(record, cudaMemcpy2D(to, 40, from, 10, 20, height, cudaMemcpyDeviceToDevice));
+    code(record, cudaMemset2D(to, 10, 0, 20, height));
+    cudaMemcpy3DParms box = {};
+    box.srcPtr = make_cudaPitchedPtr(from, 40, 40, height);
+    box.dstPtr = make_cudaPitchedPtr(to, 10, 10, height);
+    box.extent = make_cudaExtent(20, height, 1);
+    box.kind = cudaMemcpyDeviceToDevice;
+    code(record, cudaMemcpy3D(&box));
+    code(record, cudaMemset3D(box.dstPtr, 0, box.extent));
+  }
+}
 HOST_CASE(copy_3d) {
   cudaPitchedPtr device;
   cudaExtent extent = make_cudaExtent(40, 20, 10);

@@ -51,6 +51,41 @@ HOST_CASE(legacy_stream_waits_for_others) {
   append<<<1, 1>>>(list, 4);
   put_list(record, list, 4);
 }
+// Sets what it is given, after a while.
+static void CUDART_CB set_late(void *flag) {
+  usleep(50000);
+  *static_cast<std::atomic<int> *>(flag) = 1;
+}
+HOST_CASE(host_waits_for_default_streams) {
+  cudaStream_t blocking = new_stream(), streams[] = {blocking, cudaStreamPerThread, new_stream(cudaStreamNonBlocking)};
+  cudaEvent_t event;
+  check("event", cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  std::atomic<int> flag;
+  auto after = [&](cudaStream_t stream) {
+    flag = 0;
+    check("call", cudaLaunchHostFunc(stream, set_late, &flag));
+  };
+  auto done = [&] {
+    put(record, int(flag));
+    check("wait", cudaDeviceSynchronize());
+  };
+  for (cudaStream_t stream : streams) {
+    after(stream);
+    check("wait", cudaStreamSynchronize(cudaStreamLegacy));
+    done();
+    after(stream);
+    check("record", cudaEventRecord(event, cudaStreamLegacy));
+    check("wait", cudaEventSynchronize(event));
+    done();
+    after(cudaStreamLegacy);
+    check("wait", cudaStreamSynchronize(stream));
+    done();
+    after(cudaStreamLegacy);
+    check("record", cudaEventRecord(event, stream));
+    check("wait", cudaEventSynchronize(event));
+    done();
+  }
+}
 HOST_CASE(stream_waits_for_event) {
   unsigned *list = new_list();
   cudaStream_t one = new_stream(cudaStreamNonBlocking), two = new_stream(cudaStreamNonBlocking);
@@ -205,6 +240,25 @@ HOST_CASE(capture_codes) {
   check("begin", cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed));
   code(record, cudaStreamEndCapture(stream, &graph));
   put_nodes(record, graph);
+}
+HOST_CASE(copies_that_name_devices_are_not_captured) {
+  cudaStream_t stream = new_stream(cudaStreamNonBlocking);
+  unsigned char *bytes;
+  check("malloc", cudaMalloc(&bytes, 400));
+  cudaGraph_t graph;
+  check("begin", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  code(record, cudaMemcpyPeerAsync(bytes, 0, bytes + 200, 0, 100, stream));
+  code(record, cudaStreamEndCapture(stream, &graph));
+  cudaMemcpy3DPeerParms box = {};
+  box.srcPtr = make_cudaPitchedPtr(bytes, 100, 100, 1);
+  box.dstPtr = make_cudaPitchedPtr(bytes + 200, 100, 100, 1);
+  box.extent = make_cudaExtent(100, 1, 1);
+  check("begin", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  code(record, cudaMemcpy3DPeerAsync(&box, stream));
+  code(record, cudaStreamEndCapture(stream, &graph));
+  check("begin", cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  code(record, cudaMemcpyPeerAsync(bytes, 0, bytes + 200, 0, 0, stream));
+  code(record, cudaStreamEndCapture(stream, &graph));
 }
 HOST_CASE(graph_built_by_hand) {
   unsigned *list = new_list(), number = 5;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mgb_probe::wire::MAX_GPUS;
 
 use super::copy::{DEFAULT, Span, from_gpu_to_gpu, task_of};
-use super::{device as program, run};
+use super::{device as program, pools, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
@@ -191,6 +191,13 @@ unsafe fn copy(
         // SAFETY: the caller says so.
         unsafe {
             match stream {
+                // A capture refuses the call, which the runtime is to say.
+                Some(stream) if pools::is_capturing(stream) => {
+                    let (to, from) = (places.first, places.second);
+                    on(stream, |stream| {
+                        native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
+                    })
+                }
                 _ if !places.are_one() => from_gpu_to_gpu(dst, src, count, &places, stream),
                 Some(stream) => on(stream, |stream| {
                     native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)

@@ -59,7 +59,8 @@ fn current_pool() -> Result<usize, Own> {
     }
 }
 
-fn is_capturing(stream: Stream) -> bool {
+/// Whether the stream captures.
+pub fn is_capturing(stream: Stream) -> bool {
     let mut status = 0;
     // SAFETY: writes one int; a bad stream is an error here as in the call to come.
     let code = on(stream, |stream| unsafe {

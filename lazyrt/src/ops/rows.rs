@@ -64,18 +64,25 @@ pub unsafe fn memcpy_2d_async(
 }
 
 /// What rows with a pitch touch: the last one only as far as its width.
-/// Rows that overlap are an error, whatever lies there.
-pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Result<Span, Own> {
-    if pitch < width && height > 0 {
-        return fail(Code::INVALID_PITCH_VALUE);
-    }
+pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Span {
     let bytes = match (width, height) {
         (0, _) | (_, 0) => 0,
         _ => (pitch as u64)
             .saturating_mul(height as u64 - 1)
             .saturating_add(width as u64),
     };
-    Ok(Span { address, bytes })
+    Span { address, bytes }
+}
+
+/// Rows that overlap are an error, whatever lies there; as a GPU's runtime has it, a single row that is wider than its
+/// pitch is another one.
+fn check(pitch: usize, width: usize, height: usize) -> Result<(), Own> {
+    match height {
+        0 => Ok(()),
+        _ if width <= pitch => Ok(()),
+        1 => fail(Code::INVALID_VALUE),
+        _ => fail(Code::INVALID_PITCH_VALUE),
+    }
 }
 
 /// Rows as lazyrt's own copies name them.
@@ -102,15 +109,15 @@ fn plane(
     stream: Option<Stream>,
     call: impl FnOnce() -> Code,
 ) -> Answer {
-    let span = |side: Rows| rows(side.address, side.pitch, width, height);
-    let spans = match (span(to), span(from)) {
-        (Ok(_), Ok(_)) if kind > DEFAULT => fail(Code::INVALID_MEMCPY_DIRECTION),
-        (Ok(to), Ok(from)) => Ok((to, from)),
-        (Err(error), _) | (_, Err(error)) => Err(error),
-    };
-    let (written, read) = spans.inspect_err(|_| {
+    let checked = check(to.pitch.min(from.pitch), width, height).and_then(|()| match kind {
+        ..=DEFAULT => Ok(()),
+        _ => fail(Code::INVALID_MEMCPY_DIRECTION),
+    });
+    checked.inspect_err(|_| {
         thread::with(|thread| thread.take_use());
     })?;
+    let span = |side: Rows| rows(side.address, side.pitch, width, height);
+    let (written, read) = (span(to), span(from));
     let side = |side: Rows| Side::of(PitchedPtr::plane(side.address, side.pitch, width, height));
     boxes::between(written, read, kind, stream, call, |places| PeerParameters {
         from: side(from),
@@ -131,10 +138,17 @@ mod tests {
 
     #[test]
     fn the_last_row_ends_at_its_width() {
-        let bytes = |pitch, width, height| rows(0, pitch, width, height).map(|span| span.bytes);
-        assert_eq!(bytes(512, 100, 3), Ok(1124));
-        assert_eq!(bytes(512, 100, 0), Ok(0));
-        assert_eq!(bytes(usize::MAX, 100, usize::MAX), Ok(u64::MAX));
-        assert_eq!(bytes(99, 100, 1), Err(Own(Code::INVALID_PITCH_VALUE)));
+        let bytes = |pitch, width, height| rows(0, pitch, width, height).bytes;
+        assert_eq!(bytes(512, 100, 3), 1124);
+        assert_eq!(bytes(512, 100, 0), 0);
+        assert_eq!(bytes(usize::MAX, 100, usize::MAX), u64::MAX);
+    }
+
+    #[test]
+    fn rows_that_are_wider_than_their_pitch_are_refused() {
+        assert_eq!(check(99, 100, 0), Ok(()));
+        assert_eq!(check(99, 100, 1), Err(Own(Code::INVALID_VALUE)));
+        assert_eq!(check(99, 100, 2), Err(Own(Code::INVALID_PITCH_VALUE)));
+        assert_eq!(check(100, 100, 2), Ok(()));
     }
 }

@@ -6,7 +6,7 @@ use super::copy::{Span, claim, is_recorded, task_of};
 use super::rows::rows;
 use super::run;
 use crate::bind::Asked;
-use crate::code::{Answer, Code};
+use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
 use crate::native::Stream;
 use crate::records::Record;
@@ -64,7 +64,7 @@ pub unsafe fn memset_2d(
     height: usize,
 ) -> Answer {
     // SAFETY: the caller says so.
-    set(rows(dst as u64, pitch, width, height)?, None, None, || unsafe {
+    set(plane(dst, pitch, width, height)?, None, None, || unsafe {
         native(dst, pitch, value, width, height)
     })
 }
@@ -82,17 +82,21 @@ pub unsafe fn memset_2d_async(
     height: usize,
     stream: Stream,
 ) -> Answer {
-    set(
-        rows(dst as u64, pitch, width, height)?,
-        None,
-        Some(stream),
-        || {
-            // SAFETY: the caller says so.
-            on(stream, |stream| unsafe {
-                native(dst, pitch, value, width, height, stream)
-            })
-        },
-    )
+    set(plane(dst, pitch, width, height)?, None, Some(stream), || {
+        // SAFETY: the caller says so.
+        on(stream, |stream| unsafe {
+            native(dst, pitch, value, width, height, stream)
+        })
+    })
+}
+
+/// What a set of rows touches. One row may be wider than the pitch.
+fn plane(dst: *mut c_void, pitch: usize, width: usize, height: usize) -> Result<Span, Own> {
+    if pitch < width && height > 1 {
+        thread::with(|thread| thread.take_use());
+        return fail(Code::INVALID_VALUE);
+    }
+    Ok(rows(dst as u64, pitch, width, height))
 }
 
 /// Sets a span. `value`: of a set that may be recorded.

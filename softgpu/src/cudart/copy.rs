@@ -5,19 +5,23 @@ use std::ffi::{c_int, c_void};
 use super::runtime;
 use crate::device::node;
 use crate::error::{Error, Result};
+use crate::graph::capture;
 use crate::memory::region::{Copy, Side, Size};
 use crate::memory::transfer::{copy, copy_async};
 use crate::stream::handle;
 
-/// Both pitches must hold a row.
+/// Both pitches must hold a row; where there is only one, that is said by another code.
 fn rows(
     (to, to_pitch): (*mut c_void, usize),
     (from, from_pitch): (*const c_void, usize),
     width: usize,
     height: usize,
 ) -> Result<Copy> {
-    if (width > to_pitch || width > from_pitch) && height > 0 {
-        return Err(Error::INVALID_PITCH);
+    let holds = width <= to_pitch.min(from_pitch);
+    match height {
+        1 if !holds => return Err(Error::INVALID_VALUE),
+        2.. if !holds => return Err(Error::INVALID_PITCH),
+        _ => {}
     }
     Ok(Copy {
         to: Side::rows(to as usize, to_pitch),
@@ -35,6 +39,15 @@ pub fn now(what: Copy, kind: c_int) -> Result {
 /// Copies in a stream's turn.
 pub fn later(what: Copy, kind: c_int, stream: usize) -> Result {
     let (gpu, stream) = handle::resolve(stream)?;
+    copy_async(gpu, &stream, what, kind)
+}
+
+/// Copies in a stream's turn, for calls that name the devices: no capture records them.
+pub fn later_by_devices(what: Copy, kind: c_int, stream: usize) -> Result {
+    let (gpu, stream) = handle::resolve(stream)?;
+    if what.size.bytes() > 0 {
+        capture::refuse(&stream)?;
+    }
     copy_async(gpu, &stream, what, kind)
 }
 
@@ -67,6 +80,6 @@ runtime! {
     fn cudaMemcpyPeerAsync(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize, stream: usize) {
         node()?.gpu(to_device)?;
         node()?.gpu(from_device)?;
-        later(Copy::bytes(to as usize, from as usize, count), 3, stream)
+        later_by_devices(Copy::bytes(to as usize, from as usize, count), 3, stream)
     }
 }

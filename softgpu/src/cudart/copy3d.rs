@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::copy::{BY_ADDRESS, later, now};
+use super::copy::{BY_ADDRESS, later, later_by_devices, now};
 use super::memory::{Extent, PitchedPtr};
 use super::runtime;
 use crate::device::node;
@@ -76,8 +76,13 @@ impl Object {
             return array.side([x * array.element(), y, z], size);
         }
         let PitchedPtr { pitch, ysize, .. } = self.ptr;
-        if x + size.width > pitch && (size.height > 1 || size.depth > 1) {
-            return Err(Error::INVALID_PITCH);
+        if x + size.width > pitch && size.bytes() > 0 {
+            let is_row = size.height == 1 && size.depth == 1;
+            return Err(if is_row {
+                Error::INVALID_VALUE
+            } else {
+                Error::INVALID_PITCH
+            });
         }
         if size.depth > 1 && y + size.height > ysize {
             return Err(Error::INVALID_VALUE);
@@ -157,7 +162,7 @@ runtime! {
     }
 
     fn cudaMemcpy3DPeerAsync(parameters: *const Memcpy3DPeerParms, stream: usize) {
-        later(peer(parameters)?, BY_ADDRESS, stream)
+        later_by_devices(peer(parameters)?, BY_ADDRESS, stream)
     }
 }
 

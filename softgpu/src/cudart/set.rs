@@ -15,7 +15,7 @@ fn row(to: *mut c_void, value: c_int, count: usize) -> Fill {
 
 fn plane(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize) -> Result<Fill> {
     if width > pitch && height > 1 {
-        return Err(Error::INVALID_PITCH);
+        return Err(Error::INVALID_VALUE);
     }
     let to = Side::rows(to as usize, pitch);
     Ok(Fill::bytes(to, Size::plane(width, height), value as u8))

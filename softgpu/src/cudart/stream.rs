@@ -7,7 +7,7 @@ use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::stream::set::NON_BLOCKING;
-use crate::stream::{GREATEST_PRIORITY, handle};
+use crate::stream::{Fence, GREATEST_PRIORITY, handle};
 use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
 use crate::work::{self, Action, Work};
 
@@ -54,14 +54,16 @@ runtime! {
     fn cudaStreamSynchronize(stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
         capture::refuse(&stream)?;
-        stream.fence().host_wait();
+        for fence in gpu.streams.fences_of(&stream) {
+            fence.host_wait();
+        }
         gpu.check()
     }
 
     fn cudaStreamQuery(stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
         capture::refuse(&stream)?;
-        let passed = stream.fence().query();
+        let passed = gpu.streams.fences_of(&stream).iter().all(Fence::query);
         gpu.check()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }
     }

@@ -82,6 +82,16 @@ impl Streams {
         self.others.lock().iter().any(|other| Arc::ptr_eq(other, stream))
     }
 
+    /// What the host waits for with `stream`: with the legacy stream for the blocking ones as well, which it would wait for.
+    pub fn fences_of(&self, stream: &Arc<Stream>) -> Vec<Fence> {
+        let mut fences = match Arc::ptr_eq(stream, &self.legacy) {
+            true => self.fences(stream),
+            false => Vec::new(),
+        };
+        fences.push(stream.fence());
+        fences
+    }
+
     /// What new work on `stream` must wait for on others.
     pub fn fences(&self, stream: &Arc<Stream>) -> Vec<Fence> {
         let mut fences = Vec::new();
