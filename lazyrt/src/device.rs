@@ -338,6 +338,7 @@ pub fn reset(keep: u64) -> Code {
             Ok(()) => unsafe { native::cudaDeviceReset() },
             Err(Own(code)) => code,
         };
+        crate::handles::context_gone(gpu);
         if !code.is_success() {
             answer = code;
         }

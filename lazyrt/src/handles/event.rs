@@ -96,7 +96,7 @@ pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Co
 /// Notes that the event is to be recorded before the stream's first work.
 fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
     forget_early(slot);
-    slot.when.store(now(), Ordering::Relaxed);
+    note_now(slot);
     slot.last.store(BEFORE, Ordering::Release);
     let stream = find(on, Kind::Stream)?;
     stream.map_or(&DEFAULTS, |stream| &stream.early).lock().push(slot);
@@ -106,6 +106,11 @@ fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
 /// Nanoseconds of the machine's monotonic clock.
 fn now() -> u64 {
     monotonic().as_nanos() as u64
+}
+
+/// The event is done by now.
+pub fn note_now(slot: &Slot) {
+    slot.when.store(now(), Ordering::Relaxed);
 }
 
 fn forget_early(slot: &'static Slot) {

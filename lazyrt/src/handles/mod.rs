@@ -210,6 +210,22 @@ impl Slot {
             .collect()
     }
 
+    /// What the runtime made of it on that GPU is gone. An event stays recorded.
+    fn context_gone(&self, gpu: u32) {
+        if self.real.get().is_none() {
+            return;
+        }
+        self.real(gpu).store(std::ptr::null_mut(), Ordering::Release);
+        if self.at() == Some(gpu) {
+            event::note_now(self);
+            let last = match self.kind {
+                Kind::Stream => NOWHERE,
+                Kind::Event => BEFORE,
+            };
+            self.last.store(last, Ordering::Release);
+        }
+    }
+
     /// The handle is no more. False: it was not alive.
     fn bury(&'static self) -> bool {
         if !self.alive.swap(false, Ordering::AcqRel) {
@@ -309,6 +325,15 @@ pub fn forget(device: usize) {
     }
 }
 
+/// The context on that GPU is gone, with all that the runtime made there; what it had to do was done before.
+pub fn context_gone(gpu: u32) {
+    let base = BASE.load(Ordering::Acquire) as *const Slot;
+    for at in 0..USED.load(Ordering::Acquire) {
+        // SAFETY: as in `program_handle`.
+        unsafe { &*base.wrapping_add(at) }.context_gone(gpu);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -334,6 +359,11 @@ mod tests {
             find(one.handle(), Kind::Event).err(),
             Some(Own(Code::INVALID_HANDLE))
         );
+        // Nothing is left of it where a context is gone.
+        two.real(0).store(two.handle(), Ordering::Release);
+        two.last.store(1, Ordering::Release);
+        two.context_gone(0);
+        assert!(two.at().is_none() && two.take_real().is_empty());
         // Its place is not used again at once.
         assert_ne!(make(Kind::Event, 0, None).unwrap().handle(), one.handle());
     }

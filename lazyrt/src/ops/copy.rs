@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use parking_lot::MutexGuard;
 
-use super::run;
+use super::{pools, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
@@ -248,6 +248,10 @@ pub unsafe fn from_gpu_to_gpu(
     // SAFETY: the caller says so.
     unsafe {
         match stream {
+            // Captures take copies that find the GPUs by the addresses alone.
+            Some(stream) if pools::is_capturing(stream) => on(stream, |stream| {
+                native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)
+            }),
             Some(stream) => on(stream, |stream| {
                 native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
             }),

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod batch;
+mod devices;
 mod explain;
 mod growth;
 mod kill;
