@@ -149,6 +149,7 @@ private:
 
   // Copies and sets (copies.h).
   cudaMemcpyKind direction(const Object &to, const Object &from);
+  bool across(const Object &object);
   bool build_copy(int device, bool captured, Op &op);
   bool build_copy_of_rows(int device, bool captured, Op &op);
   bool build_set(int device, Op &op);

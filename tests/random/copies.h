@@ -29,10 +29,14 @@ static inline void carry_cells(const Range &to, const Range &from) {
       to.object->cells[at] = target;
 }
 
+// Other devices may copy all but the memory of pools.
+inline bool Actor::across(const Object &object) {
+  return has(kAcross) && object.kind != Kind::Pool && draw.one_in(6);
+}
+
 inline bool Actor::build_copy(int device, bool captured, Op &op) {
   auto suits = [&](Object &object) {
-    bool here = object.device == device || object.is_host() || object.kind == Kind::Managed ||
-                (has(kAcross) && draw.one_in(6));
+    bool here = object.device == device || object.is_host() || object.kind == Kind::Managed || across(object);
     return captured ? here && object.defined && !is_pageable(object) && object.kind != Kind::Managed : here;
   };
   Object *to = pick([&](Object &object) { return suits(object) && !object.read_only; });
@@ -173,7 +177,7 @@ inline void Actor::step_set() {
 // Calls without a stream, which wait as CUDA says.
 inline void Actor::step_copy_at_once() {
   int where = device();
-  auto suits = [&](Object &object) { return object.device == where || object.is_host() || (has(kAcross) && draw.one_in(6)); };
+  auto suits = [&](Object &object) { return object.device == where || object.is_host() || across(object); };
   Object *to = pick([&](Object &object) { return suits(object) && !object.read_only; });
   Object *from = pick(suits);
   if (!to || !from)
@@ -183,7 +187,7 @@ inline void Actor::step_copy_at_once() {
   if (!apart(writes(target), reads(source)))
     return;
   cudaMemcpyKind kind = direction(*to, *from);
-  bool set = draw.one_in(5) && !to->is_host();
+  bool set = draw.one_in(5) && !to->is_host() && reaches(where, *to);
   int value = int(draw.below(256));
   Op op;
   if (set) {

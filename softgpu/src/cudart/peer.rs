@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 use super::{put, runtime};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
+use crate::graph::capture;
 
 /// Pairs for which access is on: from, to.
 static ENABLED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
@@ -28,6 +29,7 @@ runtime! {
     }
 
     fn cudaDeviceEnablePeerAccess(peer: c_int, _flags: c_uint) {
+        capture::forbid()?;
         if node()?.gpu(peer)?.ordinal == current::active()?.ordinal {
             return Err(Error::PEER_ACCESS_UNSUPPORTED);
         }
