@@ -16,8 +16,9 @@ inline void Actor::step_error() {
   say("an error, number %zu, object %d", which, object ? object->id : 0);
   switch (which) {
   case 0:
+    // Behind 256 bytes another object may begin.
     if (object)
-      answer(cudaFree(object->base + 1 + draw.below(300)));
+      answer(cudaFree(object->base + 1 + draw.below(255)));
     break;
   case 1:
     answer(cudaFree(host));
