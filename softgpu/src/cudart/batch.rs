@@ -6,6 +6,7 @@ use super::copy3d::{Memcpy3DParms, Object, Pos};
 use super::managed;
 use super::memory::{Extent, PitchedPtr};
 use super::runtime;
+use crate::device::node;
 use crate::driver::vmm::Location;
 use crate::error::{Error, Result};
 use crate::memory::region::Copy;
@@ -89,11 +90,31 @@ fn hints(order: c_int, flags: c_uint) -> Result {
     }
 }
 
-/// Does all copies, or none where one of them is wrong.
-fn perform(all: &[(Copy, c_int)], stream: usize) -> Result {
+/// Batches are in a stream of the program's own, or the thread's.
+///
+/// # Errors
+/// `INVALID_VALUE` for the default stream of all threads.
+pub(super) fn own_stream(stream: usize) -> Result {
     if matches!(stream, 0 | 1) && !handle::own_default() {
         return Err(Error::INVALID_VALUE);
     }
+    Ok(())
+}
+
+/// What a hint names is there, if it names a device.
+///
+/// # Errors
+/// `INVALID_VALUE`.
+pub(super) fn exists(place: Location) -> Result {
+    if place.kind == managed::DEVICE {
+        node()?.gpu(place.id).map_err(|_| Error::INVALID_VALUE)?;
+    }
+    Ok(())
+}
+
+/// Does all copies, or none where one of them is wrong.
+fn perform(all: &[(Copy, c_int)], stream: usize) -> Result {
+    own_stream(stream)?;
     let (gpu, stream) = handle::resolve(stream)?;
     for (what, _) in all {
         Transfer::new(*what, BY_ADDRESS)?;
@@ -177,6 +198,8 @@ runtime! {
         let (attributes, starts) = (list(attributes, attribute_count)?, list(starts, attribute_count)?);
         for attributes in attributes {
             hints(attributes.order, attributes.flags)?;
+            exists(attributes.from)?;
+            exists(attributes.to)?;
         }
         let parts = parts(starts, count)?;
         let copies = parts.enumerate().map(|(at, part)| {
@@ -199,6 +222,7 @@ runtime! {
 
     fn cudaMemDiscardBatchAsync(pointers: *const *mut c_void, sizes: *const usize, count: usize, flags: u64, stream: usize) {
         let (pointers, sizes) = (list(pointers, count)?, list(sizes, count)?);
+        own_stream(stream)?;
         handle::resolve(stream)?;
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
@@ -213,7 +237,9 @@ runtime! {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
+        own_stream(stream)?;
         for (at, part) in parts(starts, count)?.enumerate() {
+            exists(places[part])?;
             managed::prefetch(pointers[at], sizes[at], places[part], stream)?;
         }
         Ok(())

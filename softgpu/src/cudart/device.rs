@@ -1,9 +1,11 @@
 //! Devices: how many, which one, what they are, waiting for them.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::{put, runtime};
 use crate::device::properties::{self, DeviceProp};
+use crate::device::spec::MAX_DEVICES;
 use crate::device::{current, node, profile};
 use crate::error::{Error, Result};
 use crate::exec::device_heap;
@@ -17,6 +19,11 @@ const HEAP: c_int = 2;
 
 static SET_LIMITS: parking_lot::Mutex<[Option<usize>; LIMITS.len()]> =
     parking_lot::Mutex::new([None; LIMITS.len()]);
+
+/// `cudaDeviceMapHost`, which is always on.
+const MAP_HOST: c_uint = 8;
+/// The flags that the program has set, by device. They change nothing here.
+static FLAGS: [AtomicU32; MAX_DEVICES] = [const { AtomicU32::new(0) }; MAX_DEVICES];
 
 fn limit_index(limit: c_int) -> Result<usize> {
     LIMITS
@@ -45,12 +52,16 @@ runtime! {
         node()?.gpu(device)?.enter()
     }
 
-    fn cudaSetDeviceFlags(_flags: c_uint) {
-        node().map(drop)
+    fn cudaSetDeviceFlags(flags: c_uint) {
+        if flags & !0xff != 0 || (flags & 7).count_ones() > 1 {
+            return Err(Error::INVALID_VALUE);
+        }
+        FLAGS[current::active()?.ordinal].store(flags, Relaxed);
+        Ok(())
     }
 
     fn cudaGetDeviceFlags(flags: *mut c_uint) {
-        put!(flags, 0);
+        put!(flags, FLAGS[current::gpu()?.ordinal].load(Relaxed) | MAP_HOST);
         Ok(())
     }
 

@@ -22,6 +22,11 @@ fn create(flags: c_uint) -> Result<usize> {
     event::create(flags)
 }
 
+/// What the external forms answer: they have a meaning in captures alone.
+fn only_captured(kept: bool) -> Result {
+    if kept { Ok(()) } else { Err(Error::ILLEGAL_STATE) }
+}
+
 /// The error that the current device is stuck in.
 fn healthy() -> Result {
     current::gpu()?.check()
@@ -52,10 +57,7 @@ runtime! {
             0 => found.record(stream),
             EXTERNAL => {
                 let (_, captured) = handle::resolve(stream)?;
-                if capture::keep(&captured, || Ok(Kind::Record(event)))? {
-                    return Ok(());
-                }
-                found.record(stream)
+                only_captured(capture::keep(&captured, || Ok(Kind::Record(event)))?)
             }
             _ => Err(Error::INVALID_VALUE),
         }
@@ -95,8 +97,8 @@ runtime! {
         if flags & !EXTERNAL != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        if flags == EXTERNAL && capture::keep(&stream, || Ok(Kind::Wait(event)))? {
-            return Ok(());
+        if flags == EXTERNAL {
+            return only_captured(capture::keep(&stream, || Ok(Kind::Wait(event)))?);
         }
         if capture::wait(&stream, &found)? {
             return Ok(());

@@ -81,8 +81,7 @@ runtime! {
     }
 
     fn cudaDeviceGraphMemTrim(device: c_int) {
-        // Graphs keep no more than what their nodes have.
-        node()?.gpu(device).map(drop)
+        memory::trim(node()?.gpu(device)?)
     }
 
     fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: c_int, to: *mut u64) {

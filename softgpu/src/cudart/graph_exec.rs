@@ -80,8 +80,9 @@ runtime! {
     }
 
     fn cudaGraphUpload(handle: usize, stream: usize) {
-        exec::find(handle)?;
-        handle::resolve(stream).map(drop)
+        let exec = exec::find(handle)?;
+        handle::resolve(stream)?;
+        exec.take_memory()
     }
 
     fn cudaGraphLaunch(handle: usize, stream: usize) {

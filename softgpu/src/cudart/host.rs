@@ -8,6 +8,14 @@ use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::pinned;
 
+/// `cudaHostAllocPortable`, `cudaHostAllocMapped` and `cudaHostAllocWriteCombined`; the first two mean the same to
+/// `cudaHostRegister`, the third is memory of a device there (`cudaHostRegisterIoMemory`).
+const PORTABLE: c_uint = 1;
+const MAPPED: c_uint = 2;
+const WRITE_COMBINED: c_uint = 4;
+/// `cudaHostRegisterReadOnly`.
+const READ_ONLY: c_uint = 8;
+
 fn allocate(size: usize, flags: c_uint) -> Result<*mut c_void> {
     current::active()?;
     capture::forbid()?;
@@ -24,6 +32,9 @@ runtime! {
     }
 
     fn cudaHostAlloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) {
+        if size != 0 && flags & !(PORTABLE | MAPPED | WRITE_COMBINED) != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
         put!(pointer, allocate(size, flags)?);
         Ok(())
     }
@@ -40,6 +51,10 @@ runtime! {
 
     fn cudaHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) {
         current::active()?;
+        // Memory of devices is not at any address of this host's.
+        if flags & !(PORTABLE | MAPPED | READ_ONLY) != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
         pinned::register(pointer as usize, size, flags)
     }
 
@@ -48,8 +63,11 @@ runtime! {
         pinned::unregister(pointer as usize)
     }
 
-    fn cudaHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, _flags: c_uint) {
+    fn cudaHostGetDevicePointer(device: *mut *mut c_void, host: *mut c_void, flags: c_uint) {
         current::active()?;
+        if flags != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
         pinned::find(host as usize).ok_or(Error::INVALID_VALUE)?;
         put!(device, host);
         Ok(())
@@ -57,7 +75,9 @@ runtime! {
 
     fn cudaHostGetFlags(flags: *mut c_uint, host: *mut c_void) {
         current::active()?;
-        put!(flags, pinned::find(host as usize).ok_or(Error::INVALID_VALUE)?.flags);
+        let asked = pinned::find(host as usize).ok_or(Error::INVALID_VALUE)?.flags;
+        // All pinned memory is mapped.
+        put!(flags, asked & (PORTABLE | WRITE_COMBINED) | MAPPED);
         Ok(())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::runtime;
+use super::{batch, runtime};
 use crate::device::node;
 use crate::driver::vmm::Location;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ use crate::memory::{Place, locate};
 use crate::stream::handle;
 
 /// `cudaMemLocationType`s.
-const DEVICE: c_int = 1;
+pub(super) const DEVICE: c_int = 1;
 const HOST: c_int = 2;
 const HOST_NUMA: c_int = 3;
 const HOST_NUMA_CURRENT: c_int = 4;
@@ -141,8 +141,10 @@ runtime! {
         if starts[0] != 0 || !starts.is_sorted() || starts[place_count - 1] >= count {
             return Err(Error::INVALID_VALUE);
         }
+        batch::own_stream(stream)?;
         for (at, (&pointer, &size)) in pointers.iter().zip(sizes).enumerate() {
             let place = places[starts.partition_point(|&start| start <= at) - 1];
+            batch::exists(place)?;
             prefetch(pointer, size, place, stream)?;
         }
         Ok(())

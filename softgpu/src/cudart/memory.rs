@@ -118,7 +118,8 @@ runtime! {
 
     fn cudaMallocManaged(pointer: *mut *mut c_void, size: usize, flags: c_uint) {
         put!(pointer, std::ptr::null_mut());
-        if size == 0 || !matches!(flags, 1 | 2) {
+        // Attached to all, or to the host; none of it can be attached to anything.
+        if size != 0 && !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
         }
         put!(pointer, allocate(size, Use::Managed)?);

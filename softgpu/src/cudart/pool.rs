@@ -95,6 +95,13 @@ fn device_at(location: *const Location) -> Result<&'static Gpu> {
     node()?.gpu(location.id)
 }
 
+/// The device whose pool is meant.
+fn owner(location: *const Location) -> Result<usize> {
+    device_at(location)
+        .map(|gpu| gpu.ordinal)
+        .map_err(|_| Error::INVALID_VALUE)
+}
+
 runtime! {
     fn cudaMallocAsync(pointer: *mut *mut c_void, size: usize, stream: usize) {
         allocate(pointer, size, None, stream)
@@ -125,24 +132,24 @@ runtime! {
     }
 
     fn cudaDeviceGetDefaultMemPool(to: *mut usize, device: c_int) {
-        put!(to, pool::default_of(node()?.gpu(device)?.ordinal));
+        put!(to, pool::default_of(owner(&Location { kind: DEVICE, id: device })?));
         Ok(())
     }
 
     fn cudaDeviceGetMemPool(to: *mut usize, device: c_int) {
-        put!(to, pool::of(node()?.gpu(device)?.ordinal));
+        put!(to, pool::of(owner(&Location { kind: DEVICE, id: device })?));
         Ok(())
     }
 
     fn cudaDeviceSetMemPool(device: c_int, chosen: usize) {
-        pool::choose(node()?.gpu(device)?.ordinal, chosen)
+        pool::choose(owner(&Location { kind: DEVICE, id: device })?, chosen)
     }
 
     fn cudaMemGetDefaultMemPool(to: *mut usize, location: *const Location, kind: c_int) {
         if kind != PINNED {
             return Err(Error::INVALID_VALUE);
         }
-        put!(to, pool::default_of(device_at(location)?.ordinal));
+        put!(to, pool::default_of(owner(location)?));
         Ok(())
     }
 
@@ -150,7 +157,7 @@ runtime! {
         if kind != PINNED {
             return Err(Error::INVALID_VALUE);
         }
-        put!(to, pool::of(device_at(location)?.ordinal));
+        put!(to, pool::of(owner(location)?));
         Ok(())
     }
 
@@ -158,7 +165,7 @@ runtime! {
         if kind != PINNED {
             return Err(Error::INVALID_VALUE);
         }
-        pool::choose(device_at(location)?.ordinal, chosen)
+        pool::choose(owner(location)?, chosen)
     }
 
     fn cudaMemPoolCreate(to: *mut usize, properties: *const PoolProps) {

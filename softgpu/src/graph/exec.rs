@@ -224,6 +224,18 @@ impl Exec {
         })
     }
 
+    /// Takes the memory that it allocates, where it has not got it.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY`.
+    pub fn take_memory(&self) -> Result {
+        let steps = self.steps.lock();
+        steps.iter().try_for_each(|step| match &step.kind {
+            Kind::Alloc(memory) => memory.be_there(),
+            _ => Ok(()),
+        })
+    }
+
     /// Does it in a stream's turn; a stream that captures keeps the nodes.
     ///
     /// # Errors
@@ -235,6 +247,8 @@ impl Exec {
             return capture::keep_all(stream, parts);
         }
         capture::implicit(stream)?;
+        self.take_memory()?;
+        note_memory(&steps);
         let mut fences = gpu.streams.fences(stream);
         let mut stamps = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -263,6 +277,21 @@ impl Exec {
         }
         *last = Some(fence);
         Ok(())
+    }
+}
+
+/// Notes which memory a launch leaves allocated.
+fn note_memory(steps: &[Step]) {
+    for step in steps {
+        match &step.kind {
+            Kind::Alloc(memory) => {
+                let frees =
+                    |other: &Step| matches!(other.kind, Kind::Free(address) if address == memory.address);
+                memory.allocated(!steps.iter().any(frees));
+            }
+            Kind::Free(address) => super::memory::freed(*address),
+            _ => {}
+        }
     }
 }
 

@@ -1,14 +1,16 @@
-//! Memory that belongs to graphs.
+//! Memory that belongs to graphs. Its address is there with the node; memory comes behind it when a graph with the node is
+//! launched or uploaded, and stays until the program trims it.
 
+use std::collections::BTreeMap;
 use std::ffi::c_void;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
 use crate::device::spec::MAX_DEVICES;
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
-use crate::memory::{self, heap::Use};
 
 /// Memory of an allocation node. Its address is the same at every launch, so it is kept as long as the node or an
 /// executable copy of it is.
@@ -19,7 +21,12 @@ pub struct GraphMemory {
     pub address: usize,
     /// Bytes asked for.
     pub size: usize,
+    /// A launch has allocated it, and nothing has freed it.
+    live: AtomicBool,
 }
+
+/// All of it, by address.
+static ALL: Mutex<BTreeMap<usize, Weak<GraphMemory>>> = Mutex::new(BTreeMap::new());
 
 /// Bytes now, and at most so far, by device.
 static USED: Mutex<[(u64, u64); MAX_DEVICES]> = Mutex::new([(0, 0); MAX_DEVICES]);
@@ -35,8 +42,30 @@ pub fn forget_high(ordinal: usize) {
     used.1 = used.0;
 }
 
+/// Takes back what no graph needs to keep.
+///
+/// # Errors
+/// Those of the device.
+pub fn trim(gpu: &Gpu) -> Result {
+    gpu.streams.finish();
+    let all: Vec<_> = ALL.lock().values().filter_map(Weak::upgrade).collect();
+    let idle = |memory: &&Arc<GraphMemory>| memory.ordinal == gpu.ordinal && !memory.live.load(Relaxed);
+    for memory in all.iter().filter(idle) {
+        let bytes = gpu.heap().withdraw(crate::state::shared()?, memory.address)?;
+        USED.lock()[gpu.ordinal].0 -= bytes;
+    }
+    Ok(())
+}
+
+/// Notes that the program has freed what is at this address.
+pub fn freed(address: usize) {
+    if let Some(memory) = ALL.lock().get(&address).and_then(Weak::upgrade) {
+        memory.live.store(false, Relaxed);
+    }
+}
+
 impl GraphMemory {
-    /// Allocates.
+    /// An address.
     ///
     /// # Errors
     /// `INVALID_VALUE` for no bytes, `OUT_OF_MEMORY`.
@@ -44,16 +73,34 @@ impl GraphMemory {
         if size == 0 {
             return Err(Error::INVALID_VALUE);
         }
-        let address = memory::allocate(gpu, size, Use::Graph)?;
-        let ordinal = gpu.ordinal;
-        let used = &mut USED.lock()[ordinal];
-        used.0 += size as u64;
-        used.1 = used.1.max(used.0);
-        Ok(Arc::new(GraphMemory {
-            ordinal,
+        let address = gpu.heap().promise(crate::state::shared()?, size)?;
+        let memory = Arc::new(GraphMemory {
+            ordinal: gpu.ordinal,
             address,
             size,
-        }))
+            live: AtomicBool::new(false),
+        });
+        ALL.lock().insert(address, Arc::downgrade(&memory));
+        Ok(memory)
+    }
+
+    /// Puts memory behind the address, if there is none.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY`, and those of the device.
+    pub fn be_there(&self) -> Result {
+        let gpu = node()?.gpu(self.ordinal as i32)?;
+        crate::fail::allocation(gpu.index)?;
+        let bytes = gpu.heap().fulfil(crate::state::shared()?, self.address)?;
+        let used = &mut USED.lock()[self.ordinal];
+        used.0 += bytes;
+        used.1 = used.1.max(used.0);
+        Ok(())
+    }
+
+    /// A launch begins that leaves it allocated, or frees it by itself.
+    pub fn allocated(&self, stays: bool) {
+        self.live.store(stays, Relaxed);
     }
 
     /// Its address, as programs have it.
@@ -64,12 +111,16 @@ impl GraphMemory {
 
 impl Drop for GraphMemory {
     fn drop(&mut self) {
-        USED.lock()[self.ordinal].0 -= self.size as u64;
-        let Ok(node) = node() else { return };
+        ALL.lock().remove(&self.address);
+        let (Ok(node), Ok(state)) = (node(), crate::state::shared()) else {
+            return;
+        };
         // After a reset there is nothing left to free.
         if let Ok(gpu) = node.gpu(self.ordinal as i32) {
             gpu.streams.finish();
-            let _ = memory::take_back(self.address);
+            if let Ok(bytes) = gpu.heap().forget(state, self.address) {
+                USED.lock()[self.ordinal].0 -= bytes;
+            }
         }
     }
 }

@@ -4,8 +4,8 @@
 //! never the host's, and touching it faults. As the driver does, small allocations share chunks of
 //! 2 MiB and large ones take whole chunks; the device is charged by chunks.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::extents::Extents;
@@ -37,7 +37,7 @@ pub enum Use {
     Variables,
     /// An array: the program has only its handle.
     Array,
-    /// A graph's: freed with it.
+    /// A graph's: an address as long as the graph is there, with memory behind it when it runs.
     Graph,
     /// Another process's, which is charged for it.
     Foreign,
@@ -64,6 +64,8 @@ pub struct Heap {
     small: Extents,
     live: BTreeMap<usize, Allocation>,
     charged: u64,
+    /// Graphs' memory that is there.
+    taken: BTreeSet<usize>,
     /// Memory that lies in files, for other processes: by its first byte, the file and its bytes.
     shared: BTreeMap<usize, (OwnedFd, usize)>,
 }
@@ -99,6 +101,66 @@ impl Heap {
         };
         self.live.insert(base, Allocation { base, size, purpose });
         Ok(base)
+    }
+
+    /// An address for so many bytes of a graph's, with nothing behind it.
+    ///
+    /// # Errors
+    /// `OUT_OF_MEMORY` for no addresses.
+    pub fn promise(&mut self, state: &State, size: usize) -> Result<usize> {
+        self.reserve_addresses(state.devices()[self.device].memory as usize)?;
+        let length = size.checked_next_multiple_of(CHUNK).ok_or(Error::OUT_OF_MEMORY)?;
+        let base = self.addresses.take(length).ok_or(Error::OUT_OF_MEMORY)?;
+        let purpose = Use::Graph;
+        self.live.insert(base, Allocation { base, size, purpose });
+        Ok(base)
+    }
+
+    /// Puts memory behind an address that was promised; the bytes that it took.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no such address, `OUT_OF_MEMORY`.
+    pub fn fulfil(&mut self, state: &State, base: usize) -> Result<u64> {
+        let length = self.promised(base)?;
+        if self.taken.contains(&base) {
+            return Ok(0);
+        }
+        state.charge(self.device, length as u64, false)?;
+        pages::fill(base, length).inspect_err(|_| state.uncharge(self.device, length as u64, false))?;
+        self.charged += length as u64;
+        self.taken.insert(base);
+        Ok(length as u64)
+    }
+
+    /// Takes it away again, and leaves the address; the bytes that it was.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no such address.
+    pub fn withdraw(&mut self, state: &State, base: usize) -> Result<u64> {
+        let length = self.promised(base)?;
+        if !self.taken.remove(&base) {
+            return Ok(0);
+        }
+        pages::empty(base, length)?;
+        self.charged -= length as u64;
+        state.uncharge(self.device, length as u64, false);
+        Ok(length as u64)
+    }
+
+    /// Forgets an address that was promised; the bytes that were behind it.
+    ///
+    /// # Errors
+    /// `INVALID_VALUE` for no such address.
+    pub fn forget(&mut self, state: &State, base: usize) -> Result<u64> {
+        let bytes = self.withdraw(state, base)?;
+        self.addresses.give(base, self.promised(base)?);
+        self.live.remove(&base);
+        Ok(bytes)
+    }
+
+    fn promised(&self, base: usize) -> Result<usize> {
+        let found = self.live.get(&base).filter(|found| found.purpose == Use::Graph);
+        Ok(found.ok_or(Error::INVALID_VALUE)?.size.next_multiple_of(CHUNK))
     }
 
     /// Frees the allocation that starts at `base`.

@@ -186,8 +186,12 @@ pub fn free(address: usize) -> Result {
             pool::forget(address);
             Ok(())
         }
-        // It must be there again when the graph is launched again.
-        Some(found) if found.purpose == Use::Graph && found.base == address => Ok(()),
+        // The address is the graph's for ever.
+        Some(found) if found.purpose == Use::Graph && found.base == address => {
+            drop(heap);
+            crate::graph::memory::freed(address);
+            Ok(())
+        }
         _ => Err(Error::INVALID_VALUE),
     }
 }
