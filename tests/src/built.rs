@@ -125,6 +125,25 @@ pub fn random() -> PathBuf {
     folder
 }
 
+/// The folder with the programs of Thrust and CUB; none where this CUDA lacks their headers. Built at the first call of a
+/// test.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn libraries() -> Option<PathBuf> {
+    if !prefix().join("cuda/include/cccl/thrust").exists() {
+        return None;
+    }
+    let folder = cache("mgb-libraries");
+    // Of the others only real GPUs can run the code.
+    build(
+        &folder,
+        make("tests/libraries", "-O1", &folder).args(["ONLY=thrust cub", "CUDA_LIBRARIES=/nonexistent"]),
+    );
+    Some(folder)
+}
+
 fn conformance_as(name: &str, flags: &str) -> PathBuf {
     let folder = cache(name);
     build(&folder, &mut make("tests/conformance", flags, &folder));
