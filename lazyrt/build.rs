@@ -43,13 +43,13 @@ fn touches(entry: &Entry) -> bool {
         || entry.position(Role::DevicePointerOut).is_some()
 }
 
-/// Where its arguments that are streams or events are, as Rust.
-fn handles(entry: &Entry) -> String {
+/// Where its arguments are that streams, events or devices of the program's stand in, as Rust.
+fn translated(entry: &Entry) -> String {
     if is_own(entry) || entry.treatment == Treatment::Native {
         return String::new();
     }
-    let is_handle = |role| matches!(role, Role::Stream | Role::Event);
-    if !entry.params.iter().any(|param| is_handle(param.role)) {
+    let is_translated = |role| matches!(role, Role::Stream | Role::Event | Role::Device);
+    if !entry.params.iter().any(|param| is_translated(param.role)) {
         return String::new();
     }
     let (mut registers, mut stack) = (0, 0);
@@ -58,6 +58,7 @@ fn handles(entry: &Entry) -> String {
         let kind = match param.role {
             Role::Stream => Some("Stream"),
             Role::Event => Some("Event"),
+            Role::Device => Some("Device"),
             _ => None,
         };
         let words = words(param.ty);
@@ -68,7 +69,7 @@ fn handles(entry: &Entry) -> String {
             ("Stack", &mut stack)
         };
         if let Some(kind) = kind {
-            write!(text, "(Place::{place}({next}), Kind::{kind}), ").expect(WRITES);
+            write!(text, "(Place::{place}({next}), Translated::{kind}), ").expect(WRITES);
         }
         *next += words;
     }
@@ -86,7 +87,7 @@ const IN_MEMORY: &[(&str, usize)] = &[
     ("cudaIpcMemHandle_t", 8),
 ];
 
-/// Words that an argument takes. No function takes a floating point number beside a stream or an event.
+/// Words that an argument takes. No function takes a floating point number beside one that is translated.
 fn words(ty: &str) -> usize {
     if ty.ends_with('*') {
         return 1;
@@ -100,7 +101,9 @@ fn words(ty: &str) -> usize {
         other if other.starts_with("struct ") => {
             panic!("tell in lazyrt/build.rs how {other} is passed to a function")
         }
-        "float" | "double" => panic!("tell in lazyrt/build.rs how a function takes {ty} beside a stream"),
+        "float" | "double" => {
+            panic!("tell in lazyrt/build.rs how a function takes {ty} beside what is translated")
+        }
         _ => 1,
     }
 }
@@ -143,12 +146,12 @@ fn source(entries: &[&Entry]) -> String {
     for entry in entries {
         writeln!(
             text,
-            "    Function {{ name: {:?}, native: {}, touches: {}, anchors: {}, handles: &[{}] }},",
+            "    Function {{ name: {:?}, native: {}, touches: {}, anchors: {}, translated: &[{}] }},",
             entry.name,
             entry.treatment == Treatment::Native,
             touches(entry),
             entry.treatment == Treatment::Anchors,
-            handles(entry)
+            translated(entry)
         )
         .expect(WRITES);
     }

@@ -101,17 +101,27 @@ impl Rules {
             .family
             .get(&name)
             .ok_or(format!("{}: no family {name}", base.name))?;
-        let word = |of: fn(&Row) -> Option<&String>, default: &str| -> String {
-            of(row)
-                .or(of(family))
-                .cloned()
-                .unwrap_or_else(|| default.to_owned())
-        };
-        let class = word(|r| r.class.as_ref(), "Other");
-        let treatment = word(|r| r.treatment.as_ref(), "BindThenPass");
-        let class = Class::from_word(&class).ok_or(format!("{}: no class {class}", base.name))?;
+        let word = |of: fn(&Row) -> Option<&String>| of(row).or(of(family)).map(String::as_str);
+        let class = word(|r| r.class.as_ref()).unwrap_or("Other");
+        let treatment = word(|r| r.treatment.as_ref()).ok_or(format!(
+            "{}: neither its row nor family {name} says how it is treated",
+            base.name
+        ))?;
+        let class = Class::from_word(class).ok_or(format!("{}: no class {class}", base.name))?;
         let treatment =
-            Treatment::from_word(&treatment).ok_or(format!("{}: no treatment {treatment}", base.name))?;
+            Treatment::from_word(treatment).ok_or(format!("{}: no treatment {treatment}", base.name))?;
+        let note = row
+            .note
+            .clone()
+            .or_else(|| family.note.clone())
+            .unwrap_or_default();
+        if treatment == Treatment::BindThenPass && note.is_empty() {
+            return Err(format!(
+                "{}: a note must say why it is {}",
+                base.name,
+                treatment.word()
+            ));
+        }
         Ok(Judged {
             function,
             signature: base,
@@ -124,11 +134,7 @@ impl Rules {
                 .asynchronous
                 .or(family.asynchronous)
                 .unwrap_or(class == Class::Launch || base.name.ends_with("Async")),
-            note: row
-                .note
-                .clone()
-                .or_else(|| family.note.clone())
-                .unwrap_or_default(),
+            note,
         })
     }
 

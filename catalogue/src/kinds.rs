@@ -44,7 +44,7 @@ words! {
         Anchors,
         /// Refused, with the reason.
         Refused,
-        /// The default: bind everything the process holds, then pass the call through.
+        /// What is left: bind what the call may need, everything if that is not known, then pass it through.
         BindThenPass,
     }
 }

@@ -18,7 +18,7 @@ fn meaning(treatment: Treatment) -> &'static str {
         Treatment::Anchors => "binds everything the process holds, and ties it to that GPU",
         Treatment::Refused => "refused, with the reason",
         Treatment::BindThenPass => {
-            "the default: binds everything the process holds, then passes the call through"
+            "binds what the call may need (everything the process holds, unless the note says less), then passes it through"
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The table of the runtime's functions and the trampolines, as the build script wrote them.
 
-use crate::handles::Kind;
-
 /// One function that libcudart exports.
 pub struct Function {
     /// Its symbol.
@@ -12,8 +10,19 @@ pub struct Function {
     pub touches: bool,
     /// Whether it makes or uses what belongs to one GPU.
     pub anchors: bool,
-    /// Its arguments that are streams or events.
-    pub handles: &'static [(Place, Kind)],
+    /// Its arguments that mean something else to the runtime than to the program.
+    pub translated: &'static [(Place, Translated)],
+}
+
+/// What such an argument is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Translated {
+    /// A stream.
+    Stream,
+    /// An event.
+    Event,
+    /// A device, by its number.
+    Device,
 }
 
 /// Where a call has an argument, by the x86-64 calling convention.

@@ -8,6 +8,7 @@ use std::ffi::c_void;
 use crate::code::Code;
 use crate::functions::{COUNT, FUNCTIONS, index};
 use crate::ops::boxes::PeerParameters;
+use crate::ops::graphs::AllocParams;
 use crate::ops::pools::Pool;
 
 unsafe extern "C" {
@@ -95,6 +96,15 @@ natives! {
     fn cudaDeviceGetMemPool(pool: *mut Pool, device: i32);
     fn cudaMemPoolGetAttribute(pool: Pool, attribute: u32, value: *mut c_void);
     fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
+    fn cudaDeviceGetGraphMemAttribute(device: i32, attribute: u32, value: *mut c_void);
+    fn cudaDeviceGraphMemTrim(device: i32);
+    fn cudaGraphGetNodes(graph: *mut c_void, nodes: *mut *mut c_void, count: *mut usize);
+    fn cudaGraphGetEdges(graph: *mut c_void, from: *mut *mut c_void, to: *mut *mut c_void, data: *mut c_void, count: *mut usize);
+    fn cudaGraphUpload(exec: *mut c_void, stream: Stream);
+    fn cudaGraphNodeGetType(node: *mut c_void, kind: *mut u32);
+    fn cudaGraphMemAllocNodeGetParams(node: *mut c_void, params: *mut AllocParams);
+    fn cudaGraphMemFreeNodeGetParams(node: *mut c_void, address: *mut *mut c_void);
+    fn cudaGraphChildGraphNodeGetGraph(node: *mut c_void, graph: *mut *mut c_void);
     fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32);
     fn cudaStreamSynchronize(stream: Stream);
     fn cudaEventCreateWithFlags(event: *mut *mut c_void, flags: u32);
@@ -103,6 +113,7 @@ natives! {
     fn cudaEventDestroy(event: *mut c_void);
     fn cudaStreamGetDevice(stream: Stream, device: *mut i32);
     fn cudaStreamIsCapturing(stream: Stream, status: *mut i32);
+    fn cudaMemRangeGetAttribute(data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize);
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
     fn cudaStreamCreateWithPriority(stream: *mut Stream, flags: u32, priority: i32);
     fn cudaStreamDestroy(stream: Stream);
@@ -111,5 +122,7 @@ natives! {
     fn cudaHostUnregister(pointer: *mut c_void);
     fn cudaFuncSetAttribute(function: *const c_void, attribute: u32, value: i32);
     fn cudaFuncSetCacheConfig(function: *const c_void, config: u32);
+    fn cudaDeviceSetCacheConfig(config: u32);
+    fn cudaSetDeviceFlags(flags: u32);
     fn cudaDeviceGetAttribute(value: *mut i32, attribute: u32, device: i32);
 }

@@ -10,10 +10,19 @@ const PART: u64 = 64 << 10;
 pub enum Kind {
     /// An array, in bytes that it takes.
     Array,
-    /// What a pool holds, in whole granules.
+    /// What a pool or the graphs of a GPU hold, in whole granules.
     Pool,
     /// Managed memory: the driver takes it off the GPU where room is short.
     Managed,
+}
+
+/// Where memory in stream order comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A pool, by its handle.
+    Pool(usize),
+    /// What graphs have on the GPU with this ordinal.
+    Graphs(i32),
 }
 
 /// How much there is of each kind.

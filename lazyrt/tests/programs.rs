@@ -74,8 +74,9 @@ cases! {
         information;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native), numbers (native),
+        places (native), batches (native), graph_places (native),
         peer_codes (native), peer_kernels (native), peer_copies (native);
-    outside: pools (native), managed (native), arrays (native);
+    outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), moving, moving_default, moving_from_default;
     driver: contexts (native);
@@ -158,14 +159,14 @@ fn a_task_in_a_loop_asks_once_and_lets_go_when_others_wait() {
     node.wait_until_empty();
 }
 
-/// Pools, managed memory and arrays of six programs at once, each more than half of the device: they wait for
+/// Pools, managed memory, arrays and graphs of eight programs at once, each more than half of the device: they wait for
 /// each other, and none fails.
 #[test]
 fn memory_outside_the_arena_is_charged() {
     let program = program("outside");
     let node = Node::start("1x64MiB", "mgb");
-    let cases = ["hold_async", "hold_managed", "hold_array"];
-    let running: Vec<Running> = (0..6)
+    let cases = ["hold_async", "hold_managed", "hold_array", "hold_graph"];
+    let running: Vec<Running> = (0..8)
         .map(|at| {
             let mut command = node.command(&program, &[cases[at % cases.len()]]);
             Running::start(command.env("MGB", "require"))

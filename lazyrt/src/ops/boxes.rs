@@ -82,7 +82,7 @@ impl PitchedPtr {
     }
 
     /// The bytes from the first to the last one of a box that begins at `pos`.
-    fn span(&self, pos: Pos, extent: Extent) -> Span {
+    pub fn span(&self, pos: Pos, extent: Extent) -> Span {
         let words = [
             self.pitch,
             self.rows,

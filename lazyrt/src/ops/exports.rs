@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
+use super::batch::BoxCopy;
 use super::boxes::{Extent, Parameters, PeerParameters, PitchedPtr};
+use super::graphs::{AllocParams, InstantiateParams};
 use super::launch::{Dim3, LaunchConfig};
 use super::node::Params;
 use super::outside::{Array, Format};
@@ -11,8 +13,8 @@ use super::pointers::Attributes;
 use super::pools::Pool;
 use super::stream::Callback;
 use super::{
-    alloc, boxes, copy, device, errors, event, free, function, host, launch, limits, node, outside, peers,
-    places, pointers, pools, rows, set, stream, symbol, sync,
+    alloc, batch, boxes, copy, device, errors, event, free, function, graphs, host, launch, limits, node,
+    outside, peers, places, pointers, pools, ranges, rows, set, stream, symbol, sync,
 };
 use crate::code::{self, Code, Own};
 use crate::functions::index;
@@ -100,8 +102,9 @@ exports! {
         out: *mut *mut c_void, bytes: usize, pool: Pool, stream: Stream);
     pools::trim: fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
     pools::destroy: fn cudaMemPoolDestroy(pool: Pool);
-    places::get_pool: fn cudaDeviceGetDefaultMemPool | cudaDeviceGetMemPool(out: *mut Pool, device: i32);
-    places::set_pool: fn cudaDeviceSetMemPool(device: i32, pool: Pool);
+    places::get_pool: fn cudaMemGetDefaultMemPool | cudaMemGetMemPool(
+        out: *mut Pool, location: *mut Location, kind: i32);
+    places::set_pool: fn cudaMemSetMemPool(location: *mut Location, kind: i32, pool: Pool);
     places::create_pool: fn cudaMemPoolCreate(out: *mut Pool, properties: *const Properties);
     places::set_access: fn cudaMemPoolSetAccess(pool: Pool, list: *const Access, count: usize);
     places::get_access: fn cudaMemPoolGetAccess(flags: *mut i32, pool: Pool, location: *mut Location);
@@ -109,6 +112,15 @@ exports! {
         pointer: *const c_void, bytes: usize, location: Location, flags: u32, stream: Stream);
     places::advise: fn cudaMemAdvise(
         pointer: *const c_void, bytes: usize, advice: i32, location: Location);
+    batch::prefetches: fn cudaMemPrefetchBatchAsync | cudaMemPrefetchBatchAsync_ptsz
+        | cudaMemDiscardAndPrefetchBatchAsync | cudaMemDiscardAndPrefetchBatchAsync_ptsz(
+        pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *const Location,
+        starts: *mut usize, place_count: usize, flags: u64, stream: Stream);
+    ranges::get: fn cudaMemRangeGetAttribute(
+        data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize);
+    ranges::get_all: fn cudaMemRangeGetAttributes(
+        data: *mut *mut c_void, rooms: *mut usize, attributes: *mut u32, attribute_count: usize,
+        pointer: *const c_void, count: usize);
     free::free: fn cudaFree(pointer: *mut c_void);
     free::free_async: fn cudaFreeAsync | cudaFreeAsync_ptsz(pointer: *mut c_void, stream: Stream);
 
@@ -133,6 +145,12 @@ exports! {
     boxes::memcpy_3d_peer: fn cudaMemcpy3DPeer | cudaMemcpy3DPeer_ptds(parameters: *const PeerParameters);
     boxes::memcpy_3d_peer_async: fn cudaMemcpy3DPeerAsync | cudaMemcpy3DPeerAsync_ptsz(
         parameters: *const PeerParameters, stream: Stream);
+
+    batch::copies: fn cudaMemcpyBatchAsync | cudaMemcpyBatchAsync_ptsz(
+        to: *const *mut c_void, from: *const *const c_void, sizes: *const usize, count: usize,
+        attributes: *const batch::Attributes, starts: *const usize, attribute_count: usize, stream: Stream);
+    batch::boxes: fn cudaMemcpy3DBatchAsync | cudaMemcpy3DBatchAsync_ptsz(
+        count: usize, all: *const BoxCopy, flags: u64, stream: Stream);
 
     peers::enable: fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32);
     peers::disable: fn cudaDeviceDisablePeerAccess(peer: i32);
@@ -197,10 +215,23 @@ exports! {
         node: *mut c_void, out: *mut *mut c_void);
     node::add: fn cudaGraphAddNode(
         node: *mut c_void, graph: *mut c_void, dependencies: *const c_void, data: *const c_void,
-        count: usize, params: *const Params);
-    node::set: fn cudaGraphNodeSetParams(node: *mut c_void, params: *const Params);
+        count: usize, params: *mut Params);
+    node::set: fn cudaGraphNodeSetParams(node: *mut c_void, params: *mut Params);
     node::set_in_executable: fn cudaGraphExecNodeSetParams(
-        graph: *mut c_void, node: *mut c_void, params: *const Params);
+        graph: *mut c_void, node: *mut c_void, params: *mut Params);
+
+    graphs::add_alloc: fn cudaGraphAddMemAllocNode(
+        node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
+        params: *mut AllocParams);
+    graphs::alloc_params: fn cudaGraphMemAllocNodeGetParams(node: *mut c_void, params: *mut AllocParams);
+    graphs::instantiate: fn cudaGraphInstantiate | cudaGraphInstantiateWithFlags(
+        out: *mut *mut c_void, graph: *mut c_void, flags: u64);
+    graphs::instantiate_with: fn cudaGraphInstantiateWithParams | cudaGraphInstantiateWithParams_ptsz(
+        out: *mut *mut c_void, graph: *mut c_void, params: *mut InstantiateParams);
+    graphs::run: fn cudaGraphLaunch | cudaGraphLaunch_ptsz | cudaGraphUpload | cudaGraphUpload_ptsz(
+        exec: *mut c_void, stream: Stream);
+    graphs::destroy: fn cudaGraphExecDestroy(exec: *mut c_void);
+    graphs::trim: fn cudaDeviceGraphMemTrim(device: i32);
 
     host::malloc: fn cudaMallocHost(out: *mut *mut c_void, bytes: usize);
     host::alloc: fn cudaHostAlloc(out: *mut *mut c_void, bytes: usize, flags: u32);
@@ -211,6 +242,10 @@ exports! {
     function::set_attribute: fn cudaFuncSetAttribute(
         function: *const c_void, attribute: u32, value: i32);
     function::set_cache: fn cudaFuncSetCacheConfig(function: *const c_void, config: u32);
+
+    function::set_device_cache: fn cudaDeviceSetCacheConfig(config: u32);
+    function::set_device_flags: fn cudaSetDeviceFlags(flags: u32);
+    function::device_flags: fn cudaGetDeviceFlags(out: *mut u32);
 
     errors::get_last: fn cudaGetLastError();
     errors::peek_at_last: fn cudaPeekAtLastError();

@@ -24,7 +24,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
             // SAFETY: the caller says so.
             let code = unsafe { native(pointer) };
             if code.is_success() && !super::outside::freed(address) {
-                super::pools::settle_all();
+                super::sources::settle_all();
             }
             Ok(code)
         } else {

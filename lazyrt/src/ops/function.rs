@@ -1,12 +1,12 @@
-//! What a program sets for a kernel. Each context has it for itself, so it is kept, and set in every context of
-//! the process, those to come too.
+//! What a program sets for a kernel or for its device. Each context has it for itself, so it is kept, and set in every
+//! context of the process, those to come too.
 
 use std::ffi::c_void;
 
 use parking_lot::Mutex;
 
-use crate::code::{Answer, Code};
-use crate::{device, native, thread};
+use crate::code::{Answer, Code, fail};
+use crate::{device, narrow, native, thread};
 
 /// One setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -15,6 +15,10 @@ enum Setting {
     Attribute(usize, u32, i32),
     /// `cudaFuncSetCacheConfig`: function, configuration.
     Cache(usize, u32),
+    /// `cudaDeviceSetCacheConfig`: configuration.
+    DeviceCache(u32),
+    /// `cudaSetDeviceFlags`.
+    DeviceFlags(u32),
 }
 
 impl Setting {
@@ -25,6 +29,8 @@ impl Setting {
                 (one, what) == (two, other)
             }
             (Setting::Cache(one, _), Setting::Cache(two, _)) => one == two,
+            (Setting::DeviceCache(_), Setting::DeviceCache(_)) => true,
+            (Setting::DeviceFlags(_), Setting::DeviceFlags(_)) => true,
             _ => false,
         }
     }
@@ -40,6 +46,8 @@ impl Setting {
                 Setting::Cache(function, config) => {
                     native::cudaFuncSetCacheConfig(function as *const c_void, config)
                 }
+                Setting::DeviceCache(config) => native::cudaDeviceSetCacheConfig(config),
+                Setting::DeviceFlags(flags) => native::cudaSetDeviceFlags(flags),
             }
         }
     }
@@ -86,6 +94,57 @@ pub unsafe fn set_cache(
         Setting::Cache(function as usize, config),
         config <= 3 && !function.is_null(),
     )
+}
+
+/// `cudaDeviceSetCacheConfig`.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn set_device_cache(_native: unsafe extern "C" fn(u32) -> Code, config: u32) -> Answer {
+    set(Setting::DeviceCache(config), config <= 3)
+}
+
+/// The flags of `cudaSetDeviceFlags` that say how to wait: one of them at most.
+const SCHEDULE: u32 = 7;
+/// All that the runtime takes.
+const DEVICE_FLAGS: u32 = 0xff;
+/// `cudaDeviceMapHost`, which is always on.
+const MAP_HOST: u32 = 8;
+
+/// `cudaSetDeviceFlags`.
+///
+/// # Safety
+/// None needed; the type is that of all treatments.
+pub unsafe fn set_device_flags(_native: unsafe extern "C" fn(u32) -> Code, flags: u32) -> Answer {
+    if flags & !DEVICE_FLAGS != 0 || (flags & SCHEDULE).count_ones() > 1 {
+        return fail(Code::INVALID_VALUE);
+    }
+    let answer = set(Setting::DeviceFlags(flags), true)?;
+    narrow::have_context()?;
+    Ok(answer)
+}
+
+/// `cudaGetDeviceFlags`: makes no context, as natively.
+///
+/// # Safety
+/// `out` is null or writable.
+pub unsafe fn device_flags(native: unsafe extern "C" fn(*mut u32) -> Code, out: *mut u32) -> Answer {
+    let set = KEPT.lock().iter().find_map(|setting| match setting {
+        Setting::DeviceFlags(flags) => Some(*flags),
+        _ => None,
+    });
+    match set.filter(|_| !out.is_null()) {
+        Some(flags) => {
+            // SAFETY: the caller says so.
+            unsafe { out.write(flags | MAP_HOST) };
+            Ok(Code::SUCCESS)
+        }
+        None => {
+            device::driver()?;
+            // SAFETY: the caller says so.
+            Ok(unsafe { native(out) })
+        }
+    }
 }
 
 fn most_shared() -> i32 {

@@ -1,6 +1,7 @@
 //! The treatments: one file per family of functions. `exports` is what programs call.
 
 mod alloc;
+mod batch;
 pub mod boxes;
 mod company;
 mod copy;
@@ -10,6 +11,7 @@ mod event;
 mod exports;
 mod free;
 mod function;
+pub mod graphs;
 mod host;
 mod launch;
 mod limits;
@@ -20,9 +22,11 @@ mod peers;
 mod places;
 mod pointers;
 pub mod pools;
+mod ranges;
 mod rows;
 mod run;
 mod set;
+mod sources;
 mod stream;
 mod symbol;
 mod sync;

@@ -1,7 +1,8 @@
-//! Graph nodes whose parameters hold an event: the runtime gets its own.
+//! Graph nodes whose parameters hold an event or a device: the runtime gets its own.
 
 use std::ffi::c_void;
 
+use super::graphs::{self, AllocParams};
 use super::opaque;
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind};
@@ -22,11 +23,31 @@ const EVENT_NODES: [u32; 2] = [6, 7];
 
 const _: () = assert!(size_of::<Params>() == 256);
 
-/// The parameters with the runtime's event.
+impl Params {
+    /// What a node that allocates memory has.
+    fn body(&mut self) -> *mut AllocParams {
+        (&raw mut self.event).cast()
+    }
+}
+
+/// The parameters with the runtime's event or device.
 ///
 /// # Safety
 /// Null, or whole parameters.
-unsafe fn with_events(params: *const Params, call: impl FnOnce(*const Params) -> Code) -> Answer {
+unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) -> Answer {
+    // SAFETY: null, or whole.
+    if let Some(asked) = unsafe { params.as_mut() }.filter(|asked| asked.kind == graphs::ALLOC) {
+        let mut own = *asked;
+        let (theirs, mine) = (asked.body(), own.body());
+        // SAFETY: both are whole, and have parameters of this kind.
+        unsafe {
+            let (real, _list) = (*theirs).real()?;
+            mine.write(real);
+            let answer = opaque::run(|| call(&mut own));
+            (*theirs).address = (*own.body()).address;
+            return answer;
+        }
+    }
     let mut problem = None;
     let answer = opaque::run(|| {
         // SAFETY: the caller says so.
@@ -37,7 +58,7 @@ unsafe fn with_events(params: *const Params, call: impl FnOnce(*const Params) ->
             return call(params);
         }
         match handles::translate(Kind::Event, read.event) {
-            Ok(event) => call(&Params { event, ..*read }),
+            Ok(event) => call(&mut Params { event, ..*read }),
             Err(error) => {
                 problem = Some(error);
                 Code::INVALID_HANDLE
@@ -47,14 +68,8 @@ unsafe fn with_events(params: *const Params, call: impl FnOnce(*const Params) ->
     problem.map_or(Ok(answer), Err)
 }
 
-type Add = unsafe extern "C" fn(
-    *mut c_void,
-    *mut c_void,
-    *const c_void,
-    *const c_void,
-    usize,
-    *const Params,
-) -> Code;
+type Add =
+    unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, *const c_void, usize, *mut Params) -> Code;
 
 /// `cudaGraphAddNode`.
 ///
@@ -67,11 +82,11 @@ pub unsafe fn add(
     dependencies: *const c_void,
     data: *const c_void,
     count: usize,
-    params: *const Params,
+    params: *mut Params,
 ) -> Answer {
     // SAFETY: the caller says so.
     unsafe {
-        with_events(params, |params| {
+        with_own(params, |params| {
             native(node, graph, dependencies, data, count, params)
         })
     }
@@ -82,12 +97,12 @@ pub unsafe fn add(
 /// # Safety
 /// As CUDA says.
 pub unsafe fn set(
-    native: unsafe extern "C" fn(*mut c_void, *const Params) -> Code,
+    native: unsafe extern "C" fn(*mut c_void, *mut Params) -> Code,
     node: *mut c_void,
-    params: *const Params,
+    params: *mut Params,
 ) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { with_events(params, |params| native(node, params)) }
+    unsafe { with_own(params, |params| native(node, params)) }
 }
 
 /// `cudaGraphExecNodeSetParams`.
@@ -95,11 +110,11 @@ pub unsafe fn set(
 /// # Safety
 /// As CUDA says.
 pub unsafe fn set_in_executable(
-    native: unsafe extern "C" fn(*mut c_void, *mut c_void, *const Params) -> Code,
+    native: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Params) -> Code,
     graph: *mut c_void,
     node: *mut c_void,
-    params: *const Params,
+    params: *mut Params,
 ) -> Answer {
     // SAFETY: the caller says so.
-    unsafe { with_events(params, |params| native(graph, node, params)) }
+    unsafe { with_own(params, |params| native(graph, node, params)) }
 }

@@ -5,9 +5,10 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::places;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
-use crate::functions::{FUNCTIONS, Place};
+use crate::functions::{FUNCTIONS, Function, Place, Translated};
 use crate::gate::{self, Inside};
 use crate::handles::{self, Kind};
 use crate::mode::{Mode, mode};
@@ -27,18 +28,49 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Gives the runtime its own streams and events for the program's.
-    fn translate(&self, handles: &[(Place, Kind)]) -> Result<(), Own> {
-        for (place, kind) in handles {
-            let argument = match *place {
-                Place::Register(at) => self.registers.wrapping_add(at),
-                Place::Stack(at) => self.stack.wrapping_add(at),
-            };
+    fn at(&self, place: Place) -> *mut *mut c_void {
+        match place {
+            Place::Register(at) => self.registers.wrapping_add(at),
+            Place::Stack(at) => self.stack.wrapping_add(at),
+        }
+    }
+
+    /// Gives the runtime its own numbers for the program's devices, which have a GPU afterwards.
+    fn translate_devices(&self, function: &Function) -> Result<(), Own> {
+        for (place, _) in of(function, |what| what == Translated::Device) {
+            let argument = self.at(*place);
             // SAFETY: the build script counted the arguments of this very function; they are the callee's to change.
-            unsafe { argument.write(handles::translate(*kind, argument.read())?) };
+            unsafe {
+                let device = argument.read() as usize as i32;
+                argument.write(places::real(device)? as u32 as usize as *mut c_void);
+            }
         }
         Ok(())
     }
+
+    /// Gives the runtime its own streams and events for the program's. Inside the gate.
+    fn translate_handles(&self, function: &Function) -> Result<(), Own> {
+        for (place, what) in of(function, |what| what != Translated::Device) {
+            let kind = match what {
+                Translated::Stream => Kind::Stream,
+                _ => Kind::Event,
+            };
+            let argument = self.at(*place);
+            // SAFETY: as above.
+            unsafe { argument.write(handles::translate(kind, argument.read())?) };
+        }
+        Ok(())
+    }
+}
+
+fn of(
+    function: &Function,
+    is_meant: impl Fn(Translated) -> bool,
+) -> impl Iterator<Item = &'static (Place, Translated)> {
+    function
+        .translated
+        .iter()
+        .filter(move |(_, what)| is_meant(*what))
 }
 
 /// Where the trampoline of the function at `index` goes on.
@@ -50,11 +82,13 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
         return native::address(index);
     }
     thread::with(|thread| thread.take_use());
-    let ready = ready(function.touches, function.anchors).and_then(|inside| {
-        arguments.translate(function.handles)?;
+    let ready = || {
+        arguments.translate_devices(function)?;
+        let inside = ready(function.touches, function.anchors)?;
+        arguments.translate_handles(function)?;
         Ok(inside)
-    });
-    match ready {
+    };
+    match ready() {
         Ok(inside) => {
             if function.touches {
                 gate::note_passing(&inside);

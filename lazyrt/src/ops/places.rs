@@ -1,4 +1,5 @@
-//! Functions that name a device by its number: the program's device may lie on a GPU of another number.
+//! Functions that name a device by its number: the program's device may lie on a GPU of another number. Where the number
+//! is an argument of its own, trampolines translate it; here are those that have it in a structure.
 
 use std::ffi::c_void;
 
@@ -14,12 +15,13 @@ use crate::{state, thread};
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct Location {
-    kind: i32,
+    /// `cudaMemLocationType`.
+    pub kind: i32,
     id: i32,
 }
 
 /// `cudaMemLocationTypeDevice`.
-const DEVICE: i32 = 1;
+pub const DEVICE: i32 = 1;
 
 /// `cudaMemPoolProps`.
 #[repr(C)]
@@ -40,32 +42,90 @@ pub struct Access {
 
 const _: () = assert!(size_of::<Properties>() == 88 && size_of::<Access>() == 12);
 
-/// The real number of the program's device: binds its lazy task, and ties the device to that GPU.
-fn real(device: i32) -> Result<i32, Own> {
-    let device = program::check(device)?;
+/// The real number of the program's device: binds its lazy task, and ties the device to that GPU. A wrong one is left to
+/// the runtime to report.
+pub fn real(device: i32) -> Result<i32, Own> {
+    let Ok(checked) = program::check(device) else {
+        return Ok(device);
+    };
     let (key, gpu) = {
         let mut state = state::lock();
-        (state.lazy_task_of(device), state.bound_gpu(device))
+        (state.lazy_task_of(checked), state.bound_gpu(checked))
     };
     let asked = Asked {
         gpu,
         ..Asked::default()
     };
     let (gpu, ordinal) = bind::prepare(key, asked)?.place();
-    opaque::tie(device, gpu);
+    opaque::tie(checked, gpu);
     Ok(ordinal)
 }
 
+/// The program's device that has the runtime's number: the reverse of [`real`].
+pub fn program_device(ordinal: i32) -> i32 {
+    let found = crate::device::at(ordinal).and_then(|gpu| state::lock().device_on(gpu));
+    found.map_or(ordinal, |device| device as i32)
+}
+
 impl Location {
-    /// With the real number. A wrong one is left to the runtime to report.
-    fn real(self) -> Location {
+    /// With the real number.
+    pub fn real(self) -> Result<Location, Own> {
+        Ok(match self.kind {
+            DEVICE => Location {
+                id: real(self.id)?,
+                ..self
+            },
+            _ => self,
+        })
+    }
+
+    /// With the program's number.
+    pub fn of_program(self) -> Location {
         match self.kind {
             DEVICE => Location {
-                id: real(self.id).unwrap_or(self.id),
+                id: program_device(self.id),
                 ..self
             },
             _ => self,
         }
+    }
+}
+
+impl Properties {
+    /// With the real number.
+    pub fn real(self) -> Result<Properties, Own> {
+        let location = self.location.real()?;
+        Ok(Properties { location, ..self })
+    }
+
+    /// The number of the device.
+    pub fn device(&self) -> i32 {
+        self.location.id
+    }
+
+    /// With the program's number.
+    pub fn of_program(self) -> Properties {
+        let location = self.location.of_program();
+        Properties { location, ..self }
+    }
+}
+
+impl Access {
+    /// A list with the real numbers.
+    ///
+    /// # Safety
+    /// Null, or as many as told.
+    pub unsafe fn all_real(list: *const Access, count: usize) -> Result<Vec<Access>, Own> {
+        if list.is_null() {
+            return Ok(Vec::new());
+        }
+        // SAFETY: the caller says so.
+        let asked = unsafe { std::slice::from_raw_parts(list, count) };
+        let real = |access: &Access| {
+            let location = access.location.real()?;
+            Ok(Access { location, ..*access })
+        };
+        asked.iter().map(real).collect()
     }
 }
 
@@ -74,28 +134,38 @@ fn run(call: impl FnOnce() -> Code) -> Answer {
     opaque::run(call)
 }
 
-/// `cudaDeviceGetDefaultMemPool`, `cudaDeviceGetMemPool`.
+type GetPool = unsafe extern "C" fn(*mut Pool, *mut Location, i32) -> Code;
+
+/// `cudaMemGetDefaultMemPool`, `cudaMemGetMemPool`.
 ///
 /// # Safety
 /// As CUDA says.
-pub unsafe fn get_pool(
-    native: unsafe extern "C" fn(*mut Pool, i32) -> Code,
-    out: *mut Pool,
-    device: i32,
-) -> Answer {
-    let ordinal = real(device)?;
+pub unsafe fn get_pool(native: GetPool, out: *mut Pool, location: *mut Location, kind: i32) -> Answer {
     // SAFETY: the caller says so.
-    run(|| unsafe { native(out, ordinal) })
+    unsafe { located(location, |location| native(out, location, kind)) }
 }
 
-/// `cudaDeviceSetMemPool`.
+type SetPool = unsafe extern "C" fn(*mut Location, i32, Pool) -> Code;
+
+/// `cudaMemSetMemPool`.
 ///
 /// # Safety
 /// As CUDA says.
-pub unsafe fn set_pool(native: unsafe extern "C" fn(i32, Pool) -> Code, device: i32, pool: Pool) -> Answer {
-    let ordinal = real(device)?;
+pub unsafe fn set_pool(native: SetPool, location: *mut Location, kind: i32, pool: Pool) -> Answer {
     // SAFETY: the caller says so.
-    run(|| unsafe { native(ordinal, pool) })
+    unsafe { located(location, |location| native(location, kind, pool)) }
+}
+
+/// Runs a call with the real place.
+///
+/// # Safety
+/// `location` is null or whole.
+unsafe fn located(location: *const Location, call: impl FnOnce(*mut Location) -> Code) -> Answer {
+    // SAFETY: the caller says so.
+    let mut real = unsafe { location.as_ref() }
+        .map(|location| location.real())
+        .transpose()?;
+    run(|| call(real.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut)))
 }
 
 /// `cudaMemPoolCreate`.
@@ -108,10 +178,9 @@ pub unsafe fn create_pool(
     properties: *const Properties,
 ) -> Answer {
     // SAFETY: null, or whole.
-    let asked = unsafe { properties.as_ref() }.map(|asked| Properties {
-        location: asked.location.real(),
-        ..*asked
-    });
+    let asked = unsafe { properties.as_ref() }
+        .map(|asked| asked.real())
+        .transpose()?;
     let properties = asked.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
     // SAFETY: the caller says so.
     run(|| unsafe { native(out, properties) })
@@ -127,21 +196,11 @@ pub unsafe fn set_access(
     list: *const Access,
     count: usize,
 ) -> Answer {
-    if list.is_null() {
-        // SAFETY: the caller says so.
-        return run(|| unsafe { native(pool, list, count) });
-    }
-    // SAFETY: as many as the caller says.
-    let asked = unsafe { std::slice::from_raw_parts(list, count) };
-    let real: Vec<Access> = asked
-        .iter()
-        .map(|access| Access {
-            location: access.location.real(),
-            ..*access
-        })
-        .collect();
     // SAFETY: the caller says so.
-    run(|| unsafe { native(pool, real.as_ptr(), count) })
+    let real = unsafe { Access::all_real(list, count)? };
+    let list = if list.is_null() { list } else { real.as_ptr() };
+    // SAFETY: the caller says so.
+    run(|| unsafe { native(pool, list, count) })
 }
 
 /// `cudaMemPoolGetAccess`.
@@ -154,11 +213,8 @@ pub unsafe fn get_access(
     pool: Pool,
     location: *mut Location,
 ) -> Answer {
-    // SAFETY: null, or whole.
-    let mut asked = unsafe { location.as_ref() }.map(|location| location.real());
-    let location = asked.as_mut().map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: the caller says so.
-    run(|| unsafe { native(flags, pool, location) })
+    unsafe { located(location, |location| native(flags, pool, location)) }
 }
 
 type Prefetch = unsafe extern "C" fn(*const c_void, usize, Location, u32, Stream) -> Code;
@@ -175,7 +231,7 @@ pub unsafe fn prefetch(
     flags: u32,
     stream: Stream,
 ) -> Answer {
-    let location = location.real();
+    let location = location.real()?;
     run(|| {
         // SAFETY: the caller says so.
         on(stream, |stream| unsafe {
@@ -195,7 +251,7 @@ pub unsafe fn advise(
     advice: i32,
     location: Location,
 ) -> Answer {
-    let location = location.real();
+    let location = location.real()?;
     // SAFETY: the caller says so.
     run(|| unsafe { native(pointer, bytes, advice, location) })
 }

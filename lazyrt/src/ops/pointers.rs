@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use super::places::program_device;
 use crate::code::{Answer, Code, fail};
 use crate::state::{self, State};
 use crate::{device, thread};
@@ -94,10 +95,8 @@ pub unsafe fn attributes(
     }
     // SAFETY: the caller says so.
     let code = unsafe { native(out, pointer) };
-    if code.is_success()
-        && let Some(device) = device::at(out.device).and_then(|gpu| state::lock().device_on(gpu))
-    {
-        out.device = device as i32;
+    if code.is_success() {
+        out.device = program_device(out.device);
     }
     Ok(code)
 }

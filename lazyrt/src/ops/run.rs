@@ -108,16 +108,7 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
             return on_task(key, Asked::default(), call);
         }
         if !shared.is_lent(gpu) {
-            device::select(gpu, at)?;
-            if let Err(failure) = back::lend(&mut state::lock(), key, gpu, at) {
-                notice::once(
-                    "lend",
-                    format_args!(
-                        "a stream cannot reach an object of another device of this program: {failure}"
-                    ),
-                );
-                return fail(Code::NOT_SUPPORTED);
-            }
+            lend(key, (gpu, at))?;
         }
         let inside = gate::enter();
         if shared.is_ready() && shared.is_lent(gpu) {
@@ -129,6 +120,54 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
         }
     }
     fail(Code::MEMORY_ALLOCATION)
+}
+
+/// Runs `call`, which touches objects of several tasks and is in this stream, on the stream's GPU. What lies on others is
+/// lent to it.
+pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> Answer {
+    let at = match gpu_of(stream)? {
+        Some(at) => at,
+        None => match keys.first() {
+            Some(&first) => bind::prepare(first, Asked::default())?.place(),
+            None => return fail(Code::INVALID_VALUE),
+        },
+    };
+    let asked = Asked {
+        gpu: Some(at.0),
+        ..Asked::default()
+    };
+    let is_there = |shared: &Shared| shared.place().0 == at.0 || shared.is_lent(at.0);
+    for _ in 0..ROUNDS {
+        let mut all = Vec::new();
+        for &key in keys {
+            let shared = bind::prepare(key, asked)?;
+            if !is_there(shared) {
+                lend(key, at)?;
+            }
+            all.push(shared);
+        }
+        let inside = gate::enter();
+        if all.iter().all(|shared| shared.is_ready() && is_there(shared)) {
+            device::select(at.0, at.1)?;
+            let code = call();
+            device::note_work(at.0);
+            drop(inside);
+            return Ok(code);
+        }
+    }
+    fail(Code::MEMORY_ALLOCATION)
+}
+
+/// Lets a stream's GPU use the task's memory.
+fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
+    device::select(gpu, ordinal)?;
+    back::lend(&mut state::lock(), key, gpu, ordinal).or_else(|failure| {
+        notice::once(
+            "lend",
+            format_args!("a stream cannot reach an object of another device of this program: {failure}"),
+        );
+        fail(Code::NOT_SUPPORTED)
+    })
 }
 
 /// As [`on_task`], for a copy to the host that returns when it is done. While the process has no streams of

@@ -19,7 +19,7 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
             answer = code;
         }
     }
-    super::pools::settle_all();
+    super::sources::settle_all();
     Ok(answer)
 }
 
@@ -38,7 +38,7 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
         } else {
             handles::stream::done(stream, call)
         };
-        super::pools::settle_all();
+        super::sources::settle_all();
         return answer;
     }
     let mut answer = Code::SUCCESS;

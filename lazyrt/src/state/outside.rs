@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::{Device, Key, Returned, State};
-use crate::outside::Kind;
+use crate::outside::{Kind, Source};
 
 /// One array, or one piece of managed memory.
 #[derive(Clone, Copy, Debug)]
@@ -13,7 +13,7 @@ struct Piece {
     bytes: u64,
 }
 
-/// What a pool is charged.
+/// What a source is charged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Charge {
     /// The task.
@@ -33,8 +33,7 @@ pub struct Charge {
 pub struct Elsewhere {
     /// By address or handle.
     pieces: HashMap<u64, Piece>,
-    /// By handle.
-    pools: HashMap<usize, Charge>,
+    sources: HashMap<Source, Charge>,
 }
 
 impl State {
@@ -73,27 +72,27 @@ impl State {
         Some((gpu, piece.bytes, returned))
     }
 
-    /// The charge of a pool; a new one is of the task.
-    pub fn pool(&mut self, pool: usize, owner: Key) -> &mut Charge {
-        self.elsewhere.pools.entry(pool).or_insert(Charge {
+    /// The charge of a source; a new one is of the task.
+    pub fn source(&mut self, source: Source, owner: Key) -> &mut Charge {
+        self.elsewhere.sources.entry(source).or_insert(Charge {
             owner,
             ..Charge::default()
         })
     }
 
-    /// The charge of a pool that is known.
-    pub fn known_pool(&mut self, pool: usize) -> Option<&mut Charge> {
-        self.elsewhere.pools.get_mut(&pool)
+    /// The charge of a source that is known.
+    pub fn known_source(&mut self, source: Source) -> Option<&mut Charge> {
+        self.elsewhere.sources.get_mut(&source)
     }
 
-    /// All pools that are known.
-    pub fn pools(&self) -> Vec<usize> {
-        self.elsewhere.pools.keys().copied().collect()
+    /// All sources that are known.
+    pub fn sources(&self) -> Vec<Source> {
+        self.elsewhere.sources.keys().copied().collect()
     }
 
-    /// Sets the charge of a pool; the GPU, and the room to give back to mgbd.
-    pub fn set_pool(&mut self, pool: usize, bytes: u64) -> Option<(Option<u32>, Option<Returned>)> {
-        let charge = self.elsewhere.pools.get_mut(&pool)?;
+    /// Sets the charge of a source; the GPU, and the room to give back to mgbd.
+    pub fn set_source(&mut self, source: Source, bytes: u64) -> Option<(Option<u32>, Option<Returned>)> {
+        let charge = self.elsewhere.sources.get_mut(&source)?;
         let (owner, before) = (charge.owner, std::mem::replace(&mut charge.bytes, bytes));
         let gpu = self.task(owner).and_then(|task| task.gpu);
         if bytes >= before {
@@ -103,14 +102,14 @@ impl State {
         Some((gpu, self.discharge(owner, Kind::Pool, before - bytes)))
     }
 
-    /// The owner of a pool's charge.
-    pub fn owner_of_pool(&self, pool: usize) -> Option<Key> {
-        self.elsewhere.pools.get(&pool).map(|charge| charge.owner)
+    /// The owner of a source's charge.
+    pub fn owner_of_source(&self, source: Source) -> Option<Key> {
+        self.elsewhere.sources.get(&source).map(|charge| charge.owner)
     }
 
-    /// Forgets a pool that has no charge.
-    pub fn drop_pool(&mut self, pool: usize) {
-        self.elsewhere.pools.remove(&pool);
+    /// Forgets a source that has no charge.
+    pub fn drop_source(&mut self, source: Source) {
+        self.elsewhere.sources.remove(&source);
     }
 
     /// The device's contexts are gone, and all that was outside the arena with them; bytes by GPU.
@@ -127,7 +126,7 @@ impl State {
             gone.extend(gpu.map(|&gpu| (gpu, piece.bytes)));
             gpu.is_none()
         });
-        self.elsewhere.pools.retain(|_, charge| {
+        self.elsewhere.sources.retain(|_, charge| {
             let gpu = owners.get(&charge.owner);
             gone.extend(gpu.map(|&gpu| (gpu, charge.held)));
             gpu.is_none()

@@ -93,11 +93,61 @@ static void pools() {
   OK(cudaStreamDestroy(stream));
 }
 
+// Captured allocations: taken by the first launch, kept until they are trimmed.
+static cudaGraphExec_t captured(size_t bytes, int rounds) {
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  OK(cudaStreamCreate(&stream));
+  OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  for (int round = 0; round < rounds; round++) {
+    void *pointer = nullptr;
+    OK(cudaMallocAsync(&pointer, bytes, stream));
+    add<<<unsigned((bytes + 127) / 128), 128, 0, stream>>>(static_cast<unsigned char *>(pointer), bytes, 1);
+    OK(cudaFreeAsync(pointer, stream));
+  }
+  OK(cudaStreamEndCapture(stream, &graph));
+  OK(cudaGraphInstantiate(&executable, graph, 0));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaStreamDestroy(stream));
+  return executable;
+}
+static void graph_memory() {
+  OK(cudaFree(nullptr));
+  size_t before = left();
+  cudaGraphExec_t first = captured(20 << 20, 1);
+  EXPECT(left() == before);
+  for (int round = 0; round < 3; round++) {
+    OK(cudaGraphLaunch(first, 0));
+    OK(cudaDeviceSynchronize());
+    EXPECT(left() + (20 << 20) <= before && left() + (30 << 20) >= before);
+  }
+  // More than there is beside it, unless that is given back.
+  cudaGraphExec_t second = captured(40 << 20, 1);
+  OK(cudaGraphLaunch(second, 0));
+  OK(cudaDeviceSynchronize());
+  OK(cudaGraphExecDestroy(second));
+  OK(cudaDeviceGraphMemTrim(0));
+  EXPECT(left() + (4 << 20) >= before);
+  OK(cudaGraphLaunch(first, 0));
+  OK(cudaDeviceSynchronize());
+  EXPECT(left() + (20 << 20) <= before);
+  OK(cudaGraphExecDestroy(first));
+  OK(cudaDeviceGraphMemTrim(0));
+  cudaGraphExec_t never = captured(size_t(1) << 35, 1);
+  IS(cudaGraphLaunch(never, 0), cudaErrorMemoryAllocation);
+  IS(cudaGetLastError(), cudaErrorMemoryAllocation);
+  OK(cudaGraphExecDestroy(never));
+  OK(cudaDeviceSynchronize());
+  EXPECT(left() + (4 << 20) >= before);
+}
+
 // Managed memory, for the host and the device in turns.
 static void managed() {
   size_t before = left();
   unsigned char *bytes = nullptr;
-  IS(cudaMallocManaged(&bytes, 0), cudaErrorInvalidValue);
+  OK(cudaMallocManaged(&bytes, 0));
+  IS(cudaMallocManaged(&bytes, 1, cudaMemAttachSingle), cudaErrorInvalidValue);
   cudaGetLastError();
   for (int round = 0; round < 5; round++) {
     OK(cudaMallocManaged(&bytes, 20 << 20));
@@ -156,6 +206,16 @@ static void hold_async() {
   OK(cudaFreeAsync(pointer, 0));
 }
 
+static void hold_graph() {
+  cudaGraphExec_t executable = captured(40 << 20, 1);
+  for (int round = 0; round < 3; round++) {
+    OK(cudaGraphLaunch(executable, 0));
+    OK(cudaDeviceSynchronize());
+    usleep(20000);
+  }
+  OK(cudaGraphExecDestroy(executable));
+}
+
 static void hold_managed() {
   unsigned char *bytes = nullptr;
   OK(cudaMallocManaged(&bytes, 36 << 20));
@@ -181,7 +241,7 @@ static void hold_array() {
 
 int main(int argc, char **argv) {
   const Case cases[] = {
-      CASE(pools), CASE(managed), CASE(arrays), CASE(hold_async), CASE(hold_managed), CASE(hold_array),
+      CASE(pools), CASE(graph_memory), CASE(managed), CASE(arrays), CASE(hold_async), CASE(hold_graph), CASE(hold_managed), CASE(hold_array),
   };
   return play(argc, argv, cases);
 }

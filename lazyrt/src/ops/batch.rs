@@ -1,0 +1,257 @@
+//! Batches of copies and of prefetches. The copies of a batch are in the order of one stream, so they run on its GPU, which
+//! is lent the objects that lie on others; places named in hints are the program's.
+
+use std::ffi::c_void;
+
+use super::boxes::{Extent, PitchedPtr, Pos};
+use super::copy::{Span, claim, task_of};
+use super::places::Location;
+use super::{opaque, run};
+use crate::bind::Asked;
+use crate::code::{Answer, Code, Own};
+use crate::handles::on;
+use crate::native::Stream;
+use crate::{state, thread};
+
+/// `cudaMemcpyAttributes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Attributes {
+    order: i32,
+    from: Location,
+    to: Location,
+    flags: u32,
+}
+
+/// `cudaMemcpy3DOperand`. Of an array the first word is its handle, and the others are a position.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Operand {
+    kind: i32,
+    first: usize,
+    row: usize,
+    rows: usize,
+    hint: Location,
+}
+
+/// `cudaMemcpy3DBatchOp`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct BoxCopy {
+    from: Operand,
+    to: Operand,
+    extent: Extent,
+    order: i32,
+    flags: u32,
+}
+
+const _: () = assert!(size_of::<Attributes>() == 24 && size_of::<BoxCopy>() == 112);
+
+/// `cudaMemcpyOperandTypePointer`.
+const POINTER: i32 = 1;
+
+/// The caller's list, empty where there is none.
+///
+/// # Safety
+/// Null, or so many.
+unsafe fn list<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
+    if pointer.is_null() {
+        return &[];
+    }
+    // SAFETY: the caller says so.
+    unsafe { std::slice::from_raw_parts(pointer, count) }
+}
+
+/// Runs a call that touches these spans.
+fn on_spans(spans: impl Iterator<Item = Span>, stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
+    let told = thread::with(|thread| thread.take_use());
+    let mut state = state::lock();
+    let mut keys = Vec::new();
+    for span in spans.filter(|span| span.bytes != 0) {
+        if let Some(key) = task_of(&state, span)? {
+            let key = claim(&mut state, told, key);
+            if !keys.contains(&key) {
+                keys.push(key);
+            }
+        }
+    }
+    let other = state.task_of_use(told);
+    drop(state);
+    match keys[..] {
+        [] => run::on_task(other, Asked::default(), || on(stream, call)),
+        [key] => run::on_objects(key, Some(stream), || on(stream, call)),
+        _ => run::on_several(&keys, stream, || on(stream, call)),
+    }
+}
+
+type Copies = unsafe extern "C" fn(
+    *const *mut c_void,
+    *const *const c_void,
+    *const usize,
+    usize,
+    *const Attributes,
+    *const usize,
+    usize,
+    Stream,
+) -> Code;
+
+/// `cudaMemcpyBatchAsync`.
+///
+/// # Safety
+/// As CUDA says.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn copies(
+    native: Copies,
+    to: *const *mut c_void,
+    from: *const *const c_void,
+    sizes: *const usize,
+    count: usize,
+    attributes: *const Attributes,
+    starts: *const usize,
+    attribute_count: usize,
+    stream: Stream,
+) -> Answer {
+    // SAFETY: the caller says so.
+    let (tos, froms, bytes, asked) = unsafe {
+        (
+            list(to, count),
+            list(from, count),
+            list(sizes, count),
+            list(attributes, attribute_count),
+        )
+    };
+    let real = |attributes: &Attributes| {
+        Ok(Attributes {
+            from: attributes.from.real()?,
+            to: attributes.to.real()?,
+            ..*attributes
+        })
+    };
+    let real: Vec<Attributes> = asked.iter().map(real).collect::<Result<_, Own>>()?;
+    let attributes = if real.is_empty() {
+        attributes
+    } else {
+        real.as_ptr()
+    };
+    let spans = |addresses: Vec<u64>| {
+        let spans = addresses.into_iter().zip(bytes);
+        spans.map(|(address, &bytes)| Span {
+            address,
+            bytes: bytes as u64,
+        })
+    };
+    let written = spans(tos.iter().map(|&address| address as u64).collect());
+    let read = spans(froms.iter().map(|&address| address as u64).collect());
+    on_spans(written.chain(read), stream, |stream| {
+        // SAFETY: the caller says so.
+        unsafe {
+            native(
+                to,
+                from,
+                sizes,
+                count,
+                attributes,
+                starts,
+                attribute_count,
+                stream,
+            )
+        }
+    })
+}
+
+impl Operand {
+    fn is_array(&self) -> bool {
+        self.kind != POINTER
+    }
+
+    fn real(self) -> Result<Operand, Own> {
+        let hint = if self.is_array() {
+            self.hint
+        } else {
+            self.hint.real()?
+        };
+        Ok(Operand { hint, ..self })
+    }
+
+    fn span(&self, extent: Extent) -> Span {
+        let or = |value: usize, other: usize| if value == 0 { other } else { value };
+        let (pitch, rows) = (or(self.row, extent.width), or(self.rows, extent.height));
+        PitchedPtr::plane(self.first as u64, pitch, extent.width, rows).span(Pos::default(), extent)
+    }
+}
+
+type Boxes = unsafe extern "C" fn(usize, *const BoxCopy, u64, Stream) -> Code;
+
+/// `cudaMemcpy3DBatchAsync`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn boxes(native: Boxes, count: usize, all: *const BoxCopy, flags: u64, stream: Stream) -> Answer {
+    // SAFETY: the caller says so.
+    let asked = unsafe { list(all, count) };
+    let real = |copy: &BoxCopy| {
+        Ok(BoxCopy {
+            from: copy.from.real()?,
+            to: copy.to.real()?,
+            ..*copy
+        })
+    };
+    let real: Vec<BoxCopy> = asked.iter().map(real).collect::<Result<_, Own>>()?;
+    let all = if real.is_empty() { all } else { real.as_ptr() };
+    // SAFETY: the caller says so.
+    let call = |stream| unsafe { native(count, all, flags, stream) };
+    if asked
+        .iter()
+        .any(|copy| copy.from.is_array() || copy.to.is_array())
+    {
+        thread::with(|thread| thread.take_use());
+        return opaque::run(|| on(stream, call));
+    }
+    let spans = asked
+        .iter()
+        .flat_map(|copy| [copy.to.span(copy.extent), copy.from.span(copy.extent)]);
+    on_spans(spans, stream, call)
+}
+
+type Prefetches = unsafe extern "C" fn(
+    *mut *mut c_void,
+    *mut usize,
+    usize,
+    *const Location,
+    *mut usize,
+    usize,
+    u64,
+    Stream,
+) -> Code;
+
+/// `cudaMemPrefetchBatchAsync`, `cudaMemDiscardAndPrefetchBatchAsync`.
+///
+/// # Safety
+/// As CUDA says.
+#[allow(clippy::too_many_arguments)]
+pub unsafe fn prefetches(
+    native: Prefetches,
+    pointers: *mut *mut c_void,
+    sizes: *mut usize,
+    count: usize,
+    places: *const Location,
+    starts: *mut usize,
+    place_count: usize,
+    flags: u64,
+    stream: Stream,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: the caller says so.
+    let asked = unsafe { list(places, place_count) };
+    let real: Vec<Location> = asked
+        .iter()
+        .map(|place| place.real())
+        .collect::<Result<_, Own>>()?;
+    let places = if real.is_empty() { places } else { real.as_ptr() };
+    opaque::run(|| {
+        // SAFETY: the caller says so.
+        on(stream, |stream| unsafe {
+            native(pointers, sizes, count, places, starts, place_count, flags, stream)
+        })
+    })
+}

@@ -1,0 +1,445 @@
+//! Memory that graphs allocate, by nodes or by captured calls. The runtime takes it when an executable graph is uploaded or
+//! launched for the first time, keeps it until the program trims it, and uses it again for other graphs: on each GPU it
+//! is one of the `sources` that are charged what they hold. Before a graph takes its memory there is room for the most
+//! that its nodes have at a time, done one after another.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use mgb_probe::need::GRANULE;
+use parking_lot::Mutex;
+
+use super::places::{Access, Properties};
+use super::sources::{charged, room, settle_all};
+use super::{opaque, places};
+use crate::code::{Answer, Code, Own};
+use crate::handles::on;
+use crate::native::{self, Stream};
+use crate::outside::Source;
+use crate::thread;
+
+type Graph = *mut c_void;
+type Node = *mut c_void;
+type Exec = *mut c_void;
+
+/// `cudaMemAllocNodeParams`, and what `cudaGraphNodeParams` has of it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct AllocParams {
+    pool: Properties,
+    access: *const Access,
+    access_count: usize,
+    bytes: usize,
+    /// Written by the runtime.
+    pub address: *mut c_void,
+}
+
+/// `cudaGraphInstantiateParams`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct InstantiateParams {
+    flags: u64,
+    stream: Stream,
+    node: Node,
+    result: i32,
+}
+
+const _: () = assert!(size_of::<AllocParams>() == 120 && size_of::<InstantiateParams>() == 32);
+
+/// `cudaGraphNodeTypeGraph`, `cudaGraphNodeTypeMemAlloc`, `cudaGraphNodeTypeMemFree`.
+const CHILD: u32 = 4;
+/// See [`CHILD`].
+pub const ALLOC: u32 = 10;
+const FREE: u32 = 11;
+/// `cudaGraphInstantiateFlagUpload`.
+const UPLOAD: u64 = 2;
+
+/// The memory of an executable graph.
+struct Need {
+    /// The most at a time, by the GPU's ordinal.
+    most: BTreeMap<i32, u64>,
+    /// It has it since, as counted by [`TRIMS`].
+    taken: Option<u64>,
+}
+
+/// By executable graph; those without memory are not there.
+static NEEDS: Mutex<BTreeMap<usize, Need>> = Mutex::new(BTreeMap::new());
+/// Whether there was ever one.
+static ANY: AtomicBool = AtomicBool::new(false);
+/// How often the program has trimmed.
+static TRIMS: AtomicU64 = AtomicU64::new(0);
+
+impl AllocParams {
+    /// With the real numbers. The list must live as long as the parameters are used.
+    ///
+    /// # Safety
+    /// Whole parameters.
+    pub unsafe fn real(&self) -> Result<(AllocParams, Vec<Access>), Own> {
+        // SAFETY: the caller says so.
+        let list = unsafe { Access::all_real(self.access, self.access_count)? };
+        let access = if self.access.is_null() {
+            self.access
+        } else {
+            list.as_ptr()
+        };
+        let pool = self.pool.real()?;
+        Ok((
+            AllocParams {
+                pool,
+                access,
+                ..*self
+            },
+            list,
+        ))
+    }
+}
+
+type Add = unsafe extern "C" fn(*mut Node, Graph, *const Node, usize, *mut AllocParams) -> Code;
+
+/// `cudaGraphAddMemAllocNode`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn add_alloc(
+    native: Add,
+    node: *mut Node,
+    graph: Graph,
+    after: *const Node,
+    count: usize,
+    params: *mut AllocParams,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: null, or whole.
+    let Some(asked) = (unsafe { params.as_mut() }) else {
+        // SAFETY: the caller says so.
+        return opaque::run(|| unsafe { native(node, graph, after, count, params) });
+    };
+    // SAFETY: whole.
+    let (mut real, _list) = unsafe { asked.real()? };
+    // SAFETY: the caller says so.
+    let answer = opaque::run(|| unsafe { native(node, graph, after, count, &mut real) });
+    asked.address = real.address;
+    answer
+}
+
+/// `cudaGraphMemAllocNodeGetParams`. Its list of other devices that have access is the runtime's own, with its numbers.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn alloc_params(
+    native: unsafe extern "C" fn(Node, *mut AllocParams) -> Code,
+    node: Node,
+    params: *mut AllocParams,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: the caller says so.
+    let answer = opaque::run(|| unsafe { native(node, params) })?;
+    // SAFETY: null, or written if it was a success.
+    if let Some(params) = unsafe { params.as_mut() }.filter(|_| answer.is_success()) {
+        params.pool = params.pool.of_program();
+    }
+    Ok(answer)
+}
+
+/// What nodes have allocated so far, done one after another.
+#[derive(Default)]
+struct Count {
+    now: HashMap<i32, u64>,
+    most: BTreeMap<i32, u64>,
+    pieces: HashMap<usize, (i32, u64)>,
+}
+
+impl Count {
+    fn alloc(&mut self, ordinal: i32, address: usize, bytes: u64) {
+        let bytes = bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        self.pieces.insert(address, (ordinal, bytes));
+        let now = self.now.entry(ordinal).or_default();
+        *now = now.saturating_add(bytes);
+        let most = self.most.entry(ordinal).or_default();
+        *most = (*most).max(*now);
+    }
+
+    fn free(&mut self, address: usize) {
+        if let Some((ordinal, bytes)) = self.pieces.remove(&address)
+            && let Some(now) = self.now.get_mut(&ordinal)
+        {
+            *now = now.saturating_sub(bytes);
+        }
+    }
+
+    /// Does all nodes of a graph. `None`: the runtime does not tell them.
+    fn graph(&mut self, graph: Graph) -> Option<()> {
+        for (node, kind) in in_order(graph)? {
+            // SAFETY: nodes of the graph, of the kinds that the calls are for; they write what they are given, which may
+            // be anything before.
+            unsafe {
+                match kind {
+                    CHILD => {
+                        let mut child = std::ptr::null_mut();
+                        done(native::cudaGraphChildGraphNodeGetGraph(node, &mut child))?;
+                        self.graph(child)?;
+                    }
+                    ALLOC => {
+                        let mut params = std::mem::zeroed();
+                        done(native::cudaGraphMemAllocNodeGetParams(node, &mut params))?;
+                        let ordinal = params.pool.device();
+                        self.alloc(ordinal, params.address as usize, params.bytes as u64);
+                    }
+                    FREE => {
+                        let mut address = std::ptr::null_mut();
+                        done(native::cudaGraphMemFreeNodeGetParams(node, &mut address))?;
+                        self.free(address as usize);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Some(())
+    }
+}
+
+fn done(code: Code) -> Option<()> {
+    code.is_success().then_some(())
+}
+
+/// The nodes of a graph and their kinds, each after those that it comes after. Where none allocates memory the order is
+/// not looked for.
+fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
+    let null: Node = std::ptr::null_mut();
+    let none = std::ptr::null_mut::<Node>;
+    let mut count = 0;
+    // SAFETY: asks for the number alone, then for so many.
+    let nodes = unsafe {
+        done(native::cudaGraphGetNodes(graph, none(), &mut count))?;
+        let mut nodes = vec![null; count];
+        done(native::cudaGraphGetNodes(graph, nodes.as_mut_ptr(), &mut count))?;
+        nodes
+    };
+    let mut kinds = Vec::with_capacity(nodes.len());
+    for &node in &nodes {
+        let mut kind = 0;
+        // SAFETY: writes one word.
+        done(unsafe { native::cudaGraphNodeGetType(node, &mut kind) })?;
+        kinds.push((node, kind));
+    }
+    if !kinds.iter().any(|(_, kind)| *kind == ALLOC) {
+        return Some(kinds);
+    }
+    // SAFETY: as above; an edge's data are 8 bytes.
+    let (from, to) = unsafe {
+        done(native::cudaGraphGetEdges(graph, none(), none(), null, &mut count))?;
+        let (mut from, mut to, mut data) = (vec![null; count], vec![null; count], vec![0u64; count]);
+        let (from_at, to_at, data_at) = (from.as_mut_ptr(), to.as_mut_ptr(), data.as_mut_ptr().cast());
+        done(native::cudaGraphGetEdges(
+            graph, from_at, to_at, data_at, &mut count,
+        ))?;
+        (from, to)
+    };
+    Some(sorted(kinds, from.into_iter().zip(to)))
+}
+
+/// The nodes, each after those from which an edge leads to it.
+fn sorted(nodes: Vec<(Node, u32)>, edges: impl Iterator<Item = (Node, Node)>) -> Vec<(Node, u32)> {
+    let mut before: HashMap<Node, usize> = HashMap::new();
+    let mut after: HashMap<Node, Vec<Node>> = HashMap::new();
+    for (from, to) in edges {
+        *before.entry(to).or_default() += 1;
+        after.entry(from).or_default().push(to);
+    }
+    let kinds: HashMap<Node, u32> = nodes.iter().copied().collect();
+    let first = nodes.iter().rev().map(|(node, _)| *node);
+    let mut free: Vec<Node> = first.filter(|node| !before.contains_key(node)).collect();
+    let mut sorted = Vec::with_capacity(nodes.len());
+    // What became free last comes first: so a branch frees what it allocated before the next one begins.
+    while let Some(node) = free.pop() {
+        sorted.push((node, kinds.get(&node).copied().unwrap_or_default()));
+        for next in after.remove(&node).unwrap_or_default() {
+            if let Some(left) = before.get_mut(&next) {
+                *left -= 1;
+                if *left == 0 {
+                    free.push(next);
+                }
+            }
+        }
+    }
+    sorted
+}
+
+/// Notes the memory of a new executable graph.
+fn note(exec: Exec, graph: Graph) {
+    let mut count = Count::default();
+    if count.graph(graph).is_none() {
+        // SAFETY: no arguments. The error was a question's of lazyrt's own.
+        unsafe { native::cudaGetLastError() };
+    }
+    let mut needs = NEEDS.lock();
+    // The handle may have been an older one's.
+    needs.remove(&(exec as usize));
+    if !count.most.is_empty() {
+        ANY.store(true, Ordering::Release);
+        let most = count.most;
+        needs.insert(exec as usize, Need { most, taken: None });
+    }
+}
+
+/// Runs a call that makes an executable graph take its memory.
+fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if !ANY.load(Ordering::Acquire) {
+        return opaque::run(call);
+    }
+    let trims = TRIMS.load(Ordering::Acquire);
+    let most: Vec<(i32, u64)> = match NEEDS.lock().get(&(exec as usize)) {
+        Some(need) if need.taken != Some(trims) => need.most.clone().into_iter().collect(),
+        _ => Vec::new(),
+    };
+    let Some((&(ordinal, bytes), others)) = most.split_first() else {
+        return opaque::run(call);
+    };
+    for &(ordinal, bytes) in others {
+        room(Source::Graphs(ordinal), bytes)?;
+    }
+    // A launch cannot be taken back.
+    let answer = charged(Source::Graphs(ordinal), bytes, call, || false)?;
+    if answer.is_success()
+        && let Some(need) = NEEDS.lock().get_mut(&(exec as usize))
+    {
+        need.taken = Some(trims);
+    }
+    Ok(answer)
+}
+
+type Instantiate = unsafe extern "C" fn(*mut Exec, Graph, u64) -> Code;
+
+/// `cudaGraphInstantiate`, `cudaGraphInstantiateWithFlags`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, flags: u64) -> Answer {
+    thread::with(|thread| thread.take_use());
+    opaque::run(|| {
+        // SAFETY: the caller says so; a success has written the handle.
+        unsafe {
+            let code = native(out, graph, flags);
+            if code.is_success() {
+                note(out.read(), graph);
+            }
+            code
+        }
+    })
+}
+
+type InstantiateWith = unsafe extern "C" fn(*mut Exec, Graph, *mut InstantiateParams) -> Code;
+
+/// `cudaGraphInstantiateWithParams`. What it is to upload is uploaded after it, with room.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn instantiate_with(
+    native: InstantiateWith,
+    out: *mut Exec,
+    graph: Graph,
+    params: *mut InstantiateParams,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: null, or whole.
+    let Some(asked) = (unsafe { params.as_mut() }) else {
+        // SAFETY: the caller says so.
+        return opaque::run(|| unsafe { native(out, graph, params) });
+    };
+    let mut own = InstantiateParams {
+        flags: asked.flags & !UPLOAD,
+        stream: std::ptr::null_mut(),
+        ..*asked
+    };
+    // SAFETY: the caller says so.
+    let answer = unsafe { opaque::run(|| native(out, graph, &mut own)) };
+    (asked.node, asked.result) = (own.node, own.result);
+    if answer != Ok(Code::SUCCESS) {
+        return answer;
+    }
+    // SAFETY: it was a success.
+    let exec = unsafe { out.read() };
+    note(exec, graph);
+    if asked.flags & UPLOAD == 0 {
+        return answer;
+    }
+    let stream = asked.stream;
+    with_memory(exec, || {
+        // SAFETY: made above, and the caller's stream.
+        on(stream, |stream| unsafe { native::cudaGraphUpload(exec, stream) })
+    })
+}
+
+type Run = unsafe extern "C" fn(Exec, Stream) -> Code;
+
+/// `cudaGraphLaunch`, `cudaGraphUpload`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn run(native: Run, exec: Exec, stream: Stream) -> Answer {
+    with_memory(exec, || {
+        // SAFETY: the caller says so.
+        on(stream, |stream| unsafe { native(exec, stream) })
+    })
+}
+
+/// `cudaGraphExecDestroy`. The memory stays the runtime's until it is trimmed.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) -> Answer {
+    thread::with(|thread| thread.take_use());
+    if ANY.load(Ordering::Acquire) {
+        NEEDS.lock().remove(&(exec as usize));
+    }
+    // SAFETY: the caller says so.
+    opaque::run(|| unsafe { native(exec) })
+}
+
+/// `cudaDeviceGraphMemTrim`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn trim(native: unsafe extern "C" fn(i32) -> Code, device: i32) -> Answer {
+    thread::with(|thread| thread.take_use());
+    let ordinal = places::real(device)?;
+    TRIMS.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: the caller says so.
+    let answer = opaque::run(|| unsafe { native(ordinal) });
+    settle_all();
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(at: usize) -> Node {
+        at as Node
+    }
+
+    #[test]
+    fn what_is_freed_before_counts_once() {
+        let mut count = Count::default();
+        for round in 0..10 {
+            count.alloc(0, round, 3 << 20);
+            count.alloc(1, 100 + round, 1);
+            count.free(round);
+        }
+        assert_eq!(count.most[&0], 2 * GRANULE);
+        assert_eq!(count.most[&1], 10 * GRANULE);
+    }
+
+    #[test]
+    fn nodes_come_after_those_before_them() {
+        let nodes = (1..=6).map(|at| (node(at), at as u32)).collect();
+        let edges = [(5, 1), (1, 3), (5, 3), (3, 2), (6, 2)].map(|(from, to)| (node(from), node(to)));
+        let order: Vec<u32> = sorted(nodes, edges.into_iter())
+            .iter()
+            .map(|(_, kind)| *kind)
+            .collect();
+        assert_eq!(order, [4, 5, 1, 3, 6, 2]);
+    }
+}

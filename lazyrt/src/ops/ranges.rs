@@ -1,0 +1,99 @@
+//! What managed memory is asked about itself: devices in the answers are the program's.
+
+use std::ffi::c_void;
+
+use super::opaque;
+use super::places::{DEVICE, program_device};
+use crate::code::{Answer, Code};
+use crate::{native, thread};
+
+/// `cudaMemRangeAttribute`s whose answers are devices, or below zero.
+const PREFERRED: u32 = 2;
+const ACCESSED_BY: u32 = 3;
+const PREFETCHED: u32 = 4;
+/// Those whose answers are devices where the attribute before says that they are.
+const PREFERRED_ID: u32 = 6;
+const PREFETCHED_ID: u32 = 8;
+
+/// Gives an answer the program's numbers.
+///
+/// # Safety
+/// The runtime has answered so.
+unsafe fn translate(data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize) {
+    let is_device = match attribute {
+        PREFERRED | ACCESSED_BY | PREFETCHED => true,
+        PREFERRED_ID | PREFETCHED_ID => {
+            let mut kind = 0i32;
+            let to = (&raw mut kind).cast();
+            // SAFETY: writes one int.
+            let code = unsafe {
+                native::cudaMemRangeGetAttribute(to, size_of::<i32>(), attribute - 1, pointer, count)
+            };
+            code.is_success() && kind == DEVICE
+        }
+        _ => false,
+    };
+    if !is_device {
+        return;
+    }
+    // SAFETY: the runtime has written so many numbers.
+    let answers = unsafe { std::slice::from_raw_parts_mut(data.cast::<i32>(), room / size_of::<i32>()) };
+    for answer in answers.iter_mut().filter(|answer| **answer >= 0) {
+        *answer = program_device(*answer);
+    }
+}
+
+type Get = unsafe extern "C" fn(*mut c_void, usize, u32, *const c_void, usize) -> Code;
+
+/// `cudaMemRangeGetAttribute`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn get(
+    native: Get,
+    data: *mut c_void,
+    room: usize,
+    attribute: u32,
+    pointer: *const c_void,
+    count: usize,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: the caller says so.
+    let answer = opaque::run(|| unsafe { native(data, room, attribute, pointer, count) })?;
+    if answer.is_success() {
+        // SAFETY: it was a success.
+        unsafe { translate(data, room, attribute, pointer, count) };
+    }
+    Ok(answer)
+}
+
+type GetAll =
+    unsafe extern "C" fn(*mut *mut c_void, *mut usize, *mut u32, usize, *const c_void, usize) -> Code;
+
+/// `cudaMemRangeGetAttributes`.
+///
+/// # Safety
+/// As CUDA says.
+pub unsafe fn get_all(
+    native: GetAll,
+    data: *mut *mut c_void,
+    rooms: *mut usize,
+    attributes: *mut u32,
+    attribute_count: usize,
+    pointer: *const c_void,
+    count: usize,
+) -> Answer {
+    thread::with(|thread| thread.take_use());
+    // SAFETY: the caller says so.
+    let answer = opaque::run(|| unsafe { native(data, rooms, attributes, attribute_count, pointer, count) })?;
+    if answer.is_success() {
+        for at in 0..attribute_count {
+            // SAFETY: it was a success, so all three lists are as long as told.
+            unsafe {
+                let (data, room) = (data.add(at).read(), rooms.add(at).read());
+                translate(data, room, attributes.add(at).read(), pointer, count);
+            }
+        }
+    }
+    Ok(answer)
+}
