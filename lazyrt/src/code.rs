@@ -19,6 +19,7 @@ impl Code {
     pub const INVALID_DEVICE: Code = Code(101);
     pub const PEER_ACCESS_UNSUPPORTED: Code = Code(217);
     pub const INVALID_HANDLE: Code = Code(400);
+    pub const ILLEGAL_STATE: Code = Code(401);
     pub const NOT_READY: Code = Code(600);
     pub const PEER_ACCESS_ALREADY_ENABLED: Code = Code(704);
     pub const PEER_ACCESS_NOT_ENABLED: Code = Code(705);

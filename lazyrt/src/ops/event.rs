@@ -3,11 +3,11 @@
 use std::ffi::c_void;
 
 use super::opaque;
-use crate::code::{Answer, Code, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
 use crate::handles::is_own;
 use crate::native::Stream;
-use crate::{open, thread};
+use crate::{device, open, thread};
 
 type Event = *mut c_void;
 
@@ -84,10 +84,24 @@ pub unsafe fn record_with_flags(
         // SAFETY: the caller says so.
         return opaque::run_blind(|| unsafe { native(event, stream, flags) });
     }
+    check_flags(flags)?;
     own::record(event, stream, |event, stream| {
         // SAFETY: the caller says so.
         unsafe { native(event, stream, flags) }
     })
+}
+
+/// `cudaEventRecordExternal`, `cudaEventWaitExternal`.
+const EXTERNAL: u32 = 1;
+
+/// Fails as CUDA does for flags that are none, and for the external form, which captures alone have: they are on a GPU.
+pub fn check_flags(flags: u32) -> Result<(), Own> {
+    match flags {
+        0 => Ok(()),
+        EXTERNAL if device::any_context() => Ok(()),
+        EXTERNAL => fail(Code::ILLEGAL_STATE),
+        _ => fail(Code::INVALID_VALUE),
+    }
 }
 
 /// `cudaEventQuery` and `cudaEventSynchronize`.

@@ -3,9 +3,9 @@
 use std::ffi::c_void;
 
 use super::opaque;
-use crate::code::{Answer, Code, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
-use crate::handles::{default, is_own};
+use crate::handles::{self, Kind, default, is_own, on};
 use crate::native::Stream;
 use crate::{open, thread};
 
@@ -133,7 +133,18 @@ pub unsafe fn wait_event(
         // SAFETY: the caller says so.
         return opaque::run_blind(|| unsafe { native(stream, event, flags) });
     }
-    crate::handles::event::wait(stream, event, |stream, event| {
+    super::event::check_flags(flags)?;
+    if flags != 0 {
+        // A node of a graph, even if the event was never recorded.
+        return opaque::run_blind(|| {
+            on(stream, |stream| match handles::translate(Kind::Event, event) {
+                // SAFETY: the caller says so.
+                Ok(event) => unsafe { native(stream, event, flags) },
+                Err(Own(code)) => code,
+            })
+        });
+    }
+    handles::event::wait(stream, event, |stream, event| {
         // SAFETY: the caller says so.
         unsafe { native(stream, event, flags) }
     })
