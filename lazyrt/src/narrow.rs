@@ -4,6 +4,10 @@
 //! process asks for a GPU before anything of CUDA is initialised, and the driver is initialised with that GPU as the only
 //! one: `cuDeviceGet(0)`, `cudaSetDevice(0)` and every library mean the same GPU, whatever its number on the node. Both
 //! APIs count one device. Which context is current is the program's choice, too.
+//!
+//! How the program comes by the driver's functions does not matter: by linking, by loading the driver, or from the runtime.
+//! A driver that is loaded and initialised by code that the pass has not seen, before the process's first call of the
+//! runtime, sees what it saw.
 
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -20,7 +24,7 @@ const FIRST: Device = 0;
 /// The GPU, index into the hello; -1 while the process sees what it saw.
 static NARROWED: AtomicI64 = AtomicI64::new(-1);
 
-/// Called by programs before `cuInit`: natively the driver's first call.
+/// Called by programs before `cuInit`, natively the driver's first call, and before they load a library.
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_before_driver() {
     mode::mode();

@@ -18,7 +18,7 @@ use crate::mode;
 static OPEN: AtomicBool = AtomicBool::new(false);
 /// The first reason, for the trace.
 static WHY: Mutex<Option<String>> = Mutex::new(None);
-/// Whether an object calls the driver API.
+/// Whether an object calls the driver API, or comes by it some other way.
 static CALLS_DRIVER: AtomicBool = AtomicBool::new(false);
 /// Whether an object lets other processes have its memory.
 static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
@@ -50,6 +50,8 @@ const CUDA_LIBRARIES: [&[u8]; 18] = [
 const RUNTIME: &[u8] = b"libcudart.so";
 const DRIVER: &[u8] = b"libcuda.so";
 const LAZYRT: &[u8] = b"libmgb_rt";
+/// Hand out functions of the driver by their names: `cudaGetDriverEntryPoint`, `cudaGetDriverEntryPointByVersion`.
+const ENTRY_POINTS: &[u8] = b"mgb_cudaGetDriverEntryPoint";
 /// Makes a handle for other processes from a device pointer.
 const SHARING: &[u8] = b"mgb_cudaIpcGetMemHandle";
 
@@ -205,7 +207,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
         String::from_utf8_lossy(name)
     };
     let reason = match search.by {
-        By::Tables => by_tables(name, &object),
+        By::Tables => by_tables(path, name, &object),
         By::Constants => by_constants(path, name, &object),
     };
     if search.found.is_none() {
@@ -215,7 +217,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
     c_int::from(search.by == By::Constants && search.found.is_some())
 }
 
-fn by_tables(name: &[u8], object: &Object) -> Option<String> {
+fn by_tables(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
     if CUDA_LIBRARIES.iter().any(|library| name.starts_with(library)) {
         return Some("uses CUDA by itself".to_owned());
     }
@@ -234,7 +236,21 @@ fn by_tables(name: &[u8], object: &Object) -> Option<String> {
     if lazyrt && called(&|name| name == SHARING).is_some() {
         SHARES_MEMORY.store(true, Ordering::Release);
     }
-    let driver = called(&|name| is_followed_by_capital(name, b"cu"));
+    let driver = called(&|name| is_followed_by_capital(name, b"cu"))
+        .map(|function| format!("calls the CUDA driver API ({function})"))
+        .or_else(|| {
+            // By name, at run time.
+            let linked = needs(DRIVER).then(|| "is linked with the CUDA driver".to_owned());
+            linked.or_else(|| {
+                let asks = called(&|name| lazyrt && name.starts_with(ENTRY_POINTS))?;
+                let function = asks.trim_start_matches("mgb_");
+                Some(format!("asks for the CUDA driver API ({function})"))
+            })
+        })
+        .or_else(|| {
+            let loads = called(&|name| lazyrt && matches!(name, b"dlopen" | b"dlmopen")).is_some();
+            (loads && names_driver(path, object)).then(|| "loads the CUDA driver".to_owned())
+        });
     if driver.is_some() {
         CALLS_DRIVER.store(true, Ordering::Release);
     }
@@ -243,8 +259,8 @@ fn by_tables(name: &[u8], object: &Object) -> Option<String> {
             "calls {function} from an object that was not built with MGB"
         ));
     }
-    if let Some(function) = driver {
-        return Some(format!("calls the CUDA driver API ({function})"));
+    if driver.is_some() {
+        return driver;
     }
     if lazyrt && let Some(function) = called(&|name| matches!(name, b"dlopen" | b"dlmopen")) {
         return Some(format!("may load a library that uses CUDA ({function})"));
@@ -257,8 +273,17 @@ fn by_constants(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
     if NOT_SEARCHED.iter().any(|library| name.starts_with(library)) {
         return None;
     }
+    names_driver(path, object).then(|| "has a CUDA runtime of its own, or loads the driver".to_owned())
+}
+
+fn names_driver(path: &[u8], object: &Object) -> bool {
     let path = if path.is_empty() { b"/proc/self/exe" } else { path };
-    let constants = object.constants(&File::open(OsStr::from_bytes(path)).ok()?)?;
+    let Ok(file) = File::open(OsStr::from_bytes(path)) else {
+        return false;
+    };
+    let Some(constants) = object.constants(&file) else {
+        return false;
+    };
     // SAFETY: both are ranges of bytes.
     let named = unsafe {
         libc::memmem(
@@ -268,7 +293,7 @@ fn by_constants(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
             DRIVER.len(),
         )
     };
-    (!named.is_null()).then(|| "has a CUDA runtime of its own, or loads the driver".to_owned())
+    !named.is_null()
 }
 
 fn is_followed_by_capital(name: &[u8], prefix: &[u8]) -> bool {

@@ -25,6 +25,7 @@ fn program(name: &str) -> PathBuf {
             "outside",
             "handles",
             "driver",
+            "driver_by_name",
             "share",
         ] {
             let mut command = Command::new(bin("mgb-clang++"));
@@ -85,12 +86,11 @@ cases! {
 
 /// A process that calls the driver API sees the GPU that it was granted, and no other, whichever ordinal that GPU has
 /// natively; and the processes that it starts do not inherit that.
-#[test]
-fn the_driver_api_is_on_the_granted_gpu() {
-    let program = program("driver");
+fn is_on_the_granted_gpu(program_name: &str, name: &str) {
+    let program = program(program_name);
     let node = Node::start("2x64MiB", "mgb");
     let run = |mode, visible| {
-        let mut command = node.command(&program, &["place"]);
+        let mut command = node.command(&program, &[name]);
         command.env("MGB", mode).env("CUDA_VISIBLE_DEVICES", visible);
         Running::start(&mut command).end().success()
     };
@@ -105,6 +105,21 @@ fn the_driver_api_is_on_the_granted_gpu() {
     );
     let only = run("require", "1");
     assert_eq!(only[2..], natively[1][2..]);
+}
+
+#[test]
+fn the_driver_api_is_on_the_granted_gpu() {
+    is_on_the_granted_gpu("driver", "place");
+}
+
+#[test]
+fn a_driver_that_is_loaded_is_on_the_granted_gpu() {
+    is_on_the_granted_gpu("driver_by_name", "loaded");
+}
+
+#[test]
+fn a_driver_that_is_asked_for_is_on_the_granted_gpu() {
+    is_on_the_granted_gpu("driver_by_name", "asked");
 }
 
 /// Starts a case of `handles` that rests; waits until it does.

@@ -28,7 +28,7 @@ declare i32 @nvrtcVersion(ptr, ptr)
 declare ptr @dlopen(ptr, i32)
 
 ; Before a library's calls lazyrt is told. The driver's contexts are the program's own, NVRTC only compiles; but before
-; the driver is initialised, the process gets its GPU.
+; the driver is initialised, or a library loaded that may be it, the process gets its GPU.
 ; CHECK-LABEL: define i32 @f
 ; CHECK: call void @mgb_before_driver()
 ; CHECK-NEXT: call i32 @cuInit
@@ -40,6 +40,8 @@ declare ptr @dlopen(ptr, i32)
 ; CHECK-NEXT: call void @mgb_before_library()
 ; CHECK-NEXT: call i32 @cudaFutureCall
 ; CHECK-NOT: call void @mgb_before_library
+; CHECK: call void @mgb_before_driver()
+; CHECK-NEXT: call ptr @dlopen
 ; CHECK: ret i32
 define i32 @f(ptr %p) {
   %init = call i32 @cuInit(i32 0)

@@ -1,8 +1,9 @@
 //! Open modules: CUDA that does not go through MGB, seen by what the module calls.
 //!
 //! Before every call of a library that uses CUDA by itself lazyrt is told: whatever the library makes then lies on the
-//! GPU to which the process is bound, and it finds memory behind every address. Before `cuInit` lazyrt is told as well: a
-//! program that uses the driver by itself gets its GPU first, and sees that one alone.
+//! GPU to which the process is bound, and it finds memory behind every address. Before `cuInit`, and before a library is
+//! loaded that may be the driver, lazyrt is told as well: a program that uses the driver by itself gets its GPU first, and
+//! sees that one alone.
 use mgb_catalogue::report::{Code, Reason};
 
 use super::collect::Collected;
@@ -32,8 +33,8 @@ pub struct Open {
     pub reasons: Vec<Reason>,
     /// The functions that use the thread's current GPU.
     pub libraries: Vec<Value>,
-    /// `cuInit`: where a program begins to use the driver by itself.
-    pub driver: Option<Value>,
+    /// `cuInit` and what loads libraries: where a program may begin to use the driver by itself.
+    pub driver: Vec<Value>,
 }
 
 impl Open {
@@ -42,7 +43,7 @@ impl Open {
         self.libraries.iter().flat_map(calls_of).collect()
     }
 
-    /// The calls that initialise the driver.
+    /// The calls that initialise the driver, or may load it.
     pub fn driver_calls(&self) -> Vec<Value> {
         self.driver.iter().flat_map(calls_of).collect()
     }
@@ -84,11 +85,14 @@ pub fn look(collected: &Collected) -> Open {
             }
             Some(Foreign::Apart(text)) => {
                 if name == "cuInit" {
-                    open.driver = Some(function);
+                    open.driver.push(function);
                 }
                 text
             }
-            Some(Foreign::Loader(text)) if !collected.is_empty() => text,
+            Some(Foreign::Loader(text)) if !collected.is_empty() => {
+                open.driver.push(function);
+                text
+            }
             Some(Foreign::Loader(_)) | None => continue,
         };
         if !open.reasons.iter().any(|other| other.text == text) {
