@@ -9,7 +9,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{driver, handles, mode, native, notice, open, ops, thread};
+use crate::{driver, handles, mode, native, notice, open, ops, thread, work};
 
 /// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -28,10 +28,6 @@ const PER_THREAD: usize = 2;
 const NO_TIMING: u32 = 2;
 
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
-static ENDLESS: AtomicU64 = AtomicU64::new(0);
-/// Calls that handed work to each GPU, and how many of them are known to be done.
-static GIVEN: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
-static DONE: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
 /// Limits that the program set, for every context that is made.
 static LIMITS: Mutex<Vec<(u32, usize)>> = Mutex::new(Vec::new());
 
@@ -184,52 +180,19 @@ pub fn limit(limit: u32) -> Option<usize> {
         .map(|(_, value)| *value)
 }
 
-/// Work was handed to the GPU: called after the call that did so.
-pub fn note_work(gpu: u32) {
-    if let Some(given) = GIVEN.get(gpu as usize) {
-        given.fetch_add(1, Ordering::Release);
-    }
-}
-
-/// Work may be under way on the GPU at any time from here on: some call went to the runtime by a jump.
-pub fn note_endless_work(gpu: u32) {
-    ENDLESS.fetch_or(1 << (gpu % MAX_GPUS as u32), Ordering::Relaxed);
-}
-
-/// How much work the GPU was given by calls that have returned. `None`: that is not known.
-pub fn given(gpu: u32) -> Option<u64> {
-    let is_endless = ENDLESS.load(Ordering::Relaxed) & (1 << (gpu % MAX_GPUS as u32)) != 0;
-    let given = GIVEN.get(gpu as usize).filter(|_| !is_endless)?;
-    Some(given.load(Ordering::Acquire))
-}
-
-/// Whether work may be under way.
-pub fn is_busy(gpu: u32) -> bool {
-    if ENDLESS.load(Ordering::Relaxed) & (1 << (gpu % MAX_GPUS as u32)) != 0 {
-        return true;
-    }
-    match (GIVEN.get(gpu as usize), DONE.get(gpu as usize)) {
-        (Some(given), Some(done)) => given.load(Ordering::Acquire) != done.load(Ordering::Acquire),
-        _ => true,
-    }
-}
-
 /// Waits for everything this process has under way on the GPU.
 pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     select(gpu, ordinal)?;
     let published = mode::client().map(mgb_probe::Client::published);
     let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
-    let given = GIVEN
-        .get(gpu as usize)
-        .map_or(0, |given| given.load(Ordering::Acquire));
+    let wait = work::wait(gpu);
     // SAFETY: no pointers.
     let code = unsafe { native::cudaDeviceSynchronize() };
     if let Some(published) = published {
         published.launches_finished(gpu, launches);
     }
-    // Only what was counted before the wait began is known to be done, and only now.
-    if let Some(done) = DONE.get(gpu as usize).filter(|_| code.is_success()) {
-        done.fetch_max(given, Ordering::AcqRel);
+    if code.is_success() {
+        wait.over();
     }
     Ok(code)
 }

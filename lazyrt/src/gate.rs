@@ -1,19 +1,24 @@
 //! The gate: threads pass through it into native calls, and a swap closes it.
 //!
 //! Entering must cost next to nothing, so each thread has a slot of its own, which it marks and then looks
-//! whether the gate is closed; who closes it marks it closed and then looks at the slots. Both steps are
-//! sequentially consistent, so that at least one side sees the other. No lock is shared on that path.
+//! whether the gate is closed; who closes it marks it closed and then looks at the slots. At least one side sees the
+//! other, because a fence stands between the two steps on both. Where the system has `membarrier`, who closes the gate
+//! puts that fence into all threads, and entering is two plain instructions. No lock is shared on that path.
 //!
 //! A trampoline jumps into the real function and never comes back, so such a thread only leaves a note
 //! that it may be inside ([`note_passing`]); its next call takes the note back. While another thread has
 //! one, the gate cannot be closed.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::thread;
+use crate::thread::{self, Thread};
+
+/// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, and the registration that it takes.
+const FENCE_ALL: i32 = 1 << 3;
+const REGISTER: i32 = 1 << 4;
 
 /// One thread's mark.
 #[repr(align(64))]
@@ -23,6 +28,8 @@ pub struct Slot {
     taken: AtomicBool,
 }
 
+/// Whether [`FENCE_ALL`] is there. Set before any thread relies on it, and never taken back.
+static FENCED_BY_CLOSER: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 static CLOSERS: Mutex<()> = Mutex::new(());
@@ -43,9 +50,17 @@ thread_local! {
     static LEASE: std::cell::OnceCell<Lease> = const { std::cell::OnceCell::new() };
 }
 
+fn membarrier(command: i32) -> bool {
+    // SAFETY: a number, no flags, no CPU; it touches no memory of the process.
+    unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+}
+
 #[cold]
 fn new_slot() -> &'static Slot {
     let mut slots = SLOTS.lock();
+    if slots.is_empty() && membarrier(REGISTER) && membarrier(FENCE_ALL) {
+        FENCED_BY_CLOSER.store(true, Ordering::SeqCst);
+    }
     let free = slots.iter().copied().find(|slot| {
         slot.taken
             .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)
@@ -67,10 +82,6 @@ fn new_slot() -> &'static Slot {
     slot
 }
 
-fn slot() -> &'static Slot {
-    thread::with(|thread| thread.slot.get()).unwrap_or_else(new_slot)
-}
-
 /// A thread inside the gate: nothing is unmapped under it.
 pub struct Inside(&'static Slot);
 
@@ -81,20 +92,49 @@ impl Drop for Inside {
 }
 
 /// Enters; waits while a swap is under way. The caller holds no lock of lazyrt's and takes none inside.
+#[inline]
 pub fn enter() -> Inside {
-    let slot = slot();
+    thread::with(enter_by)
+}
+
+/// The same, by the calling thread's own cells.
+#[inline]
+pub fn enter_by(thread: &Thread) -> Inside {
+    let slot = thread.slot.get().unwrap_or_else(new_slot);
     if slot.passing.load(Ordering::Relaxed) {
         slot.passing.store(false, Ordering::SeqCst);
     }
-    loop {
+    if !try_enter(slot) {
+        wait_and_enter(slot);
+    }
+    Inside(slot)
+}
+
+#[inline]
+fn try_enter(slot: &Slot) -> bool {
+    if FENCED_BY_CLOSER.load(Ordering::Relaxed) {
+        slot.inside.store(true, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+    } else {
         slot.inside.store(true, Ordering::SeqCst);
-        if CLOSED.load(Ordering::SeqCst) == 0 {
-            return Inside(slot);
-        }
-        slot.inside.store(false, Ordering::SeqCst);
+    }
+    if CLOSED.load(Ordering::SeqCst) == 0 {
+        return true;
+    }
+    slot.inside.store(false, Ordering::SeqCst);
+    false
+}
+
+#[cold]
+fn wait_and_enter(slot: &Slot) {
+    loop {
         let mut guard = OPENED.0.lock();
         while CLOSED.load(Ordering::SeqCst) != 0 {
             OPENED.1.wait(&mut guard);
+        }
+        drop(guard);
+        if try_enter(slot) {
+            return;
         }
     }
 }
@@ -128,13 +168,16 @@ impl Drop for Closed {
 }
 
 /// Closes the gate once every other thread has left it. `None`: some thread may be in a call that cannot
-/// be waited for. The caller is outside and holds no lock of lazyrt's.
+/// be waited for, or the system has come to refuse what it takes. The caller is outside and holds no lock of lazyrt's.
 pub fn close() -> Option<Closed> {
     let own = thread::with(|thread| thread.slot.get());
     back();
     let only = CLOSERS.lock();
     CLOSED.store(1, Ordering::SeqCst);
     let closed = Closed { _only: only };
+    if FENCED_BY_CLOSER.load(Ordering::SeqCst) && !membarrier(FENCE_ALL) {
+        return None;
+    }
     let others: Vec<&'static Slot> = SLOTS
         .lock()
         .iter()

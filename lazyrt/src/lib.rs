@@ -37,6 +37,7 @@ mod swap;
 mod task;
 mod thread;
 mod trace;
+mod work;
 
 #[cfg(test)]
 mod tests;

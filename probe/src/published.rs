@@ -21,10 +21,14 @@ impl Published {
         unsafe { &*std::ptr::from_ref(words).cast::<Published>() }
     }
 
-    /// A kernel or copy was handed to the GPU.
+    /// A kernel or copy is about to be handed to the GPU. Of two threads that say so at the same moment one may go
+    /// uncounted, and what is counted as finished at that moment may stay: the next time that everything is known
+    /// to be finished puts it right. An exact count would cost each launch an instruction that locks memory.
+    #[inline]
     pub fn launch_started(&self, gpu: u32) {
         if let Some(launches) = self.0.launches.get(gpu as usize) {
-            launches.fetch_add(1, Ordering::Relaxed);
+            let now = launches.load(Ordering::Relaxed);
+            launches.store(now.wrapping_add(1), Ordering::Relaxed);
         }
     }
 

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{check, current, elsewhere};
 use crate::code::Own;
 use crate::native::{self, Stream};
-use crate::{device, state};
+use crate::{device, state, work};
 
 /// Streams up to this value are CUDA's default streams, which every GPU has.
 pub const LAST_DEFAULT: usize = 2;
@@ -25,15 +25,12 @@ const NO_TIMING: u32 = 2;
 /// Whether GPUs may read or write host memory after the call that asked for it has returned.
 static SHARED: AtomicBool = AtomicBool::new(false);
 static ORDER: Mutex<Order> = Mutex::new(Order {
-    joined: [0; MAX_GPUS],
     turns: 0,
     at: 0,
     seen: [0; MAX_GPUS],
 });
 
 struct Order {
-    /// How much work each GPU had been given when another last waited for it.
-    joined: [u64; MAX_GPUS],
     /// Ops in default streams that had to wait for another GPU, or came first on theirs.
     turns: u64,
     /// Where the last of them was.
@@ -78,10 +75,8 @@ fn join_all() -> Result<(), Own> {
     let Some(here) = current() else { return Ok(()) };
     let mut order = ORDER.lock();
     for (other, _) in device::with_context().filter(|(gpu, _)| *gpu != here) {
-        let given = device::given(other);
-        if given != Some(order.joined[other as usize]) {
-            join(other, here)?;
-            order.joined[other as usize] = given.unwrap_or(0);
+        if work::take_new(other) {
+            join(other, here).inspect_err(|_| work::note(other))?;
         }
     }
     order.turns += 1;
@@ -116,6 +111,6 @@ fn join(other: u32, here: u32) -> Result<(), Own> {
     let waits = check(unsafe { native::cudaStreamWaitEvent(legacy, mark, 0) });
     // SAFETY: made above.
     unsafe { native::cudaEventDestroy(mark) };
-    device::note_work(here);
+    work::note(here);
     waits
 }

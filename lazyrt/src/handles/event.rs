@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use super::default::{self, LAST_DEFAULT};
 use super::{BEFORE, Handle, Kind, NOWHERE, Slot, check, current, elsewhere, find, make, stream};
 use crate::code::{Answer, Code, Own, fail};
-use crate::device;
 use crate::native::{self, Stream};
 use crate::task::now as monotonic;
+use crate::{device, work};
 
 /// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`.
 const FLAGS: u32 = 1 | NO_TIMING | INTERPROCESS;
@@ -170,7 +170,7 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
     };
     device::select(gpu, device::ordinal(gpu)?)?;
     let code = call(stream::real(on)?, event);
-    device::note_work(gpu);
+    work::note(gpu);
     Ok(code)
 }
 

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::Stream;
-use crate::{back, device, narrow, open, state, thread};
+use crate::{back, device, narrow, open, state, thread, work};
 
 /// `cudaFree`.
 ///
@@ -63,7 +63,7 @@ fn object(address: u64) -> Answer {
     };
     let mut code = Code::SUCCESS;
     if let Some(gpu) = behind
-        && (device::is_busy(gpu) || open::is_open())
+        && (work::is_busy(gpu) || open::is_open())
     {
         code = device::synchronize(gpu, device::ordinal(gpu)?)?;
     }

@@ -8,7 +8,7 @@ use crate::code::{Answer, Code};
 use crate::handles::{self, Kind, on};
 use crate::native::Stream;
 use crate::task::Shared;
-use crate::thread::{self, Use};
+use crate::thread::{self, Thread, Use};
 use crate::{device, gate, mode, state};
 
 /// `dim3`.
@@ -137,22 +137,26 @@ pub unsafe fn kernel_ex(
 
 #[inline]
 fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
-    let known = known(told);
-    if let Some(known) = known {
-        let inside = gate::enter();
-        if known.is_ready() && has_company(known) && peers::are_there(known) {
-            return counted(known, inside, call);
-        }
+    let (told, ready) = thread::with(|thread| {
+        let told = thread.take_use();
+        let ready = known(thread, told).and_then(|known| {
+            let inside = gate::enter_by(thread);
+            let is_ready = known.is_ready() && has_company(known) && peers::are_there(known);
+            is_ready.then_some((known, inside))
+        });
+        (told, ready)
+    });
+    match ready {
+        Some((known, inside)) => counted(known, inside, call),
+        None => slow(told, grid, block, shared, call),
     }
-    slow(told, grid, block, shared, call)
 }
 
 /// The task, if it can be told without a lock.
 #[inline]
-fn known(told: Option<Use>) -> Option<&'static Shared> {
+fn known(thread: &Thread, told: Option<Use>) -> Option<&'static Shared> {
     match told {
-        Some(told) if told.handle != 0 => thread::with(|thread| thread.cached(told.handle)),
+        Some(told) if told.handle != 0 => thread.cached(told.handle),
         Some(told) if told.site != 0 => None,
         _ => state::lazy_shared(),
     }

@@ -186,7 +186,7 @@ fn ready(touches: bool, anchors: bool) -> Result<Inside, Own> {
             continue;
         }
         if touches {
-            device::note_endless_work(gpu);
+            crate::work::note_endless(gpu);
         }
         return Ok(inside);
     }

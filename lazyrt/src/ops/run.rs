@@ -7,7 +7,7 @@ use crate::handles::default::{self, LAST_DEFAULT};
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
 use crate::task::Shared;
-use crate::{back, device, gate, mode, notice, thread};
+use crate::{back, device, gate, mode, notice, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -17,7 +17,7 @@ pub fn on_ready(shared: &Shared, inside: Inside, call: impl FnOnce() -> Code) ->
         device::select(gpu, ordinal)?;
     }
     let code = call();
-    device::note_work(gpu);
+    work::note(gpu);
     drop(inside);
     Ok(code)
 }
@@ -114,7 +114,7 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
         if shared.is_ready() && shared.is_lent(gpu) {
             device::select(gpu, at)?;
             let code = call();
-            device::note_work(gpu);
+            work::note(gpu);
             drop(inside);
             return Ok(code);
         }
@@ -272,7 +272,7 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Ans
             let gpu = other.place().0;
             return on_ready(one, inside, || {
                 let code = call(places);
-                device::note_work(gpu);
+                work::note(gpu);
                 code
             });
         }

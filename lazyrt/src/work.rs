@@ -1,0 +1,128 @@
+//! Which GPUs may have work of this process under way.
+//!
+//! Told at every launch, right behind the write that rings the GPU's doorbell, for which an instruction that locks
+//! memory would wait. So nothing is counted here: who gave work stores one word, and who waits for all work puts a mark
+//! of his own there first, and knows by it afterwards whether more was given meanwhile.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use mgb_probe::wire::MAX_GPUS;
+
+/// [`Gpu::given`]: nothing is under way.
+const NOTHING: u64 = 0;
+/// [`Gpu::given`]: something may be; other values are marks of those who wait for it.
+const SOMETHING: u64 = 1;
+static NEXT_MARK: AtomicU64 = AtomicU64::new(2);
+
+#[repr(align(64))]
+struct Gpu {
+    given: AtomicU64,
+    /// Whether something was given since [`take_new`].
+    new: AtomicBool,
+    /// Whether something may be given at any time without a word.
+    endless: AtomicBool,
+}
+
+static GPUS: [Gpu; MAX_GPUS] = [const {
+    Gpu {
+        given: AtomicU64::new(NOTHING),
+        new: AtomicBool::new(false),
+        endless: AtomicBool::new(false),
+    }
+}; MAX_GPUS];
+
+fn gpu(gpu: u32) -> &'static Gpu {
+    &GPUS[gpu as usize % MAX_GPUS]
+}
+
+/// Work was handed to the GPU: called after the call that did so.
+#[inline]
+pub fn note(number: u32) {
+    let gpu = gpu(number);
+    gpu.given.store(SOMETHING, Ordering::Release);
+    gpu.new.store(true, Ordering::Release);
+}
+
+/// Work may be under way on the GPU at any time from here on: some call went to the runtime by a jump.
+pub fn note_endless(number: u32) {
+    gpu(number).endless.store(true, Ordering::Release);
+}
+
+/// Whether work may be under way.
+pub fn is_busy(number: u32) -> bool {
+    let gpu = gpu(number);
+    gpu.endless.load(Ordering::Acquire) || gpu.given.load(Ordering::Acquire) != NOTHING
+}
+
+/// Whether work was given since this was asked last: work whose call has returned.
+pub fn take_new(number: u32) -> bool {
+    let gpu = gpu(number);
+    gpu.new.swap(false, Ordering::AcqRel) || gpu.endless.load(Ordering::Acquire)
+}
+
+/// Somebody who waits for all work of a GPU.
+pub struct Wait {
+    gpu: &'static Gpu,
+    mark: u64,
+}
+
+/// A wait for all work of the GPU begins.
+pub fn wait(number: u32) -> Wait {
+    let gpu = gpu(number);
+    let mark = NEXT_MARK.fetch_add(1, Ordering::Relaxed);
+    let before = gpu.given.load(Ordering::Acquire);
+    let marked = before != NOTHING
+        && gpu
+            .given
+            .compare_exchange(before, mark, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+    Wait {
+        gpu,
+        mark: if marked { mark } else { NOTHING },
+    }
+}
+
+impl Wait {
+    /// Everything that had been given is done.
+    pub fn over(self) {
+        if self.mark != NOTHING {
+            let _ = self
+                .gpu
+                .given
+                .compare_exchange(self.mark, NOTHING, Ordering::AcqRel, Ordering::Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_idle_only_when_a_wait_has_seen_the_last_work() {
+        let gpu = MAX_GPUS as u32 - 1;
+        assert!(!is_busy(gpu) && !take_new(gpu));
+        wait(gpu).over();
+        note(gpu);
+        assert!(is_busy(gpu) && take_new(gpu) && !take_new(gpu));
+        // More work comes while one waits.
+        let first = wait(gpu);
+        note(gpu);
+        first.over();
+        assert!(is_busy(gpu));
+        // Of two who wait, the one that began last knows.
+        let first = wait(gpu);
+        let second = wait(gpu);
+        first.over();
+        assert!(is_busy(gpu));
+        second.over();
+        assert!(!is_busy(gpu));
+        // A wait that failed says nothing.
+        note(gpu);
+        drop(wait(gpu));
+        assert!(is_busy(gpu));
+        wait(gpu).over();
+        note_endless(gpu);
+        assert!(is_busy(gpu) && take_new(gpu) && take_new(gpu));
+    }
+}
