@@ -55,12 +55,17 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
+/// Before the process's first op, and so before the driver has made threads: with threads, to register takes the
+/// system tens of milliseconds.
+pub fn prepare() {
+    if membarrier(REGISTER) && membarrier(FENCE_ALL) {
+        FENCED_BY_CLOSER.store(true, Ordering::SeqCst);
+    }
+}
+
 #[cold]
 fn new_slot() -> &'static Slot {
     let mut slots = SLOTS.lock();
-    if slots.is_empty() && membarrier(REGISTER) && membarrier(FENCE_ALL) {
-        FENCED_BY_CLOSER.store(true, Ordering::SeqCst);
-    }
     let free = slots.iter().copied().find(|slot| {
         slot.taken
             .compare_exchange(false, true, Ordering::AcqRel, Ordering::Relaxed)

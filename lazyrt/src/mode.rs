@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use mgb_probe::Client;
 use parking_lot::ReentrantMutex;
 
-use crate::{binder, narrow, open};
+use crate::{binder, gate, narrow, open};
 
 /// How calls are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,7 @@ fn decide() -> Mode {
 
 fn connect() {
     watch_forks();
+    gate::prepare();
     binder::register();
     crate::trace::is_wanted();
     let mode = if mgb_probe::client().is_none() {
