@@ -19,6 +19,7 @@ mod code;
 mod device;
 mod driver;
 mod elf;
+mod ending;
 mod enter;
 mod free_list;
 mod functions;

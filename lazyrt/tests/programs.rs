@@ -122,6 +122,21 @@ fn a_driver_that_is_asked_for_is_on_the_granted_gpu() {
     is_on_the_granted_gpu("driver_by_name", "asked");
 }
 
+/// A program that ends behind its last launch has its work done all the same: under MPS, to end with work under way costs
+/// the next program its GPU.
+#[test]
+fn what_a_program_leaves_running_is_done_as_it_ends() {
+    let program = program("handles");
+    let node = Node::start("1x64MiB", "mgb");
+    let file = node.folder().join("left");
+    std::fs::write(&file, vec![0; 4096]).expect("the file can be written");
+    let arguments = ["left_running", file.to_str().expect("a plain name")];
+    let mut command = node.command(&program, &arguments);
+    Running::start(command.env("MGB", "require")).end().success();
+    let bytes = std::fs::read(&file).expect("it is there");
+    assert_eq!(bytes[..4], 7u32.to_ne_bytes());
+}
+
 /// Starts a case of `handles` that rests; waits until it does.
 fn resting(node: &Node, arguments: &[&str], name: &str) -> Running {
     let mut command = node.command(program("handles"), arguments);

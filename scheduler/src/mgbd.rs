@@ -87,6 +87,7 @@ fn run(options: Options) -> anyhow::Result<()> {
     let limits = Limits {
         capacity: options.capacity,
         context: options.context,
+        mps: !options.no_mps,
     };
     let node = NvmlNode::discover(limits)?;
     let config = Config {

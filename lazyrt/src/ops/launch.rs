@@ -1,6 +1,7 @@
 //! Kernel launches. A launch of a task that is ready takes no lock and makes no system call.
 
 use std::ffi::c_void;
+use std::sync::Once;
 
 use super::{company, peers, run};
 use crate::bind::{self, Asked};
@@ -9,7 +10,7 @@ use crate::handles::{self, Kind, on};
 use crate::native::Stream;
 use crate::task::Shared;
 use crate::thread::{self, Thread, Use};
-use crate::{device, gate, mode, state};
+use crate::{device, ending, gate, mode, state};
 
 /// `dim3`.
 #[repr(C)]
@@ -174,12 +175,16 @@ fn has_company(shared: &Shared) -> bool {
     })
 }
 
+static FIRST: Once = Once::new();
+
 #[inline]
 fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
     if let Some(client) = mode::client() {
         client.published().launch_started(shared.place().0);
     }
-    run::on_ready(shared, inside, call)
+    let answer = run::on_ready(shared, inside, call);
+    ending::watch(&FIRST);
+    answer
 }
 
 #[cold]

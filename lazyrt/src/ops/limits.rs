@@ -3,10 +3,15 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
+use mgb_probe::need::GRANULE;
+
 use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, fail};
 use crate::{device, mode, native, state, thread};
+
+/// What the driver counts as free and gives to nobody: on an H200 the last 3.1 MiB.
+const UNREACHABLE: u64 = 2 * GRANULE;
 
 type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 
@@ -40,17 +45,21 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
     if !answer.is_success() {
         return Ok(answer);
     }
-    let (gpu, unused) = {
+    let (gpu, unused, spares) = {
         let mut state = state::lock();
+        let spares = |gpu| state.spares.bytes_on(gpu);
+        let spares = state.bound_gpu(state::current()).map_or(0, spares);
         let Some(task) = state.task(key) else {
             return fail(Code::UNKNOWN);
         };
-        (task.gpu, task.reserved - task.whole().min(task.reserved))
+        (task.gpu, task.reserved - task.whole().min(task.reserved), spares)
     };
     let room = gpu
         .and_then(room_in_ledger)
         .map_or(u64::MAX, |room| room.saturating_add(unused));
-    let granted = (driver_free as u64).min(room) / mgb_probe::need::GRANULE * mgb_probe::need::GRANULE;
+    // Spares make place where the rest is not enough.
+    let in_driver = (driver_free as u64 + spares).saturating_sub(UNREACHABLE);
+    let granted = in_driver.min(room) / GRANULE * GRANULE;
     for (to, value) in [(free, granted as usize), (total, driver_total)] {
         if !to.cast::<c_void>().is_null() {
             // SAFETY: the caller says that it is writable.

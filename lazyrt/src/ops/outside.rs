@@ -105,8 +105,14 @@ pub fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl 
     let key = charge(kind, bytes)?;
     match opaque::run(call) {
         Ok(Code::SUCCESS) => {
+            let name = made();
+            if name == 0 {
+                // Nothing was asked for.
+                discharge(key, kind, bytes);
+                return Ok(Code::SUCCESS);
+            }
             let mut state = state::lock();
-            state.add_piece(made(), key, kind, bytes);
+            state.add_piece(name, key, kind, bytes);
             let gpu = state.task(key).and_then(|task| task.gpu);
             if let (Some(client), Some(gpu)) = (mode::client(), gpu) {
                 client.published().mapped(gpu, bytes);

@@ -1,5 +1,7 @@
 //! Running one native call on the GPU of its tasks.
 
+use std::sync::Once;
+
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
@@ -7,7 +9,7 @@ use crate::handles::default::{self, LAST_DEFAULT};
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
 use crate::task::Shared;
-use crate::{back, device, gate, mode, notice, thread, work};
+use crate::{back, device, ending, gate, mode, notice, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -29,10 +31,14 @@ pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
         let inside = gate::enter();
         // A swap may have come between.
         if shared.is_ready() {
-            return on_ready(shared, inside, call);
+            let answer = on_ready(shared, inside, call);
+            ending::watch(&FIRST);
+            return answer;
         }
     }
 }
+
+static FIRST: Once = Once::new();
 
 /// Runs `call`, which touches objects of the task and is in this stream (none: it waits), in the order that the program
 /// means. The objects of another device of the program may be on another GPU than the stream.

@@ -41,6 +41,11 @@ impl Spares {
         Some((address, length, gpu, memory))
     }
 
+    /// Bytes kept on the GPU.
+    pub fn bytes_on(&self, gpu: u32) -> u64 {
+        self.list.iter().filter(|(_, there, _)| *there == gpu).count() as u64 * GRANULE
+    }
+
     /// An extent of one granule for the task: one that is there, else new addresses.
     pub fn take_or(
         &mut self,

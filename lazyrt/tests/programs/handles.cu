@@ -8,6 +8,7 @@
 #include <mgb.h>
 #include <string>
 #include <thread>
+#include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
 
@@ -364,6 +365,26 @@ static void nowhere() {
   rest("held");
 }
 
+__global__ void late(volatile int *word, int rounds) {
+  int sum = 0;
+  for (int i = 0; i < rounds; i++)
+    sum += word[1];
+  word[0] = 7 + sum;
+}
+
+// Ends while a kernel is under way, which writes into a file in the end.
+static void left_running(const char *name) {
+  FILE *file = fopen(name, "r+");
+  EXPECT(file != nullptr);
+  void *page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+  EXPECT(page != MAP_FAILED);
+  OK(cudaHostRegister(page, 4096, cudaHostRegisterMapped));
+  void *word = nullptr;
+  OK(cudaHostGetDevicePointer(&word, page, 0));
+  late<<<1, 1>>>(static_cast<int *>(word), 20 << 20);
+  OK(cudaGetLastError());
+}
+
 __attribute__((noinline)) static void turn() { add<<<1, 32>>>(nullptr, 0, 1); }
 
 // A static task without objects, in a loop of its caller: it asks once, and not at every turn.
@@ -388,6 +409,10 @@ int main(int argc, char **argv) {
   const char *name = argc > 2 ? argv[1] : "";
   if (strcmp(name, "most_of_it") == 0) {
     most_of_it(argv[2]);
+    return 0;
+  }
+  if (strcmp(name, "left_running") == 0) {
+    left_running(argv[2]);
     return 0;
   }
   if (strcmp(name, "turns") == 0) {

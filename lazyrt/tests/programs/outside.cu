@@ -147,6 +147,7 @@ static void managed() {
   size_t before = left();
   unsigned char *bytes = nullptr;
   OK(cudaMallocManaged(&bytes, 0));
+  EXPECT(bytes == nullptr);
   IS(cudaMallocManaged(&bytes, 1, cudaMemAttachSingle), cudaErrorInvalidValue);
   cudaGetLastError();
   for (int round = 0; round < 5; round++) {

@@ -122,7 +122,9 @@ runtime! {
         if size != 0 && !matches!(flags, 1 | 2) {
             return Err(Error::INVALID_VALUE);
         }
-        put!(pointer, allocate(size, Use::Managed)?);
+        if size > 0 {
+            put!(pointer, allocate(size, Use::Managed)?);
+        }
         Ok(())
     }
 

@@ -1,0 +1,44 @@
+//! The end of the process: what it gave its GPUs is done first.
+//!
+//! Under MPS a client that ends while its work is under way costs others: until that work has drained, the next program
+//! that starts on the GPU gets `cudaErrorDevicesUnavailable` (measured on an H200: a program that returns from `main`
+//! behind its last launch is enough). So a program that simply ends waits for its work, but not for long: a
+//! kernel that never ends must not keep a program from ending.
+
+use std::sync::Once;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use crate::mode::{self, Mode};
+use crate::{device, work};
+
+/// How long to wait for a kernel that may never end.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// Asks to be called as the process ends, before the runtime and the driver take down what they have: they ask for that
+/// as well, at the latest when they are given work of a kind for the first time. Called behind such work.
+#[inline]
+pub fn watch(once: &'static Once) {
+    once.call_once(|| {
+        // SAFETY: the handler is a function of this library, which stays loaded.
+        unsafe { libc::atexit(settle) };
+    });
+}
+
+extern "C" fn settle() {
+    // A forked child has no GPU of its own.
+    if mode::decided() != Some(Mode::Mgb) || !device::with_context().any(|(gpu, _)| work::is_busy(gpu)) {
+        return;
+    }
+    let (done, all) = mpsc::channel();
+    let waits = std::thread::Builder::new().spawn(move || {
+        for (gpu, ordinal) in device::with_context() {
+            // A GPU that fails has nothing under way any more.
+            let _ = device::settle(gpu, ordinal);
+        }
+        let _ = done.send(());
+    });
+    if waits.is_ok() {
+        let _ = all.recv_timeout(PATIENCE);
+    }
+}
