@@ -156,7 +156,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
         if all.iter().all(|shared| shared.is_ready() && is_there(shared)) {
             device::select(at.0, at.1)?;
             let code = call();
-            device::note_work(at.0);
+            work::note(at.0);
             drop(inside);
             return Ok(code);
         }
