@@ -10,17 +10,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
-use super::{check, current, elsewhere};
+use super::{current, follow};
 use crate::code::Own;
-use crate::native::{self, Stream};
+use crate::native::Stream;
 use crate::{device, state, work};
 
 /// Streams up to this value are CUDA's default streams, which every GPU has.
 pub const LAST_DEFAULT: usize = 2;
 /// `cudaStreamLegacy`.
 const LEGACY: usize = 1;
-/// `cudaEventDisableTiming`.
-const NO_TIMING: u32 = 2;
 
 /// Whether GPUs may read or write host memory after the call that asked for it has returned.
 static SHARED: AtomicBool = AtomicBool::new(false);
@@ -100,17 +98,7 @@ fn join_last() -> Result<(), Own> {
 fn join(other: u32, here: u32) -> Result<(), Own> {
     let _unheard = device::Unheard::begin();
     let legacy = LEGACY as Stream;
-    let mut mark = std::ptr::null_mut();
-    elsewhere(other, || {
-        // SAFETY: writes one handle; every GPU has this stream.
-        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
-        // SAFETY: as above.
-        check(unsafe { native::cudaEventRecord(mark, legacy) })
-    })?;
-    // SAFETY: an event of another GPU may be waited for; it lives until the work is done.
-    let waits = check(unsafe { native::cudaStreamWaitEvent(legacy, mark, 0) });
-    // SAFETY: made above.
-    unsafe { native::cudaEventDestroy(mark) };
+    let joined = follow(legacy, other, legacy);
     work::note(here);
-    waits
+    joined
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parking_lot::Mutex;
 
 use super::default::{self, LAST_DEFAULT};
-use super::{BEFORE, Handle, Kind, NOWHERE, Slot, check, current, elsewhere, find, make, stream};
+use super::{BEFORE, Handle, Kind, NO_TIMING, NOWHERE, Slot, check, current, elsewhere, find, make, stream};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::task::now as monotonic;
@@ -16,7 +16,6 @@ use crate::{device, work};
 
 /// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`.
 const FLAGS: u32 = 1 | NO_TIMING | INTERPROCESS;
-const NO_TIMING: u32 = 2;
 const INTERPROCESS: u32 = 4;
 
 /// Events recorded on default streams before the process had a context.

@@ -18,8 +18,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::native::Stream;
+use crate::native::{self, Stream};
 use crate::{device, mode, state, thread};
+
+/// `cudaEventDisableTiming`.
+const NO_TIMING: u32 = 2;
 
 /// A handle as the program has it.
 pub type Handle = *mut c_void;
@@ -261,6 +264,22 @@ fn elsewhere<T>(gpu: u32, run: impl FnOnce() -> Result<T, Own>) -> Result<T, Own
         device::select(before, device::ordinal(before)?)?;
     }
     done
+}
+
+/// Makes `stream`, of this thread's GPU, wait for what `there` has been given on the GPU `before`.
+fn follow(stream: Stream, before: u32, there: Stream) -> Result<(), Own> {
+    let mut mark = std::ptr::null_mut();
+    elsewhere(before, || {
+        // SAFETY: writes one handle; event and stream are of the same GPU.
+        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
+        // SAFETY: as above.
+        check(unsafe { native::cudaEventRecord(mark, there) })
+    })?;
+    // SAFETY: an event of another GPU may be waited for; it lives until the work is done.
+    let waits = check(unsafe { native::cudaStreamWaitEvent(stream, mark, 0) });
+    // SAFETY: made above.
+    unsafe { native::cudaEventDestroy(mark) };
+    waits
 }
 
 fn check(code: Code) -> Result<(), Own> {

@@ -3,15 +3,13 @@
 use std::sync::atomic::Ordering;
 
 use super::default::{self, LAST_DEFAULT};
-use super::{Handle, Kind, Slot, check, current, elsewhere, event, find, home, make};
+use super::{Handle, Kind, Slot, check, current, event, find, follow, home, make};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::{device, thread};
 
 /// `cudaStreamNonBlocking`.
 const NON_BLOCKING: u32 = 1;
-/// `cudaEventDisableTiming`.
-const NO_TIMING: u32 = 2;
 
 /// A new stream; on no GPU.
 pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
@@ -56,7 +54,9 @@ fn bring(slot: &'static Slot) -> Result<Stream, Own> {
     }
     let real = here.load(Ordering::Acquire);
     match slot.at() {
-        Some(before) if before != gpu => wait_for(slot, before, real)?,
+        Some(before) if before != gpu => {
+            follow(real, before, slot.real(before).load(Ordering::Acquire))?;
+        }
         _ => {}
     }
     slot.last.store(gpu + 1, Ordering::Release);
@@ -74,23 +74,6 @@ fn make_real(slot: &Slot) -> Result<Stream, Own> {
         }
     })?;
     Ok(real)
-}
-
-/// Makes `real`, on this thread's GPU, wait for what the stream has on the GPU `before`.
-fn wait_for(slot: &Slot, before: u32, real: Stream) -> Result<(), Own> {
-    let mut mark = std::ptr::null_mut();
-    let there = slot.real(before).load(Ordering::Acquire);
-    elsewhere(before, || {
-        // SAFETY: writes one handle; event and stream are of the same GPU.
-        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
-        // SAFETY: as above.
-        check(unsafe { native::cudaEventRecord(mark, there) })
-    })?;
-    // SAFETY: an event of another GPU may be waited for; it lives until the work is done.
-    let waits = check(unsafe { native::cudaStreamWaitEvent(real, mark, 0) });
-    // SAFETY: made above.
-    unsafe { native::cudaEventDestroy(mark) };
-    waits
 }
 
 /// Where the stream is; a stream of the runtime's own, or a default one: where this thread is.
