@@ -119,7 +119,7 @@ mod tests {
         assert!(!is_busy(gpu));
         // A wait that failed says nothing.
         note(gpu);
-        drop(wait(gpu));
+        let _ = wait(gpu);
         assert!(is_busy(gpu));
         wait(gpu).over();
         note_endless(gpu);
