@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches libraries random generated demo test kill-test random-test asan lit check bundle deny support clean
+.PHONY: help setup build examples conformance benches libraries random generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ asan: build ## the conformance set with AddressSanitizer in programs, kernels an
 
 lit: build
 	@tools/lit.sh $(PREFIX)
+
+lit-19: ## the pass for LLVM 19, and its tests by LLVM 19's tools
+	@tools/setup.sh llvm-19-dev llvm-19 clang-19
+	$(CARGO) build $(filter-out --workspace,$(CARGO_FLAGS)) --package mgb-pass --no-default-features --features llvm19 \
+		--target-dir $(TARGET)/llvm19
+	@MGB_PASS=$(abspath $(TARGET))/llvm19/release/libmgb_pass.so LLVM_PREFIX=/usr/lib/llvm-19 tools/lit.sh $(PREFIX) pass
 
 check: setup ## formatting, clippy with warnings as errors, documentation
 	cargo fmt --all --check

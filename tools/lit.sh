@@ -1,15 +1,15 @@
 #!/bin/sh
 # Runs the tests of the pass: small .ll and .cu files with their own expectations, by LLVM's lit and FileCheck.
 #
-#   lit.sh PREFIX
+#   lit.sh PREFIX [SUITE...]     suites: pass, device (default: both)
+#
+# MGB_PASS names another plugin than the prefix's, LLVM_PREFIX another LLVM than 22.
 set -eu
 
 cd "$(dirname "$0")/../tests"
 MGB_PREFIX=$1
-MGB_PASS=$1/lib/libmgb_pass.so
+MGB_PASS=${MGB_PASS:-$1/lib/libmgb_pass.so}
 export MGB_PREFIX MGB_PASS
-set --
-for suite in pass device; do
-    [ ! -d $suite ] || set -- "$@" $suite
-done
+shift
+[ $# -gt 0 ] || set -- pass device
 exec lit-22 -sv --order=lexical "$@"

@@ -97,7 +97,12 @@ size_t mgb_variable_name(LLVMValueRef V, const char **Name) {
   SmallVector<DbgVariableRecord *, 4> Records;
   for (DbgVariableRecord *Declaration : findDVRDeclares(unwrap(V)))
     Records.push_back(Declaration);
+#if LLVM_VERSION_MAJOR >= 22
   findDbgValues(unwrap(V), Records);
+#else
+  SmallVector<DbgValueInst *, 4> Calls;
+  findDbgValues(Calls, unwrap(V), &Records);
+#endif
   for (DbgVariableRecord *Record : Records) {
     // With an expression, the variable is only computed from the value; and
     // those of inlined functions are not this function's.
@@ -116,8 +121,14 @@ char *mgb_demangle(const char *Name) {
 }
 
 void mgb_diagnose(LLVMModuleRef Module, bool IsError, const char *Text) {
-  unwrap(Module)->getContext().diagnose(
-      DiagnosticInfoGeneric(Text, IsError ? DS_Error : DS_Warning));
+  DiagnosticSeverity Severity = IsError ? DS_Error : DS_Warning;
+#if LLVM_VERSION_MAJOR >= 20
+  DiagnosticInfoGeneric Diagnostic(Text, Severity);
+#else
+  // The one kind that carries nothing but a text.
+  DiagnosticInfoInlineAsm Diagnostic(Text, Severity);
+#endif
+  unwrap(Module)->getContext().diagnose(Diagnostic);
 }
 
 void mgb_keep(LLVMModuleRef Module, LLVMValueRef Global) {

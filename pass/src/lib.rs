@@ -5,8 +5,8 @@
 //! and places the probes.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use llvm_sys::core::LLVMGetTarget;
-use llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::core::LLVMGetTarget;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 pub mod device;
 pub mod host;

@@ -45,7 +45,7 @@ config.environment["PATH"] = os.pathsep.join([tools, config.environment["PATH"]]
 
 inputs = os.path.join(config.test_source_root, "Inputs")
 compile = (
-    f"clang++ -x cuda --cuda-host-only -nocudainc -nocudalib -Xclang -target-sdk-version=12.9 -target x86_64-linux-gnu -std=c++17 "
+    f"clang++ -x cuda --cuda-host-only -nocudainc -nocudalib -Xclang -target-sdk-version=12.5 -target x86_64-linux-gnu -std=c++17 "
     f"-I{inputs} -fno-discard-value-names -gline-tables-only -S -emit-llvm -o -"
 )
 passes = f"opt -load-pass-plugin={plugin} -S"

@@ -1,9 +1,9 @@
 //! Inserting instructions: LLVM's builder, with the places and the few shapes that the translation needs.
 use std::ffi::c_uint;
 
-use llvm_sys::LLVMOpcode;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 

@@ -1,8 +1,8 @@
 //! Who can reach what: functions by calls, and globals by use.
 use std::collections::{HashMap, HashSet};
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 

@@ -7,10 +7,10 @@
 //! through pointers, keep stacks.
 use std::collections::{HashMap, HashSet};
 
-use llvm_sys::LLVMOpcode;
-use llvm_sys::core::*;
-use llvm_sys::linker::LLVMLinkModules2;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::linker::LLVMLinkModules2;
+use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::CallGraph;
 use super::helpers;
@@ -179,7 +179,7 @@ impl Waits {
     fn inline_all(&self) {
         for &function in &self.between {
             let context = llvm!(LLVMGetModuleContext(LLVMGetGlobalParent(function)));
-            let index = llvm_sys::LLVMAttributeFunctionIndex;
+            let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
             llvm!(LLVMRemoveEnumAttributeAtIndex(
                 function,
                 index,

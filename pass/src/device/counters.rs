@@ -4,9 +4,9 @@
 //! a local variable that the optimiser takes into a register, and whose loops it often sums up in
 //! closed form; so counting goes before optimisation, but after the clean-up that makes the code of
 //! an -O0 compile like that of any other.
-use llvm_sys::LLVMOpcode;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::slots;

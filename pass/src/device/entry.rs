@@ -1,7 +1,7 @@
 //! Entry functions: what the software GPU calls to run one thread of a kernel.
-use llvm_sys::LLVMTypeKind;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMTypeKind;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::layout::{Layout, align_up};
@@ -74,7 +74,7 @@ pub fn emit(module: LLVMModuleRef, kernel: LLVMValueRef, symbol: &str) -> LLVMVa
     let nounwind = llvm!(LLVMCreateEnumAttribute(context, attribute_kind("nounwind"), 0));
     llvm!(LLVMAddAttributeAtIndex(
         entry,
-        llvm_sys::LLVMAttributeFunctionIndex,
+        inkwell::llvm_sys::LLVMAttributeFunctionIndex,
         nounwind
     ));
 

@@ -4,9 +4,9 @@
 //! for addresses and calls: good enough to tell a light kernel from a heavy one.
 use std::collections::{HashMap, HashSet};
 
-use llvm_sys::LLVMOpcode;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::Reach;
 use super::ir::*;

@@ -5,9 +5,9 @@
 //! of the module stay usable.
 use std::collections::BTreeSet;
 
-use llvm_sys::core::*;
-use llvm_sys::linker::LLVMLinkModules2;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::linker::LLVMLinkModules2;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::support::{self, Body, Foreign};
@@ -245,7 +245,7 @@ pub fn missing(module: LLVMModuleRef, what: &str) -> LLVMValueRef {
         let attribute = llvm!(LLVMCreateEnumAttribute(context, attribute_kind(kind), 0));
         llvm!(LLVMAddAttributeAtIndex(
             function,
-            llvm_sys::LLVMAttributeFunctionIndex,
+            inkwell::llvm_sys::LLVMAttributeFunctionIndex,
             attribute
         ));
     }

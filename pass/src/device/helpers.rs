@@ -1,5 +1,5 @@
 //! The C++ helpers of cpp/device.cpp (demangling is in cpp/helpers.cpp): what LLVM's C API lacks.
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::prelude::*;
 use std::ffi::{c_char, c_int};
 
 use super::ir::{c_string, llvm};

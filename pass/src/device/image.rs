@@ -2,9 +2,9 @@
 //! softgpu/include/softgpu_image.h lays them out, and the constructor that hands them over.
 use std::collections::HashMap;
 
-use llvm_sys::LLVMLinkage;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::registered::Registered;

@@ -5,9 +5,9 @@
 //! through [`llvm!`] is sound.
 use std::ffi::{CStr, CString, c_char, c_uint};
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 
 /// Calls LLVM's C API.
 macro_rules! llvm {
@@ -208,13 +208,13 @@ pub fn make_internal(global: LLVMValueRef) {
     llvm!(LLVMSetLinkage(global, LLVMLinkage::LLVMInternalLinkage));
     llvm!(LLVMSetVisibility(
         global,
-        llvm_sys::LLVMVisibility::LLVMDefaultVisibility
+        inkwell::llvm_sys::LLVMVisibility::LLVMDefaultVisibility
     ));
 }
 
 /// A string attribute of a function.
 pub fn string_attribute(function: LLVMValueRef, key: &str) -> Option<String> {
-    let index = llvm_sys::LLVMAttributeFunctionIndex;
+    let index = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
     let attribute = llvm!(LLVMGetStringAttributeAtIndex(
         function,
         index,
@@ -243,7 +243,7 @@ pub fn set_string_attribute(function: LLVMValueRef, key: &str, value: &str) {
     ));
     llvm!(LLVMAddAttributeAtIndex(
         function,
-        llvm_sys::LLVMAttributeFunctionIndex,
+        inkwell::llvm_sys::LLVMAttributeFunctionIndex,
         attribute
     ));
 }

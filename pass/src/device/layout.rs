@@ -1,9 +1,9 @@
 //! Sizes and alignments as the host's data layout has them; the device's is the same for all that
 //! both sides see.
-use llvm_sys::LLVMTypeKind;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::target::*;
+use inkwell::llvm_sys::LLVMTypeKind;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::target::*;
 
 use super::ir::*;
 

@@ -8,9 +8,9 @@
 //! hangs.
 use std::collections::HashSet;
 
-use llvm_sys::LLVMOpcode;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::Reach;
 use super::ir::*;

@@ -9,11 +9,11 @@
 //! launched on a software GPU, and in a remark for those who ask (`-Rpass-missed=mgb`).
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
-use llvm_sys::core::*;
-use llvm_sys::linker::LLVMLinkModules2;
-use llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use inkwell::llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::linker::LLVMLinkModules2;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 mod builder;
 mod callgraph;

@@ -2,12 +2,14 @@
 use std::ffi::CStr;
 use std::path::Path;
 
-use llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
-use llvm_sys::comdat::LLVMSetComdat;
-use llvm_sys::core::*;
-use llvm_sys::ir_reader::LLVMParseIRInContext2;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMAttributeFunctionIndex, LLVMAttributeReturnIndex};
+use inkwell::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
+use inkwell::llvm_sys::comdat::LLVMSetComdat;
+use inkwell::llvm_sys::core::*;
+// LLVM before 22 has no other form.
+#[allow(deprecated)]
+use inkwell::llvm_sys::ir_reader::LLVMParseIRInContext;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMAttributeFunctionIndex, LLVMAttributeReturnIndex};
 
 use super::ir::*;
 use super::{helpers, support};
@@ -60,8 +62,9 @@ pub fn parse(context: LLVMContextRef, text: &str) -> Result<LLVMModuleRef, Strin
         c"support".as_ptr(),
         1
     ));
-    let failed = llvm!(LLVMParseIRInContext2(context, buffer, &mut module, &mut error));
-    llvm!(LLVMDisposeMemoryBuffer(buffer));
+    // Takes the buffer, not the text that it points to.
+    #[allow(deprecated)]
+    let failed = llvm!(LLVMParseIRInContext(context, buffer, &mut module, &mut error));
     if failed != 0 {
         return Err(message(error));
     }
@@ -177,7 +180,7 @@ pub fn simplify_libdevice(module: LLVMModuleRef, arch: u32) {
             helpers::delete_body(function);
             llvm!(LLVMSetLinkage(
                 function,
-                llvm_sys::LLVMLinkage::LLVMExternalLinkage
+                inkwell::llvm_sys::LLVMLinkage::LLVMExternalLinkage
             ));
         }
     }
@@ -239,14 +242,14 @@ pub fn source(module: LLVMModuleRef) -> String {
 
 /// The kernels of a module: the functions that the host can launch.
 pub fn kernels(module: LLVMModuleRef) -> Vec<LLVMValueRef> {
-    let convention = llvm_sys::LLVMCallConv::LLVMPTXKernelCallConv as u32;
+    let convention = inkwell::llvm_sys::LLVMCallConv::LLVMPTXKernelCallConv as u32;
     let is_kernel = |&function: &LLVMValueRef| llvm!(LLVMGetFunctionCallConv(function)) == convention;
     defined_functions(module).into_iter().filter(is_kernel).collect()
 }
 
 /// Runs LLVM's passes over a module.
 pub fn run_passes(module: LLVMModuleRef, passes: &CStr) -> Result<(), String> {
-    use llvm_sys::transforms::pass_builder::*;
+    use inkwell::llvm_sys::transforms::pass_builder::*;
     let options = llvm!(LLVMCreatePassBuilderOptions());
     // One thread's code is scalar; widening it here would cost more than it brings.
     llvm!(LLVMPassBuilderOptionsSetLoopVectorization(options, 0));
@@ -261,11 +264,11 @@ pub fn run_passes(module: LLVMModuleRef, passes: &CStr) -> Result<(), String> {
     if error.is_null() {
         return Ok(());
     }
-    let text = llvm!(llvm_sys::error::LLVMGetErrorMessage(error));
+    let text = llvm!(inkwell::llvm_sys::error::LLVMGetErrorMessage(error));
     // SAFETY: LLVM's error message is a C string that we free.
     let message = unsafe {
         let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
-        llvm_sys::error::LLVMDisposeErrorMessage(text);
+        inkwell::llvm_sys::error::LLVMDisposeErrorMessage(text);
         owned
     };
     Err(format!("failed to run {}: {message}", passes.to_string_lossy()))

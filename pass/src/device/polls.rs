@@ -5,9 +5,9 @@
 //! of those in a loop is followed by a call of `softgpu.poll`.
 use std::collections::HashMap;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMAtomicOrdering, LLVMOpcode, LLVMTypeKind};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMOpcode, LLVMTypeKind};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::DiGraph;
 

@@ -2,8 +2,8 @@
 //! shadow stands for which device variable.
 use std::collections::HashMap;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 use super::module::string_constant;

@@ -3,15 +3,15 @@
 
 use std::ffi::c_uint;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 use super::ir::{self, attribute_kind, llvm};
 
 /// By which clang tells the sanitizers' passes what to instrument.
 const KINDS: [&str; 3] = ["sanitize_address", "sanitize_memory", "sanitize_thread"];
 
-const INDEX: c_uint = llvm_sys::LLVMAttributeFunctionIndex;
+const INDEX: c_uint = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
 
 /// Whether any function of the host is looked at. The arrays of its kernels are then to stay on stacks: in a coroutine's
 /// frame they lie side by side, and no sanitizer knows where one ends.

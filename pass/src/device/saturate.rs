@@ -2,9 +2,9 @@
 //! does. C++ leaves it open, and a host gives something else; programs count on what their GPU gives.
 //!
 //! Not-a-number becomes zero between types of 32 bits and less, else the sign bit alone.
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMOpcode, LLVMRealPredicate, LLVMTypeKind};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMOpcode, LLVMRealPredicate, LLVMTypeKind};
 
 use super::ir::*;
 

@@ -4,8 +4,8 @@
 //! shared memory than on a GPU, however many share its source.
 use std::collections::HashMap;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::Reach;
 use super::ir::*;

@@ -2,8 +2,8 @@
 //!
 //! A function starts with the slot right, and keeps what it loaded in a register: other threads may
 //! run on the same OS thread, and use the slot, while this one waits inside a call.
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 
@@ -23,7 +23,7 @@ pub fn question(module: LLVMModuleRef, name: &str) -> LLVMValueRef {
         let attribute = llvm!(LLVMCreateEnumAttribute(context, attribute_kind(kind), 0));
         llvm!(LLVMAddAttributeAtIndex(
             function,
-            llvm_sys::LLVMAttributeFunctionIndex,
+            inkwell::llvm_sys::LLVMAttributeFunctionIndex,
             attribute
         ));
     }
@@ -76,7 +76,7 @@ fn load(
     let memory = attribute_kind("memory");
     llvm!(LLVMRemoveEnumAttributeAtIndex(
         function,
-        llvm_sys::LLVMAttributeFunctionIndex,
+        inkwell::llvm_sys::LLVMAttributeFunctionIndex,
         memory
     ));
     let builder = Builder::at_start(function);

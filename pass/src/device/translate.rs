@@ -5,10 +5,10 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
-use llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
+use inkwell::llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::{CallGraph, Reach};
 use super::entry::{self, Parameter};

@@ -6,9 +6,9 @@
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
-use llvm_sys::{LLVMLinkage, LLVMTypeKind};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMTypeKind};
 
 use super::callgraph::mentioned;
 use super::ir::*;
@@ -243,10 +243,14 @@ impl Relocate<'_> {
                 Ok(llvm!(LLVMConstNull(ty)))
             }
             LLVMTypeKind::LLVMStructTypeKind => {
-                let target = llvm!(llvm_sys::target::LLVMGetModuleDataLayout(self.module));
+                let target = llvm!(inkwell::llvm_sys::target::LLVMGetModuleDataLayout(self.module));
                 let mut fields = Vec::new();
                 for (index, field) in operands(value).into_iter().enumerate() {
-                    let offset = llvm!(llvm_sys::target::LLVMOffsetOfElement(target, ty, index as u32));
+                    let offset = llvm!(inkwell::llvm_sys::target::LLVMOffsetOfElement(
+                        target,
+                        ty,
+                        index as u32
+                    ));
                     fields.push(self.constant(field, at + offset)?);
                 }
                 let count = fields.len() as u32;

@@ -6,9 +6,9 @@
 //! In-bounds accesses stay the same, for no block has 2 GiB of these.
 use std::collections::HashSet;
 
-use llvm_sys::LLVMOpcode::*;
-use llvm_sys::core::*;
-use llvm_sys::prelude::*;
+use inkwell::llvm_sys::LLVMOpcode::*;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 

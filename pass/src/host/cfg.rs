@@ -1,7 +1,7 @@
 //! The control-flow graph of one function: dominators, loops, and the order of instructions.
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMOpcode;
 use petgraph::algo::dominators::{Dominators, simple_fast};
 use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};

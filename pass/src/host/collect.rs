@@ -2,7 +2,7 @@
 //! which calls are GPU ops.
 use std::collections::{HashMap, HashSet};
 
-use llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use mgb_catalogue::{Class, Entry, Role};
 
 use super::helpers;

@@ -3,11 +3,11 @@ use std::cell::RefCell;
 
 use inkwell::IntPredicate;
 use inkwell::builder::{Builder, BuilderError};
+use inkwell::llvm_sys::LLVMIntPredicate as Predicate;
+use inkwell::llvm_sys::core::{LLVMInsertIntoBuilder, LLVMInstructionClone, LLVMSetOperand};
 use inkwell::module::Module;
 use inkwell::types::IntType;
 use inkwell::values::{AnyValueEnum, AsValueRef, InstructionValue, IntValue};
-use llvm_sys::LLVMIntPredicate as Predicate;
-use llvm_sys::core::{LLVMInsertIntoBuilder, LLVMInstructionClone, LLVMSetOperand};
 
 use super::expr::{Expr, Op};
 use super::ir::Value;

@@ -6,7 +6,7 @@
 //! one without a begin: the handle is then 0, and ending 0 is nothing.
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMOpcode;
 
 use super::cfg::{Cfg, Point};
 use super::ir::{Block, Value};

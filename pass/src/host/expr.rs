@@ -5,7 +5,7 @@
 //! poison of it. Undefined bits, which clang leaves in the halves of a `dim3`, count as zero.
 use std::rc::Rc;
 
-use llvm_sys::{LLVMIntPredicate, LLVMOpcode};
+use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 use super::helpers;
 use super::ir::Value;

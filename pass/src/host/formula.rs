@@ -2,8 +2,8 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use llvm_sys::LLVMIntPredicate as Predicate;
-use llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMIntPredicate as Predicate;
+use inkwell::llvm_sys::LLVMOpcode;
 
 use super::expr::{Expr, Op};
 use super::helpers;

@@ -1,7 +1,7 @@
 //! The C++ helpers of cpp/helpers.cpp: what LLVM's C API lacks.
 use std::ffi::{CStr, CString, c_char};
 
-use llvm_sys::prelude::{LLVMBasicBlockRef, LLVMModuleRef, LLVMTypeRef, LLVMValueRef};
+use inkwell::llvm_sys::prelude::{LLVMBasicBlockRef, LLVMModuleRef, LLVMTypeRef, LLVMValueRef};
 
 use super::ir::{Block, Type, Value};
 

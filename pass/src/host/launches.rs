@@ -2,7 +2,7 @@
 //! `cudaLaunchKernel` with their argument arrays.
 use std::collections::BTreeMap;
 
-use llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMOpcode;
 use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Entry, Role};
 

@@ -5,7 +5,7 @@
 //! leaves early adds nothing.
 use std::collections::HashSet;
 
-use llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMOpcode;
 
 use super::cfg::{Cfg, Point};
 use super::ir::Value;

@@ -6,9 +6,9 @@
 use std::collections::HashMap;
 use std::ffi::c_uint;
 
-use llvm_sys::LLVMOpcode;
-use llvm_sys::core::*;
-use llvm_sys::prelude::LLVMContextRef;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::LLVMContextRef;
 
 use super::helpers;
 use super::ir::Value;

@@ -7,7 +7,7 @@
 //! it makes the tasks of that class lazy.
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::LLVMOpcode;
 use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Entry, Role};
 use petgraph::unionfind::UnionFind;

@@ -7,10 +7,10 @@
 use std::collections::HashSet;
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
-use llvm_sys::error::LLVMDisposeErrorMessage;
-use llvm_sys::transforms::pass_builder::*;
-use llvm_sys::{LLVMLinkage, LLVMOpcode};
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::error::LLVMDisposeErrorMessage;
+use inkwell::llvm_sys::transforms::pass_builder::*;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 
 use mgb_catalogue::{Class, Role};
 
@@ -181,6 +181,17 @@ fn drop_unused(mut holders: Vec<Value>, wrappers: &HashSet<Value>) -> Vec<Value>
     }
 }
 
+// LLVM 19 lacks it; cpp/older.cpp has it then.
+#[cfg(feature = "llvm19")]
+unsafe extern "C" {
+    fn LLVMRunPassesOnFunction(
+        function: inkwell::llvm_sys::prelude::LLVMValueRef,
+        passes: *const std::ffi::c_char,
+        machine: inkwell::llvm_sys::target_machine::LLVMTargetMachineRef,
+        options: LLVMPassBuilderOptionsRef,
+    ) -> inkwell::llvm_sys::error::LLVMErrorRef;
+}
+
 /// Lifts `optnone` and runs the passes over one function.
 fn promote(function: Value) {
     let kind = |name: &str| {
@@ -191,7 +202,7 @@ fn promote(function: Value) {
     unsafe {
         LLVMRemoveEnumAttributeAtIndex(
             function.raw(),
-            llvm_sys::LLVMAttributeFunctionIndex,
+            inkwell::llvm_sys::LLVMAttributeFunctionIndex,
             kind("optnone"),
         )
     };
@@ -202,7 +213,7 @@ fn promote(function: Value) {
         let error = LLVMRunPassesOnFunction(function.raw(), PASSES.as_ptr(), std::ptr::null_mut(), options);
         LLVMDisposePassBuilderOptions(options);
         if !error.is_null() {
-            let message = llvm_sys::error::LLVMGetErrorMessage(error);
+            let message = inkwell::llvm_sys::error::LLVMGetErrorMessage(error);
             let text = CStr::from_ptr(message).to_string_lossy().into_owned();
             LLVMDisposeErrorMessage(message);
             panic!("LLVM refused the pipeline {}: {text}", PASSES.to_string_lossy());

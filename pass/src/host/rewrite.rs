@@ -7,11 +7,11 @@ use std::mem::ManuallyDrop;
 use inkwell::AddressSpace;
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::builder::{Builder, BuilderError};
+use inkwell::llvm_sys::core::{LLVMDeleteFunction, LLVMReplaceAllUsesWith};
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use inkwell::module::{Linkage, Module};
 use inkwell::types::{BasicType, StructType};
 use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
-use llvm_sys::core::{LLVMDeleteFunction, LLVMReplaceAllUsesWith};
-use llvm_sys::prelude::LLVMModuleRef;
 
 use super::collect::Collected;
 use super::emit::{self, Emitter};

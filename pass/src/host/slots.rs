@@ -1,6 +1,6 @@
 //! Slots: the local variables that hold device addresses, and everything done to their memory.
-use llvm_sys::LLVMOpcode;
-use llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Role};
 

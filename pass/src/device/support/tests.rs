@@ -1,7 +1,7 @@
 //! Every body is parsed by LLVM, in one module, as a translation does it.
 use std::ffi::CStr;
 
-use llvm_sys::core::*;
+use inkwell::llvm_sys::core::*;
 
 use super::super::foreign::{definition, parse_support};
 use super::*;
@@ -38,8 +38,8 @@ pub fn accept_bodies(bodies: Vec<(Foreign, Body)>) {
         let module =
             parse_support(context, &text, &declarations).unwrap_or_else(|error| panic!("{error}\n{text}"));
         let mut message = std::ptr::null_mut();
-        let action = llvm_sys::analysis::LLVMVerifierFailureAction::LLVMReturnStatusAction;
-        let broken = llvm_sys::analysis::LLVMVerifyModule(module, action, &mut message);
+        let action = inkwell::llvm_sys::analysis::LLVMVerifierFailureAction::LLVMReturnStatusAction;
+        let broken = inkwell::llvm_sys::analysis::LLVMVerifyModule(module, action, &mut message);
         assert_eq!(broken, 0, "{}", CStr::from_ptr(message).to_string_lossy());
         LLVMDisposeMessage(message);
         LLVMDisposeModule(module);
