@@ -23,6 +23,7 @@ Environment:
   SOFTGPU_DEVICES    which software GPUs, such as 4x256MiB
   MGB_CLANG          the clang 22 to use        CUDA_PATH  the CUDA 13 to use
   MGB_CUDA_ARCH      the GPU to compile for where none is named, such as sm_90
+  MGB_HOST_KERNELS   off: compile no host code for kernels; quicker, and for real GPUs only
   MGB_PREFIX         MGB's own folder, if it is not above mgb
   MGB                in programs: off (run natively), require (fail without mgbd)
 

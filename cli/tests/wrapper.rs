@@ -125,6 +125,20 @@ fn the_side_folder_lives_as_long_as_clang() {
 }
 
 #[test]
+fn without_host_kernels_the_pass_has_no_side_folder() {
+    let stage = Stage::new("echo \"folder: $MGB_SIDE_DIR.\"; echo \"$@\"");
+    let mut command = stage.command("mgb-clang++", &["-c", "a.cu"]);
+    let ended = output(
+        command
+            .env("MGB_HOST_KERNELS", "off")
+            .env("MGB_SIDE_DIR", "another"),
+    );
+    let told = text(&ended.stdout);
+    assert!(told.starts_with("folder: .\n"), "{told}");
+    assert!(told.contains("-fpass-plugin="), "{told}");
+}
+
+#[test]
 fn the_exit_is_clangs() {
     let stage = Stage::new("case \"$*\" in *killed.cu*) kill -9 $$;; *) exit 3;; esac");
     assert_eq!(

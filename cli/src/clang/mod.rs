@@ -39,7 +39,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if line.generates_code() {
-        spawn::with_side_folder(&clang, &arguments).code(exit::NODE)
+        spawn::with_side_folder(&clang, &arguments, tools::wants_host_kernels()).code(exit::NODE)
     } else {
         Err(spawn::become_clang(&clang, &arguments)).code(exit::NODE)
     }

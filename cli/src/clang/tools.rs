@@ -60,6 +60,11 @@ pub fn default_arch() -> String {
         .unwrap_or_else(|| DEFAULT_ARCH.to_owned())
 }
 
+/// Whether kernels get host code, on which software GPUs run them: unless `$MGB_HOST_KERNELS` is `off`.
+pub fn wants_host_kernels() -> bool {
+    env::var_os("MGB_HOST_KERNELS").is_none_or(|wanted| wanted != "off")
+}
+
 fn in_path(name: &Path) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path)
