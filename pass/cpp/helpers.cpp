@@ -1,6 +1,7 @@
 // What the host half of the pass needs and LLVM's C API lacks. Each function is
 // declared, with its contract, in src/host/helpers.rs.
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -129,6 +130,15 @@ void mgb_diagnose(LLVMModuleRef Module, bool IsError, const char *Text) {
   DiagnosticInfoInlineAsm Diagnostic(Text, Severity);
 #endif
   unwrap(Module)->getContext().diagnose(Diagnostic);
+}
+
+void mgb_remark(LLVMValueRef At, bool Missed, const char *Name, const char *Text) {
+  auto *Where = cast<Instruction>(unwrap(At));
+  OptimizationRemarkEmitter Emitter(Where->getFunction());
+  if (Missed)
+    Emitter.emit(OptimizationRemarkMissed("mgb", Name, Where) << Text);
+  else
+    Emitter.emit(OptimizationRemark("mgb", Name, Where) << Text);
 }
 
 void mgb_keep(LLVMModuleRef Module, LLVMValueRef Global) {

@@ -15,6 +15,7 @@ unsafe extern "C" {
     fn mgb_variable_name(slot: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
     fn mgb_diagnose(module: LLVMModuleRef, is_error: bool, text: *const c_char);
+    fn mgb_remark(at: LLVMValueRef, is_missed: bool, name: *const c_char, text: *const c_char);
     fn mgb_keep(module: LLVMModuleRef, global: LLVMValueRef);
     fn mgb_add_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32);
     fn mgb_is_byval(call: LLVMValueRef, argument: u32) -> bool;
@@ -104,6 +105,13 @@ pub fn demangle(symbol: &str) -> String {
 pub fn diagnose(module: LLVMModuleRef, is_error: bool, text: &str) {
     let text = CString::new(text.replace('\0', " ")).expect("zero bytes were replaced");
     helper!(mgb_diagnose(module, is_error, text.as_ptr()));
+}
+
+/// An optimisation remark at an instruction, which clang prints with `-Rpass=mgb`, or `-Rpass-missed=mgb`.
+pub fn remark(at: Value, is_missed: bool, name: &str, text: &str) {
+    let [name, text] =
+        [name, text].map(|text| CString::new(text.replace('\0', " ")).expect("zero bytes were replaced"));
+    helper!(mgb_remark(at.raw(), is_missed, name.as_ptr(), text.as_ptr()));
 }
 
 /// Keeps a global in the object and in the program, although nothing refers to it.

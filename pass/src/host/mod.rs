@@ -104,6 +104,7 @@ fn plan_or_lazy(collected: &Collected, names: &Names, function: Value) -> Vec<Ta
         vec![Task {
             entry,
             insertion: None,
+            obstacles: Vec::new(),
         }]
     })
 }
@@ -121,6 +122,7 @@ fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, 
     for (function, tasks) in planned {
         let mut insertions = Vec::new();
         for task in tasks {
+            task.remark();
             let id = document.tasks.len() as u32 + 1;
             document.tasks.push(report::Task { id, ..task.entry });
             insertions.extend(task.insertion.map(|insertion| (id, insertion)));

@@ -36,6 +36,28 @@ pub struct Task {
     pub entry: report::Task,
     /// None for lazy tasks.
     pub insertion: Option<Static>,
+    /// Why it is lazy, with the instructions that show it.
+    pub obstacles: Vec<Why>,
+}
+
+impl Task {
+    /// Tells of it by LLVM's remarks: where it begins and what it asks for, or why it is lazy.
+    pub fn remark(&self) {
+        if let (Some(insertion), Some(need)) = (&self.insertion, &self.entry.need) {
+            let text = format!(
+                "GPU task begins here, bound before it runs: needs {} bytes, launches at most {} blocks of {} threads",
+                need.peak, need.grid, need.block
+            );
+            helpers::remark(insertion.begin, false, "static", &text);
+        }
+        for why in &self.obstacles {
+            if let Some(at) = why.at {
+                let code = why.code.to_string();
+                let text = format!("GPU task is bound lazily: {} [{code}]", why.text);
+                helpers::remark(at, true, &code, &text);
+            }
+        }
+    }
 }
 
 /// Works out the tasks of one prepared function.
@@ -94,6 +116,7 @@ impl Planner<'_> {
         Task {
             entry,
             insertion: Some(insertion),
+            obstacles: Vec::new(),
         }
     }
 
@@ -108,6 +131,7 @@ impl Planner<'_> {
         Task {
             entry,
             insertion: None,
+            obstacles: candidate.obstacles.clone(),
         }
     }
 
