@@ -26,6 +26,7 @@ put "$built/mgb" "$prefix/bin/mgb"
 put "$built/mgbd" "$prefix/bin/mgbd"
 link mgb "$prefix/bin/mgb-clang"
 link mgb "$prefix/bin/mgb-clang++"
+link mgb "$prefix/bin/mgb-nvcc"
 
 put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
 put "$built/libmgb_rt.so" "$prefix/lib/libmgb_rt.so"

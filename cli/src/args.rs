@@ -8,11 +8,12 @@ use crate::{batch, demo, explain, manual, run, start_mgbd, status};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
-MGB. `mgb clang` exits as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
+MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
 
 const LONG_HELP: &str = "\
 Start here:
   mgb clang++ app.cu -o app     compile; every clang option works
+  mgb nvcc app.cu -o app        the same with nvcc's options
   mgb run ./app                 run it on a GPU with room for it
   mgb batch jobs.txt            run many, a command a line
   mgb status                    see who holds what
@@ -28,7 +29,7 @@ Environment:
   MGB                in programs: off (run natively), require (fail without mgbd)
 
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
-MGB. `mgb clang` exits as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
+MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
 
 /// Share the GPUs of this machine between CUDA programs: nobody runs out of memory, and the GPUs stay busy.
 #[derive(Debug, Parser)]
@@ -54,6 +55,9 @@ pub enum Command {
     /// The same as clang, for C++: `CXX=mgb-clang++ make` builds an unchanged project.
     #[command(name = "clang++", disable_help_flag = true, disable_version_flag = true)]
     ClangCxx(Clang),
+    /// The same with nvcc's command line: `make NVCC=mgb-nvcc` builds an unchanged project.
+    #[command(disable_help_flag = true, disable_version_flag = true)]
+    Nvcc(Nvcc),
     Run(run::Args),
     Batch(batch::Args),
     Status(status::Args),
@@ -73,6 +77,18 @@ pub struct Clang {
         trailing_var_arg = true,
         allow_hyphen_values = true,
         value_name = "CLANG ARGUMENTS"
+    )]
+    pub arguments: Vec<OsString>,
+}
+
+/// nvcc's command line.
+#[derive(Debug, Args)]
+pub struct Nvcc {
+    /// What nvcc takes.
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "NVCC ARGUMENTS"
     )]
     pub arguments: Vec<OsString>,
 }

@@ -9,7 +9,7 @@
 //! | 125, 126, 127 | `mgb run` only: MGB failed; the program cannot be executed; it was not found |
 //! | 130, 143 | interrupted by SIGINT, by SIGTERM |
 //!
-//! `mgb clang` exits as clang does, and `mgb run` as the program does.
+//! `mgb clang` and `mgb nvcc` exit as clang does, and `mgb run` as the program does.
 
 use std::fmt;
 

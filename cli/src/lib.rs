@@ -13,6 +13,7 @@ mod explain;
 mod machine;
 mod manual;
 mod node;
+mod nvcc;
 mod out;
 mod policy;
 mod prefix;
@@ -45,9 +46,11 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ) {
         (Some("mgb-clang"), _) => ("mgb-clang", clang::run(arguments[1..].to_vec(), false)),
         (Some("mgb-clang++"), _) => ("mgb-clang++", clang::run(arguments[1..].to_vec(), true)),
-        // Before clap: every option, --help too, is clang's.
+        (Some("mgb-nvcc"), _) => ("mgb-nvcc", nvcc::run(arguments[1..].to_vec())),
+        // Before clap: every option, --help too, is the compiler's.
         (_, Some("clang")) => ("mgb clang", clang::run(arguments[2..].to_vec(), false)),
         (_, Some("clang++")) => ("mgb clang++", clang::run(arguments[2..].to_vec(), true)),
+        (_, Some("nvcc")) => ("mgb nvcc", nvcc::run(arguments[2..].to_vec())),
         _ => dispatch(Cli::parse_from(arguments)),
     };
     ExitCode::from(outcome.unwrap_or_else(|failure| {
@@ -60,6 +63,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
     match cli.command {
         Command::Clang(args) => ("mgb clang", clang::run(args.arguments, false)),
         Command::ClangCxx(args) => ("mgb clang++", clang::run(args.arguments, true)),
+        Command::Nvcc(args) => ("mgb nvcc", nvcc::run(args.arguments)),
         Command::Run(args) => ("mgb run", run::run(&args)),
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),

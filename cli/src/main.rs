@@ -1,4 +1,4 @@
-//! `mgb`, `mgb-clang` and `mgb-clang++`: see the library.
+//! `mgb`, `mgb-clang`, `mgb-clang++` and `mgb-nvcc`: see the library.
 
 use std::process::ExitCode;
 

@@ -2,10 +2,10 @@
 
 mod language;
 mod parse;
-mod response;
+pub mod response;
 mod spawn;
 mod table;
-mod tools;
+pub mod tools;
 mod translate;
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ fn expand_one(argument: OsString, depth: usize, into: &mut Vec<OsString>) {
 
 /// Splits as clang does on Unix: white space separates, quotes of both kinds group, a backslash takes the next
 /// character as it is, within quotes too.
-fn words(text: &[u8]) -> Vec<OsString> {
+pub fn words(text: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;
     let mut quote = None;

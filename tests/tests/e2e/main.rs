@@ -12,6 +12,7 @@ mod kill;
 mod native;
 mod needs;
 mod neighbours;
+mod nvcc;
 mod open;
 mod outputs;
 mod running;

@@ -24,7 +24,7 @@ fn needed(program: &Path) -> Vec<String> {
 }
 
 /// Checks that a program holds what MGB put there: the report, the runtime and one, shared libcudart.
-fn check_program(program: &Path) {
+pub fn check_program(program: &Path) {
     let bytes = std::fs::read(program).expect("the program was built");
     let file = object::File::parse(&*bytes).expect("is a program");
     assert!(
@@ -42,7 +42,8 @@ fn check_program(program: &Path) {
     assert!(needed.iter().any(|l| l == "libcudart.so.13"), "{needed:?}");
 }
 
-fn check_output(node: &Node, program: &Path) {
+/// Runs `vecadd` on the node, and checks what it prints.
+pub fn check_output(node: &Node, program: &Path) {
     let ended = run(&mut node.command(program, &["1000"]));
     assert_eq!(ended.success(), "vecadd: n=1000 PASS\n");
 }

@@ -1,0 +1,119 @@
+//! `mgb nvcc` and `mgb-nvcc`: nvcc's command line, turned to clang with MGB's pass and runtime.
+
+mod answers;
+mod arch;
+mod archive;
+mod arithmetic;
+mod errors;
+mod inputs;
+mod lists;
+mod parse;
+mod table;
+mod translate;
+mod verbose;
+
+#[cfg(test)]
+mod golden;
+
+use std::env;
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+
+use anyhow::{Context, bail};
+
+use crate::clang::{self, response};
+use crate::cuda::Cuda;
+use crate::exit::{self, Outcome, WithCode};
+use crate::out;
+use crate::prefix::Prefix;
+use parse::Request;
+use table::{Meaning, Stop};
+use translate::{Plan, Toolkit};
+
+/// Runs clang as `arguments`, written for nvcc, ask. Exits as clang does.
+pub fn run(arguments: Vec<OsString>) -> Outcome {
+    let request = Request::parse(with_flags_of_the_environment(arguments)).code(exit::USAGE)?;
+    if request.has(Meaning::Help) {
+        out::print(answers::HELP);
+        return Ok(exit::OK);
+    }
+    let prefix = Prefix::find().code(exit::NODE)?;
+    let cuda = Cuda::find(&prefix).code(exit::NODE)?;
+    let toolkit = toolkit(&cuda);
+    if request.has(Meaning::Version) {
+        out::print(&answers::version(toolkit.version));
+        return Ok(exit::OK);
+    }
+    let plan = translate::translate(&request, &toolkit).code(exit::USAGE)?;
+    let dry = request.has(Meaning::DryRun);
+    if dry || request.has(Meaning::Verbose) {
+        let arch = clang::tools::default_arch();
+        eprint!("{}", verbose::text(&plan, &cuda, &prefix, &arch));
+    }
+    if plan.inputs.is_empty() {
+        return if request.has(Meaning::Verbose) || dry {
+            Ok(exit::OK)
+        } else {
+            nothing_given()
+        };
+    }
+    if dry {
+        return Ok(exit::OK);
+    }
+    let across_files = translate::across_files(&request).code(exit::USAGE)?;
+    let code = build(&plan)?;
+    if code != exit::OK && across_files {
+        eprintln!(
+            "mgb nvcc: each file's device code is compiled whole, with -rdc=true and -dc too: if an extern function or \
+             variable is unresolved above, define it in this file, in a header for instance"
+        );
+    }
+    Ok(code)
+}
+
+fn build(plan: &Plan) -> Outcome {
+    let words = || plan.words.iter().map(OsString::from).collect();
+    match plan.stop {
+        Stop::Archive => archive::make(plan),
+        Stop::DeviceLink => empty_object(plan),
+        _ => clang::run(words(), true),
+    }
+}
+
+/// What `-dlink` makes: there is no device code to link, but the build goes on to link its output.
+fn empty_object(plan: &Plan) -> Outcome {
+    let output = plan.output.clone().unwrap_or_else(|| "a_dlink.o".into());
+    let mut words: Vec<OsString> = ["-c", "-fPIC", "-x", "c", "/dev/null", "-o"]
+        .map(OsString::from)
+        .into();
+    words.push(output.into_os_string());
+    clang::run(words, false)
+}
+
+fn nothing_given() -> Outcome {
+    let nothing = || bail!("no files to compile or link; see `mgb nvcc --help`");
+    nothing().code(exit::USAGE)
+}
+
+/// nvcc takes options from these variables, before and after its own.
+fn with_flags_of_the_environment(arguments: Vec<OsString>) -> Vec<OsString> {
+    let flags = |name: &str| {
+        let text = env::var_os(name).unwrap_or_default();
+        response::words(text.as_bytes())
+    };
+    let mut words = flags("NVCC_PREPEND_FLAGS");
+    words.extend(response::expand(arguments));
+    words.extend(flags("NVCC_APPEND_FLAGS"));
+    words
+}
+
+fn toolkit(cuda: &Cuda) -> Toolkit {
+    let header = fs::read_to_string(cuda.root.join("include/cuda.h")).context("no cuda.h");
+    let version = header.ok().and_then(|header| answers::cuda_version(&header));
+    let stubs = cuda.lib.join("stubs");
+    Toolkit {
+        stubs: stubs.is_dir().then_some(stubs),
+        version: version.unwrap_or((13, 0)),
+    }
+}

@@ -1,0 +1,170 @@
+//! `mgb-nvcc` where people put nvcc: under make, under CMake with its probe, with separate compilation, and on its own
+//! command lines.
+
+use std::fs;
+
+use mgb_tests::node::Node;
+use mgb_tests::prefix::{bin, prefix, repository};
+use mgb_tests::process::{command, run};
+
+use crate::wrapper::{check_output, check_program};
+
+/// A makefile as projects written for nvcc have it.
+const MAKEFILE: &str = "\
+NVCC ?= nvcc
+FLAGS = -O2 -std=c++17 -lineinfo --expt-relaxed-constexpr -Xcompiler -fPIC,-Wall -m64 \\
+  -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
+
+all: vecadd split
+vecadd: vecadd.o
+\t$(NVCC) $(FLAGS) -cudart static $< -o $@ -lm
+split: main.o init.o
+\t$(NVCC) -arch=sm_90 -dlink $^ -o linked.o
+\t$(NVCC) -arch=sm_90 $^ linked.o -o $@ -L/nowhere -lcudadevrt
+vecadd.o: $(EXAMPLES)/vecadd.cu
+\t$(NVCC) $(FLAGS) -MD -MT $@ -MF vecadd.d -c $< -o $@
+%.o: $(EXAMPLES)/init_run_split/%.cu
+\t$(NVCC) $(FLAGS) -dc $< -o $@
+";
+
+#[test]
+fn under_make() {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("Makefile", MAKEFILE);
+    let mut make = node.command("make", &["-j", "2"]);
+    make.arg(format!("NVCC={}", bin("mgb-nvcc").display()));
+    make.arg(format!("EXAMPLES={}", repository().join("examples").display()));
+    let ended = run(make.arg("-C").arg(node.folder()));
+    assert_eq!(ended.stderr, "", "a build without warnings");
+    ended.success();
+    let program = node.folder().join("vecadd");
+    check_program(&program);
+    check_output(&node, &program);
+    let rules = fs::read_to_string(node.folder().join("vecadd.d")).expect("make's rules are written");
+    assert!(
+        rules.starts_with("vecadd.o:") && rules.contains("common.h"),
+        "{rules}"
+    );
+    let split = node.folder().join("split");
+    check_program(&split);
+    let ended = run(&mut node.command(&split, &["60000", "3"]));
+    assert_eq!(ended.success(), "init_run_split: n=60000 repetitions=3 PASS\n");
+}
+
+const PROJECT: &str = "\
+cmake_minimum_required(VERSION 3.25)
+project(nvcc_project LANGUAGES CXX CUDA)
+add_library(scale SHARED scale.cu)
+add_library(host STATIC host.cpp)
+add_executable(app app.cu)
+set_target_properties(app PROPERTIES CUDA_SEPARABLE_COMPILATION ON CUDA_STANDARD 17)
+target_compile_options(app PRIVATE $<$<CUDA_COMPILER_ID:NVIDIA>:--expt-relaxed-constexpr -lineinfo>)
+target_link_libraries(app scale host)
+";
+
+const SCALE: &str = "\
+__global__ void times(int *value, int factor) { *value *= factor; }
+void scale(int *value, int factor) { times<<<1, 1>>>(value, factor); }
+";
+
+const APP: &str = "\
+#include <cstdio>
+void scale(int *value, int factor);
+int half(int value);
+int main() {
+  int value = 7, *there;
+  if (cudaMalloc(&there, sizeof value) != cudaSuccess) return 1;
+  cudaMemcpy(there, &value, sizeof value, cudaMemcpyHostToDevice);
+  scale(there, 12);
+  cudaMemcpy(&value, there, sizeof value, cudaMemcpyDeviceToHost);
+  cudaFree(there);
+  printf(\"%d\\n\", half(value));
+}
+";
+
+#[test]
+fn under_cmake_as_nvcc() {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("CMakeLists.txt", PROJECT);
+    node.write("scale.cu", SCALE);
+    node.write("host.cpp", "int half(int value) { return value / 2; }\n");
+    node.write("app.cu", APP);
+    let build = node.folder().join("build");
+    let mut configure = node.command("cmake", &[]);
+    configure.arg(format!("-DCMAKE_CUDA_COMPILER={}", bin("mgb-nvcc").display()));
+    configure.arg(format!("-DCMAKE_CXX_COMPILER={}", bin("mgb-clang++").display()));
+    let said = run(configure.arg("-S").arg(node.folder()).arg("-B").arg(&build)).success();
+    assert!(
+        said.contains("The CUDA compiler identification is NVIDIA 13."),
+        "{said}"
+    );
+    run(node.command("cmake", &["--build"]).arg(&build)).success();
+    check_program(&build.join("libscale.so"));
+    let ended = run(&mut node.command(build.join("app"), &[]));
+    assert_eq!(ended.success(), "42\n");
+}
+
+#[test]
+fn other_steps() {
+    let node = Node::without_mgbd("1x64MiB");
+    let nvcc = |words: &str| {
+        let mut command = node.command(bin("mgb-nvcc"), &[]);
+        command.current_dir(node.folder()).args(words.split(' '));
+        run(&mut command)
+    };
+    let made = |name: &str| fs::read(node.folder().join(name)).expect("the output is there");
+    node.write("scale.cu", SCALE);
+    node.write("options", "-arch=sm_90 -DNAME=\"a b\"\n-c scale.cu\n");
+    nvcc("--options-file options -o scale.o").success();
+    assert!(made("scale.o").starts_with(b"\x7fELF"));
+    nvcc("-ptx -arch=compute_90 scale.cu").success();
+    assert!(String::from_utf8_lossy(&made("scale.ptx")).contains(".target sm_90"));
+    nvcc("-cubin -arch sm_90 scale.cu -o k").success();
+    assert!(made("k").starts_with(b"\x7fELF"));
+    nvcc("-lib -arch=sm_90 scale.cu -o libscale.a").success();
+    assert!(made("libscale.a").starts_with(b"!<arch>"));
+    assert!(nvcc("-M scale.cu").success().starts_with("scale.o: scale.cu"));
+    assert!(
+        nvcc("-E scale.cu")
+            .success()
+            .contains("void scale(int *value, int factor)")
+    );
+    let dry = nvcc("-dryrun -t4 -Xptxas -O2 scale.cu");
+    assert!(
+        dry.stderr.contains("left out -t4: ") || dry.stderr.contains("left out -t"),
+        "{}",
+        dry.stderr
+    );
+    assert!(dry.stderr.contains("-Xcuda-ptxas -O2"), "{}", dry.stderr);
+}
+
+#[test]
+fn what_cannot_be_done_is_named() {
+    let node = Node::without_mgbd("1x64MiB");
+    let nvcc = |words: &str| {
+        let mut command = node.command(bin("mgb-nvcc"), &[]);
+        run(command.current_dir(node.folder()).args(words.split(' ')))
+    };
+    nvcc("-Wall a.cu").failure(&["mgb-nvcc: -Wall is no option of nvcc", "-Xcompiler"]);
+    nvcc("-run a.cu").failure(&["-run cannot be done", "mgb run"]);
+    nvcc("-arch=sm_35 a.cu").failure(&["sm_35", "CUDA 13 has no code for it"]);
+    // A function of another file: what is missing comes from ptxas, what to do about it from the wrapper.
+    node.write(
+        "uses.cu",
+        "extern __device__ int other(int);\n__global__ void k(int *p) { *p = other(*p); }\n",
+    );
+    let said = nvcc("-dc -arch=sm_90 uses.cu -o uses.o").failure(&["other", "compiled whole"]);
+    assert!(!said.contains("BUG REPORT"), "{said}");
+}
+
+#[test]
+fn help_and_version() {
+    let help = run(&mut command(bin("mgb"), &["nvcc", "--help"])).success();
+    assert!(
+        help.contains("Usage: mgb nvcc") && help.contains("-rdc=true"),
+        "{help}"
+    );
+    let mut version = command(bin("mgb-nvcc"), &["-V"]);
+    version.env("MGB_PREFIX", prefix());
+    assert!(run(&mut version).success().contains("release 13."));
+}
