@@ -120,6 +120,27 @@ pub enum Code {
     Other,
 }
 
+impl Code {
+    /// All of them.
+    pub const ALL: [Code; 15] = [
+        Code::NoDominatingPoint,
+        Code::NeedUndefined,
+        Code::UnknownObject,
+        Code::AllocatedElsewhere,
+        Code::LaunchedElsewhere,
+        Code::AllocatedInLoop,
+        Code::AddressEscapes,
+        Code::ManyObjects,
+        Code::UntreatedCall,
+        Code::UnknownKernel,
+        Code::UnknownGrid,
+        Code::PointersInMemory,
+        Code::OpenProcess,
+        Code::Anchored,
+        Code::Other,
+    ];
+}
+
 impl fmt::Display for Code {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Serde holds the one list of names.

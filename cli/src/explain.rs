@@ -1,6 +1,7 @@
 //! `mgb explain`: what the pass found in an object, a program or an archive.
 
 mod read;
+mod reason;
 mod render;
 
 use std::path::PathBuf;
@@ -14,18 +15,29 @@ use crate::out;
 #[command(after_help = "\
 Examples:
   mgb explain ./app         every task of a program
-  mgb explain app.o --json  one document per module, for scripts")]
+  mgb explain app.o --json  one document per module, for scripts
+  mgb explain --reason address-escapes
+                            what a reason means, and what to do about it")]
 pub struct Args {
     /// An object file, a program, a shared library or a static archive that mgb clang has made.
-    file: PathBuf,
+    #[arg(required_unless_present = "reason")]
+    file: Option<PathBuf>,
     /// Print the reports as a JSON array.
     #[arg(long)]
     json: bool,
+    /// Print what a reason means and what the programmer can do, by its name.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "json"])]
+    reason: Option<String>,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let reports = read::reports(&args.file).code(exit::USAGE)?;
+    if let Some(name) = &args.reason {
+        out::print(reason::section(name).code(exit::USAGE)?);
+        return Ok(exit::OK);
+    }
+    let file = args.file.as_deref().unwrap_or(std::path::Path::new(""));
+    let reports = read::reports(file).code(exit::USAGE)?;
     let text = if args.json {
         serde_json::to_string_pretty(&reports)
             .map(|text| text + "\n")
