@@ -53,7 +53,8 @@ class Compiler:
     def environment(self, record):
         """The environment of a build."""
         settings = {"compiler": self.path, "cuda": str(self.options.cuda), "arch": self.options.arch,
-                    "flags": self.options.flag, "headers": self.options.headers, "record": str(record)}
+                    "flags": self.options.flag, "headers": self.options.headers, "libraries": str(self.tools / "lib"),
+                    "record": str(record)}
         return {**os.environ, "COMPARE": json.dumps(settings), "PATH": f"{self.tools}/bin:{os.environ['PATH']}",
                 "CUDA_PATH": str(self.options.cuda), "LC_ALL": "C"}
 

@@ -2,7 +2,8 @@
 record of what it ran. Both compilers get the same words, so that they differ in nothing but themselves.
 
 compare.py installs it as `nvcc`, `g++` and more in a folder of tools. What it needs to know is in the environment variable
-COMPARE, as JSON: `compiler` (a clang), `cuda` (the toolkit), `arch`, `flags`, `record` (a file).
+COMPARE, as JSON: `compiler` (a clang), `cuda` (the toolkit), `libraries`, `arch`, `flags`,
+`headers`, `record` (a file).
 """
 
 import json
@@ -92,7 +93,7 @@ def command(words, settings):
             line += ["-idirafter", folder]
     if "-c" not in words and "-S" not in words:
         # What nvcc links without being asked.
-        runtime = f"{cuda}/lib64"
+        runtime = settings["libraries"]
         plain = "-lcudart" if os.path.exists(f"{runtime}/libcudart.so") else "-l:libcudart.so.13"
         line += [f"-L{runtime}", plain, "-lstdc++", "-lm", "-lpthread", "-ldl", "-lrt"]
     return line, compiles, is_cuda
