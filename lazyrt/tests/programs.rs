@@ -22,6 +22,8 @@ fn program(name: &str) -> PathBuf {
             "semantics",
             "tasks",
             "devices",
+            "places",
+            "peers",
             "outside",
             "handles",
             "driver",
@@ -74,9 +76,10 @@ cases! {
         symbols (native), reset (native), forks (native), small_objects, volumes (native), ends (native),
         information;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
-    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native), numbers (native),
-        places (native), batches (native), graph_places (native),
-        peer_codes (native), peer_kernels (native), peer_copies (native);
+    devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
+        numbers (native);
+    places: places (native), batches (native), graph_places (native);
+    peers: peer_codes (native), peer_kernels (native), peer_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), moving, moving_default, moving_from_default;
@@ -189,40 +192,35 @@ fn a_task_in_a_loop_asks_once_and_lets_go_when_others_wait() {
     node.wait_until_empty();
 }
 
-/// Pools, managed memory, arrays and graphs of eight programs at once, each more than half of the device: they wait for
-/// each other, and none fails.
-#[test]
-fn memory_outside_the_arena_is_charged() {
-    let program = program("outside");
+/// Starts all the cases on one small device; none fails.
+fn all_at_once(program_name: &str, cases: &[&str]) {
+    let program = program(program_name);
     let node = Node::start("1x64MiB", "mgb");
-    let cases = ["hold_async", "hold_managed", "hold_array", "hold_graph"];
-    let running: Vec<Running> = (0..8)
-        .map(|at| {
-            let mut command = node.command(&program, &[cases[at % cases.len()]]);
-            Running::start(command.env("MGB", "require"))
-        })
-        .collect();
+    let start = |case: &&str| {
+        let mut command = node.command(&program, &[case]);
+        Running::start(command.env("MGB", "require"))
+    };
+    let running: Vec<Running> = cases.iter().map(start).collect();
     for program in running {
         program.end().success();
     }
     node.wait_until_empty();
 }
 
+/// Pools, managed memory, arrays and graphs of eight programs at once, each more than half of the device: they wait for
+/// each other, and none fails.
+#[test]
+fn memory_outside_the_arena_is_charged() {
+    all_at_once(
+        "outside",
+        &["hold_async", "hold_managed", "hold_array", "hold_graph"].repeat(2),
+    );
+}
+
 /// What cudaMemGetInfo answers can be had, though others were answered the same.
 #[test]
 fn what_was_answered_is_not_refused() {
-    let program = program("semantics");
-    let node = Node::start("1x64MiB", "mgb");
-    let running: Vec<Running> = (0..4)
-        .map(|_| {
-            let mut command = node.command(&program, &["greedy"]);
-            Running::start(command.env("MGB", "require"))
-        })
-        .collect();
-    for program in running {
-        program.end().success();
-    }
-    node.wait_until_empty();
+    all_at_once("semantics", &["greedy"; 4]);
 }
 
 /// `MGB_GUARD`: other addresses, the same meaning; and what runs past an object faults.

@@ -1,0 +1,162 @@
+// Devices that reach each other's memory, one case per argument. Every case also holds natively.
+
+#include "devices.h"
+
+__global__ void gather(unsigned char **from, unsigned char *to, size_t count) {
+  size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (i < count) {
+    to[i] = from[0][i] + from[1][i];
+    from[1][i] = 100;
+  }
+}
+
+// What CUDA says of peers.
+static void peer_codes() {
+  int can = -1;
+  OK(cudaDeviceCanAccessPeer(&can, 0, 1));
+  EXPECT(can == 1);
+  OK(cudaDeviceCanAccessPeer(&can, 0, 0));
+  EXPECT(can == 0);
+  OK(cudaSetDevice(0));
+  IS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+  OK(cudaDeviceEnablePeerAccess(1, 0));
+  IS(cudaDeviceEnablePeerAccess(1, 0), cudaErrorPeerAccessAlreadyEnabled);
+  IS(cudaGetLastError(), cudaErrorPeerAccessAlreadyEnabled);
+  EXPECT(cudaDeviceEnablePeerAccess(0, 0) != cudaSuccess);
+  IS(cudaDeviceEnablePeerAccess(99, 0), cudaErrorInvalidDevice);
+  IS(cudaDeviceEnablePeerAccess(-1, 0), cudaErrorInvalidDevice);
+  IS(cudaDeviceDisablePeerAccess(0), cudaErrorInvalidDevice);
+  OK(cudaSetDevice(1));
+  IS(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
+  OK(cudaDeviceEnablePeerAccess(0, 0));
+  OK(cudaSetDevice(0));
+  OK(cudaDeviceDisablePeerAccess(1));
+  IS(cudaDeviceDisablePeerAccess(1), cudaErrorPeerAccessNotEnabled);
+  IS(cudaMemcpyPeer(nullptr, 99, nullptr, 0, 16), cudaErrorInvalidDevice);
+  OK(cudaDeviceReset());
+  OK(cudaDeviceEnablePeerAccess(1, 0));
+  cudaGetLastError();
+}
+
+// A kernel reaches another device's objects through pointers in memory, before that device was ever used.
+static void peer_kernels() {
+  for (int d = 0; d < devices(); d++) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], 33 << 20);
+    OK(cudaMemset(boxes[d].pointer, 3 + d, boxes[d].bytes));
+  }
+  OK(cudaSetDevice(0));
+  OK(cudaDeviceEnablePeerAccess(1, 0));
+  unsigned char *both[] = {boxes[0].pointer, boxes[1].pointer};
+  make(boxes[2], sizeof both);
+  make(boxes[3], 1 << 20);
+  OK(cudaMemcpy(boxes[2].pointer, both, sizeof both, cudaMemcpyHostToDevice));
+  for (int round = 0; round < 2; round++) {
+    gather<<<1 << 13, 128>>>(reinterpret_cast<unsigned char **>(boxes[2].pointer), boxes[3].pointer, 1 << 20);
+    OK(cudaGetLastError());
+    OK(cudaDeviceSynchronize());
+    check(boxes[3], 7 + round);
+    unsigned char ends[2];
+    OK(cudaMemcpy(ends, boxes[1].pointer + (1 << 20) - 1, 2, cudaMemcpyDeviceToHost));
+    EXPECT(ends[0] == 100 && ends[1] == 4);
+    // Another object of the other device; the next launch finds that one too.
+    OK(cudaSetDevice(1));
+    make(boxes[4], 5 << 20);
+    OK(cudaMemset(boxes[4].pointer, 5, boxes[4].bytes));
+    OK(cudaSetDevice(0));
+    unsigned char *fresh = boxes[4].pointer;
+    OK(cudaMemcpy(boxes[2].pointer + sizeof(void *), &fresh, sizeof fresh, cudaMemcpyHostToDevice));
+    gather<<<1 << 13, 128>>>(reinterpret_cast<unsigned char **>(boxes[2].pointer), boxes[3].pointer, 1 << 20);
+    OK(cudaDeviceSynchronize());
+    check(boxes[3], 8);
+    OK(cudaFree(boxes[4].pointer));
+    OK(cudaMemcpy(boxes[2].pointer, both, sizeof both, cudaMemcpyHostToDevice));
+    OK(cudaMemset(boxes[1].pointer, 5, 1 << 20));
+    OK(cudaMemset(boxes[1].pointer + (1 << 20), 4, 1));
+  }
+}
+
+__device__ unsigned char table[256];
+
+// Copies from one device to the other in all ways that there are.
+static void peer_copies() {
+  const size_t pitch = 512, rows = 100, bytes = 34 << 20;
+  for (int d = 0; d < devices(); d++) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], bytes);
+    OK(cudaMemset(boxes[d].pointer, 1 + d, bytes));
+  }
+  OK(cudaSetDevice(0));
+  run(boxes[0], 10);
+  OK(cudaMemcpyPeer(boxes[1].pointer, 1, boxes[0].pointer, 0, bytes));
+  check(boxes[1], 11);
+  run(boxes[0], 1);
+  OK(cudaMemcpyPeerAsync(boxes[1].pointer, 1, boxes[0].pointer, 0, bytes, 0));
+  OK(cudaDeviceSynchronize());
+  check(boxes[1], 12);
+  cudaStream_t stream;
+  OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  run(boxes[0], 1, stream);
+  OK(cudaMemcpyPeerAsync(boxes[1].pointer, 1, boxes[0].pointer, 0, bytes, stream));
+  OK(cudaStreamSynchronize(stream));
+  check(boxes[1], 13);
+  run(boxes[0], 1, stream);
+  OK(cudaMemcpyAsync(boxes[1].pointer, boxes[0].pointer, bytes, cudaMemcpyDefault, stream));
+  OK(cudaStreamSynchronize(stream));
+  check(boxes[1], 14);
+  OK(cudaMemset(boxes[0].pointer, 50, bytes));
+  OK(cudaMemcpy(boxes[1].pointer, boxes[0].pointer, bytes, cudaMemcpyDeviceToDevice));
+  check(boxes[1], 50);
+
+  // Rows and boxes: every second byte of a row and no byte beside it.
+  OK(cudaMemset(boxes[0].pointer, 60, bytes));
+  OK(cudaMemcpy2D(boxes[1].pointer, pitch, boxes[0].pointer + 7, 2 * pitch, 100, rows, cudaMemcpyDeviceToDevice));
+  std::vector<unsigned char> host(pitch * rows);
+  OK(cudaMemcpy(host.data(), boxes[1].pointer, host.size(), cudaMemcpyDeviceToHost));
+  for (size_t i = 0; i < host.size(); i++)
+    EXPECT(host[i] == (i % pitch < 100 ? 60 : 50));
+  cudaMemcpy3DParms box = {};
+  box.srcPtr = make_cudaPitchedPtr(boxes[0].pointer, pitch, pitch, 20);
+  box.dstPtr = make_cudaPitchedPtr(boxes[1].pointer, pitch, pitch, 10);
+  box.dstPos = make_cudaPos(200, 1, 2);
+  box.extent = make_cudaExtent(50, 3, 4);
+  box.kind = cudaMemcpyDefault;
+  OK(cudaMemcpy3DAsync(&box, stream));
+  OK(cudaStreamSynchronize(stream));
+  cudaMemcpy3DPeerParms peer = {};
+  peer.srcPtr = box.srcPtr;
+  peer.dstPtr = box.dstPtr;
+  peer.dstPos = make_cudaPos(300, 1, 2);
+  peer.srcDevice = 0;
+  peer.dstDevice = 1;
+  peer.extent = box.extent;
+  OK(cudaMemcpy3DPeer(&peer));
+  peer.dstDevice = 77;
+  IS(cudaMemcpy3DPeer(&peer), cudaErrorInvalidDevice);
+  cudaGetLastError();
+  OK(cudaMemcpy(host.data(), boxes[1].pointer, host.size(), cudaMemcpyDeviceToHost));
+  for (size_t i = 0; i < host.size(); i++) {
+    size_t x = i % pitch, y = i / pitch % 10, z = i / pitch / 10;
+    bool inside = y >= 1 && y < 4 && z >= 2 && z < 6;
+    bool copied = x < 100 || (inside && ((x >= 200 && x < 250) || (x >= 300 && x < 350)));
+    EXPECT(host[i] == (copied ? 60 : 50));
+  }
+
+  // A variable of one device, memory of the other.
+  OK(cudaMemset(boxes[1].pointer, 70, 256));
+  OK(cudaMemcpyToSymbol(table, boxes[1].pointer, 200, 10, cudaMemcpyDeviceToDevice));
+  OK(cudaMemcpyFromSymbol(boxes[1].pointer + 1000, table, 256, 0, cudaMemcpyDeviceToDevice));
+  IS(cudaMemcpyToSymbol(table, boxes[1].pointer, 200, 100, cudaMemcpyDeviceToDevice), cudaErrorInvalidValue);
+  cudaGetLastError();
+  OK(cudaMemcpy(host.data(), boxes[1].pointer + 1000, 256, cudaMemcpyDeviceToHost));
+  for (size_t i = 0; i < 256; i++)
+    EXPECT(host[i] == (i >= 10 && i < 210 ? 70 : 0));
+  OK(cudaStreamDestroy(stream));
+}
+
+int main(int argc, char **argv) {
+  const Case cases[] = {
+      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies),
+  };
+  return play(argc, argv, cases);
+}
