@@ -34,6 +34,9 @@ pub struct Task {
     pub id: u32,
     /// The function it stands in, demangled.
     pub function: String,
+    /// Every call of its function in this module was inlined: the task stands for callers in other files alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_others: bool,
     /// Bound by its probe, or at run time.
     pub kind: Kind,
     /// Why it is lazy; empty for a static task.

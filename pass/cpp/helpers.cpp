@@ -1,6 +1,7 @@
 // What the host half of the pass needs and LLVM's C API lacks. Each function is
 // declared, with its contract, in src/host/helpers.rs.
 #include "llvm/ADT/StringRef.h"
+#include "llvm/Analysis/InlineCost.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfo.h"
@@ -45,8 +46,14 @@ const DILocation *placeOf(const Instruction *I) {
 extern "C" {
 
 bool mgb_inline_call(LLVMValueRef Call) {
+  auto &Site = *cast<CallBase>(unwrap(Call));
+  Function *Callee = Site.getCalledFunction();
+  // What InlineFunction leaves to those who ask it: variable arguments, setjmp, sanitizers that differ.
+  if (!Callee || Callee->isDeclaration() || !isInlineViable(*Callee).isSuccess() ||
+      !AttributeFuncs::areInlineCompatible(*Site.getFunction(), *Callee))
+    return false;
   InlineFunctionInfo Info;
-  return InlineFunction(*cast<CallBase>(unwrap(Call)), Info).isSuccess();
+  return InlineFunction(Site, Info, /*MergeAttributes=*/true).isSuccess();
 }
 
 LLVMBasicBlockRef mgb_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To) {

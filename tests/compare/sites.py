@@ -28,9 +28,12 @@ def count(reports, cuda):
     """Launch sites of a program: {"own": …, "library": …}, and every lazy one with its place and reasons.
 
     A site is a line of the source: instances of a template, or a header in several modules, are one, lazy if one of
-    them is. Launches without a line are sites of their own.
+    them is. Launches without a line are sites of their own. What stands for callers in other files alone counts where
+    there is nothing else of its line.
     """
     found = {}
+    reports = [{**report, "tasks": sorted(report["tasks"], key=lambda task: task.get("for_others", False))}
+               for report in reports]
     for report in reports:
         everywhere = report.get("module_reasons", [])
         for task in report["tasks"]:
@@ -44,6 +47,8 @@ def count(reports, cuda):
                     "owner": owner, "source": path, "line": op["line"], "kernel": op.get("kernel"),
                     "function": task["function"],
                     "reasons": [[reason["code"], reason["text"]] for reason in task.get("reasons", []) + everywhere]}
+                if task.get("for_others") and key in found:
+                    continue
                 if found.get(key, (owner, None))[1] is None:
                     found[key] = (owner, lazy)
     result = {kind: {"static": 0, "lazy": 0} for kind in ("own", "library")}

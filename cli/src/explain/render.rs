@@ -43,6 +43,12 @@ fn print_task(text: &mut String, task: &Task) {
         Kind::Lazy => "lazy: bound at run time",
     };
     let _ = writeln!(text, "task {} in {}, {kind}", task.id, task.function);
+    if task.for_others {
+        let _ = writeln!(
+            text,
+            "  for callers in other files: in this one every call was inlined"
+        );
+    }
     for reason in &task.reasons {
         let _ = writeln!(text, "  why     {}", because(reason));
     }

@@ -1,7 +1,7 @@
 //! The host module's half of the pass, a module per phase:
 //!
 //! `collect` finds the runtime's functions and the stubs of kernels; `prepare` inlines small
-//! wrappers and promotes variables where there are GPU ops; then, for each function that holds any,
+//! wrappers, and the helpers that `helping` finds, and promotes variables where there are GPU ops; then, for each function that holds any,
 //! `plan` works out the tasks: `launches`, the `objects` behind their pointers, `tasks`
 //! merged where they share objects, their `needs`, the `placement` of their begins and `ends`.
 //! Last, `rewrite` inserts the probes and renames the runtime's functions to lazyrt's.
@@ -23,6 +23,7 @@ mod ends;
 mod expr;
 mod formula;
 mod helpers;
+mod helping;
 mod ir;
 mod launches;
 mod lifetimes;
@@ -74,9 +75,15 @@ fn process(module: LLVMModuleRef) -> bool {
     let holders = prepare::prepare(&collected, &mut names);
     let planned: Vec<(Value, Vec<Task>)> = holders
         .iter()
-        .map(|&function| (function, plan_or_lazy(&collected, &names, function)))
+        .map(|holder| {
+            let mut tasks = plan_or_lazy(&collected, &names, holder.function);
+            for task in &mut tasks {
+                task.entry.for_others = holder.for_others;
+            }
+            (holder.function, tasks)
+        })
         .collect();
-    holders.iter().for_each(|&function| names.unmark(function));
+    holders.iter().for_each(|holder| names.unmark(holder.function));
 
     write(&collected, &source, planned, open);
     true

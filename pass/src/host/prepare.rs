@@ -1,8 +1,8 @@
 //! Prepare: brings the functions that hold GPU ops into the form the analyses read.
 //!
 //! CUDA's headers wrap the runtime in templates (`cudaMalloc<T>`), programs wrap it in guards and
-//! small helpers, and at -O0 every variable lives in memory. Small wrappers are inlined, by LLVM's
-//! inliner, and variables promoted, by LLVM's passes; only in functions that hold GPU ops. Nothing
+//! small helpers, and at -O0 every variable lives in memory. Small wrappers, and the larger helpers
+//! that [`helping`] finds, are inlined, by LLVM's inliner, and variables promoted, by LLVM's passes; only in functions that hold GPU ops. Nothing
 //! else is touched, so that a module without CUDA comes out bit for bit as it went in.
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -17,6 +17,7 @@ use mgb_catalogue::{Class, Role};
 use super::cfg;
 use super::collect::{Collected, arguments_with};
 use super::helpers;
+use super::helping;
 use super::ir::{self, Value};
 use super::names::Names;
 use super::slots;
@@ -27,26 +28,47 @@ const PASSES: &CStr = c"sroa,early-cse,simplifycfg";
 const WRAPPER_LIMIT: usize = 120;
 /// The most calls inlined into one function, against wrappers that multiply.
 const INLINE_LIMIT: usize = 400;
+/// The most instructions of a function into which helpers are inlined.
+const GROWN_LIMIT: usize = 8_000;
 /// How often a function is promoted anew because that has shown more to inline.
 const ROUNDS: usize = 4;
 /// `dim3`'s constructors, of which a launch's grid and block are made.
 const DIM3: &str = "_ZN4dim3C";
 
+/// A function that holds GPU ops.
+pub struct Holder {
+    /// The function.
+    pub function: Value,
+    /// Whether every call of it in this module was inlined: it stands for callers in other files alone.
+    pub for_others: bool,
+}
+
 /// Prepares the module. Returns the functions that hold GPU ops, in the order they stand.
-pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Value> {
+pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     let wrappers = find_wrappers(collected);
+    let helpers = helping::find(collected, &wrappers);
+    let called: HashSet<Value> = helpers.iter().copied().filter(|one| one.has_uses()).collect();
+    let is_inlined = |callee: Value| wrappers.contains(&callee) || helpers.contains(&callee);
     let holders: Vec<Value> = ir::functions(collected.module)
         .filter(|&function| !function.is_declaration() && !collected.is_stub(function))
         .filter(|&function| {
-            function.instructions().any(|one| {
-                collected.is_op(one) || one.callee().is_some_and(|callee| wrappers.contains(&callee))
-            })
+            function
+                .instructions()
+                .any(|one| collected.is_op(one) || one.callee().is_some_and(is_inlined))
         })
         .collect();
     for &function in &holders {
         inline_wrappers(function, &wrappers);
     }
-    let holders = drop_unused(holders, &wrappers);
+    for &function in &holders {
+        inline_where(function, |call| {
+            let grown = || function.instructions().take(GROWN_LIMIT).count() == GROWN_LIMIT;
+            call.callee().is_some_and(|callee| helpers.contains(&callee)) && !grown()
+        });
+    }
+    let holders = drop_unused(holders, |function| {
+        wrappers.contains(&function) || called.contains(&function)
+    });
     for &function in &holders {
         for _ in 0..ROUNDS {
             names.mark(function);
@@ -56,7 +78,14 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Value> {
             }
         }
     }
+    let for_others = |function: &Value| called.contains(function) && !function.has_uses();
     holders
+        .into_iter()
+        .map(|function| Holder {
+            function,
+            for_others: for_others(&function),
+        })
+        .collect()
 }
 
 /// Functions that may be inlined because they stand only for the ops they hold: small, without
@@ -164,12 +193,14 @@ fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
         .collect()
 }
 
-/// Deletes wrappers that nothing calls any more; returns the other holders.
-fn drop_unused(mut holders: Vec<Value>, wrappers: &HashSet<Value>) -> Vec<Value> {
+/// Deletes what was inlined and what nothing calls any more; returns the other holders.
+fn drop_unused(mut holders: Vec<Value>, was_inlined: impl Fn(Value) -> bool) -> Vec<Value> {
     let discardable = |function: &Value| {
-        wrappers.contains(function)
-            && !function.has_uses()
-            && function.linkage() != LLVMLinkage::LLVMWeakODRLinkage
+        let kept = matches!(
+            function.linkage(),
+            LLVMLinkage::LLVMWeakODRLinkage | LLVMLinkage::LLVMExternalLinkage
+        );
+        was_inlined(*function) && !function.has_uses() && !kept
     };
     loop {
         let Some(at) = holders.iter().position(discardable) else {

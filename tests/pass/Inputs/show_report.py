@@ -17,6 +17,8 @@ while text.strip():
         print(f"  open: {reason['code']}: {reason['text']}")
     for task in report["tasks"]:
         print(f"task {task['id']} {task['kind']} in {task['function']}")
+        if task.get("for_others"):
+            print("  for others")
         for thing in task["objects"]:
             print(f"  object {thing['id']} {thing['name']}: {thing['bytes']}")
         for op in task["ops"]:

@@ -1,0 +1,58 @@
+// Functions that work on memory they are given are inlined where it is allocated, with their loops, so that their ops
+// join its task. One that other files may call stays, lazy, and the report says that it stands for them alone.
+// RUN: %ir-O0 %s | %mgb -o %t.ll
+// RUN: FileCheck %s --input-file=%t.ll
+// RUN: %report | FileCheck %s --check-prefix=REPORT
+// RUN: %ir-O1 %s | %mgb -o %t.ll
+// RUN: FileCheck %s --input-file=%t.ll
+#include "cuda.h"
+
+__global__ void work(int *x) {}
+__global__ void more(int *x, int *y) {}
+
+// CHECK: define {{.*}}_Z6repeatPiii
+// CHECK-NOT: @mgb_task_begin
+// REPORT: task 1 lazy in repeat(int*, int, int)
+// REPORT: for others
+void repeat(int *x, int n, int times) {
+  for (int i = 0; i < times; i++)
+    work<<<n, 32>>>(x);
+  cudaDeviceSynchronize();
+}
+
+// A helper of helpers, which is left nowhere.
+// CHECK-NOT: define {{.*}}_ZL4both
+static void both(int *x, int *y, int n, int times) {
+  repeat(x, n, times);
+  repeat(y, n, times);
+  for (int i = 0; i < times; i++)
+    more<<<n, 64>>>(x, y);
+}
+
+// CHECK: define {{.*}}_Z6allocdii
+// CHECK: @mgb_task_begin
+// CHECK: call {{.*}}@mgb_task_end
+// REPORT: task 2 static in allocd(int, int)
+// REPORT: peak: 4 * n + 8 * n
+void allocd(int n, int times) {
+  int *x, *y;
+  cudaMalloc(&x, 4 * (size_t)n);
+  cudaMalloc(&y, 8 * (size_t)n);
+  both(x, y, n, times);
+  cudaFree(x);
+  cudaFree(y);
+}
+
+// What calls itself is inlined nowhere, by whatever way.
+void pong(int *x, int n);
+// REPORT: task 3 lazy in ping(int*, int)
+void ping(int *x, int n) {
+  work<<<n, 32>>>(x);
+  if (n)
+    pong(x, n - 1);
+}
+// REPORT: task 4 lazy in pong(int*, int)
+void pong(int *x, int n) {
+  work<<<n, 32>>>(x);
+  ping(x, n);
+}
