@@ -41,6 +41,16 @@ const DILocation *placeOf(const Instruction *I) {
   return Outer;
 }
 
+// What InlineFunction leaves to those who call it: variable arguments, setjmp, sanitizers that differ, code for
+// another CPU. noinline is no obstacle: without optimisation clang gives it to everything.
+bool mayInline(const Function &Caller, Function &Callee) {
+  auto Same = [&](StringRef Name) {
+    return Caller.getFnAttribute(Name) == Callee.getFnAttribute(Name);
+  };
+  return !Callee.isPresplitCoroutine() && Same("target-cpu") && Same("target-features") &&
+         AttributeFuncs::areInlineCompatible(Caller, Callee) && isInlineViable(Callee).isSuccess();
+}
+
 } // namespace
 
 extern "C" {
@@ -48,9 +58,7 @@ extern "C" {
 bool mgb_inline_call(LLVMValueRef Call) {
   auto &Site = *cast<CallBase>(unwrap(Call));
   Function *Callee = Site.getCalledFunction();
-  // What InlineFunction leaves to those who ask it: variable arguments, setjmp, sanitizers that differ.
-  if (!Callee || Callee->isDeclaration() || !isInlineViable(*Callee).isSuccess() ||
-      !AttributeFuncs::areInlineCompatible(*Site.getFunction(), *Callee))
+  if (!Callee || Callee->isDeclaration() || !mayInline(*Site.getFunction(), *Callee))
     return false;
   InlineFunctionInfo Info;
   return InlineFunction(Site, Info, /*MergeAttributes=*/true).isSuccess();

@@ -56,3 +56,56 @@ void pong(int *x, int n) {
   work<<<n, 32>>>(x);
   ping(x, n);
 }
+
+// Called through a pointer as well, it stays as it is there.
+// REPORT: task 5 lazy in pointed(int*, int)
+// REPORT-NOT: for others
+static void pointed(int *x, int n) {
+  for (int i = 0; i < n; i++)
+    work<<<n, 32>>>(x);
+}
+void (*pointer)(int *, int) = pointed;
+
+struct Guard {
+  ~Guard() { printf("left\n"); }
+};
+
+// Early exits and what runs when an exception passes come in with the helper.
+static bool careful(int *x, int n) {
+  Guard guard;
+  for (int i = 0; i < n; i++) {
+    if (cudaGetLastError() != cudaSuccess)
+      return false;
+    work<<<n, 32>>>(x);
+  }
+  return true;
+}
+
+// REPORT: task 6 static in unwinding(int)
+// REPORT: op launch work(int*) [1] :[[@LINE-20]]
+// REPORT: op launch work(int*) [1] :[[@LINE-7]]
+// REPORT: peak: 4 * n
+void unwinding(int n) {
+  int *x;
+  Guard guard;
+  cudaMalloc(&x, 4 * (size_t)n);
+  pointed(x, n);
+  if (!careful(x, n))
+    return;
+  cudaFree(x);
+}
+
+// Code for another CPU stays in a function of its own.
+__attribute__((target("avx2"))) static void wide(int *x, int n) {
+  for (int i = 0; i < n; i++)
+    work<<<n, 32>>>(x);
+}
+
+// REPORT: lazy in other_cpu()
+// REPORT: why address-escapes: the pointer goes to wide(int*, int)
+void other_cpu() {
+  int *x;
+  cudaMalloc(&x, 64);
+  wide(x, 3);
+  cudaFree(x);
+}

@@ -34,7 +34,7 @@ macro_rules! helper {
     };
 }
 
-/// Inlines a call or invoke by LLVM's own inliner; false when LLVM declines.
+/// Inlines a call or invoke by LLVM's own inliner; false where it may not, and when LLVM declines.
 pub fn inline_call(call: Value) -> bool {
     helper!(mgb_inline_call(call.raw()))
 }

@@ -1,9 +1,10 @@
 //! The host module's half of the pass, a module per phase:
 //!
 //! `collect` finds the runtime's functions and the stubs of kernels; `prepare` inlines small
-//! wrappers, and the helpers that `helping` finds, and promotes variables where there are GPU ops; then, for each function that holds any,
-//! `plan` works out the tasks: `launches`, the `objects` behind their pointers, `tasks`
-//! merged where they share objects, their `needs`, the `placement` of their begins and `ends`.
+//! wrappers, and the helpers that `helping` finds, and promotes variables where there are GPU ops;
+//! then, for each function that holds any, `plan` works out the tasks: `launches`, the `objects`
+//! behind their pointers, `tasks` merged where they share objects, their `needs`, the `placement`
+//! of their begins and `ends`.
 //! Last, `rewrite` inserts the probes and renames the runtime's functions to lazyrt's.
 //!
 //! Nothing is inserted before all is planned. A function whose analysis fails is left lazy, with a

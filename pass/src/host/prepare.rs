@@ -2,8 +2,9 @@
 //!
 //! CUDA's headers wrap the runtime in templates (`cudaMalloc<T>`), programs wrap it in guards and
 //! small helpers, and at -O0 every variable lives in memory. Small wrappers, and the larger helpers
-//! that [`helping`] finds, are inlined, by LLVM's inliner, and variables promoted, by LLVM's passes; only in functions that hold GPU ops. Nothing
-//! else is touched, so that a module without CUDA comes out bit for bit as it went in.
+//! that [`helping`] finds, are inlined, by LLVM's inliner, and variables promoted, by LLVM's passes;
+//! only in functions that hold GPU ops. Nothing else is touched, so that a module without CUDA comes
+//! out bit for bit as it went in.
 use std::collections::HashSet;
 use std::ffi::CStr;
 
