@@ -54,7 +54,8 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         }
         if task.is_unbound() {
             let (device, lazy) = (task.device, task.lazy);
-            if lazy && task.gpu.is_none() && state.others_are_choosing(device) {
+            let choosing = || state.others_are_choosing(device) || state.are_variables_being_chosen();
+            if lazy && task.gpu.is_none() && choosing() {
                 CHANGED.wait(&mut state);
                 continue;
             }
@@ -165,6 +166,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     } else {
         0
     };
+    let variables = task.lazy.then(|| state.variables_gpu(task.device)).flatten();
     let is_free = |gpu: &u32| taken & 1u64.checked_shl(*gpu).unwrap_or(0) == 0;
     BeginRequest {
         need: Need {
@@ -181,6 +183,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
         // What has run somewhere stays there: its bytes may mean something on that GPU only.
         gpu: narrow::gpu()
             .or(state.anchor(task.device))
+            .or(variables)
             .or(task.gpu)
             .or(asked.gpu.filter(is_free)),
         avoid: taken,

@@ -1,9 +1,11 @@
 //! lazyrt as the probe's binder: what becomes of the tasks that the program begins and ends.
 
-use mgb_probe::{Binder, Grant, Hello, Need, Refusal, Site, TaskId};
+use mgb_probe::need::VARIABLES;
+use mgb_probe::{Binder, Grant, Hello, Need, Places, Refusal, Site, TaskId};
 
+use crate::bind::{self, Asked};
 use crate::ops::opaque;
-use crate::state::{self, Key, State};
+use crate::state::{self, CHANGED, Key, State};
 use crate::task::{OwnSite, Shared};
 use crate::thread::{self, Use};
 use crate::{absorb, device, handles, narrow, swap};
@@ -41,6 +43,33 @@ fn beginning(state: &mut State, site: Option<&Site<'_>>) -> Key {
     key
 }
 
+/// Whether the task runs where the device's variables have their values.
+fn follows_variables(need: &Need) -> bool {
+    need.flags & VARIABLES != 0
+}
+
+/// Ends the choice of a GPU for the device's variables, for a task that follows them.
+fn chose(state: &mut State, gpu: Option<u32>) {
+    state.chose_variables(state::current(), gpu);
+    CHANGED.notify_all();
+}
+
+/// Has the device's lazy task do on the GPU what was recorded before a task that may read it; false where it cannot.
+fn catch_up(gpu: u32) -> bool {
+    let lazy = {
+        let mut state = state::lock();
+        if !state.has_lazy_records(state::current()) {
+            return true;
+        }
+        state.lazy_task()
+    };
+    let asked = Asked {
+        gpu: Some(gpu),
+        ..Asked::default()
+    };
+    bind::prepare(lazy, asked).is_ok()
+}
+
 impl Binder for Lazy {
     fn before_cuda(&self, hello: &Hello) {
         if let Some(folder) = &hello.mps_pipe {
@@ -65,8 +94,20 @@ impl Binder for Lazy {
             Some(ordinal) => task.bind(grant.task, grant.gpu, ordinal, grant.reserved_bytes),
             None => task.refused = true,
         }
-        if let Some(site) = site {
-            absorb::ended(state, key, site.key);
+        let follows = follows_variables(need);
+        if follows {
+            chose(&mut state, Some(grant.gpu));
+        }
+        match site {
+            Some(site) => absorb::ended(state, key, site.key),
+            None => drop(state),
+        }
+        if follows
+            && !catch_up(grant.gpu)
+            && let Some(task) = state::lock().task(key)
+        {
+            task.refused = true;
+            task.publish();
         }
     }
 
@@ -74,6 +115,9 @@ impl Binder for Lazy {
         let mut state = state::lock();
         let key = beginning(&mut state, site);
         state.name(task.raw(), key);
+        if follows_variables(need) {
+            chose(&mut state, None);
+        }
         if let Some(task) = state.task(key) {
             task.need = *need;
             // The lazy task may ask again, once it is smaller.
@@ -115,13 +159,20 @@ impl Binder for Lazy {
             && thread::with(|thread| thread.cached(id.raw())).is_some_and(Shared::is_empty)
     }
 
-    fn resume(&self, site: &Site<'_>, id: TaskId) -> bool {
+    fn resume(&self, site: &Site<'_>, need: &Need, id: TaskId) -> bool {
         let shared = thread::with(|thread| thread.cached(id.raw()));
         let fits =
             |shared: &&Shared| shared.device() == state::current() && opaque::lets_be_on(shared.place().0);
         let Some(shared) = shared.filter(fits) else {
             return false;
         };
+        if follows_variables(need) {
+            let state = state::lock();
+            let device = state::current();
+            if state.variables_gpu(device) != Some(shared.place().0) || state.has_lazy_records(device) {
+                return false;
+            }
+        }
         if thread::with(|thread| thread.gathers()) {
             let mut state = state::lock();
             let Some(key) = state.by_handle(id.raw()) else {
@@ -146,10 +197,23 @@ impl Binder for Lazy {
         }
     }
 
-    fn must_be_on(&self) -> Option<u32> {
-        let state = state::lock();
-        // Launches of the new task may reach lazy objects through pointers in memory.
+    fn places(&self, need: &Need) -> Places {
+        let mut state = state::lock();
         let device = state::current();
-        narrow::gpu().or(state.anchor(device)).or(state.lazy_gpu(device))
+        let tied = narrow::gpu().or(state.anchor(device));
+        if !follows_variables(need) {
+            return Places {
+                // Launches of the new task may reach lazy objects through pointers in memory.
+                gpu: tied.or(state.lazy_gpu(device)),
+                avoid: 0,
+            };
+        }
+        while state.variables_gpu(device).is_none() && !state.choose_variables(device) {
+            CHANGED.wait(&mut state);
+        }
+        Places {
+            gpu: tied.or(state.variables_gpu(device)),
+            avoid: state.gpus_of_others(device),
+        }
     }
 }

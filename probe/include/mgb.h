@@ -32,6 +32,7 @@ typedef struct mgb_need {
 
 #define MGB_NEED_LAZY 1u      /* found at run time, not by the pass */
 #define MGB_NEED_PROCESS 2u   /* the whole process is one task */
+#define MGB_NEED_VARIABLES 4u /* touches device variables: tasks of a process that do share a GPU */
 
 /* Identifies a task of this process; 0 is "no task": the program runs natively.
  * A refused task has a handle of its own, which carries the refusal. */

@@ -18,6 +18,16 @@ pub struct Site<'a> {
     pub function: &'a str,
 }
 
+/// Where a task may begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// The GPU it must be on, because the process has something there that the task
+    /// may use: handles, objects, device variables.
+    pub gpu: Option<u32>,
+    /// GPUs it is to stay away from, one bit each.
+    pub avoid: u64,
+}
+
 /// What the C ABI calls as tasks come and go. Called on the thread of the
 /// program that made the C call, with no lock of the probe held, except where
 /// said otherwise.
@@ -52,8 +62,8 @@ pub trait Binder: Sync {
 
     /// The site begins again on the grant of its last run, `task`; what was
     /// allocated for it since then is the task's. False: it has to ask anew.
-    fn resume(&self, site: &Site<'_>, task: TaskId) -> bool {
-        let _ = (site, task);
+    fn resume(&self, site: &Site<'_>, need: &Need, task: TaskId) -> bool {
+        let _ = (site, need, task);
         true
     }
 
@@ -73,10 +83,11 @@ pub trait Binder: Sync {
     /// on. Called without the probe's locks; must not wait for anything.
     fn still_waiting(&self) {}
 
-    /// The GPU that a task beginning now must be on, because the process holds
-    /// handles (streams, events) that live there.
-    fn must_be_on(&self) -> Option<u32> {
-        None
+    /// Where a task with this need may begin now. May wait for another thread that
+    /// is asking; [`Binder::bound`] or [`Binder::refused`] follows in any case.
+    fn places(&self, need: &Need) -> Places {
+        let _ = need;
+        Places::default()
     }
 }
 

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_char};
 
 use crate::lease::{self, Kept};
 use crate::need::RawNeed;
-use crate::{BeginRequest, Client, Refusal, Site, TaskId, binder, client};
+use crate::{BeginRequest, Client, Places, Refusal, Site, TaskId, binder, client};
 
 /// `mgb_task_site` of `mgb.h`.
 #[repr(C)]
@@ -69,7 +69,7 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
     };
     if let Some(site) = &site {
         match lease::take(client, site.key, &need) {
-            Kept::Granted(task) if binder().is_none_or(|binder| binder.resume(site, task)) => {
+            Kept::Granted(task) if binder().is_none_or(|binder| binder.resume(site, &need, task)) => {
                 return task.raw();
             }
             Kept::Granted(task) => end(client, task),
@@ -78,12 +78,13 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
             Kept::Nothing => {}
         }
     }
+    let places = binder().map_or(Places::default(), |binder| binder.places(&need));
     let request = BeginRequest {
         need,
         site,
-        gpu: binder().and_then(|binder| binder.must_be_on()),
+        gpu: places.gpu,
+        avoid: places.avoid,
         whole_process: need.flags & crate::need::PROCESS != 0,
-        ..BeginRequest::default()
     };
     match client.begin(&request) {
         Ok(grant) => {

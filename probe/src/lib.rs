@@ -29,7 +29,7 @@ pub mod view;
 mod visible;
 pub mod wire;
 
-pub use binder::{Binder, Site, binder, set_binder};
+pub use binder::{Binder, Places, Site, binder, set_binder};
 pub use client::{BeginRequest, Client};
 pub use connect::ConnectError;
 pub use hello::{Gpu, Hello};

@@ -4,6 +4,8 @@
 pub const LAZY: u32 = 1;
 /// The whole process is one task.
 pub const PROCESS: u32 = 2;
+/// The task touches device variables. Each GPU has its own: the tasks of a process that do so share a GPU.
+pub const VARIABLES: u32 = 4;
 
 /// What a task asks for. Sizes are bytes; 0 means "not known" except for
 /// `peak_bytes`, where it means a task without memory of its own.
@@ -23,7 +25,7 @@ pub struct Need {
     pub shared_bytes: u32,
     /// Device-side malloc heap beyond the default.
     pub heap_bytes: u64,
-    /// [`LAZY`] and [`PROCESS`].
+    /// [`LAZY`], [`PROCESS`] and [`VARIABLES`].
     pub flags: u32,
     /// Carried for later policies; 0.
     pub priority: u32,

@@ -2,7 +2,8 @@
 //! program that spreads its work over devices gets tasks that are spread over GPUs.
 //!
 //! A device variable has one value per device, and a GPU has one place for it. So the lazy tasks of two
-//! devices never share a GPU, as the devices themselves do not.
+//! devices never share a GPU, as the devices themselves do not. Static tasks that touch variables say so, and run where
+//! the device's variables have their values.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
@@ -23,6 +24,9 @@ static LAZY: [AtomicPtr<Shared>; MAX_GPUS] = [const { AtomicPtr::new(std::ptr::n
 struct Known {
     lazy: Option<Key>,
     anchor: Option<u32>,
+    variables: Option<u32>,
+    /// A thread is asking for the GPU of the variables.
+    choosing: bool,
 }
 
 /// What the state knows of the devices.
@@ -122,17 +126,57 @@ impl State {
         self.devices.0[device].anchor.get_or_insert(gpu);
     }
 
-    /// The device's handles are gone.
+    /// The device is reset: its handles are gone, and its variables have their first values everywhere.
     pub fn untie(&mut self, device: Device) {
         self.devices.0[device].anchor = None;
+        self.devices.0[device].variables = None;
     }
 
-    /// The GPUs of other devices' lazy tasks and handles, one bit each.
+    /// The GPU on which the device's variables have their values: what touches them has run there, or may have.
+    pub fn variables_gpu(&self, device: Device) -> Option<u32> {
+        let known = self.devices.0[device];
+        // Nobody knows what the lazy task touches.
+        known
+            .variables
+            .or_else(|| self.lazy(device).and_then(|task| task.gpu))
+    }
+
+    /// Begins to choose the GPU of the device's variables; false while another thread chooses for any device, since no
+    /// two devices may choose the same one.
+    pub fn choose_variables(&mut self, device: Device) -> bool {
+        let free = !self.are_variables_being_chosen() && !self.lazy_is_choosing(device);
+        self.devices.0[device].choosing |= free;
+        free
+    }
+
+    /// The choice is made, or failed.
+    pub fn chose_variables(&mut self, device: Device, gpu: Option<u32>) {
+        let known = &mut self.devices.0[device];
+        known.choosing = false;
+        known.variables = known.variables.or(gpu);
+    }
+
+    /// Whether some thread is asking for the GPU of a device's variables.
+    pub fn are_variables_being_chosen(&self) -> bool {
+        self.devices.0.iter().any(|known| known.choosing)
+    }
+
+    fn lazy_is_choosing(&self, device: Device) -> bool {
+        let own = self.lazy(device);
+        own.is_some_and(|task| task.busy && task.gpu.is_none()) || self.others_are_choosing(device)
+    }
+
+    /// Whether ops were recorded that the device's lazy task has yet to do.
+    pub fn has_lazy_records(&self, device: Device) -> bool {
+        self.lazy(device).is_some_and(|task| !task.records.is_empty())
+    }
+
+    /// The GPUs of other devices' lazy tasks, variables and handles, one bit each.
     pub fn gpus_of_others(&self, device: Device) -> u64 {
         let mut mask = 0;
         for other in (0..MAX_GPUS).filter(|&other| other != device) {
             // What has run somewhere stays there, bound or not.
-            let places = [self.anchor(other), self.lazy(other).and_then(|task| task.gpu)];
+            let places = [self.anchor(other), self.variables_gpu(other)];
             for gpu in places.into_iter().flatten() {
                 mask |= 1u64.checked_shl(gpu).unwrap_or(0);
             }
