@@ -8,7 +8,8 @@
 //#Args: n=20000 rounds=3
 //#Stdout: symbol: n=20000 rounds=3 PASS
 //#Lazy: anchored
-//#Record: 4 * n
+//#Static: 1
+//#Peak: 4 * n
 
 #include "common.h"
 #include <vector>

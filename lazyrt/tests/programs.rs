@@ -29,6 +29,7 @@ fn program(name: &str) -> PathBuf {
             "driver",
             "driver_by_name",
             "share",
+            "variables",
         ] {
             let mut command = Command::new(bin("mgb-clang++"));
             command.args(["--offload-arch=sm_90", "-O1", "-std=c++17"]);
@@ -85,6 +86,7 @@ cases! {
         captured (native), moving, moving_default, moving_from_default;
     driver: contexts (native);
     share: owner (native);
+    variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
 }
 
 /// A process that calls the driver API sees the GPU that it was granted, and no other, whichever ordinal that GPU has

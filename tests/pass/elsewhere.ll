@@ -13,11 +13,11 @@ declare i32 @__cudaGetKernel(ptr, ptr)
 declare i32 @__cudaLaunchKernel(ptr, i64, i32, i64, i32, ptr, i64, ptr)
 declare void @_Z20__device_stub__thereRi(ptr)
 
-; REPORT: task 1 lazy in other_file
+; REPORT: task 1 static in other_file
 ; REPORT: op launch there(int&) [1]
-; REPORT: why anchored: there(int&) is compiled in another file
+; REPORT: anchored: there(int&) is compiled in another file
 ; CHECK-LABEL: define void @other_file
-; CHECK-NOT: mgb_task
+; CHECK: store i32 4, ptr %mgb.need.flags
 ; CHECK: ret void
 define void @other_file() {
   %slot = alloca ptr

@@ -1,4 +1,4 @@
-// Graphs, arrays and device variables belong to one GPU: what uses them is lazy. Streams and events are lazyrt's own
+// Graphs and arrays belong to one GPU: what uses them is lazy. Streams and events are lazyrt's own
 // handles and belong to none: tasks that use them are static.
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll

@@ -43,6 +43,8 @@ pub struct Launch {
     pub storage: Vec<Value>,
     /// What keeps this launch lazy whatever its arguments are.
     pub obstacles: Vec<Why>,
+    /// Why it runs where the process's device variables have their values; none if it touches none.
+    pub variables: Option<Why>,
 }
 
 /// The launches of a function, in the order they stand.
@@ -72,7 +74,8 @@ fn through_stub(collected: &Collected, cfg: &Cfg, call: Value, kernel: &Kernel) 
         configuration: push.and_then(|push| configuration(push, collected.entry(push)?)),
         pointers: Vec::new(),
         storage: Vec::new(),
-        obstacles: obstacles_of_kernel(collected, kernel, call),
+        obstacles: Vec::new(),
+        variables: variables_of_kernel(collected, kernel, call),
     };
     for (at, argument) in call.arguments().enumerate() {
         match helpers::byval_type(call, at as u32) {
@@ -102,12 +105,13 @@ fn direct(collected: &Collected, call: Value, entry: &'static Entry) -> Launch {
         pointers: Vec::new(),
         storage: Vec::new(),
         obstacles: Vec::new(),
+        variables: None,
     };
     let stub = arguments_with(call, entry, Role::Kernel).first().copied();
     match stub.and_then(|stub| collected.kernel(stub)) {
         Some(kernel) => {
             launch.kernel = kernel.name.clone();
-            launch.obstacles = obstacles_of_kernel(collected, kernel, call);
+            launch.variables = variables_of_kernel(collected, kernel, call);
         }
         None => launch.obstacles.push(Why::new(
             Code::UnknownKernel,
@@ -216,18 +220,19 @@ fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
     })
 }
 
-fn obstacles_of_kernel(collected: &Collected, kernel: &Kernel, call: Value) -> Vec<Why> {
-    let name = &kernel.name;
-    if !kernel.defined {
-        let text =
-            format!("{name} is compiled in another file, where it may share device variables with others");
-        return vec![Why::new(Code::Anchored, text, call)];
-    }
-    if collected.device_variables {
-        let text = format!("{name} may share the device variables of this file with other tasks");
-        return vec![Why::new(Code::Anchored, text, call)];
-    }
-    Vec::new()
+/// Kernels talk to each other through device variables, of which each GPU has its own.
+fn variables_of_kernel(collected: &Collected, kernel: &Kernel, call: Value) -> Option<Why> {
+    let text = if !kernel.defined {
+        format!(
+            "{} is compiled in another file, where it may use device variables",
+            kernel.name
+        )
+    } else if collected.device_variables {
+        format!("{} may use the device variables of this file", kernel.name)
+    } else {
+        return None;
+    };
+    Some(Why::new(Code::Anchored, text, call))
 }
 
 fn obstacles_of_configuration(launch: &mut Launch) {

@@ -28,6 +28,8 @@ pub struct Static {
     pub ops: Vec<Value>,
     /// Where `task_end` goes.
     pub ends: Vec<End>,
+    /// Whether it touches device variables.
+    pub variables: bool,
 }
 
 /// One task: its entry in the report, and what to insert if it is static.
@@ -77,8 +79,9 @@ pub fn plan(collected: &Collected, names: &Names, function: Value) -> Vec<Task> 
     let mut lazy = Candidate {
         ops: Vec::new(),
         obstacles: planner.lost_launches(collected),
+        variables: Vec::new(),
     };
-    for candidate in tasks::merge(collected, function, &objects) {
+    for candidate in tasks::merge(collected, function, &launches, &objects) {
         match planner.insertion(&candidate) {
             Ok(insertion) => tasks.push((candidate.ops[0], planner.static_task(&candidate, insertion))),
             Err(obstacles) => {
@@ -98,6 +101,17 @@ pub fn plan(collected: &Collected, names: &Names, function: Value) -> Vec<Task> 
     tasks.into_iter().map(|(_, task)| task).collect()
 }
 
+/// As the report has them, in the order of the source.
+fn reasons(all: &[Why]) -> Vec<report::Reason> {
+    let mut reasons: Vec<report::Reason> = all.iter().map(Why::reason).collect();
+    reasons.sort_by_cached_key(|reason| {
+        let line = reason.at.as_ref().map_or(0, |place| place.line);
+        (line, reason.text.clone())
+    });
+    reasons.dedup();
+    reasons
+}
+
 struct Planner<'a> {
     cfg: &'a Cfg,
     launches: &'a [Launch],
@@ -113,6 +127,12 @@ impl Planner<'_> {
         entry.begin = Some(self.place(insertion.begin));
         entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
         entry.ends.sort_by_key(|place| place.line);
+        if !candidate.variables.is_empty() {
+            entry.movable = Some(report::Movable {
+                movable: false,
+                reasons: reasons(&candidate.variables),
+            });
+        }
         Task {
             entry,
             insertion: Some(insertion),
@@ -122,12 +142,7 @@ impl Planner<'_> {
 
     fn lazy_task(&self, candidate: &Candidate) -> Task {
         let mut entry = self.entry(candidate);
-        entry.reasons = candidate.obstacles.iter().map(Why::reason).collect();
-        entry.reasons.sort_by_cached_key(|reason| {
-            let line = reason.at.as_ref().map_or(0, |place| place.line);
-            (line, reason.text.clone())
-        });
-        entry.reasons.dedup();
+        entry.reasons = reasons(&candidate.obstacles);
         Task {
             entry,
             insertion: None,
@@ -170,6 +185,7 @@ impl Planner<'_> {
             need,
             ops: calls.iter().map(|&(call, _)| call).collect(),
             ends: ends::ends(cfg, begin, &calls),
+            variables: !candidate.variables.is_empty(),
         })
     }
 

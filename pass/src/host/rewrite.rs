@@ -25,6 +25,8 @@ use super::plan::Static;
 const PREFIX: &str = "mgb_";
 /// `sizeof(mgb_need)` of mgb.h.
 const NEED_BYTES: u64 = 64;
+/// `MGB_NEED_VARIABLES` of mgb.h.
+const NEED_VARIABLES: u64 = 4;
 /// `sizeof(mgb_task_site)` of mgb.h.
 const SITE_BYTES: u64 = 24;
 /// Constructors of the module run later than this, so that an open process is known as such first.
@@ -120,10 +122,11 @@ impl<'ctx> Rewriter<'ctx> {
         let shared = emitter.integer(&clamped(&task.need.shared.known))?;
         let ty = self.need_type();
         let size = self.i32().const_int(NEED_BYTES, false);
+        let flags = if task.variables { NEED_VARIABLES } else { 0 };
         let (none, never) = (self.i32().const_zero(), self.i64().const_zero());
         let fields = [
             ("size", size),
-            ("flags", none),
+            ("flags", self.i32().const_int(flags, false)),
             ("peak", peak),
             ("mapped", mapped),
             ("grid", grid),

@@ -5,8 +5,9 @@ use petgraph::unionfind::UnionFind;
 
 use super::collect::{Callee, Collected};
 use super::ir::Value;
+use super::launches::Launch;
 use super::objects::Objects;
-use super::ops::Op;
+use super::ops::{Kind, Op};
 use super::place::Why;
 
 /// Ops that belong together, and what keeps them from being bound statically.
@@ -15,10 +16,17 @@ pub struct Candidate {
     pub ops: Vec<usize>,
     /// Why they are lazy; empty while they may be static.
     pub obstacles: Vec<Why>,
+    /// Why the task runs where the process's device variables have their values; empty if it touches none.
+    pub variables: Vec<Why>,
 }
 
 /// The merged tasks of a function, in the order of their first ops.
-pub fn merge(collected: &Collected, function: Value, objects: &Objects) -> Vec<Candidate> {
+pub fn merge(
+    collected: &Collected,
+    function: Value,
+    launches: &[Launch],
+    objects: &Objects,
+) -> Vec<Candidate> {
     let nodes = objects.len();
     let mut sets = UnionFind::<usize>::new(nodes + objects.ops.len());
     for node in 0..nodes {
@@ -38,11 +46,15 @@ pub fn merge(collected: &Collected, function: Value, objects: &Objects) -> Vec<C
             tasks.push(Candidate {
                 ops: Vec::new(),
                 obstacles: Vec::new(),
+                variables: Vec::new(),
             });
             tasks.len() - 1
         });
         tasks[at].ops.push(number);
         tasks[at].obstacles.extend(op.obstacles.iter().cloned());
+        if let Kind::Launch(number) = op.kind {
+            tasks[at].variables.extend(launches[number].variables.clone());
+        }
     }
     for (node, why) in &objects.obstacles {
         if let Some(at) = roots.iter().position(|&root| root == sets.find(*node)) {

@@ -26,6 +26,8 @@ while text.strip():
             print(f"  op {op['op']} {op.get('kernel', '')} [{objects}] {place(op)}")
         for name, formula in task.get("need", {}).items():
             print(f"  {name}: {formula}")
+        for reason in task.get("movable", {}).get("reasons", []):
+            print(f"  anchored: {reason['text']} ({place(reason)})")
         if "begin" in task:
             print(f"  begin {place(task['begin'])}")
         for end in task.get("ends", []):
