@@ -7,7 +7,6 @@
 //
 //#Args: n=20000 rounds=3
 //#Stdout: symbol: n=20000 rounds=3 PASS
-//#Lazy: anchored
 //#Static: 1
 //#Peak: 4 * n
 

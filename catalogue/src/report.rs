@@ -177,7 +177,7 @@ pub struct Op {
     pub objects: Vec<u32>,
 }
 
-/// One device allocation.
+/// One device allocation, or device variable.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Object {
     /// Its number in the task, from 1.
@@ -186,6 +186,9 @@ pub struct Object {
     pub name: String,
     /// Its size in bytes, as a formula.
     pub bytes: String,
+    /// A device variable, which is there on each GPU with the program's code: no part of what the task asks for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub variable: bool,
 }
 
 /// What a static task asks for, each as a formula over the program's values.

@@ -32,6 +32,7 @@ fn sample() -> Report {
                     id: 1,
                     name: "da".into(),
                     bytes: "4 * n".into(),
+                    variable: false,
                 }],
                 need: Some(Need {
                     peak: "4 * n".into(),

@@ -125,8 +125,8 @@ fn the_side_folder_lives_as_long_as_clang() {
 }
 
 #[test]
-fn without_host_kernels_the_pass_has_no_side_folder() {
-    let stage = Stage::new("echo \"folder: $MGB_SIDE_DIR.\"; echo \"$@\"");
+fn without_host_kernels_the_pass_has_a_side_folder_and_is_told() {
+    let stage = Stage::new("test -d \"$MGB_SIDE_DIR\" && echo \"kernels: $MGB_HOST_KERNELS\"; echo \"$@\"");
     let mut command = stage.command("mgb-clang++", &["-c", "a.cu"]);
     let ended = output(
         command
@@ -134,7 +134,7 @@ fn without_host_kernels_the_pass_has_no_side_folder() {
             .env("MGB_SIDE_DIR", "another"),
     );
     let told = text(&ended.stdout);
-    assert!(told.starts_with("folder: .\n"), "{told}");
+    assert!(told.starts_with("kernels: off\n"), "{told}");
     assert!(told.contains("-fpass-plugin="), "{told}");
 }
 

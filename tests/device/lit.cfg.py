@@ -7,6 +7,7 @@ verifier, and checks the host's IR. The programs in run/ are whole ones: they ar
 mgb-clang++ and run on the software GPU of the prefix, $MGB_PREFIX, and left out where it has none.
 """
 import os
+import shutil
 
 import lit.formats
 
@@ -50,6 +51,7 @@ compile = (
 )
 device = f"{compile} --cuda-device-only --cuda-feature=+ptx80"
 host = f"{compile} --cuda-host-only -Xclang -fcuda-include-gpubinary -Xclang {os.path.join(inputs, 'empty.fatbin')}"
+report = f"{shutil.which('python3') or 'python3'} {os.path.join(config.test_source_root, '..', 'pass', 'Inputs', 'show_report.py')}"
 passes = f"env MGB_SIDE_DIR=%t.side opt -load-pass-plugin={plugin} -S"
 pipeline_start = "-Xclang -disable-llvm-passes"
 
@@ -70,6 +72,8 @@ config.substitutions += [
     ("%device-ir", f"{device} -O2 {pipeline_start}"),
     ("%host-ir", f"{host} -O2 {pipeline_start}"),
     ("%opt", f"opt -load-pass-plugin={plugin} -S"),
+    # The report in words, from the section of an object compiled from %t.ll.
+    ("%report", f"llc -filetype=obj -relocation-model=pic %t.ll -o %t.o && llvm-objcopy --dump-section .mgb.report=%t.json %t.o && {report} %t.json"),
     ("%cuda", os.path.join(prefix, "cuda")),
     ("%mgb-clang", os.path.join(prefix, "bin", "mgb-clang++")),
     (

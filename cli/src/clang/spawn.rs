@@ -23,17 +23,16 @@ pub fn become_clang(clang: &Path, arguments: &[OsString]) -> anyhow::Error {
 }
 
 /// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run on the
-/// host module. The folder is gone when this returns, however clang ended. Without `host_kernels` the pass is not told of
-/// the folder, and so translates no kernels to host code.
+/// host module. The folder is gone when this returns, however clang ended. Without `host_kernels` the pass translates no
+/// kernels to host code.
 pub fn with_side_folder(clang: &Path, arguments: &[OsString], host_kernels: bool) -> Result<u8> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
     let folder =
         folder.context("failed to make a temporary folder for the pass; set TMPDIR to a writable folder")?;
     let mut command = Command::new(clang);
-    if host_kernels {
-        command.env("MGB_SIDE_DIR", folder.path());
-    } else {
-        command.env_remove("MGB_SIDE_DIR");
+    command.env("MGB_SIDE_DIR", folder.path());
+    if !host_kernels {
+        command.env("MGB_HOST_KERNELS", "off");
     }
     if arguments.iter().map(|word| word.len() + 1).sum::<usize>() > LONGEST_LINE {
         let file = folder.path().join("arguments");

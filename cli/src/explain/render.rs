@@ -63,7 +63,16 @@ fn print_task(text: &mut String, task: &Task) {
         } else {
             &object.name
         };
-        let _ = writeln!(text, "  object  #{:<3} {name}: {} bytes", object.id, object.bytes);
+        let kind = if object.variable {
+            ", a device variable"
+        } else {
+            ""
+        };
+        let _ = writeln!(
+            text,
+            "  object  #{:<3} {name}: {} bytes{kind}",
+            object.id, object.bytes
+        );
     }
     for op in &task.ops {
         let _ = writeln!(text, "  op      {:<8}{}", line(&op.at), operation(op));

@@ -37,11 +37,14 @@ mod side;
 mod slots;
 mod support;
 mod translate;
+pub(crate) mod uses;
 mod variables;
 mod wrap;
 
 pub use entry::Parameter;
 use ir::{c_string, llvm};
+pub(crate) use module::source;
+pub(crate) use registered::registered;
 use translate::Translation;
 
 /// What the host's half of the pass may know of the kernels of its source.
@@ -113,7 +116,13 @@ pub unsafe fn link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>,
     result
 }
 
+/// Whether the user wants kernels as host code: unless this variable is `off`.
+const HOST_KERNELS: &str = "MGB_HOST_KERNELS";
+
 fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String> {
+    if std::env::var_os(HOST_KERNELS).is_some_and(|wanted| wanted == "off") {
+        return Ok(None);
+    }
     if !llvm!(LLVMGetNamedGlobal(host, image::SYMBOL.as_ptr())).is_null() {
         return Ok(None);
     }

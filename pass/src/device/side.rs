@@ -53,24 +53,36 @@ pub fn write(folder: &Path, source: &str, arch: &str, bitcode: &[u8]) -> io::Res
 /// With `-save-temps` the two sides read differently named preprocessed files: a folder that holds
 /// the files of only one source holds the right ones, whatever they are called.
 pub fn find(folder: &Path, source: &str) -> Option<PathBuf> {
+    find_all(folder, source).pop()
+}
+
+/// The bitcode of a source for each architecture it was compiled for, the highest last; see [`find`].
+pub fn find_all(folder: &Path, source: &str) -> Vec<PathBuf> {
     let files: Vec<String> = fs::read_dir(folder)
-        .ok()?
+        .into_iter()
+        .flatten()
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| name.ends_with(".bc"))
         .collect();
     let wanted = prefix(source);
     let group = |name: &String| name.split_once('.').map(|(group, _)| format!("{group}."));
     let of = |group_wanted: &str| {
-        files
+        let mut found: Vec<&String> = files
             .iter()
             .filter(|name| name.starts_with(group_wanted))
-            .max_by_key(|name| (arch_number(name), *name))
+            .collect();
+        found.sort_by_key(|name| (arch_number(name), *name));
+        found
     };
     let only = files
         .first()
         .and_then(group)
         .filter(|first| files.iter().all(|name| name.starts_with(first)));
-    of(&wanted).or_else(|| of(&only?)).map(|name| folder.join(name))
+    let mut found = of(&wanted);
+    if let (true, Some(only)) = (found.is_empty(), only) {
+        found = of(&only);
+    }
+    found.into_iter().map(|name| folder.join(name)).collect()
 }
 
 /// 90 for `...sm_90a.bc`; 0 when the name has none.

@@ -70,10 +70,11 @@ impl Drop for Translation {
 }
 
 /// An LLVM context that is disposed of with its scope, and keeps its findings to itself.
-struct Context(LLVMContextRef);
+pub struct Context(pub LLVMContextRef);
 
 impl Context {
-    fn new() -> Self {
+    /// A fresh one.
+    pub fn new() -> Self {
         extern "C" fn ignore(_: LLVMDiagnosticInfoRef, _: *mut std::ffi::c_void) {}
         let context = llvm!(LLVMContextCreate());
         llvm!(LLVMContextSetDiagnosticHandler(

@@ -121,10 +121,7 @@ impl<'a> Calls<'a> {
             function
                 .instructions()
                 .filter_map(|one| self.collected.entry(one))
-                .any(|entry| {
-                    matches!(entry.class, Class::Alloc | Class::Symbol)
-                        || entry.treatment == Treatment::Anchors
-                })
+                .any(|entry| entry.class == Class::Alloc || entry.treatment == Treatment::Anchors)
         };
         does(function) || self.reached(function).into_iter().any(does)
     }

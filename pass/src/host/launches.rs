@@ -11,6 +11,7 @@ use super::collect::{Callee, Collected, Kernel, argument_at, arguments_with};
 use super::helpers;
 use super::ir::Value;
 use super::place::Why;
+use super::variables::{Touched, Variables};
 
 /// Grid, block and shared memory, as the ABI passes them: x and y in one 64-bit word.
 #[derive(Clone, Copy)]
@@ -43,18 +44,20 @@ pub struct Launch {
     pub storage: Vec<Value>,
     /// What keeps this launch lazy whatever its arguments are.
     pub obstacles: Vec<Why>,
-    /// Why it runs where the process's device variables have their values; none if it touches none.
-    pub variables: Option<Why>,
+    /// What it does to device variables.
+    pub variables: Touched,
 }
 
 /// The launches of a function, in the order they stand.
-pub fn find(collected: &Collected, cfg: &Cfg) -> Vec<Launch> {
+pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg) -> Vec<Launch> {
     let mut launches = Vec::new();
     for instruction in cfg.function.instructions() {
         match collected.callee(instruction) {
-            Some(Callee::Stub(kernel)) => launches.push(through_stub(collected, cfg, instruction, kernel)),
+            Some(Callee::Stub(kernel)) => {
+                launches.push(through_stub(collected, variables, cfg, instruction, kernel));
+            }
             Some(Callee::Runtime(entry)) if entry.class == Class::Launch => {
-                launches.push(direct(collected, instruction, entry));
+                launches.push(direct(collected, variables, instruction, entry));
             }
             _ => {}
         }
@@ -65,7 +68,14 @@ pub fn find(collected: &Collected, cfg: &Cfg) -> Vec<Launch> {
     launches
 }
 
-fn through_stub(collected: &Collected, cfg: &Cfg, call: Value, kernel: &Kernel) -> Launch {
+fn through_stub(
+    collected: &Collected,
+    variables: &Variables,
+    cfg: &Cfg,
+    call: Value,
+    kernel: &Kernel,
+) -> Launch {
+    let stub = call.callee().expect("a stub is called by its name");
     let push = pushed_before(collected, cfg, call);
     let mut launch = Launch {
         call,
@@ -75,7 +85,7 @@ fn through_stub(collected: &Collected, cfg: &Cfg, call: Value, kernel: &Kernel) 
         pointers: Vec::new(),
         storage: Vec::new(),
         obstacles: Vec::new(),
-        variables: variables_of_kernel(collected, kernel, call),
+        variables: variables.touched(stub, kernel, call),
     };
     for (at, argument) in call.arguments().enumerate() {
         match helpers::byval_type(call, at as u32) {
@@ -96,7 +106,7 @@ fn in_memory(kernel: &str, call: Value) -> Why {
     )
 }
 
-fn direct(collected: &Collected, call: Value, entry: &'static Entry) -> Launch {
+fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'static Entry) -> Launch {
     let mut launch = Launch {
         call,
         kernel: String::new(),
@@ -105,13 +115,13 @@ fn direct(collected: &Collected, call: Value, entry: &'static Entry) -> Launch {
         pointers: Vec::new(),
         storage: Vec::new(),
         obstacles: Vec::new(),
-        variables: None,
+        variables: Touched::default(),
     };
     let stub = arguments_with(call, entry, Role::Kernel).first().copied();
-    match stub.and_then(|stub| collected.kernel(stub)) {
-        Some(kernel) => {
+    match stub.and_then(|stub| Some((stub, collected.kernel(stub)?))) {
+        Some((stub, kernel)) => {
             launch.kernel = kernel.name.clone();
-            launch.variables = variables_of_kernel(collected, kernel, call);
+            launch.variables = variables.touched(stub, kernel, call);
         }
         None => launch.obstacles.push(Why::new(
             Code::UnknownKernel,
@@ -218,21 +228,6 @@ fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
         block_z: call.operand(block + 1),
         shared: call.operand(shared),
     })
-}
-
-/// Kernels talk to each other through device variables, of which each GPU has its own.
-fn variables_of_kernel(collected: &Collected, kernel: &Kernel, call: Value) -> Option<Why> {
-    let text = if !kernel.defined {
-        format!(
-            "{} is compiled in another file, where it may use device variables",
-            kernel.name
-        )
-    } else if collected.device_variables {
-        format!("{} may use the device variables of this file", kernel.name)
-    } else {
-        return None;
-    };
-    Some(Why::new(Code::Anchored, text, call))
 }
 
 fn obstacles_of_configuration(launch: &mut Launch) {

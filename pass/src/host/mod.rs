@@ -40,12 +40,14 @@ mod prepare;
 mod rewrite;
 mod slots;
 mod tasks;
+mod variables;
 
 use collect::Collected;
 use ir::Value;
 use names::Names;
 use open::Open;
 use plan::Task;
+use variables::Variables;
 
 /// The named metadata that a processed module carries.
 const MARK: &std::ffi::CStr = c"mgb.processed";
@@ -74,10 +76,11 @@ fn process(module: LLVMModuleRef) -> bool {
     // SAFETY: a live module.
     let mut names = Names::new(unsafe { LLVMGetModuleContext(module) });
     let holders = prepare::prepare(&collected, &mut names);
+    let variables = Variables::new(&collected);
     let planned: Vec<(Value, Vec<Task>)> = holders
         .iter()
         .map(|holder| {
-            let mut tasks = plan_or_lazy(&collected, &names, holder.function);
+            let mut tasks = plan_or_lazy(&collected, &variables, &names, holder.function);
             for task in &mut tasks {
                 task.entry.for_others = holder.for_others;
             }
@@ -91,8 +94,9 @@ fn process(module: LLVMModuleRef) -> bool {
 }
 
 /// The tasks of a function; one lazy task without details where the analysis fails.
-fn plan_or_lazy(collected: &Collected, names: &Names, function: Value) -> Vec<Task> {
-    catch_unwind(AssertUnwindSafe(|| plan::plan(collected, names, function))).unwrap_or_else(|panic| {
+fn plan_or_lazy(collected: &Collected, variables: &Variables, names: &Names, function: Value) -> Vec<Task> {
+    let plan = AssertUnwindSafe(|| plan::plan(collected, variables, names, function));
+    catch_unwind(plan).unwrap_or_else(|panic| {
         let name = helpers::demangle(&function.name());
         let text = format!(
             "mgb: failed to analyse {name}, its GPU ops are bound lazily: {}",

@@ -21,6 +21,7 @@ use super::ops::{self, Kind, Op};
 use super::place::Why;
 use super::prepare::is_marker;
 use super::slots::{self, Access};
+use super::variables::Variables;
 
 /// What pointers are kept in.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -44,7 +45,7 @@ pub struct Objects {
 
 impl Objects {
     /// Looks at a prepared function.
-    pub fn find(collected: &Collected, cfg: &Cfg, launches: &[Launch]) -> Self {
+    pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &[Launch]) -> Self {
         let objects = Self {
             ops: Vec::new(),
             obstacles: Vec::new(),
@@ -54,6 +55,7 @@ impl Objects {
         };
         let mut search = Search {
             collected,
+            variables,
             cfg,
             launches,
             objects,
@@ -103,6 +105,7 @@ impl Objects {
 /// The search in progress.
 struct Search<'a> {
     collected: &'a Collected,
+    variables: &'a Variables,
     cfg: &'a Cfg,
     launches: &'a [Launch],
     objects: Objects,
@@ -123,7 +126,10 @@ impl Search<'_> {
                     Class::Launch => self.launch(instruction),
                     Class::Alloc => self.allocation(instruction, entry),
                     Class::Free | Class::Copy | Class::Set => self.touching(instruction, entry),
-                    Class::Symbol => Some(ops::symbol(instruction, entry)),
+                    Class::Symbol => {
+                        let variable = self.variables.copied(self.collected, instruction);
+                        Some(ops::symbol(instruction, entry, variable))
+                    }
                     _ => None,
                 },
                 _ => None,
@@ -156,6 +162,7 @@ impl Search<'_> {
             kind: Kind::Launch(number),
             name: "launch",
             nodes,
+            variables: launch.variables.changing.clone(),
             obstacles,
         })
     }

@@ -46,6 +46,8 @@ pub struct Op {
     pub name: &'static str,
     /// The pointers it is given, as nodes of the function's objects.
     pub nodes: Vec<usize>,
+    /// The device variables it touches that change, by the device's symbols, where they are known.
+    pub variables: Vec<String>,
     /// What keeps it lazy whatever its objects are.
     pub obstacles: Vec<Why>,
 }
@@ -84,6 +86,7 @@ pub fn allocation(call: Value, entry: &'static Entry) -> Op {
         kind: Kind::Allocate(size),
         name: entry.name,
         nodes: Vec::new(),
+        variables: Vec::new(),
         obstacles,
     }
 }
@@ -117,26 +120,34 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
             kind,
             name: entry.name,
             nodes: Vec::new(),
+            variables: Vec::new(),
             obstacles,
         },
         pointers,
     )
 }
 
-/// An access to a device variable, which is there once per GPU.
-pub fn symbol(call: Value, entry: &'static Entry) -> Op {
-    let text = format!(
-        "{} accesses a device variable, which belongs to one GPU",
-        entry.name
-    );
-    let obstacles = vec![Why::new(Code::Anchored, text, call)];
+/// An access to a device variable, which is there once per GPU; the variable where it is known and the access is a copy
+/// from or to the host.
+pub fn symbol(call: Value, entry: &'static Entry, variable: Option<String>) -> Op {
+    let obstacles = match variable {
+        Some(_) => Vec::new(),
+        None => vec![why_anchored(call, entry.name)],
+    };
     Op {
         call,
         kind: Kind::Symbol,
         name: entry.name,
         nodes: Vec::new(),
+        variables: variable.into_iter().collect(),
         obstacles,
     }
+}
+
+/// Why an access to a device variable is lazy where no launch of its task uses the variable.
+pub fn why_anchored(call: Value, name: &str) -> Why {
+    let text = format!("{name} accesses a device variable, which belongs to one GPU");
+    Why::new(Code::Anchored, text, call)
 }
 
 fn untreated(call: Value, entry: &'static Entry) -> Vec<Why> {

@@ -17,6 +17,7 @@ use super::ops::{Kind, Op};
 use super::place::{self, Why};
 use super::placement;
 use super::tasks::{self, Candidate};
+use super::variables::Variables;
 
 /// What will be inserted for a static task.
 pub struct Static {
@@ -63,12 +64,13 @@ impl Task {
 }
 
 /// Works out the tasks of one prepared function.
-pub fn plan(collected: &Collected, names: &Names, function: Value) -> Vec<Task> {
+pub fn plan(collected: &Collected, variables: &Variables, names: &Names, function: Value) -> Vec<Task> {
     let cfg = Cfg::new(function);
-    let launches = launches::find(collected, &cfg);
-    let objects = Objects::find(collected, &cfg, &launches);
+    let launches = launches::find(collected, variables, &cfg);
+    let objects = Objects::find(collected, variables, &cfg, &launches);
     let writer = Writer::new(names);
     let planner = Planner {
+        variables,
         cfg: &cfg,
         launches: &launches,
         objects: &objects,
@@ -82,11 +84,25 @@ pub fn plan(collected: &Collected, names: &Names, function: Value) -> Vec<Task> 
         variables: Vec::new(),
     };
     for candidate in tasks::merge(collected, function, &launches, &objects) {
-        match planner.insertion(&candidate) {
-            Ok(insertion) => tasks.push((candidate.ops[0], planner.static_task(&candidate, insertion))),
-            Err(obstacles) => {
-                lazy.ops.extend(candidate.ops);
-                lazy.obstacles.extend(obstacles);
+        let whole = planner.insertion(&candidate);
+        let parts = match &whole {
+            Err(_) => tasks::part(collected, function, &launches, &objects, &candidate),
+            Ok(_) => None,
+        };
+        let planned = match parts {
+            Some(parts) => parts
+                .into_iter()
+                .map(|part| (planner.insertion(&part), part))
+                .collect(),
+            None => vec![(whole, candidate)],
+        };
+        for (insertion, candidate) in planned {
+            match insertion {
+                Ok(insertion) => tasks.push((candidate.ops[0], planner.static_task(&candidate, insertion))),
+                Err(obstacles) => {
+                    lazy.ops.extend(candidate.ops);
+                    lazy.obstacles.extend(obstacles);
+                }
             }
         }
     }
@@ -113,6 +129,7 @@ fn reasons(all: &[Why]) -> Vec<report::Reason> {
 }
 
 struct Planner<'a> {
+    variables: &'a Variables,
     cfg: &'a Cfg,
     launches: &'a [Launch],
     objects: &'a Objects,
@@ -243,8 +260,24 @@ impl Planner<'_> {
                     id,
                     name: self.name_of(number),
                     bytes,
+                    variable: false,
                 });
             }
+        }
+        let mut variables: Vec<(&String, u32)> = Vec::new();
+        for symbol in candidate.ops.iter().flat_map(|&number| &all[number].variables) {
+            if variables.iter().any(|(one, _)| *one == symbol) {
+                continue;
+            }
+            let id = entry.objects.len() as u32 + 1;
+            variables.push((symbol, id));
+            let bytes = self.variables.bytes(symbol);
+            entry.objects.push(report::Object {
+                id,
+                name: helpers::demangle(symbol),
+                bytes: bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string()),
+                variable: true,
+            });
         }
         let mut ordered: Vec<&Op> = candidate.ops.iter().map(|&number| &all[number]).collect();
         // Blocks need not stand in the order of the source; what was inlined stands where its call was.
@@ -262,7 +295,13 @@ impl Planner<'_> {
             let objects = allocated
                 .iter()
                 .filter(|(number, _)| if allocates { own(*number) } else { shares(*number) })
-                .map(|&(_, id)| id);
+                .map(|&(_, id)| id)
+                .chain(
+                    variables
+                        .iter()
+                        .filter(|(symbol, _)| op.variables.contains(symbol))
+                        .map(|&(_, id)| id),
+                );
             let kernel = match op.kind {
                 Kind::Launch(number) => Some(self.launches[number].kernel.clone()),
                 _ => None,

@@ -7,7 +7,7 @@ use super::collect::{Callee, Collected};
 use super::ir::Value;
 use super::launches::Launch;
 use super::objects::Objects;
-use super::ops::{Kind, Op};
+use super::ops::{self, Kind, Op};
 use super::place::Why;
 
 /// Ops that belong together, and what keeps them from being bound statically.
@@ -27,61 +27,136 @@ pub fn merge(
     launches: &[Launch],
     objects: &Objects,
 ) -> Vec<Candidate> {
-    let nodes = objects.len();
-    let mut sets = UnionFind::<usize>::new(nodes + objects.ops.len());
-    for node in 0..nodes {
-        sets.union(node, objects.class(node));
+    let all: Vec<usize> = (0..objects.ops.len()).collect();
+    Merge {
+        launches,
+        objects,
+        anchors: anchors(collected, function),
+        by_variables: true,
     }
-    for (number, op) in objects.ops.iter().enumerate() {
-        for &node in &op.nodes {
-            sets.union(node, nodes + number);
-        }
+    .group(&all)
+}
+
+/// The tasks that remain of one without merging for the sake of device variables: they need not be one, since all that
+/// touch those that change run on one GPU. None where that makes no difference.
+pub fn part(
+    collected: &Collected,
+    function: Value,
+    launches: &[Launch],
+    objects: &Objects,
+    candidate: &Candidate,
+) -> Option<Vec<Candidate>> {
+    let parts = Merge {
+        launches,
+        objects,
+        anchors: anchors(collected, function),
+        by_variables: false,
     }
-    let mut roots: Vec<usize> = Vec::new();
-    let mut tasks: Vec<Candidate> = Vec::new();
-    for (number, op) in objects.ops.iter().enumerate() {
-        let root = sets.find(nodes + number);
-        let at = roots.iter().position(|&one| one == root).unwrap_or_else(|| {
-            roots.push(root);
-            tasks.push(Candidate {
-                ops: Vec::new(),
-                obstacles: Vec::new(),
-                variables: Vec::new(),
+    .group(&candidate.ops);
+    (parts.len() > 1).then_some(parts)
+}
+
+struct Merge<'a> {
+    launches: &'a [Launch],
+    objects: &'a Objects,
+    anchors: Option<Why>,
+    /// Whether ops that touch one device variable belong together.
+    by_variables: bool,
+}
+
+impl Merge<'_> {
+    fn group(&self, ops: &[usize]) -> Vec<Candidate> {
+        let objects = self.objects;
+        let mut sets = self.sets(ops);
+        let nodes = objects.len();
+        let mut roots: Vec<usize> = Vec::new();
+        let mut tasks: Vec<Candidate> = Vec::new();
+        for &number in ops {
+            let op = &objects.ops[number];
+            let root = sets.find_mut(nodes + number);
+            let at = roots.iter().position(|&one| one == root).unwrap_or_else(|| {
+                roots.push(root);
+                tasks.push(Candidate {
+                    ops: Vec::new(),
+                    obstacles: Vec::new(),
+                    variables: Vec::new(),
+                });
+                tasks.len() - 1
             });
-            tasks.len() - 1
-        });
-        tasks[at].ops.push(number);
-        tasks[at].obstacles.extend(op.obstacles.iter().cloned());
-        if let Kind::Launch(number) = op.kind {
-            tasks[at].variables.extend(launches[number].variables.clone());
+            tasks[at].ops.push(number);
+            tasks[at].obstacles.extend(op.obstacles.iter().cloned());
+            if let Kind::Launch(number) = op.kind {
+                tasks[at]
+                    .variables
+                    .extend(self.launches[number].variables.why.clone());
+            }
         }
-    }
-    for (node, why) in &objects.obstacles {
-        if let Some(at) = roots.iter().position(|&root| root == sets.find(*node)) {
-            // What no instruction shows is shown by the first op that is given the pointer.
-            let shown = || {
-                let class = objects.class(*node);
-                let given = |op: &&Op| op.nodes.iter().any(|&one| objects.class(one) == class);
-                objects.ops.iter().find(given).map(|op| op.call)
-            };
-            tasks[at].obstacles.push(Why {
-                at: why.at.or_else(shown),
-                ..why.clone()
+        for (node, why) in &objects.obstacles {
+            if let Some(at) = roots.iter().position(|&root| root == sets.find(*node)) {
+                // What no instruction shows is shown by the first op that is given the pointer.
+                let shown = || {
+                    let class = objects.class(*node);
+                    let given = |op: &&Op| op.nodes.iter().any(|&one| objects.class(one) == class);
+                    objects.ops.iter().find(given).map(|op| op.call)
+                };
+                tasks[at].obstacles.push(Why {
+                    at: why.at.or_else(shown),
+                    ..why.clone()
+                });
+            }
+        }
+        for task in &mut tasks {
+            self.leave_variables_alone(task);
+            task.obstacles.extend(self.anchors.clone());
+            let mut seen: Vec<(Code, String, Option<Value>)> = Vec::new();
+            task.obstacles.retain(|why| {
+                let key = (why.code, why.text.clone(), why.at);
+                let new = !seen.contains(&key);
+                seen.push(key);
+                new
             });
         }
+        tasks
     }
-    let anchors = anchors(collected, function);
-    for task in &mut tasks {
-        task.obstacles.extend(anchors.iter().cloned());
-        let mut seen: Vec<(Code, String, Option<Value>)> = Vec::new();
-        task.obstacles.retain(|why| {
-            let key = (why.code, why.text.clone(), why.at);
-            let new = !seen.contains(&key);
-            seen.push(key);
-            new
-        });
+
+    /// The nodes, then the ops, then the variables, those that belong together in one set.
+    fn sets(&self, ops: &[usize]) -> UnionFind<usize> {
+        let objects = self.objects;
+        let (nodes, all) = (objects.len(), objects.ops.len());
+        let mut variables: Vec<&String> = Vec::new();
+        if self.by_variables {
+            variables.extend(ops.iter().flat_map(|&number| &objects.ops[number].variables));
+        }
+        let mut sets = UnionFind::<usize>::new(nodes + all + variables.len());
+        for node in 0..nodes {
+            sets.union(node, objects.class(node));
+        }
+        for &number in ops {
+            let op = &objects.ops[number];
+            for &node in &op.nodes {
+                sets.union(node, nodes + number);
+            }
+            for (at, _) in variables
+                .iter()
+                .enumerate()
+                .filter(|(_, variable)| op.variables.contains(variable))
+            {
+                sets.union(nodes + all + at, nodes + number);
+            }
+        }
+        sets
     }
-    tasks
+
+    /// A task that only copies to and from variables is bound at run time: it would choose their GPU knowing nothing of
+    /// what those will need that use them.
+    fn leave_variables_alone(&self, task: &mut Candidate) {
+        let ops = || task.ops.iter().map(|&number| &self.objects.ops[number]);
+        if !ops().any(|op| matches!(op.kind, Kind::Launch(_))) {
+            let symbols = ops().filter(|op| matches!(op.kind, Kind::Symbol));
+            let whys: Vec<Why> = symbols.map(|op| ops::why_anchored(op.call, op.name)).collect();
+            task.obstacles.extend(whys);
+        }
+    }
 }
 
 /// What keeps all tasks of a function lazy: calls that tie the process to one GPU (graphs, textures,

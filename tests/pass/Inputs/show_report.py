@@ -20,7 +20,8 @@ while text.strip():
         if task.get("for_others"):
             print("  for others")
         for thing in task["objects"]:
-            print(f"  object {thing['id']} {thing['name']}: {thing['bytes']}")
+            kind = " variable" if thing.get("variable") else ""
+            print(f"  object {thing['id']} {thing['name']}: {thing['bytes']}{kind}")
         for op in task["ops"]:
             objects = ",".join(str(one) for one in op.get("objects", []))
             print(f"  op {op['op']} {op.get('kernel', '')} [{objects}] {place(op)}")

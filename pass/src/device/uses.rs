@@ -1,0 +1,265 @@
+//! Which kernels touch which device variables, read off the device IR as clang made it.
+//!
+//! A kernel touches what it, or a function that it may call, mentions. From each variable its address is followed through
+//! casts, offsets, local variables and parameters to what reads and writes there. An address that goes anywhere else has
+//! escaped: then any kernel may use the variable, and write it.
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
+
+use super::callgraph::CallGraph;
+use super::ir::*;
+use super::layout::Layout;
+use super::{module, side, translate};
+
+/// What the kernels of one source do to its device variables; all by the device's symbols.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Uses {
+    /// The variables, with their bytes.
+    pub variables: HashMap<String, u64>,
+    /// The variables that each kernel may touch; none where it may touch any.
+    pub kernels: HashMap<String, Option<BTreeSet<String>>>,
+    /// The variables that some kernel may write.
+    pub written: BTreeSet<String>,
+}
+
+/// What is known of a source; none where its device modules are not kept or cannot be read.
+pub fn of_source(source: &str) -> Option<Uses> {
+    let mut all = Uses::default();
+    // Code may differ from one architecture to another, and nobody knows which one will run.
+    let paths = side::find_all(&side::folder()?, source);
+    for path in &paths {
+        let context = translate::Context::new();
+        let module = module::Module::read(context.0, path).ok()?;
+        all.add(of_module(module.raw()));
+    }
+    (!paths.is_empty()).then_some(all)
+}
+
+impl Uses {
+    fn add(&mut self, other: Uses) {
+        self.variables.extend(other.variables);
+        self.written.extend(other.written);
+        for (kernel, touched) in other.kernels {
+            let both = match (self.kernels.remove(&kernel), touched) {
+                (None, touched) => touched,
+                (Some(Some(mut one)), Some(another)) => {
+                    one.extend(another);
+                    Some(one)
+                }
+                _ => None,
+            };
+            self.kernels.insert(kernel, both);
+        }
+    }
+}
+
+fn of_module(module: LLVMModuleRef) -> Uses {
+    let layout = Layout::of(module);
+    let mut uses = Uses::default();
+    let mut symbols: HashMap<LLVMValueRef, String> = HashMap::new();
+    let mut everywhere: BTreeSet<String> = BTreeSet::new();
+    let assembly = assembly(module);
+    for variable in globals(module).into_iter().filter(|&at| is_variable(at)) {
+        let name = name(variable);
+        uses.variables
+            .insert(name.clone(), layout.size(value_type(variable)));
+        let mut found = Found::default();
+        found.follow(variable);
+        found.escapes |= is_declaration(variable) || assembly.iter().any(|text| text.contains(&name));
+        if found.writes || found.escapes {
+            uses.written.insert(name.clone());
+        }
+        if found.escapes {
+            everywhere.insert(name.clone());
+        }
+        symbols.insert(variable, name);
+    }
+    let graph = CallGraph::new(module);
+    for kernel in module::kernels(module) {
+        let reach = graph.reach(kernel);
+        let known = reach.functions.iter().all(|&at| is_known(at));
+        // Who touches a variable has its address from a function that mentions it, unless it has escaped.
+        let touched = || {
+            let own = reach.globals.iter().filter_map(|at| symbols.get(at));
+            own.chain(&everywhere).cloned().collect()
+        };
+        uses.kernels.insert(name(kernel), known.then(touched));
+    }
+    uses
+}
+
+/// Whether a global can change, and keeps what it holds from launch to launch.
+fn is_variable(global: LLVMValueRef) -> bool {
+    let changes = llvm!(LLVMIsGlobalConstant(global)) == 0 || llvm!(LLVMIsExternallyInitialized(global)) != 0;
+    let shared = address_space(global) == 3;
+    // Null where nobody defines it; clang declares `threadIdx` and its like so, for `this`.
+    let is_weak = llvm!(LLVMGetLinkage(global)) == LLVMLinkage::LLVMExternalWeakLinkage;
+    changes && !shared && !is_weak && !name(global).starts_with("llvm.")
+}
+
+/// Whether a function's body is here, or is known to touch no variable by itself.
+fn is_known(function: LLVMValueRef) -> bool {
+    const KNOWN: [&str; 5] = ["malloc", "free", "vprintf", "__assertfail", "__nvvm_reflect"];
+    let name = name(function);
+    !is_declaration(function)
+        || name.starts_with("llvm.")
+        || name.starts_with("__nv_")
+        || KNOWN.contains(&name.as_str())
+}
+
+/// The texts of all inline assembly, which may name a variable.
+fn assembly(module: LLVMModuleRef) -> Vec<String> {
+    let mut length = 0;
+    // SAFETY: LLVM gives address and length of a string that the module owns.
+    let mut texts = vec![unsafe { text_of(LLVMGetModuleInlineAsm(module, &mut length), length) }];
+    let mut seen = HashSet::new();
+    for call in defined_functions(module)
+        .into_iter()
+        .flat_map(instructions)
+        .filter(|&at| is_call(at))
+    {
+        let callee = llvm!(LLVMGetCalledValue(call));
+        if !llvm!(LLVMIsAInlineAsm(callee)).is_null() && seen.insert(callee) {
+            let mut length = 0;
+            // SAFETY: as above; the context owns it.
+            texts.push(unsafe { text_of(LLVMGetInlineAsmAsmString(callee, &mut length), length) });
+        }
+    }
+    texts
+}
+
+/// What was found out about one variable.
+#[derive(Default)]
+struct Found {
+    writes: bool,
+    escapes: bool,
+}
+
+impl Found {
+    fn follow(&mut self, variable: LLVMValueRef) {
+        let mut seen = HashSet::from([variable]);
+        let mut waiting = vec![variable];
+        while let Some(address) = waiting.pop() {
+            for user in users(address) {
+                let more = if is_instruction(user) {
+                    self.instruction(address, user)
+                } else {
+                    self.constant(user)
+                };
+                waiting.extend(more.into_iter().filter(|&one| seen.insert(one)));
+            }
+        }
+    }
+
+    /// A constant that mentions the address: an expression, or the first value of another global.
+    fn constant(&mut self, user: LLVMValueRef) -> Vec<LLVMValueRef> {
+        if !llvm!(LLVMIsAConstantExpr(user)).is_null() {
+            return vec![user];
+        }
+        // Lists of what to keep hold addresses in arrays.
+        let is_list = |at: LLVMValueRef| matches!(name(at).as_str(), "llvm.used" | "llvm.compiler.used");
+        let holders = users(user);
+        let is_kept = llvm!(LLVMIsAGlobalVariable(user)).is_null()
+            && !holders.is_empty()
+            && holders.into_iter().all(is_list);
+        self.escapes |= !is_kept;
+        Vec::new()
+    }
+
+    /// What an instruction does with the address; the values that hold it from there on.
+    fn instruction(&mut self, address: LLVMValueRef, user: LLVMValueRef) -> Vec<LLVMValueRef> {
+        let operand = |at| llvm!(LLVMGetOperand(user, at));
+        match opcode(user) {
+            LLVMOpcode::LLVMGetElementPtr
+            | LLVMOpcode::LLVMBitCast
+            | LLVMOpcode::LLVMAddrSpaceCast
+            | LLVMOpcode::LLVMPHI
+            | LLVMOpcode::LLVMSelect
+            | LLVMOpcode::LLVMFreeze => return vec![user],
+            LLVMOpcode::LLVMICmp | LLVMOpcode::LLVMLoad => {}
+            LLVMOpcode::LLVMStore if operand(0) != address => self.writes = true,
+            LLVMOpcode::LLVMStore => return self.kept_in(operand(1)),
+            LLVMOpcode::LLVMAtomicRMW if operand(1) != address => self.writes = true,
+            LLVMOpcode::LLVMAtomicCmpXchg if operand(1) != address && operand(2) != address => {
+                self.writes = true;
+            }
+            LLVMOpcode::LLVMCall => return self.call(address, user),
+            _ => self.escapes = true,
+        }
+        Vec::new()
+    }
+
+    /// The address is stored: into a local variable it is followed to where that is read.
+    fn kept_in(&mut self, place: LLVMValueRef) -> Vec<LLVMValueRef> {
+        let is_cast = |at| {
+            is_instruction(at)
+                && matches!(
+                    opcode(at),
+                    LLVMOpcode::LLVMAddrSpaceCast | LLVMOpcode::LLVMBitCast
+                )
+        };
+        let mut variable = place;
+        while is_cast(variable) {
+            variable = llvm!(LLVMGetOperand(variable, 0));
+        }
+        if !is_instruction(variable) || opcode(variable) != LLVMOpcode::LLVMAlloca {
+            self.escapes = true;
+            return Vec::new();
+        }
+        let (mut loads, mut names) = (Vec::new(), vec![variable]);
+        while let Some(local) = names.pop() {
+            for user in users(local) {
+                match opcode(user) {
+                    LLVMOpcode::LLVMLoad if kind(llvm!(LLVMTypeOf(user))) == POINTER => loads.push(user),
+                    LLVMOpcode::LLVMStore if llvm!(LLVMGetOperand(user, 0)) != local => {}
+                    _ if is_cast(user) => names.push(user),
+                    LLVMOpcode::LLVMCall if is_marker(user) => {}
+                    _ => self.escapes = true,
+                }
+            }
+        }
+        loads
+    }
+
+    fn call(&mut self, address: LLVMValueRef, call: LLVMValueRef) -> Vec<LLVMValueRef> {
+        let Some(callee) = callee(call) else {
+            self.escapes = true;
+            return Vec::new();
+        };
+        let arguments = operands(call);
+        let given = |at: usize| arguments[at] == address;
+        let name = name(callee);
+        if is_marker(call) {
+            return Vec::new();
+        }
+        if name.starts_with("llvm.") {
+            // Intrinsics keep no address; some hand on the one they are given.
+            let is_copy = name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.");
+            let only_reads = (is_copy && !given(0))
+                || name.starts_with("llvm.nvvm.ldg.")
+                || name.starts_with("llvm.nvvm.ldu.");
+            self.writes |= !only_reads;
+            let hands_on = kind(llvm!(LLVMTypeOf(call))) == POINTER;
+            return hands_on.then_some(call).into_iter().collect();
+        }
+        let parameters = parameters(callee);
+        if is_declaration(callee) || parameters.len() + 1 != arguments.len() {
+            self.escapes = true;
+            return Vec::new();
+        }
+        let taken = parameters.into_iter().enumerate().filter(|&(at, _)| given(at));
+        taken.map(|(_, parameter)| parameter).collect()
+    }
+}
+
+const POINTER: LLVMTypeKind = LLVMTypeKind::LLVMPointerTypeKind;
+
+/// Whether a call only tells about memory.
+fn is_marker(call: LLVMValueRef) -> bool {
+    const MARKERS: [&str; 3] = ["llvm.lifetime.", "llvm.dbg.", "llvm.assume"];
+    let name = callee(call).map(name).unwrap_or_default();
+    MARKERS.iter().any(|marker| name.starts_with(marker))
+}
