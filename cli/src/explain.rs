@@ -1,8 +1,14 @@
 //! `mgb explain`: what the pass found in an object, a program or an archive.
 
+mod dot;
+mod looks;
 mod read;
 mod reason;
 mod render;
+#[cfg(test)]
+mod samples;
+mod svg;
+mod words;
 
 use std::path::PathBuf;
 
@@ -16,6 +22,10 @@ use crate::out;
 Examples:
   mgb explain ./app         every task of a program
   mgb explain app.o --json  one document per module, for scripts
+  mgb explain app --svg > app.svg
+                            a drawing; open it with a browser
+  mgb explain app --dot | dot -Tpdf -o app.pdf
+                            the same drawn by Graphviz
   mgb explain --reason address-escapes
                             what a reason means, and what to do about it")]
 pub struct Args {
@@ -25,8 +35,15 @@ pub struct Args {
     /// Print the reports as a JSON array.
     #[arg(long)]
     json: bool,
+    /// Draw the tasks as an SVG picture, for a browser: per task a frame with what it needs, its operations in the order of
+    /// the source on the left, its memory objects on the right, and a line from each operation to what it touches.
+    #[arg(long, conflicts_with = "json")]
+    svg: bool,
+    /// Draw the same as text in Graphviz's language DOT, for `dot` and other tools.
+    #[arg(long, conflicts_with_all = ["json", "svg"])]
+    dot: bool,
     /// Print what a reason means and what the programmer can do, by its name.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "json"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "json", "svg", "dot"])]
     reason: Option<String>,
 }
 
@@ -42,6 +59,10 @@ pub fn run(args: &Args) -> Outcome {
         serde_json::to_string_pretty(&reports)
             .map(|text| text + "\n")
             .code(exit::USAGE)?
+    } else if args.svg {
+        svg::document(&reports)
+    } else if args.dot {
+        dot::document(&reports)
     } else {
         render::text(&reports)
     };

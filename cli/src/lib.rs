@@ -8,6 +8,7 @@ mod clang;
 mod cuda;
 mod daemon;
 mod demo;
+mod element;
 mod exit;
 mod explain;
 mod machine;

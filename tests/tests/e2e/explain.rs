@@ -93,6 +93,58 @@ fn explain_prints_the_formula_and_the_reason() {
     );
 }
 
+/// Every op, object and edge of the report, in both drawings.
+#[test]
+fn drawings_have_everything_that_the_report_has() {
+    let node = Node::without_mgbd("1x64MiB");
+    for name in ["vecadd", "twotasks", "init_run", "symbol"] {
+        let program = built::program(name);
+        let program = program.to_str().expect("paths of tests are UTF-8");
+        let explain = |option: &str| run(&mut node.mgb(&["explain", option, program])).success();
+        let modules: Vec<serde_json::Value> =
+            serde_json::from_str(&explain("--json")).expect("a JSON array of reports");
+        let (dot, svg) = (explain("--dot"), explain("--svg"));
+        let count = |text: &str, part: &str| text.matches(part).count();
+        let mut drawn = Drawn::default();
+        for task in modules.iter().flat_map(|module| list(&module["tasks"])) {
+            let touched = list(&task["ops"]).flat_map(|op| list(&op["objects"]));
+            drawn.tasks += 1;
+            drawn.ops += list(&task["ops"]).count();
+            drawn.objects += list(&task["objects"]).count();
+            drawn.edges += touched.count();
+        }
+        let found = Drawn {
+            tasks: count(&dot, "penwidth=2"),
+            ops: count(&dot, "<td port="),
+            objects: count(&dot, "style=\"rounded"),
+            edges: count(&dot, " -> "),
+        };
+        assert_eq!(found, drawn, "{name}: {dot}");
+        let found = Drawn {
+            tasks: count(&svg, "stroke-width:2\""),
+            ops: count(&svg, "class=\"op\""),
+            objects: count(&svg, "class=\"object\""),
+            edges: count(&svg, "class=\"edge\""),
+        };
+        assert_eq!(found, drawn, "{name}: {svg}");
+        assert!(drawn.ops > 0, "{name}");
+    }
+    run(&mut node.mgb(&["explain", "--dot", "--svg", "any"])).failure(&["--dot", "--svg"]);
+}
+
+/// How much there is to draw.
+#[derive(Debug, Default, PartialEq)]
+struct Drawn {
+    tasks: usize,
+    ops: usize,
+    objects: usize,
+    edges: usize,
+}
+
+fn list(value: &serde_json::Value) -> impl Iterator<Item = &serde_json::Value> {
+    value.as_array().into_iter().flatten()
+}
+
 #[test]
 fn explain_names_what_it_cannot_read() {
     let node = Node::without_mgbd("1x64MiB");

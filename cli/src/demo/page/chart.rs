@@ -5,10 +5,10 @@ use std::time::Duration;
 use mgb_probe::size::Bytes;
 
 use super::curves::{self, MEMORY, QUEUE};
-use super::element::Element;
 use super::state;
 use crate::batch::outcome::{JobOutcome, State, Stretch};
 use crate::demo::table::Row;
+use crate::element::Element;
 
 /// Room for names at the left, in the drawing's own units.
 pub const LEFT: f64 = 88.0;

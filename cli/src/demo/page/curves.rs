@@ -3,8 +3,8 @@
 use mgb_probe::size::Bytes;
 
 use super::chart::{LEFT, PLOT, Scale, place};
-use super::element::Element;
 use crate::demo::sampler::Sample;
+use crate::element::Element;
 
 /// The height of the memory.
 pub const MEMORY: f64 = 40.0;

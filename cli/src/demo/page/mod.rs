@@ -3,7 +3,6 @@
 
 mod chart;
 mod curves;
-mod element;
 
 use std::path::Path;
 
@@ -11,9 +10,9 @@ use anyhow::{Context, Result};
 
 use super::table::{self, DemoOutcome, Row};
 use crate::batch::outcome::{JobOutcome, State};
+use crate::element::Element;
 use crate::table::seconds;
 use chart::Scale;
-use element::Element;
 
 /// Writes the page, whole or not at all.
 ///

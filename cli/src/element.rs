@@ -1,5 +1,5 @@
-//! Elements of a page: HTML and SVG as a tree that escapes what it holds and closes what it opens. The page is read by
-//! browsers and, in tests, by an XML parser, so it is written as both take it.
+//! Elements of pages and drawings: HTML and SVG as a tree that escapes what it holds and closes what it opens. They are
+//! read by browsers and, in tests, by an XML parser, so they are written as both take it.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -87,6 +87,8 @@ fn escape(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
         match character {
             '&' => f.write_str("&amp;")?,
             '<' => f.write_str("&lt;")?,
+            // Graphviz counts both in its labels.
+            '>' => f.write_str("&gt;")?,
             '"' => f.write_str("&quot;")?,
             // No page may hold these; a command line can.
             control if control.is_control() && control != '\n' => f.write_char('\u{fffd}')?,

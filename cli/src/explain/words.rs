@@ -1,0 +1,109 @@
+//! What a report says, in words: the same in the text and in both drawings.
+
+use std::fmt::Write;
+
+use mgb_catalogue::report::{Kind, Object, Op, Place, Reason, Report, Task};
+
+use crate::table::plural;
+
+/// The file, and how many of its tasks are of which kind.
+pub fn module(report: &Report) -> String {
+    let lazy = report.tasks.iter().filter(|task| task.kind == Kind::Lazy).count();
+    let fixed = report.tasks.len() - lazy;
+    let tasks = plural(report.tasks.len(), "task");
+    format!("{}: {tasks} ({fixed} static, {lazy} lazy)", report.source)
+}
+
+/// Why a whole module is lazy.
+pub fn whole_module(reason: &Reason) -> String {
+    format!("the whole module is lazy: {}", because(reason))
+}
+
+/// When a task is bound.
+pub fn kind(task: &Task) -> &'static str {
+    match task.kind {
+        Kind::Static => "static: bound by its probe before it starts",
+        Kind::Lazy => "lazy: bound at run time",
+    }
+}
+
+/// What a task is whose every call was inlined.
+pub const FOR_OTHERS: &str = "for callers in other files: in this one every call was inlined";
+
+/// What follows a task's name, each with the word it comes under; lines without one belong to the line before.
+pub fn facts(task: &Task) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    for reason in &task.reasons {
+        facts.push(("why", because(reason)));
+    }
+    if let Some(need) = &task.need {
+        facts.push(("need", format!("peak    {} bytes", need.peak)));
+        let launch = format!("grid {}, block {}, shared {}", need.grid, need.block, need.shared);
+        facts.push(("", format!("launch  {launch}")));
+    }
+    facts
+}
+
+/// Where a task begins and ends, and whether it may move: what a report has last.
+pub fn bounds(task: &Task) -> Vec<(&'static str, String)> {
+    let mut bounds = Vec::new();
+    if let Some(begin) = &task.begin {
+        bounds.push(("begin", line(begin)));
+    }
+    if !task.ends.is_empty() {
+        let mut ends: Vec<String> = task.ends.iter().map(line).collect();
+        // Several edges may leave at one closing brace.
+        ends.dedup();
+        bounds.push(("end", ends.join(", ")));
+    }
+    match &task.movable {
+        Some(movable) if movable.movable => {
+            bounds.push(("movable", "nothing of the GPU is in its data".to_owned()));
+        }
+        Some(movable) => {
+            let anchored = |reason| ("anchored", because(reason));
+            bounds.extend(movable.reasons.iter().map(anchored));
+        }
+        None => {}
+    }
+    bounds
+}
+
+/// An op without the objects it touches.
+pub fn operation(op: &Op) -> String {
+    match &op.kernel {
+        Some(kernel) => format!("{} {kernel}", op.op),
+        None => op.op.clone(),
+    }
+}
+
+/// An object's name and size, without its number.
+pub fn object(object: &Object) -> String {
+    let name = if object.name.is_empty() {
+        "(unnamed)"
+    } else {
+        &object.name
+    };
+    let mut shown = format!("{name}: {} bytes", object.bytes);
+    if object.variable {
+        let _ = write!(shown, ", a device variable");
+    }
+    shown
+}
+
+/// A reason's sentence, its name and its line.
+pub fn because(reason: &Reason) -> String {
+    match &reason.at {
+        Some(place) if place.line > 0 => format!("{} ({}, {})", reason.text, reason.code, line(place)),
+        _ => format!("{} ({})", reason.text, reason.code),
+    }
+}
+
+/// A place; without its file where that is the module's source.
+pub fn line(place: &Place) -> String {
+    match (&place.file, place.line) {
+        (_, 0) => "line ?".to_owned(),
+        (Some(file), line) => format!("{file}:{line}"),
+        (None, line) => format!("line {line}"),
+    }
+}
