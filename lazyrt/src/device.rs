@@ -9,7 +9,7 @@ use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{driver, handles, mode, native, notice, open, ops, thread, work};
+use crate::{driver, handles, keep, mode, native, notice, open, ops, thread, work};
 
 /// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -154,6 +154,10 @@ fn note_context(gpu: u32, ordinal: i32) {
     if CONTEXTS.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
         if let Some(client) = mode::client() {
             client.published().context_made(gpu);
+            keep::driver_files(client);
+            if open::is_open() {
+                work::note_endless(gpu);
+            }
         }
         for &(limit, value) in LIMITS.lock().iter() {
             // SAFETY: no pointers.

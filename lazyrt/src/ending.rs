@@ -1,9 +1,8 @@
 //! The end of the process: what it gave its GPUs is done first.
 //!
-//! Under MPS a client that ends while its work is under way costs others: until that work has drained, the next program
-//! that starts on the GPU gets `cudaErrorDevicesUnavailable` (measured on an H200: a program that returns from `main`
-//! behind its last launch is enough). So a program that simply ends waits for its work, but not for long: a
-//! kernel that never ends must not keep a program from ending.
+//! Under MPS a client that ends while its work is under way takes others with it, or has its memory kept until mgbd sees
+//! that the work is done (see `keep`), which takes a while. So a program that simply ends waits for its work, but not for
+//! long: a kernel that never ends must not keep a program from ending.
 
 use std::sync::Once;
 use std::sync::mpsc;
@@ -35,6 +34,7 @@ extern "C" fn settle() {
         for (gpu, ordinal) in device::with_context() {
             // A GPU that fails has nothing under way any more.
             let _ = device::settle(gpu, ordinal);
+            work::ended(gpu);
         }
         let _ = done.send(());
     });

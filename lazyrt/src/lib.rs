@@ -25,6 +25,7 @@ mod free_list;
 mod functions;
 mod gate;
 mod handles;
+mod keep;
 mod mode;
 mod narrow;
 mod native;

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use mgb_probe::Client;
 use parking_lot::ReentrantMutex;
 
-use crate::{binder, gate, narrow, open};
+use crate::{binder, gate, narrow, open, work};
 
 /// How calls are treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +88,11 @@ fn connect() {
     gate::prepare();
     binder::register();
     crate::trace::is_wanted();
-    let mode = if mgb_probe::client().is_none() {
+    let client = mgb_probe::client();
+    if let Some(client) = client {
+        work::publish(client.published().gpus());
+    }
+    let mode = if client.is_none() {
         NATIVE
     } else if open::calls_driver() {
         WIDE

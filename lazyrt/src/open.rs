@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::elf::Object;
-use crate::mode;
+use crate::{device, mode, work};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 /// The first reason, for the trace.
@@ -146,6 +146,9 @@ pub fn reason() -> Option<String> {
 fn open(reason: String) {
     WHY.lock().get_or_insert(reason);
     OPEN.store(true, Ordering::Release);
+    for (gpu, _) in device::with_context() {
+        work::note_endless(gpu);
+    }
 }
 
 /// How many objects the process has loaded so far.

@@ -1,68 +1,78 @@
-//! Which GPUs may have work of this process under way.
+//! Which GPUs may have work of this process under way. The words that say so lie in the channel, where mgbd finds them
+//! should the process be killed.
 //!
 //! Told at every launch, right behind the write that rings the GPU's doorbell, for which an instruction that locks
 //! memory would wait. So nothing is counted here: who gave work stores one word, and who waits for all work puts a mark
 //! of his own there first, and knows by it afterwards whether more was given meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
-use mgb_probe::wire::MAX_GPUS;
+use mgb_probe::wire::{GpuWords, MAX_GPUS};
 
-/// [`Gpu::given`]: nothing is under way.
+/// [`GpuWords::given`]: nothing is under way.
 const NOTHING: u64 = 0;
-/// [`Gpu::given`]: something may be; other values are marks of those who wait for it.
+/// [`GpuWords::given`]: something may be; other values are marks of those who wait for it.
 const SOMETHING: u64 = 1;
 static NEXT_MARK: AtomicU64 = AtomicU64::new(2);
 
+/// The words of a process that has no channel.
+static OWN: [GpuWords; MAX_GPUS] = [const { GpuWords::new() }; MAX_GPUS];
+/// The first of the GPUs' words.
+static WORDS: AtomicPtr<GpuWords> = AtomicPtr::new((&raw const OWN).cast_mut().cast());
+
+/// Whether something was given since [`take_new`].
 #[repr(align(64))]
-struct Gpu {
-    given: AtomicU64,
-    /// Whether something was given since [`take_new`].
-    new: AtomicBool,
-    /// Whether something may be given at any time without a word.
-    endless: AtomicBool,
+struct New(AtomicBool);
+
+static NEW: [New; MAX_GPUS] = [const { New(AtomicBool::new(false)) }; MAX_GPUS];
+
+/// From here on the words are these. Called before the process's first op.
+pub fn publish(words: &'static [GpuWords; MAX_GPUS]) {
+    WORDS.store(words.as_ptr().cast_mut(), Ordering::Release);
 }
 
-static GPUS: [Gpu; MAX_GPUS] = [const {
-    Gpu {
-        given: AtomicU64::new(NOTHING),
-        new: AtomicBool::new(false),
-        endless: AtomicBool::new(false),
-    }
-}; MAX_GPUS];
+#[inline]
+fn gpu(gpu: u32) -> &'static GpuWords {
+    // SAFETY: it points to MAX_GPUS words that stay.
+    unsafe { &*WORDS.load(Ordering::Acquire).add(gpu as usize % MAX_GPUS) }
+}
 
-fn gpu(gpu: u32) -> &'static Gpu {
-    &GPUS[gpu as usize % MAX_GPUS]
+#[inline]
+fn new(gpu: u32) -> &'static AtomicBool {
+    &NEW[gpu as usize % MAX_GPUS].0
 }
 
 /// Work was handed to the GPU: called after the call that did so.
 #[inline]
 pub fn note(number: u32) {
-    let gpu = gpu(number);
-    gpu.given.store(SOMETHING, Ordering::Release);
-    gpu.new.store(true, Ordering::Release);
+    gpu(number).given.store(SOMETHING, Ordering::Release);
+    new(number).store(true, Ordering::Release);
 }
 
 /// Work may be under way on the GPU at any time from here on: some call went to the runtime by a jump.
 pub fn note_endless(number: u32) {
-    gpu(number).endless.store(true, Ordering::Release);
+    gpu(number).endless.store(1, Ordering::Release);
 }
 
 /// Whether work may be under way.
 pub fn is_busy(number: u32) -> bool {
-    let gpu = gpu(number);
-    gpu.endless.load(Ordering::Acquire) || gpu.given.load(Ordering::Acquire) != NOTHING
+    gpu(number).is_busy()
 }
 
 /// Whether work was given since this was asked last: work whose call has returned.
 pub fn take_new(number: u32) -> bool {
-    let gpu = gpu(number);
-    gpu.new.swap(false, Ordering::AcqRel) || gpu.endless.load(Ordering::Acquire)
+    new(number).swap(false, Ordering::AcqRel) || gpu(number).endless.load(Ordering::Acquire) != 0
+}
+
+/// Everything that was given is done, and the process ends: of calls that went to the runtime by a jump too.
+pub fn ended(number: u32) {
+    gpu(number).endless.store(0, Ordering::Release);
+    gpu(number).given.store(NOTHING, Ordering::Release);
 }
 
 /// Somebody who waits for all work of a GPU.
 pub struct Wait {
-    gpu: &'static Gpu,
+    gpu: &'static GpuWords,
     mark: u64,
 }
 

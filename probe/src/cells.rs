@@ -6,17 +6,20 @@
 //! that state before sleeping, so no wake is lost; the timeout only serves to
 //! look whether `mgbd` is still there.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::IoSlice;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::thread::futex;
 
 use crate::mapping::Mapping;
-use crate::wire::{ANSWERED, CELLS, Channel, IDLE, POSTED, Reply, Request};
+use crate::wire::{ANSWERED, CELLS, Channel, IDLE, MOST_KEPT, POSTED, Reply, Request};
 
 /// How long a caller spins before it sleeps. Longer than an answer takes, much
 /// shorter than a wait for room.
@@ -132,6 +135,17 @@ impl Cells {
             Some(at) => self.post(at, request),
             None => drop(self.call(request)),
         }
+    }
+
+    /// Sends a message on the socket, with descriptors. Errors: `mgbd` is gone, or too many descriptors are under way.
+    pub(crate) fn send(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+            return Err(Errno::TOOMANYREFS);
+        }
+        let message = [IoSlice::new(message)];
+        rustix::net::sendmsg(&self.socket, &message, &mut control, SendFlags::NOSIGNAL).map(drop)
     }
 
     /// Whether `mgbd` hung up. It says nothing on the socket after the hello.

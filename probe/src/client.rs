@@ -1,8 +1,11 @@
 //! A connection to `mgbd`, and its calls.
 
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
+
+use rustix::io::Errno;
 
 use crate::cells::{Cells, Gone};
 use crate::connect::{self, ConnectError};
@@ -157,6 +160,15 @@ impl Client {
     /// already. Does not wait until `mgbd` has read it.
     pub fn end(&self, task: TaskId, kept_bytes: u64) {
         self.tell(self.plain(Op::End, task, kept_bytes));
+    }
+
+    /// Asks `mgbd` to keep these files (at most [`wire::MOST_KEPT`]) open until what this process gave its GPUs is done,
+    /// whether the process is still there then or not. They replace what it has kept so far. Does not wait.
+    pub fn keep(&self, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
+        if self.forked() {
+            return Err(Errno::NOTCONN);
+        }
+        self.cells.send(wire::KEEP, files)
     }
 
     /// Where leases lie.

@@ -8,7 +8,7 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::wire::{MAX_GPUS, PublishedWords};
+use crate::wire::{GpuWords, MAX_GPUS, PublishedWords};
 
 /// The client's side of the words it publishes. GPUs are indices into
 /// [`crate::Hello::gpus`]; others are ignored.
@@ -21,12 +21,18 @@ impl Published {
         unsafe { &*std::ptr::from_ref(words).cast::<Published>() }
     }
 
+    /// The words of each GPU, for a runtime that notes in `given` and `endless` when
+    /// work may be under way.
+    pub fn gpus(&self) -> &[GpuWords; MAX_GPUS] {
+        &self.0.gpus
+    }
+
     /// A kernel or copy is about to be handed to the GPU. Of two threads that say so at the same moment one may go
     /// uncounted, and what is counted as finished at that moment may stay: the next time that everything is known
     /// to be finished puts it right. An exact count would cost each launch an instruction that locks memory.
     #[inline]
     pub fn launch_started(&self, gpu: u32) {
-        if let Some(launches) = self.0.launches.get(gpu as usize) {
+        if let Some(GpuWords { launches, .. }) = self.0.gpus.get(gpu as usize) {
             let now = launches.load(Ordering::Relaxed);
             launches.store(now.wrapping_add(1), Ordering::Relaxed);
         }
@@ -39,7 +45,7 @@ impl Published {
 
     /// `count` of them have finished.
     pub fn launches_finished(&self, gpu: u32, count: u32) {
-        if let Some(launches) = self.0.launches.get(gpu as usize) {
+        if let Some(GpuWords { launches, .. }) = self.0.gpus.get(gpu as usize) {
             let _ = launches.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
                 Some(now.saturating_sub(count))
             });
@@ -49,14 +55,14 @@ impl Published {
     /// Launches in flight.
     pub fn launches_in_flight(&self, gpu: u32) -> u32 {
         self.0
-            .launches
+            .gpus
             .get(gpu as usize)
-            .map_or(0, |launches| launches.load(Ordering::Relaxed))
+            .map_or(0, |words| words.launches.load(Ordering::Relaxed))
     }
 
     /// `bytes` more are mapped. Call it after mapping them.
     pub fn mapped(&self, gpu: u32, bytes: u64) {
-        if let Some(resident) = self.0.resident.get(gpu as usize) {
+        if let Some(GpuWords { resident, .. }) = self.0.gpus.get(gpu as usize) {
             resident.fetch_add(bytes, Ordering::Release);
             self.0.changes.fetch_add(1, Ordering::Release);
         }
@@ -64,7 +70,7 @@ impl Published {
 
     /// `bytes` are about to be unmapped. Call it before unmapping them.
     pub fn unmapping(&self, gpu: u32, bytes: u64) {
-        if let Some(resident) = self.0.resident.get(gpu as usize) {
+        if let Some(GpuWords { resident, .. }) = self.0.gpus.get(gpu as usize) {
             let _ = resident.fetch_update(Ordering::Release, Ordering::Relaxed, |now| {
                 Some(now.saturating_sub(bytes))
             });
@@ -75,9 +81,9 @@ impl Published {
     /// Bytes mapped now.
     pub fn resident_bytes(&self, gpu: u32) -> u64 {
         self.0
-            .resident
+            .gpus
             .get(gpu as usize)
-            .map_or(0, |resident| resident.load(Ordering::Relaxed))
+            .map_or(0, |words| words.resident.load(Ordering::Relaxed))
     }
 
     /// The process has a context on `gpu` now. Call it once the context is made.

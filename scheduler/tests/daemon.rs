@@ -3,9 +3,10 @@
 mod common;
 
 use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use common::{Daemon, MIB, Process, Setting};
+use common::{DRIVER_FILE, Daemon, MIB, Process, Setting, driver_files_open, wait_for};
 
 /// Not a test: what the others start as client processes.
 #[test]
@@ -116,6 +117,57 @@ fn a_whole_process_task_outlives_its_channel() {
 
 /// The driver lists a process when it begins to make its context, and takes the
 /// memory for it later.
+/// The driver takes down what a process had when the last of its files is closed: if kernels of it still run, that ends
+/// every other program on the GPU.
+#[test]
+fn what_is_killed_at_work_stays_until_the_work_is_done() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let is_kept = |times| wait_for("mgbd to have the files", || driver_files_open() == times);
+    let holding = |what: &str| format!("begin 60 map 60 keep {DRIVER_FILE} {what} say up sleep 60000");
+    // An idle one is gone at once, and so is what it has done.
+    for idle in ["", "busy done"] {
+        let mut client = daemon.client(&holding(idle));
+        client.until("up");
+        is_kept(2);
+        client.kill();
+        is_kept(0);
+        daemon.check_empty();
+    }
+    let mut client = daemon.client(&holding("busy"));
+    client.until("up");
+    // Asked again, it has only what came last.
+    let mut other = daemon.client(&format!(
+        "begin 5 map 5 keep {DRIVER_FILE} busy keep {DRIVER_FILE} say up sleep 60000"
+    ));
+    other.until("up");
+    is_kept(4);
+    client.kill();
+    let waits = daemon.client("begin 60 map 60 say up");
+    daemon.wait_view("a queue", |view| view.queue.len() == 1);
+    std::thread::sleep(Duration::from_millis(300));
+    let view = daemon.view();
+    assert_eq!(
+        (driver_files_open(), view.queue.len()),
+        (4, 1),
+        "it was taken for done"
+    );
+    assert_eq!(view.gpus[0].reclaiming_bytes, 61 * MIB);
+    daemon.setting.paused.store(true, Ordering::Relaxed);
+    is_kept(2);
+    waits.finish();
+    // A program that execs another has lost its memory.
+    let mut execs = daemon.client(&format!(
+        "begin 20 map 20 keep {DRIVER_FILE} busy exec /bin/sleep 60"
+    ));
+    execs.until("execing");
+    is_kept(4);
+    execs.kill();
+    is_kept(2);
+    other.kill();
+    is_kept(0);
+    daemon.check_empty();
+}
+
 #[test]
 fn a_context_being_made_is_not_taken_for_made() {
     let daemon = Daemon::start(Setting::new(1, 100 * MIB, 10 * MIB));

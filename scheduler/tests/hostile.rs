@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::{Daemon, MIB, Setting};
+use common::{DRIVER_FILE, Daemon, MIB, Setting};
 use mgb_probe::hello::Answer;
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{ANSWERED, CHANNEL_BYTES, Channel, Op, Opening, POSTED, Reply, Request, Text};
+use mgb_probe::wire::{ANSWERED, CHANNEL_BYTES, Channel, KEEP, Op, Opening, POSTED, Reply, Request, Text};
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, sockopt,
@@ -63,20 +63,19 @@ fn bell() -> OwnedFd {
     eventfd(0, EventfdFlags::CLOEXEC).unwrap()
 }
 
-/// Says hello in some way; returns `mgbd`'s answer, or `None` if it hung up.
-fn open(socket: &OwnedFd, opening: &[u8], descriptors: &[BorrowedFd<'_>]) -> Option<Answer> {
+fn send(socket: &OwnedFd, message: &[u8], descriptors: &[BorrowedFd<'_>]) {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    rustix::net::sendmsg(
-        socket,
-        &[IoSlice::new(opening)],
-        &mut control,
-        SendFlags::NOSIGNAL,
-    )
-    .unwrap();
+    let message = [IoSlice::new(message)];
+    rustix::net::sendmsg(socket, &message, &mut control, SendFlags::NOSIGNAL).unwrap();
+}
+
+/// Says hello in some way; returns `mgbd`'s answer, or `None` if it hung up.
+fn open(socket: &OwnedFd, opening: &[u8], descriptors: &[BorrowedFd<'_>]) -> Option<Answer> {
+    send(socket, opening, descriptors);
     let mut buffer = vec![0; 1 << 17];
     let mut none = RecvAncillaryBuffer::default();
     let message = rustix::net::recvmsg(
@@ -231,8 +230,9 @@ fn garbage_in_the_channel_is_survived() {
             }
             cell.state.store(POSTED, Ordering::Release);
         }
-        for resident in &intruder.channel().published.resident {
-            resident.store(u64::MAX, Ordering::Relaxed);
+        for words in &intruder.channel().published.gpus {
+            words.given.store(u64::MAX, Ordering::Relaxed);
+            words.resident.store(u64::MAX, Ordering::Relaxed);
         }
         intruder
             .channel()
@@ -273,6 +273,18 @@ fn unknown_operations_and_double_posts_cut_off() {
     let talker = Intruder::new(&daemon);
     rustix::net::send(&talker.socket, b"more", SendFlags::NOSIGNAL).unwrap();
     assert!(talker.is_cut_off());
+    // What is to be kept is none of the driver's, or the message is not that.
+    let files = [
+        bell(),
+        memory(4096, SealFlags::empty()),
+        rustix::fs::open(DRIVER_FILE, OFlags::RDWR, Mode::empty()).unwrap(),
+    ];
+    let messages: [&[u8]; 3] = [KEEP, KEEP, b"MGBkeep"];
+    for (message, file) in messages.into_iter().zip(&files) {
+        let keeper = Intruder::new(&daemon);
+        send(&keeper.socket, message, &[file.as_fd()]);
+        assert!(keeper.is_cut_off());
+    }
     holder.kill();
     still_serves(&daemon);
 }

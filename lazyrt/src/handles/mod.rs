@@ -326,6 +326,14 @@ pub fn context_made() {
     event::record_early(&event::DEFAULTS);
 }
 
+/// Streams of the program's own may have work from here on: a thread's default one, which is nobody else's.
+#[inline]
+pub fn note_stream() {
+    if !STREAMS.load(Ordering::Relaxed) {
+        STREAMS.store(true, Ordering::Release);
+    }
+}
+
 /// Whether streams of the program's own may have work.
 pub fn any_stream() -> bool {
     STREAMS.load(Ordering::Acquire)

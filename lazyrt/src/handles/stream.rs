@@ -50,7 +50,7 @@ fn bring(slot: &'static Slot) -> Result<Stream, Own> {
     let here = slot.real(gpu);
     if here.load(Ordering::Acquire).is_null() {
         here.store(make_real(slot)?, Ordering::Release);
-        super::STREAMS.store(true, Ordering::Release);
+        super::note_stream();
     }
     let real = here.load(Ordering::Acquire);
     match slot.at() {

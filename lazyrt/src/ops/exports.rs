@@ -20,7 +20,7 @@ use crate::code::{self, Code, Own};
 use crate::functions::index;
 use crate::mode::{Mode, mode};
 use crate::native::{self, Stream};
-use crate::{gate, thread};
+use crate::{gate, handles, thread};
 
 /// Keeps an error of lazyrt's own for `cudaGetLastError`. It takes the place of an earlier one of the
 /// runtime's, as a later error does natively.
@@ -36,6 +36,14 @@ pub fn record(code: Code) {
 fn forked() -> Code {
     thread::with(|thread| thread.set_error(Code::INITIALIZATION));
     Code::INITIALIZATION
+}
+
+/// Whether a function takes the default stream for the calling thread's own, as names in `_ptsz` and `_ptds` say.
+const fn is_per_thread(name: &str) -> bool {
+    let [.., b'_', b'p', b't', kind, last] = name.as_bytes() else {
+        return false;
+    };
+    matches!((kind, last), (b's', b'z') | (b'd', b's'))
 }
 
 macro_rules! exports {
@@ -67,6 +75,9 @@ macro_rules! exports {
                 Mode::Forked => return forked(),
             }
             gate::back();
+            if const { is_per_thread(stringify!($name)) } {
+                handles::note_stream();
+            }
             // SAFETY: the caller says so.
             match unsafe { $treat(real, $($arg),*) } {
                 Ok(code) => {

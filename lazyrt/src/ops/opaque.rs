@@ -3,6 +3,7 @@
 //! process is tied to it from there on. What only asks something needs a context, whichever.
 
 use std::ffi::c_void;
+use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::places;
@@ -14,10 +15,13 @@ use crate::handles::{self, Kind};
 use crate::mode::{Mode, mode};
 use crate::state::{self, Device, Key, State};
 use crate::task::Shared;
-use crate::{device, native, thread};
+use crate::{device, ending, native, thread};
 
 /// The program's devices that are tied to a GPU, one bit each; read without the lock.
 static ANCHORED: AtomicU64 = AtomicU64::new(0);
+
+/// Whether the end of the process is waited for.
+static FIRST: Once = Once::new();
 
 /// The integer arguments of a call, as a trampoline has saved them.
 pub struct Arguments {
@@ -187,6 +191,7 @@ fn ready(touches: bool, anchors: bool) -> Result<Inside, Own> {
         }
         if touches {
             crate::work::note_endless(gpu);
+            ending::watch(&FIRST);
         }
         return Ok(inside);
     }

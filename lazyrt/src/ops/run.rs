@@ -177,7 +177,7 @@ fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
 }
 
 /// As [`on_task`], for a copy to the host that returns when it is done. While the process has no streams of
-/// its own, every launch before it is done then, too.
+/// its own, everything before it is done then, too.
 pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
     loop {
         let shared = bind::prepare(key, Asked::default())?;
@@ -185,18 +185,22 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
         if !shared.is_ready() {
             continue;
         }
-        let gpu = shared.place().0;
+        let (gpu, ordinal) = shared.place();
+        device::select(gpu, ordinal)?;
         let published = mode::client().map(mgb_probe::Client::published);
         let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
-        let answer = on_ready(shared, inside, || in_order(None, call));
-        if let Some(published) = published
-            && answer == Ok(Code::SUCCESS)
-            && !super::opaque::is_anchored()
-            && !crate::handles::any_stream()
-        {
-            published.launches_finished(gpu, launches);
+        let wait = work::wait(gpu);
+        let code = in_order(None, call);
+        if code.is_success() && !super::opaque::is_anchored() && !crate::handles::any_stream() {
+            if let Some(published) = published {
+                published.launches_finished(gpu, launches);
+            }
+            wait.over();
+        } else {
+            work::note(gpu);
         }
-        return answer;
+        drop(inside);
+        return Ok(code);
     }
 }
 

@@ -16,14 +16,14 @@ mod reply;
 mod request;
 mod text;
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use reply::Reply;
 pub use request::{Op, Request, WHOLE_PROCESS};
 pub use text::Text;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Calls a client can have under way at once.
@@ -42,8 +42,8 @@ pub const TEXT_BYTES: usize = 64;
 const REQUEST_WORDS: usize = 14 + text::TEXT_WORDS;
 const REPLY_WORDS: usize = 5 + text::TEXT_WORDS;
 
-/// A client's first and only message on the socket, with two descriptors: the
-/// memfd and the eventfd, in that order.
+/// A client's first message on the socket, with two descriptors: the memfd and
+/// the eventfd, in that order. [`KEEP`] may follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
     /// [`MAGIC`].
@@ -97,6 +97,14 @@ impl Opening {
     }
 }
 
+/// A message on the socket, with at most [`MOST_KEPT`] descriptors: the files by
+/// which the driver knows the process. `mgbd` keeps them open beyond the
+/// process's end, until what the process gave its GPUs is done by
+/// [`GpuWords::is_busy`]. Another such message replaces what is kept.
+pub const KEEP: &[u8; 8] = b"MGBkeep1";
+/// Most descriptors in a [`KEEP`].
+pub const MOST_KEPT: usize = 192;
+
 /// The shared memory as a whole. All zeros is a valid one.
 #[repr(C, align(64))]
 pub struct Channel {
@@ -128,10 +136,48 @@ pub struct PublishedWords {
     /// Bit n: the process has a context on GPU n.
     pub contexts: AtomicU64,
     reserved: [AtomicU64; 6],
-    /// Launches not finished yet.
-    pub launches: [AtomicU32; MAX_GPUS],
+    /// Each GPU's own.
+    pub gpus: [GpuWords; MAX_GPUS],
+}
+
+/// What a client publishes of one GPU: a cache line, so that threads that launch
+/// on different GPUs do not slow each other down.
+#[repr(C, align(64))]
+pub struct GpuWords {
+    /// 0: all work that the process gave the GPU is done. Other values are the
+    /// client's own.
+    pub given: AtomicU64,
     /// Bytes mapped under the process's reservations, contexts not counted.
-    pub resident: [AtomicU64; MAX_GPUS],
+    pub resident: AtomicU64,
+    /// Launches not finished yet.
+    pub launches: AtomicU32,
+    /// Not 0: the process may give the GPU work without a word.
+    pub endless: AtomicU32,
+    reserved: [AtomicU64; 5],
+}
+
+impl GpuWords {
+    /// Those of a GPU of which nothing was said yet.
+    pub const fn new() -> GpuWords {
+        GpuWords {
+            given: AtomicU64::new(0),
+            resident: AtomicU64::new(0),
+            launches: AtomicU32::new(0),
+            endless: AtomicU32::new(0),
+            reserved: [const { AtomicU64::new(0) }; 5],
+        }
+    }
+
+    /// Whether work of the process may be under way.
+    pub fn is_busy(&self) -> bool {
+        self.endless.load(Ordering::Acquire) != 0 || self.given.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Default for GpuWords {
+    fn default() -> GpuWords {
+        GpuWords::new()
+    }
 }
 
 /// One call. Its owner is the client, except while `mgbd` has taken the
@@ -158,11 +204,12 @@ pub const ANSWERED: u32 = 2;
 
 const _: () = {
     assert!(size_of::<Cell>() == 320);
-    assert!(size_of::<PublishedWords>() == 64 + 256 + 512);
-    assert!(size_of::<Channel>() == 64 + 128 + 832 + CELLS * 320);
+    assert!(size_of::<GpuWords>() == 64);
+    assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
+    assert!(size_of::<Channel>() == 192 + 4160 + CELLS * 320);
     assert!(size_of::<Channel>() <= CHANNEL_BYTES);
     assert!(std::mem::offset_of!(Channel, published) == 192);
-    assert!(std::mem::offset_of!(Channel, cells) == 1024);
+    assert!(std::mem::offset_of!(Channel, cells) == 4352);
 };
 
 /// The halves of a word.

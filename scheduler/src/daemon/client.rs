@@ -26,6 +26,8 @@ pub(super) struct Client {
     busy: u64,
     /// What it was told of others' waiting.
     wanted: bool,
+    /// Files that are to outlive it: see [`super::keep`].
+    pub(super) kept: Vec<OwnedFd>,
 }
 
 /// What a connected client has.
@@ -58,6 +60,7 @@ impl Client {
             mapping: guest.mapping,
             busy: 0,
             wanted: false,
+            kept: Vec::new(),
         }
     }
 
@@ -99,7 +102,7 @@ impl Client {
     pub(super) fn resident(&self, gpu: usize) -> (u64, u64) {
         let published = &self.channel().published;
         let changes = published.changes.load(Ordering::Acquire);
-        (published.resident[gpu].load(Ordering::Acquire), changes)
+        (published.gpus[gpu].resident.load(Ordering::Acquire), changes)
     }
 
     /// Tells it whether anybody waits.
@@ -133,8 +136,18 @@ impl Client {
         self.channel().published.contexts.load(Ordering::Acquire) & (1 << gpu) != 0
     }
 
+    /// Those of the node's GPUs where it says that work of its may be under way.
+    pub(super) fn busy_gpus(&self, gpus: usize) -> Vec<usize> {
+        let words = &self.channel().published.gpus;
+        (0..gpus)
+            .filter(|&gpu| self.says_context(gpu) && words[gpu].is_busy())
+            .collect()
+    }
+
     /// Launches it says are in flight on the GPU.
     pub(super) fn launches(&self, gpu: usize) -> u32 {
-        self.channel().published.launches[gpu].load(Ordering::Relaxed)
+        self.channel().published.gpus[gpu]
+            .launches
+            .load(Ordering::Relaxed)
     }
 }

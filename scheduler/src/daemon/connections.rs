@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
+use mgb_probe::wire::KEEP;
 use rustix::event::epoll;
-use rustix::net::{RecvFlags, SocketFlags};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
 
 use super::client::Client;
 use super::family::is_exiting;
-use super::greet::{self, Guest, Offence};
-use super::reclaim::Death;
+use super::greet::{self, Guest, Message, Offence};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
 use crate::ledger::ClientId;
@@ -115,11 +116,11 @@ impl Server {
         let now = self.now();
         for id in old {
             let lost = self.broker.exec(id, now);
-            let death = Death {
-                seen: now,
-                exited: true,
-            };
-            self.reclaims.died(pid, lost, death, now);
+            self.reclaims.died(pid, lost, now, now);
+            self.outlive(id);
+            if !self.keeper.keeps(pid) {
+                self.reclaims.exited(pid, now);
+            }
             if self.broker.ledger().holds_nothing(id) {
                 self.broker.die(id, now);
                 self.remove(id);
@@ -132,14 +133,25 @@ impl Server {
             return;
         };
         let (pid, leaving) = (client.pid, client.leaving);
-        if leaving {
-            self.reclaims.exited(pid, self.now());
-        } else {
+        if !leaving {
             let lost = self.broker.die(id, self.now());
-            self.reclaims
-                .died(pid, lost, Death { seen, exited: true }, self.now());
+            self.reclaims.died(pid, lost, seen, self.now());
+        }
+        self.outlive(id);
+        if !self.keeper.keeps(pid) {
+            self.reclaims.exited(pid, self.now());
         }
         self.remove(id);
+    }
+
+    /// What the client's process had on the GPUs is gone, as far as it is not kept.
+    fn outlive(&mut self, id: ClientId) {
+        let now = self.now();
+        if let Some(client) = self.clients.get_mut(&id) {
+            let files = std::mem::take(&mut client.kept);
+            let busy = client.busy_gpus(self.hello.gpus.len());
+            self.keeper.outlive(client.pid, files, busy, now);
+        }
     }
 
     /// The kernel ends a process descriptor by descriptor: the socket, opened
@@ -152,8 +164,7 @@ impl Server {
         client.leaving = true;
         let pid = client.pid;
         let lost = self.broker.die(id, self.now());
-        self.reclaims
-            .died(pid, lost, Death { seen, exited: false }, self.now());
+        self.reclaims.died(pid, lost, seen, self.now());
         true
     }
 
@@ -169,22 +180,47 @@ impl Server {
         self.changed = true;
     }
 
-    /// A client's socket says something: that it hung up, or what no client says.
+    /// A client's socket says something: that it hung up, or what is to be kept of it.
     pub(super) fn socket(&mut self, id: ClientId, seen: Duration) {
         let Some(line) = self.clients.get(&id).and_then(|client| client.line.as_ref()) else {
             return;
         };
-        let mut byte = [0u8; 1];
-        match rustix::net::recv(&line.socket, &mut byte, RecvFlags::DONTWAIT) {
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => {}
-            Ok((_, 0)) | Err(_) => {
+        match Message::receive(&line.socket) {
+            Err(Errno::AGAIN | Errno::INTR) => {}
+            Ok(message) if !message.bytes().is_empty() => self.files(id, message),
+            Ok(_) | Err(_) => {
                 let leaving = self.is_leaving(id, seen);
                 self.cut(id);
                 if !leaving {
                     self.hang_up(id);
                 }
             }
-            Ok(_) => self.cut_off(id, &"it sent a second message on its socket"),
+        }
+    }
+
+    /// A client wants files to be kept.
+    fn files(&mut self, id: ClientId, message: Message) {
+        if message.bytes() != KEEP {
+            return self.cut_off(id, &"it sent a message on its socket that is none of a client's");
+        }
+        let (files, others) = (
+            message.descriptors,
+            self.clients.values().filter(|client| client.id != id),
+        );
+        let kept: usize = others.map(|client| client.kept.len()).sum();
+        if message.cut || kept + files.len() > self.most_kept {
+            let why = "too many files are open; raise mgbd's limit (ulimit -n)";
+            tracing::warn!(
+                client = id,
+                kept,
+                why,
+                "if it is killed at work, its neighbours fail"
+            );
+        } else if !self.keeper.takes(&files) {
+            self.cut_off(id, &"it sent files of others than the driver");
+        } else if let Some(client) = self.clients.get_mut(&id) {
+            let old = std::mem::replace(&mut client.kept, files);
+            self.keeper.close(old);
         }
     }
 

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, Opening, VERSION};
+use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, MOST_KEPT, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -53,37 +53,61 @@ pub(super) enum Offence {
 
 /// Reads the opening from a new connection. `None`: it is not there yet.
 pub(super) fn receive(socket: &OwnedFd) -> Option<Result<Guest, Offence>> {
-    let mut buffer = [0; 256];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let received = rustix::net::recvmsg(
-        socket,
-        &mut [IoSliceMut::new(&mut buffer)],
-        &mut control,
-        RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
-    );
-    let message = match received {
+    let message = match Message::receive(socket) {
         Err(Errno::AGAIN | Errno::INTR) => return None,
         Err(error) => return Some(Err(Offence::System("failed to receive", error))),
         Ok(message) => message,
     };
-    let descriptors: Vec<OwnedFd> = control
-        .drain()
-        .filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(rights) => Some(rights),
-            _ => None,
-        })
-        .flatten()
-        .collect();
-    if message.bytes == 0 {
+    if message.bytes().is_empty() {
         return Some(Err(Offence::Silent));
     }
-    let cut = message.flags.intersects(ReturnFlags::CTRUNC);
-    Some(check(socket, &buffer[..message.bytes], descriptors, cut))
+    Some(check(socket, message))
 }
 
-fn check(socket: &OwnedFd, bytes: &[u8], descriptors: Vec<OwnedFd>, cut: bool) -> Result<Guest, Offence> {
-    let opening = Opening::decode(bytes).ok_or(Offence::NotMgb)?;
+/// What came on a socket.
+pub(super) struct Message {
+    buffer: [u8; 256],
+    length: usize,
+    pub(super) descriptors: Vec<OwnedFd>,
+    /// There were more descriptors than could be taken.
+    pub(super) cut: bool,
+}
+
+impl Message {
+    /// Takes one; an empty one says that the client hung up.
+    pub(super) fn receive(socket: &OwnedFd) -> Result<Message, Errno> {
+        let mut buffer = [0; 256];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let received = rustix::net::recvmsg(
+            socket,
+            &mut [IoSliceMut::new(&mut buffer)],
+            &mut control,
+            RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT,
+        )?;
+        let descriptors = control
+            .drain()
+            .filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        Ok(Message {
+            buffer,
+            length: received.bytes,
+            descriptors,
+            cut: received.flags.intersects(ReturnFlags::CTRUNC),
+        })
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.buffer[..self.length]
+    }
+}
+
+fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
+    let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     if opening.version != VERSION {
         return Err(Offence::Version(opening.version));
     }
@@ -94,11 +118,9 @@ fn check(socket: &OwnedFd, bytes: &[u8], descriptors: Vec<OwnedFd>, cut: bool) -
     let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|error| Offence::System("failed to watch its process", error))?;
-    let count = descriptors.len();
-    let [memory, doorbell]: [OwnedFd; 2] = descriptors.try_into().map_err(|_| Offence::Descriptors(count))?;
-    if cut {
-        return Err(Offence::Descriptors(count + 1));
-    }
+    let count = message.descriptors.len() + usize::from(message.cut);
+    let descriptors = <[OwnedFd; 2]>::try_from(message.descriptors);
+    let [memory, doorbell] = descriptors.map_err(|_| Offence::Descriptors(count))?;
     check_memory(&memory)?;
     check_doorbell(&doorbell)?;
     let mapping = Mapping::new(&memory, CHANNEL_BYTES, true)

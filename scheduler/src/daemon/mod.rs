@@ -9,6 +9,7 @@
 //! | `client`   | one client's channel, read as untrusted |
 //! | `sight`    | what NVML shows against what the clients say |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
+//! | `keep`     | files of the driver's that outlive their process |
 //! | `show`     | the node view |
 //! | `mps`      | the private MPS control daemon |
 //! | `family`   | which process belongs to which client |
@@ -17,6 +18,7 @@ mod client;
 mod connections;
 mod family;
 mod greet;
+mod keep;
 mod listener;
 mod mps;
 mod reclaim;

@@ -19,28 +19,20 @@ use crate::Broker;
 use crate::ledger::Reclaiming;
 
 /// How long after the process is gone its room stays charged although the sums
-/// do not come out. Measured with driver 580, memory is free when the exit shows.
-const SETTLED: Duration = Duration::from_millis(30);
+/// do not come out. Measured with driver 580, memory is free when the exit shows,
+/// or some 40 ms later where `mgbd` has files of the process to close (see `keep`).
+const SETTLED: Duration = Duration::from_millis(100);
 /// How long room is kept after a death where the driver says nothing.
 const BLIND: Duration = Duration::from_millis(500);
 /// Finished entries kept for the node view.
 const REMEMBERED: usize = 64;
-
-/// How a death was noticed.
-#[derive(Clone, Copy)]
-pub(super) struct Death {
-    /// When the loop woke up to it.
-    pub(super) seen: Duration,
-    /// The process is gone, not only on its way out.
-    pub(super) exited: bool,
-}
 
 struct Entry {
     pid: u32,
     lost: Reclaiming,
     marked: Duration,
     freed: Option<Duration>,
-    /// Since when the process is gone and, as far as one saw, not listed.
+    /// Since when the process is gone, nothing of it is kept, and it is not listed as far as one saw.
     gone: Option<Duration>,
 }
 
@@ -51,16 +43,16 @@ pub(super) struct Reclaims {
 }
 
 impl Reclaims {
-    /// Notes a death that was marked in the ledger at `now`.
-    pub(super) fn died(&mut self, pid: u32, lost: Vec<Reclaiming>, death: Death, now: Duration) {
+    /// Notes a death that was marked in the ledger at `now`, and to which the loop woke up at `seen`. The process may
+    /// still be on its way out.
+    pub(super) fn died(&mut self, pid: u32, lost: Vec<Reclaiming>, seen: Duration, now: Duration) {
         for lost in lost {
-            let marked = now.saturating_sub(death.seen);
+            let marked = now.saturating_sub(seen);
             tracing::info!(
                 pid,
                 gpu = lost.gpu,
                 bytes = lost.bytes,
                 marked_us = marked.as_micros() as u64,
-                exited = death.exited,
                 "a process dies: its room is reclaiming"
             );
             self.entries.push(Entry {
@@ -68,7 +60,7 @@ impl Reclaims {
                 lost,
                 marked,
                 freed: None,
-                gone: death.exited.then_some(now),
+                gone: None,
             });
         }
         let excess = self.entries.len().saturating_sub(REMEMBERED);
@@ -80,7 +72,7 @@ impl Reclaims {
         });
     }
 
-    /// A process that was on its way out is gone.
+    /// A process that was on its way out is gone, with all it had on the GPUs.
     pub(super) fn exited(&mut self, pid: u32, now: Duration) {
         for entry in self.entries.iter_mut().filter(|entry| entry.pid == pid) {
             entry.gone.get_or_insert(now);

@@ -9,6 +9,7 @@ use rustix::event::{Timespec, epoll};
 
 use super::client::Client;
 use super::greet::Offence;
+use super::keep::Keeper;
 use super::listener::{Listener, Note};
 use super::mps::Mps;
 use super::reclaim::Reclaims;
@@ -51,9 +52,12 @@ pub struct Server {
     pub(super) broker: Broker,
     eyes: Eyes,
     pub(super) reclaims: Reclaims,
+    pub(super) keeper: Keeper,
     pub(super) clients: BTreeMap<ClientId, Client>,
     pub(super) guests: BTreeMap<u64, (OwnedFd, Duration)>,
     pub(super) most_clients: usize,
+    /// Descriptors kept for clients, at once.
+    pub(super) most_kept: usize,
     pub(super) next_id: u64,
     pub(super) offenders: u64,
     start: Instant,
@@ -108,10 +112,14 @@ impl Server {
             patience: config.patience,
             ..Rules::new(config.policy)
         };
+        let descriptors = raise_descriptor_limit();
         Ok(Server {
             broker: Broker::new(hello.gpus.clone(), rules),
             eyes: Eyes::new(hello.gpus.len()),
-            most_clients: raise_descriptor_limit(),
+            // Three descriptors each, and half of all for what is kept.
+            most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 3).clamp(1, MOST_CLIENTS),
+            most_kept: descriptors / 2,
+            keeper: Keeper::new(node.as_ref()),
             listener,
             mps,
             board,
@@ -205,6 +213,10 @@ impl Server {
             .collect();
         for id in late {
             self.turn_away(id, &Offence::Silent);
+        }
+        for pid in self.keeper.check(self.node.as_ref(), now) {
+            self.reclaims.exited(pid, now);
+            self.changed = true;
         }
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
@@ -302,6 +314,9 @@ impl Server {
         let now = self.now();
         let mut next: Option<Duration> = self.reclaims.interval(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
+        if let Some(wait) = self.keeper.interval() {
+            sooner(wait);
+        }
         if self.broker.waiting() {
             sooner(WAITING);
         }
@@ -368,7 +383,7 @@ fn start_mps(config: &Config, node: &dyn Node, listener: &Listener) -> (Option<M
     (None, Some(note))
 }
 
-/// Three descriptors a client: how many clients can there be?
+/// As many descriptors as may be open.
 fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -380,6 +395,5 @@ fn raise_descriptor_limit() -> usize {
         Ok(()) => limit.maximum,
         Err(_) => limit.current,
     };
-    let descriptors = usize::try_from(current.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    (descriptors.saturating_sub(MOST_GUESTS + 64) / 3).clamp(1, MOST_CLIENTS)
+    usize::try_from(current.unwrap_or(u64::MAX)).unwrap_or(usize::MAX)
 }

@@ -3,6 +3,9 @@
 pub mod nvml;
 mod software;
 
+use std::path::PathBuf;
+use std::time::SystemTime;
+
 use mgb_probe::Gpu;
 
 /// What the driver says about a GPU's memory, in bytes.
@@ -48,6 +51,14 @@ pub trait Node {
 
     /// Who has a context on a GPU now.
     fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError>;
+
+    /// One device file of each kind by which the driver knows a process that uses
+    /// it; none where a process's end harms nobody else.
+    fn driver_files(&self) -> Vec<PathBuf>;
+
+    /// Whether a GPU has had nothing to do for a moment since `then`: what had
+    /// been queued there by then is done.
+    fn paused_since(&self, gpu: usize, then: SystemTime) -> Result<bool, NodeError>;
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@
 //! cores and the architecture.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
+use std::time::SystemTime;
 
 use mgb_probe::need::spare_bytes;
 use mgb_probe::{Gpu, VisibleError, visible_gpus};
-use nvml_wrapper::enums::device::UsedGpuMemory;
+use nvml_wrapper::enum_wrappers::device::Sampling;
+use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
@@ -28,6 +31,9 @@ const SOFTWARE: &str = "softgpu";
 /// Warps charged at most where the size of the GPU cannot be learned: a middling
 /// GPU's, so that tasks still differ.
 const UNKNOWN_WARPS: u64 = 4096;
+/// A GPU that was busy for less of a sample's time than this, in percent, had pauses: one with kernels or copies queued
+/// reads 99 or 100 (measured on an H200: a sample each 200 ms, as well for copies and for kernels of 200 µs).
+const PAUSED: f64 = 80.0;
 
 /// Why there is no node to share.
 #[derive(Debug, thiserror::Error)]
@@ -200,6 +206,42 @@ impl Node for NvmlNode {
                 },
             })
             .collect())
+    }
+
+    fn driver_files(&self) -> Vec<PathBuf> {
+        if self.software {
+            return Vec::new();
+        }
+        // Those of the GPUs themselves are of the first one's kind.
+        ["/dev/nvidiactl", "/dev/nvidia-uvm"].map(PathBuf::from).into()
+    }
+
+    fn paused_since(&self, gpu: usize, then: SystemTime) -> Result<bool, NodeError> {
+        let micros = |time: SystemTime| {
+            time.duration_since(SystemTime::UNIX_EPOCH)
+                .map_or(0, |since| since.as_micros() as u64)
+        };
+        let samples = match self.devices[gpu].samples(Sampling::GpuUtilization, micros(then)) {
+            Ok(samples) => samples,
+            // None is as new.
+            Err(NvmlError::NotFound) => Vec::new(),
+            Err(error) => return Err(NodeError(error.to_string())),
+        };
+        // The first one tells of some time before, too.
+        Ok(samples
+            .iter()
+            .skip(1)
+            .any(|sample| percent(&sample.value) < PAUSED))
+    }
+}
+
+/// A sample's value.
+fn percent(value: &SampleValue) -> f64 {
+    match *value {
+        SampleValue::F64(value) => value,
+        SampleValue::U32(value) => f64::from(value),
+        SampleValue::U64(value) => value as f64,
+        SampleValue::I64(value) => value as f64,
     }
 }
 

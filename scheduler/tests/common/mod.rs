@@ -18,9 +18,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, Gpu};
@@ -30,6 +30,8 @@ use mgb_scheduler::node::{Memory, Node, NodeError, Resident};
 pub use script::client_process;
 
 pub const MIB: u64 = 1 << 20;
+/// The device of the make-believe driver.
+pub const DRIVER_FILE: &str = "/dev/full";
 
 /// How a test's GPUs behave.
 #[derive(Clone)]
@@ -41,6 +43,8 @@ pub struct Setting {
     pub lag: Duration,
     /// Most bytes ever seen beyond a GPU's total.
     pub overflow: Arc<AtomicU64>,
+    /// Whether the GPUs, busy so far, have had a pause.
+    pub paused: Arc<AtomicBool>,
 }
 
 impl Setting {
@@ -52,6 +56,7 @@ impl Setting {
             context,
             lag,
             overflow: Arc::default(),
+            paused: Arc::default(),
         }
     }
 }
@@ -136,6 +141,22 @@ impl Node for FakeNode {
             })
             .collect())
     }
+
+    fn driver_files(&self) -> Vec<PathBuf> {
+        vec![PathBuf::from(DRIVER_FILE)]
+    }
+
+    fn paused_since(&self, _gpu: usize, _then: SystemTime) -> Result<bool, NodeError> {
+        Ok(self.setting.paused.load(Ordering::Relaxed))
+    }
+}
+
+/// How many times this process, in which mgbd runs, has the driver's file open.
+pub fn driver_files_open() -> usize {
+    let files = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+    files
+        .filter(|file| std::fs::read_link(file.path()).is_ok_and(|to| to == Path::new(DRIVER_FILE)))
+        .count()
 }
 
 /// A running `mgbd` in a thread of the test.

@@ -1,5 +1,6 @@
 //! A client's side: the process that carries out a script.
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
@@ -10,7 +11,8 @@ use super::{MIB, memory_file};
 
 /// Carries out the script in the environment. Words, each
 /// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `list` (being listed by the
-/// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+/// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH` (gives mgbd that file to
+/// keep), `busy` and `done` (with work), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
         return;
@@ -28,6 +30,9 @@ pub fn client_process() {
             "unmap" => life.unmap(number() * MIB),
             "grow" => life.grow(number() * MIB),
             "end" => life.end(),
+            "keep" => life.keep(words.next().unwrap()),
+            "busy" => life.given(1),
+            "done" => life.given(0),
             "sleep" => std::thread::sleep(Duration::from_millis(number())),
             "say" => say(words.next().unwrap()),
             "exec" => exec(words.next().unwrap(), words.next().unwrap()),
@@ -115,6 +120,16 @@ impl Life {
         self.client.published().unmapping(self.gpu(), bytes);
         self.mapped -= bytes;
         self.write(self.mapped + self.context);
+    }
+
+    fn keep(&self, path: &str) {
+        let file = std::fs::File::open(path).unwrap();
+        self.client.keep(&[file.as_fd(), file.as_fd()]).unwrap();
+    }
+
+    fn given(&self, work: u64) {
+        let words = &self.client.published().gpus()[self.gpu() as usize];
+        words.given.store(work, std::sync::atomic::Ordering::Release);
     }
 
     fn grow(&mut self, bytes: u64) {

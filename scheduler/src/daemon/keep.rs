@@ -1,0 +1,137 @@
+//! What outlives a process: the files by which the driver knows it.
+//!
+//! Clients of one MPS server share its context on a GPU. When a process is gone
+//! the driver takes its memory down, and if kernels or copies of it still run
+//! they fault: an error that ends every other client on that GPU (measured with
+//! driver 580 on an H200: the neighbours get `cudaErrorIllegalAddress`; where
+//! there is none, the next program to start cannot make its context). So clients
+//! hand `mgbd` the files of the driver that they have open, and as long as it has
+//! them the driver takes nothing down. Of a process that ended with work under
+//! way they are closed once that work is done.
+//!
+//! When it is done nobody says. But a GPU with work queued is busy without a
+//! pause, and the driver's samples of how busy it was tell of pauses.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, SystemTime};
+
+use rustix::fs::{FileType, fstat, major, stat};
+
+use crate::node::Node;
+
+/// How long to keep them where the GPU never shows a pause.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often to look.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Files of processes that are gone, and the work they are kept for.
+pub(super) struct Keeper {
+    gone: Vec<Kept>,
+    /// Major numbers of the driver's devices.
+    devices: Vec<u32>,
+}
+
+struct Kept {
+    pid: u32,
+    files: Vec<OwnedFd>,
+    /// GPUs where work may be under way still.
+    gpus: Vec<usize>,
+    /// When the process ended, on both clocks.
+    since: Duration,
+    ended: SystemTime,
+}
+
+impl Keeper {
+    /// One that takes files of the devices which `node` names.
+    pub(super) fn new(node: &dyn Node) -> Keeper {
+        let paths = node.driver_files().into_iter();
+        let devices = paths
+            .filter_map(|path| Some(major(stat(path).ok()?.st_rdev)))
+            .collect();
+        Keeper {
+            gone: Vec::new(),
+            devices,
+        }
+    }
+
+    /// Whether these are files of the driver: those of anything else are not kept.
+    pub(super) fn takes(&self, files: &[OwnedFd]) -> bool {
+        files.iter().all(|file| {
+            fstat(file.as_fd()).is_ok_and(|stat| {
+                FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
+                    && self.devices.contains(&major(stat.st_rdev))
+            })
+        })
+    }
+
+    /// Closes files that nothing needs any more.
+    pub(super) fn close(&self, files: Vec<OwnedFd>) {
+        if !files.is_empty() {
+            // The last close of such files takes the driver some 20 to 200 ms. Without a thread it is done here.
+            let _ = std::thread::Builder::new()
+                .name("closer".to_owned())
+                .spawn(move || drop(files));
+        }
+    }
+
+    /// A process is gone, while on these GPUs work of its may be under way.
+    pub(super) fn outlive(&mut self, pid: u32, files: Vec<OwnedFd>, gpus: Vec<usize>, now: Duration) {
+        if files.is_empty() || gpus.is_empty() {
+            return self.close(files);
+        }
+        tracing::info!(
+            pid,
+            ?gpus,
+            "a process ended with work under way: its memory stays until that is done"
+        );
+        self.gone.push(Kept {
+            pid,
+            files,
+            gpus,
+            since: now,
+            ended: SystemTime::now(),
+        });
+    }
+
+    /// Whether memory of the process is kept.
+    pub(super) fn keeps(&self, pid: u32) -> bool {
+        self.gone.iter().any(|kept| kept.pid == pid)
+    }
+
+    /// When the next look is due, if any.
+    pub(super) fn interval(&self) -> Option<Duration> {
+        (!self.gone.is_empty()).then_some(LOOK)
+    }
+
+    /// Lets go of what is done with; the processes whose it was.
+    pub(super) fn check(&mut self, node: &dyn Node, now: Duration) -> Vec<u32> {
+        let mut over = Vec::new();
+        for at in (0..self.gone.len()).rev() {
+            let kept = &mut self.gone[at];
+            let ended = kept.ended;
+            // A driver that does not say is waited for no longer than patience lasts.
+            kept.gpus
+                .retain(|&gpu| !node.paused_since(gpu, ended).unwrap_or(false));
+            if kept.gpus.is_empty() || now.saturating_sub(kept.since) >= PATIENCE {
+                over.push(self.gone.swap_remove(at));
+            }
+        }
+        for kept in &mut over {
+            let (pid, kept_ms) = (kept.pid, now.saturating_sub(kept.since).as_millis() as u64);
+            if kept.gpus.is_empty() {
+                tracing::info!(pid, kept_ms, "its work is done: its memory goes");
+            } else {
+                let gpus = &kept.gpus;
+                tracing::warn!(
+                    pid,
+                    ?gpus,
+                    kept_ms,
+                    "the GPU is busy without a pause since a process ended with work under way: its memory goes; \
+                     if that work is what runs, every program on the GPU now fails with it"
+                );
+            }
+            self.close(std::mem::take(&mut kept.files));
+        }
+        over.into_iter().map(|kept| kept.pid).collect()
+    }
+}
