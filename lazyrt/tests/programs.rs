@@ -83,7 +83,7 @@ cases! {
     peers: peer_codes (native), peer_kernels (native), peer_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
-        captured (native), moving, moving_default, moving_from_default;
+        captured (native), freeing (native), moving, moving_default, moving_from_default;
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);

@@ -94,11 +94,11 @@ class Trial:
         """Seconds left of the limit."""
         return max(1.0, self.arguments.limit - (time.monotonic() - self.start))
 
-    def mgbd(self, policy="mgb", **more):
+    def mgbd(self, policy="mgb", mps=True, **more):
         """Starts an mgbd of this trial's own and waits until it answers."""
         log = open(self.folder / f"mgbd-{policy.replace(':', '-')}.log", "a")
-        self.daemon = self.spawn([self.prefix / "bin/mgbd", "--policy", policy], self.environment(**more),
-                                 stdout=log, stderr=log)
+        command = [self.prefix / "bin/mgbd", "--policy", policy] + ([] if mps else ["--no-mps"])
+        self.daemon = self.spawn(command, self.environment(**more), stdout=log, stderr=log)
         deadline = time.monotonic() + 30
         while self.run([self.prefix / "bin/mgb", "status"], timeout=10)["code"] != 0:
             if self.daemon.poll() is not None or time.monotonic() > deadline:

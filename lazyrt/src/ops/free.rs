@@ -61,16 +61,13 @@ fn object(address: u64) -> Answer {
         }
         (state.gpu_behind(address), state.is_lent(address))
     };
+    // A program with one device waits for all that it gave it, wherever that is, and whatever it is that it frees.
+    let all = lent || !state::may_be_several();
     let mut code = Code::SUCCESS;
-    if let Some(gpu) = behind
-        && (work::is_busy(gpu) || open::is_open())
-    {
-        code = device::synchronize(gpu, device::ordinal(gpu)?)?;
-    }
-    if lent {
-        for (gpu, ordinal) in device::with_context() {
-            let all = device::synchronize(gpu, ordinal)?;
-            code = if code.is_success() { all } else { code };
+    for (gpu, ordinal) in device::with_context().filter(|&(gpu, _)| all || behind == Some(gpu)) {
+        if work::is_busy(gpu) || open::is_open() {
+            let done = device::synchronize(gpu, ordinal)?;
+            code = if code.is_success() { done } else { code };
         }
     }
     let freed = state::lock().free(address);

@@ -372,6 +372,20 @@ __global__ void late(volatile int *word, int rounds) {
   word[0] = 7 + sum;
 }
 
+// To free waits for all that the device was given, whatever it is that is freed.
+static void freeing() {
+  int *word = nullptr;
+  void *unused = nullptr;
+  OK(cudaMallocHost(&word, 2 * sizeof(int)));
+  word[0] = word[1] = 0;
+  late<<<1, 1>>>(word, 2 << 20);
+  OK(cudaGetLastError());
+  OK(cudaMalloc(&unused, 1 << 20));
+  OK(cudaFree(unused));
+  EXPECT(word[0] == 7);
+  OK(cudaFreeHost(word));
+}
+
 // Ends while a kernel is under way, which writes into a file in the end.
 static void left_running(const char *name) {
   FILE *file = fopen(name, "r+");
@@ -421,7 +435,7 @@ int main(int argc, char **argv) {
     return 0;
   }
   const Case cases[] = {
-      CASE(early), CASE(wrong), CASE(callbacks), CASE(pinned), CASE(functions), CASE(captured), CASE(moving),
+      CASE(early), CASE(wrong), CASE(callbacks), CASE(pinned), CASE(functions), CASE(captured), CASE(freeing), CASE(moving),
       CASE(moving_default), CASE(moving_from_default), CASE(nowhere),
   };
   return play(argc, argv, cases);
