@@ -80,7 +80,8 @@ cases! {
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native);
     places: places (native), batches (native), graph_places (native);
-    peers: peer_codes (native), peer_kernels (native), peer_copies (native);
+    peers: peer_codes (native), peer_kernels (native), peer_copies (native),
+        pool_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;

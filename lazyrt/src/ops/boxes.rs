@@ -261,7 +261,7 @@ pub fn between(
                 }
             })
         }
-        (to, from) => on_either(state, told, to.or(from), stream, call),
+        (to, from) => on_either(state, told, (to, from), kind, stream, call),
     }
 }
 

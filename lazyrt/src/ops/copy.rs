@@ -208,22 +208,29 @@ unsafe fn linear(
             drop(state);
             run::on_task_until_done(key, call)
         }
-        (to, from) => on_either(state, told, to.or(from), stream, call),
+        (to, from) => on_either(state, told, (to, from), kind, stream, call),
     }
 }
 
-/// Runs a copy that touches objects of this task alone; none: of no task.
+/// Runs a copy of this kind between objects of one task at most and other memory.
 pub fn on_either(
     mut state: MutexGuard<'static, State>,
     told: Option<Use>,
-    owner: Option<Key>,
+    sides: (Option<Key>, Option<Key>),
+    kind: u32,
     stream: Option<Stream>,
     call: impl FnOnce() -> Code,
 ) -> Answer {
-    match owner {
+    let (to, from) = sides;
+    match to.or(from) {
         Some(key) => {
             drop(state);
-            run::on_objects(key, stream, call)
+            let both_here = to.is_some() && from.is_some();
+            if matches!(kind, DEVICE_TO_DEVICE | DEFAULT) && !both_here {
+                run::beside_memory(key, stream, call)
+            } else {
+                run::on_objects(key, stream, call)
+            }
         }
         None => {
             let key = state.task_of_use(told);

@@ -88,6 +88,26 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
     }
 }
 
+/// As [`on_objects`], for a call that touches memory beside the objects which may be for the current device alone: that of a
+/// pool. It is run there, and lent the objects.
+pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
+    let here = state::lazy_shared().filter(|here| here.is_bound());
+    match (stream, here) {
+        (Some(stream), _) if stream as usize > LAST_DEFAULT => on_objects(key, Some(stream), call),
+        (_, Some(here)) if state::may_be_several() => {
+            let here = here.place();
+            let there = bind::prepare(key, Asked::default())?.place();
+            if here == there {
+                return on_task(key, Asked::default(), call);
+            }
+            // What the objects' own device was given before comes before.
+            let code = device::settle_default(there.0, there.1)?;
+            if code.is_success() { lent(key, here, call) } else { Ok(code) }
+        }
+        _ => on_objects(key, stream, call),
+    }
+}
+
 /// Where a stream that is no default one has its work, and that GPU's ordinal.
 fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     if crate::handles::is_own(stream) {
@@ -105,9 +125,14 @@ fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
 
 /// Runs the call on the GPU of the stream, which is lent the objects if they are on another.
 fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
-    let Some((gpu, at)) = gpu_of(stream)? else {
-        return on_task(key, Asked::default(), call);
-    };
+    match gpu_of(stream)? {
+        Some(at) => lent(key, at, call),
+        None => on_task(key, Asked::default(), call),
+    }
+}
+
+/// Runs the call on a GPU, which is lent the objects if they are on another.
+fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer {
     for _ in 0..ROUNDS {
         let shared = bind::prepare(key, Asked::default())?;
         if shared.place().0 == gpu {

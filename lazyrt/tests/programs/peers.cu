@@ -76,6 +76,37 @@ static void peer_kernels() {
   }
 }
 
+// Copies between a pool's memory, which is for its own device alone, and another device's objects.
+static void pool_copies() {
+  unsigned char *pool[2], host[100];
+  for (int d = 0; d < 2; d++) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], 1 << 20);
+    OK(cudaMemset(boxes[d].pointer, 1 + d, boxes[d].bytes));
+    OK(cudaMallocAsync(&pool[d], 1000, 0));
+    OK(cudaMemset(pool[d], 3 + d, 1000));
+    OK(cudaDeviceSynchronize());
+  }
+  for (int d = 0; d < 2; d++) {
+    OK(cudaSetDevice(d));
+    unsigned char *other = boxes[1 - d].pointer;
+    OK(cudaMemcpy(other + 1000, pool[d], 100, cudaMemcpyDeviceToDevice));
+    OK(cudaMemcpyAsync(other + 1100, pool[d] + 41, 100, cudaMemcpyDefault, 0));
+    OK(cudaMemcpy2D(other + 2001, 500, pool[d], 100, 50, 10, cudaMemcpyDeviceToDevice));
+    OK(cudaMemcpy(pool[d] + 200, other, 100, cudaMemcpyDefault));
+    OK(cudaDeviceSynchronize());
+    OK(cudaMemcpy(host, pool[d] + 150, 100, cudaMemcpyDeviceToHost));
+    for (int i = 0; i < 100; i++)
+      EXPECT(host[i] == (i < 50 ? 3 + d : 2 - d));
+    for (size_t at : {1000, 1100, 2001, 2001 + 9 * 500 - 50}) {
+      OK(cudaMemcpy(host, other + at, 100, cudaMemcpyDeviceToHost));
+      for (int i = 0; i < 100; i++)
+        EXPECT(host[i] == (at < 2000 || (at == 2001 ? i < 50 : i >= 50) ? 3 + d : 2 - d));
+    }
+    OK(cudaFreeAsync(pool[d], 0));
+  }
+}
+
 __device__ unsigned char table[256];
 
 // Copies from one device to the other in all ways that there are.
@@ -156,7 +187,7 @@ static void peer_copies() {
 
 int main(int argc, char **argv) {
   const Case cases[] = {
-      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies),
+      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(pool_copies),
   };
   return play(argc, argv, cases);
 }

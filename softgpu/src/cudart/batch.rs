@@ -117,7 +117,7 @@ fn perform(all: &[(Copy, c_int)], stream: usize) -> Result {
     own_stream(stream)?;
     let (gpu, stream) = handle::resolve(stream)?;
     for (what, _) in all {
-        Transfer::new(*what, BY_ADDRESS)?;
+        Transfer::new(gpu, *what, BY_ADDRESS)?;
     }
     for &(what, order) in all {
         if order == DURING_CALL && locate(what.from.at).is_host() && !stream.captures() {

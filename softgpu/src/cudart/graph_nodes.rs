@@ -105,8 +105,7 @@ pub fn kernel(parameters: *const KernelNodeParams) -> Result<Kind> {
 /// # Errors
 /// What is wrong with the copy.
 pub fn transfer(copy: Copy, kind: c_int) -> Result<Kind> {
-    current::active()?;
-    work(Action::Copy(Transfer::new(copy, kind)?))
+    work(Action::Copy(Transfer::new(current::active()?, copy, kind)?))
 }
 
 /// A set node.

@@ -156,6 +156,16 @@ pub fn allocate(pool: usize, size: usize) -> Result<usize> {
     Ok(address)
 }
 
+/// Whether a device may use what lies at an address: memory of a pool is for its own device, and those that were given
+/// access; all other memory is not asked about here.
+pub fn is_open_to(address: usize, ordinal: usize) -> bool {
+    let pools = POOLS.lock();
+    let below = pools.live.range(..=address).next_back();
+    let inside = below.filter(|(base, (_, size))| address - **base < *size as usize);
+    let pool = inside.and_then(|(_, (pool, _))| pools.pools.get(pool));
+    pool.is_none_or(|pool| pool.readers >> ordinal & 1 == 1)
+}
+
 /// Notes that an address was freed.
 pub fn forget(address: usize) {
     let found = POOLS.lock().live.remove(&address);

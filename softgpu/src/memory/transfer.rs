@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::region::{Copy, Fill, Side, Way};
-use super::{Place, locate};
+use super::{Place, locate, pool};
 use crate::device::{Gpu, node};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::time::booking::{self, Direction};
 use crate::work::{self, Action, Work};
@@ -31,12 +31,16 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// Checks a copy.
+    /// Checks a copy that is done by a device.
     ///
     /// # Errors
-    /// Those of [`Copy::way`].
-    pub fn new(copy: Copy, kind: i32) -> Result<Transfer> {
+    /// Those of [`Copy::way`]; `INVALID_VALUE` for memory of another device's pool.
+    pub fn new(gpu: &Gpu, copy: Copy, kind: i32) -> Result<Transfer> {
         let way = copy.way(kind)?;
+        let is_open = |side: Side| pool::is_open_to(side.at, gpu.ordinal);
+        if way == Way::Within && !(is_open(copy.to) && is_open(copy.from)) {
+            return Err(Error::INVALID_VALUE);
+        }
         let host = if way == Way::ToDevice { copy.from } else { copy.to };
         let pinned = way == Way::Within || !matches!(locate(host.at), Place::Host);
         let between = match (locate(copy.from.at).ordinal(), locate(copy.to.at).ordinal()) {
@@ -89,7 +93,7 @@ pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32) -> R
     if copy.size.bytes() == 0 {
         return Ok(());
     }
-    let action = Action::Copy(Transfer::new(copy, kind)?);
+    let action = Action::Copy(Transfer::new(gpu, copy, kind)?);
     Work { gpu, action }.wait_for(stream)
 }
 
@@ -101,7 +105,7 @@ pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32
     if copy.size.bytes() == 0 {
         return Ok(());
     }
-    let transfer = Transfer::new(copy, kind)?;
+    let transfer = Transfer::new(gpu, copy, kind)?;
     let work = Work {
         gpu,
         action: Action::Copy(transfer),
