@@ -27,6 +27,11 @@ fn reach_of(device: Device) -> impl Iterator<Item = Device> {
     (0..MAX_GPUS).filter(move |other| mask & (1 << other) != 0)
 }
 
+/// Whether kernels of the one device may reach the other's memory.
+pub fn reaches(from: Device, to: Device) -> bool {
+    from == to || REACH[from].load(Ordering::Acquire) & (1 << to) != 0
+}
+
 /// `cudaDeviceEnablePeerAccess`.
 ///
 /// # Safety
@@ -62,9 +67,6 @@ pub unsafe fn enable(_native: unsafe extern "C" fn(i32, u32) -> Code, peer: i32,
 pub unsafe fn disable(_native: unsafe extern "C" fn(i32) -> Code, peer: i32) -> Answer {
     let other = program::check(peer)?;
     let own = state::current();
-    if own == other {
-        return fail(Code::INVALID_DEVICE);
-    }
     let bit = 1 << other;
     if REACH[own].fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
         return fail(Code::PEER_ACCESS_NOT_ENABLED);

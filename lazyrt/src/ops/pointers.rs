@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 
+use super::peers;
 use super::places::program_device;
 use crate::code::{Answer, Code, fail};
 use crate::state::{self, State};
@@ -56,7 +57,12 @@ impl Attributes {
             Some(device) => Attributes {
                 kind: DEVICE,
                 device: device as i32,
-                device_pointer: pointer,
+                // The current device's pointer to it.
+                device_pointer: if peers::reaches(state::current(), device) {
+                    pointer
+                } else {
+                    std::ptr::null_mut()
+                },
                 host_pointer: std::ptr::null_mut(),
                 reserved: [0; 8],
             },

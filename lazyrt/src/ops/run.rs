@@ -102,7 +102,11 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
             }
             // What the objects' own device was given before comes before.
             let code = device::settle_default(there.0, there.1)?;
-            if code.is_success() { lent(key, here, call) } else { Ok(code) }
+            if code.is_success() {
+                lent(key, here, call)
+            } else {
+                Ok(code)
+            }
         }
         _ => on_objects(key, stream, call),
     }

@@ -110,17 +110,17 @@ static void attributes() {
     for (int d = 0; d < devices(); d++)
       for (size_t at : {size_t(0), size_t(12345), boxes[d].bytes - 1}) {
         OK(cudaPointerGetAttributes(&got, boxes[d].pointer + at));
-        EXPECT(got.type == cudaMemoryTypeDevice && got.device == d);
-        EXPECT(got.devicePointer == boxes[d].pointer + at && got.hostPointer == nullptr);
+        EXPECT(got.type == cudaMemoryTypeDevice && got.device == d && got.hostPointer == nullptr);
+        // The other devices are not reached from the current one.
+        EXPECT(got.devicePointer == (d == devices() - 1 ? boxes[d].pointer + at : nullptr));
       }
     int local = 0;
     OK(cudaPointerGetAttributes(&got, &local));
     EXPECT(got.type == cudaMemoryTypeUnregistered && got.device == cudaInvalidDeviceId);
     EXPECT(got.devicePointer == nullptr && got.hostPointer == &local);
-    for (int d = 0; d < devices(); d++)
-      OK(cudaMemset(boxes[d].pointer, 1, boxes[d].bytes));
     for (int d = 0; d < devices(); d++) {
       OK(cudaSetDevice(d));
+      OK(cudaMemset(boxes[d].pointer, 1, boxes[d].bytes));
       run(boxes[d], 1);
     }
   }

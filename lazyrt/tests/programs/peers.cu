@@ -25,7 +25,7 @@ static void peer_codes() {
   EXPECT(cudaDeviceEnablePeerAccess(0, 0) != cudaSuccess);
   IS(cudaDeviceEnablePeerAccess(99, 0), cudaErrorInvalidDevice);
   IS(cudaDeviceEnablePeerAccess(-1, 0), cudaErrorInvalidDevice);
-  IS(cudaDeviceDisablePeerAccess(0), cudaErrorInvalidDevice);
+  IS(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
   OK(cudaSetDevice(1));
   IS(cudaDeviceDisablePeerAccess(0), cudaErrorPeerAccessNotEnabled);
   OK(cudaDeviceEnablePeerAccess(0, 0));
@@ -174,7 +174,9 @@ static void peer_copies() {
   }
 
   // A variable of one device, memory of the other.
+  OK(cudaSetDevice(1));
   OK(cudaMemset(boxes[1].pointer, 70, 256));
+  OK(cudaSetDevice(0));
   OK(cudaMemcpyToSymbol(table, boxes[1].pointer, 200, 10, cudaMemcpyDeviceToDevice));
   OK(cudaMemcpyFromSymbol(boxes[1].pointer + 1000, table, 256, 0, cudaMemcpyDeviceToDevice));
   IS(cudaMemcpyToSymbol(table, boxes[1].pointer, 200, 100, cudaMemcpyDeviceToDevice), cudaErrorInvalidValue);

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::{put, runtime};
+use super::{peer, put, runtime};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
 use crate::graph::capture;
@@ -139,6 +139,7 @@ runtime! {
         let device = current::active()?.ordinal as c_int;
         let (own, none) = (pointer.cast_mut(), std::ptr::null_mut());
         let (kind, device, device_pointer, host_pointer) = match locate(pointer as usize) {
+            Place::Device { ordinal, .. } if !peer::reaches(device as usize, ordinal) => (2, ordinal as c_int, none, none),
             Place::Device { ordinal, .. } => (2, ordinal as c_int, own, none),
             Place::Managed { ordinal, .. } => (3, ordinal as c_int, own, own),
             Place::Pinned { .. } => (1, device, own, own),

@@ -13,12 +13,12 @@ use crate::graph::capture;
 static ENABLED: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 fn pair(peer: c_int) -> Result<(usize, usize)> {
-    let (own, peer) = (current::active()?.ordinal, node()?.gpu(peer)?.ordinal);
-    if own == peer {
-        Err(Error::INVALID_DEVICE)
-    } else {
-        Ok((own, peer))
-    }
+    Ok((current::active()?.ordinal, node()?.gpu(peer)?.ordinal))
+}
+
+/// Whether kernels of a device may reach the plain memory of another.
+pub(super) fn reaches(from: usize, to: usize) -> bool {
+    from == to || ENABLED.lock().contains(&(from, to))
 }
 
 runtime! {
@@ -30,10 +30,10 @@ runtime! {
 
     fn cudaDeviceEnablePeerAccess(peer: c_int, _flags: c_uint) {
         capture::forbid()?;
-        if node()?.gpu(peer)?.ordinal == current::active()?.ordinal {
+        let pair = pair(peer)?;
+        if pair.0 == pair.1 {
             return Err(Error::PEER_ACCESS_UNSUPPORTED);
         }
-        let pair = pair(peer)?;
         let mut enabled = ENABLED.lock();
         if enabled.contains(&pair) {
             return Err(Error::PEER_ACCESS_ALREADY_ENABLED);
