@@ -26,6 +26,7 @@ impl Code {
     pub const ALREADY_REGISTERED: Code = Code(712);
     pub const NOT_REGISTERED: Code = Code(713);
     pub const NOT_SUPPORTED: Code = Code(801);
+    pub const MPS_SERVER_NOT_READY: Code = Code(807);
     pub const UNKNOWN: Code = Code(999);
 
     /// Whether it is `cudaSuccess`.

@@ -2,17 +2,14 @@
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
 
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
+use crate::patience::Patience;
 use crate::{driver, handles, keep, mode, native, notice, open, ops, thread, work};
-
-/// How long a GPU may be unavailable (as it is under MPS until a killed client's work has drained).
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `cudaStreamCaptureModeRelaxed`.
 const CAPTURE_RELAXED: u32 = 2;
@@ -87,6 +84,10 @@ pub fn any_context() -> bool {
     CONTEXTS.load(Ordering::Acquire) != 0
 }
 
+fn has_context(gpu: u32) -> bool {
+    CONTEXTS.load(Ordering::Acquire) & (1 << (gpu % MAX_GPUS as u32)) != 0
+}
+
 /// Whether this process has contexts on several GPUs.
 #[inline]
 pub fn on_several() -> bool {
@@ -117,31 +118,19 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
 
 /// Makes the GPU's own context current on this thread, whatever was before.
 pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
-    let start = Instant::now();
-    let mut pause = Duration::from_millis(5);
+    let mut patience = Patience::begin();
     loop {
         // SAFETY: no pointers.
         let code = unsafe { native::cudaSetDevice(ordinal) };
         if code.is_success() {
             break;
         }
-        if code != Code::DEVICES_UNAVAILABLE || start.elapsed() > PATIENCE {
+        // A context that there was may be broken for good.
+        if has_context(gpu) || !patience.again(code) {
             return fail(code);
         }
         // SAFETY: no pointers. The error was this thread's, and is being dealt with.
         unsafe { native::cudaGetLastError() };
-        if start.elapsed() > Duration::from_secs(2) {
-            notice::once(
-                "unavailable",
-                format_args!(
-                    "GPU {gpu} is unavailable (cudaErrorDevicesUnavailable), as it is while a killed program's work \
-                     drains; trying for {} s",
-                    PATIENCE.as_secs()
-                ),
-            );
-        }
-        std::thread::sleep(pause);
-        pause = (pause * 2).min(Duration::from_millis(250));
     }
     note_context(gpu, ordinal);
     Ok(())

@@ -12,6 +12,9 @@ use cudarc::driver::sys::{
 };
 pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
 
+use crate::code::Code;
+use crate::patience::Patience;
+
 /// A device address of the driver.
 pub type Address = u64;
 
@@ -124,8 +127,14 @@ fn load() -> Result<Driver, String> {
     }
     // SAFETY: the handle was just opened and is never closed.
     let driver = unsafe { Driver::find(library)? };
-    // SAFETY: the driver's own initialisation.
-    let result = unsafe { (driver.init)(0) };
+    let mut patience = Patience::begin();
+    let result = loop {
+        // SAFETY: the driver's own initialisation.
+        let result = unsafe { (driver.init)(0) };
+        if result == CUresult::CUDA_SUCCESS || !patience.again(Code(result as u32)) {
+            break result;
+        }
+    };
     if result != CUresult::CUDA_SUCCESS {
         return Err(format!(
             "cuInit failed: {}; is there a GPU that this process may use?",

@@ -33,6 +33,7 @@ mod notice;
 mod open;
 mod ops;
 mod outside;
+mod patience;
 mod records;
 mod state;
 mod swap;

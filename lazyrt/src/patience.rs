@@ -1,0 +1,92 @@
+//! Waiting for a GPU that is not to be had for a moment.
+//!
+//! Under MPS a kernel's fault ends every program on the GPU, and while the server starts afresh it turns newcomers away:
+//! as not ready, unavailable, or with an unknown error, from `cuInit` or as they make their context. Asked again by the
+//! same process a little later it serves them (measured with driver 580 on an H200: after up to a second, two to six tries
+//! 20 ms apart).
+
+use std::time::{Duration, Instant};
+
+use crate::code::Code;
+use crate::notice;
+
+/// How long to wait for a server that says what is wrong.
+const LONG: Duration = Duration::from_secs(60);
+/// How long where it does not say.
+const SHORT: Duration = Duration::from_secs(5);
+/// From when on the user is told.
+const SILENT: Duration = Duration::from_secs(2);
+/// Between two tries, at first and at most.
+const PAUSE: Duration = Duration::from_millis(5);
+const MOST_PAUSE: Duration = Duration::from_millis(250);
+
+/// One wait.
+pub struct Patience {
+    start: Instant,
+    pause: Duration,
+}
+
+impl Patience {
+    /// It begins with the first try.
+    pub fn begin() -> Patience {
+        Patience {
+            start: Instant::now(),
+            pause: PAUSE,
+        }
+    }
+
+    /// Whether to try again after this answer; sleeps first.
+    pub fn again(&mut self, code: Code) -> bool {
+        let waited = self.start.elapsed();
+        let most = most(code);
+        if waited >= most {
+            return false;
+        }
+        if waited > SILENT {
+            let (number, most) = (code.0, most.as_secs());
+            notice::once(
+                "unavailable",
+                format_args!(
+                    "a GPU is unavailable (CUDA error {number}), as GPUs are after another program's fault; trying for {most} s"
+                ),
+            );
+        }
+        std::thread::sleep(self.pause);
+        self.pause = (self.pause * 2).min(MOST_PAUSE);
+        true
+    }
+}
+
+/// How long it makes sense to wait after such an answer.
+fn most(code: Code) -> Duration {
+    match code {
+        Code::DEVICES_UNAVAILABLE | Code::MPS_SERVER_NOT_READY => LONG,
+        Code::UNKNOWN => SHORT,
+        _ => Duration::ZERO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_passes_is_waited_for() {
+        for code in [
+            Code::DEVICES_UNAVAILABLE,
+            Code::MPS_SERVER_NOT_READY,
+            Code::UNKNOWN,
+        ] {
+            assert!(Patience::begin().again(code), "{code:?}");
+        }
+        for code in [Code::SUCCESS, Code::INVALID_VALUE, Code::INITIALIZATION] {
+            assert!(!Patience::begin().again(code), "{code:?}");
+        }
+        let mut tired = Patience {
+            start: Instant::now() - SHORT,
+            pause: PAUSE,
+        };
+        assert!(!tired.again(Code::UNKNOWN));
+        assert!(tired.again(Code::MPS_SERVER_NOT_READY));
+    }
+}
