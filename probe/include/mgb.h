@@ -63,4 +63,18 @@ void mgb_task_end(mgb_task task);
 #ifdef __cplusplus
 }
 #endif
+
+/* A hint, as a statement of host code: the tasks of this function stay on the
+ * GPU that they are bound to, because their data means something on that GPU
+ * only. `mgb explain` shows it. In a function that is inlined, it holds for
+ * the function that the tasks come to stand in. It leaves no code behind, and
+ * a compiler that does not know it makes nothing of it. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_annotation)
+#define MGB_NEVER_MOVE() ((void)__builtin_annotation(0, "mgb.never-move"))
+#endif
+#endif
+#ifndef MGB_NEVER_MOVE
+#define MGB_NEVER_MOVE() ((void)0)
+#endif
 #endif

@@ -228,6 +228,27 @@ impl Value {
         !initializer.is_null() && llvm!(LLVMIsUndef(initializer)) != 0
     }
 
+    /// The bytes of a global string constant, with its zero byte.
+    pub fn text(self) -> Option<Vec<u8>> {
+        if llvm!(LLVMIsAGlobalVariable(self.0)).is_null() {
+            return None;
+        }
+        let initializer = llvm!(LLVMGetInitializer(self.0));
+        if initializer.is_null() || llvm!(LLVMIsAConstantDataSequential(initializer)).is_null() {
+            return None;
+        }
+        if llvm!(LLVMIsConstantString(initializer)) == 0 {
+            return None;
+        }
+        let mut length = 0;
+        // SAFETY: LLVM gives the address and length of bytes that live as long as the constant.
+        let bytes = unsafe {
+            let start = LLVMGetAsString(initializer, &mut length);
+            std::slice::from_raw_parts(start.cast::<u8>(), length)
+        };
+        Some(bytes.to_vec())
+    }
+
     /// How the linker sees a global.
     pub fn linkage(self) -> LLVMLinkage {
         llvm!(LLVMGetLinkage(self.0))

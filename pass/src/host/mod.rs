@@ -25,6 +25,7 @@ mod expr;
 mod formula;
 mod helpers;
 mod helping;
+mod hints;
 mod ir;
 mod launches;
 mod lifetimes;

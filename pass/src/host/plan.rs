@@ -8,6 +8,7 @@ use super::collect::Collected;
 use super::ends::{self, End};
 use super::formula::Writer;
 use super::helpers;
+use super::hints;
 use super::ir::Value;
 use super::launches::{self, Launch};
 use super::names::{self, Names};
@@ -75,6 +76,7 @@ pub fn plan(collected: &Collected, variables: &Variables, names: &Names, functio
         launches: &launches,
         objects: &objects,
         writer,
+        never_move: hints::never_move(function),
     };
     let mut tasks: Vec<(usize, Task)> = Vec::new();
     // Lazy ops all belong to the one lazy task of the process: one entry for those of a function.
@@ -134,6 +136,7 @@ struct Planner<'a> {
     launches: &'a [Launch],
     objects: &'a Objects,
     writer: Writer<'a>,
+    never_move: Vec<Why>,
 }
 
 impl Planner<'_> {
@@ -144,12 +147,6 @@ impl Planner<'_> {
         entry.begin = Some(self.place(insertion.begin));
         entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();
         entry.ends.sort_by_key(|place| place.line);
-        if !candidate.variables.is_empty() {
-            entry.movable = Some(report::Movable {
-                movable: false,
-                reasons: reasons(&candidate.variables),
-            });
-        }
         Task {
             entry,
             insertion: Some(insertion),
@@ -283,6 +280,13 @@ impl Planner<'_> {
         // Blocks need not stand in the order of the source; what was inlined stands where its call was.
         if ordered.iter().all(|op| helpers::outer_line(op.call).is_some()) {
             ordered.sort_by_key(|op| helpers::outer_line(op.call));
+        }
+        let anchors = [&candidate.variables[..], &self.never_move].concat();
+        if !anchors.is_empty() {
+            entry.movable = Some(report::Movable {
+                movable: false,
+                reasons: reasons(&anchors),
+            });
         }
         for op in ordered {
             let classes: HashSet<usize> = op.nodes.iter().map(|&node| self.objects.class(node)).collect();

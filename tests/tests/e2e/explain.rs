@@ -93,6 +93,29 @@ fn explain_prints_the_formula_and_the_reason() {
     );
 }
 
+#[test]
+fn explain_shows_a_hint_of_the_source() {
+    let node = Node::without_mgbd("1x64MiB");
+    let source = node.write(
+        "hint.cu",
+        "#include <mgb.h>\n__global__ void work(int *x) { *x = 1; }\nint main() {\n  MGB_NEVER_MOVE();\n  int *x;\n  \
+         cudaMalloc(&x, 64);\n  work<<<1, 1>>>(x);\n  cudaFree(x);\n}\n",
+    );
+    let text = |path: &std::path::Path| path.to_str().expect("paths of tests are UTF-8").to_owned();
+    let object = text(&source.with_extension("o"));
+    let source = text(&source);
+    run(&mut node.mgb(&[
+        "clang++", "-Wall", "-Wextra", "-Werror", "-c", &source, "-o", &object,
+    ]))
+    .success();
+    let shown = run(&mut node.mgb(&["explain", &object])).success();
+    assert!(shown.contains("task 1 in main, static"), "{shown}");
+    assert!(
+        shown.contains("anchored the source says MGB_NEVER_MOVE (anchored, line 4)"),
+        "{shown}"
+    );
+}
+
 /// Every op, object and edge of the report, in both drawings.
 #[test]
 fn drawings_have_everything_that_the_report_has() {

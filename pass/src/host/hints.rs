@@ -1,0 +1,29 @@
+//! Hints: what a programmer knows of a function's tasks, and says with the macros of `mgb.h`.
+//!
+//! A hint is a call of `llvm.annotation` with a text of ours. It is inlined with the ops around it, and code generation
+//! makes nothing of it, with MGB or without.
+use mgb_catalogue::report::Code;
+
+use super::ir::Value;
+use super::place::Why;
+
+/// What `MGB_NEVER_MOVE` leaves.
+const NEVER_MOVE: &[u8] = b"mgb.never-move\0";
+
+/// Why the tasks of a prepared function may not move: the hints in it that say so, in the order they stand.
+pub fn never_move(function: Value) -> Vec<Why> {
+    function
+        .instructions()
+        .filter(|&call| text(call).as_deref() == Some(NEVER_MOVE))
+        .map(|call| Why::new(Code::Anchored, "the source says MGB_NEVER_MOVE", call))
+        .collect()
+}
+
+/// The text of an annotation, with its zero byte.
+fn text(call: Value) -> Option<Vec<u8>> {
+    let callee = call.callee()?;
+    if !callee.name().starts_with("llvm.annotation.") {
+        return None;
+    }
+    call.arguments().nth(1)?.text()
+}

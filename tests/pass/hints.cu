@@ -1,0 +1,71 @@
+// MGB_NEVER_MOVE anchors the tasks of the function it stands in, after inlining, and changes nothing else.
+// RUN: %ir-O0 %s | %mgb -o %t.ll
+// RUN: FileCheck %s --input-file=%t.ll
+// RUN: %report | FileCheck %s --check-prefix=REPORT
+// RUN: %ir-O1 %s | %mgb -o %t.ll
+// RUN: FileCheck %s --input-file=%t.ll
+// RUN: %report | FileCheck %s --check-prefix=REPORT
+// RUN: llc %t.ll -o - | FileCheck %s --check-prefix=CODE
+#include "../../probe/include/mgb.h"
+#include "cuda.h"
+
+__global__ void work(int *x) {}
+
+// CODE-NOT: never-move
+// CODE-LABEL: anchored
+// CODE-NOT: llvm.annotation
+
+// CHECK-LABEL: define {{.*}}anchored
+// CHECK: call i64 @mgb_task_begin
+// REPORT: task 1 static in anchored(int)
+// REPORT: peak: 4 * n
+// REPORT: anchored: the source says MGB_NEVER_MOVE (:[[@LINE+2]])
+void anchored(int n) {
+  MGB_NEVER_MOVE();
+  int *x;
+  cudaMalloc(&x, n * sizeof(int));
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+static void run(int *x) {
+  MGB_NEVER_MOVE();
+  work<<<1, 1>>>(x);
+}
+
+// REPORT: task 2 static in by_a_helper()
+// REPORT: anchored: the source says MGB_NEVER_MOVE (:[[@LINE-5]])
+void by_a_helper() {
+  int *x;
+  cudaMalloc(&x, 64);
+  run(x);
+  cudaFree(x);
+}
+
+// REPORT: task 3 static in without()
+// REPORT-NOT: anchored
+// REPORT: end
+void without() {
+  int *x;
+  cudaMalloc(&x, 64);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// Another annotation is none of ours.
+// REPORT: task 4 static in annotated()
+// REPORT-NOT: anchored
+void annotated() {
+  (void)__builtin_annotation(0, "mgb.never-moved");
+  int *x;
+  cudaMalloc(&x, 64);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// REPORT: task 5 lazy in lazy(int*)
+// REPORT: anchored: the source says MGB_NEVER_MOVE
+void lazy(int *x) {
+  MGB_NEVER_MOVE();
+  work<<<1, 1>>>(x);
+}
