@@ -14,6 +14,7 @@ mod needs;
 mod neighbours;
 mod nvcc;
 mod open;
+mod ordinary;
 mod outputs;
 mod running;
 mod wrapper;
