@@ -198,7 +198,8 @@ impl Server {
         }
     }
 
-    /// A client wants files to be kept.
+    /// A client wants files to be kept. That it cannot have them kept is no reason to cut it off: a file that it found to
+    /// be the driver's may be another's by the time it is sent.
     fn files(&mut self, id: ClientId, message: Message) {
         if message.bytes() != KEEP {
             return self.cut_off(id, &"it sent a message on its socket that is none of a client's");
@@ -208,20 +209,23 @@ impl Server {
             self.clients.values().filter(|client| client.id != id),
         );
         let kept: usize = others.map(|client| client.kept.len()).sum();
-        if message.cut || kept + files.len() > self.most_kept {
-            let why = "too many files are open; raise mgbd's limit (ulimit -n)";
-            tracing::warn!(
-                client = id,
-                kept,
-                why,
-                "if it is killed at work, its neighbours fail"
-            );
+        let why = if message.cut || kept + files.len() > self.most_kept {
+            "too many files are open; raise mgbd's limit (ulimit -n)"
         } else if !self.keeper.takes(&files) {
-            self.cut_off(id, &"it sent files of others than the driver");
-        } else if let Some(client) = self.clients.get_mut(&id) {
-            let old = std::mem::replace(&mut client.kept, files);
-            self.keeper.close(old);
-        }
+            "it sent files that are none of the driver's"
+        } else {
+            if let Some(client) = self.clients.get_mut(&id) {
+                let old = std::mem::replace(&mut client.kept, files);
+                self.keeper.close(old);
+            }
+            return;
+        };
+        tracing::warn!(
+            client = id,
+            kept,
+            why,
+            "if it is killed at work, its neighbours fail"
+        );
     }
 
     pub(super) fn doorbell(&mut self, id: ClientId) {

@@ -27,6 +27,8 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Files of processes that are gone, and the work they are kept for.
 pub(super) struct Keeper {
     gone: Vec<Kept>,
+    /// When to look next.
+    due: Duration,
     /// Major numbers of the driver's devices.
     devices: Vec<u32>,
 }
@@ -50,6 +52,7 @@ impl Keeper {
             .collect();
         Keeper {
             gone: Vec::new(),
+            due: Duration::ZERO,
             devices,
         }
     }
@@ -98,14 +101,18 @@ impl Keeper {
         self.gone.iter().any(|kept| kept.pid == pid)
     }
 
-    /// When the next look is due, if any.
-    pub(super) fn interval(&self) -> Option<Duration> {
-        (!self.gone.is_empty()).then_some(LOOK)
+    /// How long until the next look, if there is anything to look for.
+    pub(super) fn interval(&self, now: Duration) -> Option<Duration> {
+        (!self.gone.is_empty()).then(|| self.due.saturating_sub(now))
     }
 
     /// Lets go of what is done with; the processes whose it was.
     pub(super) fn check(&mut self, node: &dyn Node, now: Duration) -> Vec<u32> {
         let mut over = Vec::new();
+        if self.gone.is_empty() || now < self.due {
+            return Vec::new();
+        }
+        self.due = now + LOOK;
         for at in (0..self.gone.len()).rev() {
             let kept = &mut self.gone[at];
             let ended = kept.ended;

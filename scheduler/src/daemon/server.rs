@@ -314,7 +314,7 @@ impl Server {
         let now = self.now();
         let mut next: Option<Duration> = self.reclaims.interval(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
-        if let Some(wait) = self.keeper.interval() {
+        if let Some(wait) = self.keeper.interval(now) {
             sooner(wait);
         }
         if self.broker.waiting() {
