@@ -8,6 +8,7 @@ use std::sync::Once;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::code::Code;
 use crate::mode::{self, Mode};
 use crate::{device, work};
 
@@ -32,9 +33,10 @@ extern "C" fn settle() {
     let (done, all) = mpsc::channel();
     let waits = std::thread::Builder::new().spawn(move || {
         for (gpu, ordinal) in device::with_context() {
-            // A GPU that fails has nothing under way any more.
-            let _ = device::settle(gpu, ordinal);
-            work::ended(gpu);
+            // Where the runtime is being taken down already nobody knows, and mgbd waits.
+            if device::settle(gpu, ordinal) == Ok(Code::SUCCESS) {
+                work::ended(gpu);
+            }
         }
         let _ = done.send(());
     });

@@ -208,7 +208,7 @@ impl Server {
             message.descriptors,
             self.clients.values().filter(|client| client.id != id),
         );
-        let kept: usize = others.map(|client| client.kept.len()).sum();
+        let kept = others.map(|client| client.kept.len()).sum::<usize>() + self.keeper.files();
         let why = if message.cut || kept + files.len() > self.most_kept {
             "too many files are open; raise mgbd's limit (ulimit -n)"
         } else if !self.keeper.takes(&files) {

@@ -96,6 +96,11 @@ impl Keeper {
         });
     }
 
+    /// How many files of processes that are gone are open.
+    pub(super) fn files(&self) -> usize {
+        self.gone.iter().map(|kept| kept.files.len()).sum()
+    }
+
     /// Whether memory of the process is kept.
     pub(super) fn keeps(&self, pid: u32) -> bool {
         self.gone.iter().any(|kept| kept.pid == pid)
