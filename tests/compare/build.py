@@ -18,12 +18,13 @@ LAST_LINES = 12
 class Compiler:
     """One of the two compilers, with its copy of the programs and its folder of tools."""
 
-    def __init__(self, name, path, work, options):
+    def __init__(self, name, path, work, options, flags=()):
         self.name = name
         self.path = str(path)
         self.copy = work / name
         self.tools = work / f"{name}-cuda"
         self.options = options
+        self.flags = [*options.flag, *flags]
 
     def prepare(self, source):
         """A clean copy of the folder, and a CUDA tree whose nvcc is the front of this compiler."""
@@ -53,7 +54,7 @@ class Compiler:
     def environment(self, record):
         """The environment of a build."""
         settings = {"compiler": self.path, "cuda": str(self.options.cuda), "arch": self.options.arch,
-                    "flags": self.options.flag, "headers": self.options.headers, "libraries": str(self.tools / "lib"),
+                    "flags": self.flags, "headers": self.options.headers, "libraries": str(self.tools / "lib"),
                     "record": str(record)}
         return {**os.environ, "COMPARE": json.dumps(settings), "PATH": f"{self.tools}/bin:{os.environ['PATH']}",
                 "CUDA_PATH": str(self.options.cuda), "LC_ALL": "C"}

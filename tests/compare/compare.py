@@ -41,6 +41,7 @@ def arguments():
                         help="a variable of the makefiles; {compiler} and {cuda} are filled in")
     parser.add_argument("--target", action="append", default=[], help="make this target (default: the first)")
     parser.add_argument("--flag", action="append", default=[], help="one more word for both compilers")
+    parser.add_argument("--own-flag", action="append", default=[], help="one more word for MGB's compiler alone")
     parser.add_argument("--match", action="append", default=[], metavar="GLOB", help="only programs named so")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth program")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin with the Nth, from 0 (default: 0)")
@@ -100,7 +101,7 @@ def main():
     work.mkdir(parents=True, exist_ok=True)
     try:
         plain = build.Compiler("plain", options.plain, work, options)
-        ours = build.Compiler("mgb", options.prefix / "bin/mgb-clang", work, options)
+        ours = build.Compiler("mgb", options.prefix / "bin/mgb-clang", work, options, options.own_flag)
         for compiler in (plain, ours):
             compiler.prepare(options.folder.resolve())
         entries = []
