@@ -13,6 +13,7 @@ MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program doe
 const LONG_HELP: &str = "\
 Start here:
   mgb clang++ app.cu -o app     compile; every clang option works
+  mgb clang++ -flto *.cu -o app the same for several files as one: tasks across files are found
   mgb nvcc app.cu -o app        the same with nvcc's options
   mgb run ./app                 run it on a GPU with room for it
   mgb batch jobs.txt            run many, a command a line

@@ -23,19 +23,36 @@ using namespace llvm;
 
 namespace {
 
-bool isOwnFile(const Module &M, StringRef File) {
-  StringRef Source = M.getSourceFileName();
+// Whether a file is this source, which may be named by a longer path.
+bool isSource(StringRef Source, StringRef File) {
   return Source == File ||
          (Source.ends_with(File) && Source.drop_back(File.size()).ends_with("/"));
 }
 
-// The place in the source: the innermost one in the module's own file; for code
-// of headers alone, where it was inlined to in the end.
+// The source file that a function was compiled from. A merged module has several.
+StringRef sourceOf(const Function &F) {
+  const DISubprogram *Program = F.getSubprogram();
+  const DICompileUnit *Unit = Program ? Program->getUnit() : nullptr;
+  StringRef Source = F.getParent()->getSourceFileName();
+  // Where they are the same, the module says it as the compiler was given it.
+  return Unit && !isSource(Source, Unit->getFilename()) ? Unit->getFilename() : Source;
+}
+
+// Whether a place is in a source file, not in a header.
+bool isInSource(const DILocation &At, const Module &M) {
+  const DISubprogram *Program = At.getScope()->getSubprogram();
+  const DICompileUnit *Unit = Program ? Program->getUnit() : nullptr;
+  return isSource(M.getSourceFileName(), At.getFilename()) ||
+         (Unit && isSource(Unit->getFilename(), At.getFilename()));
+}
+
+// The place in the source: the innermost one in a source file; for code of headers
+// alone, where it was inlined to in the end.
 const DILocation *placeOf(const Instruction *I) {
   const DILocation *Outer = nullptr;
   for (const DILocation *At = I->getDebugLoc().get(); At; At = At->getInlinedAt()) {
     Outer = At;
-    if (isOwnFile(*I->getModule(), At->getFilename()) && At->getLine() != 0)
+    if (At->getLine() != 0 && isInSource(*At, *I->getModule()))
       return At;
   }
   return Outer;
@@ -62,6 +79,20 @@ bool mgb_inline_call(LLVMValueRef Call) {
     return false;
   InlineFunctionInfo Info;
   return InlineFunction(Site, Info, /*MergeAttributes=*/true).isSuccess();
+}
+
+void mgb_resolve_aliases(LLVMModuleRef Module) {
+  for (GlobalAlias &Alias : make_early_inc_range(unwrap(Module)->aliases())) {
+    auto *Aliasee = dyn_cast<Function>(Alias.getAliasee());
+    if (!Aliasee || Alias.isInterposable() || Aliasee->isInterposable())
+      continue;
+    Alias.replaceUsesWithIf(Aliasee, [](Use &U) {
+      auto *Call = dyn_cast<CallBase>(U.getUser());
+      return Call && Call->isCallee(&U);
+    });
+    if (Alias.use_empty() && Alias.hasLocalLinkage())
+      Alias.eraseFromParent();
+  }
 }
 
 LLVMBasicBlockRef mgb_split_edge(LLVMBasicBlockRef From, LLVMBasicBlockRef To) {
@@ -101,12 +132,19 @@ uint32_t mgb_outer_line(LLVMValueRef Instr) {
 }
 
 size_t mgb_file(LLVMValueRef Instr, const char **Name) {
-  const DILocation *Loc = placeOf(cast<Instruction>(unwrap(Instr)));
+  auto *I = cast<Instruction>(unwrap(Instr));
+  const DILocation *Loc = placeOf(I);
   StringRef File = Loc ? Loc->getFilename() : StringRef();
-  if (isOwnFile(*cast<Instruction>(unwrap(Instr))->getModule(), File))
+  if (isSource(sourceOf(*I->getFunction()), File))
     return 0;
   *Name = File.data();
   return File.size();
+}
+
+size_t mgb_source(LLVMValueRef F, const char **Name) {
+  StringRef Source = sourceOf(*cast<Function>(unwrap(F)));
+  *Name = Source.data();
+  return Source.size();
 }
 
 size_t mgb_variable_name(LLVMValueRef V, const char **Name) {

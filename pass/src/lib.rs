@@ -3,6 +3,9 @@
 //! clang runs it twice on a `.cu` file. On the nvptx64 module, [`device`] leaves what the second run
 //! needs to know about the kernels. On the host module, [`host`] finds the GPU tasks and their needs,
 //! and places the probes.
+//!
+//! For a whole program (`-flto`) a compile leaves its host module as it is, with what it knows of the device's half, and
+//! [`host`] looks at all of them at once in the linker.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use inkwell::llvm_sys::core::LLVMGetTarget;
@@ -32,16 +35,14 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
     unsafe { mgb_plugin_info() }
 }
 
-/// Runs the pass over one module; called by the pass that cpp/plugin.cpp registers.
+/// Runs the pass over one module; called by the passes that cpp/plugin.cpp registers.
 ///
 /// # Safety
 /// `module` must be a live module that nobody else uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_run_pass(module: LLVMModuleRef) -> bool {
-    catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the caller passes a live module; the target triple is a C string it owns.
-        let triple = unsafe { std::ffi::CStr::from_ptr(LLVMGetTarget(module)) };
-        if triple.to_bytes().starts_with(b"nvptx") {
+    guarded(|| {
+        if is_device(module) {
             // SAFETY: the caller passes a live module.
             unsafe { device::run(module) }
         } else {
@@ -51,6 +52,51 @@ pub unsafe extern "C" fn mgb_run_pass(module: LLVMModuleRef) -> bool {
             let linked = unsafe { device::link_kernels(module) };
             rewritten || matches!(linked, Ok(Some(_)))
         }
-    }))
-    .unwrap_or(false)
+    })
+}
+
+/// Prepares one module of a whole program for the link. True if it is to be left as the front end made it: it has GPU
+/// ops.
+///
+/// # Safety
+/// `module` must be a live module that nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_leave_to_link(module: LLVMModuleRef) -> bool {
+    guarded(|| {
+        if is_device(module) {
+            // SAFETY: the caller passes a live module.
+            unsafe { device::run(module) };
+            return false;
+        }
+        let is_left = host::leave_to_link(module);
+        // SAFETY: the caller passes a live module.
+        let _ = unsafe { device::link_kernels(module) };
+        is_left
+    })
+}
+
+/// Runs the host's half over the merged modules of a whole program.
+///
+/// # Safety
+/// `module` must be a live module that nobody else uses during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_run_at_link(module: LLVMModuleRef) -> bool {
+    guarded(|| host::run_at_link(module))
+}
+
+/// Whether `mgb clang` will have the linker run the pass, so that compiles leave modules to it.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_leaves_to_link() -> bool {
+    std::env::var_os("MGB_LEAVE_TO_LINK").is_some_and(|value| !value.is_empty())
+}
+
+/// False where it panics: nothing may unwind into LLVM.
+fn guarded(run: impl FnOnce() -> bool) -> bool {
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or(false)
+}
+
+fn is_device(module: LLVMModuleRef) -> bool {
+    // SAFETY: the callers pass a live module; the target triple is a C string it owns.
+    let triple = unsafe { std::ffi::CStr::from_ptr(LLVMGetTarget(module)) };
+    triple.to_bytes().starts_with(b"nvptx")
 }

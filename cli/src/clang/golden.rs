@@ -12,7 +12,7 @@ use crate::prefix::Prefix;
 fn parts(line: &CommandLine, cxx: bool) -> Parts {
     Parts {
         prefix: Prefix::at("/mgb"),
-        plugin: line.generates_code().then(|| "/mgb/lib/libmgb_pass.so".into()),
+        plugin: (line.generates_code() || line.links_with_lld()).then(|| "/mgb/lib/libmgb_pass.so".into()),
         cuda: Some(Cuda {
             root: "/cuda".into(),
             lib: "/cuda/lib64".into(),
@@ -20,6 +20,7 @@ fn parts(line: &CommandLine, cxx: bool) -> Parts {
         arch: "sm_90".to_owned(),
         cxx,
         old_driver: false,
+        lacks_lld: false,
     }
 }
 
@@ -65,6 +66,12 @@ golden! {
     shared_library: true, "-shared -fPIC lib.cu -o lib.so";
     relocatable: true, "-r a.o b.o -o c.o";
     another_linker: true, "-fuse-ld=lld main.o -o app";
+    whole_program: true, "-flto -O2 main.o kernels.o -o app";
+    whole_program_compiles: true, "-flto -O2 -c app.cu";
+    whole_program_in_one_step: true, "-flto=full -O2 app.cu util.cpp -o app";
+    whole_program_shared: true, "-flto -fuse-ld=lld -shared a.o -o lib.so";
+    whole_program_relocatable: true, "-flto -r a.o b.o -o c.o";
+    thin_is_as_without: true, "-flto=thin a.o -o app";
     only_asked: true, "--version";
     asked_for_commands: true, "-### -c app.cu";
     assembler_only: true, "-c start.S";

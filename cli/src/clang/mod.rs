@@ -7,6 +7,7 @@ mod spawn;
 mod table;
 pub mod tools;
 mod translate;
+pub mod whole;
 
 #[cfg(test)]
 mod golden;
@@ -23,6 +24,7 @@ use language::Language;
 use parse::CommandLine;
 use table::Meaning;
 use translate::{Parts, translate};
+use whole::Lto;
 
 /// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
 pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
@@ -38,8 +40,15 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     }
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
+    if line.runs_linker() && line.lto() == Lto::Thin {
+        eprintln!("{}", whole::THIN);
+    }
     if line.generates_code() {
-        spawn::with_side_folder(&clang, &arguments, tools::wants_host_kernels()).code(exit::NODE)
+        let pass = spawn::Pass {
+            host_kernels: tools::wants_host_kernels(),
+            leaves_to_link: line.lto() == Lto::Full,
+        };
+        spawn::with_side_folder(&clang, &arguments, pass).code(exit::NODE)
     } else {
         Err(spawn::become_clang(&clang, &arguments)).code(exit::NODE)
     }
@@ -65,7 +74,8 @@ fn gather(line: &CommandLine, clang: &Path, cxx: bool) -> anyhow::Result<Parts> 
             crate::cuda::RUNTIME
         );
     }
-    let plugin = line.generates_code().then(|| prefix.plugin()).transpose()?;
+    let runs_pass = line.generates_code() || line.links_with_lld();
+    let plugin = runs_pass.then(|| prefix.plugin()).transpose()?;
     if line.links() && cuda.is_some() && !line.has(Meaning::Static) {
         prefix.runtime().context("failed to link with MGB's runtime")?;
     }
@@ -79,7 +89,8 @@ fn gather(line: &CommandLine, clang: &Path, cxx: bool) -> anyhow::Result<Parts> 
             String::new()
         },
         cxx,
-        old_driver: is_cuda && tools::lacks_linker_wrapper(clang),
+        old_driver: is_cuda && tools::lacks_beside("clang-linker-wrapper", clang),
+        lacks_lld: line.links_with_lld() && tools::lacks_beside("ld.lld", clang),
         prefix,
     })
 }

@@ -22,17 +22,29 @@ pub fn become_clang(clang: &Path, arguments: &[OsString]) -> anyhow::Error {
     anyhow!(error).context(format!("failed to run {}", clang.display()))
 }
 
+/// What the pass is told beside clang's command line.
+pub struct Pass {
+    /// It translates kernels to host code.
+    pub host_kernels: bool,
+    /// It leaves host modules to the link.
+    pub leaves_to_link: bool,
+}
+
 /// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run on the
-/// host module. The folder is gone when this returns, however clang ended. Without `host_kernels` the pass translates no
-/// kernels to host code.
-pub fn with_side_folder(clang: &Path, arguments: &[OsString], host_kernels: bool) -> Result<u8> {
+/// host module. The folder is gone when this returns, however clang ended.
+pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Result<u8> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
     let folder =
         folder.context("failed to make a temporary folder for the pass; set TMPDIR to a writable folder")?;
     let mut command = Command::new(clang);
     command.env("MGB_SIDE_DIR", folder.path());
-    if !host_kernels {
+    if !pass.host_kernels {
         command.env("MGB_HOST_KERNELS", "off");
+    }
+    // Set from outside it would be no request of this command line's.
+    command.env_remove("MGB_LEAVE_TO_LINK");
+    if pass.leaves_to_link {
+        command.env("MGB_LEAVE_TO_LINK", "1");
     }
     if arguments.iter().map(|word| word.len() + 1).sum::<usize>() > LONGEST_LINE {
         let file = folder.path().join("arguments");

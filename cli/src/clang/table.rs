@@ -25,6 +25,10 @@ pub enum Meaning {
     GpuArch,
     /// The user chose a linker.
     Linker,
+    /// Link time optimisation, or none.
+    Lto,
+    /// Machine code and bitcode in one object.
+    FatObjects,
     /// `-l`: a library whose name follows.
     Library,
     /// The static CUDA runtime, which becomes the shared one.
@@ -91,6 +95,9 @@ pub const EXACT: &[(&str, Meaning)] = &[
     ("-dumpdir", Value),
     ("-e", Value),
     ("-emit-ast", FrontEnd),
+    ("-ffat-lto-objects", FatObjects),
+    ("-flto", Lto),
+    ("-fno-lto", Lto),
     ("-framework", Value),
     ("-fsyntax-only", FrontEnd),
     ("-idirafter", Value),
@@ -134,8 +141,10 @@ pub const PREFIX: &[(&str, Meaning)] = &[
     ("--cuda-gpu-arch=", GpuArch),
     ("--cuda-path=", CudaPath),
     ("--language=", Language),
+    ("--ld-path=", Linker),
     ("--offload-arch=", GpuArch),
     ("-Wl,", ToLinker),
+    ("-flto=", Lto),
     ("-fuse-ld=", Linker),
     ("-x", Language),
 ];

@@ -43,13 +43,14 @@ pub fn find_clang() -> Result<PathBuf> {
     }
 }
 
-/// Whether `clang-linker-wrapper`, which clang's newer offloading driver calls, is missing beside `clang`.
-pub fn lacks_linker_wrapper(clang: &Path) -> bool {
+/// Whether a tool that `clang` calls, such as the `clang-linker-wrapper` of its newer offloading driver, is missing
+/// beside it.
+pub fn lacks_beside(tool: &str, clang: &Path) -> bool {
     let folder = clang
         .canonicalize()
         .ok()
         .and_then(|clang| Some(clang.parent()?.to_owned()));
-    !folder.is_some_and(|folder| folder.join("clang-linker-wrapper").exists())
+    !folder.is_some_and(|folder| folder.join(tool).exists())
 }
 
 /// `$MGB_CUDA_ARCH`, else the first real GPU's, else sm_90.

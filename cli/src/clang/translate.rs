@@ -10,6 +10,7 @@ use anyhow::{Result, bail};
 use super::language::Language;
 use super::parse::{Argument, CommandLine, Kind};
 use super::table::Meaning;
+use super::whole;
 use crate::cuda::Cuda;
 use crate::prefix::Prefix;
 
@@ -28,6 +29,8 @@ pub struct Parts {
     pub cxx: bool,
     /// clang's tools for its newer offloading driver are not installed.
     pub old_driver: bool,
+    /// lld is wanted and not installed.
+    pub lacks_lld: bool,
 }
 
 /// Makes clang track source lines through the optimiser, for the report, without writing debug sections: it does so
@@ -37,7 +40,7 @@ const TRACK_LINES: &str = "-Rpass-analysis=^mgb-lines$";
 /// The whole new command line.
 ///
 /// # Errors
-/// When CUDA sources are to be linked statically.
+/// When CUDA sources are to be linked statically, and when a whole program cannot be put together.
 pub fn translate(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     let mut words: Vec<OsString> = Vec::new();
     if parts.cxx {
@@ -54,6 +57,7 @@ pub fn translate(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     for argument in &line.arguments {
         words.extend(shared_runtime(argument, runtime));
     }
+    words.extend(whole::link(line, parts.plugin.as_deref(), parts.lacks_lld)?);
     if line.links() {
         words.extend(libraries(line, parts)?);
     }
@@ -122,7 +126,7 @@ fn libraries(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     }
     // A program that uses no CUDA stays without these libraries. Only GNU ld keeps a library that is needed by
     // another library alone, as libcudart is by libmgb_rt.
-    let needed = if cuda_source || line.has(Meaning::Linker) {
+    let needed = if cuda_source || line.has(Meaning::Linker) || line.links_with_lld() {
         "--no-as-needed"
     } else {
         "--as-needed"

@@ -8,6 +8,8 @@ use mgb_catalogue::report::{self, Report};
 use object::read::archive::ArchiveFile;
 use object::{FileKind, Object, ObjectSection};
 
+use crate::clang::whole;
+
 /// The reports of all modules in `file`, in the order of the link.
 ///
 /// # Errors
@@ -18,6 +20,9 @@ pub fn reports(file: &Path) -> Result<Vec<Report>> {
     let found = match FileKind::parse(&*data) {
         Ok(FileKind::Archive) => of_archive(&data),
         Ok(FileKind::Elf64 | FileKind::Elf32) => of_object(&data),
+        _ if whole::is_bitcode(file) => bail!(
+            "{shown} holds bitcode for the link (-flto), where the pass will look at it; give what is linked from it"
+        ),
         _ => bail!("{shown} is no object file, program or static archive; give what mgb clang has made"),
     };
     let reports = found.with_context(|| format!("failed to read the report in {shown}"))?;
@@ -72,6 +77,15 @@ mod tests {
             error.starts_with("failed to read /no/such: No such file"),
             "{error}"
         );
+    }
+
+    #[test]
+    fn bitcode_is_known_as_such() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.o");
+        fs::write(&file, b"BC\xc0\xde....").unwrap();
+        let error = reports(&file).unwrap_err().to_string();
+        assert!(error.contains("a.o holds bitcode for the link"), "{error}");
     }
 
     #[test]

@@ -45,8 +45,10 @@ fn print_task(text: &mut String, task: &Task) {
     for object in &task.objects {
         let _ = writeln!(text, "  object  #{:<3} {}", object.id, words::object(object));
     }
-    for op in &task.ops {
-        let _ = writeln!(text, "  op      {:<8}{}", words::line(&op.at), operation(op));
+    let lines: Vec<String> = task.ops.iter().map(|op| words::line(&op.at) + " ").collect();
+    let width = lines.iter().map(String::len).max().unwrap_or(0).max(8);
+    for (op, line) in task.ops.iter().zip(lines) {
+        let _ = writeln!(text, "  op      {line:<width$}{}", operation(op));
     }
     print_facts(text, words::bounds(task));
 }

@@ -18,6 +18,8 @@ What is other than with nvcc:
   -rdc=true, -dc    each file's device code is compiled whole, and -dlink makes an empty object: a file that calls
                     device functions of another file does not compile
   -ptx, -cubin, -fatbin, -lib, -odir, -optf, -E, -M, -MD ... work; -ltoir, -optix-ir, -cuda and -run do not
+  -flto             is taken, for compiles and the link: the pass then finds tasks across files, and lld-22 links.
+                    -dlto is left out: device code is compiled file by file
   -fsyntax-only, -###, -MG, -pthread are taken too, as clang has them
   --keep-dir and the like are left out: clang keeps no files between its steps
 

@@ -46,6 +46,7 @@ golden! {
     lines: "-lineinfo -O3 -std=c++17 -c a.cu";
     left_out: "--expt-relaxed-constexpr --extended-lambda -m64 -t 4 --keep --keep-dir tmp -diag-suppress 177,128 -c a.cu";
     separate_compilation: "-dc -rdc=true a.cu -o a.o";
+    whole_program: "-flto -dlto -O2 a.cu b.o -o a";
     device_link: "-dlink a.o b.o -o all.o";
     ptx: "-ptx -arch=compute_90 dir/kernel.cu";
     cubin: "-cubin -arch=sm_90 kernel.cu -o k.cubin";

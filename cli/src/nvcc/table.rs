@@ -309,7 +309,7 @@ pub const TABLE: &[Entry] = &[
 ];
 
 /// clang's own options that are taken although nvcc has none like them: people expect them of a compiler.
-pub const CLANGS: &[&str] = &["-###", "-MG", "-fsyntax-only", "-pthread"];
+pub const CLANGS: &[&str] = &["-###", "-MG", "-flto", "-fno-lto", "-fsyntax-only", "-pthread"];
 
 /// By its long name, without the dashes.
 pub fn long(name: &str) -> Option<&'static Entry> {

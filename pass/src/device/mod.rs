@@ -45,6 +45,7 @@ pub use entry::Parameter;
 use ir::{c_string, llvm};
 pub(crate) use module::source;
 pub(crate) use registered::registered;
+pub(crate) use translate::PREFIX;
 use translate::Translation;
 
 /// What the host's half of the pass may know of the kernels of its source.

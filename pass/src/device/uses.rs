@@ -3,11 +3,12 @@
 //! A kernel touches what it, or a function that it may call, mentions. From each variable its address is followed through
 //! casts, offsets, local variables and parameters to what reads and writes there. An address that goes anywhere else has
 //! escaped: then any kernel may use the variable, and write it.
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
+use serde::{Deserialize, Serialize};
 
 use super::callgraph::CallGraph;
 use super::ir::*;
@@ -15,12 +16,12 @@ use super::layout::Layout;
 use super::{module, side, translate};
 
 /// What the kernels of one source do to its device variables; all by the device's symbols.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Uses {
     /// The variables, with their bytes.
-    pub variables: HashMap<String, u64>,
+    pub variables: BTreeMap<String, u64>,
     /// The variables that each kernel may touch; none where it may touch any.
-    pub kernels: HashMap<String, Option<BTreeSet<String>>>,
+    pub kernels: BTreeMap<String, Option<BTreeSet<String>>>,
     /// The variables that some kernel may write.
     pub written: BTreeSet<String>,
 }

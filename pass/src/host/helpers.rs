@@ -7,9 +7,11 @@ use super::ir::{Block, Type, Value};
 
 unsafe extern "C" {
     fn mgb_inline_call(call: LLVMValueRef) -> bool;
+    fn mgb_resolve_aliases(module: LLVMModuleRef);
     fn mgb_split_edge(from: LLVMBasicBlockRef, to: LLVMBasicBlockRef) -> LLVMBasicBlockRef;
     fn mgb_base_and_offset(pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
     fn mgb_line(instruction: LLVMValueRef) -> u32;
+    fn mgb_source(function: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_outer_line(instruction: LLVMValueRef) -> u32;
     fn mgb_file(instruction: LLVMValueRef, name: *mut *const c_char) -> usize;
     fn mgb_variable_name(slot: LLVMValueRef, name: *mut *const c_char) -> usize;
@@ -39,6 +41,12 @@ pub fn inline_call(call: Value) -> bool {
     helper!(mgb_inline_call(call.raw()))
 }
 
+/// Has calls of an alias, such as that of a constructor, call the function itself, where both are surely the ones here;
+/// drops aliases that nothing refers to any more.
+pub fn resolve_aliases(module: LLVMModuleRef) {
+    helper!(mgb_resolve_aliases(module));
+}
+
 /// Puts a new block on the edge; none for edges that cannot be split (`indirectbr`, landing pads).
 pub fn split_edge(from: Block, to: Block) -> Option<Block> {
     Block::from_raw(helper!(mgb_split_edge(from.raw(), to.raw())))
@@ -51,8 +59,8 @@ pub fn base_and_offset(pointer: Value) -> (Value, i64) {
     (Value::from_raw(base).expect("every pointer has a base"), offset)
 }
 
-/// The source line: the innermost one in the module's own file; for code of headers alone, where it
-/// was inlined to. None without debug lines.
+/// The source line: the innermost one in a source file; for code of headers alone, where it was
+/// inlined to. None without debug lines.
 pub fn line(instruction: Value) -> Option<u32> {
     Some(helper!(mgb_line(instruction.raw()))).filter(|&line| line != 0)
 }
@@ -62,7 +70,12 @@ pub fn outer_line(instruction: Value) -> Option<u32> {
     Some(helper!(mgb_outer_line(instruction.raw()))).filter(|&line| line != 0)
 }
 
-/// The file of [`line()`]; empty for the module's own.
+/// The source file that a function was compiled from: in a whole program each has its own.
+pub fn source(function: Value) -> String {
+    text_of(|name| helper!(mgb_source(function.raw(), name)))
+}
+
+/// The file of [`line()`]; empty for that of the function that holds the instruction.
 pub fn file(instruction: Value) -> String {
     text_of(|name| helper!(mgb_file(instruction.raw(), name)))
 }

@@ -7,9 +7,13 @@
 //! of their begins and `ends`.
 //! Last, `rewrite` inserts the probes and renames the runtime's functions to lazyrt's.
 //!
+//! Of a whole program a compile only has `sources` keep what the link cannot find out; the linker then runs the same
+//! phases over the merged module, and there is a report for each source file that tasks stand in.
+//!
 //! Nothing is inserted before all is planned. A function whose analysis fails is left lazy, with a
 //! warning: renaming its calls is always right.
 use std::any::Any;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyFunction};
@@ -40,6 +44,7 @@ mod plan;
 mod prepare;
 mod rewrite;
 mod slots;
+mod sources;
 mod tasks;
 mod variables;
 
@@ -48,14 +53,41 @@ use ir::Value;
 use names::Names;
 use open::Open;
 use plan::Task;
+use sources::Source;
 use variables::Variables;
 
 /// The named metadata that a processed module carries.
 const MARK: &std::ffi::CStr = c"mgb.processed";
 
-/// Rewrites a host module; true when it was changed.
+/// Rewrites a host module while it is compiled; true when it was changed.
 pub fn run(module: LLVMModuleRef) -> bool {
-    catch_unwind(AssertUnwindSafe(|| process(module))).unwrap_or_else(|panic| {
+    !is_processed(module) && rewrite(module, || sources::compiled(module).into_iter().collect())
+}
+
+/// Rewrites the merged modules of a whole program; true when they were changed. Modules among them that were processed
+/// as they were compiled call lazyrt already, and are not looked at again.
+pub fn run_at_link(module: LLVMModuleRef) -> bool {
+    sources::restore_names(module);
+    rewrite(module, || sources::kept(module))
+}
+
+/// Keeps in a host module what the link must know of its source. True if the module has to do with CUDA.
+pub fn leave_to_link(module: LLVMModuleRef) -> bool {
+    sources::keep_names(module);
+    let has_cuda = !is_processed(module) && !Collected::new(module).is_empty();
+    if has_cuda && let Some(source) = sources::compiled(module) {
+        sources::keep(module, &source);
+    }
+    has_cuda
+}
+
+fn is_processed(module: LLVMModuleRef) -> bool {
+    // SAFETY: a live module and a C string.
+    !unsafe { LLVMGetNamedMetadata(module, MARK.as_ptr(), MARK.count_bytes()) }.is_null()
+}
+
+fn rewrite(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool {
+    catch_unwind(AssertUnwindSafe(|| process(module, sources))).unwrap_or_else(|panic| {
         // What was inserted so far may be half of something: such a module must not be used.
         let text = format!("mgb: failed to rewrite the module: {}", message(&*panic));
         helpers::diagnose(module, true, &text);
@@ -63,21 +95,21 @@ pub fn run(module: LLVMModuleRef) -> bool {
     })
 }
 
-fn process(module: LLVMModuleRef) -> bool {
-    // SAFETY: a live module and a C string.
-    if !unsafe { LLVMGetNamedMetadata(module, MARK.as_ptr(), MARK.count_bytes()) }.is_null() {
-        return false;
-    }
+fn process(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool {
     let collected = Collected::new(module);
     let open = open::look(&collected);
     if collected.is_empty() && open.reasons.is_empty() {
         return false;
     }
-    let source = source_name(module);
     // SAFETY: a live module.
     let mut names = Names::new(unsafe { LLVMGetModuleContext(module) });
     let holders = prepare::prepare(&collected, &mut names);
-    let variables = Variables::new(&collected);
+    let sources = if collected.is_empty() {
+        Vec::new()
+    } else {
+        sources()
+    };
+    let variables = Variables::new(&collected, sources);
     let planned: Vec<(Value, Vec<Task>)> = holders
         .iter()
         .map(|holder| {
@@ -90,7 +122,7 @@ fn process(module: LLVMModuleRef) -> bool {
         .collect();
     holders.iter().for_each(|holder| names.unmark(holder.function));
 
-    write(&collected, &source, planned, open);
+    write(&collected, planned, open);
     true
 }
 
@@ -123,21 +155,21 @@ fn plan_or_lazy(collected: &Collected, variables: &Variables, names: &Names, fun
 }
 
 /// Writes the plans into the module: from here on it is changed.
-fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, open: Open) {
+fn write(collected: &Collected, planned: Vec<(Value, Vec<Task>)>, open: Open) {
     let (library_calls, driver_calls) = (open.library_calls(), open.driver_calls());
-    let rewriter = rewrite::Rewriter::new(collected.module, source);
-    let mut document = report::Report {
-        version: report::VERSION,
-        source: source.to_owned(),
-        tasks: Vec::new(),
-        module_reasons: open.reasons,
-    };
+    let mut rewriter = rewrite::Rewriter::new(collected.module);
+    let mut reports = Reports::new(open.reasons.clone());
     for (function, tasks) in planned {
+        if tasks.is_empty() {
+            continue;
+        }
+        let source = helpers::source(function);
+        let report = reports.of(&source);
         let mut insertions = Vec::new();
         for task in tasks {
             task.remark();
-            let id = document.tasks.len() as u32 + 1;
-            document.tasks.push(report::Task { id, ..task.entry });
+            let id = report.tasks.len() as u32 + 1;
+            report.tasks.push(report::Task { id, ..task.entry });
             insertions.extend(task.insertion.map(|insertion| (id, insertion)));
         }
         let insertions: Vec<_> = insertions
@@ -146,12 +178,15 @@ fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, 
             .collect();
         if !insertions.is_empty() {
             rewriter
-                .insert(function, &insertions)
+                .insert(function, &source, &insertions)
                 .expect("every insertion point is in a block");
         }
         verify(function);
     }
-    if let Some(reason) = document.module_reasons.first() {
+    if reports.all.is_empty() {
+        reports.of(&source_name(collected.module));
+    }
+    if let Some(reason) = open.reasons.first() {
         rewriter
             .open(&reason.text)
             .expect("the constructor's block is there");
@@ -161,9 +196,42 @@ fn write(collected: &Collected, source: &str, planned: Vec<(Value, Vec<Task>)>, 
         .and_then(|()| rewriter.tell_before("mgb_before_driver", &driver_calls))
         .expect("a call is in a block");
     rewriter.rename(collected);
-    rewriter.report(&document.to_line());
+    for report in &reports.all {
+        rewriter.report(&report.to_line());
+    }
     // SAFETY: a live module and a C string.
     unsafe { LLVMGetOrInsertNamedMetadata(collected.module, MARK.as_ptr(), MARK.count_bytes()) };
+}
+
+/// A report for each source file, in the order of their first functions: a module that is compiled has one, a whole
+/// program several. What makes the process open holds for each.
+struct Reports {
+    all: Vec<report::Report>,
+    by_source: HashMap<String, usize>,
+    module_reasons: Vec<report::Reason>,
+}
+
+impl Reports {
+    fn new(module_reasons: Vec<report::Reason>) -> Self {
+        Self {
+            all: Vec::new(),
+            by_source: HashMap::new(),
+            module_reasons,
+        }
+    }
+
+    fn of(&mut self, source: &str) -> &mut report::Report {
+        let at = *self.by_source.entry(source.to_owned()).or_insert_with(|| {
+            self.all.push(report::Report {
+                version: report::VERSION,
+                source: source.to_owned(),
+                tasks: Vec::new(),
+                module_reasons: self.module_reasons.clone(),
+            });
+            self.all.len() - 1
+        });
+        &mut self.all[at]
+    }
 }
 
 fn verify(function: Value) {

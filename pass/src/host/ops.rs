@@ -6,6 +6,7 @@ use super::collect::arguments_with;
 use super::ir::Value;
 use super::place::Why;
 use super::slots;
+use super::variables::Variable;
 
 /// `cudaMemcpyHostToDevice`.
 const HOST_TO_DEVICE: u64 = 1;
@@ -46,8 +47,8 @@ pub struct Op {
     pub name: &'static str,
     /// The pointers it is given, as nodes of the function's objects.
     pub nodes: Vec<usize>,
-    /// The device variables it touches that change, by the device's symbols, where they are known.
-    pub variables: Vec<String>,
+    /// The device variables it touches that change, where they are known.
+    pub variables: Vec<Variable>,
     /// What keeps it lazy whatever its objects are.
     pub obstacles: Vec<Why>,
 }
@@ -129,7 +130,7 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
 
 /// An access to a device variable, which is there once per GPU; the variable where it is known and the access is a copy
 /// from or to the host.
-pub fn symbol(call: Value, entry: &'static Entry, variable: Option<String>) -> Op {
+pub fn symbol(call: Value, entry: &'static Entry, variable: Option<Variable>) -> Op {
     let obstacles = match variable {
         Some(_) => Vec::new(),
         None => vec![why_anchored(call, entry.name)],

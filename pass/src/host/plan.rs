@@ -18,7 +18,7 @@ use super::ops::{Kind, Op};
 use super::place::{self, Why};
 use super::placement;
 use super::tasks::{self, Candidate};
-use super::variables::Variables;
+use super::variables::{Variable, Variables};
 
 /// What will be inserted for a static task.
 pub struct Static {
@@ -261,17 +261,17 @@ impl Planner<'_> {
                 });
             }
         }
-        let mut variables: Vec<(&String, u32)> = Vec::new();
-        for symbol in candidate.ops.iter().flat_map(|&number| &all[number].variables) {
-            if variables.iter().any(|(one, _)| *one == symbol) {
+        let mut variables: Vec<(&Variable, u32)> = Vec::new();
+        for variable in candidate.ops.iter().flat_map(|&number| &all[number].variables) {
+            if variables.iter().any(|(one, _)| *one == variable) {
                 continue;
             }
             let id = entry.objects.len() as u32 + 1;
-            variables.push((symbol, id));
-            let bytes = self.variables.bytes(symbol);
+            variables.push((variable, id));
+            let bytes = self.variables.bytes(variable);
             entry.objects.push(report::Object {
                 id,
-                name: helpers::demangle(symbol),
+                name: variable.name(),
                 bytes: bytes.map_or("unknown".to_owned(), |bytes| bytes.to_string()),
                 variable: true,
             });
@@ -303,7 +303,7 @@ impl Planner<'_> {
                 .chain(
                     variables
                         .iter()
-                        .filter(|(symbol, _)| op.variables.contains(symbol))
+                        .filter(|(variable, _)| op.variables.contains(variable))
                         .map(|&(_, id)| id),
                 );
             let kernel = match op.kind {

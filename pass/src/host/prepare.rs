@@ -46,6 +46,7 @@ pub struct Holder {
 
 /// Prepares the module. Returns the functions that hold GPU ops, in the order they stand.
 pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
+    helpers::resolve_aliases(collected.module);
     let wrappers = find_wrappers(collected);
     let helpers = helping::find(collected, &wrappers);
     let called: HashSet<Value> = helpers.iter().copied().filter(|one| one.has_uses()).collect();

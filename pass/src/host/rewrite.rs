@@ -2,6 +2,7 @@
 //!
 //! A task's handle lives in a variable of the function that is 0 while the task has not begun:
 //! `task_use` and `task_end` read it, and need not know on which way control came.
+use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 
 use inkwell::AddressSpace;
@@ -37,29 +38,34 @@ pub struct Rewriter<'ctx> {
     /// Not ours to dispose of.
     module: ManuallyDrop<Module<'ctx>>,
     builder: Builder<'ctx>,
-    source: GlobalValue<'ctx>,
+    /// The names of source files, as constants.
+    sources: HashMap<String, GlobalValue<'ctx>>,
 }
 
 impl<'ctx> Rewriter<'ctx> {
-    /// For a module of this source file.
-    pub fn new(module: LLVMModuleRef, source: &str) -> Self {
+    /// For a module.
+    pub fn new(module: LLVMModuleRef) -> Self {
         // SAFETY: the module is live and outlives this; it is never dropped here.
         let module = ManuallyDrop::new(unsafe { Module::new(module) });
         let builder = module.get_context().create_builder();
-        let source = string(&module, "mgb.source", source);
         Self {
             module,
             builder,
-            source,
+            sources: HashMap::new(),
         }
     }
 
-    /// Inserts everything for the static tasks of one function, given with their numbers.
-    pub fn insert(&self, function: Value, tasks: &[(u32, &Static)]) -> Result<(), BuilderError> {
+    /// Inserts everything for the static tasks of one function of a source, given with their numbers.
+    pub fn insert(
+        &mut self,
+        function: Value,
+        source: &str,
+        tasks: &[(u32, &Static)],
+    ) -> Result<(), BuilderError> {
         let name = helpers::demangle(&function.name());
         let mut handles = Vec::new();
         for &(id, task) in tasks {
-            let site = self.site(id, &name);
+            let site = self.site(id, source, &name);
             let handle = self.begin(function, site, task)?;
             handles.push(handle);
             for &op in &task.ops {
@@ -228,12 +234,16 @@ impl<'ctx> Rewriter<'ctx> {
     }
 
     /// The constant that describes a task at run time: `mgb_task_site` of mgb.h.
-    fn site(&self, id: u32, function: &str) -> GlobalValue<'ctx> {
+    fn site(&mut self, id: u32, source: &str, function: &str) -> GlobalValue<'ctx> {
+        let source = *self
+            .sources
+            .entry(source.to_owned())
+            .or_insert_with(|| string(&self.module, "mgb.source", source));
         let function = string(&self.module, "mgb.function", function);
         let fields = [
             self.i32().const_int(SITE_BYTES, false).into(),
             self.i32().const_int(id.into(), false).into(),
-            self.source.as_pointer_value().into(),
+            source.as_pointer_value().into(),
             function.as_pointer_value().into(),
         ];
         let value = self.module.get_context().const_struct(&fields, false);

@@ -9,6 +9,7 @@ use super::launches::Launch;
 use super::objects::Objects;
 use super::ops::{self, Kind, Op};
 use super::place::Why;
+use super::variables::Variable;
 
 /// Ops that belong together, and what keeps them from being bound statically.
 pub struct Candidate {
@@ -123,7 +124,7 @@ impl Merge<'_> {
     fn sets(&self, ops: &[usize]) -> UnionFind<usize> {
         let objects = self.objects;
         let (nodes, all) = (objects.len(), objects.ops.len());
-        let mut variables: Vec<&String> = Vec::new();
+        let mut variables: Vec<&Variable> = Vec::new();
         if self.by_variables {
             variables.extend(ops.iter().flat_map(|&number| &objects.ops[number].variables));
         }

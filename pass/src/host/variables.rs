@@ -2,7 +2,7 @@
 //!
 //! What a variable holds is there once per GPU. One that nothing ever writes is the same on each; launches that touch
 //! one that changes, in this file or perhaps in another, run where the process's variables have their values.
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use inkwell::llvm_sys::LLVMLinkage;
 use mgb_catalogue::report::Code;
@@ -12,11 +12,28 @@ use super::collect::{Collected, Kernel, arguments_with};
 use super::helpers;
 use super::ir::Value;
 use super::place::Why;
-use crate::device::{self, uses};
+use super::sources::Source;
+use crate::device;
 
 /// The functions that copy to and from variables, and name the one that they touch.
 const TO: [&str; 2] = ["cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync"];
 const FROM: [&str; 2] = ["cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"];
+
+/// A device variable: two files may have variables of one symbol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Variable {
+    /// The number of its source.
+    source: usize,
+    /// The device's symbol.
+    symbol: String,
+}
+
+impl Variable {
+    /// As the source spells it.
+    pub fn name(&self) -> String {
+        helpers::demangle(&self.symbol)
+    }
+}
 
 /// The device variables of a module.
 pub struct Variables {
@@ -25,30 +42,27 @@ pub struct Variables {
     known: Option<Known>,
 }
 
-/// What device code says of them; by the device's symbols.
+/// What device code says of them.
 struct Known {
-    uses: uses::Uses,
-    stubs: HashMap<Value, String>,
-    shadows: HashMap<Value, String>,
-    changing: BTreeSet<String>,
+    sources: Vec<Source>,
+    changing: BTreeSet<Variable>,
 }
 
 /// What a launch does to variables.
 #[derive(Default)]
 pub struct Touched {
-    /// Those that change, by the device's symbols; where they are not known it may be any.
-    pub changing: Vec<String>,
+    /// Those that change; where they are not known it may be any.
+    pub changing: Vec<Variable>,
     /// Why the launch runs where they have their values; none if it touches none that changes.
     pub why: Option<Why>,
 }
 
 impl Variables {
-    /// Looks at a prepared module.
-    pub fn new(collected: &Collected) -> Self {
-        let known = (!collected.is_empty()).then(|| Known::new(collected)).flatten();
+    /// Looks at a prepared module, made of these sources.
+    pub fn new(collected: &Collected, sources: Vec<Source>) -> Self {
         Self {
             shown: collected.device_variables,
-            known,
+            known: Known::new(collected, sources),
         }
     }
 
@@ -64,32 +78,39 @@ impl Variables {
                 "{name} is compiled in another file, where it may use device variables"
             ));
         }
-        let Some(known) = &self.known else {
+        let Some((known, source)) = self.known.as_ref().and_then(|known| known.of_stub(stub)) else {
             return match self.shown {
                 true => any(format!("{name} may use the device variables of this file")),
                 false => Touched::default(),
             };
         };
-        let touched = known
+        let all = &known.sources[source];
+        let touched = all
             .stubs
             .get(&stub)
-            .and_then(|symbol| known.uses.kernels.get(symbol));
+            .and_then(|symbol| all.uses.kernels.get(symbol));
+        let mut own = known
+            .changing
+            .iter()
+            .filter(|one| one.source == source)
+            .peekable();
         match touched {
             Some(Some(touched)) => {
-                let changing: Vec<String> = touched.intersection(&known.changing).cloned().collect();
+                let changing: Vec<Variable> =
+                    own.filter(|one| touched.contains(&one.symbol)).cloned().collect();
                 let why = changing.first().map(|first| {
-                    let text = format!("{name} uses the device variable {}", helpers::demangle(first));
+                    let text = format!("{name} uses the device variable {}", first.name());
                     Why::new(Code::Anchored, text, call)
                 });
                 Touched { changing, why }
             }
-            _ if known.changing.is_empty() => Touched::default(),
+            _ if own.peek().is_none() => Touched::default(),
             _ => any(format!("{name} may use any device variable of this file")),
         }
     }
 
     /// The variable that a copy to or from a symbol touches, if that is known and the other end is the host's.
-    pub fn copied(&self, collected: &Collected, call: Value) -> Option<String> {
+    pub fn copied(&self, collected: &Collected, call: Value) -> Option<Variable> {
         const HOST_TO_DEVICE: u64 = 1;
         const DEVICE_TO_HOST: u64 = 2;
         let entry = collected.entry(call)?;
@@ -105,34 +126,38 @@ impl Variables {
             return None;
         }
         let symbol = *arguments_with(call, entry, Role::Symbol).first()?;
-        let shadow = helpers::base_and_offset(symbol).0;
-        self.known.as_ref()?.shadows.get(&shadow).cloned()
+        self.known.as_ref()?.of_shadow(helpers::base_and_offset(symbol).0)
     }
 
     /// The bytes of a variable.
-    pub fn bytes(&self, symbol: &str) -> Option<u64> {
-        self.known.as_ref()?.uses.variables.get(symbol).copied()
+    pub fn bytes(&self, variable: &Variable) -> Option<u64> {
+        let source = self.known.as_ref()?.sources.get(variable.source)?;
+        source.uses.variables.get(&variable.symbol).copied()
     }
 }
 
 impl Known {
     /// None where device code is not known, or the host does with variables what is not followed.
-    fn new(collected: &Collected) -> Option<Self> {
-        let uses = uses::of_source(&device::source(collected.module))?;
-        let registered = device::registered(collected.module);
-        let by_value = |all: HashMap<String, _>| {
-            let turned = all.into_iter().filter_map(|(symbol, raw)| {
-                let value = helpers::base_and_offset(Value::from_raw(raw)?).0;
-                Some((value, symbol))
-            });
-            turned.collect::<HashMap<Value, String>>()
+    fn new(collected: &Collected, sources: Vec<Source>) -> Option<Self> {
+        if sources.is_empty() {
+            return None;
+        }
+        let mut known = Self {
+            sources,
+            changing: BTreeSet::new(),
         };
-        let (stubs, shadows) = (by_value(registered.stubs), by_value(registered.variables));
-        let mut changing = uses.written.clone();
-        for (&shadow, symbol) in &shadows {
-            // Of a variable that other files see, they may do anything.
-            if shadow.linkage() != LLVMLinkage::LLVMInternalLinkage || is_changed(collected, shadow)? {
-                changing.insert(symbol.clone());
+        let mut changing = BTreeSet::new();
+        for (number, source) in known.sources.iter().enumerate() {
+            let variable = |symbol: &String| Variable {
+                source: number,
+                symbol: symbol.clone(),
+            };
+            changing.extend(source.uses.written.iter().map(variable));
+            for (&shadow, symbol) in &source.shadows {
+                // Of a variable that other files see, they may do anything.
+                if shadow.linkage() != LLVMLinkage::LLVMInternalLinkage || is_changed(collected, shadow)? {
+                    changing.insert(variable(symbol));
+                }
             }
         }
         // A copy to something else than a shadow may be to any; managed variables are the host's, too.
@@ -143,18 +168,28 @@ impl Known {
             for user in function.users() {
                 let is_known = || {
                     let symbol = *arguments_with(user, entry, Role::Symbol).first()?;
-                    Some(shadows.contains_key(&helpers::base_and_offset(symbol).0))
+                    known.of_shadow(helpers::base_and_offset(symbol).0)
                 };
-                if entry.class == Class::Symbol && !(user.is_call() && is_known() == Some(true)) {
+                if entry.class == Class::Symbol && !(user.is_call() && is_known().is_some()) {
                     return None;
                 }
             }
         }
-        Some(Self {
-            uses,
-            stubs,
-            shadows,
-            changing,
+        known.changing = changing;
+        Some(known)
+    }
+
+    /// The number of the source that has the kernel: the only one has all.
+    fn of_stub(&self, stub: Value) -> Option<(&Self, usize)> {
+        let at = self.sources.iter().position(|one| one.stubs.contains_key(&stub));
+        Some((self, at.or((self.sources.len() == 1).then_some(0))?))
+    }
+
+    fn of_shadow(&self, shadow: Value) -> Option<Variable> {
+        let mut sources = self.sources.iter().enumerate();
+        sources.find_map(|(source, one)| {
+            let symbol = one.shadows.get(&shadow)?.clone();
+            Some(Variable { source, symbol })
         })
     }
 }
@@ -176,12 +211,13 @@ fn is_changed(collected: &Collected, shadow: Value) -> Option<bool> {
     Some(changed)
 }
 
-/// Whether a constant is only in the lists of what to keep.
+/// Whether a constant is only in the lists of what to keep, and in the tables of the software GPU.
 fn is_only_listed(constant: Value) -> bool {
     let users = constant.users();
     !users.is_empty()
         && users.into_iter().all(|user| {
             matches!(user.name().as_str(), "llvm.used" | "llvm.compiler.used")
+                || user.name().starts_with(device::PREFIX)
                 || (user.is_constant() && !user.is_global() && is_only_listed(user))
         })
 }

@@ -17,4 +17,5 @@ mod open;
 mod ordinary;
 mod outputs;
 mod running;
+mod whole;
 mod wrapper;
