@@ -82,7 +82,9 @@ def build(program, compiler, core):
     result = {"built": code == 0 and compiled, "rc": code, "crash": crash,
               "cpu_s": sum(entry["cpu_s"] for entry in runs if entry["compiles"]),
               "outputs": [entry["output"] for entry in runs
-                          if entry["compiles"] and entry["cuda"] and entry["rc"] == 0 and entry["output"]]}
+                          if entry["compiles"] and entry["cuda"] and entry["rc"] == 0 and entry["output"]],
+              "linked": [entry["output"] for entry in runs
+                         if not entry["compiles"] and entry["rc"] == 0 and entry["output"]]}
     if not result["built"]:
         if code == 0:
             log += "\nmake ended well and compiled nothing\n"

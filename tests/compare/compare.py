@@ -78,7 +78,10 @@ def one(program, plain, ours, options, commands):
         return entry
     entry["mgb"] = build.build(program, ours, options.core)
     if entry["mgb"]["built"]:
-        entry["sites"] = sites.count(sites.explain(f"{options.prefix}/bin/mgb", entry["mgb"]["outputs"]), options.cuda)
+        mgb = f"{options.prefix}/bin/mgb"
+        # With -flto objects have no reports, and what is linked from them has.
+        reports = sites.explain(mgb, entry["mgb"]["outputs"]) or sites.explain(mgb, entry["mgb"]["linked"])
+        entry["sites"] = sites.count(reports, options.cuda)
         if options.run and (options.commands is None or program.name in commands):
             entry["run"] = running.run(program, ours, options.prefix, options, commands)
     return entry
