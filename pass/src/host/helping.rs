@@ -1,38 +1,77 @@
 //! Helpers: functions that work on device memory that they are given, such as one that launches a kernel in a loop and
-//! takes the time. Inlined where they are called, their ops join the tasks of the memory, which is allocated there.
+//! takes the time, or that hand out what they allocate. Inlined where they are called, their ops join the tasks of the
+//! memory.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::LLVMGetModuleFlag;
-use mgb_catalogue::{Class, Treatment};
+use mgb_catalogue::{Class, Entry, Treatment};
 
 use super::collect::{Callee, Collected};
+use super::given;
 use super::ir::{self, Value};
 
 /// The most instructions of a helper, as clang writes them without optimisation: a few launches each.
 const LIMIT: usize = 600;
+/// The most instructions of one that is called in one place, and gone once it is inlined there.
+const LIMIT_OF_ONE_CALL: usize = 3_000;
 
 /// The helpers of a module. `wrappers` are those functions that are inlined anyway.
 pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> {
     let mut found: HashSet<Value> = HashSet::new();
     let candidates: Vec<Value> = ir::functions(collected.module)
         .filter(|&function| !collected.is_stub(function) && !wrappers.contains(&function))
-        .filter(|&function| is_fixed(collected, function) && is_given_pointers(function))
-        .filter(|function| function.instructions().take(LIMIT + 1).count() <= LIMIT)
+        .filter(|&function| is_fixed(collected, function))
+        .filter(|&function| {
+            let limit = if is_called_once(function) {
+                LIMIT_OF_ONE_CALL
+            } else {
+                LIMIT
+            };
+            function.instructions().take(limit + 1).count() <= limit
+        })
         .collect();
     let calls = Calls::new(collected);
+    let makers = makers(&calls, wrappers, &candidates);
+    // One with objects of its own alone is better looked at alone.
+    let joins_callers = |function: Value| {
+        makers.contains(&function)
+            || (is_given_pointers(function)
+                && (!calls.allocates(function) || given::launches_on_given(collected, function)))
+    };
     // Helpers of helpers, until there are no more.
     loop {
         let before = found.len();
         for &function in &candidates {
-            let works = calls.of(function).any(|callee| found.contains(&callee)) || calls.touches(function);
-            if works && !calls.allocates_or_anchors(function) && !calls.reaches_itself(function) {
+            let works = makers.contains(&function)
+                || calls.touches(function)
+                || calls.of(function).any(|callee| found.contains(&callee));
+            if works && joins_callers(function) && !calls.anchors(function) && !calls.reaches_itself(function)
+            {
                 found.insert(function);
             }
         }
         if found.len() == before {
             return found;
         }
+    }
+}
+
+/// Those of the candidates that hand out what they, or other makers, allocate.
+fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> HashSet<Value> {
+    let mut found: HashSet<Value> = HashSet::new();
+    loop {
+        let allocates =
+            |one: Value| found.contains(&one) || (wrappers.contains(&one) && calls.allocates(one));
+        let more: Vec<Value> = candidates
+            .iter()
+            .copied()
+            .filter(|one| !found.contains(one) && given::hands_out(calls.collected, allocates, *one))
+            .collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
     }
 }
 
@@ -52,6 +91,13 @@ fn is_fixed(collected: &Collected, function: Value) -> bool {
             LLVMLinkage::LLVMExternalLinkage => !replaceable(),
             _ => false,
         }
+}
+
+fn is_called_once(function: Value) -> bool {
+    let users = function.users();
+    function.linkage() == LLVMLinkage::LLVMInternalLinkage
+        && users.len() == 1
+        && users.iter().all(|user| user.callee() == Some(function))
 }
 
 fn is_given_pointers(function: Value) -> bool {
@@ -101,27 +147,39 @@ impl<'a> Calls<'a> {
         self.reached(function).contains(&function)
     }
 
-    /// Whether it launches, copies or sets.
+    /// Whether it launches, copies, sets or frees.
     fn touches(&self, function: Value) -> bool {
         function
             .instructions()
             .any(|one| match self.collected.callee(one) {
                 Some(Callee::Stub(_)) => true,
                 Some(Callee::Runtime(entry)) => {
-                    matches!(entry.class, Class::Copy | Class::Set | Class::Launch)
+                    matches!(
+                        entry.class,
+                        Class::Copy | Class::Set | Class::Launch | Class::Free
+                    )
                 }
                 _ => false,
             })
     }
 
-    /// Whether it, or what it calls, has objects of its own or ties a function to one GPU: its tasks are then better
-    /// looked at alone.
-    fn allocates_or_anchors(&self, function: Value) -> bool {
+    /// Whether it, or what it calls, allocates.
+    fn allocates(&self, function: Value) -> bool {
+        self.does(function, |entry| entry.class == Class::Alloc)
+    }
+
+    /// Whether it, or what it calls, ties a function to one GPU: its tasks are then better looked at alone.
+    fn anchors(&self, function: Value) -> bool {
+        self.does(function, |entry| entry.treatment == Treatment::Anchors)
+    }
+
+    /// Whether it, or what it calls, calls such a function of the runtime.
+    fn does(&self, function: Value, what: impl Fn(&Entry) -> bool) -> bool {
         let does = |function: Value| {
-            function
+            let mut entries = function
                 .instructions()
-                .filter_map(|one| self.collected.entry(one))
-                .any(|entry| entry.class == Class::Alloc || entry.treatment == Treatment::Anchors)
+                .filter_map(|one| self.collected.entry(one));
+            entries.any(&what)
         };
         does(function) || self.reached(function).into_iter().any(does)
     }

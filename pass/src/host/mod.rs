@@ -27,6 +27,7 @@ mod emit;
 mod ends;
 mod expr;
 mod formula;
+mod given;
 mod helpers;
 mod helping;
 mod hints;
