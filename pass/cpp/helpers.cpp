@@ -108,7 +108,7 @@ LLVMValueRef mgb_base_and_offset(LLVMValueRef Pointer, int64_t *Offset) {
   const DataLayout *Layout = nullptr;
   if (auto *I = dyn_cast<Instruction>(V))
     Layout = &I->getDataLayout();
-  else if (auto *G = dyn_cast<GlobalValue>(V))
+  else if (auto *G = dyn_cast<GlobalValue>(V->stripInBoundsOffsets()))
     Layout = &G->getDataLayout();
   *Offset = 0;
   if (!Layout)
@@ -218,6 +218,16 @@ bool mgb_is_pure_call(LLVMValueRef Call) {
   auto *Base = cast<CallBase>(unwrap(Call));
   return Base->doesNotAccessMemory() && Base->doesNotThrow() &&
          Base->hasFnAttr(Attribute::WillReturn) && !Base->isConvergent();
+}
+
+bool mgb_is_only_read(LLVMValueRef Call, unsigned Argument) {
+  return cast<CallBase>(unwrap(Call))->onlyReadsMemory(Argument);
+}
+
+void mgb_drop_promises(LLVMValueRef Instr) {
+  auto *I = cast<Instruction>(unwrap(Instr));
+  I->dropPoisonGeneratingFlags();
+  I->dropUBImplyingAttrsAndMetadata();
 }
 
 } // extern "C"

@@ -3,13 +3,14 @@ use std::cell::RefCell;
 
 use inkwell::IntPredicate;
 use inkwell::builder::{Builder, BuilderError};
-use inkwell::llvm_sys::LLVMIntPredicate as Predicate;
 use inkwell::llvm_sys::core::{LLVMInsertIntoBuilder, LLVMInstructionClone, LLVMSetOperand};
+use inkwell::llvm_sys::{LLVMIntPredicate as Predicate, LLVMOpcode};
 use inkwell::module::Module;
 use inkwell::types::IntType;
 use inkwell::values::{AnyValueEnum, AsValueRef, InstructionValue, IntValue};
 
 use super::expr::{Expr, Op};
+use super::helpers;
 use super::ir::Value;
 
 /// Puts instructions where the builder stands.
@@ -140,7 +141,11 @@ impl<'a, 'ctx> Emitter<'a, 'ctx> {
             LLVMInsertIntoBuilder(self.builder.as_mut_ptr(), clone);
             clone
         };
-        Ok(Value::from_raw(clone).expect("a clone is an instruction"))
+        let clone = Value::from_raw(clone).expect("a clone is an instruction");
+        if clone.is(LLVMOpcode::LLVMLoad) {
+            helpers::drop_promises(clone);
+        }
+        Ok(clone)
     }
 }
 

@@ -120,6 +120,26 @@ impl Expr {
         bits.min(width)
     }
 
+    /// The same expression of other leaves, folded where it can be.
+    pub fn with_leaves(&self, change: &mut impl FnMut(Value) -> Expr) -> Expr {
+        match self {
+            Constant(..) => self.clone(),
+            Leaf(value) => change(*value),
+            Binary(op, a, b) => binary(*op, a.with_leaves(change), b.with_leaves(change)),
+            ZExt(width, inner) => zext(*width, inner.with_leaves(change)),
+            SExt(width, inner) => sext(*width, inner.with_leaves(change)),
+            Trunc(width, inner) => trunc(*width, inner.with_leaves(change)),
+            Select(predicate, parts) => {
+                let [left, right, yes, no] = [0, 1, 2, 3].map(|at| parts[at].with_leaves(change));
+                Select(*predicate, Rc::new([left, right, yes, no]))
+            }
+            Repeat(value, parts) => Repeat(
+                *value,
+                parts.iter().map(|part| part.with_leaves(change)).collect(),
+            ),
+        }
+    }
+
     /// Calls `visit` for every value it is computed from.
     pub fn leaves(&self, visit: &mut impl FnMut(Value)) {
         match self {
@@ -228,7 +248,8 @@ fn repeated(value: Value, depth: u32) -> Expr {
             | LLVMOpcode::LLVMUIToFP
             | LLVMOpcode::LLVMSIToFP
             | LLVMOpcode::LLVMFPExt
-            | LLVMOpcode::LLVMFPTrunc,
+            | LLVMOpcode::LLVMFPTrunc
+            | LLVMOpcode::LLVMPtrToInt,
         ) => true,
         Some(LLVMOpcode::LLVMCall) => value.callee().is_some() && helpers::is_pure_call(value),
         _ => false,

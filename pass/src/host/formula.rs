@@ -209,6 +209,7 @@ impl<'a> Writer<'a> {
                 let parts: Vec<String> = parts.iter().map(|part| self.bound(part).0).collect();
                 return (format!("{name}({})", parts.join(", ")), Binds::Atom);
             }
+            Some(LLVMOpcode::LLVMLoad) => return (self.leaf(value), Binds::Atom),
             _ => return self.bound(&parts[0]),
         };
         let right = if matches!(sign.0, "-" | "/") {

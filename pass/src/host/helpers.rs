@@ -24,6 +24,8 @@ unsafe extern "C" {
     fn mgb_byval_type(call: LLVMValueRef, argument: u32) -> LLVMTypeRef;
     fn mgb_type_size(module: LLVMModuleRef, ty: LLVMTypeRef) -> u64;
     fn mgb_is_pure_call(call: LLVMValueRef) -> bool;
+    fn mgb_is_only_read(call: LLVMValueRef, argument: u32) -> bool;
+    fn mgb_drop_promises(instruction: LLVMValueRef);
     fn free(pointer: *mut std::ffi::c_void);
 }
 
@@ -150,4 +152,14 @@ pub fn type_size(module: LLVMModuleRef, ty: Type) -> u64 {
 /// Whether a call reads and writes no memory, always returns and never throws.
 pub fn is_pure_call(call: Value) -> bool {
     helper!(mgb_is_pure_call(call.raw()))
+}
+
+/// Whether a call is said not to write through this argument.
+pub fn is_only_read(call: Value, argument: u32) -> bool {
+    helper!(mgb_is_only_read(call.raw(), argument))
+}
+
+/// Takes from an instruction what it promises of its value, such as that it is defined: elsewhere that may not hold.
+pub fn drop_promises(instruction: Value) {
+    helper!(mgb_drop_promises(instruction.raw()));
 }

@@ -76,7 +76,7 @@ fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> Has
 }
 
 /// Whether the body here is the one that a call runs, whatever it is linked with.
-fn is_fixed(collected: &Collected, function: Value) -> bool {
+pub fn is_fixed(collected: &Collected, function: Value) -> bool {
     let name = "SemanticInterposition";
     let replaceable = || {
         // SAFETY: a live module, and the name's address and length.

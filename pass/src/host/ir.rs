@@ -9,7 +9,7 @@ use std::ffi::c_uint;
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
-use inkwell::llvm_sys::{LLVMIntPredicate, LLVMLinkage, LLVMTypeKind};
+use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMIntPredicate, LLVMLinkage, LLVMTypeKind};
 
 /// Calls LLVM.
 macro_rules! llvm {
@@ -98,6 +98,18 @@ impl Value {
     /// Whether it is a global: variable, function or alias.
     pub fn is_global(self) -> bool {
         !llvm!(LLVMIsAGlobalValue(self.0)).is_null()
+    }
+
+    /// Whether it is a global variable that has a place in memory.
+    pub fn is_variable(self) -> bool {
+        !llvm!(LLVMIsAGlobalVariable(self.0)).is_null()
+            && self.linkage() != LLVMLinkage::LLVMExternalWeakLinkage
+    }
+
+    /// Whether a load is volatile or atomic: what it reads may change without the function doing anything.
+    pub fn is_volatile_or_atomic(self) -> bool {
+        llvm!(LLVMGetVolatile(self.0)) != 0
+            || llvm!(LLVMGetOrdering(self.0)) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
     }
 
     /// Whether it is a constant, globals included.

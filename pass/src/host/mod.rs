@@ -23,6 +23,7 @@ use mgb_catalogue::report;
 
 mod cfg;
 mod collect;
+mod effects;
 mod emit;
 mod ends;
 mod expr;
@@ -43,6 +44,7 @@ mod place;
 mod placement;
 mod plan;
 mod prepare;
+mod reads;
 mod rewrite;
 mod slots;
 mod sources;

@@ -11,6 +11,7 @@ use super::objects::Objects;
 use super::ops::{Kind, Size};
 use super::place::Why;
 use super::placement;
+use super::reads::Reads;
 
 /// Physical memory is mapped in granules of this size.
 const GRANULE: u64 = 2 << 20;
@@ -24,6 +25,8 @@ const GRID_YZ: u64 = 65535;
 
 /// What a static task asks for.
 pub struct Need {
+    /// The size of every object, by op number.
+    pub sizes: Vec<(usize, Expr)>,
     /// The largest sum of sizes of objects that are alive together.
     pub peak: Expr,
     /// The same, each size rounded up to whole granules.
@@ -76,14 +79,16 @@ pub fn need(
     objects: &Objects,
     launches: &[Launch],
     ops: &[usize],
-    begin: Point,
+    reads: &Reads,
 ) -> Result<Need, Vec<Why>> {
+    let begin = reads.begin;
     let all = || ops.iter().map(|&number| &objects.ops[number]);
     let touching: Vec<Point> = all()
         .filter(|op| op.is_touching())
         .map(|op| cfg.point(op.call))
         .collect();
-    let sizes = sizes(objects, ops);
+    let mut sizes = sizes(objects, ops);
+    reads.at_begin(sizes.iter_mut().map(|(_, size)| size));
     let mut obstacles: Vec<Why> = sizes
         .iter()
         .filter_map(|(op, size)| placement::why_undefined(cfg, size, begin, &touching, objects.ops[*op].call))
@@ -123,8 +128,10 @@ pub fn need(
         })
         .collect();
     let over = |part: fn(&Configuration) -> Expr| {
-        let parts = configurations.iter().flatten().map(part);
+        let mut parts: Vec<Expr> = configurations.iter().flatten().map(part).collect();
+        reads.at_begin(parts.iter_mut());
         let known: Vec<Expr> = parts
+            .into_iter()
             .filter(|part| placement::is_defined(cfg, part, begin))
             .collect();
         Largest {
@@ -138,6 +145,7 @@ pub fn need(
         grid: over(grid),
         block: over(block),
         shared: over(shared),
+        sizes,
     })
 }
 

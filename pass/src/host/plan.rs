@@ -6,6 +6,7 @@ use mgb_catalogue::report::{self, Code};
 use super::cfg::{Cfg, Loop, Point};
 use super::collect::Collected;
 use super::ends::{self, End};
+use super::expr::Expr;
 use super::formula::Writer;
 use super::helpers;
 use super::hints;
@@ -17,6 +18,7 @@ use super::objects::{Node, Objects};
 use super::ops::{Kind, Op};
 use super::place::{self, Why};
 use super::placement;
+use super::reads::Reads;
 use super::tasks::{self, Candidate};
 use super::variables::{Variable, Variables};
 
@@ -71,6 +73,7 @@ pub fn plan(collected: &Collected, variables: &Variables, names: &Names, functio
     let objects = Objects::find(collected, variables, &cfg, &launches);
     let writer = Writer::new(names);
     let planner = Planner {
+        collected,
         variables,
         cfg: &cfg,
         launches: &launches,
@@ -131,6 +134,7 @@ fn reasons(all: &[Why]) -> Vec<report::Reason> {
 }
 
 struct Planner<'a> {
+    collected: &'a Collected,
     variables: &'a Variables,
     cfg: &'a Cfg,
     launches: &'a [Launch],
@@ -141,7 +145,7 @@ struct Planner<'a> {
 
 impl Planner<'_> {
     fn static_task(&self, candidate: &Candidate, insertion: Static) -> Task {
-        let mut entry = self.entry(candidate);
+        let mut entry = self.entry(candidate, &insertion.need.sizes);
         entry.kind = report::Kind::Static;
         entry.need = Some(self.need(&insertion.need));
         entry.begin = Some(self.place(insertion.begin));
@@ -155,7 +159,7 @@ impl Planner<'_> {
     }
 
     fn lazy_task(&self, candidate: &Candidate) -> Task {
-        let mut entry = self.entry(candidate);
+        let mut entry = self.entry(candidate, &needs::sizes(self.objects, &candidate.ops));
         entry.reasons = reasons(&candidate.obstacles);
         Task {
             entry,
@@ -206,7 +210,10 @@ impl Planner<'_> {
     /// Where the task begins, and what it asks for there; none if nothing in it needs a GPU.
     fn begin(&self, candidate: &Candidate, touching: &[Point]) -> Result<Option<(Point, Need)>, Vec<Why>> {
         let (cfg, all) = (self.cfg, &self.objects.ops);
-        let need = |begin| needs::need(cfg, self.objects, self.launches, &candidate.ops, begin);
+        let need = |begin| {
+            let reads = Reads::new(self.collected, cfg, begin);
+            needs::need(cfg, self.objects, self.launches, &candidate.ops, &reads)
+        };
         let allocations: Vec<usize> = candidate
             .ops
             .iter()
@@ -239,14 +246,13 @@ impl Planner<'_> {
         ))
     }
 
-    fn entry(&self, candidate: &Candidate) -> report::Task {
+    fn entry(&self, candidate: &Candidate, sizes: &[(usize, Expr)]) -> report::Task {
         let all = &self.objects.ops;
         let mut entry = report::Task {
             function: self.function(),
             ..Default::default()
         };
         let mut allocated: Vec<(usize, u32)> = Vec::new();
-        let sizes = needs::sizes(self.objects, &candidate.ops);
         for &number in &candidate.ops {
             if let Kind::Allocate(_) = all[number].kind {
                 let id = allocated.len() as u32 + 1;

@@ -23,8 +23,9 @@ use super::ir::{self, Value};
 use super::names::Names;
 use super::slots;
 
-/// Promotes variables and folds what that leaves, so that values can be followed.
-const PASSES: &CStr = c"sroa,early-cse,simplifycfg";
+/// Promotes variables and folds what that leaves, so that values can be followed; and takes the detours out of the ways
+/// that leave scopes with destructors early, which clang has all come together first.
+const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,simplifycfg";
 /// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
 const WRAPPER_LIMIT: usize = 120;
 /// The most calls inlined into one function, against wrappers that multiply.
@@ -75,7 +76,7 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
         for _ in 0..ROUNDS {
             names.mark(function);
             promote(function);
-            if !inline_given(collected, function) {
+            if !(inline_given(collected, function) | inline_computing(collected, function)) {
                 break;
             }
         }
@@ -134,8 +135,12 @@ fn is_small(function: Value) -> bool {
             | LLVMLinkage::LLVMLinkOnceODRLinkage
             | LLVMLinkage::LLVMWeakODRLinkage
     );
+    fixed && stands_for_little(function)
+}
+
+/// Whether a function has a body without loops that is small.
+fn stands_for_little(function: Value) -> bool {
     !function.is_declaration()
-        && fixed
         && function.instructions().take(WRAPPER_LIMIT + 1).count() <= WRAPPER_LIMIT
         && !function.instructions().any(|one| one.callee() == Some(function))
         && !cfg::has_cycle(function)
@@ -158,6 +163,34 @@ fn inline_given(collected: &Collected, function: Value) -> bool {
                 .any(|argument| holders.contains(&slots::address(argument).0))
         };
         call.callee().is_some_and(is_small) && !collected.is_op(call) && given()
+    })
+}
+
+/// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`. True when there
+/// was one.
+fn inline_computing(collected: &Collected, function: Value) -> bool {
+    let mut seen = HashSet::new();
+    let mut queue: Vec<Value> = function
+        .instructions()
+        .filter_map(|call| Some((call, collected.entry(call)?)))
+        .filter(|(_, entry)| matches!(entry.class, Class::Alloc | Class::Configure | Class::Launch))
+        .flat_map(|(call, _)| call.arguments().collect::<Vec<_>>())
+        .filter(|argument| !argument.ty().is_pointer())
+        .collect();
+    let mut computing = HashSet::new();
+    while let Some(value) = queue.pop() {
+        if !value.is_instruction() || !seen.insert(value) {
+            continue;
+        }
+        if value.is_call() {
+            computing.insert(value);
+        } else if !value.is(LLVMOpcode::LLVMLoad) {
+            queue.extend(value.operands());
+        }
+    }
+    inline_where(function, |call| {
+        let is_open = |callee| helping::is_fixed(collected, callee) && stands_for_little(callee);
+        computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_open)
     })
 }
 
