@@ -1,5 +1,6 @@
 // What the host half of the pass needs and LLVM's C API lacks. Each function is
 // declared, with its contract, in src/host/helpers.rs.
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Analysis/InlineCost.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
@@ -12,12 +13,14 @@
 #include "llvm/IR/Instructions.h"
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
+#include "llvm/IR/Operator.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
 #include "llvm-c/Core.h"
 
 #include <cstring>
+#include <numeric>
 
 using namespace llvm;
 
@@ -218,6 +221,35 @@ bool mgb_is_pure_call(LLVMValueRef Call) {
   auto *Base = cast<CallBase>(unwrap(Call));
   return Base->doesNotAccessMemory() && Base->doesNotThrow() &&
          Base->hasFnAttr(Attribute::WillReturn) && !Base->isConvergent();
+}
+
+LLVMValueRef mgb_indexed_address(LLVMModuleRef Module, LLVMValueRef Pointer, int64_t *Offset,
+                                 uint64_t *Stride) {
+  const DataLayout &Layout = unwrap(Module)->getDataLayout();
+  Value *V = unwrap(Pointer);
+  unsigned Bits = Layout.getIndexTypeSizeInBits(V->getType());
+  APInt Sum(Bits, 0);
+  *Stride = 0;
+  while (true) {
+    V = V->stripAndAccumulateConstantOffsets(Layout, Sum, /*AllowNonInbounds=*/true);
+    auto *Step = dyn_cast<GEPOperator>(V);
+    if (!Step)
+      break;
+#if LLVM_VERSION_MAJOR >= 20
+    SmallMapVector<Value *, APInt, 4> Indices;
+#else
+    MapVector<Value *, APInt> Indices;
+#endif
+    if (!Step->collectOffset(Layout, Bits, Indices, Sum)) {
+      *Stride = 1;
+    } else {
+      for (auto &[Index, Scale] : Indices)
+        *Stride = std::gcd(*Stride, Scale.abs().getLimitedValue());
+    }
+    V = Step->getPointerOperand();
+  }
+  *Offset = Sum.getSExtValue();
+  return wrap(V);
 }
 
 bool mgb_is_only_read(LLVMValueRef Call, unsigned Argument) {

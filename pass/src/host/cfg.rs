@@ -174,6 +174,12 @@ impl Cfg {
         self.loops.iter().filter(move |one| one.body.contains(&block))
     }
 
+    /// The blocks from which a loop goes on to its next run.
+    pub fn latches(&self, one: &Loop) -> impl Iterator<Item = usize> {
+        let before = self.predecessors(one.header).into_iter();
+        before.filter(|block| one.body.contains(block))
+    }
+
     /// The blocks from which one of `targets` can be reached, the targets included.
     pub fn reaching(&self, targets: impl IntoIterator<Item = usize>) -> HashSet<usize> {
         let reversed = Reversed(&self.graph);

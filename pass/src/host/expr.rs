@@ -131,7 +131,7 @@ impl Expr {
             Trunc(width, inner) => trunc(*width, inner.with_leaves(change)),
             Select(predicate, parts) => {
                 let [left, right, yes, no] = [0, 1, 2, 3].map(|at| parts[at].with_leaves(change));
-                Select(*predicate, Rc::new([left, right, yes, no]))
+                select(*predicate, [left, right, yes, no])
             }
             Repeat(value, parts) => Repeat(
                 *value,
@@ -183,7 +183,7 @@ fn of(value: Value, depth: u32) -> Expr {
                 return Leaf(value);
             }
             let [left, right] = sides;
-            Select(test.predicate(), Rc::new([left, right, part(1), part(2)]))
+            select(test.predicate(), [left, right, part(1), part(2)])
         }
         Some(opcode) => match operation(value, opcode) {
             Some(op) => binary(op, part(0), part(1)),
@@ -287,8 +287,35 @@ pub fn zext(width: u32, inner: Expr) -> Expr {
     }
 }
 
-fn sext(width: u32, inner: Expr) -> Expr {
+/// One of two, the third where the comparison of the first two holds, else the last.
+pub fn select(predicate: LLVMIntPredicate, parts: [Expr; 4]) -> Expr {
+    let [left, right, yes, no] = parts;
+    if let (&Constant(width, x), &Constant(_, y)) = (&left, &right) {
+        return if holds(predicate, width, x, y) { yes } else { no };
+    }
+    Select(predicate, Rc::new([left, right, yes, no]))
+}
+
+fn holds(predicate: LLVMIntPredicate, width: u32, x: u64, y: u64) -> bool {
+    let (sx, sy) = (signed(width, x), signed(width, y));
+    match predicate {
+        LLVMIntPredicate::LLVMIntEQ => x == y,
+        LLVMIntPredicate::LLVMIntNE => x != y,
+        LLVMIntPredicate::LLVMIntUGT => x > y,
+        LLVMIntPredicate::LLVMIntUGE => x >= y,
+        LLVMIntPredicate::LLVMIntULT => x < y,
+        LLVMIntPredicate::LLVMIntULE => x <= y,
+        LLVMIntPredicate::LLVMIntSGT => sx > sy,
+        LLVMIntPredicate::LLVMIntSGE => sx >= sy,
+        LLVMIntPredicate::LLVMIntSLT => sx < sy,
+        LLVMIntPredicate::LLVMIntSLE => sx <= sy,
+    }
+}
+
+/// More bits, the sign.
+pub fn sext(width: u32, inner: Expr) -> Expr {
     match inner {
+        _ if inner.width() == width => inner,
         Constant(from, value) => Constant(width, signed(from, value) as u64 & mask(width)),
         inner => SExt(width, Rc::new(inner)),
     }

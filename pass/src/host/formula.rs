@@ -265,6 +265,7 @@ impl<'a> Writer<'a> {
                 let (base, offset) = super::slots::address(value.operand(0));
                 match self.names.of(base) {
                     _ if base.is_global() => plain(&base.name()),
+                    Some(name) if offset == Some(0) && base.is(LLVMOpcode::LLVMAlloca) => name,
                     Some(name) if offset == Some(0) => format!("*{name}"),
                     Some(name) => format!("{name}[...]"),
                     None => at_line("loaded", value),

@@ -24,6 +24,12 @@ unsafe extern "C" {
     fn mgb_byval_type(call: LLVMValueRef, argument: u32) -> LLVMTypeRef;
     fn mgb_type_size(module: LLVMModuleRef, ty: LLVMTypeRef) -> u64;
     fn mgb_is_pure_call(call: LLVMValueRef) -> bool;
+    fn mgb_indexed_address(
+        module: LLVMModuleRef,
+        pointer: LLVMValueRef,
+        offset: *mut i64,
+        stride: *mut u64,
+    ) -> LLVMValueRef;
     fn mgb_is_only_read(call: LLVMValueRef, argument: u32) -> bool;
     fn mgb_drop_promises(instruction: LLVMValueRef);
     fn free(pointer: *mut std::ffi::c_void);
@@ -162,4 +168,21 @@ pub fn is_only_read(call: Value, argument: u32) -> bool {
 /// Takes from an instruction what it promises of its value, such as that it is defined: elsewhere that may not hold.
 pub fn drop_promises(instruction: Value) {
     helper!(mgb_drop_promises(instruction.raw()));
+}
+
+/// The pointer that `pointer` is `offset` and some number of times `stride` bytes away from. The stride is 0 where the way is
+/// constant, and 1 where nothing is known of it.
+pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u64) {
+    let (mut offset, mut stride) = (0, 0);
+    let base = helper!(mgb_indexed_address(
+        module,
+        pointer.raw(),
+        &mut offset,
+        &mut stride
+    ));
+    (
+        Value::from_raw(base).expect("every pointer has a base"),
+        offset,
+        stride,
+    )
 }

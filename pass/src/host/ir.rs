@@ -204,6 +204,12 @@ impl Value {
         (0..llvm!(LLVMCountIncoming(self.0))).map(move |at| Self(llvm!(LLVMGetIncomingValue(self.0, at))))
     }
 
+    /// The incoming values of a phi, with the blocks they come from.
+    pub fn incoming_from(self) -> impl Iterator<Item = (Value, Block)> {
+        let from = move |at| Block::from_raw(llvm!(LLVMGetIncomingBlock(self.0, at)));
+        self.incoming().zip((0..).filter_map(from))
+    }
+
     /// The predicate of an integer comparison.
     pub fn predicate(self) -> LLVMIntPredicate {
         llvm!(LLVMGetICmpPredicate(self.0))

@@ -11,6 +11,7 @@ use super::collect::{Callee, Collected, Kernel, argument_at, arguments_with};
 use super::helpers;
 use super::ir::Value;
 use super::place::Why;
+use super::slots;
 use super::variables::{Touched, Variables};
 
 /// Grid, block and shared memory, as the ABI passes them: x and y in one 64-bit word.
@@ -40,7 +41,7 @@ pub struct Launch {
     pub configuration: Option<Configuration>,
     /// Pointers among the kernel's arguments.
     pub pointers: Vec<Value>,
-    /// Memory of this function that holds kernel arguments (direct calls).
+    /// Memory of this function that holds kernel arguments: of direct calls all, of others structures.
     pub storage: Vec<Value>,
     /// What keeps this launch lazy whatever its arguments are.
     pub obstacles: Vec<Why>,
@@ -89,7 +90,10 @@ fn through_stub(
     };
     for (at, argument) in call.arguments().enumerate() {
         match helpers::byval_type(call, at as u32) {
-            Some(ty) if ty.holds_pointer() => launch.obstacles.push(in_memory(&kernel.name, call)),
+            Some(ty) if ty.holds_pointer() => match slots::address(argument).0 {
+                variable if variable.is(LLVMOpcode::LLVMAlloca) => launch.storage.push(variable),
+                _ => launch.obstacles.push(in_memory(&kernel.name, call)),
+            },
             Some(_) => {}
             None if argument.ty().is_pointer() => launch.pointers.push(argument),
             None => {}

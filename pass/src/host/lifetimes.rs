@@ -7,19 +7,23 @@ use std::collections::HashSet;
 
 use inkwell::llvm_sys::LLVMOpcode;
 
-use super::cfg::{Cfg, Point};
+use super::cfg::{Cfg, Loop, Point};
+use super::expr::Expr;
 use super::ir::Value;
 use super::objects::{Node, Objects};
 use super::ops::Kind;
 use super::slots;
+use super::trips;
 
 /// What happens at a point.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Event {
     /// The object with this number is allocated.
     Allocate(usize),
     /// A free, by its number.
     Free(usize),
+    /// A loop begins that frees an object of a class in each run.
+    FreeAll(Frees),
     /// Another address is put into this slot.
     Overwrite(usize),
     /// The task begins.
@@ -28,9 +32,17 @@ enum Event {
 
 /// One free.
 struct Free {
+    block: usize,
     class: usize,
     /// The slot whose present content is freed.
     slot: Option<usize>,
+}
+
+/// What a loop frees: an object in each of its runs.
+#[derive(Clone)]
+struct Frees {
+    class: usize,
+    runs: Expr,
 }
 
 /// The objects of a task and what happens to them.
@@ -39,6 +51,8 @@ pub struct Lifetimes<'a> {
     begin: Point,
     /// Per object: where it is allocated, its class, the slot that gets its address.
     allocations: Vec<(Value, usize, usize)>,
+    /// Slots that stand for several places of a variable.
+    shared: HashSet<usize>,
     frees: Vec<Free>,
     events: Vec<Vec<(usize, Event)>>,
 }
@@ -60,6 +74,7 @@ impl<'a> Lifetimes<'a> {
             cfg,
             begin,
             allocations: Vec::new(),
+            shared: HashSet::new(),
             frees: Vec::new(),
             events: vec![Vec::new(); cfg.len()],
         };
@@ -71,11 +86,15 @@ impl<'a> Lifetimes<'a> {
                     this.event(cfg.point(op.call), Event::Allocate(this.allocations.len()));
                     this.allocations.push((op.call, objects.class(node), node));
                     slots.insert(node);
+                    if matches!(objects.node(node), Some(Node::Any(_))) {
+                        this.shared.insert(node);
+                    }
                 }
                 Kind::Free => {
                     this.event(cfg.point(op.call), Event::Free(this.frees.len()));
                     let slot = freed_slot(cfg, objects, op.call);
                     this.frees.push(Free {
+                        block: cfg.point(op.call).block,
                         class: objects.class(node),
                         slot,
                     });
@@ -90,12 +109,51 @@ impl<'a> Lifetimes<'a> {
                 }
             }
         }
+        this.find_freeing_loops();
         this.event(begin, Event::Begin);
         for events in &mut this.events {
             // The begin stands in front of the instruction at its place.
-            events.sort_by_key(|&(at, event)| (at, !matches!(event, Event::Begin)));
+            events.sort_by_key(|(at, event)| (*at, !matches!(event, Event::Begin)));
         }
         this
+    }
+
+    /// Loops that free something in each run, and allocate nothing.
+    fn find_freeing_loops(&mut self) {
+        let mut found = Vec::new();
+        for free in self.frees.iter().filter(|free| free.slot.is_none()) {
+            let Some(one) = self.cfg.loops_around(free.block).min_by_key(|one| one.body.len()) else {
+                continue;
+            };
+            let allocates =
+                |(call, ..): &(Value, usize, usize)| one.body.contains(&self.cfg.point(*call).block);
+            let always = self
+                .cfg
+                .latches(one)
+                .all(|latch| self.cfg.dominates_block(free.block, latch));
+            if let Some(runs) = trips::most(self.cfg, one)
+                && always
+                && !self.allocations.iter().any(allocates)
+            {
+                let class = free.class;
+                found.push((one.header, Frees { class, runs }));
+            }
+        }
+        for (block, frees) in found {
+            self.event(Point { block, at: 0 }, Event::FreeAll(frees));
+        }
+    }
+
+    /// How many objects a place allocates, if that is in one loop that counts.
+    fn runs_of(&self, call: Value) -> Option<Expr> {
+        let around = self.cfg.loops_around(self.cfg.point(call).block);
+        let mut piling = around.filter(|one| !one.body.contains(&self.begin.block));
+        let one = piling.next()?;
+        piling
+            .next()
+            .is_none()
+            .then(|| trips::most(self.cfg, one))
+            .flatten()
     }
 
     fn event(&mut self, point: Point, event: Event) {
@@ -104,6 +162,30 @@ impl<'a> Lifetimes<'a> {
 
     /// The objects that may be alive when others are allocated, and whether one may pile up.
     pub fn beside(&self, object: usize) -> (HashSet<usize>, bool) {
+        let (beside, repeats) = self.follow(object, false);
+        match repeats {
+            true => self.follow(object, true),
+            false => (beside, false),
+        }
+    }
+
+    /// Whether what piles up is surely kept until the task ends or a loop frees it: then it can be counted.
+    pub fn is_counted(&self, object: usize) -> bool {
+        let (call, class, slot) = self.allocations[object];
+        let made = self.cfg.point(call).block;
+        let piling = |one: &&Loop| !one.body.contains(&self.begin.block);
+        let mut frees = self.frees.iter().filter(|free| free.class == class);
+        match self.shared.contains(&slot) {
+            true => frees.all(|free| {
+                let mut around = self.cfg.loops_around(made).filter(piling);
+                !around.any(|one| one.body.contains(&free.block))
+            }),
+            false => frees.next().is_none(),
+        }
+    }
+
+    /// Follows one object, or all that one place allocates over and over.
+    fn follow(&self, object: usize, many: bool) -> (HashSet<usize>, bool) {
         let (call, ..) = self.allocations[object];
         let start = self.cfg.point(call);
         let mut beside = HashSet::new();
@@ -121,7 +203,7 @@ impl<'a> Lifetimes<'a> {
                 block: self.cfg.number(call.normal_successor()),
                 ..first
             });
-        } else if let Some(state) = self.walk(object, first, start.at + 1, &mut beside, &mut repeats) {
+        } else if let Some(state) = self.walk(object, many, first, start.at + 1, &mut beside, &mut repeats) {
             queue.extend(
                 self.cfg
                     .successors(start.block)
@@ -131,7 +213,7 @@ impl<'a> Lifetimes<'a> {
         }
         while let Some(state) = queue.pop() {
             if seen.insert(state)
-                && let Some(end) = self.walk(object, state, 0, &mut beside, &mut repeats)
+                && let Some(end) = self.walk(object, many, state, 0, &mut beside, &mut repeats)
             {
                 queue.extend(
                     self.cfg
@@ -148,39 +230,52 @@ impl<'a> Lifetimes<'a> {
     fn walk(
         &self,
         object: usize,
+        many: bool,
         mut state: State,
         from: usize,
         beside: &mut HashSet<usize>,
         repeats: &mut bool,
     ) -> Option<State> {
-        let (_, class, slot) = self.allocations[object];
-        for &(at, event) in &self.events[state.block] {
-            if at < from {
+        let (call, class, slot) = self.allocations[object];
+        let alone = |class| {
+            self.allocations
+                .iter()
+                .filter(|(_, one, _)| *one == class)
+                .count()
+                == 1
+        };
+        for (at, event) in &self.events[state.block] {
+            if *at < from {
                 continue;
             }
-            match event {
+            match *event {
                 Event::Begin if state.begun => return None,
                 Event::Begin => state.begun = true,
                 Event::Overwrite(other) => state.held &= other != slot,
                 Event::Allocate(other) => {
-                    let (call, _, other_slot) = self.allocations[other];
-                    if state.begun && !self.cfg.passes_before(self.begin, self.cfg.point(call)) {
+                    let (other_call, other_class, other_slot) = self.allocations[other];
+                    if state.begun && !self.cfg.passes_before(self.begin, self.cfg.point(other_call)) {
                         return None;
                     }
                     *repeats |= other == object;
                     beside.insert(other);
-                    state.held &= other_slot != slot;
+                    let refills =
+                        other_slot == slot || (self.shared.contains(&other_slot) && other_class == class);
+                    state.held &= !refills;
                 }
                 Event::Free(free) => {
                     let free = &self.frees[free];
-                    let alone = self
-                        .allocations
-                        .iter()
-                        .filter(|(_, one, _)| *one == class)
-                        .count()
-                        == 1;
-                    let this_one = state.held && free.slot == Some(slot);
-                    if free.class == class && (alone || this_one) {
+                    let this_one = state.held && free.slot == Some(slot) && !many;
+                    if free.class == class && ((alone(class) && !many) || this_one) {
+                        return None;
+                    }
+                }
+                Event::FreeAll(ref frees) => {
+                    if many
+                        && frees.class == class
+                        && alone(class)
+                        && self.runs_of(call).as_ref() == Some(&frees.runs)
+                    {
                         return None;
                     }
                 }

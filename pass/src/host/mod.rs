@@ -49,6 +49,7 @@ mod rewrite;
 mod slots;
 mod sources;
 mod tasks;
+mod trips;
 mod variables;
 
 use collect::Collected;

@@ -5,6 +5,7 @@ use petgraph::graph::{NodeIndex, UnGraph};
 
 use super::cfg::{Cfg, Point};
 use super::expr::{self, Expr, Op as Arithmetic};
+use super::ir::Value;
 use super::launches::{Configuration, Launch};
 use super::lifetimes::Lifetimes;
 use super::objects::Objects;
@@ -12,6 +13,7 @@ use super::ops::{Kind, Size};
 use super::place::Why;
 use super::placement;
 use super::reads::Reads;
+use super::trips;
 
 /// Physical memory is mapped in granules of this size.
 const GRANULE: u64 = 2 << 20;
@@ -94,6 +96,7 @@ pub fn need(
         .filter_map(|(op, size)| placement::why_undefined(cfg, size, begin, &touching, objects.ops[*op].call))
         .collect();
     let lifetimes = Lifetimes::new(cfg, objects, ops, begin);
+    let mut counts: Vec<Option<Expr>> = vec![None; sizes.len()];
     let mut together = UnGraph::<(), ()>::default();
     for _ in &sizes {
         together.add_node(());
@@ -101,8 +104,16 @@ pub fn need(
     for (object, (op, _)) in sizes.iter().enumerate() {
         let (beside, repeats) = lifetimes.beside(object);
         if repeats {
-            let text = "allocated again while it may still be alive: how many there will be is not known";
-            obstacles.push(Why::new(Code::AllocatedInLoop, text, objects.ops[*op].call));
+            let call = objects.ops[*op].call;
+            let count = lifetimes
+                .is_counted(object)
+                .then(|| count(cfg, reads, call))
+                .flatten();
+            if count.is_none() {
+                let text = "allocated again while it may still be alive: how many there will be is not known";
+                obstacles.push(Why::new(Code::AllocatedInLoop, text, call));
+            }
+            counts[object] = count;
         }
         for other in beside.into_iter().filter(|&other| other != object) {
             together.update_edge(NodeIndex::new(object), NodeIndex::new(other), ());
@@ -114,7 +125,9 @@ pub fn need(
     let moments = moments(&together);
     let peak = |round: fn(Expr) -> Expr| {
         let sums = moments.iter().map(|moment| {
-            let of_moment = moment.iter().map(|&object| round(sizes[object].1.clone()));
+            let of_moment = moment
+                .iter()
+                .map(|&object| times(round(sizes[object].1.clone()), &counts[object]));
             of_moment
                 .reduce(|a, b| expr::binary(Arithmetic::AddSat, a, b))
                 .unwrap_or(Expr::number(0))
@@ -139,14 +152,43 @@ pub fn need(
             known: largest(known),
         }
     };
+    let (peak, mapped) = (peak(|size| size), peak(|size| round_up(size, GRANULE)));
+    for ((_, size), count) in sizes.iter_mut().zip(&counts) {
+        *size = times(size.clone(), count);
+    }
     Ok(Need {
-        peak: peak(|size| size),
-        mapped: peak(|size| round_up(size, GRANULE)),
+        peak,
+        mapped,
         grid: over(grid),
         block: over(block),
         shared: over(shared),
         sizes,
     })
+}
+
+/// How many objects a place allocates in all from the task's begin on, at most: the runs of the loops around it.
+fn count(cfg: &Cfg, reads: &Reads, call: Value) -> Option<Expr> {
+    let begin = reads.begin.block;
+    let around = cfg.loops_around(cfg.point(call).block);
+    let mut runs: Vec<Expr> = around
+        .filter(|one| !one.body.contains(&begin))
+        .map(|one| trips::most(cfg, one))
+        .collect::<Option<_>>()?;
+    reads.at_begin(runs.iter_mut());
+    let known = runs
+        .iter()
+        .all(|one| placement::is_defined(cfg, one, reads.begin));
+    let all = runs
+        .into_iter()
+        .reduce(|a, b| expr::binary(Arithmetic::Mul, a, b))?;
+    known.then_some(all)
+}
+
+fn times(size: Expr, count: &Option<Expr>) -> Expr {
+    match count {
+        Some(count) => expr::binary(Arithmetic::Mul, count.clone(), size),
+        None => size,
+    }
 }
 
 /// The sets of objects that are alive together at some moment, none part of another.

@@ -20,7 +20,7 @@ use super::launches::Launch;
 use super::ops::{self, Kind, Op};
 use super::place::Why;
 use super::prepare::is_marker;
-use super::slots::{self, Access};
+use super::slots::{self, Access, Part};
 use super::variables::Variables;
 
 /// What pointers are kept in.
@@ -30,6 +30,8 @@ pub enum Node {
     Value(Value),
     /// The bytes of a local variable from an offset.
     Slot(Value, i64),
+    /// Those of a local variable whose offsets are known at run time only, and all of it where it is handed on whole.
+    Any(Value),
 }
 
 /// The classes of one function's device pointers, and the ops on them.
@@ -67,6 +69,7 @@ impl Objects {
             match node {
                 Node::Value(value) => search.follow_value(value),
                 Node::Slot(variable, offset) => search.follow_slot(variable, offset),
+                Node::Any(variable) => search.follow_any(variable),
             }
         }
         search.name_all_pointers();
@@ -147,14 +150,12 @@ impl Search<'_> {
             .filter(|pointer| !pointer.is_null_or_undef())
             .map(|&one| self.value(one))
             .collect();
-        let mut obstacles = launch.obstacles.clone();
         for &variable in &launch.storage {
             let ty = variable.allocated_type();
             if ty.is_pointer() {
                 nodes.push(self.node(Node::Slot(variable, 0)));
             } else if ty.holds_pointer() {
-                let text = format!("{} takes pointers inside a structure", launch.kernel);
-                obstacles.push(Why::new(Code::PointersInMemory, text, call));
+                nodes.push(self.node(Node::Any(variable)));
             }
         }
         Some(Op {
@@ -163,7 +164,7 @@ impl Search<'_> {
             name: "launch",
             nodes,
             variables: launch.variables.changing.clone(),
-            obstacles,
+            obstacles: launch.obstacles.clone(),
         })
     }
 
@@ -177,8 +178,7 @@ impl Search<'_> {
                 op.nodes.push(self.node(Node::Slot(variable, offset)));
             }
             (variable, None) if variable.is(LLVMOpcode::LLVMAlloca) => {
-                let text = "device pointers are kept in an array, indexed at run time";
-                op.obstacles.push(Why::new(Code::ManyObjects, text, call));
+                op.nodes.push(self.node(Node::Any(variable)));
             }
             (base, _) => {
                 let text = format!("{} writes the address to {}", entry.name, self.describe(base));
@@ -252,39 +252,91 @@ impl Search<'_> {
         let number = self.node(node);
         for access in slots::accesses(self.collected, self.launches, variable) {
             match access {
-                Access::Load { load, offset } if offset == slot && load.ty().is_pointer() => {
-                    self.same(node, Node::Value(load));
+                Access::Load { load, part } if part.may_be(slot) && load.ty().is_pointer() => {
+                    self.same(node, kept(variable, part));
+                    self.same(kept(variable, part), Node::Value(load));
                 }
-                Access::Store { store, offset } if offset == slot && store.operand(0).ty().is_pointer() => {
+                Access::Store { store, part } if part.may_be(slot) && store.operand(0).ty().is_pointer() => {
                     self.objects.stores.entry(number).or_default().push(store);
+                    self.same(node, kept(variable, part));
                     self.may_be(node, store.operand(0));
                 }
-                Access::Load { load: one, offset } | Access::Store { store: one, offset } => {
+                Access::Load { load: one, part } | Access::Store { store: one, part } => {
                     let value = if one.is(LLVMOpcode::LLVMStore) {
                         one.operand(0)
                     } else {
                         one
                     };
-                    if slots::overlaps(self.collected.module, value, offset, slot) {
+                    if slots::overlaps(self.collected.module, value, part, Part::at(slot)) {
                         let text = "a device pointer is read or written as bytes";
                         self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
                     }
                 }
                 // The allocation itself is an op; nothing more to note.
-                Access::Allocation => {}
-                // Which part of the variable the kernel gets is not looked at: it may be any.
-                Access::Argument { launch } => {
-                    let call = self.launches[launch].call;
-                    if variable.allocated_type().is_pointer() {
-                        continue;
+                Access::Allocation { part } if part.may_be(slot) => self.same(node, kept(variable, part)),
+                Access::Allocation { .. } => {}
+                Access::Argument if variable.allocated_type().is_pointer() => {}
+                // Which part of it is handed on is not looked at: it may be any.
+                Access::Argument => self.same(node, Node::Any(variable)),
+                Access::Copy { call, into, .. } => {
+                    if into {
+                        self.objects.stores.entry(number).or_default().push(call);
                     }
-                    let text = format!(
-                        "{} takes pointers inside a structure",
-                        self.launches[launch].kernel
-                    );
-                    self.obstacle(node, Why::new(Code::PointersInMemory, text, call));
+                    self.same(node, Node::Any(variable));
                 }
                 Access::Escape(why) => self.obstacle(node, why),
+            }
+        }
+    }
+
+    /// Follows what is kept in a variable at offsets that are known at run time only, or is handed on with all of it.
+    fn follow_any(&mut self, variable: Value) {
+        let node = Node::Any(variable);
+        let number = self.node(node);
+        let accesses = slots::accesses(self.collected, self.launches, variable);
+        let whole = accesses
+            .iter()
+            .any(|one| matches!(one, Access::Argument | Access::Copy { .. }));
+        let kept: Vec<Part> = accesses.iter().filter_map(pointer_at).collect();
+        let is_reached = |slot: i64| {
+            whole
+                || kept
+                    .iter()
+                    .any(|part| part.exact().is_none() && part.may_be(slot))
+        };
+        for access in accesses {
+            if let Some(slot) = pointer_at(&access).and_then(Part::exact) {
+                if is_reached(slot) {
+                    self.same(node, Node::Slot(variable, slot));
+                }
+                continue;
+            }
+            match access {
+                Access::Load { load, .. } if load.ty().is_pointer() => self.same(node, Node::Value(load)),
+                Access::Store { store, .. } if store.operand(0).ty().is_pointer() => {
+                    self.objects.stores.entry(number).or_default().push(store);
+                    self.may_be(node, store.operand(0));
+                }
+                Access::Load { load: one, part } | Access::Store { store: one, part } => {
+                    let value = if one.is(LLVMOpcode::LLVMStore) {
+                        one.operand(0)
+                    } else {
+                        one
+                    };
+                    let mut pointers = kept.iter().filter(|at| at.exact().is_none());
+                    if pointers.any(|&at| slots::overlaps(self.collected.module, value, part, at)) {
+                        let text = "a device pointer is read or written as bytes";
+                        self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
+                    }
+                }
+                Access::Copy { call, other, into } => {
+                    if into {
+                        self.objects.stores.entry(number).or_default().push(call);
+                    }
+                    self.same(node, Node::Any(other));
+                }
+                Access::Escape(why) => self.obstacle(node, why),
+                Access::Allocation { .. } | Access::Argument => {}
             }
         }
     }
@@ -311,8 +363,7 @@ impl Search<'_> {
                     self.same(node, Node::Slot(variable, offset));
                 }
                 (variable, None) if variable.is(LLVMOpcode::LLVMAlloca) => {
-                    let text = "device pointers are kept in an array, indexed at run time";
-                    self.obstacle(node, Why::new(Code::ManyObjects, text, value));
+                    self.same(node, Node::Any(variable));
                 }
                 (base, _) => {
                     let text = format!("the pointer is read from {}", self.describe(base));
@@ -362,6 +413,9 @@ impl Search<'_> {
                 match slots::address(user.operand(1)) {
                     (variable, Some(offset)) if variable.is(LLVMOpcode::LLVMAlloca) => {
                         self.same(node, Node::Slot(variable, offset));
+                    }
+                    (variable, None) if variable.is(LLVMOpcode::LLVMAlloca) => {
+                        self.same(node, Node::Any(variable));
                     }
                     (base, _) => {
                         let text = format!("the pointer is stored in {}", self.describe(base));
@@ -427,5 +481,23 @@ impl Search<'_> {
         } else {
             "memory that is not followed".to_owned()
         }
+    }
+}
+
+/// Where in its variable an access finds or leaves a pointer.
+fn pointer_at(access: &Access) -> Option<Part> {
+    match *access {
+        Access::Load { load, part } => load.ty().is_pointer().then_some(part),
+        Access::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
+        Access::Allocation { part } => Some(part),
+        _ => None,
+    }
+}
+
+/// What stands for the pointers in a part of a variable.
+fn kept(variable: Value, part: Part) -> Node {
+    match part.exact() {
+        Some(slot) => Node::Slot(variable, slot),
+        None => Node::Any(variable),
     }
 }

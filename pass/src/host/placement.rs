@@ -7,14 +7,14 @@ use super::expr::Expr;
 use super::ir::Value;
 use super::place::Why;
 
-/// The begin point of a task with these touching ops, which may begin inside the loops that `may_hold` allows. None only
-/// without ops.
+/// The begin point of a task with these touching ops, which may begin inside the loops that `may_hold` allows, if they hold
+/// all of the ops. None only without ops.
 pub fn begin(cfg: &Cfg, touching: &[Point], may_hold: impl Fn(&Loop) -> bool) -> Option<Point> {
     let mut block = cfg.common_dominator(touching.iter().map(|point| point.block))?;
     loop {
         let outermost = cfg
             .loops_around(block)
-            .filter(|one| !may_hold(one))
+            .filter(|one| !may_hold(one) || touching.iter().any(|point| !one.body.contains(&point.block)))
             .max_by_key(|one| one.body.len());
         let Some(outermost) = outermost else { break };
         block = match outermost.body.contains(&outermost.header) {

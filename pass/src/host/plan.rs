@@ -225,10 +225,28 @@ impl Planner<'_> {
         let Some(begin) = placement::begin(cfg, touching, renews) else {
             return Ok(None);
         };
-        let own = need(begin)?;
+        let own = need(begin);
         if !allocations.is_empty() {
-            return Ok(Some((begin, own)));
+            // What a loop allocates to keep it can be counted before that loop only.
+            let innermost = |block: &usize| cfg.loops_around(*block).min_by_key(|one| one.body.len());
+            let piling: Vec<&Loop> = allocations.iter().filter_map(innermost).collect();
+            let is_piling = |one: &Loop| piling.iter().any(|other| other.header == one.header);
+            let piles = |whys: &[Why]| whys.iter().any(|why| why.code == Code::AllocatedInLoop);
+            let outside = [
+                placement::begin(cfg, touching, |one| renews(one) && !is_piling(one)),
+                placement::begin(cfg, touching, |_| false),
+            ];
+            return match own {
+                Err(whys) if piles(&whys) => outside
+                    .into_iter()
+                    .flatten()
+                    .find_map(|before| need(before).ok().map(|need| (before, need)))
+                    .map(Some)
+                    .ok_or(whys),
+                own => own.map(|own| Some((begin, own))),
+            };
         }
+        let own = own?;
         // It holds no memory: where it is launched over and over and nothing else is done, it begins once for all of them,
         // if its launches are known as well there.
         let only_launches = |one: &Loop| {
@@ -372,7 +390,9 @@ impl Planner<'_> {
         let node = self.objects.ops[allocation].nodes.first();
         let slot = node.and_then(|&node| self.objects.node(node));
         match slot {
-            Some(Node::Slot(variable, _)) => names::variable_of(variable).unwrap_or_default(),
+            Some(Node::Slot(variable, _) | Node::Any(variable)) => {
+                names::variable_of(variable).unwrap_or_default()
+            }
             _ => String::new(),
         }
     }

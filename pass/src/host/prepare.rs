@@ -25,7 +25,7 @@ use super::slots;
 
 /// Promotes variables and folds what that leaves, so that values can be followed; and takes the detours out of the ways
 /// that leave scopes with destructors early, which clang has all come together first.
-const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,simplifycfg";
+const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,simplifycfg,loop-simplify";
 /// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
 const WRAPPER_LIMIT: usize = 120;
 /// The most calls inlined into one function, against wrappers that multiply.
@@ -92,10 +92,10 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
 }
 
 /// Functions that may be inlined because they stand only for the ops they hold: small, without
-/// loops, and with a body that no other definition can replace.
+/// loops, and with a body that is the one a call runs.
 fn find_wrappers(collected: &Collected) -> HashSet<Value> {
     let small: Vec<Value> = ir::functions(collected.module)
-        .filter(|&function| !collected.is_stub(function) && is_small(function))
+        .filter(|&function| !collected.is_stub(function) && is_small(collected, function))
         .collect();
     let mut wrappers: HashSet<Value> = small
         .iter()
@@ -127,15 +127,8 @@ fn find_wrappers(collected: &Collected) -> HashSet<Value> {
     wrappers
 }
 
-fn is_small(function: Value) -> bool {
-    let fixed = matches!(
-        function.linkage(),
-        LLVMLinkage::LLVMInternalLinkage
-            | LLVMLinkage::LLVMPrivateLinkage
-            | LLVMLinkage::LLVMLinkOnceODRLinkage
-            | LLVMLinkage::LLVMWeakODRLinkage
-    );
-    fixed && stands_for_little(function)
+fn is_small(collected: &Collected, function: Value) -> bool {
+    helping::is_fixed(collected, function) && stands_for_little(function)
 }
 
 /// Whether a function has a body without loops that is small.
@@ -162,6 +155,7 @@ fn inline_given(collected: &Collected, function: Value) -> bool {
             call.arguments()
                 .any(|argument| holders.contains(&slots::address(argument).0))
         };
+        let is_small = |callee| is_small(collected, callee);
         call.callee().is_some_and(is_small) && !collected.is_op(call) && given()
     })
 }
@@ -189,8 +183,8 @@ fn inline_computing(collected: &Collected, function: Value) -> bool {
         }
     }
     inline_where(function, |call| {
-        let is_open = |callee| helping::is_fixed(collected, callee) && stands_for_little(callee);
-        computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_open)
+        let is_small = |callee| is_small(collected, callee);
+        computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_small)
     })
 }
 
@@ -213,19 +207,29 @@ fn inline_where(function: Value, wanted: impl Fn(Value) -> bool) -> bool {
     any
 }
 
-/// The variables whose memory allocations write addresses to.
+/// The variables that allocations write addresses to, and those from which ops are given pointers.
 fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
-    let outs = function.instructions().filter_map(|call| {
-        let entry = collected
-            .entry(call)
-            .filter(|entry| entry.class == Class::Alloc)?;
-        arguments_with(call, entry, Role::DevicePointerOut)
-            .first()
-            .copied()
-    });
-    outs.map(|out| slots::address(out).0)
-        .filter(|base| base.is(LLVMOpcode::LLVMAlloca))
-        .collect()
+    let mut variables = HashSet::new();
+    for call in function.instructions().filter(|&one| collected.is_op(one)) {
+        let filled = match collected.entry(call) {
+            Some(entry) if entry.class == Class::Alloc => arguments_with(call, entry, Role::DevicePointerOut)
+                .first()
+                .copied(),
+            _ => None,
+        };
+        let read = call
+            .arguments()
+            .filter(|argument| argument.ty().is_pointer() && argument.is(LLVMOpcode::LLVMLoad))
+            .map(|load| load.operand(0));
+        variables.extend(
+            filled
+                .into_iter()
+                .chain(read)
+                .map(|address| slots::address(address).0),
+        );
+    }
+    variables.retain(|base| base.is(LLVMOpcode::LLVMAlloca));
+    variables
 }
 
 /// Deletes what was inlined and what nothing calls any more; returns the other holders.

@@ -13,16 +13,62 @@ use super::prepare::is_marker;
 
 /// One thing done to the memory of a local variable.
 pub enum Access {
-    /// Reads the bytes from this offset.
-    Load { load: Value, offset: i64 },
-    /// Writes the bytes from this offset.
-    Store { store: Value, offset: i64 },
+    /// Reads bytes.
+    Load { load: Value, part: Part },
+    /// Writes bytes.
+    Store { store: Value, part: Part },
     /// An allocation writes a new device address there.
-    Allocation,
-    /// A launch reads its argument there.
-    Argument { launch: usize },
+    Allocation { part: Part },
+    /// A launch reads its argument, or a part of it, there.
+    Argument,
+    /// Its bytes are copied from another local variable, or to one.
+    Copy { call: Value, other: Value, into: bool },
     /// Something that is not followed.
     Escape(Why),
+}
+
+/// Which bytes of a variable: from an offset, or any whole number of strides away from that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// In bytes.
+    pub offset: i64,
+    /// In bytes; 0 where it is the offset itself.
+    pub stride: u64,
+}
+
+impl Part {
+    /// The bytes from this offset alone.
+    pub fn at(offset: i64) -> Self {
+        Self { offset, stride: 0 }
+    }
+
+    /// The offset where it is the only one.
+    pub fn exact(self) -> Option<i64> {
+        (self.stride == 0).then_some(self.offset)
+    }
+
+    /// Whether a pointer at `offset` may be what is here.
+    pub fn may_be(self, offset: i64) -> bool {
+        match self.stride {
+            0 => self.offset == offset,
+            stride => (offset - self.offset).rem_euclid(stride as i64) == 0,
+        }
+    }
+
+    /// Whether `bytes` here overlap `others` there.
+    fn overlaps(self, bytes: i64, there: Part, others: i64) -> bool {
+        match gcd(self.stride, there.stride) as i64 {
+            0 => self.offset < there.offset + others && there.offset < self.offset + bytes,
+            stride => {
+                let behind = (there.offset - self.offset).rem_euclid(stride);
+                behind < bytes || stride - behind < others
+            }
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The local variable or other base that an address is in, and the offset where it is constant.
@@ -33,6 +79,9 @@ pub fn address(pointer: Value) -> (Value, Option<i64>) {
     }
     (base, Some(offset))
 }
+
+/// The bytes of a pointer.
+const POINTER: i64 = 8;
 
 /// What hands out host memory: `malloc`, `calloc`, and C++'s `new`.
 const HOST_ALLOCATORS: [&str; 4] = ["malloc", "calloc", "_Znwm", "_Znam"];
@@ -49,21 +98,17 @@ pub fn accesses(collected: &Collected, launches: &[Launch], variable: Value) -> 
     let mut found = Vec::new();
     let mut addresses = vec![variable];
     while let Some(pointer) = addresses.pop() {
-        let (base, offset) = address(pointer);
+        let (base, offset, stride) = helpers::indexed_address(collected.module, pointer);
         debug_assert_eq!(base, variable);
+        let part = Part { offset, stride };
         for user in pointer.users() {
-            match (user.opcode(), offset) {
-                (
-                    Some(
-                        LLVMOpcode::LLVMGetElementPtr
-                        | LLVMOpcode::LLVMBitCast
-                        | LLVMOpcode::LLVMAddrSpaceCast,
-                    ),
-                    _,
+            match user.opcode() {
+                Some(
+                    LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMBitCast | LLVMOpcode::LLVMAddrSpaceCast,
                 ) => addresses.push(user),
-                (Some(LLVMOpcode::LLVMICmp), _) => {}
-                (Some(LLVMOpcode::LLVMStore), _) if user.operand(0) == pointer => {
-                    if launches::fills_array(launches, user) && offset == Some(0) {
+                Some(LLVMOpcode::LLVMICmp) => {}
+                Some(LLVMOpcode::LLVMStore) if user.operand(0) == pointer => {
+                    if launches::fills_array(launches, user) && part.exact() == Some(0) {
                         found.extend(launches_reading(launches, pointer));
                     } else {
                         found.push(escape(
@@ -72,16 +117,10 @@ pub fn accesses(collected: &Collected, launches: &[Launch], variable: Value) -> 
                         ));
                     }
                 }
-                (Some(LLVMOpcode::LLVMLoad), Some(offset)) => found.push(Access::Load { load: user, offset }),
-                (Some(LLVMOpcode::LLVMStore), Some(offset)) => {
-                    found.push(Access::Store { store: user, offset })
-                }
-                (Some(LLVMOpcode::LLVMLoad | LLVMOpcode::LLVMStore), None) => {
-                    let text = "device pointers are kept in an array, indexed at run time";
-                    found.push(Access::Escape(Why::new(Code::ManyObjects, text, user)));
-                }
-                (Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke), _) => {
-                    found.extend(access_by_call(collected, user, pointer, offset));
+                Some(LLVMOpcode::LLVMLoad) => found.push(Access::Load { load: user, part }),
+                Some(LLVMOpcode::LLVMStore) => found.push(Access::Store { store: user, part }),
+                Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
+                    found.extend(access_by_call(collected, user, pointer, part));
                 }
                 _ => found.push(escape(
                     "the address of a variable that holds device pointers is handed on",
@@ -100,12 +139,11 @@ fn escape(text: &str, at: Value) -> Access {
 fn launches_reading(launches: &[Launch], storage: Value) -> impl Iterator<Item = Access> {
     launches
         .iter()
-        .enumerate()
-        .filter(move |(_, launch)| launch.storage.contains(&storage))
-        .map(|(launch, _)| Access::Argument { launch })
+        .filter(move |launch| launch.storage.contains(&storage))
+        .map(|_| Access::Argument)
 }
 
-fn access_by_call(collected: &Collected, call: Value, pointer: Value, offset: Option<i64>) -> Option<Access> {
+fn access_by_call(collected: &Collected, call: Value, pointer: Value, part: Part) -> Option<Access> {
     if is_marker(call) {
         return None;
     }
@@ -115,8 +153,8 @@ fn access_by_call(collected: &Collected, call: Value, pointer: Value, offset: Op
                 .position(Role::DevicePointerOut)
                 .map(|at| argument_at(entry, at));
             let is_out = out.is_some_and(|at| call.operand(at) == pointer);
-            if is_out && offset.is_some() && entry.class == Class::Alloc {
-                return Some(Access::Allocation);
+            if is_out && entry.class == Class::Alloc {
+                return Some(Access::Allocation { part });
             }
             let text = format!(
                 "the address of a variable that holds device pointers goes to {}",
@@ -129,11 +167,23 @@ fn access_by_call(collected: &Collected, call: Value, pointer: Value, offset: Op
             (!zeroes).then(|| escape("device pointers are overwritten byte by byte", call))
         }
         Some(Callee::Other(function)) if function.name().starts_with("llvm.memcpy.") => {
+            let (to, from) = (call.operand(0), call.operand(1));
+            let other = address(if to == pointer { from } else { to }).0;
             // A constant holds no device pointer.
-            let initializes = call.operand(0) == pointer && address(call.operand(1)).0.is_constant();
+            if to == pointer && other.is_constant() {
+                return None;
+            }
             let text = "a structure that holds device pointers is copied";
-            (!initializes).then(|| Access::Escape(Why::new(Code::PointersInMemory, text, call)))
+            Some(match other.is(LLVMOpcode::LLVMAlloca) {
+                true => Access::Copy {
+                    call,
+                    other,
+                    into: to == pointer,
+                },
+                false => Access::Escape(Why::new(Code::PointersInMemory, text, call)),
+            })
         }
+        Some(Callee::Stub(_)) if passes_by_value(call, pointer) => Some(Access::Argument),
         Some(Callee::Other(function)) => {
             let text = format!(
                 "the address of a variable that holds device pointers goes to {}",
@@ -148,11 +198,21 @@ fn access_by_call(collected: &Collected, call: Value, pointer: Value, offset: Op
     }
 }
 
-/// Whether bytes of this type at `at` overlap the pointer kept at `slot` without being it.
-pub fn overlaps(module: LLVMModuleRef, value: Value, at: i64, slot: i64) -> bool {
-    if at == slot && value.ty().is_pointer() {
+/// Whether a call is given the bytes at this address, not the address.
+fn passes_by_value(call: Value, pointer: Value) -> bool {
+    let mut given = call
+        .arguments()
+        .enumerate()
+        .filter(|(_, argument)| *argument == pointer);
+    given.all(|(at, _)| helpers::byval_type(call, at as u32).is_some())
+}
+
+/// Whether a value of this type overlaps a pointer kept elsewhere in the variable without being it.
+pub fn overlaps(module: LLVMModuleRef, value: Value, part: Part, pointer: Part) -> bool {
+    let is_it = pointer.exact().is_some_and(|slot| part.may_be(slot))
+        || (pointer.exact().is_none() && part == pointer);
+    if value.ty().is_pointer() && is_it {
         return false;
     }
-    let size = helpers::type_size(module, value.ty()) as i64;
-    at < slot + 8 && slot < at + size
+    part.overlaps(helpers::type_size(module, value.ty()) as i64, pointer, POINTER)
 }

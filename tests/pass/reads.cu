@@ -1,0 +1,94 @@
+// Sizes that are kept in globals and in variables whose address was given away are read at the task's begin, where nothing
+// that comes before the program's own read writes them.
+// RUN: %ir-O0 %s | %mgb -o %t.ll
+// RUN: %report | FileCheck %s
+// RUN: %ir-O1 %s | %mgb -o %t.ll
+// RUN: %report | FileCheck %s
+// RUN: FileCheck %s --input-file=%t.ll --check-prefix=IR
+#include "cuda.h"
+
+__global__ void work(int *x, int *y) {}
+void fill(int *n);
+int scan(const char *, ...);
+size_t total;
+struct Sizes {
+  int first, second;
+  int *begin, *end;
+  int length() const { return end - begin; }
+};
+void parse(Sizes *sizes);
+
+// CHECK: static in kept(int*)
+// CHECK: peak: 2 * (4 * n) + total
+// The load at the begin promises nothing: there the variable may not be filled yet.
+// IR-LABEL: define {{.*}}@_Z4keptPi
+// IR: load i32, ptr %n, align 4, !dbg {{![0-9]+$}}
+// IR: call i64 @mgb_task_begin
+void kept(int *host) {
+  int n;
+  scan("%d", &n);
+  int *x, *y, *z;
+  cudaMalloc(&x, 4 * (size_t)n);
+  cudaMemcpy(x, host, 4 * (size_t)n, cudaMemcpyHostToDevice);
+  printf("%d\n", n);
+  cudaMalloc(&y, 4 * (size_t)n);
+  cudaMemcpy(y, host, 4 * (size_t)n, cudaMemcpyHostToDevice);
+  cudaMalloc(&z, total);
+  work<<<n, 32>>>(x, y);
+  work<<<n, 32>>>(x, z);
+}
+
+// CHECK: lazy in refilled()
+// CHECK: why need-undefined
+void refilled() {
+  int n;
+  fill(&n);
+  int *x, *y;
+  cudaMalloc(&x, 4 * (size_t)n);
+  cudaMemset(x, 0, 4 * (size_t)n);
+  fill(&n);
+  cudaMalloc(&y, 4 * (size_t)n);
+  work<<<1, 1>>>(x, y);
+}
+
+// CHECK: lazy in stored(unsigned long*)
+// CHECK: why need-undefined
+static void change() { total = 7; }
+void stored(size_t *sizes) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  for (int i = 0; i < 2; i++)
+    change();
+  cudaMalloc(&y, total);
+  work<<<1, 1>>>(x, y);
+}
+
+// Copied back from the GPU, it is not what it was.
+// CHECK: lazy in counted()
+// CHECK: why need-undefined
+void counted() {
+  int n;
+  fill(&n);
+  int *x, *y;
+  cudaMalloc(&x, 4);
+  cudaMemcpy(x, &n, 4, cudaMemcpyHostToDevice);
+  work<<<1, 1>>>(x, x);
+  cudaMemcpy(&n, x, 4, cudaMemcpyDeviceToHost);
+  cudaMalloc(&y, n);
+  work<<<1, 1>>>(x, y);
+}
+
+// A member of what was filled, and a method that only looks at it; another member is written.
+// CHECK: static in members()
+// CHECK: peak: 64 +
+void members() {
+  Sizes sizes;
+  parse(&sizes);
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  sizes.first = 3;
+  cudaMalloc(&y, sizes.length());
+  work<<<sizes.second, 1>>>(x, y);
+}
