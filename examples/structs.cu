@@ -5,7 +5,7 @@
 //
 //#Args: rows=4000 entries=6 repetitions=3
 //#Stdout: structs: rows=4000 entries=6 repetitions=3 PASS
-//#Lazy: pointers-in-memory
+//#Lazy: address-escapes
 //#Record: 4 * (rows + 1) + 2 * 4 * rows * entries + 2 * 4 * rows
 
 #include "common.h"
