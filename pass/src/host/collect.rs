@@ -5,11 +5,10 @@ use std::collections::{HashMap, HashSet};
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use mgb_catalogue::{Class, Entry, Role};
 
-use super::helpers;
 use super::ir::{self, Value};
 
-/// What clang and nvcc put before a kernel's name to name its host stub.
-const STUB_PREFIX: &str = "__device_stub__";
+mod source;
+mod stubs;
 
 /// What a call in host code calls.
 #[derive(Clone, Copy)]
@@ -39,6 +38,10 @@ pub struct Collected {
     pub module: LLVMModuleRef,
     runtime: HashMap<Value, &'static Entry>,
     stubs: HashMap<Value, Kernel>,
+    /// Functions of CUDA's headers through which nvcc's stubs launch.
+    relays: HashSet<Value>,
+    /// Whether nvcc compiles the device code, which the pass then never sees.
+    pub by_nvcc: bool,
     /// Whether kernels of this module may share state through device variables.
     pub device_variables: bool,
 }
@@ -54,12 +57,17 @@ impl Collected {
             module,
             runtime,
             stubs: HashMap::new(),
+            relays: HashSet::new(),
+            by_nvcc: false,
             device_variables: false,
         };
         if !collected.runtime.is_empty() {
             collected.device_variables = collected.has_device_variables();
         }
         collected.find_stubs();
+        if collected.by_nvcc {
+            source::name(module);
+        }
         collected
     }
 
@@ -79,9 +87,9 @@ impl Collected {
         all
     }
 
-    /// Whether a function is the host stub of a kernel.
+    /// Whether a function is the host stub of a kernel, or what such stubs launch through.
     pub fn is_stub(&self, function: Value) -> bool {
-        self.stubs.contains_key(&function)
+        self.stubs.contains_key(&function) || self.relays.contains(&function)
     }
 
     /// The kernel whose stub this is.
@@ -137,57 +145,6 @@ impl Collected {
             && function.instructions().any(|instruction| self.is_op(instruction))
     }
 
-    /// Stubs: functions that take the pushed configuration and launch; declarations by their name; then
-    /// functions that only hand on to a stub (nvcc gives the kernel's own name to such a one).
-    fn find_stubs(&mut self) {
-        for function in ir::functions(self.module) {
-            let declared = function.is_declaration();
-            let is_stub = if declared {
-                !self.runtime.contains_key(&function) && function.name().contains(STUB_PREFIX)
-            } else {
-                self.launches_itself(function)
-            };
-            if is_stub {
-                self.stubs.insert(function, Kernel::of(function, !declared));
-            }
-        }
-        let called: HashSet<Value> = self.stubs.keys().flat_map(|stub| stub.users()).collect();
-        let forwarding: Vec<Value> = called
-            .into_iter()
-            .filter(|user| user.is_call())
-            .map(|call| call.block().function())
-            .filter(|&function| !self.is_stub(function) && self.only_forwards(function))
-            .collect();
-        for function in forwarding {
-            self.stubs.insert(function, Kernel::of(function, true));
-        }
-    }
-
-    fn launches_itself(&self, function: Value) -> bool {
-        let mut pops = false;
-        let mut launches = false;
-        for instruction in function.instructions() {
-            let Some(entry) = self.entry(instruction) else {
-                continue;
-            };
-            pops |= entry.name == "__cudaPopCallConfiguration";
-            launches |= entry.class == Class::Launch;
-        }
-        pops && launches
-    }
-
-    fn only_forwards(&self, function: Value) -> bool {
-        let mut launches = 0;
-        for instruction in function.instructions() {
-            match self.callee(instruction) {
-                Some(Callee::Stub(_)) => launches += 1,
-                Some(Callee::Runtime(_) | Callee::Unknown) => return false,
-                _ => {}
-            }
-        }
-        launches == 1
-    }
-
     /// Device variables are registered here or used by symbol; their host shadows, which nothing reads,
     /// are the only globals that clang leaves undefined.
     fn has_device_variables(&self) -> bool {
@@ -196,15 +153,6 @@ impl Collected {
             (registers || entry.class == Class::Symbol) && function.has_uses()
         });
         used || ir::globals(self.module).any(Value::is_undefined_variable)
-    }
-}
-
-impl Kernel {
-    fn of(stub: Value, defined: bool) -> Self {
-        Self {
-            name: helpers::demangle(&stub.name()).replacen(STUB_PREFIX, "", 1),
-            defined,
-        }
     }
 }
 

@@ -26,6 +26,9 @@ const LIBRARIES: [(&str, &str); 13] = [
     ("nvshmem", "NVSHMEM"),
 ];
 
+/// nvcc's device linker writes these functions, a file's each, and calls the runtime in them.
+const REGISTERS_LINKED: &str = "__cudaRegisterLinkedBinary";
+
 /// What makes a module open.
 #[derive(Default)]
 pub struct Open {
@@ -78,6 +81,9 @@ pub fn look(collected: &Collected) -> Open {
             continue;
         }
         let name = function.name();
+        if collected.is_stub(function) || name.starts_with(REGISTERS_LINKED) {
+            continue;
+        }
         let text = match foreign(&name) {
             Some(Foreign::Library(text)) => {
                 open.libraries.push(function);

@@ -39,6 +39,8 @@ impl Variable {
 pub struct Variables {
     /// Whether the host's module shows any.
     shown: bool,
+    /// Whether nvcc has the device code, and whatever it uses is unseen.
+    by_nvcc: bool,
     known: Option<Known>,
 }
 
@@ -62,6 +64,7 @@ impl Variables {
     pub fn new(collected: &Collected, sources: Vec<Source>) -> Self {
         Self {
             shown: collected.device_variables,
+            by_nvcc: collected.by_nvcc,
             known: Known::new(collected, sources),
         }
     }
@@ -79,6 +82,11 @@ impl Variables {
             ));
         }
         let Some((known, source)) = self.known.as_ref().and_then(|known| known.of_stub(stub)) else {
+            if self.by_nvcc {
+                return any(format!(
+                    "{name} is compiled by nvcc, where it may use device variables"
+                ));
+            }
             return match self.shown {
                 true => any(format!("{name} may use the device variables of this file")),
                 false => Touched::default(),
