@@ -1,5 +1,6 @@
 //! `mgb clang`, `mgb-clang` and `mgb-clang++`: clang with MGB's pass and runtime.
 
+pub mod gcc;
 mod language;
 mod parse;
 pub mod response;
@@ -29,7 +30,10 @@ use whole::Lto;
 /// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
 pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let clang = tools::find_clang().code(exit::NODE)?;
-    let words = response::expand(arguments);
+    let mut words = response::expand(arguments);
+    if std::env::var_os(gcc::VARIABLE).is_some() {
+        words = gcc::for_clang(words);
+    }
     let line = CommandLine::parse(words.iter().cloned());
     // clang calling itself, or only asked something: none of our business.
     if words

@@ -25,9 +25,15 @@ What is other than with nvcc:
 
 NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS are read as nvcc reads them.
 
+--keep-nvcc, or MGB_KEEP_NVCC=1 in the environment, is for sources that clang does not take as CUDA: NVIDIA's own nvcc
+[MGB_NVCC; else the CUDA toolkit's, else PATH's] does the work, with mgb-clang++ as its host compiler and the shared
+runtime. -ccbin and -cudart are left out; every other option is nvcc's, -rdc=true across files too. The pass does not see
+device code then: each kernel counts as one that may use device variables, and the program runs on real GPUs only.
+
 Examples:
   mgb nvcc -O3 -arch=sm_90 app.cu -o app
   make NVCC=mgb-nvcc
+  make NVCC='mgb-nvcc --keep-nvcc'
   cmake -B build -DCMAKE_CUDA_COMPILER=mgb-nvcc
 
 Exits as clang does; 2 wrong usage; 3 a part of MGB, clang or CUDA is missing.

@@ -6,6 +6,7 @@ mod archive;
 mod arithmetic;
 mod errors;
 mod inputs;
+mod keep;
 mod lists;
 mod parse;
 mod table;
@@ -33,6 +34,9 @@ use translate::{Plan, Toolkit};
 
 /// Runs clang as `arguments`, written for nvcc, ask. Exits as clang does.
 pub fn run(arguments: Vec<OsString>) -> Outcome {
+    if keep::is_wanted(&arguments) {
+        return keep::run(arguments);
+    }
     let request = Request::parse(with_flags_of_the_environment(arguments)).code(exit::USAGE)?;
     if request.has(Meaning::Help) {
         out::print(answers::HELP);

@@ -8,6 +8,7 @@ mod batch;
 mod devices;
 mod explain;
 mod growth;
+mod keep_nvcc;
 mod kill;
 mod native;
 mod needs;
