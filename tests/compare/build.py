@@ -18,9 +18,9 @@ LAST_LINES = 12
 class Compiler:
     """One of the two compilers, with its copy of the programs and its folder of tools."""
 
-    def __init__(self, name, path, work, options, flags=()):
+    def __init__(self, name, words, work, options, flags=()):
         self.name = name
-        self.path = str(path)
+        self.words = words
         self.copy = work / name
         self.tools = work / f"{name}-cuda"
         self.options = options
@@ -45,16 +45,23 @@ class Compiler:
                 (self.tools / "lib" / name).symlink_to(self.options.prefix / "lib/softgpu" / library)
         (self.tools / "lib64").symlink_to("lib")
         front = pathlib.Path(__file__).resolve().parent / "front.py"
+        tools = {"nvcc": [sys.executable, "-E", "-S", str(front)]}
         # The host's compilers too: what MGB has compiled needs its runtime, which the one that links brings.
-        for name in ("nvcc", "clang", "clang++", "gcc", "g++", "cc", "c++"):
+        hosts = {"clang": "", "clang++": "++", "gcc": "", "g++": "++", "cc": "", "c++": "++"}
+        if not self.options.nvcc:
+            tools |= {name: tools["nvcc"] for name in hosts}
+        elif self.name != "plain":
+            tools |= {name: [f"{self.options.prefix}/bin/mgb-clang{end}"] for name, end in hosts.items()}
+        for name, words in tools.items():
             tool = self.tools / "bin" / name
-            tool.write_text(f"#!/bin/sh\nexec {shlex.quote(sys.executable)} -E -S {shlex.quote(str(front))} \"$@\"\n")
+            tool.write_text(f"#!/bin/sh\nexec {shlex.join(words)} \"$@\"\n")
             tool.chmod(0o755)
 
     def environment(self, record):
         """The environment of a build."""
-        settings = {"compiler": self.path, "cuda": str(self.options.cuda), "arch": self.options.arch,
-                    "flags": self.flags, "headers": self.options.headers, "libraries": str(self.tools / "lib"),
+        settings = {"compiler": self.words, "nvcc": self.options.nvcc, "cuda": str(self.options.cuda),
+                    "arch": self.options.arch, "flags": self.flags, "headers": self.options.headers,
+                    "libraries": str(self.tools / "lib"),
                     "record": str(record)}
         return {**os.environ, "COMPARE": json.dumps(settings), "PATH": f"{self.tools}/bin:{os.environ['PATH']}",
                 "CUDA_PATH": str(self.options.cuda), "LC_ALL": "C"}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Builds a folder of CUDA programs with plain clang and with MGB, and tables what differs.
+"""Builds a folder of CUDA programs with a plain compiler and with MGB, and tables what differs.
 
 A program is a folder with a makefile and CUDA sources, or a single .cu file where there is no makefile. Each is built in
 a clean copy of the whole folder (one copy for each compiler). The makefiles see a CUDA tree of their own, first in PATH
@@ -8,12 +8,14 @@ test; so both compilers are given the same words. So do gcc, g++, cc and c++ in 
 
   compare.py ~/suite --set CUDA_DIR={cuda}
   compare.py ~/suite --match '*-cuda' --set CC={compiler} --every 3 --json out.json
+  compare.py ~/suite --set CC={compiler} --nvcc --plain /usr/local/cuda/bin/nvcc --own '{prefix}/bin/mgb-nvcc --keep-nvcc'
 """
 
 import argparse
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import sys
 import tempfile
@@ -34,7 +36,10 @@ def arguments():
     parser.add_argument("--prefix", type=pathlib.Path, help="folder with bin/mgb-clang++ (default: build/)",
                         default=pathlib.Path(os.environ.get("MGB_PREFIX") or root / "build"))
     parser.add_argument("--plain", default=os.environ.get("MGB_CLANG") or "clang-22",
-                        help="the plain compiler (default: $MGB_CLANG, else clang-22)")
+                        help="the plain compiler and words for it (default: $MGB_CLANG, else clang-22)")
+    parser.add_argument("--own", default="{prefix}/bin/mgb-clang",
+                        help="MGB's compiler and words for it (default: {prefix}/bin/mgb-clang)")
+    parser.add_argument("--nvcc", action="store_true", help="both take nvcc's own words, and get those of the makefiles")
     parser.add_argument("--cuda", type=pathlib.Path, help="the CUDA toolkit (default: that of the prefix)")
     parser.add_argument("--arch", default="sm_90", help="the GPU compiled for (default: sm_90)")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE",
@@ -103,8 +108,9 @@ def main():
     work = work.resolve()
     work.mkdir(parents=True, exist_ok=True)
     try:
-        plain = build.Compiler("plain", options.plain, work, options)
-        ours = build.Compiler("mgb", options.prefix / "bin/mgb-clang", work, options, options.own_flag)
+        plain = build.Compiler("plain", shlex.split(options.plain), work, options)
+        own = [word.format(prefix=options.prefix) for word in shlex.split(options.own)]
+        ours = build.Compiler("mgb", own, work, options, options.own_flag)
         for compiler in (plain, ours):
             compiler.prepare(options.folder.resolve())
         entries = []

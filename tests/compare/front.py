@@ -2,8 +2,8 @@
 record of what it ran. Both compilers get the same words, so that they differ in nothing but themselves.
 
 compare.py installs it as `nvcc`, `g++` and more in a folder of tools. What it needs to know is in the environment variable
-COMPARE, as JSON: `compiler` (a clang), `cuda` (the toolkit), `libraries`, `arch`, `flags`,
-`headers`, `record` (a file).
+COMPARE, as JSON: `compiler` (the words that run it), `nvcc` (whether it takes nvcc's words), `cuda` (the toolkit),
+`libraries`, `arch`, `flags`, `headers`, `record` (a file).
 """
 
 import json
@@ -22,6 +22,7 @@ DROPPED_WITH_VALUE = {"-arch", "--gpu-architecture", "-gencode", "--generate-cod
                       "--ptxas-options", "-maxrregcount", "--maxrregcount", "-ccbin", "--compiler-bindir", "-cudart",
                       "--cudart", "-Xnvlink", "--nvlink-options", "-t", "--threads", "-diag-suppress",
                       "--diag-suppress", "-Xcudafe", "-Xfatbin", "--keep-dir", "-arch-list"}
+CHOOSES_GPU = {"-arch", "--gpu-architecture", "-gencode", "--generate-code", "-code", "--gpu-code"}
 TO_COMPILER = {"-Xcompiler", "--compiler-options"}
 TO_LINKER = {"-Xlinker", "--linker-options"}
 RENAMED = {"--use_fast_math": ["-ffast-math"], "-use_fast_math": ["-ffast-math"], "--fmad=false": ["-ffp-contract=off"],
@@ -68,6 +69,22 @@ def translate(words):
     return out
 
 
+def for_nvcc(words, settings):
+    """nvcc's words as they are, but for the architecture."""
+    out = []
+    words = iter(words)
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if name in CHOOSES_GPU:
+            if not equals:
+                next(words, None)
+        else:
+            out.append(word)
+    compiles = any(word.endswith(SOURCES) for word in out)
+    is_cuda = any(word.endswith(".cu") for word in out) or "cu" in out
+    return [*settings["compiler"], f"-arch={settings['arch']}", *out, *settings["flags"]], compiles, is_cuda
+
+
 def is_plain_job(words):
     """Whether this only asks the compiler something."""
     return not words or any(word in ASKED for word in words)
@@ -79,7 +96,7 @@ def command(words, settings):
     inputs = [word for word in words if not word.startswith("-")]
     compiles = any(word.endswith(SOURCES) for word in inputs)
     is_cuda = any(word.endswith(".cu") for word in inputs) or "cuda" in words
-    line = [settings["compiler"], "-Wno-unused-command-line-argument", "-w"]
+    line = [*settings["compiler"], "-Wno-unused-command-line-argument", "-w"]
     if is_cuda and compiles:
         line += [f"--cuda-path={cuda}", f"--cuda-gpu-arch={settings['arch']}", "-Wno-unknown-cuda-version"]
     line += words
@@ -114,10 +131,10 @@ def output(words):
 
 def main():
     settings = json.loads(os.environ["COMPARE"])
-    words = translate(sys.argv[1:])
-    if is_plain_job(words):
-        sys.exit(subprocess.call([settings["compiler"], *[word for word in words if word != "-dlink"]]))
-    line, compiles, is_cuda = command(words, settings)
+    words = sys.argv[1:] if settings["nvcc"] else translate(sys.argv[1:])
+    if is_plain_job(words) and not settings["nvcc"]:
+        sys.exit(subprocess.call([*settings["compiler"], *[word for word in words if word != "-dlink"]]))
+    line, compiles, is_cuda = (for_nvcc if settings["nvcc"] else command)(words, settings)
     start = time.monotonic()
     done = subprocess.run(line, stderr=subprocess.PIPE, errors="replace")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -64,9 +64,9 @@ def word(result):
 def summary(all_):
     """The figures in words."""
     own, library = all_["sites"]["own"], all_["sites"]["library"]
-    lines = [f"{all_['programs']} programs: {all_['plain']} build with plain clang, {all_['both']} of them with MGB"]
+    lines = [f"{all_['programs']} programs: {all_['plain']} build with the plain compiler, {all_['both']} of them with MGB"]
     if all_["only plain"]:
-        lines.append("only plain clang builds: " + ", ".join(all_["only plain"]))
+        lines.append("only the plain compiler builds: " + ", ".join(all_["only plain"]))
     for side, names in all_["crashes"].items():
         lines.append(f"compiler crashes, {side}: " + (", ".join(names) or "none"))
     if all_["time ratio"]:

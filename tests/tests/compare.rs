@@ -60,7 +60,7 @@ fn a_program_that_does_not_build_is_in_the_table_with_the_others() {
     .end_within(PATIENCE)
     .success();
     for words in [
-        "2 programs: 1 build with plain clang, 1 of them with MGB",
+        "2 programs: 1 build with the plain compiler, 1 of them with MGB",
         "undeclared",
         "launch sites in own code: 1, static 1 (100.0 %), lazy 0",
         "runs: 1 same",
