@@ -179,11 +179,13 @@ char *mgb_demangle(const char *Name) {
 
 void mgb_diagnose(LLVMModuleRef Module, bool IsError, const char *Text) {
   DiagnosticSeverity Severity = IsError ? DS_Error : DS_Warning;
+  // The diagnostic only refers to it.
+  Twine Message(Text);
 #if LLVM_VERSION_MAJOR >= 20
-  DiagnosticInfoGeneric Diagnostic(Text, Severity);
+  DiagnosticInfoGeneric Diagnostic(Message, Severity);
 #else
   // The one kind that carries nothing but a text.
-  DiagnosticInfoInlineAsm Diagnostic(Text, Severity);
+  DiagnosticInfoInlineAsm Diagnostic(Message, Severity);
 #endif
   unwrap(Module)->getContext().diagnose(Diagnostic);
 }
