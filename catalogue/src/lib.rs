@@ -9,6 +9,7 @@ mod kinds;
 pub mod report;
 pub mod softgpu;
 pub mod support;
+pub mod twelve;
 
 pub use kinds::{Class, Role, Treatment};
 

@@ -40,6 +40,7 @@ mod swap;
 mod task;
 mod thread;
 mod trace;
+mod twelve;
 mod work;
 
 #[cfg(test)]

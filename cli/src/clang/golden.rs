@@ -16,6 +16,7 @@ fn parts(line: &CommandLine, cxx: bool) -> Parts {
         cuda: Some(Cuda {
             root: "/cuda".into(),
             lib: "/cuda/lib64".into(),
+            version: (13, 0),
         }),
         arch: "sm_90".to_owned(),
         cxx,

@@ -1,7 +1,7 @@
 //! `mgb clang`, `mgb-clang` and `mgb-clang++`: clang with MGB's pass and runtime.
 
 pub mod gcc;
-mod language;
+pub mod language;
 mod parse;
 pub mod response;
 mod spawn;
@@ -51,6 +51,10 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
         let pass = spawn::Pass {
             host_kernels: tools::wants_host_kernels(),
             leaves_to_link: line.lto() == Lto::Full,
+            headers: parts
+                .cuda
+                .filter(|cuda| !cuda.is_thirteen())
+                .map(|cuda| cuda.version),
         };
         spawn::with_side_folder(&clang, &arguments, pass).code(exit::NODE)
     } else {
@@ -64,20 +68,13 @@ fn gather(line: &CommandLine, clang: &Path, cxx: bool) -> anyhow::Result<Parts> 
     let is_cuda = line.has_input(Language::Cuda);
     let named = line.joined(Meaning::CudaPath).map(OsStr::to_owned);
     let cuda = match &named {
-        Some(root) => Cuda::at(Path::new(root)),
+        Some(root) if is_cuda => Some(Cuda::named(Path::new(root), &prefix).context("--cuda-path")?),
+        Some(root) => Cuda::named(Path::new(root), &prefix).ok(),
         None => match Cuda::find(&prefix) {
             Err(error) if is_cuda => return Err(error),
             found => found.ok(),
         },
     };
-    if is_cuda && cuda.is_none() {
-        let root = named.unwrap_or_default();
-        anyhow::bail!(
-            "--cuda-path={} is no CUDA 13 toolkit (include/cuda_runtime.h and {} are needed)",
-            root.to_string_lossy(),
-            crate::cuda::RUNTIME
-        );
-    }
     let runs_pass = line.generates_code() || line.links_with_lld();
     let plugin = runs_pass.then(|| prefix.plugin()).transpose()?;
     if line.links() && cuda.is_some() && !line.has(Meaning::Static) {

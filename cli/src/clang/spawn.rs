@@ -28,6 +28,8 @@ pub struct Pass {
     pub host_kernels: bool,
     /// It leaves host modules to the link.
     pub leaves_to_link: bool,
+    /// The version of CUDA's headers, where it is not the runtime's.
+    pub headers: Option<(u32, u32)>,
 }
 
 /// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run on the
@@ -41,10 +43,14 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
     if !pass.host_kernels {
         command.env("MGB_HOST_KERNELS", "off");
     }
-    // Set from outside it would be no request of this command line's.
+    // Set from outside they would be no request of this command line's.
     command.env_remove("MGB_LEAVE_TO_LINK");
+    command.env_remove("MGB_CUDA_HEADERS");
     if pass.leaves_to_link {
         command.env("MGB_LEAVE_TO_LINK", "1");
+    }
+    if let Some((major, minor)) = pass.headers {
+        command.env("MGB_CUDA_HEADERS", format!("{major}.{minor}"));
     }
     if arguments.iter().map(|word| word.len() + 1).sum::<usize>() > LONGEST_LINE {
         let file = folder.path().join("arguments");

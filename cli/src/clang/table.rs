@@ -31,8 +31,8 @@ pub enum Meaning {
     FatObjects,
     /// `-l`: a library whose name follows.
     Library,
-    /// The static CUDA runtime, which becomes the shared one.
-    StaticRuntime,
+    /// The CUDA runtime, static or not, which becomes the shared one of CUDA 13.
+    Runtime,
     /// Goes to the linker: one argument that follows, or a comma-separated list joined to it.
     ToLinker,
 }
@@ -115,8 +115,9 @@ pub const EXACT: &[(&str, Meaning)] = &[
     ("-iwithprefixbefore", Value),
     ("-iwithsysroot", Value),
     ("-l", Library),
-    ("-l:libcudart_static.a", StaticRuntime),
-    ("-lcudart_static", StaticRuntime),
+    ("-l:libcudart_static.a", Runtime),
+    ("-lcudart", Runtime),
+    ("-lcudart_static", Runtime),
     ("-mllvm", Value),
     ("-mmlir", Value),
     ("-mthread-model", Value),

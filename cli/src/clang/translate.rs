@@ -150,31 +150,34 @@ fn libraries(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// What links the shared runtime. Trees laid together from NVIDIA's Python wheels lack the plain name.
+/// What links the shared runtime. Trees laid together from NVIDIA's Python wheels lack the plain name, and beside a
+/// toolkit of CUDA 12 it may be that one's.
 fn runtime_library(parts: &Parts) -> &'static str {
-    let lacks_name = |cuda: &Cuda| !cuda.lib.join("libcudart.so").exists();
-    if parts.cuda.as_ref().is_some_and(lacks_name) {
+    let by_version = |cuda: &Cuda| !cuda.is_thirteen() || !cuda.lib.join("libcudart.so").exists();
+    if parts.cuda.as_ref().is_some_and(by_version) {
         "-l:libcudart.so.13"
     } else {
         "-lcudart"
     }
 }
 
-/// The argument as it was, with the static CUDA runtime replaced by the shared one: kernels registered in one runtime
-/// cannot be launched through another, so a process must hold exactly one.
+/// The argument as it was, with the CUDA runtime by any name replaced by the shared one: kernels registered in one
+/// runtime cannot be launched through another, so a process must hold exactly one.
 fn shared_runtime(argument: &Argument, runtime: &str) -> Vec<OsString> {
     let word = argument.word.as_bytes();
     let value = argument.value.as_deref().map(OsStr::as_bytes);
     let shared = || vec![OsString::from(runtime)];
     match (argument.kind, value) {
-        (Kind::Known(Meaning::StaticRuntime), _) => shared(),
-        (Kind::Known(Meaning::Library), Some(b"cudart_static" | b":libcudart_static.a")) => shared(),
-        (Kind::Known(Meaning::ToLinker), Some(value)) if is_static_runtime(value) => shared(),
+        (Kind::Known(Meaning::Runtime), _) => shared(),
+        (Kind::Known(Meaning::Library), Some(b"cudart" | b"cudart_static" | b":libcudart_static.a")) => {
+            shared()
+        }
+        (Kind::Known(Meaning::ToLinker), Some(value)) if is_runtime(value) => shared(),
         (Kind::Known(Meaning::ToLinker), None) => {
             let items: Vec<&[u8]> = word
                 .split(|&byte| byte == b',')
                 .map(|item| {
-                    if is_static_runtime(item) {
+                    if is_runtime(item) {
                         runtime.as_bytes()
                     } else {
                         item
@@ -183,7 +186,7 @@ fn shared_runtime(argument: &Argument, runtime: &str) -> Vec<OsString> {
                 .collect();
             vec![OsString::from_vec(items.join(&b","[..]))]
         }
-        (Kind::Input(Language::Linked), _) if is_static_runtime(word) => shared(),
+        (Kind::Input(Language::Linked), _) if is_runtime(word) => shared(),
         _ => [Some(argument.word.clone()), argument.value.clone()]
             .into_iter()
             .flatten()
@@ -191,9 +194,10 @@ fn shared_runtime(argument: &Argument, runtime: &str) -> Vec<OsString> {
     }
 }
 
-fn is_static_runtime(word: &[u8]) -> bool {
-    let file = word.rsplit(|&byte| byte == b'/').next();
-    matches!(word, b"-lcudart_static" | b"-l:libcudart_static.a") || file == Some(b"libcudart_static.a")
+fn is_runtime(word: &[u8]) -> bool {
+    let file = word.rsplit(|&byte| byte == b'/').next().unwrap_or(word);
+    matches!(word, b"-lcudart" | b"-lcudart_static" | b"-l:libcudart_static.a")
+        || matches!(file, b"libcudart_static.a" | b"libcudart.so" | b"libcudart.so.12")
 }
 
 fn joined(option: &str, value: impl AsRef<OsStr>) -> OsString {

@@ -74,7 +74,7 @@ fn find(prefix: &Prefix) -> Result<Nvcc> {
                 path.display()
             );
         }
-        return with_toolkit(path);
+        return with_toolkit(path, prefix);
     }
     if let Ok(cuda) = Cuda::find(prefix) {
         let path = cuda.root.join("bin/nvcc");
@@ -89,22 +89,22 @@ fn find(prefix: &Prefix) -> Result<Nvcc> {
     with_toolkit(found.context(
         "failed to find NVIDIA's nvcc for --keep-nvcc: neither the CUDA toolkit's bin nor PATH has it; set CUDA_PATH, or \
          MGB_NVCC to the program itself",
-    )?)
+    )?, prefix)
 }
 
-fn with_toolkit(path: PathBuf) -> Result<Nvcc> {
+fn with_toolkit(path: PathBuf, prefix: &Prefix) -> Result<Nvcc> {
     let real = path
         .canonicalize()
         .with_context(|| format!("failed to find {}", path.display()))?;
     let root = real.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
-    match Cuda::at(root) {
-        Some(cuda) => Ok(Nvcc { path, cuda }),
-        None => bail!(
-            "{} belongs to no CUDA 13 toolkit ({} above its bin folder is needed); name another by CUDA_PATH or MGB_NVCC",
-            path.display(),
-            crate::cuda::RUNTIME
-        ),
-    }
+    let cuda = Cuda::named(root, prefix);
+    let cuda = cuda.with_context(|| {
+        format!(
+            "{} belongs to no toolkit that MGB takes; name another by CUDA_PATH or MGB_NVCC",
+            path.display()
+        )
+    })?;
+    Ok(Nvcc { path, cuda })
 }
 
 /// Whether a file is this program under another name: it would call itself for ever.

@@ -50,6 +50,7 @@ mod slots;
 mod sources;
 mod tasks;
 mod trips;
+mod twelve;
 mod variables;
 
 use collect::Collected;
@@ -65,7 +66,11 @@ const MARK: &std::ffi::CStr = c"mgb.processed";
 
 /// Rewrites a host module while it is compiled; true when it was changed.
 pub fn run(module: LLVMModuleRef) -> bool {
-    !is_processed(module) && rewrite(module, || sources::compiled(module).into_iter().collect())
+    if is_processed(module) {
+        return false;
+    }
+    let adapted = twelve::adapt(module);
+    rewrite(module, || sources::compiled(module).into_iter().collect()) || adapted
 }
 
 /// Rewrites the merged modules of a whole program; true when they were changed. Modules among them that were processed
@@ -78,6 +83,7 @@ pub fn run_at_link(module: LLVMModuleRef) -> bool {
 /// Keeps in a host module what the link must know of its source. True if the module has to do with CUDA.
 pub fn leave_to_link(module: LLVMModuleRef) -> bool {
     sources::keep_names(module);
+    twelve::adapt(module);
     let has_cuda = !is_processed(module) && !Collected::new(module).is_empty();
     if has_cuda && let Some(source) = sources::compiled(module) {
         sources::keep(module, &source);

@@ -1,0 +1,264 @@
+//! For programs compiled with CUDA 12's headers: functions that take its arguments and structures, and call CUDA 13's.
+//! The pass sends those calls here that `mgb_catalogue::twelve` names. Lengths and places of members are those of CUDA
+//! 12.4 and 12.9; what CUDA 13 added to other structures stands at their ends.
+
+use std::ffi::{c_int, c_uint, c_void};
+use std::ptr::null;
+
+use crate::code::Code;
+
+type In = *const c_void;
+type Out = *mut c_void;
+
+/// `cudaMemLocation`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Location {
+    kind: c_int,
+    id: c_int,
+}
+
+impl Location {
+    /// Of a device's number, which is -1 for the host.
+    fn of(device: c_int) -> Self {
+        const DEVICE: c_int = 1;
+        const HOST: c_int = 2;
+        if device < 0 {
+            Self { kind: HOST, id: 0 }
+        } else {
+            Self {
+                kind: DEVICE,
+                id: device,
+            }
+        }
+    }
+}
+
+macro_rules! thirteen {
+    ($(fn $name:ident($($argument:ident: $ty:ty),*) = $symbol:literal;)*) => {
+        /// CUDA 13's functions under MGB; structures and handles are addresses here.
+        #[allow(clashing_extern_declarations, reason = "the types of structures are not told apart")]
+        mod thirteen {
+            use super::*;
+            unsafe extern "C" {
+                $(#[link_name = $symbol] pub fn $name($($argument: $ty),*) -> Code;)*
+            }
+        }
+    };
+}
+
+thirteen! {
+    fn properties(out: Out, device: c_int) = "mgb_cudaGetDeviceProperties";
+    fn device_attribute(out: *mut c_int, attribute: c_int, device: c_int) = "mgb_cudaDeviceGetAttribute";
+    fn pointer_attributes(out: Out, pointer: In) = "mgb_cudaPointerGetAttributes";
+    fn advise(at: In, bytes: usize, advice: c_int, location: Location) = "mgb_cudaMemAdvise";
+    fn prefetch(at: In, bytes: usize, location: Location, flags: c_uint, stream: Out) = "mgb_cudaMemPrefetchAsync";
+    fn add_node(out: Out, graph: Out, from: In, edges: In, count: usize, node: Out) = "mgb_cudaGraphAddNode";
+    fn add_dependencies(graph: Out, from: In, to: In, edges: In, count: usize) = "mgb_cudaGraphAddDependencies";
+    fn remove_dependencies(graph: Out, from: In, to: In, edges: In, count: usize) = "mgb_cudaGraphRemoveDependencies";
+    fn edges(graph: Out, from: Out, to: Out, edges: In, count: Out) = "mgb_cudaGraphGetEdges";
+    fn dependencies(node: Out, out: Out, edges: In, count: Out) = "mgb_cudaGraphNodeGetDependencies";
+    fn dependents(node: Out, out: Out, edges: In, count: Out) = "mgb_cudaGraphNodeGetDependentNodes";
+    fn update_capture(stream: Out, nodes: In, edges: In, count: usize, flags: c_uint)
+        = "mgb_cudaStreamUpdateCaptureDependencies";
+    fn capture_info(stream: Out, status: Out, id: Out, graph: Out, nodes: Out, edges: In, count: Out)
+        = "mgb_cudaStreamGetCaptureInfo";
+    fn texture(out: Out, resource: In, texture: In, view: In) = "mgb_cudaCreateTextureObject";
+    fn surface(out: Out, resource: In) = "mgb_cudaCreateSurfaceObject";
+    fn texture_resource(out: Out, texture: u64) = "mgb_cudaGetTextureObjectResourceDesc";
+    fn texture_view(out: Out, texture: u64) = "mgb_cudaGetTextureObjectResourceViewDesc";
+    fn surface_resource(out: Out, surface: u64) = "mgb_cudaGetSurfaceObjectResourceDesc";
+    fn import_memory(out: Out, handle: In) = "mgb_cudaImportExternalMemory";
+    fn import_semaphore(out: Out, handle: In) = "mgb_cudaImportExternalSemaphore";
+    fn mapped_buffer(out: Out, memory: Out, buffer: In) = "mgb_cudaExternalMemoryGetMappedBuffer";
+    fn mapped_array(out: Out, memory: Out, array: In) = "mgb_cudaExternalMemoryGetMappedMipmappedArray";
+}
+
+/// Room for any of CUDA 13's structures here, zero where the caller has nothing.
+#[repr(C, align(16))]
+struct Room([u8; 1024]);
+
+impl Room {
+    const EMPTY: Self = Self([0; 1024]);
+
+    /// A copy of the caller's structure of `bytes`, followed by zeros: what CUDA 13 added to it.
+    ///
+    /// # Safety
+    /// The address is null or that of as many bytes.
+    unsafe fn longer(from: In, bytes: usize) -> Self {
+        let mut room = Self::EMPTY;
+        if !from.is_null() {
+            // SAFETY: the caller says so.
+            room.0[..bytes].copy_from_slice(unsafe { std::slice::from_raw_parts(from.cast(), bytes) });
+        }
+        room
+    }
+
+    fn out(&mut self) -> Out {
+        self.0.as_mut_ptr().cast()
+    }
+
+    fn address(&self) -> In {
+        self.0.as_ptr().cast()
+    }
+
+    /// The address of the copy, or null where the caller gave none.
+    fn unless_null(&self, from: In) -> In {
+        if from.is_null() { null() } else { self.address() }
+    }
+}
+
+/// Has `call` write CUDA 13's structure, and gives the caller the first `bytes` of it.
+///
+/// # Safety
+/// The address is null or that of as many bytes.
+unsafe fn shorter(out: Out, bytes: usize, call: impl FnOnce(Out) -> Code) -> Code {
+    if out.is_null() {
+        return call(out);
+    }
+    let mut room = Room::EMPTY;
+    let code = call(room.out());
+    if code.is_success() {
+        // SAFETY: the caller says so.
+        unsafe { std::slice::from_raw_parts_mut(out.cast(), bytes) }.copy_from_slice(&room.0[..bytes]);
+    }
+    code
+}
+
+/// Bytes of CUDA 12's structures; of those that are given, up to the end of the last member.
+const PROPERTIES: usize = 1032;
+const POINTER_ATTRIBUTES: usize = 24;
+const RESOURCE: usize = 64;
+const VIEW: usize = 48;
+const MEMORY_HANDLE: usize = 36;
+const SEMAPHORE_HANDLE: usize = 28;
+const BUFFER: usize = 20;
+const MIPMAPPED_ARRAY: usize = 64;
+
+/// What both structures of properties have: its place in CUDA 12's, in CUDA 13's, and its bytes.
+const SHARED: [(usize, usize, usize); 10] = [
+    (0, 0, 348),
+    (352, 352, 32),
+    (388, 384, 4),
+    (396, 388, 8),
+    (408, 396, 8),
+    (420, 404, 188),
+    (612, 592, 28),
+    (640, 624, 28),
+    (672, 652, 20),
+    (696, 672, 84),
+];
+/// What only CUDA 12's has: its place, and the attribute that says it. `cooperativeMultiDeviceLaunch` stays 0.
+const ATTRIBUTES: [(usize, c_int); 7] = [
+    (348, 13),
+    (384, 15),
+    (392, 17),
+    (404, 20),
+    (416, 69),
+    (608, 36),
+    (668, 87),
+];
+
+fn properties_of_twelve(out: &mut [u8], room: &Room, device: c_int) {
+    out.fill(0);
+    for (to, from, bytes) in SHARED {
+        out[to..to + bytes].copy_from_slice(&room.0[from..from + bytes]);
+    }
+    for (to, attribute) in ATTRIBUTES {
+        let mut value = 0;
+        // SAFETY: the address of an int; the device was found to be one.
+        if unsafe { thirteen::device_attribute(&mut value, attribute, device) }.is_success() {
+            out[to..to + 4].copy_from_slice(&value.to_ne_bytes());
+        }
+    }
+}
+
+macro_rules! twelve {
+    ($(fn $name:ident = $symbol:literal ($($argument:ident: $ty:ty),*) $body:block)*) => { $(
+        /// CUDA 12's function of this name.
+        ///
+        /// # Safety
+        /// As CUDA says.
+        #[unsafe(export_name = concat!("mgb_cuda12_", $symbol))]
+        pub unsafe extern "C" fn $name($($argument: $ty),*) -> Code {
+            // SAFETY: the caller says so; lengths are those of the structures that CUDA 12's headers declare.
+            unsafe { $body }
+        }
+    )* };
+}
+
+twelve! {
+    fn device_properties = "cudaGetDeviceProperties_v2" (out: Out, device: c_int) {
+        if out.is_null() {
+            return thirteen::properties(out, device);
+        }
+        let mut room = Room::EMPTY;
+        let code = thirteen::properties(room.out(), device);
+        if code.is_success() {
+            properties_of_twelve(std::slice::from_raw_parts_mut(out.cast(), PROPERTIES), &room, device);
+        }
+        code
+    }
+    fn pointer_attributes = "cudaPointerGetAttributes" (out: Out, pointer: In) {
+        shorter(out, POINTER_ATTRIBUTES, |out| thirteen::pointer_attributes(out, pointer))
+    }
+    fn advise = "cudaMemAdvise" (at: In, bytes: usize, advice: c_int, device: c_int) {
+        thirteen::advise(at, bytes, advice, Location::of(device))
+    }
+    fn prefetch = "cudaMemPrefetchAsync" (at: In, bytes: usize, device: c_int, stream: Out) {
+        thirteen::prefetch(at, bytes, Location::of(device), 0, stream)
+    }
+    fn add_node = "cudaGraphAddNode" (out: Out, graph: Out, from: In, count: usize, node: Out) {
+        thirteen::add_node(out, graph, from, null(), count, node)
+    }
+    fn add_dependencies = "cudaGraphAddDependencies" (graph: Out, from: In, to: In, count: usize) {
+        thirteen::add_dependencies(graph, from, to, null(), count)
+    }
+    fn remove_dependencies = "cudaGraphRemoveDependencies" (graph: Out, from: In, to: In, count: usize) {
+        thirteen::remove_dependencies(graph, from, to, null(), count)
+    }
+    fn edges = "cudaGraphGetEdges" (graph: Out, from: Out, to: Out, count: Out) {
+        thirteen::edges(graph, from, to, null(), count)
+    }
+    fn dependencies = "cudaGraphNodeGetDependencies" (node: Out, out: Out, count: Out) {
+        thirteen::dependencies(node, out, null(), count)
+    }
+    fn dependents = "cudaGraphNodeGetDependentNodes" (node: Out, out: Out, count: Out) {
+        thirteen::dependents(node, out, null(), count)
+    }
+    fn update_capture = "cudaStreamUpdateCaptureDependencies" (stream: Out, nodes: In, count: usize, flags: c_uint) {
+        thirteen::update_capture(stream, nodes, null(), count, flags)
+    }
+    fn capture_info = "cudaStreamGetCaptureInfo_v2"
+        (stream: Out, status: Out, id: Out, graph: Out, nodes: Out, count: Out) {
+        thirteen::capture_info(stream, status, id, graph, nodes, null(), count)
+    }
+    fn texture = "cudaCreateTextureObject" (out: Out, resource: In, texture: In, view: In) {
+        let (longer, of_view) = (Room::longer(resource, RESOURCE), Room::longer(view, VIEW));
+        thirteen::texture(out, longer.unless_null(resource), texture, of_view.unless_null(view))
+    }
+    fn surface = "cudaCreateSurfaceObject" (out: Out, resource: In) {
+        thirteen::surface(out, Room::longer(resource, RESOURCE).unless_null(resource))
+    }
+    fn texture_resource = "cudaGetTextureObjectResourceDesc" (out: Out, texture: u64) {
+        shorter(out, RESOURCE, |out| thirteen::texture_resource(out, texture))
+    }
+    fn texture_view = "cudaGetTextureObjectResourceViewDesc" (out: Out, texture: u64) {
+        shorter(out, VIEW, |out| thirteen::texture_view(out, texture))
+    }
+    fn surface_resource = "cudaGetSurfaceObjectResourceDesc" (out: Out, surface: u64) {
+        shorter(out, RESOURCE, |out| thirteen::surface_resource(out, surface))
+    }
+    fn import_memory = "cudaImportExternalMemory" (out: Out, handle: In) {
+        thirteen::import_memory(out, Room::longer(handle, MEMORY_HANDLE).unless_null(handle))
+    }
+    fn import_semaphore = "cudaImportExternalSemaphore" (out: Out, handle: In) {
+        thirteen::import_semaphore(out, Room::longer(handle, SEMAPHORE_HANDLE).unless_null(handle))
+    }
+    fn mapped_buffer = "cudaExternalMemoryGetMappedBuffer" (out: Out, memory: Out, buffer: In) {
+        thirteen::mapped_buffer(out, memory, Room::longer(buffer, BUFFER).unless_null(buffer))
+    }
+    fn mapped_array = "cudaExternalMemoryGetMappedMipmappedArray" (out: Out, memory: Out, array: In) {
+        thirteen::mapped_array(out, memory, Room::longer(array, MIPMAPPED_ARRAY).unless_null(array))
+    }
+}
