@@ -22,6 +22,8 @@ link() { [ "$(readlink "$2")" = "$1" ] || ln -sfn "$1" "$2"; }
 
 mkdir -p "$prefix/bin" "$prefix/lib/softgpu" "$prefix/include" "$prefix/share/empty"
 
+new_pass=
+cmp -s "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so" || new_pass=1
 put "$built/mgb" "$prefix/bin/mgb"
 put "$built/mgbd" "$prefix/bin/mgbd"
 link mgb "$prefix/bin/mgb-clang"
@@ -29,6 +31,8 @@ link mgb "$prefix/bin/mgb-clang++"
 link mgb "$prefix/bin/mgb-nvcc"
 
 put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
+# A new pass is a new compiler: ccache knows a compiler by its time.
+[ -z "$new_pass" ] || touch "$prefix/bin/mgb"
 put "$built/libmgb_rt.so" "$prefix/lib/libmgb_rt.so"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 

@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod batch;
+mod ccache;
 mod cuda12;
 mod devices;
 mod explain;
