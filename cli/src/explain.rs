@@ -1,5 +1,6 @@
-//! `mgb explain`: what the pass found in an object, a program or an archive.
+//! `mgb explain`: what the pass found in an object, a program, an archive or a source.
 
+mod compile;
 mod dot;
 mod looks;
 mod read;
@@ -10,7 +11,10 @@ mod samples;
 mod svg;
 mod words;
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
 
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
@@ -21,6 +25,8 @@ use crate::out;
 #[command(after_help = "\
 Examples:
   mgb explain ./app         every task of a program
+  mgb explain app.cu -- -O2 -Iinclude
+                            a source, compiled with these options for its report alone
   mgb explain app.o --json  one document per module, for scripts
   mgb explain app --svg > app.svg
                             a drawing; open it with a browser
@@ -29,7 +35,8 @@ Examples:
   mgb explain --reason address-escapes
                             what a reason means, and what to do about it")]
 pub struct Args {
-    /// An object file, a program, a shared library or a static archive that mgb clang has made.
+    /// An object file, a program, a shared library or a static archive that mgb clang has made; or a source, which is
+    /// compiled for its report.
     #[arg(required_unless_present = "reason")]
     file: Option<PathBuf>,
     /// Print the reports as a JSON array.
@@ -45,6 +52,9 @@ pub struct Args {
     /// Print what a reason means and what the programmer can do, by its name.
     #[arg(long, value_name = "NAME", conflicts_with_all = ["file", "json", "svg", "dot"])]
     reason: Option<String>,
+    /// Options of clang's for a source, after `--`.
+    #[arg(last = true, value_name = "OPTIONS", conflicts_with = "reason")]
+    options: Vec<OsString>,
 }
 
 /// Runs the command.
@@ -53,8 +63,16 @@ pub fn run(args: &Args) -> Outcome {
         out::print(reason::section(name).code(exit::USAGE)?);
         return Ok(exit::OK);
     }
-    let file = args.file.as_deref().unwrap_or(std::path::Path::new(""));
-    let reports = read::reports(file).code(exit::USAGE)?;
+    let file = args.file.as_deref().unwrap_or(Path::new(""));
+    let reports = if compile::is_source(file) && file.exists() {
+        let object = compile::compile(file, &args.options)?;
+        read::reports_of(&object.path(), file).code(exit::USAGE)?
+    } else if args.options.is_empty() {
+        read::reports(file).code(exit::USAGE)?
+    } else {
+        let shown = file.display();
+        return Err(anyhow!("options after -- are for a source, and {shown} is none")).code(exit::USAGE);
+    };
     let text = if args.json {
         serde_json::to_string_pretty(&reports)
             .map(|text| text + "\n")

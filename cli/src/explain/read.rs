@@ -15,7 +15,12 @@ use crate::clang::whole;
 /// # Errors
 /// When the file cannot be read, is of another kind, or holds no report.
 pub fn reports(file: &Path) -> Result<Vec<Report>> {
-    let shown = file.display();
+    reports_of(file, file)
+}
+
+/// As [`reports`], of a file that is called otherwise to the user.
+pub fn reports_of(file: &Path, called: &Path) -> Result<Vec<Report>> {
+    let shown = called.display();
     let data = fs::read(file).with_context(|| format!("failed to read {shown}"))?;
     let found = match FileKind::parse(&*data) {
         Ok(FileKind::Archive) => of_archive(&data),
@@ -28,7 +33,7 @@ pub fn reports(file: &Path) -> Result<Vec<Report>> {
     let reports = found.with_context(|| format!("failed to read the report in {shown}"))?;
     if reports.is_empty() {
         bail!(
-            "{shown} holds no report (no section {}): compile its CUDA sources with `mgb clang`",
+            "{shown} holds no report (no section {}): compile its CUDA sources with `mgb clang`, if it has any",
             report::SECTION
         );
     }

@@ -37,11 +37,24 @@ pub fn facts(task: &Task) -> Vec<(&'static str, String)> {
         facts.push(("why", because(reason)));
     }
     if let Some(need) = &task.need {
-        facts.push(("need", format!("peak    {} bytes", need.peak)));
+        facts.push((
+            "need",
+            format!("peak    {} bytes{}", need.peak, readable(&need.peak)),
+        ));
         let launch = format!("grid {}, block {}, shared {}", need.grid, need.block, need.shared);
         facts.push(("", format!("launch  {launch}")));
     }
     facts
+}
+
+/// A number of bytes in larger units, behind it; nothing for small ones, and for formulas.
+fn readable(bytes: &str) -> String {
+    const UNITS: [(u32, &str); 3] = [(40, "TiB"), (30, "GiB"), (20, "MiB")];
+    let number: u64 = bytes.parse().unwrap_or(0);
+    let unit = UNITS.iter().find(|(shift, _)| number >> shift > 0);
+    unit.map_or_else(String::new, |(shift, name)| {
+        format!(" ({:.1} {name})", number as f64 / (1u64 << shift) as f64)
+    })
 }
 
 /// Where a task begins and ends, and whether it may move: what a report has last.

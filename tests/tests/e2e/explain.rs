@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use mgb_tests::built::{self, Example, LEVELS, examples};
 use mgb_tests::formula;
 use mgb_tests::node::Node;
+use mgb_tests::prefix::bin;
 use mgb_tests::process::run;
 use mgb_tests::report::{self, Task};
 
@@ -175,4 +176,34 @@ fn explain_names_what_it_cannot_read() {
     let source = source.to_str().expect("paths of tests are UTF-8");
     run(&mut node.mgb(&["explain", source])).failure(&["notes.txt"]);
     run(&mut node.mgb(&["explain", "nowhere.o"])).failure(&["nowhere.o"]);
+}
+
+#[test]
+fn a_source_is_compiled_for_its_report() {
+    let node = Node::without_mgbd("1x64MiB");
+    std::fs::create_dir(node.folder().join("inc")).expect("a folder can be made");
+    node.write("inc/size.h", "#define BYTES (16 << 20)\n");
+    let source = "\
+#include \"size.h\"
+__global__ void k(char *p) { *p = 1; }
+int main() { char *p; cudaMalloc(&p, BYTES); k<<<1, 1>>>(p); cudaFree(p); }
+";
+    node.write("app.cu", source);
+    let temporary = node.folder().join("temporary");
+    std::fs::create_dir(&temporary).expect("a folder can be made");
+    let explain = |words: &[&str]| {
+        let mut command = node.command(bin("mgb"), &["explain", "app.cu"]);
+        command.env("TMPDIR", &temporary).current_dir(node.folder());
+        run(command.args(words))
+    };
+    let text = explain(&["--", "--offload-arch=sm_90", "-O2", "-Iinc", "-flto"]).success();
+    assert!(text.starts_with("app.cu: 1 task (1 static, 0 lazy)"), "{text}");
+    assert!(text.contains("peak    16777216 bytes (16.0 MiB)"), "{text}");
+    explain(&[]).failure(&["size.h", "app.cu does not compile (see above)", "-- -Iinclude"]);
+    let json = explain(&["--json", "--", "--offload-arch=sm_90", "-Iinc"]).success();
+    assert!(json.starts_with('['), "{json}");
+    let mut left = std::fs::read_dir(&temporary).expect("the folder is there");
+    assert!(left.next().is_none(), "the object is gone");
+    let mut other = node.command(bin("mgb"), &["explain", "/bin/true", "--", "-O2"]);
+    run(&mut other).failure(&["options after -- are for a source"]);
 }
