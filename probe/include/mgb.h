@@ -33,6 +33,7 @@ typedef struct mgb_need {
 #define MGB_NEED_LAZY 1u      /* found at run time, not by the pass */
 #define MGB_NEED_PROCESS 2u   /* the whole process is one task */
 #define MGB_NEED_VARIABLES 4u /* touches device variables: tasks of a process that do share a GPU */
+#define MGB_NEED_ALONE 8u     /* see MGB_NEVER_SHARE; with MGB_NEED_PROCESS, until the process ends */
 
 /* Identifies a task of this process; 0 is "no task": the program runs natively.
  * A refused task has a handle of its own, which carries the refusal. */
@@ -64,17 +65,31 @@ void mgb_task_end(mgb_task task);
 }
 #endif
 
-/* A hint, as a statement of host code: the tasks of this function stay on the
- * GPU that they are bound to, because their data means something on that GPU
- * only. `mgb explain` shows it. In a function that is inlined, it holds for
- * the function that the tasks come to stand in. It leaves no code behind, and
- * a compiler that does not know it makes nothing of it. */
+/* Hints, as statements of host code. `mgb explain` shows them. In a function
+ * that is inlined, a hint holds for the function that the tasks come to stand
+ * in. It leaves no code behind, and a compiler that does not know it makes
+ * nothing of it.
+ *
+ * MGB_NEVER_MOVE: the tasks of this function stay on the GPU that they are
+ * bound to, because their data means something on that GPU only.
+ *
+ * MGB_NEVER_SHARE: each static task of this function begins on a GPU on which
+ * no other process has room or a task, and as long as it runs no other process
+ * is granted anything there: for what measures times, or misbehaves beside
+ * others. Contexts of other processes may be there. Where the process is tied
+ * to one GPU, it waits for that one: by memory of its lazy tasks, or by calls of
+ * the driver API. Where it would wait for ever, since those on the GPU wait in
+ * turn, it begins beside their memory, and they go on after it. A lazy task of
+ * the function shares as any other, and the policies `sa` and `cg:N` know no
+ * hints. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_annotation)
 #define MGB_NEVER_MOVE() ((void)__builtin_annotation(0, "mgb.never-move"))
+#define MGB_NEVER_SHARE() ((void)__builtin_annotation(0, "mgb.never-share"))
 #endif
 #endif
 #ifndef MGB_NEVER_MOVE
 #define MGB_NEVER_MOVE() ((void)0)
+#define MGB_NEVER_SHARE() ((void)0)
 #endif
 #endif

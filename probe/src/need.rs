@@ -6,6 +6,8 @@ pub const LAZY: u32 = 1;
 pub const PROCESS: u32 = 2;
 /// The task touches device variables. Each GPU has its own: the tasks of a process that do so share a GPU.
 pub const VARIABLES: u32 = 4;
+/// No other process is to have room or a task on the task's GPU while it runs.
+pub const ALONE: u32 = 8;
 
 /// What a task asks for. Sizes are bytes; 0 means "not known" except for
 /// `peak_bytes`, where it means a task without memory of its own.
@@ -25,7 +27,7 @@ pub struct Need {
     pub shared_bytes: u32,
     /// Device-side malloc heap beyond the default.
     pub heap_bytes: u64,
-    /// [`LAZY`], [`PROCESS`] and [`VARIABLES`].
+    /// [`LAZY`], [`PROCESS`], [`VARIABLES`] and [`ALONE`].
     pub flags: u32,
     /// Carried for later policies; 0.
     pub priority: u32,

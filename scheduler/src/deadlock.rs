@@ -20,6 +20,14 @@
 //!   one. Seniority is the order of arrival of processes and never changes.
 //! - Where the room is there, and only the rule that no newcomer enters a GPU
 //!   where growth waits keeps the process out, it is let in.
+//! - A task that wants a GPU for itself is in a ring only if nobody at all on its
+//!   GPUs can go on, with memory or without. Nobody is swapped for its being alone:
+//!   where only the others' presence is in its way it begins beside what they hold,
+//!   and they wait for its end. It begins so too, newcomer or not, after
+//!   [`crate::policies::HOLDER_PATIENCE`] times the patience ([`beside`]), since
+//!   those who only wait may pass it time and again.
+//! - Where a task that has a GPU for itself waits in turn, and nothing else helps,
+//!   others are let in beside it.
 //! - Where contexts of waiters are what is in the way, juniors must be let
 //!   through: then a senior process makes room for a junior.
 //! - Where even that helps nobody, and those who only have a context there are
@@ -59,6 +67,12 @@ pub struct Holder {
     pub swappable: u64,
     /// It waits on this GPU, as the module says.
     pub waits: bool,
+    /// It has room or a running task there.
+    pub present: bool,
+    /// It waits, and no task of it there, with room or without, can go on.
+    pub still: bool,
+    /// A task of it has the GPU for itself.
+    pub alone: bool,
 }
 
 /// A request that does not fit now.
@@ -72,6 +86,10 @@ pub struct Blocked {
     pub bytes: u64,
     /// Bytes its own task holds there already (growth): they cannot help it.
     pub own: u64,
+    /// It wants a GPU for itself.
+    pub alone: bool,
+    /// And has waited for one very long.
+    pub aged: bool,
 }
 
 /// A GPU's memory.
@@ -101,8 +119,8 @@ pub enum Way {
         /// It makes room for its own request: with its other tasks.
         for_itself: bool,
     },
-    /// The process has room on the GPU, and is to begin there although others wait
-    /// to grow.
+    /// The process has room on the GPU, and is to have it although others wait
+    /// to grow, or are where somebody is to be alone.
     Admit {
         /// Who.
         client: ClientId,
@@ -126,19 +144,26 @@ enum Count {
 }
 
 /// The clients that wait for each other: none of their requests may go to a GPU
-/// where room may come from somebody outside the set.
-fn ring(holders: &[Holder], blocked: &[Blocked], rooms: &[Room], count: Count) -> BTreeSet<ClientId> {
+/// where room may come from somebody outside the set. They hold something, or `joins` says so of a newcomer.
+fn ring(
+    holders: &[Holder],
+    blocked: &[Blocked],
+    rooms: &[Room],
+    count: Count,
+    joins: impl Fn(&Blocked) -> bool,
+) -> BTreeSet<ClientId> {
     let mut ring: BTreeSet<ClientId> = blocked
         .iter()
+        .filter(|&request| joins(request) || holders.iter().any(|holder| holder.client == request.client))
         .map(|request| request.client)
-        .filter(|&client| holders.iter().any(|holder| holder.client == client))
         .collect();
     loop {
         let able: Vec<ClientId> = blocked
             .iter()
             .filter(|request| {
                 ring.contains(&request.client)
-                    && targets(request, rooms).any(|gpu| moves(holders, rooms, &ring, gpu, count))
+                    && targets(request, rooms)
+                        .any(|gpu| moves(holders, rooms, &ring, gpu, count, request.alone))
             })
             .map(|request| request.client)
             .collect();
@@ -149,38 +174,116 @@ fn ring(holders: &[Holder], blocked: &[Blocked], rooms: &[Room], count: Count) -
     }
 }
 
-/// Whether somebody on the GPU may go on, given who cannot.
-fn moves(holders: &[Holder], rooms: &[Room], ring: &BTreeSet<ClientId>, gpu: usize, count: Count) -> bool {
-    rooms[gpu].reclaiming
-        || holders
-            .iter()
-            .filter(|holder| holder.gpu == gpu && (count == Count::Contexts || holder.reserved > 0))
-            .any(|holder| !holder.waits || !ring.contains(&holder.client))
+/// Whether somebody on the GPU may go on, given who cannot; for a request that wants to be `alone`, anybody at all.
+fn moves(
+    holders: &[Holder],
+    rooms: &[Room],
+    ring: &BTreeSet<ClientId>,
+    gpu: usize,
+    count: Count,
+    alone: bool,
+) -> bool {
+    let goes_on = |holder: &Holder| {
+        let is_out = !ring.contains(&holder.client);
+        let counts = count == Count::Contexts || holder.reserved > 0 || holder.alone;
+        counts && (is_out || !holder.waits) || alone && holder.present && (is_out || !holder.still)
+    };
+    rooms[gpu].reclaiming || holders.iter().any(|holder| holder.gpu == gpu && goes_on(holder))
 }
 
 /// GPUs on which nobody who holds memory can go on, as a set by index.
 pub fn stalled(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> u64 {
-    let ring = ring(holders, blocked, rooms, Count::Memory);
+    let ring = ring(holders, blocked, rooms, Count::Memory, |_| false);
     (0..rooms.len())
-        .filter(|&gpu| !moves(holders, rooms, &ring, gpu, Count::Memory))
+        .filter(|&gpu| !moves(holders, rooms, &ring, gpu, Count::Memory, false))
         .fold(0, |mask, gpu| mask | 1 << gpu)
+}
+
+/// Lets a request in that has wanted a GPU for itself very long, where all others on that GPU only wait.
+pub fn beside(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option<Way> {
+    let ring = ring(holders, blocked, rooms, Count::Memory, |request| request.aged);
+    blocked
+        .iter()
+        .filter(|request| request.aged && ring.contains(&request.client))
+        .find_map(|request| let_in(holders, request, rooms))
+}
+
+/// Has a request that wants to be alone begin where its room is there, and company is all that is in its way.
+fn let_in(holders: &[Holder], request: &Blocked, rooms: &[Room]) -> Option<Way> {
+    let open = |gpu: &usize| !is_closed(holders, request, *gpu) && has_room(holders, request, rooms, *gpu);
+    let gpu = targets(request, rooms).find(open).filter(|_| request.alone)?;
+    let client = request.client;
+    Some(Way::Admit { client, gpu })
+}
+
+/// Whether another process's task has the GPU for itself.
+fn is_closed(holders: &[Holder], request: &Blocked, gpu: usize) -> bool {
+    holders
+        .iter()
+        .any(|holder| holder.gpu == gpu && holder.alone && holder.client != request.client)
+}
+
+fn has_context(holders: &[Holder], client: ClientId, gpu: usize) -> bool {
+    holders
+        .iter()
+        .any(|holder| holder.client == client && holder.gpu == gpu)
+}
+
+/// Whether the request could be granted on the GPU but for who else is there.
+fn has_room(holders: &[Holder], request: &Blocked, rooms: &[Room], gpu: usize) -> bool {
+    let room = rooms[gpu];
+    if has_context(holders, request.client, gpu) {
+        room.left >= request.bytes
+    } else {
+        !room.full && room.left >= request.bytes.saturating_add(room.context)
+    }
+}
+
+/// Whether those who have a GPU for themselves keep it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Closed {
+    Stays,
+    Opens,
 }
 
 /// Finds the way out; `None` if there is no deadlock, or what is in the way is
 /// not the ledger's: memory of foreign programs.
 pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option<Way> {
-    let in_ring = ring(holders, blocked, rooms, Count::Memory);
+    let in_ring = ring(holders, blocked, rooms, Count::Memory, |_| false);
     let mut stuck: Vec<&Blocked> = blocked
         .iter()
         .filter(|request| in_ring.contains(&request.client))
         .collect();
     stuck.sort_by_key(|request| request.client);
     let mut ledger_suffices = false;
-    for anybody in [false, true] {
+    for (anybody, closed) in [
+        (false, Closed::Stays),
+        (true, Closed::Stays),
+        (true, Closed::Opens),
+    ] {
+        if closed == Closed::Opens
+            && let Some(way) = stuck.iter().find_map(|request| let_in(holders, request, rooms))
+        {
+            return Some(way);
+        }
         for request in &stuck {
             let on = |gpu| victims(holders, request, gpu, anybody);
-            let has_context = |gpu| holders.iter().any(|h| h.client == request.client && h.gpu == gpu);
+            let has_context = |gpu| has_context(holders, request.client, gpu);
+            let is_closed = |gpu| is_closed(holders, request, gpu);
+            let has_room = |gpu| has_room(holders, request, rooms, gpu);
+            let open = |gpu: &usize| closed == Closed::Opens || !is_closed(*gpu);
+            if closed == Closed::Opens
+                && let Some(gpu) = targets(request, rooms).find(|&gpu| is_closed(gpu) && has_room(gpu))
+            {
+                let client = request.client;
+                return Some(Way::Admit { client, gpu });
+            }
+            // Nobody has to make room for it.
+            if request.alone && targets(request, rooms).filter(open).any(has_room) {
+                continue;
+            }
             let best = targets(request, rooms)
+                .filter(open)
                 .map(|gpu| (gpu, on(gpu).map(|(_, bytes)| bytes).sum::<u64>()))
                 .filter(|&(gpu, bytes)| {
                     let context = if has_context(gpu) { 0 } else { rooms[gpu].context };
@@ -189,7 +292,7 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
                 .max_by_key(|&(_, bytes)| bytes);
             let Some((gpu, _)) = best else {
                 // With what something outside the ledger has it would fit: that may go away.
-                ledger_suffices |= targets(request, rooms).any(|gpu| {
+                ledger_suffices |= targets(request, rooms).filter(open).any(|gpu| {
                     let victims: u64 = on(gpu).map(|(_, bytes)| bytes).sum();
                     let most = rooms[gpu]
                         .left
@@ -220,7 +323,7 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
     if ledger_suffices {
         return None;
     }
-    ring(holders, blocked, rooms, Count::Contexts)
+    ring(holders, blocked, rooms, Count::Contexts, |_| false)
         .last()
         .map(|&client| Way::Refuse { client })
 }

@@ -7,6 +7,7 @@
 //! knows no memory the ledger is *blind*: it keeps the same books and refuses
 //! nothing.
 
+mod company;
 mod entries;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use mgb_probe::Gpu;
 use mgb_probe::view::TaskState;
 
+pub use company::Company;
 pub use entries::{Charges, ClientId, Holding, LedgerError, Reclaiming, TaskKey};
 
 /// See the module.

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mgb_probe::Gpu;
+use mgb_probe::need::ALONE;
 use mgb_probe::view::Counts;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 
@@ -92,6 +93,10 @@ impl Waiting {
 
     fn grows(&self) -> bool {
         self.request.op == Op::Grow
+    }
+
+    fn waits(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.since)
     }
 }
 
@@ -219,6 +224,13 @@ fn reserved_on(ledger: &Ledger, client: ClientId, gpu: usize) -> u64 {
         .filter(|(_, held)| held.gpu == gpu)
         .map(|(_, held)| held.reserved)
         .sum()
+}
+
+impl Broker {
+    /// Whether the request is for a task that wants a GPU for itself. Policies that know no memory know none.
+    fn wants_alone(&self, waiting: &Waiting) -> bool {
+        !self.ledger.blind() && !waiting.grows() && waiting.request.need.flags & ALONE != 0
+    }
 }
 
 fn is_whole_process(request: &Request) -> bool {

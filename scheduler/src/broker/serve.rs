@@ -5,13 +5,15 @@
 //! growths the senior process goes first, and after the patience no junior
 //! growth passes it on its GPU. On a stalled GPU (see [`crate::deadlock`])
 //! nothing is kept for anybody: there only those who pass can set it going.
+//!
+//! While a task has a GPU for itself, nobody else grows or begins there.
 
 use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
 use super::{Answer, Broker, Sight, Touch, Waiting, is_whole_process};
-use crate::ledger::Holding;
+use crate::ledger::{Company, Holding};
 use crate::policies::{GpuState, Placement, View, Waiter, warps_charged};
 
 impl Broker {
@@ -26,6 +28,7 @@ impl Broker {
         covered.resize(self.ledger.gpus().len(), None);
         let stalled = self.stalled(sight, now);
         self.serve_growth(&mut covered, stalled, now, &mut answers);
+        self.admit_aged(&mut covered, sight, now, &mut answers);
         self.serve_beginners(&mut covered, sight, stalled, now, &mut answers);
         if sight.leased.is_empty() && !self.ledger.blind() {
             self.break_deadlocks(&mut covered, sight, now, &mut answers);
@@ -52,24 +55,44 @@ impl Broker {
         let mut growing: Vec<Waiting> = self.queue.iter().filter(|w| w.grows()).cloned().collect();
         growing.sort_by_key(|waiting| (waiting.client, waiting.since));
         let mut kept = 0u64;
+        let company = Company::of(&self.ledger);
         for waiting in growing {
             let Some(gpu) = self.ledger.task(waiting.key()).map(|held| held.gpu) else {
                 continue;
             };
+            if company.is_closed(gpu, waiting.client) {
+                continue;
+            }
             let fits = waiting.bytes <= self.grantable(covered, gpu);
             if kept & (1 << gpu) != 0 || !fits {
-                if waits(&waiting, now) >= self.rules.patience {
+                if waiting.waits(now) >= self.rules.patience {
                     kept |= 1 << gpu & !stalled;
                 }
                 continue;
             }
-            match self.ledger.grow(waiting.key(), waiting.bytes) {
-                Ok(reserved) => {
-                    spend(covered, gpu, waiting.bytes);
-                    self.counts.grown += 1;
-                    self.granted(&waiting, gpu, reserved, now, answers);
-                }
-                Err(error) => tracing::error!(%error, "the ledger refused a growth that fits"),
+            self.grant_growth(&waiting, gpu, covered, now, answers);
+        }
+    }
+
+    /// Grants more to a task. False if the ledger has no room for it, which would be an error of the caller's.
+    pub(super) fn grant_growth(
+        &mut self,
+        waiting: &Waiting,
+        gpu: usize,
+        covered: &mut [Option<u64>],
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) -> bool {
+        match self.ledger.grow(waiting.key(), waiting.bytes) {
+            Ok(reserved) => {
+                spend(covered, gpu, waiting.bytes);
+                self.counts.grown += 1;
+                self.granted(waiting, gpu, reserved, now, answers);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "the ledger refused a growth that fits");
+                false
             }
         }
     }
@@ -86,12 +109,13 @@ impl Broker {
         if beginners.is_empty() {
             return;
         }
+        let company = Company::of(&self.ledger);
         let gpus: Vec<GpuState> = (0..self.ledger.gpus().len())
-            .map(|gpu| self.gpu_state(covered, sight, stalled, gpu, now))
+            .map(|gpu| self.gpu_state(covered, sight, stalled, gpu, &company, now))
             .collect();
         let waiters: Vec<Waiter> = beginners
             .iter()
-            .map(|waiting| self.waiter(waiting, now))
+            .map(|waiting| self.waiter(waiting, &company, now))
             .collect();
         let view = View {
             gpus: &gpus,
@@ -121,6 +145,7 @@ impl Broker {
             running: true,
             swapped: false,
             whole_process: is_whole_process(&waiting.request),
+            alone: self.wants_alone(waiting),
             label: waiting.request.label.to_text(),
             granted: now,
         };
@@ -142,6 +167,7 @@ impl Broker {
         sight: &Sight,
         stalled: u64,
         gpu: usize,
+        company: &Company,
         now: Duration,
     ) -> GpuState {
         let resting = sight.leased.iter().filter_map(|key| self.ledger.task(*key));
@@ -154,7 +180,8 @@ impl Broker {
             self.queue.iter().any(|waiting| {
                 waiting.grows()
                     && waiting.gpus == 1 << gpu
-                    && (!aged || waits(waiting, now) >= self.rules.patience)
+                    && !company.is_closed(gpu, waiting.client)
+                    && (!aged || waiting.waits(now) >= self.rules.patience)
             })
         };
         GpuState {
@@ -164,23 +191,31 @@ impl Broker {
             warps: self.ledger.charges(gpu).warps.saturating_sub(resting),
             processes: self.ledger.processes(gpu),
             max_processes: self.rules.max_processes,
+            present: company.count(gpu),
             growth_waits: growing(false),
             growth_aged: growing(true),
             stalled: stalled & (1 << gpu) != 0,
         }
     }
 
-    fn waiter(&self, waiting: &Waiting, now: Duration) -> Waiter {
+    fn waiter(&self, waiting: &Waiting, company: &Company, now: Duration) -> Waiter {
         let client = waiting.client;
+        let alone = self.wants_alone(waiting);
+        let is_closed =
+            |&gpu: &usize| company.is_closed(gpu, client) || alone && company.is_shared(gpu, client);
         Waiter {
             client,
             gpus: waiting.gpus,
             contexts: (0..self.ledger.gpus().len())
                 .filter(|&gpu| self.ledger.has_context(client, gpu))
                 .fold(0, |mask, gpu| mask | 1 << gpu),
+            alone,
+            closed: (0..self.ledger.gpus().len())
+                .filter(is_closed)
+                .fold(0, |mask, gpu| mask | 1 << gpu),
             bytes: waiting.bytes,
             warps: waiting.request.need.warps(),
-            waited: waits(waiting, now),
+            waited: waiting.waits(now),
             holds: self.ledger.contexts().any(|(other, ..)| other == client),
         }
     }
@@ -200,7 +235,7 @@ impl Broker {
             gpu,
             bytes = waiting.bytes,
             growth = waiting.grows(),
-            waited_us = waits(waiting, now).as_micros() as u64,
+            waited_us = waiting.waits(now).as_micros() as u64,
             "granted"
         );
         if let Some(client) = self.clients.get_mut(&waiting.client) {
@@ -230,8 +265,4 @@ impl Broker {
 
 fn spend(covered: &mut [Option<u64>], gpu: usize, bytes: u64) {
     covered[gpu] = covered[gpu].map(|left| left.saturating_sub(bytes));
-}
-
-fn waits(waiting: &Waiting, now: Duration) -> Duration {
-    now.saturating_sub(waiting.since)
 }

@@ -8,6 +8,7 @@ use mgb_probe::wire::Reply;
 use super::{Answer, Broker, Client, Sight, Told, Waiting, reserved_on};
 use crate::deadlock::{self, BUSY, Blocked, Holder, QUIET, Room, Way};
 use crate::ledger::{ClientId, Holding, TaskKey};
+use crate::policies::HOLDER_PATIENCE;
 
 impl Broker {
     /// Finds the way out of every deadlock there is, one victim at a time.
@@ -22,7 +23,7 @@ impl Broker {
         // Each round answers a request, so there are no more rounds than those.
         for _ in 0..=self.queue.len() {
             let holders = self.holders(sight, now);
-            let blocked = self.blocked();
+            let blocked = self.blocked(now);
             match deadlock::resolve(&holders, &blocked, &self.rooms(covered)) {
                 None => return,
                 Some(Way::Swap {
@@ -54,7 +55,34 @@ impl Broker {
         }
     }
 
-    /// Lets a process begin on a GPU where others wait to grow.
+    /// Lets tasks begin that have wanted a GPU for themselves very long, where all others on one only wait.
+    pub(super) fn admit_aged(
+        &mut self,
+        covered: &mut [Option<u64>],
+        sight: &Sight,
+        now: Duration,
+        answers: &mut Vec<Answer>,
+    ) {
+        // Nobody has a lease while somebody waits that long.
+        if !sight.leased.is_empty() {
+            return;
+        }
+        loop {
+            let blocked = self.blocked(now);
+            if !blocked.iter().any(|request| request.aged) {
+                return;
+            }
+            let way = deadlock::beside(&self.holders(sight, now), &blocked, &self.rooms(covered));
+            let Some(Way::Admit { client, gpu }) = way else {
+                return;
+            };
+            if !self.admit(client, gpu, covered, now, answers) {
+                return;
+            }
+        }
+    }
+
+    /// Lets a process have its room on a GPU where others wait to grow, or where somebody is to be alone.
     fn admit(
         &mut self,
         client: ClientId,
@@ -64,19 +92,18 @@ impl Broker {
         answers: &mut Vec<Answer>,
     ) -> bool {
         let fits = |waiting: &&Waiting| {
+            // Who grows has a context there, which costs nothing.
             waiting.client == client
-                && !waiting.grows()
                 && waiting.gpus & (1 << gpu) != 0
                 && self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
         };
         let Some(waiting) = self.queue.iter().find(fits).cloned() else {
             return false;
         };
-        tracing::info!(
-            client,
-            gpu,
-            "everybody waits: it begins although others wait to grow"
-        );
+        tracing::info!(client, gpu, "those on the GPU only wait: let in beside them");
+        if waiting.grows() {
+            return self.grant_growth(&waiting, gpu, covered, now, answers);
+        }
         self.grant(&waiting, gpu, covered, now, answers)
     }
 
@@ -122,7 +149,7 @@ impl Broker {
 
     /// GPUs on which nobody who holds memory can go on by himself.
     pub(super) fn stalled(&self, sight: &Sight, now: Duration) -> u64 {
-        deadlock::stalled(&self.holders(sight, now), &self.blocked(), &self.rooms(&[]))
+        deadlock::stalled(&self.holders(sight, now), &self.blocked(now), &self.rooms(&[]))
     }
 
     fn rooms(&self, covered: &[Option<u64>]) -> Vec<Room> {
@@ -140,7 +167,10 @@ impl Broker {
     fn holders(&self, sight: &Sight, now: Duration) -> Vec<Holder> {
         let holder = |(client, gpu, _)| {
             let (mut reserved, mut swappable) = (0, 0);
+            let (mut present, mut alone) = (false, false);
             for (_, held) in self.ledger.tasks_of(client).filter(|(_, held)| held.gpu == gpu) {
+                present |= held.is_present();
+                alone |= held.keeps_others_out();
                 reserved += held.reserved;
                 swappable += if held.whole_process { 0 } else { held.reserved };
             }
@@ -148,19 +178,32 @@ impl Broker {
             if self.clients.get(&client).is_none_or(unable) {
                 swappable = 0;
             }
-            let waits = self.waits_on(client, gpu, sight, now);
+            let with_room = |held: &Holding| held.reserved > 0 || held.keeps_others_out();
+            let waits = self.waits_on(client, gpu, sight, now, with_room);
+            let still = waits && self.waits_on(client, gpu, sight, now, Holding::is_present);
             Holder {
                 client,
                 gpu,
                 reserved,
                 swappable,
                 waits,
+                present,
+                still,
+                alone,
             }
         };
         self.ledger.contexts().map(holder).collect()
     }
 
-    fn waits_on(&self, client: ClientId, gpu: usize, sight: &Sight, now: Duration) -> bool {
+    /// Whether the process waits, and none of its tasks on the GPU that count can go on.
+    fn waits_on(
+        &self,
+        client: ClientId,
+        gpu: usize,
+        sight: &Sight,
+        now: Duration,
+        counts: impl Fn(&Holding) -> bool,
+    ) -> bool {
         let told = self
             .clients
             .get(&client)
@@ -176,7 +219,7 @@ impl Broker {
         let requests: Vec<&Waiting> = requests.collect();
         self.ledger
             .tasks_of(client)
-            .filter(|(_, held)| held.gpu == gpu && held.reserved > 0)
+            .filter(|(_, held)| held.gpu == gpu && counts(held))
             .all(|(key, held)| !self.can_go_on(key, held, &requests, sight, now))
     }
 
@@ -200,10 +243,13 @@ impl Broker {
         !waits && quiet < if busy { BUSY } else { QUIET }
     }
 
-    fn blocked(&self) -> Vec<Blocked> {
+    fn blocked(&self, now: Duration) -> Vec<Blocked> {
+        let very_long = self.rules.patience.saturating_mul(HOLDER_PATIENCE);
         self.queue
             .iter()
             .map(|waiting| Blocked {
+                alone: self.wants_alone(waiting),
+                aged: self.wants_alone(waiting) && waiting.waits(now) >= very_long,
                 client: waiting.client,
                 gpus: waiting.gpus,
                 bytes: waiting.bytes,

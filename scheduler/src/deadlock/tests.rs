@@ -9,6 +9,9 @@ fn holder(client: ClientId, gpu: usize, bytes: u64) -> Holder {
         reserved: bytes,
         swappable: bytes,
         waits: true,
+        present: bytes > 0,
+        still: true,
+        alone: false,
     }
 }
 
@@ -18,6 +21,8 @@ fn blocked(client: ClientId, gpus: u64, own: u64) -> Blocked {
         gpus,
         bytes: 4,
         own,
+        alone: false,
+        aged: false,
     }
 }
 
@@ -142,4 +147,64 @@ fn who_cannot_swap_is_refused_rather_than_waited_for() {
     );
     holders[1].waits = false;
     assert_eq!(resolve(&holders, &requests, &[FULL]), None);
+}
+
+#[test]
+fn one_that_wants_to_be_alone_is_let_in_where_all_others_wait() {
+    let room = Room { left: 9, ..FULL };
+    let mut holders = [holder(1, 0, 5), holder(2, 0, 5)];
+    let alone = Blocked {
+        alone: true,
+        ..blocked(2, 1, 0)
+    };
+    let way = |client| Some(Way::Admit { client, gpu: 0 });
+    // The senior one waits for something that no swap makes.
+    let senior = Blocked {
+        bytes: 99,
+        ..blocked(1, 1, 0)
+    };
+    assert_eq!(resolve(&holders, &[alone, senior], &[room]), way(2));
+    // Not while a task without room goes on there, and nobody is swapped for it.
+    holders[0].still = false;
+    assert_eq!(resolve(&holders, &[alone, senior], &[room]), None);
+    holders[0].still = true;
+    assert_eq!(
+        resolve(&holders, &[alone], &[room]),
+        None,
+        "the other does not wait"
+    );
+}
+
+#[test]
+fn nobody_is_let_in_beside_one_that_is_alone_before_swaps_have_failed() {
+    let mut holders = [holder(1, 0, 5), holder(2, 1, 5), holder(2, 0, 0)];
+    holders[0].alone = true;
+    let rooms = [Room { left: 9, ..FULL }, FULL];
+    let requests = [blocked(1, 0b10, 0), blocked(2, 0b01, 0)];
+    assert_eq!(resolve(&holders, &requests, &rooms), swap(2, 1));
+    holders[1].swappable = 0;
+    let way = Some(Way::Admit { client: 2, gpu: 0 });
+    assert_eq!(resolve(&holders, &requests, &rooms), way);
+    holders[0].waits = false;
+    assert_eq!(resolve(&holders, &requests, &rooms), None);
+}
+
+#[test]
+fn a_newcomer_that_waited_very_long_begins_where_all_others_wait() {
+    let room = Room { left: 9, ..FULL };
+    let aged = Blocked {
+        alone: true,
+        aged: true,
+        ..blocked(2, 1, 0)
+    };
+    let holders = [holder(1, 0, 5)];
+    let way = Some(Way::Admit { client: 2, gpu: 0 });
+    assert_eq!(
+        beside(&holders, &[aged], &[room]),
+        None,
+        "the other does not wait"
+    );
+    assert_eq!(beside(&holders, &[aged, blocked(1, 1, 5)], &[room]), way);
+    let full = [Room { full: true, ..room }];
+    assert_eq!(beside(&holders, &[aged, blocked(1, 1, 5)], &full), None);
 }

@@ -30,6 +30,8 @@ pub struct Holding {
     pub swapped: bool,
     /// The process is the task.
     pub whole_process: bool,
+    /// While it runs no other process is to have anything on the GPU.
+    pub alone: bool,
     /// What people know it by.
     pub label: String,
     /// When it was granted, on the broker's clock.

@@ -12,6 +12,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         running: true,
         swapped: false,
         whole_process: false,
+        alone: false,
         label: String::new(),
         granted: Duration::ZERO,
     }
@@ -88,6 +89,30 @@ fn exec_keeps_the_task_that_is_the_process() {
     assert_eq!(lost.len(), 1);
     assert_eq!((lost[0].gpu, lost[0].bytes), (1, 40));
     assert_eq!(ledger.room(0), 70);
+}
+
+#[test]
+fn company_is_room_or_a_running_task() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+    let key = |client| TaskKey { client, task: 1 };
+    let alone = Holding {
+        alone: true,
+        ..holding(0, 0, 0)
+    };
+    ledger.grant(key(1), alone).unwrap();
+    ledger.grant(key(2), holding(0, 40, 0)).unwrap();
+    let company = Company::of(&ledger);
+    assert_eq!(company.count(0), 2);
+    assert!(company.is_closed(0, 2) && !company.is_closed(0, 1));
+    ledger.end(key(1), 0).unwrap();
+    ledger.swap(key(2), 40).unwrap();
+    let company = Company::of(&ledger);
+    assert_eq!(company.count(0), 0, "contexts, and what is in host memory");
+    assert!(!company.is_closed(0, 2) && !company.is_shared(0, 3));
+    ledger.grow(key(2), 1).unwrap();
+    assert!(Company::of(&ledger).is_shared(0, 3));
+    ledger.die(2, false, Duration::ZERO);
+    assert!(Company::of(&ledger).is_shared(0, 3), "its room is not free yet");
 }
 
 #[derive(Clone, Debug)]

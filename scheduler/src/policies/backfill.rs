@@ -10,11 +10,16 @@
 //!
 //! On a GPU where a granted task waits to grow, processes that hold nothing
 //! there do not begin at all.
+//!
+//! A task that wants a GPU for itself is passed in the same way, and room gathers
+//! for it on one GPU only: the one with the fewest processes to wait for, and the
+//! same one for all such tasks that may go there. So it leaves the others to
+//! everybody, however long it waits.
 
 use super::{GpuState, Placement, View, Waiter};
 
 /// How many times the patience a process that has something may pass others.
-const HOLDER_PATIENCE: u32 = 4;
+pub const HOLDER_PATIENCE: u32 = 4;
 
 /// Whether the waiter can be placed on the GPU as things stand.
 fn fits(waiter: &Waiter, at: usize, gpu: &GpuState) -> bool {
@@ -26,10 +31,22 @@ fn fits(waiter: &Waiter, at: usize, gpu: &GpuState) -> bool {
         waiter.bytes.saturating_add(gpu.context_bytes)
     };
     waiter.gpus & bit != 0
+        && waiter.closed & bit == 0
         && cost <= gpu.room
         && (has_context || gpu.processes < gpu.max_processes)
         && (!gpu.growth_aged || gpu.stalled)
         && (!gpu.growth_waits || has_context)
+}
+
+/// The GPUs that are kept for an aged waiter. `gathering` are those kept for waiters that want one for themselves.
+fn keeps(waiter: &Waiter, gpus: &[GpuState], gathering: u64) -> u64 {
+    if !waiter.alone {
+        return waiter.gpus;
+    }
+    (0..gpus.len())
+        .filter(|gpu| waiter.gpus & (1 << gpu) != 0)
+        .min_by_key(|&gpu| (gathering & (1 << gpu) == 0, gpus[gpu].present))
+        .map_or(0, |gpu| 1 << gpu)
 }
 
 /// Serves the queue; of the GPUs that fit, a task gets the one whose `rank` is
@@ -40,9 +57,9 @@ pub(super) fn place<R: Ord>(
 ) -> Vec<Placement> {
     let mut gpus = view.gpus.to_vec();
     let mut contexts: Vec<(u64, u64)> = Vec::new();
-    let mut placements = Vec::new();
+    let mut placements: Vec<Placement> = Vec::new();
     // GPUs kept for aged waiters, from newcomers and from holders.
-    let (mut kept, mut kept_from_holders) = (0u64, 0u64);
+    let (mut kept, mut kept_from_holders, mut gathering) = (0u64, 0u64, 0u64);
     let stalled = (0..gpus.len())
         .filter(|&gpu| gpus[gpu].stalled)
         .fold(0, |mask, gpu| mask | 1u64 << gpu);
@@ -54,16 +71,27 @@ pub(super) fn place<R: Ord>(
                 waiter.contexts |= made;
             }
         }
+        for placed in &placements {
+            let other = &view.waiting[placed.waiter];
+            if other.client != waiter.client && (other.alone || waiter.alone) {
+                waiter.closed |= 1 << placed.gpu;
+            }
+        }
         let closed = if waiter.holds { kept_from_holders } else { kept };
         let best = (0..gpus.len())
             .filter(|&gpu| closed & (1 << gpu) == 0 && fits(&waiter, gpu, &gpus[gpu]))
             .min_by_key(|&gpu| rank(&waiter, gpu, &gpus[gpu]));
         let Some(gpu) = best else {
-            if waiter.waited >= view.patience {
-                kept |= waiter.gpus;
+            if waiter.waited < view.patience {
+                continue;
+            }
+            let keeps = keeps(&waiter, &gpus, gathering);
+            kept |= keeps;
+            if waiter.alone {
+                gathering |= keeps;
             }
             if waiter.waited >= view.patience.saturating_mul(HOLDER_PATIENCE) {
-                kept_from_holders |= waiter.gpus & !stalled;
+                kept_from_holders |= keeps & !stalled;
             }
             continue;
         };

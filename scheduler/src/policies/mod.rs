@@ -7,11 +7,15 @@
 //! | `alg3` | hard   | among GPUs with room, the one with the fewest warps charged |
 //! | `sa`   | blind  | one process per GPU at a time |
 //! | `cg:N` | blind  | up to N processes per GPU |
+//!
+//! Those that are blind know no tasks that want a GPU for themselves.
 
 mod alg3;
 mod backfill;
 mod cg;
 mod sa;
+
+pub use backfill::HOLDER_PATIENCE;
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,6 +39,8 @@ pub struct GpuState {
     pub processes: u32,
     /// Processes that can be there at once.
     pub max_processes: u32,
+    /// Processes that have room or a task there: those whom a task that wants the GPU for itself waits for.
+    pub present: u32,
     /// Somebody there waits to grow: processes that hold nothing there stay out.
     pub growth_waits: bool,
     /// That somebody has waited beyond the patience: nobody begins there.
@@ -53,6 +59,11 @@ pub struct Waiter {
     pub gpus: u64,
     /// GPUs on which the process already has a context.
     pub contexts: u64,
+    /// It wants a GPU for itself.
+    pub alone: bool,
+    /// GPUs that it cannot have because of who else is there: those that another process's task has for itself, and
+    /// for one that wants to be alone all with company.
+    pub closed: u64,
     /// Bytes to reserve.
     pub bytes: u64,
     /// Warps of its largest launch; `None`: not known.

@@ -1,5 +1,7 @@
 //! Policies on small views.
 
+mod alone;
+
 use super::*;
 
 fn gpu(room: u64) -> GpuState {
@@ -10,6 +12,7 @@ fn gpu(room: u64) -> GpuState {
         warps: 0,
         processes: 0,
         max_processes: 48,
+        present: 0,
         growth_waits: false,
         growth_aged: false,
         stalled: false,
@@ -21,6 +24,8 @@ fn waiter(client: u64, bytes: u64, warps: u64) -> Waiter {
         client,
         gpus: u64::MAX,
         contexts: 0,
+        alone: false,
+        closed: 0,
         bytes,
         warps: Some(warps),
         waited: Duration::ZERO,

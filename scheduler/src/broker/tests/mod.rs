@@ -1,5 +1,6 @@
 //! Whole lives of processes: nobody hangs, nobody overflows; and what the broker answers to one request.
 
+mod alone;
 mod world;
 
 use proptest::prelude::*;
@@ -229,6 +230,8 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(task, bytes, gpus)| Act::Begin(task, bytes, gpus)),
         4 => (1..4u64, 1..10u64).prop_map(|(task, bytes)| Act::Grow(task, bytes)),
         3 => (1..5u32).prop_map(Act::Work),
+        1 => (1..4u64, 0..12u64, prop_oneof![Just(0u64), Just(1), Just(2)])
+            .prop_map(|(task, bytes, gpus)| Act::Alone(task, bytes, gpus)),
         2 => (1..4u64, 0..3u64).prop_map(|(task, kept)| Act::End(task, kept)),
     ]
 }
@@ -237,7 +240,7 @@ fn act() -> impl Strategy<Value = Act> {
 fn tidy(acts: Vec<Act>) -> Vec<Act> {
     let mut begun = BTreeSet::new();
     acts.into_iter()
-        .filter(|act| !matches!(act, Act::Begin(task, ..) if !begun.insert(*task)))
+        .filter(|act| !matches!(act, Act::Begin(task, ..) | Act::Alone(task, ..) if !begun.insert(*task)))
         .collect()
 }
 
@@ -245,10 +248,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(20_000))]
     #[test]
     fn whatever_they_do_all_finish(
-        lives in proptest::collection::vec(proptest::collection::vec(act(), 1..10), 1..7)
+        lives in proptest::collection::vec(proptest::collection::vec(act(), 1..10), 1..7),
+        is_patient in any::<bool>(),
     ) {
         let lives = lives.into_iter().map(tidy).collect();
         let mut world = World::new(&[24, 20], 1, lives);
+        if !is_patient {
+            world.broker.rules.patience = Duration::from_millis(100);
+        }
         world.run();
         for gpu in 0..2 {
             prop_assert_eq!(world.broker.ledger().charges(gpu).bytes(), 0);

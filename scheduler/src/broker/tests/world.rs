@@ -11,6 +11,8 @@ use crate::node::test_gpu;
 pub(super) enum Act {
     /// Begins task n with these bytes, anywhere (0) or in this set of GPUs.
     Begin(u64, u64, u64),
+    /// The same, on a GPU for itself.
+    Alone(u64, u64, u64),
     /// Grows task n.
     Grow(u64, u64),
     /// Works for some ticks, launches in flight.
@@ -26,6 +28,8 @@ pub(super) struct Process {
     acts: Vec<Act>,
     waiting: Option<Request>,
     busy: u32,
+    /// Tasks that have their GPUs for themselves.
+    alone: BTreeSet<u64>,
     /// Per task: GPU, bytes it wants, bytes on the GPU.
     tasks: BTreeMap<u64, (u32, u64, u64)>,
     dead: bool,
@@ -75,6 +79,7 @@ impl World {
                     acts,
                     waiting: None,
                     busy: 0,
+                    alone: BTreeSet::new(),
                     tasks: BTreeMap::new(),
                     dead: false,
                     swaps: 0,
@@ -119,8 +124,14 @@ impl World {
             .take()
             .expect("an answer to a question");
         let client = self.processes[at].client as u32;
+        if let Reply::Granted { gpu, .. } = reply {
+            self.check_company(at, gpu, asked.need.flags & ALONE != 0);
+        }
         match (asked.op, reply) {
             (Op::Begin, Reply::Granted { gpu, reserved }) => {
+                if asked.need.flags & ALONE != 0 {
+                    self.processes[at].alone.insert(asked.task);
+                }
                 self.processes[at]
                     .tasks
                     .insert(asked.task, (gpu, reserved, reserved));
@@ -156,6 +167,19 @@ impl World {
         }
     }
 
+    /// Whether one that is granted something on the GPU, perhaps to be alone there, may have it: others that are at work
+    /// must not be in company.
+    fn check_company(&self, at: usize, gpu: u32, alone: bool) {
+        let others = self.processes.iter().enumerate();
+        for (_, other) in others.filter(|(other, process)| *other != at && !process.dead) {
+            let is_on = |held: &(u32, u64, u64)| held.0 == gpu && (alone && held.2 > 0);
+            let mut tasks = other.tasks.iter();
+            let disturbs =
+                tasks.any(|(task, held)| is_on(held) || held.0 == gpu && other.alone.contains(task));
+            assert!(!disturbs || other.waiting.is_some(), "GPU {gpu} is shared");
+        }
+    }
+
     fn step(&mut self, at: usize) {
         let process = &mut self.processes[at];
         let client = process.client as u32;
@@ -187,15 +211,13 @@ impl World {
             return;
         }
         match process.acts.remove(0) {
-            Act::Begin(task, bytes, gpus) => {
-                let gpus = if gpus == 0 { u64::MAX } else { gpus };
-                self.ask(
-                    at,
-                    Request {
-                        gpus,
-                        ..request(Op::Begin, task, bytes, client)
-                    },
-                );
+            act @ (Act::Begin(task, bytes, gpus) | Act::Alone(task, bytes, gpus)) => {
+                let mut begin = request(Op::Begin, task, bytes, client);
+                begin.gpus = if gpus == 0 { u64::MAX } else { gpus };
+                if matches!(act, Act::Alone(..)) {
+                    begin.need.flags = ALONE;
+                }
+                self.ask(at, begin);
             }
             Act::Grow(task, bytes) if process.tasks.contains_key(&task) => {
                 self.ask(at, request(Op::Grow, task, bytes, client));
@@ -205,6 +227,7 @@ impl World {
                 let held = process.tasks.get_mut(&task).unwrap();
                 held.2 = held.2.min(kept);
                 let kept = held.2;
+                process.alone.remove(&task);
                 if kept == 0 {
                     process.tasks.remove(&task);
                 }
