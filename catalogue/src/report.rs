@@ -60,6 +60,9 @@ pub struct Task {
     /// Whether its objects may move to another GPU once it is bound; absent where nothing was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub movable: Option<Movable>,
+    /// Why it is to have a GPU for itself; a lazy task gets none, whatever stands here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub alone: Vec<Reason>,
 }
 
 /// When a task is bound.
@@ -118,6 +121,8 @@ pub enum Code {
     OpenProcess,
     /// The kernel or the code around it uses what ties a task to its GPU.
     Anchored,
+    /// The source says that the task is to have a GPU for itself.
+    Alone,
     /// A reason of a later version.
     #[serde(other)]
     Other,
@@ -125,7 +130,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 15] = [
+    pub const ALL: [Code; 16] = [
         Code::NoDominatingPoint,
         Code::NeedUndefined,
         Code::UnknownObject,
@@ -140,6 +145,7 @@ impl Code {
         Code::PointersInMemory,
         Code::OpenProcess,
         Code::Anchored,
+        Code::Alone,
         Code::Other,
     ];
 }

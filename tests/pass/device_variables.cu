@@ -4,6 +4,7 @@
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
+#include "../../probe/include/mgb.h"
 #include "cuda.h"
 
 __constant__ float factor;
@@ -51,5 +52,19 @@ void no_launch() {
   float *x;
   cudaMalloc(&x, 64);
   cudaMemset(x, 0, 64);
+  cudaFree(x);
+}
+
+// Two flags in one need: MGB_NEED_ALONE.
+// CHECK-LABEL: define {{.*}}by_itself
+// CHECK: store i32 12, ptr %mgb.need.flags
+// REPORT: task 5 static in by_itself()
+// REPORT: anchored: scale(float*) may use the device variables of this file
+// REPORT: alone: the source says MGB_NEVER_SHARE
+void by_itself() {
+  MGB_NEVER_SHARE();
+  float *x;
+  cudaMalloc(&x, 64);
+  scale<<<1, 1>>>(x);
   cudaFree(x);
 }

@@ -1,4 +1,5 @@
-// MGB_NEVER_MOVE anchors the tasks of the function it stands in, after inlining, and changes nothing else.
+// MGB_NEVER_MOVE anchors the tasks of the function it stands in, after inlining, and changes nothing else; MGB_NEVER_SHARE
+// has static ones ask for a GPU for themselves.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -11,7 +12,7 @@
 
 __global__ void work(int *x) {}
 
-// CODE-NOT: never-move
+// CODE-NOT: {{never-(move|share)}}
 // CODE-LABEL: anchored
 // CODE-NOT: llvm.annotation
 
@@ -67,5 +68,41 @@ void annotated() {
 // REPORT: anchored: the source says MGB_NEVER_MOVE
 void lazy(int *x) {
   MGB_NEVER_MOVE();
+  work<<<1, 1>>>(x);
+}
+
+// CHECK-LABEL: define {{.*}}by_itself
+// CHECK: store i32 8, ptr %mgb.need.flags
+// REPORT: task 6 static in by_itself()
+// REPORT-NOT: anchored
+// REPORT: alone: the source says MGB_NEVER_SHARE (:[[@LINE+2]])
+void by_itself() {
+  MGB_NEVER_SHARE();
+  int *x;
+  cudaMalloc(&x, 64);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// Both hints of one function. A flag beside another: device_variables.cu.
+// CHECK-LABEL: define {{.*}}both
+// CHECK: store i32 8, ptr %mgb.need.flags
+// REPORT: task 7 static in both()
+// REPORT: anchored: the source says MGB_NEVER_MOVE
+// REPORT: alone: the source says MGB_NEVER_SHARE
+void both() {
+  MGB_NEVER_MOVE();
+  MGB_NEVER_SHARE();
+  int *x;
+  cudaMalloc(&x, 64);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// The report says what was asked for; a lazy task has no probe to ask by.
+// REPORT: task 8 lazy in lazily(int*)
+// REPORT: alone: the source says MGB_NEVER_SHARE
+void lazily(int *x) {
+  MGB_NEVER_SHARE();
   work<<<1, 1>>>(x);
 }

@@ -79,6 +79,12 @@ pub fn bounds(task: &Task) -> Vec<(&'static str, String)> {
         }
         None => {}
     }
+    for reason in &task.alone {
+        bounds.push(("alone", because(reason)));
+        if task.kind == Kind::Lazy {
+            bounds.push(("", "a lazy task shares its GPU all the same".to_owned()));
+        }
+    }
     bounds
 }
 

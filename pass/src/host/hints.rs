@@ -9,13 +9,34 @@ use super::place::Why;
 
 /// What `MGB_NEVER_MOVE` leaves.
 const NEVER_MOVE: &[u8] = b"mgb.never-move\0";
+/// What `MGB_NEVER_SHARE` leaves.
+const NEVER_SHARE: &[u8] = b"mgb.never-share\0";
 
 /// Why the tasks of a prepared function may not move: the hints in it that say so, in the order they stand.
 pub fn never_move(function: Value) -> Vec<Why> {
+    said(
+        function,
+        NEVER_MOVE,
+        Code::Anchored,
+        "the source says MGB_NEVER_MOVE",
+    )
+}
+
+/// Why the tasks of a prepared function are to have a GPU for themselves, likewise.
+pub fn never_share(function: Value) -> Vec<Why> {
+    said(
+        function,
+        NEVER_SHARE,
+        Code::Alone,
+        "the source says MGB_NEVER_SHARE",
+    )
+}
+
+fn said(function: Value, hint: &[u8], code: Code, words: &str) -> Vec<Why> {
     function
         .instructions()
-        .filter(|&call| text(call).as_deref() == Some(NEVER_MOVE))
-        .map(|call| Why::new(Code::Anchored, "the source says MGB_NEVER_MOVE", call))
+        .filter(|&call| text(call).as_deref() == Some(hint))
+        .map(|call| Why::new(code, words, call))
         .collect()
 }
 

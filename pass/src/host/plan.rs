@@ -34,6 +34,8 @@ pub struct Static {
     pub ends: Vec<End>,
     /// Whether it touches device variables.
     pub variables: bool,
+    /// Whether it is to have a GPU for itself.
+    pub alone: bool,
 }
 
 /// One task: its entry in the report, and what to insert if it is static.
@@ -80,6 +82,7 @@ pub fn plan(collected: &Collected, variables: &Variables, names: &Names, functio
         objects: &objects,
         writer,
         never_move: hints::never_move(function),
+        never_share: hints::never_share(function),
     };
     let mut tasks: Vec<(usize, Task)> = Vec::new();
     // Lazy ops all belong to the one lazy task of the process: one entry for those of a function.
@@ -141,6 +144,7 @@ struct Planner<'a> {
     objects: &'a Objects,
     writer: Writer<'a>,
     never_move: Vec<Why>,
+    never_share: Vec<Why>,
 }
 
 impl Planner<'_> {
@@ -204,6 +208,7 @@ impl Planner<'_> {
             ops: calls.iter().map(|&(call, _)| call).collect(),
             ends: ends::ends(cfg, begin, &calls),
             variables: !candidate.variables.is_empty(),
+            alone: !self.never_share.is_empty(),
         })
     }
 
@@ -305,6 +310,7 @@ impl Planner<'_> {
         if ordered.iter().all(|op| helpers::outer_line(op.call).is_some()) {
             ordered.sort_by_key(|op| helpers::outer_line(op.call));
         }
+        entry.alone = reasons(&self.never_share);
         let anchors = [&candidate.variables[..], &self.never_move].concat();
         if !anchors.is_empty() {
             entry.movable = Some(report::Movable {

@@ -28,6 +28,8 @@ const PREFIX: &str = "mgb_";
 const NEED_BYTES: u64 = 64;
 /// `MGB_NEED_VARIABLES` of mgb.h.
 const NEED_VARIABLES: u64 = 4;
+/// `MGB_NEED_ALONE` of mgb.h.
+const NEED_ALONE: u64 = 8;
 /// `sizeof(mgb_task_site)` of mgb.h.
 const SITE_BYTES: u64 = 24;
 /// Constructors of the module run later than this, so that an open process is known as such first.
@@ -128,7 +130,8 @@ impl<'ctx> Rewriter<'ctx> {
         let shared = emitter.integer(&clamped(&task.need.shared.known))?;
         let ty = self.need_type();
         let size = self.i32().const_int(NEED_BYTES, false);
-        let flags = if task.variables { NEED_VARIABLES } else { 0 };
+        let flags = [(task.variables, NEED_VARIABLES), (task.alone, NEED_ALONE)];
+        let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
         let (none, never) = (self.i32().const_zero(), self.i64().const_zero());
         let fields = [
             ("size", size),

@@ -29,6 +29,8 @@ while text.strip():
             print(f"  {name}: {formula}")
         for reason in task.get("movable", {}).get("reasons", []):
             print(f"  anchored: {reason['text']} ({place(reason)})")
+        for reason in task.get("alone", []):
+            print(f"  alone: {reason['text']} ({place(reason)})")
         if "begin" in task:
             print(f"  begin {place(task['begin'])}")
         for end in task.get("ends", []):

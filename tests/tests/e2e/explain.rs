@@ -99,8 +99,8 @@ fn explain_shows_a_hint_of_the_source() {
     let node = Node::without_mgbd("1x64MiB");
     let source = node.write(
         "hint.cu",
-        "#include <mgb.h>\n__global__ void work(int *x) { *x = 1; }\nint main() {\n  MGB_NEVER_MOVE();\n  int *x;\n  \
-         cudaMalloc(&x, 64);\n  work<<<1, 1>>>(x);\n  cudaFree(x);\n}\n",
+        "#include <mgb.h>\n__global__ void work(int *x) { *x = 1; }\nint main() {\n  MGB_NEVER_MOVE();\n  MGB_NEVER_SHARE();\n  \
+         int *x;\n  cudaMalloc(&x, 64);\n  work<<<1, 1>>>(x);\n  cudaFree(x);\n}\n",
     );
     let text = |path: &std::path::Path| path.to_str().expect("paths of tests are UTF-8").to_owned();
     let object = text(&source.with_extension("o"));
@@ -115,6 +115,13 @@ fn explain_shows_a_hint_of_the_source() {
         shown.contains("anchored the source says MGB_NEVER_MOVE (anchored, line 4)"),
         "{shown}"
     );
+    assert!(
+        shown.contains("alone   the source says MGB_NEVER_SHARE (alone, line 5)"),
+        "{shown}"
+    );
+    let json = run(&mut node.mgb(&["explain", "--json", &object])).success();
+    let modules: serde_json::Value = serde_json::from_str(&json).expect("a JSON array of reports");
+    assert_eq!(modules[0]["tasks"][0]["alone"][0]["line"], 5);
 }
 
 /// Every op, object and edge of the report, in both drawings.
