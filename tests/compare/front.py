@@ -30,6 +30,8 @@ RENAMED = {"--use_fast_math": ["-ffast-math"], "-use_fast_math": ["-ffast-math"]
            "--relocatable-device-code=true": ["-fgpu-rdc"], "-rdc=false": [], "-dc": ["-c", "-fgpu-rdc"],
            "--device-c": ["-c", "-fgpu-rdc"], "--compile": ["-c"], "--shared": ["-shared"], "--optimize": ["-O2"],
            "-c++": [], "--debug": ["-g"]}
+# What the headers ask for to give every thread a default stream of its own.
+DEFAULT_STREAM = {"per-thread": ["-DCUDA_API_PER_THREAD_DEFAULT_STREAM"], "legacy": []}
 SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx", ".C", ".s", ".S")
 # What begins a job that neither compiles nor links.
 ASKED = {"-E", "-M", "-MM", "--version", "-V", "-###", "-dlink", "--device-link"}
@@ -59,6 +61,11 @@ def translate(words):
         elif word == "-x" and words[i:i + 1] == ["cu"]:
             out += ["-x", "cuda"]
             i += 1
+        elif name.lstrip("-") == "default-stream":
+            if not equals:
+                value = words[i] if i < len(words) else ""
+                i += 1
+            out += DEFAULT_STREAM.get(value, [word])
         elif word in ("-std", "--std") and i < len(words):
             out.append("-std=" + words[i])
             i += 1
