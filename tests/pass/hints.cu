@@ -12,7 +12,7 @@
 
 __global__ void work(int *x) {}
 
-// CODE-NOT: {{never-(move|share)}}
+// CODE-NOT: {{never-(move|share)|mgb.need"}}
 // CODE-LABEL: anchored
 // CODE-NOT: llvm.annotation
 
@@ -105,4 +105,41 @@ void both() {
 void lazily(int *x) {
   MGB_NEVER_SHARE();
   work<<<1, 1>>>(x);
+}
+
+// MGB_NEED says what the pass cannot tell; where it can, nothing changes.
+// REPORT: task 9 static in said(unsigned long, unsigned long*)
+// REPORT: peak: 3 * n
+void said(size_t n, size_t *sizes) {
+  MGB_NEED(3 * n);
+  int *x, *y;
+  cudaMalloc(&x, n);
+  work<<<1, 1>>>(x);
+  cudaMemcpy(sizes, x, sizeof(size_t), cudaMemcpyDeviceToHost);
+  cudaMalloc(&y, *sizes);
+  cudaMemcpy(y, x, *sizes, cudaMemcpyDeviceToDevice);
+  cudaFree(x);
+  cudaFree(y);
+}
+
+// REPORT: task 10 static in known(unsigned long)
+// REPORT: peak: n
+void known(size_t n) {
+  MGB_NEED(7);
+  int *x;
+  cudaMalloc(&x, n);
+  work<<<1, 1>>>(x);
+  cudaFree(x);
+}
+
+// Said too late, it is not said.
+// REPORT: task 11 lazy in late(unsigned long*)
+// REPORT: why need-undefined
+void late(size_t *sizes) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemcpy(sizes, x, sizeof(size_t), cudaMemcpyDeviceToHost);
+  MGB_NEED(*sizes + 64);
+  cudaMalloc(&y, *sizes);
+  cudaMemcpy(y, x, *sizes, cudaMemcpyDeviceToDevice);
 }

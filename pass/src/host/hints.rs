@@ -4,6 +4,7 @@
 //! makes nothing of it, with MGB or without.
 use mgb_catalogue::report::Code;
 
+use super::expr::{self, Expr};
 use super::ir::Value;
 use super::place::Why;
 
@@ -11,6 +12,18 @@ use super::place::Why;
 const NEVER_MOVE: &[u8] = b"mgb.never-move\0";
 /// What `MGB_NEVER_SHARE` leaves.
 const NEVER_SHARE: &[u8] = b"mgb.never-share\0";
+
+/// What `MGB_NEED` leaves.
+const NEED: &[u8] = b"mgb.need\0";
+
+/// The bytes that the source says the tasks of a prepared function need, where the pass cannot tell.
+pub fn need(function: Value) -> Option<Expr> {
+    let mut hints = function
+        .instructions()
+        .filter(|&call| text(call).as_deref() == Some(NEED));
+    let bytes = hints.next()?.arguments().next()?;
+    Some(expr::zext(64, Expr::of(bytes)))
+}
 
 /// Why the tasks of a prepared function may not move: the hints in it that say so, in the order they stand.
 pub fn never_move(function: Value) -> Vec<Why> {

@@ -75,13 +75,15 @@ pub fn sizes(objects: &Objects, ops: &[usize]) -> Vec<(usize, Expr)> {
         .collect()
 }
 
-/// The need of a task at its begin point, or why it cannot be told there.
+/// The need of a task at its begin point, or why it cannot be told there. `hint` is what the source says it is; it holds
+/// where the pass cannot tell.
 pub fn need(
     cfg: &Cfg,
     objects: &Objects,
     launches: &[Launch],
     ops: &[usize],
     reads: &Reads,
+    hint: Option<&Expr>,
 ) -> Result<Need, Vec<Why>> {
     let begin = reads.begin;
     let all = || ops.iter().map(|&number| &objects.ops[number]);
@@ -119,7 +121,13 @@ pub fn need(
             together.update_edge(NodeIndex::new(object), NodeIndex::new(other), ());
         }
     }
-    if !obstacles.is_empty() {
+    let unknown = ops
+        .iter()
+        .any(|&number| matches!(objects.ops[number].kind, Kind::Allocate(Size::Unknown)));
+    let mut said = hint.filter(|_| unknown || !obstacles.is_empty()).cloned();
+    reads.at_begin(said.iter_mut());
+    let said = said.filter(|bytes| placement::is_defined(cfg, bytes, begin));
+    if said.is_none() && !obstacles.is_empty() {
         return Err(obstacles);
     }
     let moments = moments(&together);
@@ -152,7 +160,11 @@ pub fn need(
             known: largest(known),
         }
     };
-    let (peak, mapped) = (peak(|size| size), peak(|size| round_up(size, GRANULE)));
+    let (peak, mapped) = match said {
+        // What is mapped for it is derived from it.
+        Some(bytes) => (bytes, Expr::number(0)),
+        None => (peak(|size| size), peak(|size| round_up(size, GRANULE))),
+    };
     for ((_, size), count) in sizes.iter_mut().zip(&counts) {
         *size = times(size.clone(), count);
     }

@@ -83,6 +83,7 @@ pub fn plan(collected: &Collected, variables: &Variables, names: &Names, functio
         writer,
         never_move: hints::never_move(function),
         never_share: hints::never_share(function),
+        need_hint: hints::need(function),
     };
     let mut tasks: Vec<(usize, Task)> = Vec::new();
     // Lazy ops all belong to the one lazy task of the process: one entry for those of a function.
@@ -145,6 +146,7 @@ struct Planner<'a> {
     writer: Writer<'a>,
     never_move: Vec<Why>,
     never_share: Vec<Why>,
+    need_hint: Option<Expr>,
 }
 
 impl Planner<'_> {
@@ -174,7 +176,9 @@ impl Planner<'_> {
 
     /// What to insert for a task, or why it is lazy.
     fn insertion(&self, candidate: &Candidate) -> Result<Static, Vec<Why>> {
-        if !candidate.obstacles.is_empty() {
+        // A size that nobody knows is no obstacle where the source says what all of them come to.
+        let is_obstacle = |why: &&Why| why.code != Code::NeedUndefined || self.need_hint.is_none();
+        if candidate.obstacles.iter().any(|why| is_obstacle(&why)) {
             return Err(candidate.obstacles.clone());
         }
         let (cfg, all) = (self.cfg, &self.objects.ops);
@@ -217,7 +221,8 @@ impl Planner<'_> {
         let (cfg, all) = (self.cfg, &self.objects.ops);
         let need = |begin| {
             let reads = Reads::new(self.collected, cfg, begin);
-            needs::need(cfg, self.objects, self.launches, &candidate.ops, &reads)
+            let hint = self.need_hint.as_ref();
+            needs::need(cfg, self.objects, self.launches, &candidate.ops, &reads, hint)
         };
         let allocations: Vec<usize> = candidate
             .ops
