@@ -211,6 +211,10 @@ bool mgb_is_byval(LLVMValueRef Call, unsigned Argument) {
   return cast<CallBase>(unwrap(Call))->isByValArgument(Argument);
 }
 
+bool mgb_is_byval_parameter(LLVMValueRef Parameter) {
+  return cast<Argument>(unwrap(Parameter))->hasByValAttr();
+}
+
 LLVMTypeRef mgb_byval_type(LLVMValueRef Call, unsigned Argument) {
   return wrap(cast<CallBase>(unwrap(Call))->getParamByValType(Argument));
 }

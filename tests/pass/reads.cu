@@ -92,3 +92,40 @@ void members() {
   cudaMalloc(&y, sizes.length());
   work<<<sizes.second, 1>>>(x, y);
 }
+
+// A structure passed by value, and one that new made: neither can be missing at the begin.
+struct Config {
+  size_t first, second, more[4];
+  size_t bytes() const { return second; }
+};
+// CHECK: static in given(Config)
+// CHECK: peak: *config + config[...]
+void given(Config config) {
+  int *x, *y;
+  cudaMalloc(&x, config.first);
+  cudaMemset(x, 0, 64);
+  cudaMalloc(&y, config.bytes());
+  work<<<1, 1>>>(x, y);
+}
+void configure(Config *);
+// CHECK: static in made()
+void made() {
+  Config *config = new Config;
+  configure(config);
+  int *x, *y;
+  cudaMalloc(&x, config->first);
+  cudaMemset(x, 0, 64);
+  cudaMalloc(&y, config->bytes());
+  work<<<1, 1>>>(x, y);
+}
+
+// Through a pointer from elsewhere nothing is read earlier than the program does.
+// CHECK: lazy in elsewhere(Config*)
+// CHECK: why need-undefined
+void elsewhere(Config *config) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  cudaMalloc(&y, config->bytes());
+  work<<<1, 1>>>(x, y);
+}

@@ -21,6 +21,7 @@ unsafe extern "C" {
     fn mgb_keep(module: LLVMModuleRef, global: LLVMValueRef);
     fn mgb_add_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32);
     fn mgb_is_byval(call: LLVMValueRef, argument: u32) -> bool;
+    fn mgb_is_byval_parameter(parameter: LLVMValueRef) -> bool;
     fn mgb_byval_type(call: LLVMValueRef, argument: u32) -> LLVMTypeRef;
     fn mgb_type_size(module: LLVMModuleRef, ty: LLVMTypeRef) -> u64;
     fn mgb_is_pure_call(call: LLVMValueRef) -> bool;
@@ -185,4 +186,9 @@ pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u6
         offset,
         stride,
     )
+}
+
+/// Whether a parameter is memory of the function's own, which holds what the caller passed by value.
+pub fn is_byval_parameter(parameter: Value) -> bool {
+    helper!(mgb_is_byval_parameter(parameter.raw()))
 }

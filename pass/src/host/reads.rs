@@ -23,7 +23,7 @@ use super::slots;
 /// Some bytes of a named variable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
-    /// An alloca or a global.
+    /// An alloca, a global, a parameter or a call of `new`.
     base: Value,
     offset: i64,
     size: i64,
@@ -94,22 +94,24 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// What a load reads, if it is part of a variable that is there wherever the function is.
+    /// What a load reads, if it is part of memory that is surely there at the begin: a variable, a structure that the
+    /// function was given by value, or what `new` made before.
     fn place(&self, load: Value) -> Option<Place> {
         if !load.is(LLVMOpcode::LLVMLoad) || load.is_volatile_or_atomic() {
             return None;
         }
         let (base, offset) = slots::address(load.operand(0));
+        let offset = offset?;
+        let size = helpers::type_size(self.collected.module, load.ty()) as i64;
         let is_there = match base.opcode() {
             Some(LLVMOpcode::LLVMAlloca) => self.cfg.is_defined_at(base, self.begin),
-            _ => base.is_variable(),
+            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
+                let holds = |bytes: u64| offset >= 0 && (offset + size) as u64 <= bytes;
+                made_by_new(base).is_some_and(holds) && self.cfg.is_defined_at(base, self.begin)
+            }
+            _ => base.is_variable() || (base.is_argument() && helpers::is_byval_parameter(base)),
         };
-        let size = helpers::type_size(self.collected.module, load.ty()) as i64;
-        is_there.then_some(Place {
-            base,
-            offset: offset?,
-            size,
-        })
+        is_there.then_some(Place { base, offset, size })
     }
 
     /// Whether nothing writes the place between two points, of which the first is on every way to the second.
@@ -182,7 +184,7 @@ impl<'a> Reads<'a> {
         if written.next().is_some() {
             return true;
         }
-        let is_global = !place.base.is_instruction();
+        let is_global = place.base.is_variable();
         match callee {
             Some(Callee::Other(function)) if is_global && !function.is_declaration() => {
                 self.stores(function, place.base)
@@ -233,9 +235,17 @@ impl<'a> Reads<'a> {
     }
 }
 
+/// The bytes that `operator new` was asked for, where this is its result. It never gives a null pointer.
+fn made_by_new(call: Value) -> Option<u64> {
+    let name = call.callee()?.name();
+    ["_Znwm", "_Znam"]
+        .contains(&name.as_str())
+        .then(|| call.arguments().next()?.constant())?
+}
+
 /// An address a constant way from a variable, to be computed elsewhere.
 fn repeated(address: Value) -> Expr {
-    if !address.is_instruction() || address.is(LLVMOpcode::LLVMAlloca) {
+    if !address.is(LLVMOpcode::LLVMGetElementPtr) || !address.is_instruction() {
         return Expr::Leaf(address);
     }
     let operands = address.operands().map(|operand| match operand.ty().is_pointer() {
