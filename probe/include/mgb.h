@@ -81,29 +81,22 @@ void mgb_task_end(mgb_task task);
  * the driver API. Where it would wait for ever, since those on the GPU wait in
  * turn, it begins beside their memory, and they go on after it. A lazy task of
  * the function shares as any other, and the policies `sa` and `cg:N` know no
- * hints. */
+ * hints.
+ *
+ * MGB_NEED, before the first GPU op: a task of this function whose need MGB
+ * cannot tell (`mgb explain` says need-undefined, allocated-in-loop or
+ * no-dominating-point) has at most so many bytes allocated at a time, and is
+ * static by that. Where MGB can tell, it changes nothing. Should the task want
+ * more than was said, it waits for the room half-way, as a lazy one does. */
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_annotation)
 #define MGB_NEVER_MOVE() ((void)__builtin_annotation(0, "mgb.never-move"))
 #define MGB_NEVER_SHARE() ((void)__builtin_annotation(0, "mgb.never-share"))
+#define MGB_NEED(bytes) ((void)__builtin_annotation((uint64_t)(bytes), "mgb.need"))
 #endif
 #endif
 #ifndef MGB_NEVER_MOVE
 #define MGB_NEVER_MOVE() ((void)0)
 #define MGB_NEVER_SHARE() ((void)0)
-#endif
-
-/* A hint, as a statement before the first GPU op: a task of this function whose
- * need MGB cannot tell, by `mgb explain` for need-undefined, allocated-in-loop or
- * no-dominating-point, has at most so many bytes allocated at a time. It is then
- * static. Where MGB can tell, the hint changes nothing. Should the task want more
- * than was said, it waits for the room half-way, as a lazy one does. */
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_annotation)
-#define MGB_NEED(bytes) ((void)__builtin_annotation((uint64_t)(bytes), "mgb.need"))
-#endif
-#endif
-#ifndef MGB_NEED
 #define MGB_NEED(bytes) ((void)(bytes))
-#endif
 #endif

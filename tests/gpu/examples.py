@@ -18,6 +18,7 @@ LARGE = {
     "twotasks": [{"n": "20000000", "m": "10000000"}],
     "init_run": [{"n": "20000000", "repetitions": "20"}],
     "init_run_split": [{"n": "20000000", "repetitions": "20"}],
+    "layers": [{"width": "4000", "depth": "40"}],
     "stencil": [{"n": "10000000", "steps": "50"}],
     "reduce": [{"n": "50000000", "repetitions": "20"}],
     "unwinding": [{"n": "10000000", "throw": "1"}, {"n": "10000000", "throw": "0"}],

@@ -15,8 +15,8 @@ use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 
 use mgb_catalogue::{Class, Role};
 
-use super::cfg;
-use super::collect::{Collected, arguments_with};
+use super::cfg::{self, Cfg, Point};
+use super::collect::{Callee, Collected, arguments_with};
 use super::helpers;
 use super::helping;
 use super::ir::{self, Value};
@@ -160,8 +160,8 @@ fn inline_given(collected: &Collected, function: Value) -> bool {
     })
 }
 
-/// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`. True when there
-/// was one.
+/// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`, where they are
+/// called after the GPU was first needed: what they read may be known before. True when there was one.
 fn inline_computing(collected: &Collected, function: Value) -> bool {
     let mut seen = HashSet::new();
     let mut queue: Vec<Value> = function
@@ -182,6 +182,20 @@ fn inline_computing(collected: &Collected, function: Value) -> bool {
             queue.extend(value.operands());
         }
     }
+    if computing.is_empty() {
+        return false;
+    }
+    let cfg = Cfg::new(function);
+    let touching: Vec<Point> = function
+        .instructions()
+        .filter(|&one| match collected.callee(one) {
+            Some(Callee::Stub(_)) => true,
+            Some(Callee::Runtime(entry)) => matches!(entry.class, Class::Copy | Class::Set | Class::Launch),
+            _ => false,
+        })
+        .map(|one| cfg.point(one))
+        .collect();
+    computing.retain(|&call| touching.iter().any(|&op| cfg.reaches(op, cfg.point(call))));
     inline_where(function, |call| {
         let is_small = |callee| is_small(collected, callee);
         computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_small)
