@@ -100,3 +100,4 @@ void mgb_task_end(mgb_task task);
 #define MGB_NEVER_SHARE() ((void)0)
 #define MGB_NEED(bytes) ((void)(bytes))
 #endif
+#endif
