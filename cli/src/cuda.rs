@@ -82,7 +82,8 @@ impl Cuda {
         Self::search(|name| env::var_os(name), prefix)
     }
 
-    fn installed(prefix: &Prefix) -> Option<Self> {
+    /// The one in `/usr/local/cuda`, else that in MGB's own folder, whatever variables say.
+    pub fn installed(prefix: &Prefix) -> Option<Self> {
         [PathBuf::from("/usr/local/cuda"), prefix.cuda()]
             .iter()
             .find_map(|root| Self::at(root))

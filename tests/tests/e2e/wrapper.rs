@@ -107,6 +107,28 @@ fn a_static_libcudart_becomes_the_shared_one() {
 }
 
 #[test]
+fn objects_are_linked_whatever_a_makefile_calls_cuda_path() {
+    let node = Node::start("1x64MiB", "mgb");
+    let object = node.folder().join("vecadd.o");
+    let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1", "-c"]);
+    run(compile
+        .arg(repository().join("examples/vecadd.cu"))
+        .arg("-o")
+        .arg(&object))
+    .success();
+    let program = node.folder().join("vecadd");
+    let mut link = node.command(bin("mgb-clang++"), &[]);
+    run(link
+        .arg(&object)
+        .arg("-o")
+        .arg(&program)
+        .env("CUDA_PATH", "src/kernels"))
+    .success();
+    check_program(&program);
+    check_output(&node, &program);
+}
+
+#[test]
 fn programs_without_cuda_are_left_alone() {
     let node = Node::without_mgbd("1x64MiB");
     let source = node.write(
