@@ -29,6 +29,10 @@ impl Stage {
         ] {
             stage.write(file, "");
         }
+        stage.write(
+            "cuda/include/cuda_runtime_api.h",
+            "#define CUDART_VERSION  13000\n",
+        );
         let script = stage.write("clang-22", &format!("#!/bin/sh\n{clang}\n"));
         fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
         for name in ["mgb-clang", "mgb-clang++"] {
