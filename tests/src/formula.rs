@@ -95,6 +95,13 @@ impl Parser<'_> {
         if first.is_ascii_digit() {
             return Ok(word.parse()?);
         }
+        if word == "max" && self.take('(') {
+            let first = self.sum()?;
+            ensure!(self.take(','), "max has two values");
+            let second = self.sum()?;
+            ensure!(self.take(')'), "a parenthesis is not closed");
+            return Ok(first.max(second));
+        }
         self.values
             .get(word)
             .copied()
@@ -112,6 +119,7 @@ mod tests {
         assert_eq!(evaluate("3 * (4 * n) + m", &values).unwrap(), 12_003);
         assert_eq!(evaluate("(n + 255) / 256", &values).unwrap(), 4);
         assert_eq!(evaluate("n - m - 1", &values).unwrap(), 996);
+        assert_eq!(evaluate("2 * max(0, n + m) + max(m, 7)", &values).unwrap(), 2013);
     }
 
     #[test]
