@@ -6,21 +6,10 @@
 // GPU, in each iteration: the matrix in, derivatives and diffusion coefficient, divergence and new matrix, the matrix out.
 // Device memory: 24 bytes a pixel (the matrix, its coefficients, four derivatives).
 
-#include "workload.h"
+#include "diffusion.h"
 
 constexpr unsigned kSide = 16; // of a block
 constexpr size_t kRegion = 128;
-constexpr float kLambda = 0.5f;
-
-__host__ __device__ inline float coefficient(float here, float north, float south, float west, float east, float noise) {
-  float gradient = (north * north + south * south + west * west + east * east) / (here * here);
-  float laplacian = (north + south + west + east) / here;
-  float numerator = 0.5f * gradient - laplacian * laplacian / 16.0f;
-  float denominator = 1.0f + 0.25f * laplacian;
-  float speckle = numerator / (denominator * denominator);
-  float c = 1.0f / (1.0f + (speckle - noise) / (noise * (1.0f + noise)));
-  return c < 0.0f ? 0.0f : c > 1.0f ? 1.0f : c;
-}
 
 // Derivatives towards the four neighbours; at an edge the neighbour is the pixel itself. A block is a tile of 16 x 16, the
 // grid is flat: the matrix may have more rows of tiles than a grid has in y.
@@ -51,40 +40,6 @@ __global__ void diffuse(float *image, const float *north, const float *south, co
   float divergence = c[at] * north[at] + below * south[at] + c[at] * west[at] + right * east[at];
   image[at] += 0.25f * kLambda * divergence;
 }
-
-// What one pixel becomes, from the matrix before.
-class Reference {
-public:
-  Reference(const float *image, size_t rows, size_t cols, float noise)
-      : image(image), rows(rows), cols(cols), noise(noise) {}
-
-  double next(size_t row, size_t col) const {
-    Around here = around(row, col);
-    double own = c(row, col), below = row + 1 < rows ? c(row + 1, col) : own, right = col + 1 < cols ? c(row, col + 1) : own;
-    double divergence = own * here.north + below * here.south + own * here.west + right * here.east;
-    return here.value + 0.25 * kLambda * divergence;
-  }
-
-private:
-  struct Around {
-    float value, north, south, west, east;
-  };
-
-  Around around(size_t row, size_t col) const {
-    const float *at = image + row * cols + col;
-    float here = *at;
-    return {here, (row > 0 ? at[-ptrdiff_t(cols)] : here) - here, (row + 1 < rows ? at[cols] : here) - here,
-            (col > 0 ? at[-1] : here) - here, (col + 1 < cols ? at[1] : here) - here};
-  }
-  float c(size_t row, size_t col) const {
-    Around here = around(row, col);
-    return coefficient(here.value, here.north, here.south, here.west, here.east, noise);
-  }
-
-  const float *image;
-  size_t rows, cols;
-  float noise;
-};
 
 int main(int argc, char **argv) {
   Options options = read_options(argc, argv, "diffusion_region", 2);
@@ -127,7 +82,7 @@ int main(int argc, char **argv) {
     double mean = sum / (kRegion * kRegion), variance = squares / (kRegion * kRegion) - mean * mean;
     float noise = float(variance / (mean * mean));
     checksum.add_rounded(noise, 1e-4);
-    // Pixels of the edges too: every fourth lies on one.
+    // Pixels of the edges too: every second lies on one.
     static size_t where[kSamples];
     static double expected[kSamples];
     Reference reference(image.data(), rows, cols, noise);
