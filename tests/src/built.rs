@@ -144,6 +144,21 @@ pub fn libraries() -> Option<PathBuf> {
     Some(folder)
 }
 
+/// The folder with the workloads of the evaluation. Built at the first call of a test.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn workloads() -> PathBuf {
+    static DONE: OnceLock<PathBuf> = OnceLock::new();
+    DONE.get_or_init(|| {
+        let folder = cache("mgb-workloads");
+        build(&folder, &mut make("benches", "-O2", &folder));
+        folder
+    })
+    .clone()
+}
+
 fn conformance_as(name: &str, flags: &str) -> PathBuf {
     let folder = cache(name);
     build(&folder, &mut make("tests/conformance", flags, &folder));
