@@ -45,9 +45,9 @@ static double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 int main(int argc, char **argv) {
   Options options = read_options(argc, argv, "backprop", 1);
   Profile profile;
-  const size_t inputs = size_t(double(options.bytes) / 132.25);
-  const size_t steps = options.steps;
-  require(options, inputs >= kRows);
+  require(options, options.bytes >= 64 * 1024);
+  // A quarter of a byte for the partial sums; what is left is for a last block that is not full, and the errors.
+  const size_t inputs = (options.bytes - 128) * 4 / 529, steps = options.steps;
   const size_t blocks = (inputs + kRows - 1) / kRows;
 
   HostArray<float> input(inputs), weights(inputs * kHidden), momenta(inputs * kHidden), partial(blocks * kHidden);

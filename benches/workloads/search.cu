@@ -42,7 +42,7 @@ __global__ void proceed(unsigned char *frontier, unsigned char *next, unsigned c
 // All nodes' edges are walked for the sampled nodes' predecessors, the sampled ones' for the levels they span.
 static void check_distances(Verdict &verdict, const HostArray<size_t> &begins, const HostArray<unsigned> &ends,
                             const HostArray<int> &distance, size_t nodes, size_t source) {
-  constexpr size_t kEvery = 1024;
+  constexpr size_t kEvery = 256;
   HostArray<unsigned char> preceded(nodes / kEvery + 1);
   for (size_t k = 0; k <= nodes / kEvery; k++)
     preceded[k] = 0;
