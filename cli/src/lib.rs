@@ -13,6 +13,7 @@ mod exit;
 mod explain;
 mod machine;
 mod manual;
+mod measure;
 mod node;
 mod nvcc;
 mod out;

@@ -88,6 +88,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         policy: args.policy,
         socket: socket_path(),
         environment: Vec::new(),
+        options: Vec::new(),
     };
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();

@@ -27,6 +27,7 @@ pub fn run(args: &Args) -> Outcome {
             policy: args.policy,
             socket: socket_path(),
             environment: Vec::new(),
+            options: Vec::new(),
         };
         daemon::start_detached(&start)
     };

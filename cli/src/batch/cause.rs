@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// How much of a log's end is looked at.
 const TAIL: u64 = 64 << 10;
@@ -21,7 +21,7 @@ const OUT_OF_MEMORY: [&str; 4] = [
 const NEVER_FITS: &str = "the largest gpu has";
 
 /// Why a job failed. Nothing is known but the exit and the log, so the log's line is given with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Cause {
     /// Its log says that the GPU had no memory left.

@@ -11,9 +11,11 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::Signal;
 
+use super::auto::{self, Follower};
 use super::job::{Running, never_started};
 use super::jobfile::Job;
 use super::outcome::JobOutcome;
+use super::parallel::Parallel;
 use crate::machine::Machine;
 use crate::stop::StopSignals;
 
@@ -30,7 +32,9 @@ pub struct Setup {
     /// Variables of every job, beside those of the batch.
     pub environment: Vec<(OsString, OsString)>,
     /// How many run at once at most.
-    pub parallel: usize,
+    pub parallel: Parallel,
+    /// What to go by where that is as many as the node can use.
+    pub auto: auto::Settings,
     /// The folder for logs.
     pub logs: PathBuf,
     /// Where programs write down their tasks.
@@ -57,8 +61,13 @@ pub fn run(
     stop: &StopSignals,
     observer: &mut dyn Observer,
 ) -> Result<(Vec<JobOutcome>, Duration)> {
+    let follower = match setup.parallel {
+        Parallel::Count(_) => None,
+        Parallel::Auto => Some(Follower::new(&setup.auto)?),
+    };
     let mut batch = Batch {
         setup,
+        follower,
         observer,
         began: Instant::now(),
         waiting: jobs.iter().collect(),
@@ -83,6 +92,8 @@ pub fn run(
 
 struct Batch<'a> {
     setup: &'a Setup,
+    /// Where the number of jobs follows the node.
+    follower: Option<Follower>,
     observer: &'a mut dyn Observer,
     began: Instant,
     waiting: VecDeque<&'a Job>,
@@ -96,7 +107,7 @@ impl Batch<'_> {
     fn run_all(&mut self, stop: &StopSignals) -> Result<()> {
         loop {
             self.heed(stop);
-            self.fill();
+            self.fill()?;
             if self.running.is_empty() {
                 return Ok(());
             }
@@ -106,10 +117,18 @@ impl Batch<'_> {
     }
 
     /// Starts jobs until as many run as may.
-    fn fill(&mut self) {
-        while self.running.len() < self.setup.parallel {
+    fn fill(&mut self) -> Result<()> {
+        let Some(&next) = self.waiting.front() else {
+            return Ok(());
+        };
+        let most = match (&mut self.follower, self.setup.parallel) {
+            (Some(follower), _) => follower.wanted(self.began, &self.running, self.outcomes.len(), next)?,
+            (None, Parallel::Count(most)) => most,
+            (None, Parallel::Auto) => unreachable!("auto has a follower"),
+        };
+        while self.running.len() < most {
             let Some(job) = self.waiting.pop_front() else {
-                return;
+                return Ok(());
             };
             match Running::start(job, self.setup, self.began) {
                 Ok(running) => {
@@ -124,9 +143,10 @@ impl Batch<'_> {
                 )),
             }
         }
+        Ok(())
     }
 
-    /// Sleeps until a job ends, a signal comes, or patience is over.
+    /// Sleeps until a job ends, a signal comes, patience is over, or the node is to be looked at again.
     fn wait(&self, stop: &StopSignals) -> Result<()> {
         let signals = stop.descriptor();
         let jobs = self.running.iter().map(|job| job.descriptor().as_fd());
@@ -137,6 +157,9 @@ impl Batch<'_> {
         let left = self
             .force_at
             .map(|at| at.saturating_duration_since(Instant::now()));
+        // Nothing says that the node can use one more: it is looked at.
+        let look = (self.follower.is_some() && !self.waiting.is_empty()).then_some(auto::PACE);
+        let left = left.into_iter().chain(look).min();
         let timeout = left.map(|left| Timespec {
             tv_sec: left.as_secs() as i64,
             tv_nsec: left.subsec_nanos().into(),
@@ -158,7 +181,12 @@ impl Batch<'_> {
             let mut watched = [PollFd::new(self.running[index].descriptor(), PollFlags::IN)];
             let ended = poll(&mut watched, Some(&none)).is_ok_and(|ready| ready > 0);
             if ended {
-                let outcome = self.running.swap_remove(index).finish(self.setup, self.began)?;
+                let running = self.running.swap_remove(index);
+                let job = running.job();
+                let outcome = running.finish(self.setup, self.began)?;
+                if let Some(follower) = &mut self.follower {
+                    follower.ended(job, outcome.host_peak_bytes);
+                }
                 self.end(outcome);
             } else {
                 index += 1;

@@ -7,10 +7,12 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use super::auto;
 use super::cause::Cause;
 use super::engine::{self, Observer, Setup};
 use super::jobfile::Job;
 use super::outcome::{JobOutcome, State};
+use super::parallel::Parallel;
 use crate::machine::Machine;
 use crate::stop::StopSignals;
 
@@ -32,7 +34,12 @@ fn setup(folder: &Path, parallel: usize) -> Setup {
         mgb,
         machine: Machine::Real { gpus: 1 },
         environment: vec![("FOLDER".into(), folder.into())],
-        parallel,
+        parallel: Parallel::Count(parallel),
+        auto: auto::Settings {
+            socket: folder.join("no.sock"),
+            gpus: 1,
+            peaks: auto::peaks::Peaks::default(),
+        },
         logs: folder.to_owned(),
         trace: folder.join("trace.jsonl"),
     }

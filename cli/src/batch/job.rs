@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -81,6 +81,21 @@ impl<'a> Running<'a> {
         })
     }
 
+    /// What it is.
+    pub fn job(&self) -> &'a Job {
+        self.job
+    }
+
+    /// The number of its process: `mgb run` at first, then the program that it becomes.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// When it was started.
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
     /// Becomes readable when the process has ended.
     pub fn descriptor(&self) -> &OwnedFd {
         &self.pidfd
@@ -102,8 +117,9 @@ impl<'a> Running<'a> {
             // Those of its children that did not heed the first signal.
             self.signal(Signal::KILL);
         }
-        let status = self.child.wait().context("failed to wait for a job")?;
+        let reaped = reap(pid)?;
         let ended = Instant::now();
+        let status = reaped.status;
         let (exit_code, signal) = (status.code(), status.signal());
         let state = match (status.success(), self.stopped) {
             (true, _) => State::Done,
@@ -146,9 +162,43 @@ impl<'a> Running<'a> {
             waited,
             ran: (ended - self.started).saturating_sub(waited),
             turnaround: ended - began,
+            cpu: reaped.cpu,
+            host_peak_bytes: reaped.peak_bytes,
             log: Some(self.log),
         })
     }
+}
+
+/// What the kernel says of a process that has ended.
+struct Reaped {
+    status: ExitStatus,
+    cpu: Duration,
+    peak_bytes: u64,
+}
+
+/// Waits for a child as the standard library does, and asks what it took as well.
+fn reap(pid: u32) -> Result<Reaped> {
+    let mut status = 0;
+    // SAFETY: all zeros is a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    loop {
+        // SAFETY: both places are valid for writing, and the child was not waited for before.
+        let waited = unsafe { libc::wait4(pid as libc::pid_t, &mut status, 0, &mut usage) };
+        if waited >= 0 {
+            break;
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(error).context("failed to wait for a job");
+        }
+    }
+    let time = |value: libc::timeval| Duration::new(value.tv_sec as u64, value.tv_usec as u32 * 1000);
+    Ok(Reaped {
+        status: ExitStatus::from_raw(status),
+        cpu: time(usage.ru_utime) + time(usage.ru_stime),
+        // Linux counts it in KiB.
+        peak_bytes: (usage.ru_maxrss as u64) << 10,
+    })
 }
 
 /// A job that was not even started.
@@ -170,6 +220,8 @@ pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOut
         waited: Duration::ZERO,
         ran: Duration::ZERO,
         turnaround: waited,
+        cpu: Duration::ZERO,
+        host_peak_bytes: 0,
         log: None,
     }
 }

@@ -1,10 +1,12 @@
 //! `mgb batch`: many programs on shared GPUs.
 
+pub mod auto;
 pub mod cause;
 pub mod engine;
 pub mod job;
 pub mod jobfile;
 pub mod outcome;
+pub mod parallel;
 pub mod progress;
 mod summary;
 mod trace;
@@ -29,6 +31,7 @@ use crate::prefix::Prefix;
 use crate::stop::StopSignals;
 use engine::Setup;
 use outcome::BatchOutcome;
+use parallel::Parallel;
 use progress::Progress;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
@@ -40,6 +43,7 @@ use progress::Progress;
 #[command(after_help = "\
 Examples:
   mgb batch jobs.txt
+  mgb batch jobs.txt -j auto
   mgb batch jobs.txt -j 8 --json > result.json
 
 A job file:
@@ -51,9 +55,10 @@ Exit code: 0 if every job ended with 0, else 1; 2 for a job file with errors, 3 
 pub struct Args {
     /// The job file.
     file: PathBuf,
-    /// How many jobs run at once at most [default: one per GPU under sa, N per GPU under cg:N, else 4 per GPU].
-    #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    jobs: Option<u16>,
+    /// How many jobs run at once at most, or auto: as many as the node can use, by the queue for GPU memory, the GPUs'
+    /// load, cores and host memory [default: one per GPU under sa, N per GPU under cg:N, else 4 per GPU].
+    #[arg(short = 'j', long, value_name = "N|auto")]
+    jobs: Option<Parallel>,
     /// Policy for an mgbd that is started now: mgb, alg3, sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
@@ -77,6 +82,7 @@ pub fn run(args: &Args) -> Outcome {
         policy: args.policy,
         socket: socket_path(),
         environment: Vec::new(),
+        options: Vec::new(),
     };
     daemon::ensure(&start).code(exit::NODE)?;
     // A client until the end: jobs come and go, and mgbd shall not take a gap for the end of its work.
@@ -87,7 +93,7 @@ pub fn run(args: &Args) -> Outcome {
     let policy = hello.policy.parse().unwrap_or(Policy::Mgb);
     let parallel = args
         .jobs
-        .map_or_else(|| policy::default_parallel(policy, hello.gpus.len()), usize::from);
+        .unwrap_or_else(|| Parallel::Count(policy::default_parallel(policy, hello.gpus.len())));
     let logs = logs_folder(args).code(exit::USAGE)?;
     let trace = std::env::var_os("MGB_TRACE").map_or_else(|| logs.join("trace.jsonl"), PathBuf::from);
     let mgb = prefix.mgb().code(exit::NODE)?;
@@ -96,6 +102,11 @@ pub fn run(args: &Args) -> Outcome {
         machine: machine.clone(),
         environment: Vec::new(),
         parallel,
+        auto: auto::Settings {
+            socket: start.socket.clone(),
+            gpus: hello.gpus.len(),
+            peaks: auto::peaks::Peaks::default(),
+        },
         logs,
         trace,
     };

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::cause::Cause;
+use super::parallel::Parallel;
 
 /// How a job ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// With exit code 0.
@@ -22,7 +23,7 @@ pub enum State {
 }
 
 /// One job's outcome. Times count from the start of the batch, when all jobs were queued.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct JobOutcome {
     /// Its number in the job file, from 1.
     pub job: usize,
@@ -41,40 +42,45 @@ pub struct JobOutcome {
     /// When it held room on a GPU, and where: a line a task, or one for the whole process where that was placed.
     pub tasks: Vec<Stretch>,
     /// Until its process was started.
-    #[serde(rename = "queued_s", serialize_with = "as_seconds")]
+    #[serde(rename = "queued_s", with = "as_seconds")]
     pub queued: Duration,
     /// Within its run, waiting for room on a GPU.
-    #[serde(rename = "waited_s", serialize_with = "as_seconds")]
+    #[serde(rename = "waited_s", with = "as_seconds")]
     pub waited: Duration,
     /// From its process's start to its end, without that wait.
-    #[serde(rename = "ran_s", serialize_with = "as_seconds")]
+    #[serde(rename = "ran_s", with = "as_seconds")]
     pub ran: Duration,
     /// From the start of the batch to its end.
-    #[serde(rename = "turnaround_s", serialize_with = "as_seconds")]
+    #[serde(rename = "turnaround_s", with = "as_seconds")]
     pub turnaround: Duration,
+    /// Processor time of its process and of the children that it waited for.
+    #[serde(rename = "cpu_s", with = "as_seconds")]
+    pub cpu: Duration,
+    /// The most host memory that one process of it had at once, in bytes.
+    pub host_peak_bytes: u64,
     /// What it printed.
     pub log: Option<PathBuf>,
 }
 
 /// A stretch of time that one task held room on a GPU. Times count from the start of the batch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stretch {
     /// The GPU, by mgbd's number.
     pub gpu: u32,
     /// The function that holds the task; `lazy` for what was bound at run time, `process` for a whole process.
     pub task: String,
     /// From the grant,
-    #[serde(rename = "from_s", serialize_with = "as_seconds")]
+    #[serde(rename = "from_s", with = "as_seconds")]
     pub from: Duration,
     /// to the end.
-    #[serde(rename = "to_s", serialize_with = "as_seconds")]
+    #[serde(rename = "to_s", with = "as_seconds")]
     pub to: Duration,
     /// The most bytes it had allocated at once, where the program said so.
     pub peak_bytes: Option<u64>,
 }
 
 /// A whole batch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BatchOutcome {
     /// The layout of this document.
     pub version: u32,
@@ -84,13 +90,15 @@ pub struct BatchOutcome {
     pub gpus: usize,
     /// How many jobs ran at once at most.
     pub parallel: usize,
+    /// Whether that number followed what the node could use.
+    pub auto: bool,
     /// One entry a job, in the order of the file.
     pub jobs: Vec<JobOutcome>,
     /// From the start of the batch to the end of the last job.
-    #[serde(rename = "makespan_s", serialize_with = "as_seconds")]
+    #[serde(rename = "makespan_s", with = "as_seconds")]
     pub makespan: Duration,
     /// Mean over the jobs that ran to their end, failed ones too.
-    #[serde(rename = "mean_turnaround_s", serialize_with = "as_seconds")]
+    #[serde(rename = "mean_turnaround_s", with = "as_seconds")]
     pub mean_turnaround: Duration,
     /// Jobs that did not end with 0.
     pub failed: usize,
@@ -104,11 +112,11 @@ pub struct BatchOutcome {
 pub const VERSION: u32 = 1;
 
 impl BatchOutcome {
-    /// Sums the jobs up.
+    /// Sums up jobs of which so many ran at once.
     pub fn new(
         policy: String,
         gpus: usize,
-        parallel: usize,
+        parallel: Parallel,
         jobs: Vec<JobOutcome>,
         makespan: Duration,
     ) -> Self {
@@ -120,7 +128,11 @@ impl BatchOutcome {
             version: VERSION,
             policy,
             gpus,
-            parallel,
+            parallel: match parallel {
+                Parallel::Count(count) => count,
+                Parallel::Auto => most_at_once(&jobs),
+            },
+            auto: parallel == Parallel::Auto,
             makespan,
             mean_turnaround: turnarounds.checked_div(count).unwrap_or_default(),
             failed: jobs.iter().filter(|job| job.state != State::Done).count(),
@@ -133,8 +145,32 @@ impl BatchOutcome {
     }
 }
 
-/// Writes a time in seconds.
-pub fn as_seconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    // Milliseconds are what a batch's clock is good for.
-    serializer.serialize_f64((time.as_secs_f64() * 1e3).round() / 1e3)
+/// How many of these jobs ran at once at most.
+pub fn most_at_once(jobs: &[JobOutcome]) -> usize {
+    let ran = || jobs.iter().filter(|job| job.log.is_some());
+    let at = |moment| {
+        ran()
+            .filter(|job| job.queued <= moment && moment < job.turnaround)
+            .count()
+    };
+    ran().map(|job| at(job.queued)).max().unwrap_or(0)
+}
+
+/// Times as seconds.
+pub mod as_seconds {
+    use std::time::Duration;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Writes a time in seconds.
+    pub fn serialize<S: Serializer>(time: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        // Milliseconds are what a batch's clock is good for.
+        serializer.serialize_f64((time.as_secs_f64() * 1e3).round() / 1e3)
+    }
+
+    /// Reads it back.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+        let seconds = f64::deserialize(deserializer)?;
+        Duration::try_from_secs_f64(seconds).map_err(serde::de::Error::custom)
+    }
 }

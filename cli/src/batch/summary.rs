@@ -21,11 +21,12 @@ pub fn text(batch: &BatchOutcome) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "\n{} on {} under {}, at most {} at once: makespan {}, mean turnaround {}",
+        "\n{} on {} under {}, at most {} at once{}: makespan {}, mean turnaround {}",
         plural(batch.jobs.len(), "job"),
         plural(batch.gpus, "GPU"),
         batch.policy,
         batch.parallel,
+        if batch.auto { " (auto)" } else { "" },
         seconds(batch.makespan),
         seconds(batch.mean_turnaround)
     );
@@ -89,6 +90,7 @@ fn failure(job: &JobOutcome) -> String {
 mod tests {
     use super::*;
     use crate::batch::cause::Cause;
+    use crate::batch::parallel::Parallel;
     use std::time::Duration;
 
     fn job(number: usize, state: State, cause: Option<Cause>) -> JobOutcome {
@@ -107,6 +109,8 @@ mod tests {
             waited: ms(250),
             ran: ms(1000),
             turnaround: ms(1260),
+            cpu: Duration::ZERO,
+            host_peak_bytes: 0,
             log: ended.then(|| format!("jobs.logs/{number:03}-vecadd.log").into()),
         }
     }
@@ -122,7 +126,13 @@ mod tests {
             job(4, State::Stopped, None),
             job(5, State::NotStarted, None),
         ];
-        BatchOutcome::new("cg:4".to_owned(), 2, 8, jobs, Duration::from_millis(6300))
+        BatchOutcome::new(
+            "cg:4".to_owned(),
+            2,
+            Parallel::Count(8),
+            jobs,
+            Duration::from_millis(6300),
+        )
     }
 
     #[test]

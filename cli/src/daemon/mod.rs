@@ -33,6 +33,8 @@ pub struct Start<'a> {
     pub socket: PathBuf,
     /// More variables for it.
     pub environment: Vec<(OsString, OsString)>,
+    /// More options for it, where this process starts it itself.
+    pub options: Vec<String>,
 }
 
 /// Connects to the mgbd of this socket, starting one if none runs. The connection only looks; it is no client.

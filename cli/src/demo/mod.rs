@@ -1,12 +1,9 @@
 //! `mgb demo`: the same jobs under `sa`, `cg:4` and `mgb`, and one table.
 
-mod ballast;
 mod jobs;
 mod page;
-mod sampler;
 mod table;
 
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -14,24 +11,23 @@ use mgb_probe::{Client, Hello, size};
 use mgb_scheduler::Policy;
 use tempfile::TempDir;
 
-use crate::batch::engine::{self, Setup};
+use crate::batch::auto::peaks::Peaks;
 use crate::batch::jobfile::Job;
 use crate::batch::outcome::BatchOutcome;
-use crate::batch::progress::Progress;
+use crate::batch::parallel::Parallel;
 use crate::daemon::{Private, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
+use crate::measure;
+use crate::measure::ballast::Ballast;
+use crate::measure::policy_batch::PolicyBatch;
+use crate::measure::sampler::Sample;
 use crate::out;
 use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
-use ballast::Ballast;
 use jobs::HostPhase;
-use sampler::{Sample, Sampler};
 use table::DemoOutcome;
-
-/// Variables of everything that the demo starts.
-type Environment = Vec<(OsString, OsString)>;
 
 /// The software GPUs, where the user names none.
 const SOFTWARE_GPUS: &str = "4x256MiB";
@@ -132,7 +128,7 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
     } else {
         HostPhase::Compute
     });
-    let environment = environment(&machine, folder);
+    let environment = measure::software_gpus(&machine, folder, SOFTWARE_GPUS);
     let examples = prefix.path().join("examples");
     let leave = args.leave.or((!machine.is_soft()).then_some(DEFAULT_LEAVE));
     let native = if machine.is_soft() { "mgb" } else { "plain" };
@@ -164,6 +160,7 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
             policy: Some(policy),
             socket,
             environment,
+            options: Vec::new(),
         };
         // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run natively.
         let form = if policy::places_processes(policy) {
@@ -210,47 +207,17 @@ fn one_policy(
     logs: &Path,
     stop: &StopSignals,
 ) -> Result<(BatchOutcome, Vec<Sample>)> {
-    let logs = logs.join(policy.to_string().replace(':', "-"));
-    std::fs::create_dir_all(&logs)
-        .with_context(|| format!("failed to make the folder {}", logs.display()))?;
     let parallel = policy::default_parallel(policy, hello.gpus.len());
-    let mut environment = start.environment.clone();
-    environment.push(("MGB_SOCKET".into(), start.socket.clone().into()));
-    environment.push(("MGB_PREFIX".into(), start.prefix.path().into()));
-    let setup = Setup {
-        mgb: start.prefix.mgb()?,
-        machine: start.machine.clone(),
-        environment,
-        parallel,
-        trace: logs.join("trace.jsonl"),
-        logs,
-    };
     eprintln!("{policy}: {} jobs, at most {parallel} at once", list.len());
-    let mut progress = Progress::new(list.len());
-    let sampler = Sampler::start(&start.socket)?;
-    let ended = engine::run(list, &setup, stop, &mut progress);
-    progress.finish();
-    let (outcomes, makespan) = ended?;
-    let samples = sampler.finish(&outcomes);
-    let batch = BatchOutcome::new(policy.to_string(), hello.gpus.len(), parallel, outcomes, makespan);
-    Ok((batch, samples))
-}
-
-/// Software GPUs of the demo's own, unless the user has named some.
-fn environment(machine: &Machine, folder: &Path) -> Environment {
-    if !machine.is_soft() {
-        return Vec::new();
-    }
-    let default = |name: &str, value: OsString| {
-        (
-            OsString::from(name),
-            crate::machine::variable(name).unwrap_or(value),
-        )
+    let batch = PolicyBatch {
+        start,
+        hello,
+        jobs: list,
+        parallel: Parallel::Count(parallel),
+        peaks: Peaks::default(),
+        logs: &logs.join(policy.to_string().replace(':', "-")),
     };
-    vec![
-        default("SOFTGPU_DEVICES", SOFTWARE_GPUS.into()),
-        ("SOFTGPU_STATE".into(), folder.join("softgpu.state").into()),
-    ]
+    batch.run(stop)
 }
 
 fn report_wrong(demo: &DemoOutcome, folder: TempDir) {

@@ -5,8 +5,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::jobs::HostPhase;
-use super::sampler::Sample;
 use crate::batch::outcome::BatchOutcome;
+use crate::measure::sampler::Sample;
 use crate::table::{Table, plural, seconds};
 
 /// What the demo measured.
@@ -156,6 +156,7 @@ mod tests {
     use super::*;
     use crate::batch::cause::Cause;
     use crate::batch::outcome::{JobOutcome, State};
+    use crate::batch::parallel::Parallel;
     use std::time::Duration;
 
     fn batch(policy: &str, makespan: u64, failed: usize) -> BatchOutcome {
@@ -179,12 +180,14 @@ mod tests {
             waited: Duration::ZERO,
             ran: Duration::from_millis(makespan / 2),
             turnaround: Duration::from_millis(makespan / 2),
+            cpu: Duration::ZERO,
+            host_peak_bytes: 0,
             log: None,
         };
         BatchOutcome::new(
             policy.to_owned(),
             4,
-            16,
+            Parallel::Count(16),
             (1..=18).map(job).collect(),
             Duration::from_millis(makespan),
         )

@@ -3,8 +3,8 @@
 use mgb_probe::size::Bytes;
 
 use super::chart::{LEFT, PLOT, Scale, place};
-use crate::demo::sampler::Sample;
 use crate::element::Element;
+use crate::measure::sampler::Sample;
 
 /// The height of the memory.
 pub const MEMORY: f64 = 40.0;

@@ -6,6 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use super::Environment;
 use crate::machine::Machine;
 
 /// A program that holds memory until this is dropped.
@@ -16,12 +17,7 @@ pub struct Ballast {
 
 impl Ballast {
     /// Takes all but `leave` bytes of every GPU that is visible. Returns when everything is held.
-    pub fn load(
-        program: &Path,
-        leave: u64,
-        machine: &Machine,
-        environment: &super::Environment,
-    ) -> Result<Self> {
+    pub fn load(program: &Path, leave: u64, machine: &Machine, environment: &Environment) -> Result<Self> {
         if !program.exists() {
             bail!("{} is missing: run `make examples` first", program.display());
         }

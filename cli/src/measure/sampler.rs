@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use mgb_probe::Client;
 use mgb_probe::view::{GpuView, NodeView};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::batch::outcome::{JobOutcome, State, as_seconds};
 
@@ -18,10 +18,10 @@ use crate::batch::outcome::{JobOutcome, State, as_seconds};
 const PERIOD: Duration = Duration::from_millis(50);
 
 /// The node at one moment.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Since the start of the batch.
-    #[serde(rename = "at_s", serialize_with = "as_seconds")]
+    #[serde(rename = "at_s", with = "as_seconds")]
     pub at: Duration,
     /// Bytes in use on each GPU as the driver says, less what was in use before the batch.
     pub used_bytes: Vec<u64>,

@@ -4,9 +4,11 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use super::*;
 use crate::batch::cause::Cause;
-use crate::batch::outcome::{BatchOutcome, Stretch};
+use crate::batch::outcome::{BatchOutcome, JobOutcome, State, Stretch};
+use crate::batch::parallel::Parallel;
 use crate::demo::jobs::HostPhase;
-use crate::demo::sampler::Sample;
+use crate::measure::page::{LEGEND, STYLE};
+use crate::measure::sampler::Sample;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
@@ -36,6 +38,8 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         waited: Duration::ZERO,
         ran: ms(1000),
         turnaround: ms(1000),
+        cpu: Duration::ZERO,
+        host_peak_bytes: 0,
         log: None,
     }
 }
@@ -49,7 +53,7 @@ fn demo() -> DemoOutcome {
     };
     let samples = || (0..40).map(|step| sample(step * 50)).collect::<Vec<_>>();
     let batch = |policy: &str, jobs: Vec<JobOutcome>, makespan| {
-        BatchOutcome::new(policy.to_owned(), 2, 4, jobs, ms(makespan))
+        BatchOutcome::new(policy.to_owned(), 2, Parallel::Count(4), jobs, ms(makespan))
     };
     let sa = vec![job(1, false, &[(0, 0)]), job(2, false, &[(1, 10)])];
     let cg = vec![job(1, false, &[(0, 0)]), job(2, true, &[(0, 500)])];
@@ -145,9 +149,8 @@ fn the_legend_is_drawn() {
     let page = parsed(&text);
     let keys: Vec<_> = page.descendants().filter(|node| has_class(node, "key")).collect();
     assert_eq!(keys.len(), LEGEND.len());
-    let style = include_str!("style.css");
     for (class, _) in LEGEND {
-        assert!(style.contains(&format!(".key.{class} {{")), "{class}");
+        assert!(STYLE.contains(&format!(".key.{class} {{")), "{class}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! One policy's chart: a lane per GPU, with what `curves` draws below.
+//! One batch's chart: a lane per GPU, with what `curves` draws below.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use mgb_probe::size::Bytes;
 
 use super::curves::{self, MEMORY, QUEUE};
 use super::state;
-use crate::batch::outcome::{JobOutcome, State, Stretch};
-use crate::demo::table::Row;
+use crate::batch::outcome::{BatchOutcome, JobOutcome, State, Stretch};
 use crate::element::Element;
+use crate::measure::sampler::Sample;
 
 /// Room for names at the left, in the drawing's own units.
 pub const LEFT: f64 = 88.0;
@@ -45,7 +45,7 @@ impl Scale {
     /// Round times, no more than ten of them.
     fn ticks(&self) -> Vec<(Duration, String)> {
         let steps = [
-            0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0,
+            0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0,
         ];
         let fits = |step: &&f64| self.longest / **step <= 10.0;
         let step = steps.iter().find(fits).copied().unwrap_or(self.longest);
@@ -70,8 +70,7 @@ struct Bar<'a> {
 }
 
 /// The chart.
-pub fn chart(row: &Row, capacity: u64, scale: &Scale) -> Element {
-    let batch = &row.batch;
+pub fn chart(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &Scale) -> Element {
     let mut parts = Vec::new();
     let mut y = GAP;
     for gpu in 0..batch.gpus {
@@ -85,12 +84,12 @@ pub fn chart(row: &Row, capacity: u64, scale: &Scale) -> Element {
         parts.push(lane(gpu, &rows, y, height, scale));
         y += height + 2.0;
         parts.push(name(&Bytes(capacity).to_string(), y + 12.0).class("small"));
-        parts.push(curves::memory(gpu, &row.samples, capacity, y, scale));
+        parts.push(curves::memory(gpu, samples, capacity, y, scale));
         y += MEMORY + 2.0 * GAP;
     }
-    let most = row.samples.iter().map(|sample| sample.queue).max().unwrap_or(0);
+    let most = samples.iter().map(|sample| sample.queue).max().unwrap_or(0);
     parts.push(name(&format!("{most} waiting"), y + 12.0).class("small"));
-    parts.push(curves::queue(&row.samples, most, y, scale));
+    parts.push(curves::queue(samples, most, y, scale));
     y += QUEUE;
     let grid = grid(y, scale);
     y += AXIS;

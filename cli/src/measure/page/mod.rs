@@ -1,32 +1,21 @@
-//! The demo's page: for each policy a lane per GPU with a bar per task, the memory in use under its capacity, and the
-//! queue, all on one time axis. One file, without anything from elsewhere: it can be kept, sent and opened anywhere.
+//! The parts that pages are made of. A page is one file, without anything from elsewhere: it can be kept, sent and opened
+//! anywhere.
 
-mod chart;
+pub mod chart;
 mod curves;
 
-use std::path::Path;
-
-use anyhow::{Context, Result};
-
-use super::table::{self, DemoOutcome, Row};
-use crate::batch::outcome::{JobOutcome, State};
+use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
 use crate::element::Element;
 use crate::table::seconds;
+
+use super::sampler::Sample;
 use chart::Scale;
 
-/// Writes the page, whole or not at all.
-///
-/// # Errors
-/// When the file cannot be written.
-pub fn write(demo: &DemoOutcome, file: &Path) -> Result<()> {
-    std::fs::write(file, text(demo)).with_context(|| format!("failed to write the page {}", file.display()))
-}
+/// How a page looks.
+pub const STYLE: &str = include_str!("style.css");
 
-/// The page.
-pub fn text(demo: &DemoOutcome) -> String {
-    let longest = demo.policies.iter().map(|row| row.batch.makespan).max();
-    let scale = Scale::new(longest.unwrap_or_default());
-    let title = "MGB: the same jobs under each policy";
+/// A whole page of this title.
+pub fn page(title: &str, body: Element) -> String {
     let head = Element::new("head")
         .child(Element::new("meta").with("charset", "utf-8"))
         .child(
@@ -35,30 +24,20 @@ pub fn text(demo: &DemoOutcome) -> String {
                 .with("content", "width=device-width, initial-scale=1"),
         )
         .child(Element::new("title").text(title))
-        .child(Element::new("style").text(include_str!("style.css")));
-    let body = Element::new("body")
-        .child(Element::new("h1").text(title))
-        .child(Element::new("p").text(table::conditions(demo)))
-        .child(summary(demo))
-        .child(Element::new("p").class("note").text(HOW_TO_READ))
-        .child(legend())
-        .children(
-            demo.policies
-                .iter()
-                .map(|row| section(row, demo.capacity_bytes, &scale)),
-        );
+        .child(Element::new("style").text(STYLE));
     let page = Element::new("html").with("lang", "en").child(head).child(body);
     format!("<!DOCTYPE html>\n{page}")
 }
 
-const HOW_TO_READ: &str = "A bar is a task, from the moment it was given its GPU to its end, with its job's number; \
+/// How a chart is read.
+pub const HOW_TO_READ: &str = "A bar is a task, from the moment it was given its GPU to its end, with its job's number; \
     under a policy that places whole processes it is the process. Bars that lie above each other share the GPU. A red \
     bar is a job that failed. Below the bars: the memory in use as the driver says, under the line of what the GPU has; \
     dashed, what tasks have reserved. At the bottom: how many jobs wait. The time axis is the same for all. Hover over \
     a bar for details.";
 
 /// What is drawn how: the names of classes of `style.css`, and words.
-const LEGEND: [(&str, &str); 6] = [
+pub const LEGEND: [(&str, &str); 6] = [
     ("task", "a task, in its program's colour"),
     ("bad", "a task of a job that failed"),
     ("use", "memory in use"),
@@ -67,7 +46,8 @@ const LEGEND: [(&str, &str); 6] = [
     ("wait", "jobs that wait"),
 ];
 
-fn legend() -> Element {
+/// The chart's legend.
+pub fn legend() -> Element {
     let entries = LEGEND.map(|(class, words)| {
         Element::new("span")
             .child(Element::new("i").class(format!("key {class}")))
@@ -76,25 +56,21 @@ fn legend() -> Element {
     Element::new("p").class("legend").children(entries)
 }
 
-fn summary(demo: &DemoOutcome) -> Element {
-    let heads = table::HEAD.iter().map(|head| Element::new("th").text(head));
-    let rows = demo.policies.iter().map(|row| {
-        let cells = table::cells(row)
-            .into_iter()
-            .map(|cell| Element::new("td").text(cell));
+/// A table with these heads, which scrolls by itself where it is too wide.
+pub fn table(heads: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> Element {
+    let row = |cells: Vec<String>| {
+        let cells = cells.into_iter().map(|cell| Element::new("td").text(cell));
         Element::new("tr").children(cells)
-    });
-    let note = demo.policies.iter().any(|row| row.batch.failed > 0);
+    };
+    let heads = heads.iter().map(|head| Element::new("th").text(head));
     let table = Element::new("table")
         .child(Element::new("tr").children(heads))
-        .children(rows);
-    Element::new("div")
-        .child(Element::new("div").class("wide").child(table))
-        .children(note.then(|| Element::new("p").class("note").text(table::INCOMPARABLE)))
+        .children(rows.into_iter().map(row));
+    Element::new("div").class("wide").child(table)
 }
 
-fn section(row: &Row, capacity: u64, scale: &Scale) -> Element {
-    let batch = &row.batch;
+/// A batch: its chart, and its jobs in words.
+pub fn section(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &Scale) -> Element {
     let right = batch.jobs.len() - batch.failed;
     let title = format!(
         "{}: {}, {right} of {} jobs right",
@@ -107,7 +83,7 @@ fn section(row: &Row, capacity: u64, scale: &Scale) -> Element {
         .child(
             Element::new("div")
                 .class("wide chart")
-                .child(chart::chart(row, capacity, scale)),
+                .child(chart::chart(batch, samples, capacity, scale)),
         )
         .child(
             Element::new("details")
@@ -147,6 +123,3 @@ fn state(job: &JobOutcome) -> String {
         (State::Stopped | State::NotStarted, None) => "stopped".to_owned(),
     }
 }
-
-#[cfg(test)]
-mod tests;

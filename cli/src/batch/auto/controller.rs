@@ -1,0 +1,199 @@
+//! How many jobs to run at once, from what the node looks like: a pure function of samples.
+//!
+//! One more is wanted while nothing that jobs share is used up: the room of the GPUs (then tasks wait in mgbd's queue),
+//! the GPUs themselves, cores, host memory; and while jobs have not ended more slowly since more of them run. Contexts
+//! are made one after another on the whole node, so that the number rises by one a [`PACE`] at most: jobs that start
+//! faster than that only wait for each other.
+
+use std::time::Duration;
+
+/// The time between two rises.
+pub const PACE: Duration = Duration::from_millis(100);
+/// What a job does in so much time after its start says nothing about what it will do.
+pub const SETTLE: Duration = Duration::from_secs(1);
+/// Over how long the load of the GPUs is averaged: host phases shorter than that do not make a GPU look idle.
+const SMOOTHING: f64 = 2.0;
+/// GPUs are used up from this share of what they can hold.
+const FULL: f64 = 0.9;
+/// Jobs whose ends make a window of throughput, at least.
+const WINDOW: usize = 8;
+/// More jobs at once have to raise the throughput by this factor, or they are too many.
+const WORTH: f64 = 1.03;
+/// For how many windows a limit found that way holds, until more are tried again.
+const HOLD: u32 = 4;
+
+/// The node at one moment.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Since the start of the batch.
+    pub at: Duration,
+    /// Jobs that run,
+    pub running: usize,
+    /// of which so many were started less than [`SETTLE`] ago.
+    pub young: usize,
+    /// Jobs that have ended.
+    pub finished: usize,
+    /// Requests that wait in mgbd's queue.
+    pub waiting: usize,
+    /// Cores that nobody uses, and that the batch may use.
+    pub cores_free: f64,
+    /// Cores that the jobs use that are no longer young.
+    pub cores_used: f64,
+    /// GPUs.
+    pub gpus: usize,
+    /// The sum over GPUs of the share that is at work now: 0 without a launch in flight, else the warps charged over
+    /// those that it can hold.
+    pub gpus_used: f64,
+    /// Host memory that can be had, in bytes.
+    pub memory_free: u64,
+    /// What the running jobs may still take of it.
+    pub memory_owed: u64,
+    /// What the next job may take.
+    pub memory_next: u64,
+}
+
+/// What throughput some number of jobs had.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    running: f64,
+    per_second: f64,
+}
+
+/// The stretch of time whose throughput is being measured.
+#[derive(Debug, Default)]
+struct Window {
+    began: Duration,
+    /// Jobs that ran, and jobs that had ended, when it began.
+    running: usize,
+    finished: usize,
+    /// Jobs times seconds since.
+    job_seconds: f64,
+}
+
+/// Follows a node.
+#[derive(Debug)]
+pub struct Controller {
+    wanted: usize,
+    raised: Duration,
+    last: Duration,
+    gpus_used: f64,
+    window: Window,
+    best: Option<Level>,
+    /// Not more than this, for so many windows.
+    limit: Option<(usize, u32)>,
+}
+
+impl Controller {
+    /// Begins with one job a GPU.
+    pub fn new(gpus: usize) -> Self {
+        Self {
+            wanted: gpus.max(1),
+            raised: Duration::ZERO,
+            last: Duration::ZERO,
+            gpus_used: 0.0,
+            window: Window::default(),
+            best: None,
+            limit: None,
+        }
+    }
+
+    /// How many jobs shall run, given what the node looks like now. Never none.
+    pub fn wanted(&mut self, sample: &Sample) -> usize {
+        self.observe(sample);
+        if sample.memory_free < sample.memory_owed {
+            // Those that run would not all fit: whoever ends is not followed by another.
+            self.wanted = sample.running.saturating_sub(1).max(1);
+        } else if let Some((limit, _)) = self.limit
+            && self.wanted > limit
+        {
+            self.wanted = limit;
+        } else if self.may_rise(sample) {
+            self.wanted = sample.running + 1;
+            self.raised = sample.at;
+        }
+        self.wanted
+    }
+
+    fn may_rise(&self, sample: &Sample) -> bool {
+        // Fewer run than are wanted already.
+        let pending = sample.running < self.wanted;
+        let paced = sample.at.saturating_sub(self.raised) >= PACE;
+        let limited = self.limit.is_some_and(|(limit, _)| sample.running >= limit);
+        !pending
+            && paced
+            && !limited
+            && sample.waiting <= sample.gpus
+            && !self.gpus_are_full(sample)
+            && has_cores(sample)
+            && has_memory(sample)
+    }
+
+    /// With two jobs a GPU one's kernels follow the other's; more only make each other slower.
+    fn gpus_are_full(&self, sample: &Sample) -> bool {
+        sample.running >= 2 * sample.gpus && self.gpus_used >= FULL * sample.gpus as f64
+    }
+
+    fn observe(&mut self, sample: &Sample) {
+        let passed = sample.at.saturating_sub(self.last).as_secs_f64();
+        self.last = sample.at;
+        let weight = 1.0 - (-passed / SMOOTHING).exp();
+        self.gpus_used += weight * (sample.gpus_used - self.gpus_used);
+        self.window.job_seconds += passed * sample.running as f64;
+        let finished = sample.finished.saturating_sub(self.window.finished);
+        let seconds = sample.at.saturating_sub(self.window.began).as_secs_f64();
+        // Each job that ran when it began should have had the time to end.
+        if finished < WINDOW.max(self.window.running) || seconds <= 0.0 {
+            return;
+        }
+        let level = Level {
+            running: self.window.job_seconds / seconds,
+            per_second: finished as f64 / seconds,
+        };
+        self.window = Window {
+            began: sample.at,
+            running: sample.running,
+            finished: sample.finished,
+            job_seconds: 0.0,
+        };
+        self.judge(level);
+    }
+
+    /// Compares a window with the best so far.
+    fn judge(&mut self, level: Level) {
+        self.limit = self
+            .limit
+            .and_then(|(limit, windows)| Some((limit, windows.checked_sub(1)?)));
+        match self.best {
+            // Jobs differ, and so do windows: only clearly more jobs that do not get clearly more done are too many.
+            Some(best)
+                if level.running > 1.25 * best.running && level.per_second < WORTH * best.per_second =>
+            {
+                self.limit = Some((best.running.ceil() as usize, HOLD));
+                // Later windows are compared with what comes now.
+                self.best = None;
+            }
+            Some(best) if level.per_second <= best.per_second => {}
+            _ => self.best = Some(level),
+        }
+    }
+}
+
+/// Whether a core is left for one more, once the young ones use what the others do.
+fn has_cores(sample: &Sample) -> bool {
+    let settled = sample.running.saturating_sub(sample.young);
+    let each = match settled {
+        0 => 1.0,
+        // A job that waits now will compute later.
+        settled => (sample.cores_used / settled as f64).clamp(0.25, 1.0),
+    };
+    sample.cores_free >= each * (sample.young + 1) as f64
+}
+
+fn has_memory(sample: &Sample) -> bool {
+    let taken = sample.memory_owed.saturating_add(sample.memory_next);
+    sample.memory_free >= taken
+}
+
+#[cfg(test)]
+#[path = "controller_tests.rs"]
+mod tests;

@@ -1,0 +1,153 @@
+use super::*;
+
+const GIB: u64 = 1 << 30;
+
+/// A node of 4 GPUs and 64 cores with a lot of everything left.
+fn idle(at_ms: u64, running: usize) -> Sample {
+    Sample {
+        at: Duration::from_millis(at_ms),
+        running,
+        young: 0,
+        finished: 0,
+        waiting: 0,
+        cores_free: 50.0,
+        cores_used: 0.5 * running as f64,
+        gpus: 4,
+        gpus_used: 0.2,
+        memory_free: 500 * GIB,
+        memory_owed: 0,
+        memory_next: GIB,
+    }
+}
+
+/// Plays `seconds` of a node that starts what is wanted at once. Returns the number at the end.
+fn play(controller: &mut Controller, seconds: u64, sample: impl Fn(u64, usize) -> Sample) -> usize {
+    let mut running = 4;
+    for tick in 0..seconds * 10 {
+        running = controller.wanted(&sample(tick * 100, running)).max(1);
+    }
+    running
+}
+
+#[test]
+fn it_rises_by_one_a_pace_while_there_is_something_left() {
+    let mut controller = Controller::new(4);
+    assert_eq!(controller.wanted(&idle(0, 0)), 4);
+    assert_eq!(controller.wanted(&idle(50, 4)), 4, "the pace is not over");
+    assert_eq!(controller.wanted(&idle(100, 4)), 5);
+    assert_eq!(
+        controller.wanted(&idle(200, 4)),
+        5,
+        "what was wanted does not run yet"
+    );
+    assert_eq!(controller.wanted(&idle(250, 5)), 6);
+}
+
+#[test]
+fn a_queue_for_memory_stops_it() {
+    let mut controller = Controller::new(4);
+    let waits_from_ten = |at, running: usize| Sample {
+        waiting: running.saturating_sub(10),
+        ..idle(at, running)
+    };
+    // Ten fit, and one a GPU may wait for the first room that comes.
+    assert_eq!(play(&mut controller, 10, waits_from_ten), 15);
+}
+
+#[test]
+fn cores_stop_it() {
+    let mut controller = Controller::new(4);
+    let one_each = |at, running: usize| Sample {
+        cores_free: 64.0 - running as f64,
+        cores_used: running as f64,
+        ..idle(at, running)
+    };
+    assert_eq!(play(&mut controller, 20, one_each), 64);
+    let mut controller = Controller::new(4);
+    // Those just started do not show what they will use.
+    let all_young = |at, running: usize| Sample {
+        young: running,
+        cores_used: 0.0,
+        cores_free: 16.0,
+        ..idle(at, running)
+    };
+    assert_eq!(play(&mut controller, 20, all_young), 16);
+}
+
+#[test]
+fn host_memory_stops_it_and_takes_it_back() {
+    let mut controller = Controller::new(4);
+    let owes = |at, running: usize| Sample {
+        memory_free: 100 * GIB,
+        memory_owed: running as u64 * 8 * GIB,
+        memory_next: 8 * GIB,
+        ..idle(at, running)
+    };
+    assert_eq!(play(&mut controller, 10, owes), 12);
+    let short = Sample {
+        memory_free: 50 * GIB,
+        ..owes(10_000, 12)
+    };
+    assert_eq!(controller.wanted(&short), 11);
+    let none = Sample {
+        memory_free: 0,
+        ..owes(10_100, 1)
+    };
+    assert_eq!(controller.wanted(&none), 1, "one always runs");
+}
+
+#[test]
+fn gpus_that_are_full_stop_it() {
+    let mut controller = Controller::new(4);
+    let full = |at, running| Sample {
+        gpus_used: 4.0,
+        ..idle(at, running)
+    };
+    let reached = play(&mut controller, 60, full);
+    // It takes some seconds to see that they are.
+    assert!((8..64).contains(&reached), "{reached}");
+    let then = controller.wanted(&full(61_000, 8));
+    assert_eq!(
+        controller.wanted(&full(62_000, then)),
+        then,
+        "no more once it is known"
+    );
+}
+
+#[test]
+fn throughput_that_no_longer_rises_stops_it() {
+    // Contexts are made one after another: no more than six jobs end in a second.
+    let per_second = |running: usize| (running as f64 / 2.0).min(6.0);
+    let (mut controller, mut running, mut finished) = (Controller::new(4), 4, 0.0);
+    let mut most = 0;
+    for tick in 0..1200 {
+        finished += 0.1 * per_second(running);
+        let sample = Sample {
+            finished: finished as usize,
+            ..idle(tick * 100, running)
+        };
+        running = controller.wanted(&sample);
+        if tick > 600 {
+            most = most.max(running);
+        }
+    }
+    assert!(
+        most < 200,
+        "it would want 1,200 by then without a look at throughput: {most}"
+    );
+    assert!(running >= 8, "{running}");
+}
+
+#[test]
+fn throughput_that_rises_does_not_stop_it() {
+    let (mut controller, mut running, mut finished) = (Controller::new(4), 4, 0.0);
+    for tick in 0..300 {
+        finished += 0.1 * running as f64 / 3.0;
+        let sample = Sample {
+            finished: finished as usize,
+            ..idle(tick * 100, running)
+        };
+        running = controller.wanted(&sample);
+    }
+    assert!(running > 150, "{running}");
+}

@@ -1,0 +1,173 @@
+//! What the host has left, as the kernel says. Read anew each time: virtual machines get more memory while they run.
+
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+/// Bytes of host memory that can be had now: what the kernel calls available, or less where a control group of this
+/// process has a limit. None where the kernel does not say.
+pub fn memory_free() -> Option<u64> {
+    let text = fs::read_to_string("/proc/meminfo").ok()?;
+    let available = meminfo(&text, "MemAvailable:")?;
+    Some(group_room().map_or(available, |room| room.min(available)))
+}
+
+/// Bytes of host memory that there are, at this moment.
+pub fn memory_total() -> Option<u64> {
+    meminfo(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
+}
+
+fn meminfo(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}
+
+/// The least room under a limit, from this process's control group up to the root: of version 2, or version 1's memory
+/// controller. None without a limit.
+fn group_room() -> Option<u64> {
+    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
+    let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
+    let memory = groups.lines().find_map(|line| {
+        let (_, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        controllers
+            .split(',')
+            .any(|name| name == "memory")
+            .then_some(path)
+    });
+    let mut rooms = Vec::new();
+    for (root, path, files) in [
+        (
+            "/sys/fs/cgroup",
+            unified,
+            ["memory.max", "memory.current", "inactive_file "],
+        ),
+        (
+            "/sys/fs/cgroup/memory",
+            memory,
+            [
+                "memory.limit_in_bytes",
+                "memory.usage_in_bytes",
+                "total_inactive_file ",
+            ],
+        ),
+    ] {
+        let Some(path) = path else { continue };
+        let own = Path::new(root).join(path.trim_start_matches('/'));
+        // In a container the path may be the host's: then only the root is there, which is the container's own.
+        rooms.extend(
+            own.ancestors()
+                .take_while(|folder| folder.starts_with(root))
+                .filter_map(|folder| room_in(folder, files)),
+        );
+    }
+    rooms.into_iter().min()
+}
+
+fn room_in(folder: &Path, [limit, usage, reclaimable]: [&str; 3]) -> Option<u64> {
+    let number = |file: &str| {
+        fs::read_to_string(folder.join(file))
+            .ok()?
+            .trim()
+            .parse::<u64>()
+            .ok()
+    };
+    let (limit, usage) = (number(limit)?, number(usage)?);
+    // Files that are cached give way.
+    let cached = fs::read_to_string(folder.join("memory.stat"))
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix(reclaimable))?;
+            line.trim().parse::<u64>().ok()
+        })
+        .unwrap_or(0);
+    Some(limit.saturating_sub(usage.saturating_sub(cached)))
+}
+
+/// Time that all cores together have spent idle since the machine started.
+pub fn idle_time() -> Option<Duration> {
+    idle_of(&fs::read_to_string("/proc/stat").ok()?)
+}
+
+fn idle_of(text: &str) -> Option<Duration> {
+    let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+    let mut fields = line.split_whitespace().skip(3);
+    // Idle, and waiting for a disk.
+    let ticks: u64 = fields.next()?.parse().ok()?;
+    let waiting: u64 = fields.next()?.parse().ok()?;
+    Some(from_ticks(ticks + waiting))
+}
+
+/// What a process has used so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Use {
+    /// Processor time.
+    pub cpu: Duration,
+    /// Bytes of host memory now,
+    pub memory: u64,
+    /// and at its peak.
+    pub memory_peak: u64,
+}
+
+/// What this process has used; none once it has ended.
+pub fn use_of(pid: u32) -> Option<Use> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    Some(Use {
+        cpu: cpu_of(&stat)?,
+        memory: meminfo(&status, "VmRSS:")?,
+        memory_peak: meminfo(&status, "VmHWM:")?,
+    })
+}
+
+fn cpu_of(stat: &str) -> Option<Duration> {
+    // The name before may hold spaces and brackets.
+    let (_, rest) = stat.rsplit_once(')')?;
+    let mut fields = rest.split_whitespace().skip(11);
+    let user: u64 = fields.next()?.parse().ok()?;
+    let system: u64 = fields.next()?.parse().ok()?;
+    Some(from_ticks(user + system))
+}
+
+fn from_ticks(ticks: u64) -> Duration {
+    let each = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_secs_f64(ticks as f64 / each as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernels_tables_are_read() {
+        let meminfo_text = "MemTotal:       24000000 kB\nMemFree:  1 kB\nMemAvailable:   23000000 kB\n";
+        assert_eq!(meminfo(meminfo_text, "MemAvailable:"), Some(23_000_000 << 10));
+        assert_eq!(meminfo(meminfo_text, "SwapFree:"), None);
+        let ticks = |count| Some(from_ticks(count));
+        assert_eq!(idle_of("cpu  10 0 5 700 44 0 0 0\ncpu0 1 0 0 9 0\n"), ticks(744));
+        let stat = "42 (a name) (x)) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0";
+        assert_eq!(cpu_of(stat), ticks(300));
+    }
+
+    #[test]
+    fn limits_of_groups_count_without_what_is_cached() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = ["memory.max", "memory.current", "inactive_file "];
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        write("memory.current", "700\n");
+        write("memory.stat", "anon 600\ninactive_file 100\n");
+        write("memory.max", "max\n");
+        assert_eq!(room_in(folder.path(), files), None);
+        write("memory.max", "1000\n");
+        assert_eq!(room_in(folder.path(), files), Some(400));
+    }
+
+    #[test]
+    fn this_process_and_this_host_can_be_looked_at() {
+        let used = use_of(std::process::id()).unwrap();
+        assert!(used.memory > 0 && used.memory_peak >= used.memory / 2, "{used:?}");
+        assert!(memory_free().unwrap() <= memory_total().unwrap());
+        assert!(idle_time().unwrap() > Duration::ZERO);
+    }
+}

@@ -1,0 +1,160 @@
+//! `-j auto`: looks at the node while a batch runs, and asks the controller how many jobs it can use.
+
+mod controller;
+mod host;
+pub mod peaks;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use mgb_probe::Client;
+use mgb_probe::view::NodeView;
+
+use super::job::Running;
+use super::jobfile::Job;
+use controller::{Controller, SETTLE, Sample};
+use peaks::Peaks;
+
+pub use controller::PACE;
+pub use host::{memory_free, memory_total};
+
+/// Of host memory, what is left to others: the page cache of programs' input, and whoever else is there.
+const SPARED: u64 = 20;
+
+/// What `-j auto` goes by.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The socket of the mgbd in use.
+    pub socket: PathBuf,
+    /// How many GPUs it shares.
+    pub gpus: usize,
+    /// What jobs took before.
+    pub peaks: Peaks,
+}
+
+/// Follows the node for one batch.
+pub struct Follower {
+    node: Client,
+    gpus: usize,
+    cores: f64,
+    peaks: Peaks,
+    controller: Controller,
+    /// When was looked last, and what had been used by then.
+    last: Instant,
+    idle: Duration,
+    cpu: HashMap<u32, Duration>,
+    wanted: usize,
+}
+
+impl Follower {
+    /// From now on.
+    ///
+    /// # Errors
+    /// When mgbd or the kernel cannot be looked at.
+    pub fn new(settings: &Settings) -> Result<Self> {
+        let node = Client::observe(&settings.socket).context("failed to look at mgbd for -j auto")?;
+        let cores = std::thread::available_parallelism().context("failed to count cores for -j auto")?;
+        host::memory_free().context(NO_MEMORY)?;
+        let gpus = settings.gpus.max(1);
+        Ok(Self {
+            node,
+            gpus,
+            cores: cores.get() as f64,
+            peaks: settings.peaks.clone(),
+            controller: Controller::new(gpus),
+            last: Instant::now(),
+            idle: host::idle_time().context("failed to read /proc/stat for -j auto; give -j a number")?,
+            cpu: HashMap::new(),
+            wanted: gpus,
+        })
+    }
+
+    /// A job has ended that had so much host memory at its peak.
+    pub fn ended(&mut self, job: &Job, peak_bytes: u64) {
+        self.peaks.remember(job, peak_bytes);
+    }
+
+    /// How many shall run now. `next` is the job that would be started.
+    pub fn wanted(
+        &mut self,
+        began: Instant,
+        running: &[Running<'_>],
+        finished: usize,
+        next: &Job,
+    ) -> Result<usize> {
+        // At the very start nothing has been used yet.
+        if self.last.elapsed() < PACE {
+            return Ok(self.wanted);
+        }
+        let Ok(view) = self.node.status() else {
+            // mgbd writes it anew all the time; it can be read the next time.
+            return Ok(self.wanted);
+        };
+        let sample = self.sample(began, running, finished, next, &view)?;
+        self.wanted = self.controller.wanted(&sample);
+        Ok(self.wanted)
+    }
+
+    fn sample(
+        &mut self,
+        began: Instant,
+        running: &[Running<'_>],
+        finished: usize,
+        next: &Job,
+        view: &NodeView,
+    ) -> Result<Sample> {
+        let passed = self.last.elapsed().as_secs_f64();
+        self.last = Instant::now();
+        let idle = host::idle_time().unwrap_or(self.idle);
+        let idle_cores = idle.saturating_sub(self.idle).as_secs_f64() / passed;
+        self.idle = idle;
+        let total = host::memory_total().context(NO_MEMORY)?;
+        let free = host::memory_free().context(NO_MEMORY)?;
+        let guess = total / (8 * self.gpus as u64);
+        let (mut used_by_all, mut used_by_settled, mut young, mut owed) = (0.0, 0.0, 0, 0);
+        let mut cpu = HashMap::new();
+        for one in running {
+            let age = one.started().elapsed();
+            let used = host::use_of(one.pid()).unwrap_or_default();
+            let before = self.cpu.get(&one.pid()).copied().unwrap_or_default();
+            let cores = used.cpu.saturating_sub(before).as_secs_f64() / passed;
+            used_by_all += cores;
+            if age < SETTLE {
+                young += 1;
+            } else {
+                used_by_settled += cores;
+            }
+            owed += self
+                .peaks
+                .still_to_come(one.job(), used.memory, used.memory_peak, age, guess);
+            cpu.insert(one.pid(), used.cpu);
+        }
+        self.cpu = cpu;
+        Ok(Sample {
+            at: began.elapsed(),
+            running: running.len(),
+            young,
+            finished,
+            waiting: view.queue.len(),
+            // What a quota or a mask leaves, where this process may not use all cores.
+            cores_free: idle_cores.min(self.cores - used_by_all).max(0.0),
+            cores_used: used_by_settled,
+            gpus: self.gpus,
+            gpus_used: gpus_used(view),
+            memory_free: free.saturating_sub(total / SPARED),
+            memory_owed: owed,
+            memory_next: self.peaks.of_next(next, guess),
+        })
+    }
+}
+
+const NO_MEMORY: &str = "failed to read /proc/meminfo for -j auto; give -j a number";
+
+/// The sum over GPUs of the share of it that works now.
+fn gpus_used(view: &NodeView) -> f64 {
+    let busy = view.gpus.iter().filter(|gpu| gpu.launches_in_flight > 0);
+    busy.map(|gpu| (gpu.warps_charged as f64 / gpu.gpu.max_warps.max(1) as f64).min(1.0))
+        .sum()
+}
