@@ -36,6 +36,12 @@ put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
 put "$built/libmgb_rt.so" "$prefix/lib/libmgb_rt.so"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 
+# What `mgb bench` writes beside its figures.
+if git -C "$here" describe --always --dirty --abbrev=40 --exclude='*' >"$prefix/share/.commit" 2>/dev/null; then
+    put "$prefix/share/.commit" "$prefix/share/commit"
+fi
+rm -f "$prefix/share/.commit"
+
 # clang includes this header of cuRAND whether cuRAND is there or not.
 : >"$prefix/share/empty/.new"
 put "$prefix/share/empty/.new" "$prefix/share/empty/curand_mtgp32_kernel.h"

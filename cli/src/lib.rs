@@ -4,6 +4,7 @@
 
 mod args;
 mod batch;
+mod bench;
 mod clang;
 mod cuda;
 mod daemon;
@@ -70,6 +71,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
         Command::Explain(args) => ("mgb explain", explain::run(&args)),
+        Command::Bench(args) => ("mgb bench", bench::run(&args)),
         Command::Demo(args) => ("mgb demo", demo::run(&args)),
         Command::Completions(args) => ("mgb completions", manual::completions(&args)),
         Command::Man(args) => ("mgb man", manual::man(&args)),

@@ -23,6 +23,12 @@ pub fn gpu_count() -> Result<u32, String> {
     }
 }
 
+/// The driver's version, or why it does not say.
+pub fn driver_version() -> Result<String, String> {
+    let version = nvml().and_then(|nvml| nvml.sys_driver_version());
+    version.map_err(|error| error.to_string())
+}
+
 /// What the first GPU executes, as clang names it: `sm_90`.
 pub fn first_gpu_arch() -> Option<String> {
     let nvml = nvml().ok()?;

@@ -1,0 +1,211 @@
+//! The document of a measurement: written anew after each mix under each policy, so that one that was stopped can be
+//! resumed.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use super::arm::Arm;
+use super::bound::Bound;
+use super::facts::Facts;
+use super::figures::Figures;
+use super::profile::{Output, Profile};
+use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
+use crate::measure::sampler::Sample;
+
+/// The version of [`Results`]'s layout.
+pub const VERSION: u32 = 1;
+
+/// The document.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Results {
+    /// The layout.
+    pub version: u32,
+    /// On what.
+    #[serde(flatten)]
+    pub facts: Facts,
+    /// The mixes, with all jobs in their order.
+    pub mixes: Vec<MixEntry>,
+    /// Each distinct job alone.
+    pub alone: Vec<AloneEntry>,
+    /// Each mix under each policy, once or more often.
+    pub runs: Vec<Run>,
+    /// What follows from all that, a line a mix and policy. Made anew whenever the document is written.
+    pub figures: Vec<Figures>,
+}
+
+/// A mix.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MixEntry {
+    /// How it is asked for.
+    pub name: String,
+    /// What it is, in a line.
+    pub about: String,
+    /// The commands, in the order in which they were queued.
+    pub jobs: Vec<String>,
+    /// The lower bound on its makespan.
+    pub bound: Bound,
+}
+
+/// A job alone, as its plain binary.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct AloneEntry {
+    /// The command.
+    pub command: String,
+    /// Seconds from its process's start to its end.
+    pub wall_s: f64,
+    /// Processor seconds.
+    pub cpu_s: f64,
+    /// The most host memory it had, in bytes.
+    pub host_peak_bytes: u64,
+    /// Where its time went, if it says so.
+    pub profile: Option<Profile>,
+    /// The checksum of its result, if it prints one.
+    pub checksum: Option<String>,
+}
+
+/// One run of a mix.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// The mix's name.
+    pub mix: String,
+    /// Under what.
+    #[serde(flatten)]
+    pub arm: Arm,
+    /// Which run of the same, from 1.
+    pub run: usize,
+    /// Whether the largest jobs that could run at once may have had more host memory than there was.
+    pub host_memory_short: bool,
+    /// Jobs with their times: `queued_s` is a job's start, `turnaround_s` its end.
+    pub batch: BatchOutcome,
+    /// What each job's result was, and where its time went; in the order of `batch.jobs`.
+    pub results: Vec<JobResult>,
+    /// The node meanwhile.
+    pub samples: Vec<Sample>,
+}
+
+/// What a job said.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JobResult {
+    /// Its result beside that of the job alone.
+    pub output: Output,
+    /// Where its time went, if it says so.
+    pub profile: Option<Profile>,
+}
+
+impl Run {
+    /// Jobs that did not end with 0, or with another result than alone.
+    pub fn failed(&self) -> usize {
+        let wrong = |(job, result): &(&JobOutcome, &JobResult)| {
+            job.state != State::Done || result.output == Output::Other
+        };
+        self.batch.jobs.iter().zip(&self.results).filter(wrong).count()
+    }
+}
+
+impl Results {
+    /// A new document.
+    pub fn new(facts: Facts) -> Self {
+        Self {
+            version: VERSION,
+            facts,
+            mixes: Vec::new(),
+            alone: Vec::new(),
+            runs: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// Reads a document that was stopped.
+    ///
+    /// # Errors
+    /// When it is none, or when something differs, all of which is named.
+    pub fn resume(file: &Path, now: &Facts) -> Result<Self> {
+        let shown = file.display();
+        let text = fs::read(file).with_context(|| format!("failed to read {shown}"))?;
+        let results: Self = serde_json::from_slice(&text)
+            .with_context(|| format!("{shown} is no document of mgb bench of this version"))?;
+        if results.version != VERSION {
+            bail!(
+                "{shown} has layout {}, this mgb writes {VERSION}",
+                results.version
+            );
+        }
+        let differences = results.facts.differences(now);
+        if !differences.is_empty() {
+            bail!(
+                "{shown} cannot be resumed, since these differ:\n  {}\ngive another --output to begin anew",
+                differences.join("\n  ")
+            );
+        }
+        Ok(results)
+    }
+
+    /// Adds a mix, unless it is there.
+    ///
+    /// # Errors
+    /// When it is there with other jobs.
+    pub fn add_mix(&mut self, entry: MixEntry) -> Result<()> {
+        match self.mixes.iter().find(|mix| mix.name == entry.name) {
+            Some(known) if known.jobs != entry.jobs => bail!(
+                "the mix {} has other jobs than in the document; give another --output to begin anew",
+                entry.name
+            ),
+            Some(_) => {}
+            None => self.mixes.push(entry),
+        }
+        Ok(())
+    }
+
+    /// What a job takes alone.
+    pub fn alone(&self, command: &str) -> Option<&AloneEntry> {
+        self.alone.iter().find(|entry| entry.command == command)
+    }
+
+    /// Whether this run is there.
+    pub fn has(&self, mix: &str, arm: &Arm, run: usize) -> bool {
+        let same = |one: &&Run| one.mix == mix && one.arm == *arm && one.run == run;
+        self.runs.iter().find(same).is_some()
+    }
+
+    /// Writes it, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&mut self, file: &Path) -> Result<()> {
+        self.figures = super::figures::of(self);
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+        let write = || -> Result<()> {
+            let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+            serde_json::to_writer(std::io::BufWriter::new(new.as_file()), self)?;
+            // A temporary file is its maker's alone; results are for others to read.
+            let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+            new.as_file().set_permissions(mode)?;
+            new.persist(file)?;
+            Ok(())
+        };
+        write().with_context(|| format!("failed to write {}", file.display()))
+    }
+}
+
+/// No more than so many samples, each the most of its stretch of time: pictures are not wider than that.
+pub fn thinned(samples: Vec<Sample>, most: usize) -> Vec<Sample> {
+    let each = samples.len().div_ceil(most.max(1)).max(1);
+    let greater = |a: Vec<u64>, b: &[u64]| -> Vec<u64> { a.iter().zip(b).map(|(a, b)| *a.max(b)).collect() };
+    let merge = |stretch: &[Sample]| {
+        let (first, rest) = stretch.split_first()?;
+        Some(rest.iter().fold(first.clone(), |sum, sample| Sample {
+            at: sum.at,
+            used_bytes: greater(sum.used_bytes, &sample.used_bytes),
+            reserved_bytes: greater(sum.reserved_bytes, &sample.reserved_bytes),
+            queue: sum.queue.max(sample.queue),
+        }))
+    };
+    samples.chunks(each).filter_map(merge).collect()
+}
+
+#[cfg(test)]
+#[path = "results_tests.rs"]
+pub mod tests;

@@ -1,0 +1,174 @@
+use std::time::Duration;
+
+use super::*;
+use crate::batch::cause::Cause;
+use crate::batch::outcome::Stretch;
+use crate::batch::parallel::Parallel;
+use crate::bench::bound::{Alone, Resources};
+use crate::bench::facts::tests::facts;
+
+fn profile(kernels_s: f64) -> Profile {
+    Profile {
+        host_s: 2.0,
+        kernels_s,
+        ..Profile::default()
+    }
+}
+
+/// A run of two jobs that ended then, of which the first so many failed. Kernels take longer the more policies differ from `sa`.
+pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) -> Run {
+    let at = Duration::from_secs_f64;
+    let job = |(index, end): (usize, &f64)| JobOutcome {
+        job: index + 1,
+        command: format!("train {index}"),
+        state: if index < failed {
+            State::Failed
+        } else {
+            State::Done
+        },
+        exit_code: Some(i32::from(index < failed)),
+        signal: None,
+        cause: (index < failed).then(|| Cause::OutOfMemory {
+            log_line: "out of memory".to_owned(),
+        }),
+        gpus: vec![index as u32 % 2],
+        tasks: vec![Stretch {
+            gpu: index as u32 % 2,
+            task: "main".to_owned(),
+            from: at(0.5),
+            to: at(*end),
+            peak_bytes: Some(1 << 30),
+        }],
+        queued: at(0.1),
+        waited: Duration::ZERO,
+        ran: at(end - 0.1),
+        turnaround: at(*end),
+        cpu: at(1.0),
+        host_peak_bytes: 1 << 20,
+        log: Some("a.log".into()),
+    };
+    let jobs: Vec<JobOutcome> = ends.iter().enumerate().map(job).collect();
+    let makespan = at(ends.iter().copied().fold(0.0, f64::max));
+    let kernels = if policy == "sa" { 1.0 } else { 1.1 };
+    Run {
+        mix: mix.to_owned(),
+        arm: Arm {
+            policy: policy.to_owned(),
+            queue: None,
+            mps: true,
+            at_once: None,
+        },
+        run: number,
+        host_memory_short: false,
+        results: jobs
+            .iter()
+            .map(|_| JobResult {
+                output: Output::Same,
+                profile: Some(profile(kernels)),
+            })
+            .collect(),
+        batch: BatchOutcome::new(policy.to_owned(), 2, Parallel::Count(2), jobs, makespan),
+        samples: (0..10)
+            .map(|step| Sample {
+                at: Duration::from_millis(step * 100),
+                used_bytes: vec![step << 30, 0],
+                reserved_bytes: vec![0, step << 30],
+                queue: 1,
+            })
+            .collect(),
+    }
+}
+
+/// Two jobs, one after the other under `sa`, at once under `mgb`.
+pub fn results() -> Results {
+    let alone = |index: usize| AloneEntry {
+        command: format!("train {index}"),
+        wall_s: 3.0,
+        cpu_s: 2.0,
+        host_peak_bytes: 1 << 20,
+        profile: Some(profile(1.0)),
+        checksum: Some("00C0FFEE".to_owned()),
+    };
+    let bound = Bound::of(
+        &[Alone {
+            wall_s: 3.0,
+            profile: Some(profile(1.0)),
+        }; 2],
+        Resources { gpus: 2, cores: 32 },
+    );
+    let mut results = Results::new(facts());
+    results.alone = vec![alone(0), alone(1)];
+    results.mixes.push(MixEntry {
+        name: "W".to_owned(),
+        about: "two jobs".to_owned(),
+        jobs: vec!["train 0".to_owned(), "train 1".to_owned()],
+        bound,
+    });
+    results.runs = vec![
+        run("W", "sa", 1, &[3.0, 6.4], 0),
+        run("W", "mgb", 1, &[3.1, 3.2], 0),
+    ];
+    results
+}
+
+#[test]
+fn what_is_written_can_be_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    let mut written = results();
+    written.write(&file).unwrap();
+    let mut read = Results::resume(&file, &facts()).unwrap();
+    assert!(read.has("W", &written.runs[0].arm, 1) && !read.has("W", &written.runs[0].arm, 2));
+    assert_eq!(read.figures, crate::bench::figures::of(&written));
+    // Nothing is lost on the way.
+    let again = folder.path().join("again.json");
+    read.write(&again).unwrap();
+    assert_eq!(fs::read(&file).unwrap(), fs::read(&again).unwrap());
+}
+
+#[test]
+fn another_machine_commit_or_mix_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("results.json");
+    results().write(&file).unwrap();
+    let mut now = facts();
+    now.commit = "decaf".to_owned();
+    let error = Results::resume(&file, &now).unwrap_err().to_string();
+    assert!(error.contains("commit: c0ffee there, decaf here"), "{error}");
+    let mut read = Results::resume(&file, &facts()).unwrap();
+    let mut mix = read.mixes[0].clone();
+    read.add_mix(mix.clone()).unwrap();
+    assert_eq!(read.mixes.len(), 1);
+    mix.jobs.pop();
+    assert!(
+        read.add_mix(mix)
+            .unwrap_err()
+            .to_string()
+            .contains("W has other jobs")
+    );
+    fs::write(&file, "{}").unwrap();
+    assert!(Results::resume(&file, &facts()).is_err());
+}
+
+#[test]
+fn another_result_is_a_failure() {
+    let mut one = run("W", "mgb", 1, &[1.0, 2.0], 1);
+    assert_eq!(one.failed(), 1);
+    one.results[1].output = Output::Other;
+    assert_eq!(one.failed(), 2);
+    one.results[1].output = Output::Unchecked;
+    assert_eq!(one.failed(), 1);
+}
+
+#[test]
+fn samples_keep_their_peaks() {
+    let samples = run("W", "mgb", 1, &[1.0], 0).samples;
+    let thin = thinned(samples.clone(), 3);
+    assert_eq!(thin.len(), 3);
+    assert_eq!((thin[0].at, thin[1].at), (Duration::ZERO, samples[4].at));
+    assert_eq!(
+        (thin[0].used_bytes[0], thin[2].reserved_bytes[1]),
+        (3 << 30, 9 << 30)
+    );
+    assert_eq!(thinned(samples.clone(), 100), samples);
+}

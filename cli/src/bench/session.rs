@@ -1,0 +1,236 @@
+//! Runs what is not in the document yet: for each mix its jobs alone, then the mix under each policy.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use mgb_probe::size::Bytes;
+
+use super::alone;
+use super::arm::Arm;
+use super::bound::{Alone, Bound, Resources};
+use super::mixes::Mix;
+use super::profile::{self, Output};
+use super::results::{JobResult, MixEntry, Results, Run, thinned};
+use super::setting::Setting;
+use super::table;
+use crate::batch::auto::peaks::Peaks;
+use crate::batch::jobfile::Job;
+use crate::batch::outcome::{BatchOutcome, JobOutcome};
+use crate::batch::parallel::Parallel;
+use crate::daemon::{Private, Start};
+use crate::measure::policy_batch::PolicyBatch;
+use crate::measure::sampler::Sample;
+use crate::stop::StopSignals;
+
+/// Samples kept of a run: a picture is not wider.
+const SAMPLES: usize = 500;
+
+/// A measurement under way.
+pub struct Session<'a> {
+    /// The node.
+    pub setting: &'a Setting,
+    /// What is compared.
+    pub arms: &'a [Arm],
+    /// How often.
+    pub runs: usize,
+    /// Where the document is.
+    pub file: &'a Path,
+    /// The folder for logs and sockets.
+    pub folder: &'a Path,
+    /// Asks to stop.
+    pub stop: &'a StopSignals,
+}
+
+impl Session<'_> {
+    /// Measures these mixes. Returns early, with what there is, when asked to stop.
+    ///
+    /// # Errors
+    /// When a job fails alone, when an mgbd cannot be started, or when the document cannot be written.
+    pub fn measure(&self, mixes: &[Mix], results: &mut Results) -> Result<()> {
+        for mix in mixes {
+            if !self.prepare(mix, results)? {
+                return Ok(());
+            }
+            for run in 1..=self.runs {
+                for arm in self.arms {
+                    if results.has(&mix.name, arm, run) {
+                        eprintln!("{} under {arm}, run {run}: in the document already", mix.name);
+                        continue;
+                    }
+                    let Some(done) = self.one(mix, arm, run, results)? else {
+                        return Ok(());
+                    };
+                    results.runs.push(done);
+                    results.write(self.file)?;
+                    if let Some(figures) = results
+                        .figures
+                        .iter()
+                        .find(|one| one.mix == mix.name && one.policy == arm.to_string())
+                    {
+                        eprintln!("{}", table::cells(figures).join("  "));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A mix's jobs alone, and its bound. False when asked to stop.
+    fn prepare(&self, mix: &Mix, results: &mut Results) -> Result<bool> {
+        let jobs = mix.jobs(&self.setting.folder(true), self.setting.capacity)?;
+        let commands: Vec<String> = jobs.iter().map(|job| job.text.clone()).collect();
+        eprintln!("{}: {}, in this order:", mix.name, mix.about);
+        eprintln!("  {}", commands.join("; "));
+        let unknown = alone::distinct(&jobs, |command| results.alone(command).is_some());
+        if !unknown.is_empty() {
+            eprintln!("{}: {} of its jobs alone, for the bound", mix.name, unknown.len());
+            let arm = Arm {
+                policy: "sa".to_owned(),
+                queue: None,
+                mps: self.arms.first().is_none_or(|arm| arm.mps),
+                at_once: None,
+            };
+            let parallel = if self.setting.alone_on_node {
+                Parallel::Count(1)
+            } else {
+                arm.parallel(self.setting.gpus())
+            };
+            let name = format!("{}-alone", mix.name);
+            let (batch, _) = self.batch(&arm, &name, &unknown, parallel, Peaks::default())?;
+            if self.stop.exit_code().is_some() {
+                return Ok(false);
+            }
+            results.alone.extend(alone::entries(&batch)?);
+        }
+        let alone: Vec<Alone> = jobs
+            .iter()
+            .filter_map(|job| results.alone(&job.text))
+            .map(|entry| Alone {
+                wall_s: entry.wall_s,
+                profile: entry.profile,
+            })
+            .collect();
+        let node = Resources {
+            gpus: self.setting.gpus(),
+            cores: results.facts.machine.cores,
+        };
+        results.add_mix(MixEntry {
+            name: mix.name.clone(),
+            about: mix.about.clone(),
+            jobs: commands,
+            bound: Bound::of(&alone, node),
+        })?;
+        results.write(self.file)?;
+        Ok(true)
+    }
+
+    /// One run; none when asked to stop meanwhile.
+    fn one(&self, mix: &Mix, arm: &Arm, run: usize, results: &Results) -> Result<Option<Run>> {
+        let folder = self.setting.folder(arm.places_processes());
+        let jobs = mix.jobs(&folder, self.setting.capacity)?;
+        let parallel = arm.parallel(self.setting.gpus());
+        eprintln!(
+            "{} under {arm}, run {run} of {}: {} jobs, {parallel} at once",
+            mix.name,
+            self.runs,
+            jobs.len()
+        );
+        let short = self.warn_of_host_memory(&jobs, parallel, results);
+        let mut peaks = Peaks::default();
+        for job in &jobs {
+            if let Some(alone) = results.alone(&job.text) {
+                peaks.remember(job, alone.host_peak_bytes);
+            }
+        }
+        let name = format!("{}-{arm}-{run}", mix.name).replace([' ', ':', '/'], "-");
+        let (batch, samples) = self.batch(arm, &name, &jobs, parallel, peaks)?;
+        if self.stop.exit_code().is_some() {
+            return Ok(None);
+        }
+        let said = batch.jobs.iter().map(|job| job_result(job, results)).collect();
+        let done = Run {
+            mix: mix.name.clone(),
+            arm: arm.clone(),
+            run,
+            host_memory_short: short,
+            results: said,
+            batch,
+            samples: thinned(samples, SAMPLES),
+        };
+        for (job, result) in done.batch.jobs.iter().zip(&done.results) {
+            if result.output == Output::Other && job.exit_code == Some(0) {
+                eprintln!("mgb bench: {} has another result than alone", job.command);
+            }
+        }
+        Ok(Some(done))
+    }
+
+    fn batch(
+        &self,
+        arm: &Arm,
+        name: &str,
+        jobs: &[Job],
+        parallel: Parallel,
+        peaks: Peaks,
+    ) -> Result<(BatchOutcome, Vec<Sample>)> {
+        let start = Start {
+            prefix: &self.setting.prefix,
+            machine: &self.setting.machine,
+            policy: None,
+            socket: self.folder.join("mgbd.sock"),
+            environment: self.setting.environment(arm.mps),
+            options: arm.options(),
+        };
+        let (mgbd, client) =
+            Private::start(&start).with_context(|| format!("failed to measure under {arm}"))?;
+        let logs: PathBuf = self.folder.join("logs").join(name);
+        let batch = PolicyBatch {
+            start: &start,
+            hello: client.hello(),
+            jobs,
+            parallel,
+            peaks,
+            logs: &logs,
+        };
+        let ended = batch.run(self.stop);
+        drop((client, mgbd));
+        ended
+    }
+
+    /// A host that runs out of memory ends jobs for another reason than the one that is measured.
+    fn warn_of_host_memory(&self, jobs: &[Job], parallel: Parallel, results: &Results) -> bool {
+        let Parallel::Count(count) = parallel else {
+            return false;
+        };
+        let mut peaks: Vec<u64> = jobs
+            .iter()
+            .filter_map(|job| results.alone(&job.text))
+            .map(|alone| alone.host_peak_bytes)
+            .collect();
+        peaks.sort_unstable_by(|a, b| b.cmp(a));
+        let largest: u64 = peaks.iter().take(count).sum();
+        let free = crate::batch::auto::memory_free().unwrap_or(u64::MAX);
+        if largest > free {
+            eprintln!(
+                "mgb bench: the {count} largest jobs together take {} of host memory, {} can be had: a smaller --capacity \
+                 makes them smaller",
+                Bytes(largest),
+                Bytes(free)
+            );
+        }
+        largest > free
+    }
+}
+
+fn job_result(job: &JobOutcome, results: &Results) -> JobResult {
+    // A log that cannot be read holds no result.
+    let log = job.log.as_ref().and_then(|log| std::fs::read_to_string(log).ok());
+    let log = log.unwrap_or_default();
+    let alone = results
+        .alone(&job.command)
+        .and_then(|entry| entry.checksum.as_deref());
+    JobResult {
+        output: Output::compare(alone, profile::checksums(&log).as_deref()),
+        profile: profile::of_log(&log),
+    }
+}
