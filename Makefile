@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches libraries random generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
+.PHONY: help setup build examples conformance benches bench-table libraries random generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ conformance: build ## build the conformance set, plain and with MGB, in build/co
 
 benches: build ## build the benchmarks, plain and with MGB, in build/benches/
 	@tools/programs.sh $(PREFIX) benches
+
+bench-table: ## write README's table of measurements anew from benches/results/
+	tools/bench_table.py --write README.md $(sort $(wildcard benches/results/*.json))
 
 libraries: build ## build the programs that use CUDA's libraries (those that are there), plain and with MGB, in build/libraries/
 	@tools/programs.sh $(PREFIX) tests/libraries

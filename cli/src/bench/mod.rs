@@ -2,6 +2,7 @@
 
 mod alone;
 mod arm;
+mod asked;
 mod bars;
 mod bound;
 mod facts;
@@ -16,20 +17,22 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use mgb_probe::size;
 
 use crate::batch::jobfile;
 use crate::batch::parallel::Parallel;
 use crate::exit::{self, Outcome, WithCode};
+use crate::machine::Machine;
 use crate::out;
+use crate::prefix::Prefix;
 use crate::stop::StopSignals;
-use arm::{Arm, Wanted};
+use asked::Asked;
 use facts::{Facts, MachineFacts, Settings};
 use mixes::{Mix, Mixes};
 use results::Results;
 use session::Session;
-use setting::Setting;
+use setting::{Node, Setting};
 
 /// Under which MPS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -65,18 +68,18 @@ pub struct Args {
     /// all that know what fits; with --quick sa, cg:4 and mgb].
     #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
     policy: Vec<String>,
-    /// Jobs at once under policies that know what fits: numbers or auto.
-    #[arg(long, value_name = "N|auto", value_delimiter = ',', default_value = "auto")]
+    /// Jobs at once under policies that know what fits: numbers or auto [default: auto].
+    #[arg(long, value_name = "N|auto", value_delimiter = ',')]
     jobs: Vec<Parallel>,
-    /// With MPS, without, or both.
-    #[arg(long, value_enum, default_value = "on")]
-    mps: Mps,
+    /// With MPS, without, or both [default: on].
+    #[arg(long, value_enum)]
+    mps: Option<Mps>,
     /// Make each GPU this small: by a ballast on real GPUs, by their size on software GPUs.
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     capacity: Option<u64>,
-    /// How often to run each mix under each policy.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
-    runs: u16,
+    /// How often to run each mix under each policy [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    runs: Option<u16>,
     /// Draw jobs and their order from this [default: what benches/mixes.toml says; 1 for a list].
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -84,7 +87,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
     /// One mix, three policies, small jobs: under 3 minutes.
-    #[arg(long, conflicts_with = "list")]
+    #[arg(long, conflicts_with_all = ["list", "resume"])]
     quick: bool,
     /// Profile jobs strictly one at a time, instead of one a GPU.
     #[arg(long)]
@@ -97,7 +100,7 @@ pub struct Args {
         conflicts_with = "resume"
     )]
     output: PathBuf,
-    /// Go on with these results: what is there is not run again.
+    /// Go on with these results: what is there is not run again, and what other options leave open is as it was.
     #[arg(long, value_name = "FILE")]
     resume: Option<PathBuf>,
     /// The page [default: beside the results, with .html].
@@ -108,22 +111,8 @@ pub struct Args {
     json: bool,
 }
 
-/// What is compared where the user does not say.
-const POLICIES: [&str; 4] = ["sa", "cg", "alg3", "mgb"];
-
-/// The same for a quick look.
-const QUICK_POLICIES: [&str; 3] = ["sa", "cg:4", "mgb"];
-
-/// The mix for a quick look,
-const QUICK_MIX: &str = "W1";
-
-/// and how large GPUs are for it, in bytes: jobs of a few seconds.
-const QUICK_CAPACITY: u64 = 4 << 30;
-
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let wanted = wanted(args).code(exit::USAGE)?;
-    let listed = listed(args).code(exit::USAGE)?;
     let file = std::path::absolute(args.resume.as_ref().unwrap_or(&args.output)).code(exit::USAGE)?;
     if args.resume.is_none() && file.exists() {
         let error = anyhow::anyhow!(
@@ -138,8 +127,19 @@ pub fn run(args: &Args) -> Outcome {
     let folder = folder
         .context("failed to make a temporary folder; set TMPDIR")
         .code(exit::NODE)?;
-    let arms = wanted.arms();
-    let measured = measure(args, &arms, listed, &file, folder.path(), &stop);
+    let before = args
+        .resume
+        .as_ref()
+        .map(|file| Results::read(file))
+        .transpose()
+        .code(exit::USAGE)?;
+    let prefix = Prefix::find().code(exit::NODE)?;
+    let machine = Machine::find(&prefix).code(exit::NODE)?;
+    let asked = Asked::new(args, &machine, before.as_ref().map(|results| &results.asked));
+    let asked = asked.code(exit::USAGE)?;
+    let listed = listed(&asked).code(exit::USAGE)?;
+    let node = Node { prefix, machine };
+    let measured = measure(node, asked, before, listed, &file, folder.path(), &stop);
     let results = match measured {
         Ok(results) => results,
         Err(error) => {
@@ -174,96 +174,65 @@ pub fn run(args: &Args) -> Outcome {
     Ok(if failed == 0 { exit::OK } else { exit::FAILED })
 }
 
-fn wanted(args: &Args) -> Result<Wanted> {
-    let default: &[&str] = if args.quick { &QUICK_POLICIES } else { &POLICIES };
-    let policies = match args.policy.as_slice() {
-        [] => default.iter().map(|&name| name.to_owned()).collect(),
-        named => named.to_vec(),
-    };
-    // Before an hour of measurement, not after it. A queue discipline is mgbd's to know.
-    for name in policies.iter().filter(|name| *name != "cg") {
-        let policy = name.split_once('/').map_or(name.as_str(), |(policy, _)| policy);
-        policy.parse::<mgb_scheduler::Policy>()?;
-    }
-    Ok(Wanted {
-        policies,
-        at_once: args.jobs.clone(),
-        mps: match args.mps {
-            Mps::On => vec![true],
-            Mps::Off => vec![false],
-            Mps::Both => vec![true, false],
-        },
-    })
-}
-
 /// The user's own jobs, as a mix.
-fn listed(args: &Args) -> Result<Option<Mix>> {
-    let Some(file) = &args.list else {
+fn listed(asked: &Asked) -> Result<Option<Mix>> {
+    let Some(file) = &asked.list else {
         return Ok(None);
     };
     let jobs = jobfile::read(file)?;
     let name = file.file_stem().unwrap_or(file.as_os_str()).to_string_lossy();
-    Ok(Some(Mix::listed(name.into_owned(), jobs, args.seed.unwrap_or(1))))
+    Ok(Some(Mix::listed(
+        name.into_owned(),
+        jobs,
+        asked.seed.unwrap_or(1),
+    )))
 }
 
 fn measure(
-    args: &Args,
-    arms: &[Arm],
+    node: Node,
+    asked: Asked,
+    before: Option<Results>,
     listed: Option<Mix>,
     file: &Path,
     folder: &Path,
     stop: &StopSignals,
 ) -> Result<Results> {
-    let capacity = args.capacity.or_else(|| quick_capacity(args));
-    let setting = Setting::prepare(capacity, args.alone_on_node, folder)?;
+    let setting = Setting::prepare(node, asked.capacity_bytes, asked.alone_on_node, folder)?;
     let (seed, mixes) = match listed {
-        Some(mix) => (args.seed.unwrap_or(1), vec![mix]),
+        Some(mix) => (asked.seed.unwrap_or(1), vec![mix]),
         None => {
-            let all = Mixes::read(&setting.prefix.path().join("benches/mixes.toml"), args.seed)?;
-            let chosen = match (args.mix.as_slice(), args.quick) {
-                ([], false) => all.mixes,
-                ([], true) => all.choose(&[QUICK_MIX.to_owned()])?,
-                (names, _) => all.choose(names)?,
+            let all = Mixes::read(&setting.node.prefix.path().join("benches/mixes.toml"), asked.seed)?;
+            let chosen = match asked.mixes.as_slice() {
+                [] => all.mixes,
+                names => all.choose(names)?,
             };
             (all.seed, chosen)
         }
     };
     let facts = Facts {
-        machine: MachineFacts::find(&setting.machine, &setting.hello)?,
-        commit: facts::commit(&setting.prefix),
+        machine: MachineFacts::find(&setting.node.machine, &setting.hello)?,
+        commit: facts::commit(&setting.node.prefix),
         settings: Settings {
             seed,
             capacity_bytes: setting.capacity,
             ballast: setting.has_ballast(),
-            alone_on_node: args.alone_on_node,
+            alone_on_node: asked.alone_on_node,
         },
     };
     eprintln!("{}; seed {seed}", facts.machine.describe());
-    let mut results = match &args.resume {
-        Some(file) => Results::resume(file, &facts)?,
+    let mut results = match before {
+        Some(results) => results.go_on(&facts).context("failed to resume")?,
         None => Results::new(facts),
     };
-    if mixes.is_empty() {
-        bail!("there is no mix to measure");
-    }
     let session = Session {
         setting: &setting,
-        arms,
-        runs: args.runs.into(),
+        arms: &asked.wanted().arms(),
+        runs: asked.runs,
         file,
         folder,
         stop,
     };
+    results.asked = asked;
     session.measure(&mixes, &mut results)?;
     Ok(results)
-}
-
-/// Software GPUs are small enough.
-fn quick_capacity(args: &Args) -> Option<u64> {
-    let real = || {
-        let prefix = crate::prefix::Prefix::find().ok()?;
-        let machine = crate::machine::Machine::find(&prefix).ok()?;
-        (!machine.is_soft()).then_some(QUICK_CAPACITY)
-    };
-    args.quick.then(real).flatten()
 }

@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use super::arm::Arm;
+use super::asked::Asked;
 use super::bound::Bound;
 use super::facts::Facts;
 use super::figures::Figures;
@@ -26,6 +27,8 @@ pub struct Results {
     /// On what.
     #[serde(flatten)]
     pub facts: Facts,
+    /// What was asked for last.
+    pub asked: Asked,
     /// The mixes, with all jobs in their order.
     pub mixes: Vec<MixEntry>,
     /// Each distinct job alone.
@@ -111,6 +114,7 @@ impl Results {
         Self {
             version: VERSION,
             facts,
+            asked: Asked::default(),
             mixes: Vec::new(),
             alone: Vec::new(),
             runs: Vec::new(),
@@ -118,11 +122,11 @@ impl Results {
         }
     }
 
-    /// Reads a document that was stopped.
+    /// Reads a document.
     ///
     /// # Errors
-    /// When it is none, or when something differs, all of which is named.
-    pub fn resume(file: &Path, now: &Facts) -> Result<Self> {
+    /// When it is none, or of another version.
+    pub fn read(file: &Path) -> Result<Self> {
         let shown = file.display();
         let text = fs::read(file).with_context(|| format!("failed to read {shown}"))?;
         let results: Self = serde_json::from_slice(&text)
@@ -133,14 +137,22 @@ impl Results {
                 results.version
             );
         }
-        let differences = results.facts.differences(now);
+        Ok(results)
+    }
+
+    /// To be gone on with where these are the facts.
+    ///
+    /// # Errors
+    /// When something differs, all of which is named.
+    pub fn go_on(self, now: &Facts) -> Result<Self> {
+        let differences = self.facts.differences(now);
         if !differences.is_empty() {
             bail!(
-                "{shown} cannot be resumed, since these differ:\n  {}\ngive another --output to begin anew",
+                "these differ:\n  {}\nbegin anew with another --output",
                 differences.join("\n  ")
             );
         }
-        Ok(results)
+        Ok(self)
     }
 
     /// Adds a mix, unless it is there.

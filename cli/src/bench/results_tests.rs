@@ -117,7 +117,7 @@ fn what_is_written_can_be_resumed() {
     let file = folder.path().join("results.json");
     let mut written = results();
     written.write(&file).unwrap();
-    let mut read = Results::resume(&file, &facts()).unwrap();
+    let mut read = Results::read(&file).unwrap().go_on(&facts()).unwrap();
     assert!(read.has("W", &written.runs[0].arm, 1) && !read.has("W", &written.runs[0].arm, 2));
     assert_eq!(read.figures, crate::bench::figures::of(&written));
     // Nothing is lost on the way.
@@ -133,9 +133,9 @@ fn another_machine_commit_or_mix_is_refused() {
     results().write(&file).unwrap();
     let mut now = facts();
     now.commit = "decaf".to_owned();
-    let error = Results::resume(&file, &now).unwrap_err().to_string();
+    let error = Results::read(&file).unwrap().go_on(&now).unwrap_err().to_string();
     assert!(error.contains("commit: c0ffee there, decaf here"), "{error}");
-    let mut read = Results::resume(&file, &facts()).unwrap();
+    let mut read = Results::read(&file).unwrap().go_on(&facts()).unwrap();
     let mut mix = read.mixes[0].clone();
     read.add_mix(mix.clone()).unwrap();
     assert_eq!(read.mixes.len(), 1);
@@ -147,7 +147,7 @@ fn another_machine_commit_or_mix_is_refused() {
             .contains("W has other jobs")
     );
     fs::write(&file, "{}").unwrap();
-    assert!(Results::resume(&file, &facts()).is_err());
+    assert!(Results::read(&file).is_err());
 }
 
 #[test]

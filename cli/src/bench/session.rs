@@ -174,8 +174,8 @@ impl Session<'_> {
         peaks: Peaks,
     ) -> Result<(BatchOutcome, Vec<Sample>)> {
         let start = Start {
-            prefix: &self.setting.prefix,
-            machine: &self.setting.machine,
+            prefix: &self.setting.node.prefix,
+            machine: &self.setting.node.machine,
             policy: None,
             socket: self.folder.join("mgbd.sock"),
             environment: self.setting.environment(arm.mps),

@@ -21,12 +21,18 @@ const SOFTWARE_MEMORY: u64 = 64 << 20;
 /// What measured capacities are rounded down to, so that sizes do not hang on a few megabytes of somebody else's.
 const ROUND: u64 = 1 << 30;
 
-/// The node, made ready.
-pub struct Setting {
+/// A node as it is.
+pub struct Node {
     /// Where MGB is.
     pub prefix: Prefix,
     /// Which GPUs.
     pub machine: Machine,
+}
+
+/// The node, made ready.
+pub struct Setting {
+    /// What it is.
+    pub node: Node,
     /// What mgbd says of them.
     pub hello: Hello,
     /// Bytes of a GPU that sizes are parts of.
@@ -42,20 +48,19 @@ impl Setting {
     ///
     /// # Errors
     /// When there is no GPU, or not so much memory.
-    pub fn prepare(capacity: Option<u64>, alone_on_node: bool, folder: &Path) -> Result<Self> {
-        let prefix = Prefix::find()?;
-        let machine = Machine::find(&prefix)?;
+    pub fn prepare(node: Node, capacity: Option<u64>, alone_on_node: bool, folder: &Path) -> Result<Self> {
+        let Node { prefix, machine } = &node;
         machine.notice();
         if machine.is_soft() && capacity.is_some() && variable("SOFTGPU_DEVICES").is_some() {
             bail!("--capacity and SOFTGPU_DEVICES both say how large software GPUs are: leave one away");
         }
         let memory = capacity.unwrap_or(SOFTWARE_MEMORY).div_ceil(1 << 20);
         let devices = format!("{SOFTWARE_GPUS}x{memory}MiB");
-        let environment = measure::software_gpus(&machine, folder, &devices);
+        let environment = measure::software_gpus(machine, folder, &devices);
         let ballast = match capacity.filter(|_| !machine.is_soft()) {
             Some(leave) => {
                 let program = prefix.path().join("examples/plain/ballast");
-                Some(Ballast::load(&program, leave, &machine, &environment)?)
+                Some(Ballast::load(&program, leave, machine, &environment)?)
             }
             None => None,
         };
@@ -66,8 +71,8 @@ impl Setting {
             at_once: None,
         };
         let start = Start {
-            prefix: &prefix,
-            machine: &machine,
+            prefix,
+            machine,
             policy: None,
             socket: folder.join("mgbd.sock"),
             environment: environment.clone(),
@@ -97,8 +102,7 @@ impl Setting {
             );
         }
         Ok(Self {
-            prefix,
-            machine,
+            node,
             hello,
             capacity,
             alone_on_node,
@@ -120,19 +124,19 @@ impl Setting {
     /// The workloads: plain, or built with MGB. On software GPUs kernels are in the latter only, which then run natively
     /// where whole processes are placed.
     pub fn folder(&self, plain: bool) -> PathBuf {
-        let form = if plain && !self.machine.is_soft() {
+        let form = if plain && !self.node.machine.is_soft() {
             "plain"
         } else {
             "mgb"
         };
-        self.prefix.path().join("benches").join(form)
+        self.node.prefix.path().join("benches").join(form)
     }
 
     /// Variables of everything that runs.
     pub fn environment(&self, mps: bool) -> Environment {
         let mut environment = self.environment.clone();
         // A real node says so by MPS's daemon, which mgbd does not start then.
-        if self.machine.is_soft() && !mps {
+        if self.node.machine.is_soft() && !mps {
             environment.push(("SOFTGPU_MPS".into(), "off".into()));
         }
         environment

@@ -64,6 +64,20 @@ fn stretches(summary: &Value) -> Vec<Vec<(f64, f64)>> {
 }
 
 #[test]
+fn the_number_of_jobs_may_follow_the_node() {
+    let node = Node::start("1x32MiB", "mgb");
+    let jobs = node.write("jobs.txt", &job_list());
+    let ended = run(node.mgb(&["batch", "-j", "auto", "--json"]).arg(jobs));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    assert_eq!(exit_codes(&summary), [0; 12], "{summary}");
+    // It begins with one a GPU; how many more there are depends on what else this machine does.
+    assert_eq!(summary["auto"], true);
+    let most = summary["parallel"].as_u64().unwrap_or(0);
+    assert!((1..=12).contains(&most), "{summary}");
+    node.wait_until_empty();
+}
+
+#[test]
 fn one_process_a_gpu() {
     let (code, summary) = batch("sa");
     let mut held: Vec<(f64, f64)> = stretches(&summary).concat();

@@ -6,6 +6,7 @@
 mod alone;
 mod bad_input;
 mod batch;
+mod bench;
 mod ccache;
 mod cuda12;
 mod devices;

@@ -1,0 +1,72 @@
+//! README's table is what the documents of `mgb bench` under `benches/results/` say.
+
+use std::fs;
+use std::path::PathBuf;
+
+use mgb_tests::prefix::repository;
+use mgb_tests::process::{Ended, command, run};
+use serde_json::{Value, json};
+
+/// A document with two mixes; the fields that the table needs.
+fn document() -> Value {
+    let figures = |mix: &str, policy: &str, throughput: f64, failed: u32| {
+        json!({"mix": mix, "policy": policy, "runs": 1, "makespan_s": 100.0 / throughput, "throughput_over_sa": throughput,
+            "turnaround_over_sa": throughput + 1.0, "jobs": 16, "failed": failed, "bound_over_sa": 5.0,
+            "efficiency": throughput / 5.0, "kernel_slowdown": 1.02, "at_once": 16})
+    };
+    json!({
+        "version": 1,
+        "machine": {"software": false, "gpus": [{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}], "driver": "580.1", "cores": 32},
+        "commit": "0123456789abcdef", "settings": {"seed": 1, "capacity_bytes": 68719476736_u64, "ballast": true},
+        "mixes": [{"name": "W1"}, {"name": "W2"}],
+        "figures": [figures("W1", "sa", 1.0, 0), figures("W1", "cg:4", 2.5, 3), figures("W1", "mgb", 2.0, 0),
+            figures("W2", "sa", 1.0, 0), figures("W2", "cg:4", 2.5, 0), figures("W2", "mgb", 4.5, 0)],
+    })
+}
+
+fn table(arguments: &[&str]) -> Ended {
+    let script = repository().join("tools/bench_table.py");
+    let script = script.to_str().expect("paths of tests are UTF-8");
+    run(&mut command("python3", &[&[script], arguments].concat()))
+}
+
+#[test]
+fn the_table_says_what_the_document_says() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("results.json");
+    fs::write(&file, document().to_string()).expect("a temporary folder can be written");
+    let file = file.to_str().expect("paths of tests are UTF-8");
+    let printed = table(&[file]).success();
+    // Jobs failed under cg:4: no ratio of it counts, nor any mean.
+    insta::assert_snapshot!(printed);
+
+    let readme = folder.path().join("README.md");
+    let marks = "a\n<!-- begin of mgb bench's table -->\nold\n<!-- end of mgb bench's table -->\nb\n";
+    fs::write(&readme, marks).expect("a temporary folder can be written");
+    let readme = readme.to_str().expect("paths of tests are UTF-8");
+    assert_eq!(table(&["--check", readme, file]).code(), 1);
+    table(&["--write", readme, file]).success();
+    table(&["--check", readme, file]).success();
+    let written = fs::read_to_string(readme).expect("it was written");
+    assert!(written.starts_with("a\n<!-- begin") && written.ends_with("-->\nb\n"));
+    assert!(written.contains(printed.trim_end()), "{written}");
+}
+
+#[test]
+fn readmes_table_is_the_measured_one() {
+    let results = repository().join("benches/results");
+    let entries = fs::read_dir(&results).map_or_else(|_| Vec::new(), |entries| entries.flatten().collect());
+    let files: Vec<PathBuf> = entries
+        .iter()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
+        .collect();
+    let readme = repository().join("README.md");
+    let mut arguments = vec!["--check", readme.to_str().expect("paths of tests are UTF-8")];
+    arguments.extend(
+        files
+            .iter()
+            .map(|file| file.to_str().expect("paths of tests are UTF-8")),
+    );
+    table(&arguments).success();
+}
