@@ -178,7 +178,7 @@ impl Session<'_> {
             machine: &self.setting.node.machine,
             policy: None,
             socket: self.folder.join("mgbd.sock"),
-            environment: self.setting.environment(arm.mps),
+            environment: self.setting.environment(arm),
             options: arm.options(),
         };
         let (mgbd, client) =

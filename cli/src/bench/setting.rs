@@ -132,9 +132,14 @@ impl Setting {
         self.node.prefix.path().join("benches").join(form)
     }
 
-    /// Variables of everything that runs.
-    pub fn environment(&self, mps: bool) -> Environment {
+    /// Variables of everything that runs under this.
+    pub fn environment(&self, arm: &Arm) -> Environment {
         let mut environment = self.environment.clone();
+        if !arm.places_processes() {
+            // A program that cannot reach mgbd, such as one of another version, must not pass for one under it.
+            environment.push(("MGB".into(), "require".into()));
+        }
+        let mps = arm.mps;
         // A real node says so by MPS's daemon, which mgbd does not start then.
         if self.node.machine.is_soft() && !mps {
             environment.push(("SOFTGPU_MPS".into(), "off".into()));

@@ -85,18 +85,26 @@ fn room_in(folder: &Path, [limit, usage, reclaimable]: [&str; 3]) -> Option<u64>
     Some(limit.saturating_sub(usage.saturating_sub(cached)))
 }
 
-/// Time that all cores together have spent idle since the machine started.
+/// Time that all cores together have spent idle since the machine started, or with work that gives way to ours.
 pub fn idle_time() -> Option<Duration> {
-    idle_of(&fs::read_to_string("/proc/stat").ok()?)
+    // Zero asks and changes nothing. Jobs are as nice as this process.
+    let gives_way = rustix::process::nice(0).is_ok_and(|own| own <= 0);
+    idle_of(&fs::read_to_string("/proc/stat").ok()?, gives_way)
 }
 
-fn idle_of(text: &str) -> Option<Duration> {
+fn idle_of(text: &str, niced_gives_way: bool) -> Option<Duration> {
     let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-    let mut fields = line.split_whitespace().skip(3);
-    // Idle, and waiting for a disk.
-    let ticks: u64 = fields.next()?.parse().ok()?;
-    let waiting: u64 = fields.next()?.parse().ok()?;
-    Some(from_ticks(ticks + waiting))
+    let ticks: Vec<u64> = line
+        .split_whitespace()
+        .map_while(|field| field.parse().ok())
+        .collect();
+    let [_, niced, _, idle, waiting, ..] = ticks[..] else {
+        return None;
+    };
+    // Waiting for a disk is idle as well.
+    Some(from_ticks(
+        idle + waiting + if niced_gives_way { niced } else { 0 },
+    ))
 }
 
 /// What a process has used so far.
@@ -145,7 +153,9 @@ mod tests {
         assert_eq!(meminfo(meminfo_text, "MemAvailable:"), Some(23_000_000 << 10));
         assert_eq!(meminfo(meminfo_text, "SwapFree:"), None);
         let ticks = |count| Some(from_ticks(count));
-        assert_eq!(idle_of("cpu  10 0 5 700 44 0 0 0\ncpu0 1 0 0 9 0\n"), ticks(744));
+        let stat_text = "cpu  10 30 5 700 44 0 0 0\ncpu0 1 0 0 9 0\n";
+        assert_eq!(idle_of(stat_text, false), ticks(744));
+        assert_eq!(idle_of(stat_text, true), ticks(774));
         let stat = "42 (a name) (x)) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0";
         assert_eq!(cpu_of(stat), ticks(300));
     }
