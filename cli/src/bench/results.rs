@@ -193,7 +193,7 @@ impl Results {
             let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
             serde_json::to_writer(std::io::BufWriter::new(new.as_file()), self)?;
             // A temporary file is its maker's alone; results are for others to read.
-            let mode = fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+            let mode: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
             new.as_file().set_permissions(mode)?;
             new.persist(file)?;
             Ok(())
