@@ -86,7 +86,7 @@ pub struct Args {
     /// Measure these jobs instead of mixes: a job file as mgb batch takes it, of programs built with MGB.
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
-    /// One mix, three policies, small jobs: under 3 minutes.
+    /// A first look: one mix, three policies, jobs of a few seconds on real GPUs.
     #[arg(long, conflicts_with_all = ["list", "resume"])]
     quick: bool,
     /// Profile jobs strictly one at a time, instead of one a GPU.
