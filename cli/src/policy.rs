@@ -16,7 +16,7 @@ pub fn default_parallel(policy: Policy, gpus: usize) -> usize {
     let each = match policy {
         Policy::Sa => 1,
         Policy::Cg(each) => each as usize,
-        Policy::Alg3 | Policy::Mgb => JOBS_PER_GPU,
+        Policy::Mgb | Policy::Alg2 | Policy::Alg3 | Policy::SchedGpu(_) => JOBS_PER_GPU,
     };
     (gpus * each).max(1)
 }

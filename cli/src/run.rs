@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need, socket_path};
-use mgb_scheduler::Policy;
+use mgb_scheduler::{Policy, Queue};
 use serde::{Deserialize, Serialize};
 
 use crate::daemon::{self, Start};
@@ -32,9 +32,12 @@ pub struct Args {
     /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
     need: Option<u64>,
-    /// Policy for an mgbd that is started now: mgb, alg3, sa or cg:N.
+    /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
+    /// Who goes first, for an mgbd that is started now: in-order, backfill or shortest.
+    #[arg(long, value_name = "ORDER")]
+    queue: Option<Queue>,
     /// Write how the process was placed to this file (for mgb batch).
     #[arg(long, hide = true)]
     placement: Option<PathBuf>,
@@ -86,6 +89,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         prefix: &prefix,
         machine: &machine,
         policy: args.policy,
+        queue: args.queue,
         socket: socket_path(),
         environment: Vec::new(),
         options: Vec::new(),
@@ -99,7 +103,11 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         return Ok(());
     }
     let label = args.command[0].to_string_lossy();
-    let granted = begin(&client, args.need.unwrap_or(0));
+    let name = Path::new(&args.command[0])
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let granted = begin(&client, args.need.unwrap_or(0), &name);
     if let Some(file) = &args.placement {
         let text = serde_json::to_string(&placement(&granted)).context("failed to write JSON")?;
         std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))?;
@@ -108,7 +116,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     confine(command, client.hello(), &grant)
 }
 
-fn begin(client: &Client, bytes: u64) -> Result<Grant, Refusal> {
+fn begin(client: &Client, bytes: u64, name: &str) -> Result<Grant, Refusal> {
     let need = Need {
         peak_bytes: bytes,
         flags: need::PROCESS,
@@ -116,6 +124,7 @@ fn begin(client: &Client, bytes: u64) -> Result<Grant, Refusal> {
     };
     client.begin(&BeginRequest {
         need,
+        name: Some(name),
         whole_process: true,
         ..BeginRequest::default()
     })

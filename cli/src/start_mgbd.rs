@@ -1,7 +1,7 @@
 //! `mgb start-mgbd`: the helper through which the other commands start mgbd (see `daemon`).
 
 use mgb_probe::socket_path;
-use mgb_scheduler::Policy;
+use mgb_scheduler::{Policy, Queue};
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
@@ -11,9 +11,12 @@ use crate::prefix::Prefix;
 /// Start mgbd in the background, unless it runs. It ends by itself when it has had nothing to do for a while.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How it shares the GPUs: mgb, alg3, sa or cg:N.
+    /// How it shares the GPUs: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
+    /// Who goes first: in-order, backfill or shortest.
+    #[arg(long, value_name = "ORDER")]
+    queue: Option<Queue>,
 }
 
 /// Runs the command.
@@ -25,6 +28,7 @@ pub fn run(args: &Args) -> Outcome {
             prefix: &prefix,
             machine: &machine,
             policy: args.policy,
+            queue: args.queue,
             socket: socket_path(),
             environment: Vec::new(),
             options: Vec::new(),

@@ -18,8 +18,11 @@ if os.path.exists(os.path.join(folder, "broken")):
     sys.exit("mgbd: no GPU at all")
 policy = sys.argv[sys.argv.index("--policy") + 1] if "--policy" in sys.argv else "mgb"
 gpu = {"index": 0, "node_index": 0, "uuid": "GPU-0", "name": "none", "total_bytes": 1, "usable_bytes": 1,
-       "context_bytes": 1, "max_warps": 1}
-hello = {"version": VERSION, "policy": policy, "mps_pipe": None, "mps_note": None, "gpus": [gpu],
+       "context_bytes": 1, "max_warps": 1,
+       "multiprocessors": {"count": 1, "blocks": 32, "warps": 64, "registers": 65536,
+       "partitions": 4, "shared_bytes": 65536, "shared_reserved": 0,
+       "shared_unit": 128}}
+hello = {"version": VERSION, "policy": policy, "queue": "backfill", "mps_pipe": None, "mps_note": None, "gpus": [gpu],
          "mgbd_pid": os.getpid(), "view": None}
 if os.path.exists(path):
     os.unlink(path)

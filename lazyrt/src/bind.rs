@@ -180,6 +180,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
             ..Need::default()
         },
         site: None,
+        name: None,
         // What has run somewhere stays there: its bytes may mean something on that GPU only.
         gpu: narrow::gpu()
             .or(state.anchor(task.device))

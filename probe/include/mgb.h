@@ -25,7 +25,7 @@ typedef struct mgb_need {
   uint32_t block_threads;     /* threads per block of that launch; 0: not known */
   uint32_t registers;         /* per thread; 0: not known */
   uint32_t shared_bytes;      /* per block, static and dynamic */
-  uint32_t priority;          /* reserved, 0 */
+  uint32_t priority;          /* higher goes first under schedgpu:priority; 0: MGB_PRIORITY */
   uint64_t heap_bytes;        /* device-side malloc heap beyond the default */
   uint64_t deadline_ns;       /* reserved, 0 */
 } mgb_need;

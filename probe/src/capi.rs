@@ -84,6 +84,7 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
         site,
         gpu: places.gpu,
         avoid: places.avoid,
+        name: None,
         whole_process: need.flags & crate::need::PROCESS != 0,
     };
     match client.begin(&request) {

@@ -30,6 +30,8 @@ pub struct BeginRequest<'a> {
     /// GPUs that it must not be, one bit each, where [`BeginRequest::gpu`] leaves
     /// the choice and there are others.
     pub avoid: u64,
+    /// What people are to know the task by, where it has no site; `None`: the process's program.
+    pub name: Option<&'a str>,
     /// The process is the task: its room stays until the process dies, also
     /// when it execs another program.
     pub whole_process: bool,
@@ -41,6 +43,8 @@ pub struct Client {
     hello: Hello,
     /// GPUs that `CUDA_VISIBLE_DEVICES` leaves this process, by index.
     visible: u64,
+    /// Of tasks that have none of their own.
+    priority: u32,
     next_task: AtomicU64,
     lease_slots: AtomicU32,
     forks: u32,
@@ -61,6 +65,7 @@ impl Client {
         let (cells, hello) = connect::open(path, caps)?;
         Ok(Client {
             visible: visible_mask(&hello),
+            priority: priority(),
             cells,
             hello,
             next_task: AtomicU64::new(1),
@@ -100,10 +105,15 @@ impl Client {
             None if self.visible & !request.avoid == 0 => self.visible,
             None => self.visible & !request.avoid,
         };
-        let label = match request.site {
-            Some(site) => Text::new(&format!("{}:{}", site.module, site.function)),
-            None => Text::new(&program_name()),
+        let label = match (request.site, request.name) {
+            (Some(site), _) => Text::new(&format!("{}:{}", site.module, site.function)),
+            (None, Some(name)) => Text::new(name),
+            (None, None) => Text::new(&program_name()),
         };
+        let mut need = request.need;
+        if need.priority == 0 {
+            need.priority = self.priority;
+        }
         let message = Request {
             op: Op::Begin,
             flags: if request.whole_process {
@@ -115,8 +125,8 @@ impl Client {
             thread: thread(),
             site: request.site.map_or(0, |site| site.id),
             gpus,
-            bytes: request.need.reserved_bytes(),
-            need: request.need,
+            bytes: need.reserved_bytes(),
+            need,
             label,
         };
         match self.ask(message)? {
@@ -242,6 +252,22 @@ fn refusal(reply: Reply) -> Refusal {
         Reply::Bad(text) => Refusal::Protocol(text.to_text()),
         other => Refusal::Protocol(format!("unexpected answer {other:?}")),
     }
+}
+
+/// `MGB_PRIORITY`, 0 without it. A value that is none is said, once per connection, and counts as 0.
+fn priority() -> u32 {
+    let Some(text) = std::env::var_os("MGB_PRIORITY") else {
+        return 0;
+    };
+    let number = text.to_str().and_then(|text| text.trim().parse().ok());
+    number.unwrap_or_else(|| {
+        eprintln!(
+            "mgb: MGB_PRIORITY={} is no number from 0 to {}; taken as 0",
+            text.display(),
+            u32::MAX
+        );
+        0
+    })
 }
 
 fn thread() -> u32 {

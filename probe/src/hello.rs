@@ -3,6 +3,34 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The multiprocessors of a GPU, and what each of them holds at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Multiprocessors {
+    /// How many there are.
+    pub count: u32,
+    /// Blocks that each holds.
+    pub blocks: u32,
+    /// Warps that each holds.
+    pub warps: u32,
+    /// Registers of each.
+    pub registers: u32,
+    /// Parts of each with registers of their own.
+    pub partitions: u32,
+    /// Bytes of shared memory of each.
+    pub shared_bytes: u32,
+    /// Bytes of it that the system takes for each block.
+    pub shared_reserved: u32,
+    /// Bytes of the unit in which it is given to blocks.
+    pub shared_unit: u32,
+}
+
+impl Multiprocessors {
+    /// Warps that all of them hold at once.
+    pub fn all_warps(&self) -> u64 {
+        u64::from(self.count) * u64::from(self.warps)
+    }
+}
+
 /// One GPU of the node, as clients know it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gpu {
@@ -22,6 +50,8 @@ pub struct Gpu {
     pub context_bytes: u64,
     /// Warps the GPU can hold at once.
     pub max_warps: u64,
+    /// What it computes with.
+    pub multiprocessors: Multiprocessors,
 }
 
 /// What `mgbd` answers to a client's first message.
@@ -31,6 +61,8 @@ pub struct Hello {
     pub version: u32,
     /// Name of the policy in force.
     pub policy: String,
+    /// Name of the order in which the queue is served.
+    pub queue: String,
     /// Folder to put into `CUDA_MPS_PIPE_DIRECTORY` before `cuInit`.
     pub mps_pipe: Option<String>,
     /// Why there is no MPS, where there is none.

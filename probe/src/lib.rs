@@ -32,7 +32,7 @@ pub mod wire;
 pub use binder::{Binder, Places, Site, binder, set_binder};
 pub use client::{BeginRequest, Client};
 pub use connect::ConnectError;
-pub use hello::{Gpu, Hello};
+pub use hello::{Gpu, Hello, Multiprocessors};
 pub use need::Need;
 pub use process::client;
 pub use published::Published;

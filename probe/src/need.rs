@@ -29,7 +29,7 @@ pub struct Need {
     pub heap_bytes: u64,
     /// [`LAZY`], [`PROCESS`], [`VARIABLES`] and [`ALONE`].
     pub flags: u32,
-    /// Carried for later policies; 0.
+    /// Higher goes first under policies that look at it; 0 stands for the process's `MGB_PRIORITY`.
     pub priority: u32,
     /// Carried for later policies; 0.
     pub deadline_ns: u64,

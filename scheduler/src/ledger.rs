@@ -8,6 +8,7 @@
 //! nothing.
 
 mod company;
+mod compute;
 mod entries;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,8 @@ use std::time::Duration;
 
 use mgb_probe::Gpu;
 use mgb_probe::view::TaskState;
+
+use crate::sms::{Shape, Sms, Spread};
 
 pub use company::Company;
 pub use entries::{Charges, ClientId, Holding, LedgerError, Reclaiming, TaskKey};
@@ -27,6 +30,11 @@ pub struct Ledger {
     charges: Vec<Charges>,
     tasks: BTreeMap<TaskKey, Holding>,
     contexts: BTreeMap<(ClientId, usize), u64>,
+    /// By GPU: processes with a context.
+    processes: Vec<u32>,
+    /// By GPU: what runs on its multiprocessors, of tasks in `computing`.
+    sms: Vec<Sms>,
+    computing: BTreeMap<TaskKey, (Shape, Spread)>,
     reclaiming: Vec<Reclaiming>,
     next_reclaiming: u64,
 }
@@ -36,11 +44,14 @@ impl Ledger {
     pub fn new(gpus: Vec<Gpu>, blind: bool) -> Ledger {
         let charges = vec![Charges::default(); gpus.len()];
         Ledger {
-            gpus,
             blind,
             charges,
             tasks: BTreeMap::new(),
             contexts: BTreeMap::new(),
+            processes: vec![0; gpus.len()],
+            sms: gpus.iter().map(|gpu| Sms::new(gpu.multiprocessors)).collect(),
+            computing: BTreeMap::new(),
+            gpus,
             reclaiming: Vec::new(),
             next_reclaiming: 1,
         }
@@ -99,9 +110,15 @@ impl Ledger {
             .map(|((client, gpu), bytes)| (*client, *gpu, *bytes))
     }
 
+    /// GPUs on which the client is charged for a context.
+    pub fn contexts_of(&self, client: ClientId) -> impl Iterator<Item = usize> {
+        let range = (client, 0)..=(client, usize::MAX);
+        self.contexts.range(range).map(|((_, gpu), _)| *gpu)
+    }
+
     /// Processes that hold something on the GPU.
     pub fn processes(&self, gpu: usize) -> u32 {
-        self.contexts.keys().filter(|(_, at)| *at == gpu).count() as u32
+        self.processes[gpu]
     }
 
     /// Room of the dead.
@@ -111,12 +128,7 @@ impl Ledger {
 
     /// Whether the client holds nothing at all.
     pub fn holds_nothing(&self, client: ClientId) -> bool {
-        self.tasks_of(client).next().is_none()
-            && self
-                .contexts
-                .range((client, 0)..=(client, usize::MAX))
-                .next()
-                .is_none()
+        self.tasks_of(client).next().is_none() && self.contexts_of(client).next().is_none()
     }
 
     /// Bytes that a grant of `bytes` to `client` charges: the context comes with
@@ -150,6 +162,7 @@ impl Ledger {
             let bytes = self.gpus[gpu].context_bytes;
             self.contexts.insert((key.client, gpu), bytes);
             self.charges[gpu].contexts += bytes;
+            self.processes[gpu] += 1;
         }
         self.charges[gpu].reserved += holding.reserved;
         self.charges[gpu].warps += holding.warps;
@@ -209,6 +222,7 @@ impl Ledger {
         holding.warps = 0;
         holding.running = false;
         let less = holding.reserved.saturating_sub(kept);
+        self.rest(key);
         self.take(key, less)
     }
 
@@ -224,6 +238,7 @@ impl Ledger {
                 kept_gpus.push(self.tasks[&key].gpu);
                 continue;
             }
+            self.rest(key);
             if let Some(holding) = self.tasks.remove(&key) {
                 self.charges[holding.gpu].reserved -= holding.reserved;
                 self.charges[holding.gpu].warps -= holding.warps;
@@ -236,6 +251,7 @@ impl Ledger {
             }
             if let Some(bytes) = self.contexts.remove(&(client, gpu)) {
                 self.charges[gpu].contexts -= bytes;
+                self.processes[gpu] -= 1;
                 *lost.entry(gpu).or_default() += bytes;
             }
         }
@@ -291,11 +307,15 @@ impl Ledger {
             );
         }
         #[cfg(debug_assertions)]
-        assert_eq!(
-            self.charges,
-            self.recount(),
-            "the ledger's sums differ from its entries"
-        );
+        {
+            assert_eq!(
+                self.charges,
+                self.recount(),
+                "the ledger's sums differ from its entries"
+            );
+            let on = |gpu| self.contexts.keys().filter(|(_, at)| *at == gpu).count() as u32;
+            assert!((0..self.gpus.len()).all(|gpu| self.processes[gpu] == on(gpu)));
+        }
     }
 
     #[cfg(any(debug_assertions, test))]

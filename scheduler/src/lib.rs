@@ -1,7 +1,7 @@
 //! The scheduler: the ledger of who holds what, the policies that decide who
 //! gets what, and `mgbd`, the daemon that does it for a node.
 //!
-//! [`Ledger`], [`policies`], [`deadlock`] and [`Broker`] know no clock, no
+//! [`Ledger`], [`policies`], [`sms`], [`deadlock`] and [`Broker`] know no clock, no
 //! driver and no socket, so that tests and the simulator run the same code as
 //! [`daemon`].
 
@@ -11,7 +11,8 @@ pub mod deadlock;
 pub mod ledger;
 pub mod node;
 pub mod policies;
+pub mod sms;
 
 pub use broker::Broker;
 pub use ledger::Ledger;
-pub use policies::Policy;
+pub use policies::{Policy, Queue};

@@ -14,11 +14,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser};
 use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
-use mgb_scheduler::{Policy, broker};
+use mgb_scheduler::{Policy, Queue, broker};
 use tracing_subscriber::EnvFilter;
 
 /// Shares the GPUs of this node among programs built with MGB.
@@ -37,9 +38,12 @@ struct Options {
     /// Where to listen; its folder is made for this user alone
     #[arg(long, value_name = "PATH", default_value_os_t = mgb_probe::socket_path())]
     socket: PathBuf,
-    /// Who gets what: mgb, alg3, sa or cg:N
+    /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
     #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
+    /// Who goes first: in-order, backfill or shortest [default: the policy's own order, else backfill]
+    #[arg(long, value_name = "NAME")]
+    queue: Option<Queue>,
     /// Let later tasks pass the first in the queue for so long, in seconds
     #[arg(long, value_name = "SECS", default_value_t = broker::PATIENCE.as_secs())]
     patience: u64,
@@ -62,7 +66,13 @@ struct Options {
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    match run(options) {
+    let queue = match options.policy.serves(options.queue) {
+        Ok(queue) => queue,
+        Err(error) => Options::command()
+            .error(ErrorKind::ArgumentConflict, error)
+            .exit(),
+    };
+    match run(options, queue) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("mgbd: {error:#}");
@@ -81,7 +91,7 @@ fn code(error: &anyhow::Error) -> u8 {
     }
 }
 
-fn run(options: Options) -> anyhow::Result<()> {
+fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
     start_log(options.log.as_ref())?;
     let stop = stop_signal().context("failed to listen for signals")?;
     let limits = Limits {
@@ -93,6 +103,7 @@ fn run(options: Options) -> anyhow::Result<()> {
     let config = Config {
         socket: options.socket,
         policy: options.policy,
+        queue,
         patience: Duration::from_secs(options.patience),
         idle_exit: options.idle_exit.map(Duration::from_secs),
         mps: !options.no_mps,

@@ -19,7 +19,7 @@ fn complaint(output: &Output) -> String {
 fn an_unknown_policy_is_refused_and_the_known_ones_named() {
     let output = mgbd(&["--policy", "fifo"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(complaint(&output).contains("unknown policy `fifo`; known are mgb, alg3, sa and cg:N"));
+    assert!(complaint(&output).contains("unknown policy `fifo`; known are mgb, alg2, alg3, schedgpu"));
 }
 
 #[test]
@@ -41,4 +41,13 @@ fn without_a_gpu_it_says_what_to_do() {
         "{complaint}"
     );
     assert!(!socket.exists());
+}
+
+#[test]
+fn an_order_that_the_policy_does_not_serve_in_is_refused() {
+    let output = mgbd(&["--policy", "cg:2", "--queue", "shortest"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(complaint(&output).contains("policy cg:2 has an order of its own (in-order)"));
+    let output = mgbd(&["--queue", "lifo"]);
+    assert!(complaint(&output).contains("unknown queue `lifo`; known are in-order, backfill and shortest"));
 }

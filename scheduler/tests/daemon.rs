@@ -34,6 +34,55 @@ fn tasks_are_granted_spread_and_given_back() {
 }
 
 #[test]
+fn a_program_in_a_host_phase_keeps_nobody_off_its_gpu() {
+    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
+    let busy = "blocks 256 begin 20 map 20 busy say up sleep 60000";
+    let mut first = daemon.client(busy);
+    first.until("up");
+    let host_phase = "blocks 256 begin 20 map 20 busy done say up sleep 60000";
+    let mut second = daemon.client(host_phase);
+    assert_eq!(second.until("granted"), "granted 1");
+    second.until("up");
+    // Longer than what was seen of it counts for much.
+    std::thread::sleep(Duration::from_millis(2500));
+    let mut others: Vec<_> = (0..2)
+        .map(|_| daemon.client("blocks 1 begin 1 say up sleep 60000"))
+        .collect();
+    for other in &mut others {
+        assert_eq!(other.until("granted"), "granted 1");
+    }
+    for process in others.iter_mut().chain([&mut first, &mut second]) {
+        process.kill();
+    }
+    daemon.check_empty();
+}
+
+#[test]
+fn the_order_of_the_queue_is_told_and_kept() {
+    let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
+        config.policy = "schedgpu".parse().unwrap();
+        config.queue = mgb_scheduler::Queue::InOrder;
+    });
+    assert_eq!(
+        mgb_probe::Client::observe(&daemon.socket())
+            .unwrap()
+            .hello()
+            .queue,
+        "in-order"
+    );
+    let mut holder = daemon.client("begin 50 map 50 say up sleep 60000");
+    holder.until("up");
+    let large = daemon.client("begin 90 map 90 end say done");
+    daemon.wait_view("the large one to wait", |view| view.queue.len() == 1);
+    let small = daemon.client("begin 1 map 1 end say done");
+    daemon.wait_view("the small one to wait behind it", |view| view.queue.len() == 2);
+    holder.kill();
+    large.finish();
+    small.finish();
+    daemon.check_empty();
+}
+
+#[test]
 fn what_never_fits_is_refused_with_both_figures() {
     let daemon = Daemon::start(Setting::new(2, 80 << 30, 1 << 30));
     let mut client = daemon.client("begin 97280");

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use mgb_probe::{Client, socket_path};
-use mgb_scheduler::Policy;
+use mgb_scheduler::{Policy, Queue};
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
@@ -59,9 +59,12 @@ pub struct Args {
     /// load, cores and host memory [default: one per GPU under sa, N per GPU under cg:N, else 4 per GPU].
     #[arg(short = 'j', long, value_name = "N|auto")]
     jobs: Option<Parallel>,
-    /// Policy for an mgbd that is started now: mgb, alg3, sa or cg:N.
+    /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
+    /// Who goes first, for an mgbd that is started now: in-order, backfill or shortest.
+    #[arg(long, value_name = "ORDER")]
+    queue: Option<Queue>,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
@@ -80,6 +83,7 @@ pub fn run(args: &Args) -> Outcome {
         prefix: &prefix,
         machine: &machine,
         policy: args.policy,
+        queue: args.queue,
         socket: socket_path(),
         environment: Vec::new(),
         options: Vec::new(),

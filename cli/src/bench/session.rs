@@ -177,6 +177,7 @@ impl Session<'_> {
             prefix: &self.setting.node.prefix,
             machine: &self.setting.node.machine,
             policy: None,
+            queue: None,
             socket: self.folder.join("mgbd.sock"),
             environment: self.setting.environment(arm),
             options: arm.options(),

@@ -74,6 +74,7 @@ impl Setting {
             prefix,
             machine,
             policy: None,
+            queue: None,
             socket: folder.join("mgbd.sock"),
             environment: environment.clone(),
             options: arm.options(),

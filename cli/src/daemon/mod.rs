@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
 use mgb_probe::{Client, ConnectError};
-use mgb_scheduler::Policy;
+use mgb_scheduler::{Policy, Queue};
 
 use crate::machine::Machine;
 use crate::prefix::Prefix;
@@ -29,6 +29,8 @@ pub struct Start<'a> {
     pub machine: &'a Machine,
     /// The policy that the user wants, if any.
     pub policy: Option<Policy>,
+    /// The order of its queue that the user wants, if any.
+    pub queue: Option<Queue>,
     /// Where it listens.
     pub socket: PathBuf,
     /// More variables for it.
@@ -37,10 +39,21 @@ pub struct Start<'a> {
     pub options: Vec<String>,
 }
 
+impl Start<'_> {
+    /// What mgbd is told of how to share, as its options and those of `mgb start-mgbd` are spelled.
+    fn sharing(&self) -> Vec<String> {
+        let policy = self
+            .policy
+            .map(|policy| ["--policy".to_owned(), policy.to_string()]);
+        let queue = self.queue.map(|queue| ["--queue".to_owned(), queue.to_string()]);
+        policy.into_iter().chain(queue).flatten().collect()
+    }
+}
+
 /// Connects to the mgbd of this socket, starting one if none runs. The connection only looks; it is no client.
 ///
 /// # Errors
-/// When one runs under another policy than asked for, when it turns this user away, or when none can be started.
+/// When one runs under another policy or order than asked for, when it turns this user away, or when none can be started.
 pub fn ensure(start: &Start<'_>) -> Result<Client> {
     let client = match Client::observe(&start.socket) {
         Err(ConnectError::NotRunning(_)) => {
@@ -56,6 +69,15 @@ pub fn ensure(start: &Start<'_>) -> Result<Client> {
              or leave --policy away",
             hello.mgbd_pid,
             hello.policy,
+            hello.mgbd_pid
+        );
+    }
+    if let Some(wanted) = start.queue.filter(|wanted| wanted.to_string() != hello.queue) {
+        bail!(
+            "mgbd (pid {}) serves its queue {}, not {wanted}: stop it with `kill {}` once its programs have ended, or \
+             leave --queue away",
+            hello.mgbd_pid,
+            hello.queue,
             hello.mgbd_pid
         );
     }
@@ -84,9 +106,7 @@ fn start_by_helper(start: &Start<'_>) -> Result<()> {
         .arg("start-mgbd")
         .env("MGB_SOCKET", &start.socket)
         .env("MGB_PREFIX", start.prefix.path());
-    if let Some(policy) = start.policy {
-        command.args(["--policy", &policy.to_string()]);
-    }
+    command.args(start.sharing());
     start.machine.apply(&mut command);
     let output = command
         .stdin(Stdio::null())

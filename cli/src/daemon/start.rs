@@ -65,10 +65,7 @@ pub fn spawn(start: &Start<'_>, idle_exit: &str) -> Result<Logged> {
         .args(["--idle-exit", idle_exit])
         .env("MGB_SOCKET", std::path::absolute(&start.socket)?)
         .current_dir("/");
-    if let Some(policy) = start.policy {
-        command.args(["--policy", &policy.to_string()]);
-    }
-    command.args(&start.options);
+    command.args(start.sharing()).args(&start.options);
     start.machine.apply(&mut command);
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
     let copy = output.try_clone().context("failed to open mgbd's log twice")?;

@@ -158,6 +158,7 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
             prefix: &prefix,
             machine: &machine,
             policy: Some(policy),
+            queue: None,
             socket,
             environment,
             options: Vec::new(),

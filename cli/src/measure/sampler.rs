@@ -113,6 +113,16 @@ mod tests {
             usable_bytes: 100,
             context_bytes: 5,
             max_warps: 64,
+            multiprocessors: mgb_probe::Multiprocessors {
+                count: 1,
+                blocks: 32,
+                warps: 64,
+                registers: 65536,
+                partitions: 4,
+                shared_bytes: 65536,
+                shared_reserved: 0,
+                shared_unit: 128,
+            },
         };
         let gpu = GpuView {
             gpu,

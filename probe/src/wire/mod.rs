@@ -23,7 +23,7 @@ pub use request::{Op, Request, WHOLE_PROCESS};
 pub use text::Text;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Calls a client can have under way at once.

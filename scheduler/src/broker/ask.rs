@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::{Op, Reply, Request, Text};
 
+use super::past::Past;
 use super::{Broker, Touch, Waiting, reserved_on};
 use crate::Ledger;
 use crate::ledger::{ClientId, TaskKey};
@@ -31,7 +32,12 @@ impl Broker {
             Op::Grow => self.grow(key, cell, request, now),
             Op::Swapped => Some(self.change(key, request, |ledger| ledger.swap(key, request.bytes))),
             Op::GiveBack => Some(self.change(key, request, |ledger| ledger.shrink(key, request.bytes))),
-            Op::End => Some(self.change(key, request, |ledger| ledger.end(key, request.bytes))),
+            Op::End => {
+                if let Some(held) = self.ledger.task(key) {
+                    self.past.ended(key, now.saturating_sub(held.granted));
+                }
+                Some(self.change(key, request, |ledger| ledger.end(key, request.bytes)))
+            }
         }
     }
 
@@ -47,8 +53,10 @@ impl Broker {
         if self.ledger.task(key).is_none() {
             self.touched.remove(&key);
             // Growing and ending at once: whoever waits would wait for ever.
-            self.queue
-                .retain(|waiting| waiting.key() != key || !waiting.grows());
+            if self.queue.grows_task(key) {
+                self.queue
+                    .retain(|waiting| waiting.key() != key || !waiting.grows());
+            }
         }
         Reply::Done
     }
@@ -83,15 +91,28 @@ impl Broker {
                 largest: gpu.usable_bytes,
             });
         }
-        self.enqueue(Waiting {
-            client: key.client,
-            cell,
-            request,
-            since: now,
-            bytes,
-            gpus: fit,
-        });
+        let expected = self.recall(key.client, &request);
+        self.enqueue(
+            Waiting {
+                client: key.client,
+                cell,
+                request,
+                since: now,
+                bytes,
+                gpus: fit,
+            },
+            expected,
+        );
         None
+    }
+
+    /// How long the task is expected to last.
+    fn recall(&mut self, client: ClientId, request: &Request) -> Duration {
+        let program = self.clients.get(&client).and_then(|entry| entry.program);
+        let which = program.map(|program| Past::which(program, request));
+        which
+            .and_then(|which| self.past.of(&which))
+            .unwrap_or(self.past.mean())
     }
 
     fn grow(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
@@ -120,22 +141,25 @@ impl Broker {
                 reserved,
             });
         }
-        self.enqueue(Waiting {
-            client: key.client,
-            cell,
-            request,
-            since: now,
-            bytes,
-            gpus: 1 << gpu,
-        });
+        self.enqueue(
+            Waiting {
+                client: key.client,
+                cell,
+                request,
+                since: now,
+                bytes,
+                gpus: 1 << gpu,
+            },
+            Duration::MAX,
+        );
         None
     }
 
     pub(super) fn is_queued(&self, key: TaskKey) -> bool {
-        self.queue.iter().any(|waiting| waiting.key() == key)
+        self.queue.has(key)
     }
 
-    fn enqueue(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: Waiting, expected: Duration) {
         let thread = waiting.request.thread;
         if let Some(client) = self.clients.get_mut(&waiting.client)
             && let Some(told) = client.told.filter(|told| told.thread == thread)
@@ -149,7 +173,10 @@ impl Broker {
                 client.cannot_swap &= !(1 << told.gpu);
             }
         }
-        if waiting.grows() {
+        if !waiting.grows() {
+            let waiter = self.waiter(&waiting, expected);
+            self.queue.begin(waiting, waiter);
+        } else {
             self.touched.insert(
                 waiting.key(),
                 Touch {
@@ -157,8 +184,8 @@ impl Broker {
                     at: waiting.since,
                 },
             );
+            self.queue.grow(waiting);
         }
-        self.queue.push(waiting);
     }
 }
 

@@ -5,9 +5,12 @@
 //! and so do the tests.
 
 mod ask;
+mod past;
+mod pending;
 mod serve;
 mod show;
 mod stuck;
+mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,8 +20,13 @@ use mgb_probe::need::ALONE;
 use mgb_probe::view::Counts;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 
-use crate::Policy;
+pub use past::Program;
+pub use view::WHOLE;
+
 use crate::ledger::{ClientId, Ledger, Reclaiming, TaskKey};
+use crate::{Policy, Queue};
+use past::Past;
+use pending::Pending;
 
 /// What the driver and the clients' publications show.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +38,20 @@ pub struct Sight {
     pub busy: BTreeSet<(ClientId, usize)>,
     /// Tasks that are over but keep their grant until somebody waits for it.
     pub leased: BTreeSet<TaskKey>,
+    /// How much of the last time processes had work under way, by client and GPU in that order. Who is missing is taken
+    /// for busy.
+    pub activity: Vec<Activity>,
+}
+
+/// How busy a process has been on a GPU lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Who.
+    pub client: ClientId,
+    /// GPU index.
+    pub gpu: usize,
+    /// In parts of [`WHOLE`].
+    pub part: u32,
 }
 
 /// An answer to carry to a client.
@@ -48,6 +70,8 @@ pub struct Answer {
 pub struct Rules {
     /// Who gets what.
     pub policy: Policy,
+    /// Who goes first.
+    pub queue: Queue,
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,
     /// Most processes on a GPU at once.
@@ -64,6 +88,7 @@ impl Rules {
     pub fn new(policy: Policy) -> Rules {
         Rules {
             policy,
+            queue: policy.serves(None).unwrap_or_default(),
             patience: PATIENCE,
             max_processes: MPS_CLIENTS,
         }
@@ -111,6 +136,7 @@ struct Told {
 #[derive(Clone, Debug, Default)]
 struct Client {
     pid: u32,
+    program: Option<Program>,
     told: Option<Told>,
     /// GPUs on which it was told and nothing came of it.
     cannot_swap: u64,
@@ -129,7 +155,8 @@ pub struct Broker {
     rules: Rules,
     ledger: Ledger,
     clients: BTreeMap<ClientId, Client>,
-    queue: Vec<Waiting>,
+    queue: Pending,
+    past: Past,
     touched: BTreeMap<TaskKey, Touch>,
     counts: Counts,
 }
@@ -141,7 +168,8 @@ impl Broker {
             ledger: Ledger::new(gpus, rules.policy.blind()),
             rules,
             clients: BTreeMap::new(),
-            queue: Vec::new(),
+            queue: Pending::default(),
+            past: Past::default(),
             touched: BTreeMap::new(),
             counts: Counts::default(),
         }
@@ -173,6 +201,13 @@ impl Broker {
         );
     }
 
+    /// What the client's process runs: what its tasks take is remembered for the next time.
+    pub fn identify(&mut self, client: ClientId, program: Program) {
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.program = Some(program);
+        }
+    }
+
     /// The client's channel is gone: it waits for nothing any more. What it
     /// holds stays charged as long as its process lives.
     pub fn hang_up(&mut self, client: ClientId) {
@@ -182,6 +217,7 @@ impl Broker {
     /// The client's process died; returns what is to be reclaimed.
     pub fn die(&mut self, client: ClientId, now: Duration) -> Vec<Reclaiming> {
         self.hang_up(client);
+        self.ends_with_its_process(client, now);
         self.clients.remove(&client);
         let lost = self.ledger.die(client, false, now);
         self.counts.died_holding += u64::from(!lost.is_empty());
@@ -194,6 +230,7 @@ impl Broker {
     /// process.
     pub fn exec(&mut self, client: ClientId, now: Duration) -> Vec<Reclaiming> {
         self.hang_up(client);
+        self.past.forget_client(client);
         let lost = self.ledger.die(client, true, now);
         self.forget_touches(client);
         lost
@@ -204,8 +241,17 @@ impl Broker {
             .retain(|key, _| key.client != client || self.ledger.task(*key).is_some());
     }
 
+    /// Tasks that run to the end of their process: lazy ones of programs that free nothing, and whole processes.
+    fn ends_with_its_process(&mut self, client: ClientId, now: Duration) {
+        for (key, held) in self.ledger.tasks_of(client) {
+            self.past.ended(key, now.saturating_sub(held.granted));
+        }
+        self.past.forget_client(client);
+    }
+
     /// A lease was taken away: the task is over, and held nothing.
     pub fn take_lease(&mut self, key: TaskKey) {
+        self.past.forget(key);
         if self.ledger.end(key, 0).is_ok() && self.ledger.task(key).is_none() {
             self.touched.remove(&key);
         }
@@ -227,6 +273,11 @@ fn reserved_on(ledger: &Ledger, client: ClientId, gpu: usize) -> u64 {
 }
 
 impl Broker {
+    /// GPUs on which the client has a context, as a set by index.
+    fn contexts_of(&self, client: ClientId) -> u64 {
+        self.ledger.contexts_of(client).fold(0, |set, gpu| set | 1 << gpu)
+    }
+
     /// Whether the request is for a task that wants a GPU for itself. Policies that know no memory know none.
     fn wants_alone(&self, waiting: &Waiting) -> bool {
         !self.ledger.blind() && !waiting.grows() && waiting.request.need.flags & ALONE != 0

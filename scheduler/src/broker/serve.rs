@@ -12,9 +12,11 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
+use super::past::Past;
 use super::{Answer, Broker, Sight, Touch, Waiting, is_whole_process};
 use crate::ledger::{Company, Holding};
-use crate::policies::{GpuState, Placement, View, Waiter, warps_charged};
+use crate::policies::{GpuState, Placement, View, warps_charged};
+use crate::sms::Launch;
 
 impl Broker {
     /// Answers whoever can be answered now. While anybody waits although there are
@@ -26,10 +28,12 @@ impl Broker {
         }
         let mut covered = sight.covered.clone();
         covered.resize(self.ledger.gpus().len(), None);
-        let stalled = self.stalled(sight, now);
+        let holders = self.holders(sight, now);
+        let stalled = self.stalled(&holders, now);
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         self.admit_aged(&mut covered, sight, now, &mut answers);
-        self.serve_beginners(&mut covered, sight, stalled, now, &mut answers);
+        let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
+        self.serve_beginners(&mut covered, &gpus, now, &mut answers);
         if sight.leased.is_empty() && !self.ledger.blind() {
             self.break_deadlocks(&mut covered, sight, now, &mut answers);
         }
@@ -52,7 +56,10 @@ impl Broker {
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
-        let mut growing: Vec<Waiting> = self.queue.iter().filter(|w| w.grows()).cloned().collect();
+        if self.queue.grows().is_empty() {
+            return;
+        }
+        let mut growing: Vec<Waiting> = self.queue.grows().iter().map(|w| Waiting::clone(w)).collect();
         growing.sort_by_key(|waiting| (waiting.client, waiting.since));
         let mut kept = 0u64;
         let company = Company::of(&self.ledger);
@@ -100,30 +107,24 @@ impl Broker {
     fn serve_beginners(
         &mut self,
         covered: &mut [Option<u64>],
-        sight: &Sight,
-        stalled: u64,
+        gpus: &[GpuState],
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
-        let beginners: Vec<Waiting> = self.queue.iter().filter(|w| !w.grows()).cloned().collect();
-        if beginners.is_empty() {
-            return;
-        }
-        let company = Company::of(&self.ledger);
-        let gpus: Vec<GpuState> = (0..self.ledger.gpus().len())
-            .map(|gpu| self.gpu_state(covered, sight, stalled, gpu, &company, now))
-            .collect();
-        let waiters: Vec<Waiter> = beginners
-            .iter()
-            .map(|waiting| self.waiter(waiting, &company, now))
-            .collect();
         let view = View {
-            gpus: &gpus,
-            waiting: &waiters,
+            gpus,
+            sms: self.ledger.sms(),
+            waiting: self.queue.waiters(),
+            now,
             patience: self.rules.patience,
         };
-        for Placement { waiter, gpu } in self.rules.policy.place(&view) {
-            self.grant(&beginners[waiter], gpu, covered, now, answers);
+        let placements = self.rules.policy.place(&view, self.rules.queue);
+        let placed = placements
+            .iter()
+            .map(|placed| self.queue.beginner(placed.waiter).clone());
+        let placed: Vec<Waiting> = placed.collect();
+        for (waiting, Placement { gpu, .. }) in placed.iter().zip(placements) {
+            self.grant(waiting, gpu, covered, now, answers);
         }
     }
 
@@ -153,71 +154,26 @@ impl Broker {
             tracing::error!(%error, "what does not fit was placed");
             return false;
         }
+        if self.rules.policy.compute_hard() {
+            self.ledger
+                .compute(waiting.key(), &Launch::of(&waiting.request.need));
+        }
+        let program = self
+            .clients
+            .get(&waiting.client)
+            .and_then(|client| client.program);
+        if let Some(program) = program {
+            let which = Past::which(program, &waiting.request);
+            self.past.began(waiting.key(), which);
+        }
+        let contexts = self.contexts_of(waiting.client);
+        self.queue.has_contexts(waiting.client, contexts);
         spend(covered, gpu, cost);
         self.counts.granted += 1;
         let thread = waiting.request.thread;
         self.touched.insert(waiting.key(), Touch { thread, at: now });
         self.granted(waiting, gpu, waiting.bytes, now, answers);
         true
-    }
-
-    fn gpu_state(
-        &self,
-        covered: &[Option<u64>],
-        sight: &Sight,
-        stalled: u64,
-        gpu: usize,
-        company: &Company,
-        now: Duration,
-    ) -> GpuState {
-        let resting = sight.leased.iter().filter_map(|key| self.ledger.task(*key));
-        let resting: u64 = resting
-            .filter(|held| held.gpu == gpu)
-            .map(|held| held.warps)
-            .sum();
-        let info = &self.ledger.gpus()[gpu];
-        let growing = |aged: bool| {
-            self.queue.iter().any(|waiting| {
-                waiting.grows()
-                    && waiting.gpus == 1 << gpu
-                    && !company.is_closed(gpu, waiting.client)
-                    && (!aged || waiting.waits(now) >= self.rules.patience)
-            })
-        };
-        GpuState {
-            room: self.grantable(covered, gpu),
-            context_bytes: info.context_bytes,
-            max_warps: info.max_warps,
-            warps: self.ledger.charges(gpu).warps.saturating_sub(resting),
-            processes: self.ledger.processes(gpu),
-            max_processes: self.rules.max_processes,
-            present: company.count(gpu),
-            growth_waits: growing(false),
-            growth_aged: growing(true),
-            stalled: stalled & (1 << gpu) != 0,
-        }
-    }
-
-    fn waiter(&self, waiting: &Waiting, company: &Company, now: Duration) -> Waiter {
-        let client = waiting.client;
-        let alone = self.wants_alone(waiting);
-        let is_closed =
-            |&gpu: &usize| company.is_closed(gpu, client) || alone && company.is_shared(gpu, client);
-        Waiter {
-            client,
-            gpus: waiting.gpus,
-            contexts: (0..self.ledger.gpus().len())
-                .filter(|&gpu| self.ledger.has_context(client, gpu))
-                .fold(0, |mask, gpu| mask | 1 << gpu),
-            alone,
-            closed: (0..self.ledger.gpus().len())
-                .filter(is_closed)
-                .fold(0, |mask, gpu| mask | 1 << gpu),
-            bytes: waiting.bytes,
-            warps: waiting.request.need.warps(),
-            waited: waiting.waits(now),
-            holds: self.ledger.contexts().any(|(other, ..)| other == client),
-        }
     }
 
     fn granted(
@@ -253,8 +209,7 @@ impl Broker {
 
     /// Answers a waiting request, which leaves the queue.
     pub(super) fn answer(&mut self, waiting: &Waiting, reply: Reply, answers: &mut Vec<Answer>) {
-        self.queue
-            .retain(|other| (other.client, other.cell) != (waiting.client, waiting.cell));
+        self.queue.remove(waiting.client, waiting.cell);
         answers.push(Answer {
             client: waiting.client,
             cell: waiting.cell,

@@ -18,7 +18,7 @@ impl Broker {
             task: key.task,
             label: held.label.clone(),
             gpu: held.gpu as u32,
-            state: self.ledger.state(key, self.is_queued(key)),
+            state: self.ledger.state(key, self.queue.grows_task(key)),
             reserved_bytes: held.reserved,
             warps: held.warps,
             age_ms: now.saturating_sub(held.granted).as_millis() as u64,

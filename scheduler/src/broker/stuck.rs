@@ -22,8 +22,11 @@ impl Broker {
     ) {
         // Each round answers a request, so there are no more rounds than those.
         for _ in 0..=self.queue.len() {
-            let holders = self.holders(sight, now);
             let blocked = self.blocked(now);
+            if blocked.is_empty() {
+                return;
+            }
+            let holders = self.holders(sight, now);
             match deadlock::resolve(&holders, &blocked, &self.rooms(covered)) {
                 None => return,
                 Some(Way::Swap {
@@ -39,12 +42,7 @@ impl Broker {
                     }
                 }
                 Some(Way::Refuse { client }) => {
-                    let refused: Vec<Waiting> = self
-                        .queue
-                        .iter()
-                        .filter(|w| w.client == client)
-                        .cloned()
-                        .collect();
+                    let refused: Vec<Waiting> = self.queue.of(client).cloned().collect();
                     for waiting in refused {
                         tracing::warn!(client, "everybody waits and nobody can be swapped: refused");
                         self.counts.refused += 1;
@@ -93,11 +91,10 @@ impl Broker {
     ) -> bool {
         let fits = |waiting: &&Waiting| {
             // Who grows has a context there, which costs nothing.
-            waiting.client == client
-                && waiting.gpus & (1 << gpu) != 0
+            waiting.gpus & (1 << gpu) != 0
                 && self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
         };
-        let Some(waiting) = self.queue.iter().find(fits).cloned() else {
+        let Some(waiting) = self.queue.of(client).find(fits).cloned() else {
             return false;
         };
         tracing::info!(client, gpu, "those on the GPU only wait: let in beside them");
@@ -110,9 +107,8 @@ impl Broker {
     fn tell(&mut self, client: ClientId, gpu: usize, for_itself: bool, answers: &mut Vec<Answer>) {
         let bit = 1u64 << gpu;
         // Its growth there, if that task has memory of its own to give up.
-        let own = self.queue.iter().find(|waiting| {
+        let own = self.queue.of(client).find(|waiting| {
             !for_itself
-                && waiting.client == client
                 && waiting.grows()
                 && waiting.gpus == bit
                 && self
@@ -120,7 +116,7 @@ impl Broker {
                     .task(waiting.key())
                     .is_some_and(|held| held.reserved > 0)
         });
-        let any = || self.queue.iter().find(|waiting| waiting.client == client);
+        let any = || self.queue.of(client).next();
         let (waiting, reply) = match own {
             Some(waiting) => (waiting.clone(), Reply::SwapOut { gpu: gpu as u32 }),
             None => match any() {
@@ -148,8 +144,8 @@ impl Broker {
     }
 
     /// GPUs on which nobody who holds memory can go on by himself.
-    pub(super) fn stalled(&self, sight: &Sight, now: Duration) -> u64 {
-        deadlock::stalled(&self.holders(sight, now), &self.blocked(now), &self.rooms(&[]))
+    pub(super) fn stalled(&self, holders: &[Holder], now: Duration) -> u64 {
+        deadlock::stalled(holders, &self.blocked(now), &self.rooms(&[]))
     }
 
     fn rooms(&self, covered: &[Option<u64>]) -> Vec<Room> {
@@ -164,63 +160,80 @@ impl Broker {
         (0..self.ledger.gpus().len()).map(room).collect()
     }
 
-    fn holders(&self, sight: &Sight, now: Duration) -> Vec<Holder> {
-        let holder = |(client, gpu, _)| {
-            let (mut reserved, mut swappable) = (0, 0);
-            let (mut present, mut alone) = (false, false);
-            for (_, held) in self.ledger.tasks_of(client).filter(|(_, held)| held.gpu == gpu) {
-                present |= held.is_present();
-                alone |= held.keeps_others_out();
-                reserved += held.reserved;
-                swappable += if held.whole_process { 0 } else { held.reserved };
+    /// Every process on every GPU. Goes through the ledger once: there may be hundreds.
+    pub(super) fn holders(&self, sight: &Sight, now: Duration) -> Vec<Holder> {
+        let mut waiting: Vec<&Waiting> = self.queue.of_holders().collect();
+        waiting.sort_by_key(|waiting| waiting.client);
+        let mut tasks = self.ledger.tasks().peekable();
+        let mut holders = Vec::new();
+        let mut mine: Vec<(TaskKey, &Holding)> = Vec::new();
+        let mut requests: &[&Waiting] = &[];
+        let mut entry = None;
+        let mut last = None;
+        for (client, gpu, _) in self.ledger.contexts() {
+            if last.replace(client) != Some(client) {
+                while tasks.next_if(|(key, _)| key.client < client).is_some() {}
+                mine.clear();
+                while let Some(task) = tasks.next_if(|(key, _)| key.client == client) {
+                    mine.push(task);
+                }
+                entry = self.clients.get(&client);
+                let from = waiting.partition_point(|waiting| waiting.client < client);
+                let own = waiting[from..].partition_point(|waiting| waiting.client == client);
+                requests = &waiting[from..from + own];
             }
-            let unable = |entry: &Client| entry.cannot_swap & (1u64 << gpu) != 0;
-            if self.clients.get(&client).is_none_or(unable) {
-                swappable = 0;
-            }
-            let with_room = |held: &Holding| held.reserved > 0 || held.keeps_others_out();
-            let waits = self.waits_on(client, gpu, sight, now, with_room);
-            let still = waits && self.waits_on(client, gpu, sight, now, Holding::is_present);
-            Holder {
-                client,
-                gpu,
-                reserved,
-                swappable,
-                waits,
-                present,
-                still,
-                alone,
-            }
-        };
-        self.ledger.contexts().map(holder).collect()
+            holders.push(self.holder(client, gpu, entry, &mine, requests, sight, now));
+        }
+        holders
     }
 
-    /// Whether the process waits, and none of its tasks on the GPU that count can go on.
-    fn waits_on(
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what the caller has looked up once for all GPUs"
+    )]
+    fn holder(
         &self,
         client: ClientId,
         gpu: usize,
+        entry: Option<&Client>,
+        mine: &[(TaskKey, &Holding)],
+        requests: &[&Waiting],
         sight: &Sight,
         now: Duration,
-        counts: impl Fn(&Holding) -> bool,
-    ) -> bool {
-        let told = self
-            .clients
-            .get(&client)
-            .is_some_and(|entry| entry.told.is_some());
-        let mut requests = self
-            .queue
-            .iter()
-            .filter(|waiting| waiting.client == client)
-            .peekable();
-        if told || requests.peek().is_none() {
-            return false;
+    ) -> Holder {
+        let here = || mine.iter().filter(|(_, held)| held.gpu == gpu);
+        let (mut reserved, mut swappable) = (0, 0);
+        let (mut present, mut alone) = (false, false);
+        for (_, held) in here() {
+            present |= held.is_present();
+            alone |= held.keeps_others_out();
+            reserved += held.reserved;
+            swappable += if held.whole_process { 0 } else { held.reserved };
         }
-        let requests: Vec<&Waiting> = requests.collect();
-        self.ledger
-            .tasks_of(client)
-            .filter(|(_, held)| held.gpu == gpu && counts(held))
-            .all(|(key, held)| !self.can_go_on(key, held, &requests, sight, now))
+        let unable = |entry: &Client| entry.cannot_swap & (1u64 << gpu) != 0;
+        if entry.is_none_or(unable) {
+            swappable = 0;
+        }
+        let told = entry.is_some_and(|entry| entry.told.is_some());
+        // Whether the process waits, and none of its tasks on the GPU that count can go on.
+        let waits = |counts: fn(&Holding) -> bool| {
+            !told
+                && !requests.is_empty()
+                && here()
+                    .filter(|(_, held)| counts(held))
+                    .all(|(key, held)| !self.can_go_on(*key, held, requests, sight, now))
+        };
+        let waits_with_room = waits(|held| held.reserved > 0 || held.keeps_others_out());
+        Holder {
+            client,
+            gpu,
+            reserved,
+            swappable,
+            waits: waits_with_room,
+            present,
+            still: waits_with_room && waits(Holding::is_present),
+            alone,
+        }
     }
 
     /// Whether a task of a process that waits may go on by itself.
@@ -243,22 +256,26 @@ impl Broker {
         !waits && quiet < if busy { BUSY } else { QUIET }
     }
 
+    /// The requests that can be part of a deadlock: those of processes that have something, and of others such as
+    /// have wanted a GPU for themselves very long.
     fn blocked(&self, now: Duration) -> Vec<Blocked> {
         let very_long = self.rules.patience.saturating_mul(HOLDER_PATIENCE);
-        self.queue
-            .iter()
-            .map(|waiting| Blocked {
-                alone: self.wants_alone(waiting),
-                aged: self.wants_alone(waiting) && waiting.waits(now) >= very_long,
-                client: waiting.client,
-                gpus: waiting.gpus,
-                bytes: waiting.bytes,
-                own: if waiting.grows() {
-                    self.ledger.task(waiting.key()).map_or(0, |held| held.reserved)
-                } else {
-                    0
-                },
-            })
-            .collect()
+        let blocked = |waiting: &Waiting| Blocked {
+            alone: self.wants_alone(waiting),
+            aged: self.wants_alone(waiting) && waiting.waits(now) >= very_long,
+            client: waiting.client,
+            gpus: waiting.gpus,
+            bytes: waiting.bytes,
+            own: if waiting.grows() {
+                self.ledger.task(waiting.key()).map_or(0, |held| held.reserved)
+            } else {
+                0
+            },
+        };
+        let of_holders = self.queue.of_holders().map(blocked);
+        let aged = now.checked_sub(very_long).into_iter();
+        let aged = aged.flat_map(|then| self.queue.alone_since(then));
+        let newcomers = aged.filter(|waiting| self.contexts_of(waiting.client) == 0);
+        of_holders.chain(newcomers.map(blocked)).collect()
     }
 }

@@ -136,11 +136,20 @@ impl Client {
         self.channel().published.contexts.load(Ordering::Acquire) & (1 << gpu) != 0
     }
 
+    /// Whether it says of the GPU when it gives it work: a plain program does not.
+    pub(super) fn publishes(&self, gpu: usize) -> bool {
+        self.line.is_some() && self.says_context(gpu)
+    }
+
+    /// Whether it says that work of its may be under way on the GPU.
+    pub(super) fn is_busy(&self, gpu: usize) -> bool {
+        self.channel().published.gpus[gpu].is_busy()
+    }
+
     /// Those of the node's GPUs where it says that work of its may be under way.
     pub(super) fn busy_gpus(&self, gpus: usize) -> Vec<usize> {
-        let words = &self.channel().published.gpus;
         (0..gpus)
-            .filter(|&gpu| self.says_context(gpu) && words[gpu].is_busy())
+            .filter(|&gpu| self.says_context(gpu) && self.is_busy(gpu))
             .collect()
     }
 

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::client::Client;
-use super::family::is_exiting;
+use super::family::{is_exiting, program_of};
 use super::greet::{self, Guest, Message, Offence};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
@@ -100,6 +100,9 @@ impl Server {
             self.replaces(guest.pid);
         }
         self.broker.arrive(id, guest.pid);
+        if let Some(program) = program_of(guest.pid) {
+            self.broker.identify(id, program);
+        }
         self.clients.insert(id, Client::new(id, guest, socket));
         self.changed = true;
     }

@@ -1,7 +1,12 @@
-//! Which client a process belongs to: a whole-process task may be a shell whose
-//! children use the GPU.
+//! What a process is: which client it belongs to (a whole-process task may be a
+//! shell whose children use the GPU), whether it is about to end, and what program
+//! it runs.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::unix::fs::MetadataExt;
+
+use crate::broker::Program;
 
 /// How many generations up to look.
 const GENERATIONS: usize = 16;
@@ -40,6 +45,15 @@ pub(super) fn is_exiting(pid: u32) -> bool {
         .is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
+/// The executable that a process runs, as it lies on the disk: another one, or the same one built anew, is another
+/// program. `None`: `/proc` does not say.
+pub(super) fn program_of(pid: u32) -> Option<Program> {
+    let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
+    let mut hasher = DefaultHasher::new();
+    (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()).hash(&mut hasher);
+    Some(Program(hasher.finish()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -55,6 +69,8 @@ mod tests {
             Some(8)
         );
         assert_eq!(belongs_to::<u8>(own, &BTreeMap::new()), None);
+        let ours = program_of(own);
+        assert!(ours.is_some() && ours == program_of(own) && ours != program_of(child.id()));
         child.kill().unwrap();
         child.wait().unwrap();
     }

@@ -7,6 +7,7 @@
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
 //! | `greet`    | the handshake, and what it refuses |
 //! | `client`   | one client's channel, read as untrusted |
+//! | `activity` | how busy clients have been lately |
 //! | `sight`    | what NVML shows against what the clients say |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `keep`     | files of the driver's that outlive their process |
@@ -14,6 +15,7 @@
 //! | `mps`      | the private MPS control daemon |
 //! | `family`   | which process belongs to which client |
 
+mod activity;
 mod client;
 mod connections;
 mod family;
@@ -34,8 +36,8 @@ use std::time::Duration;
 pub use listener::{ListenError, Listener};
 pub use server::Server;
 
-use crate::Policy;
 use crate::broker::PATIENCE;
+use crate::{Policy, Queue};
 
 /// How `mgbd` is to run.
 #[derive(Clone, Debug)]
@@ -44,6 +46,8 @@ pub struct Config {
     pub socket: PathBuf,
     /// Who gets what.
     pub policy: Policy,
+    /// Who goes first; as [`Policy::serves`] has it.
+    pub queue: Queue,
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,
     /// Ends when there was no client for so long.
@@ -58,6 +62,7 @@ impl Config {
         Config {
             socket,
             policy: Policy::Mgb,
+            queue: Queue::default(),
             patience: PATIENCE,
             idle_exit: None,
             mps: true,

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use mgb_probe::{Hello, wire};
 use rustix::event::{Timespec, epoll};
 
+use super::activity::Activities;
 use super::client::Client;
 use super::greet::Offence;
 use super::keep::Keeper;
@@ -51,6 +52,7 @@ pub struct Server {
     pub(super) hello: Hello,
     pub(super) broker: Broker,
     eyes: Eyes,
+    activities: Activities,
     pub(super) reclaims: Reclaims,
     pub(super) keeper: Keeper,
     pub(super) clients: BTreeMap<ClientId, Client>,
@@ -102,6 +104,7 @@ impl Server {
         let hello = Hello {
             version: wire::VERSION,
             policy: config.policy.to_string(),
+            queue: config.queue.to_string(),
             mps_pipe: mps.as_ref().map(|mps| mps.pipe().display().to_string()),
             mps_note,
             gpus: node.gpus().to_vec(),
@@ -110,12 +113,14 @@ impl Server {
         };
         let rules = Rules {
             patience: config.patience,
+            queue: config.queue,
             ..Rules::new(config.policy)
         };
         let descriptors = raise_descriptor_limit();
         Ok(Server {
             broker: Broker::new(hello.gpus.clone(), rules),
             eyes: Eyes::new(hello.gpus.len()),
+            activities: Activities::default(),
             // Three descriptors each, and half of all for what is kept.
             most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 3).clamp(1, MOST_CLIENTS),
             most_kept: descriptors / 2,
@@ -268,8 +273,10 @@ impl Server {
 
     /// Looks at the GPUs.
     pub(super) fn look(&mut self) -> Sight {
-        self.eyes
-            .look(self.node.as_ref(), self.broker.ledger(), &self.clients)
+        let (ledger, now) = (self.broker.ledger(), self.now());
+        let mut sight = self.eyes.look(self.node.as_ref(), ledger, &self.clients);
+        sight.activity = self.activities.sample(ledger, &self.clients, now);
+        sight
     }
 
     /// When the node view is to be written next.

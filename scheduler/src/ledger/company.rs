@@ -4,9 +4,8 @@
 //! ends: whoever waited for that would wait for the whole life of a neighbour. Nor does a task that is swapped out, unless it
 //! is to be alone: its GPU is kept for it.
 
-use std::collections::BTreeSet;
-
 use super::{ClientId, Holding, Ledger};
+use crate::policies::Who;
 
 impl Holding {
     /// Whether its process is on the GPU by it.
@@ -20,11 +19,16 @@ impl Holding {
     }
 }
 
-#[derive(Clone, Debug, Default)]
-struct OnGpu {
-    present: BTreeSet<ClientId>,
-    alone: BTreeSet<ClientId>,
-    reclaiming: bool,
+/// Who is on a GPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OnGpu {
+    /// Processes there.
+    pub count: u32,
+    /// Who they are, with what dead ones left running.
+    pub present: Who,
+    /// Whose tasks have it for themselves.
+    pub alone: Who,
+    last: Option<ClientId>,
 }
 
 /// See the module.
@@ -35,31 +39,29 @@ impl Company {
     /// As the ledger has it now.
     pub fn of(ledger: &Ledger) -> Company {
         let mut gpus = vec![OnGpu::default(); ledger.gpus().len()];
+        // A client's tasks follow each other.
         for (key, held) in ledger.tasks().filter(|(_, held)| held.is_present()) {
-            gpus[held.gpu].present.insert(key.client);
+            let on = &mut gpus[held.gpu];
+            on.count += u32::from(on.last != Some(key.client));
+            on.last = Some(key.client);
+            on.present = on.present.with(key.client);
             if held.keeps_others_out() {
-                gpus[held.gpu].alone.insert(key.client);
+                on.alone = on.alone.with(key.client);
             }
         }
         for entry in ledger.reclaiming() {
-            gpus[entry.gpu].reclaiming = true;
+            gpus[entry.gpu].present = Who::Several;
         }
         Company(gpus)
     }
 
-    /// Processes on the GPU.
-    pub fn count(&self, gpu: usize) -> u32 {
-        self.0[gpu].present.len() as u32
+    /// Who is on the GPU.
+    pub fn on(&self, gpu: usize) -> &OnGpu {
+        &self.0[gpu]
     }
 
     /// Whether the GPU is closed to the client: a task of another process has it for itself.
     pub fn is_closed(&self, gpu: usize, client: ClientId) -> bool {
-        self.0[gpu].alone.iter().any(|&other| other != client)
-    }
-
-    /// Whether a task of the client would share the GPU with anybody, or with what a dead process left running.
-    pub fn is_shared(&self, gpu: usize, client: ClientId) -> bool {
-        let on = &self.0[gpu];
-        on.reclaiming || on.present.iter().any(|&other| other != client)
+        self.0[gpu].alone.others_than(client)
     }
 }

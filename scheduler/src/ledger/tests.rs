@@ -102,17 +102,20 @@ fn company_is_room_or_a_running_task() {
     ledger.grant(key(1), alone).unwrap();
     ledger.grant(key(2), holding(0, 40, 0)).unwrap();
     let company = Company::of(&ledger);
-    assert_eq!(company.count(0), 2);
+    assert_eq!(company.on(0).count, 2);
     assert!(company.is_closed(0, 2) && !company.is_closed(0, 1));
     ledger.end(key(1), 0).unwrap();
     ledger.swap(key(2), 40).unwrap();
     let company = Company::of(&ledger);
-    assert_eq!(company.count(0), 0, "contexts, and what is in host memory");
-    assert!(!company.is_closed(0, 2) && !company.is_shared(0, 3));
+    assert_eq!(company.on(0).count, 0, "contexts, and what is in host memory");
+    assert!(!company.is_closed(0, 2) && !company.on(0).present.others_than(3));
     ledger.grow(key(2), 1).unwrap();
-    assert!(Company::of(&ledger).is_shared(0, 3));
+    assert!(Company::of(&ledger).on(0).present.others_than(3));
     ledger.die(2, false, Duration::ZERO);
-    assert!(Company::of(&ledger).is_shared(0, 3), "its room is not free yet");
+    assert!(
+        Company::of(&ledger).on(0).present.others_than(3),
+        "its room is not free yet"
+    );
 }
 
 #[derive(Clone, Debug)]

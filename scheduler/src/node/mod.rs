@@ -1,5 +1,6 @@
 //! The node: its GPUs, and what the driver says about their memory.
 
+mod capability;
 pub mod nvml;
 mod software;
 
@@ -72,5 +73,12 @@ pub(crate) fn test_gpu(index: u32, usable: u64, context: u64) -> Gpu {
         usable_bytes: usable,
         context_bytes: context,
         max_warps: 1000,
+        multiprocessors: test_multiprocessors(),
     }
+}
+
+/// Sixteen of compute capability 9.0.
+#[cfg(test)]
+pub(crate) fn test_multiprocessors() -> mgb_probe::Multiprocessors {
+    capability::multiprocessors(16 * 128, 9, 0)
 }

@@ -1,21 +1,19 @@
 //! The real node: NVML, as the dynamic loader finds `libnvidia-ml.so.1`.
 //!
-//! softgpu's library goes by the same name and is asked in the same way. NVML
-//! does not tell the number of multiprocessors; it follows from the number of
-//! cores and the architecture.
+//! softgpu's library goes by the same name and is asked in the same way.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
 use mgb_probe::need::spare_bytes;
-use mgb_probe::{Gpu, VisibleError, visible_gpus};
+use mgb_probe::{Gpu, Multiprocessors, VisibleError, visible_gpus};
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
 
-use super::{Memory, Node, NodeError, Resident, software};
+use super::{Memory, Node, NodeError, Resident, capability, software};
 
 /// The driver's library.
 pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
@@ -28,9 +26,6 @@ pub const CONTEXT_BYTES: u64 = 526 << 20;
 const SERVER_BYTES: u64 = 80 << 20;
 /// What a driver's version says when its GPUs are software.
 const SOFTWARE: &str = "softgpu";
-/// Warps charged at most where the size of the GPU cannot be learned: a middling
-/// GPU's, so that tasks still differ.
-const UNKNOWN_WARPS: u64 = 4096;
 /// A GPU that was busy for less of a sample's time than this, in percent, had pauses: one with kernels or copies queued
 /// reads 99 or 100 (measured on an H200: a sample each 200 ms, as well for copies and for kernels of 200 µs).
 const PAUSED: f64 = 80.0;
@@ -132,6 +127,7 @@ impl NvmlNode {
                 }
                 None => CONTEXT_BYTES + spare_bytes(usable),
             };
+            let multiprocessors = multiprocessors(&device);
             node.gpus.push(Gpu {
                 index: index as u32,
                 node_index: at as u32,
@@ -140,7 +136,8 @@ impl NvmlNode {
                 total_bytes: memory.total,
                 usable_bytes: usable,
                 context_bytes: context,
-                max_warps: max_warps(&device),
+                max_warps: multiprocessors.all_warps(),
+                multiprocessors,
             });
             node.devices.push(device);
         }
@@ -148,28 +145,11 @@ impl NvmlNode {
     }
 }
 
-/// Warps the device holds at once: cores / cores per multiprocessor × warps per
-/// multiprocessor (CUDA C++ Programming Guide, technical specifications per
-/// compute capability).
-fn max_warps(device: &Device<'_>) -> u64 {
-    let (Ok(cores), Ok(capability)) = (device.num_cores(), device.cuda_compute_capability()) else {
-        return UNKNOWN_WARPS;
-    };
-    let (cores_each, warps_each) = multiprocessor(capability.major, capability.minor);
-    (u64::from(cores) / cores_each).max(1) * warps_each
-}
-
-/// Cores and warps of one multiprocessor. Unknown ones are taken for the latest
-/// data-centre kind.
-fn multiprocessor(major: i32, minor: i32) -> (u64, u64) {
-    match (major, minor) {
-        (6, 0) => (64, 64),
-        (6, _) => (128, 64),
-        (7, 5) => (64, 32),
-        (7, _) => (64, 64),
-        (8, 0) => (64, 64),
-        (8, _) | (12, _) => (128, 48),
-        _ => (128, 64),
+/// What the device computes with, as its cores and architecture have it.
+fn multiprocessors(device: &Device<'_>) -> Multiprocessors {
+    match (device.num_cores(), device.cuda_compute_capability()) {
+        (Ok(cores), Ok(capability)) => capability::multiprocessors(cores, capability.major, capability.minor),
+        _ => capability::unknown(),
     }
 }
 
@@ -242,16 +222,5 @@ fn percent(value: &SampleValue) -> f64 {
         SampleValue::U32(value) => f64::from(value),
         SampleValue::U64(value) => value as f64,
         SampleValue::I64(value) => value as f64,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::multiprocessor;
-
-    #[test]
-    fn an_h200_holds_8448_warps() {
-        let (cores, warps) = multiprocessor(9, 0);
-        assert_eq!(16896 / cores * warps, 8448);
     }
 }

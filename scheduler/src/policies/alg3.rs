@@ -5,10 +5,17 @@
 //! Ties go to a GPU where the process already has a context (which costs memory
 //! and start-up time), then to the one with fewer processes.
 
-use super::{Placement, View, backfill};
+use super::queue::{Choose, bits};
+use super::{GpuState, Waiter};
 
-pub(super) fn place(view: &View<'_>) -> Vec<Placement> {
-    backfill::place(view, |waiter, at, gpu| {
-        (gpu.warps, waiter.contexts & (1 << at) == 0, gpu.processes)
-    })
+/// See the module.
+pub(super) struct Alg3;
+
+impl Choose for Alg3 {
+    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize> {
+        bits(fitting).min_by_key(|&at| {
+            let gpu = &gpus[at];
+            (gpu.warps, waiter.contexts & (1 << at) == 0, gpu.processes)
+        })
+    }
 }

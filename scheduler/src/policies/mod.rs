@@ -1,131 +1,65 @@
 //! The policies: pure functions from a view of the ledger and the waiting tasks
-//! to grants. `mgbd` and the simulator run the same code.
+//! to grants. `mgbd` and the simulator run the same code. `docs/POLICIES.md` has
+//! them in prose, and says how to add one.
 //!
-//! | name   | memory | chooses |
-//! |--------|--------|---------|
-//! | `mgb`  | hard   | as `alg3` until clients publish their load |
-//! | `alg3` | hard   | among GPUs with room, the one with the fewest warps charged |
-//! | `sa`   | blind  | one process per GPU at a time |
-//! | `cg:N` | blind  | up to N processes per GPU |
+//! | name       | memory | chooses |
+//! |------------|--------|---------|
+//! | `mgb`      | hard   | among GPUs with room, the one with the least load as it is |
+//! | `alg2`     | hard   | the first GPU with room on which all blocks find a place |
+//! | `alg3`     | hard   | among GPUs with room, the one with the fewest warps charged |
+//! | `schedgpu` | hard   | the first GPU with room |
+//! | `sa`       | blind  | one process per GPU at a time |
+//! | `cg:N`     | blind  | up to N processes per GPU |
 //!
-//! Those that are blind know no tasks that want a GPU for themselves.
+//! Who is served first is apart from that: [`Queue`]. Those that are blind serve
+//! in turn, and know no tasks that want a GPU for themselves.
 
+mod alg2;
 mod alg3;
-mod backfill;
 mod cg;
+mod mgb;
+mod queue;
 mod sa;
+mod schedgpu;
+mod view;
 
-pub use backfill::HOLDER_PATIENCE;
+pub use queue::{HOLDER_PATIENCE, Queue, QueueError};
+pub use schedgpu::Way;
+pub use view::{GpuState, Placement, View, Waiter, Who, warps_charged};
 
 use std::fmt;
 use std::str::FromStr;
-use std::time::Duration;
-
-use crate::ledger::ClientId;
-
-/// A GPU as a policy sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GpuState {
-    /// Bytes that can be granted now: what the ledger has left, and no more than
-    /// the driver shows free beyond what holders may still map.
-    pub room: u64,
-    /// Bytes of a context, which a process's first task on the GPU pays.
-    pub context_bytes: u64,
-    /// Warps the GPU can hold.
-    pub max_warps: u64,
-    /// Warps of the tasks running there.
-    pub warps: u64,
-    /// Processes that hold something there.
-    pub processes: u32,
-    /// Processes that can be there at once.
-    pub max_processes: u32,
-    /// Processes that have room or a task there: those whom a task that wants the GPU for itself waits for.
-    pub present: u32,
-    /// Somebody there waits to grow: processes that hold nothing there stay out.
-    pub growth_waits: bool,
-    /// That somebody has waited beyond the patience: nobody begins there.
-    pub growth_aged: bool,
-    /// Nobody who holds memory there can go on by himself: room is kept there
-    /// from newcomers only.
-    pub stalled: bool,
-}
-
-/// A task that waits to begin.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Waiter {
-    /// Whose it is.
-    pub client: ClientId,
-    /// GPUs it may be placed on, by index.
-    pub gpus: u64,
-    /// GPUs on which the process already has a context.
-    pub contexts: u64,
-    /// It wants a GPU for itself.
-    pub alone: bool,
-    /// GPUs that it cannot have because of who else is there: those that another process's task has for itself, and
-    /// for one that wants to be alone all with company.
-    pub closed: u64,
-    /// Bytes to reserve.
-    pub bytes: u64,
-    /// Warps of its largest launch; `None`: not known.
-    pub warps: Option<u64>,
-    /// How long it has waited.
-    pub waited: Duration,
-    /// Its process has a context or more somewhere, so that others wait for it
-    /// to go on.
-    pub holds: bool,
-}
-
-impl Waiter {
-    /// Warps to charge on a GPU.
-    pub fn charge(&self, gpu: &GpuState) -> u64 {
-        warps_charged(self.warps, gpu.max_warps)
-    }
-}
-
-/// Warps to charge for a task on a GPU that holds so many: at most those, and all
-/// of them for a launch nobody knows.
-pub fn warps_charged(warps: Option<u64>, max_warps: u64) -> u64 {
-    warps.unwrap_or(u64::MAX).min(max_warps)
-}
-
-/// What a policy decides from: the GPUs, and who waits, first come first.
-#[derive(Clone, Debug)]
-pub struct View<'a> {
-    /// By index.
-    pub gpus: &'a [GpuState],
-    /// In order of arrival.
-    pub waiting: &'a [Waiter],
-    /// How long the first may be passed by others; see `backfill`.
-    pub patience: Duration,
-}
-
-/// A grant: the waiter (its position in the view) and its GPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placement {
-    /// Position in [`View::waiting`].
-    pub waiter: usize,
-    /// GPU index.
-    pub gpu: usize,
-}
 
 /// A policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// The default.
     Mgb,
+    /// Algorithm 2 of the MGB paper.
+    Alg2,
     /// Algorithm 3 of the MGB paper.
     Alg3,
     /// Single assignment.
     Sa,
     /// Coarse-grained: this many processes per GPU.
     Cg(u32),
+    /// schedGPU, with one of its ways of waiting.
+    SchedGpu(Way),
 }
 
 impl Policy {
-    /// Who is granted what now.
-    pub fn place(&self, view: &View<'_>) -> Vec<Placement> {
+    /// All names, for people.
+    pub const NAMES: &str =
+        "mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N (N processes per GPU)";
+
+    /// Who is granted what now. Policies that have an order of their own serve in
+    /// that one; see [`Policy::serves`].
+    pub fn place(&self, view: &View<'_>, queue: Queue) -> Vec<Placement> {
         match self {
-            Policy::Mgb | Policy::Alg3 => alg3::place(view),
+            Policy::Mgb => queue::place(view, queue, false, &mut mgb::Mgb),
+            Policy::Alg2 => queue::place(view, queue, false, &mut alg2::Alg2::new(view)),
+            Policy::Alg3 => queue::place(view, queue, false, &mut alg3::Alg3),
+            Policy::SchedGpu(way) => schedgpu::place(view, *way, queue),
             Policy::Sa => sa::place(view),
             Policy::Cg(most) => cg::place(view, *most),
         }
@@ -135,15 +69,52 @@ impl Policy {
     pub fn blind(&self) -> bool {
         matches!(self, Policy::Sa | Policy::Cg(_))
     }
+
+    /// Whether a task waits until its blocks find a place.
+    pub fn compute_hard(&self) -> bool {
+        matches!(self, Policy::Alg2)
+    }
+
+    /// The order in which it serves, given the one that is wanted, if any.
+    pub fn serves(&self, wanted: Option<Queue>) -> Result<Queue, OwnOrder> {
+        let own = match self {
+            Policy::SchedGpu(way) => way.queue(),
+            Policy::Sa | Policy::Cg(_) => Some(Queue::InOrder),
+            Policy::Mgb | Policy::Alg2 | Policy::Alg3 => None,
+        };
+        match (own, wanted) {
+            (Some(own), Some(wanted)) if own != wanted => Err(OwnOrder {
+                policy: *self,
+                own,
+                wanted,
+            }),
+            _ => Ok(own.or(wanted).unwrap_or_default()),
+        }
+    }
+}
+
+/// A policy was asked to serve in another order than its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "policy {policy} has an order of its own ({own}) and cannot serve {wanted}; the queue can be chosen for mgb, alg2, \
+     alg3 and schedgpu:mmu"
+)]
+pub struct OwnOrder {
+    policy: Policy,
+    own: Queue,
+    wanted: Queue,
 }
 
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Policy::Mgb => f.write_str("mgb"),
+            Policy::Alg2 => f.write_str("alg2"),
             Policy::Alg3 => f.write_str("alg3"),
             Policy::Sa => f.write_str("sa"),
             Policy::Cg(most) => write!(f, "cg:{most}"),
+            Policy::SchedGpu(Way::Fifo) => f.write_str("schedgpu"),
+            Policy::SchedGpu(way) => write!(f, "schedgpu:{}", way.name()),
         }
     }
 }
@@ -152,30 +123,41 @@ impl fmt::Display for Policy {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
     /// No such name.
-    #[error("unknown policy `{0}`; known are mgb, alg3, sa and cg:N (N processes per GPU)")]
+    #[error("unknown policy `{0}`; known are {names}", names = Policy::NAMES)]
     Unknown(String),
     /// `cg` without its number.
     #[error("policy `{0}` needs a number of processes per GPU from 1 to 1024, such as cg:4")]
     Number(String),
+    /// `schedgpu` with an unknown way of waiting.
+    #[error("policy `{0}` names no way of waiting: schedgpu:fifo, :mmu, :priority-fifo or :priority-mmu")]
+    Way(String),
 }
 
 impl FromStr for Policy {
     type Err = PolicyError;
 
     fn from_str(text: &str) -> Result<Policy, PolicyError> {
-        match text {
-            "mgb" => Ok(Policy::Mgb),
-            "alg3" => Ok(Policy::Alg3),
-            "sa" => Ok(Policy::Sa),
-            _ => match text.strip_prefix("cg") {
-                Some(rest) if rest.is_empty() || rest.starts_with(':') => rest
-                    .strip_prefix(':')
-                    .and_then(|number| number.parse().ok())
-                    .filter(|most| (1..=1024).contains(most))
-                    .map(Policy::Cg)
-                    .ok_or_else(|| PolicyError::Number(text.to_owned())),
-                _ => Err(PolicyError::Unknown(text.to_owned())),
-            },
+        let (name, rest) = match text.split_once(':') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (text, None),
+        };
+        match (name, rest) {
+            ("mgb", None) => Ok(Policy::Mgb),
+            ("alg2", None) => Ok(Policy::Alg2),
+            ("alg3", None) => Ok(Policy::Alg3),
+            ("sa", None) => Ok(Policy::Sa),
+            ("cg", rest) => rest
+                .and_then(|number| number.parse().ok())
+                .filter(|most| (1..=1024).contains(most))
+                .map(Policy::Cg)
+                .ok_or_else(|| PolicyError::Number(text.to_owned())),
+            ("schedgpu", None) => Ok(Policy::SchedGpu(Way::Fifo)),
+            ("schedgpu", Some(rest)) => Way::ALL
+                .into_iter()
+                .find(|way| way.name() == rest)
+                .map(Policy::SchedGpu)
+                .ok_or_else(|| PolicyError::Way(text.to_owned())),
+            _ => Err(PolicyError::Unknown(text.to_owned())),
         }
     }
 }

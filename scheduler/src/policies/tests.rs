@@ -1,8 +1,26 @@
 //! Policies on small views.
 
 mod alone;
+mod hard;
+mod load;
+mod order;
+
+use std::time::Duration;
 
 use super::*;
+use crate::node::test_multiprocessors;
+use crate::sms::{Launch, Sms};
+
+/// The time at which everything happens.
+const NOW: Duration = Duration::from_secs(1000);
+
+/// A context on a GPU that is not in the view.
+const ELSEWHERE: u64 = 1 << 60;
+
+/// When somebody came who has waited for so many seconds.
+fn ago(seconds: u64) -> Duration {
+    NOW - Duration::from_secs(seconds)
+}
 
 fn gpu(room: u64) -> GpuState {
     GpuState {
@@ -10,38 +28,63 @@ fn gpu(room: u64) -> GpuState {
         context_bytes: 1,
         max_warps: 100,
         warps: 0,
+        active_warps: 0,
         processes: 0,
         max_processes: 48,
         present: 0,
+        present_by: Who::Nobody,
+        alone_by: Who::Nobody,
         growth_waits: false,
         growth_aged: false,
         stalled: false,
+        resting: false,
     }
 }
 
-fn waiter(client: u64, bytes: u64, warps: u64) -> Waiter {
+fn waiter(client: u64, bytes: u64, warps: u32) -> Waiter {
     Waiter {
         client,
         gpus: u64::MAX,
         contexts: 0,
         alone: false,
-        closed: 0,
         bytes,
-        warps: Some(warps),
-        waited: Duration::ZERO,
-        holds: false,
+        launch: Launch {
+            blocks: warps,
+            threads: 32,
+            ..Launch::default()
+        },
+        since: NOW,
+        expected: Duration::MAX,
+        priority: 0,
     }
 }
 
 fn place(policy: &str, gpus: &[GpuState], waiting: &[Waiter]) -> Vec<(usize, usize)> {
+    let policy: Policy = policy.parse().unwrap();
+    serve(policy, policy.serves(None).unwrap(), gpus, &idle(gpus), waiting)
+}
+
+/// Multiprocessors on which nothing runs.
+fn idle(gpus: &[GpuState]) -> Vec<Sms> {
+    gpus.iter().map(|_| Sms::new(test_multiprocessors())).collect()
+}
+
+fn serve(
+    policy: Policy,
+    queue: Queue,
+    gpus: &[GpuState],
+    sms: &[Sms],
+    waiting: &[Waiter],
+) -> Vec<(usize, usize)> {
     let view = View {
         gpus,
+        sms,
         waiting,
+        now: NOW,
         patience: Duration::from_secs(10),
     };
-    let policy: Policy = policy.parse().unwrap();
     policy
-        .place(&view)
+        .place(&view, queue)
         .into_iter()
         .map(|placed| (placed.waiter, placed.gpu))
         .collect()
@@ -49,14 +92,29 @@ fn place(policy: &str, gpus: &[GpuState], waiting: &[Waiter]) -> Vec<(usize, usi
 
 #[test]
 fn names_are_read_and_wrong_ones_explained() {
-    for name in ["mgb", "alg3", "sa", "cg:4"] {
+    for name in [
+        "mgb",
+        "alg2",
+        "alg3",
+        "sa",
+        "cg:4",
+        "schedgpu",
+        "schedgpu:mmu",
+        "schedgpu:priority-fifo",
+    ] {
         assert_eq!(name.parse::<Policy>().unwrap().to_string(), name);
     }
     let error = "fifo".parse::<Policy>().unwrap_err().to_string();
     assert_eq!(
         error,
-        "unknown policy `fifo`; known are mgb, alg3, sa and cg:N (N processes per GPU)"
+        "unknown policy `fifo`; known are mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N \
+         (N processes per GPU)"
     );
+    assert_eq!("schedgpu:fifo".parse(), Ok(Policy::SchedGpu(Way::Fifo)));
+    assert!(matches!(
+        "schedgpu:lifo".parse::<Policy>(),
+        Err(PolicyError::Way(_))
+    ));
     for name in ["cg", "cg:", "cg:0", "cg:x", "cg:9999"] {
         assert!(
             matches!(name.parse::<Policy>(), Err(PolicyError::Number(_))),
@@ -89,9 +147,9 @@ fn a_giant_grid_counts_as_what_the_gpu_holds() {
     };
     // Clipped to 100 warps, the first GPU ties with the busy one after one task.
     let jobs = [
-        waiter(1, 4, u64::MAX),
-        waiter(2, 4, u64::MAX),
-        waiter(3, 4, u64::MAX),
+        waiter(1, 4, u32::MAX),
+        waiter(2, 4, u32::MAX),
+        waiter(3, 4, u32::MAX),
     ];
     assert_eq!(place("alg3", &[gpu(100), busy], &jobs), [(0, 0), (1, 1), (2, 0)]);
 }
@@ -107,12 +165,12 @@ fn later_ones_pass_the_first_until_it_is_old() {
     let gpus = [gpu(10)];
     let mut jobs = [waiter(1, 20, 1), waiter(2, 4, 1), waiter(3, 4, 1)];
     assert_eq!(place("alg3", &gpus, &jobs), [(1, 0), (2, 0)]);
-    jobs[0].waited = Duration::from_secs(10);
+    jobs[0].since = ago(10);
     assert_eq!(place("alg3", &gpus, &jobs), []);
     // Who already holds memory may still pass, so that it gets done.
-    jobs[1].holds = true;
+    jobs[1].contexts = ELSEWHERE;
     assert_eq!(place("alg3", &gpus, &jobs), [(1, 0)]);
-    jobs[0].waited = Duration::from_secs(40);
+    jobs[0].since = ago(40);
     assert_eq!(place("alg3", &gpus, &jobs), []);
     // Unless nobody there can go on otherwise.
     let stalled = [GpuState {
@@ -125,7 +183,7 @@ fn later_ones_pass_the_first_until_it_is_old() {
 #[test]
 fn an_old_first_keeps_only_gpus_it_may_use() {
     let mut jobs = [waiter(1, 20, 1), waiter(2, 4, 1)];
-    jobs[0].waited = Duration::from_secs(11);
+    jobs[0].since = ago(11);
     jobs[0].gpus = 0b01;
     assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 1)]);
 }

@@ -189,6 +189,7 @@ impl Daemon {
                 usable_bytes: setting.total,
                 context_bytes: setting.context,
                 max_warps: 1000,
+                multiprocessors: multiprocessors(),
             })
             .collect();
         let theirs = setting.clone();
@@ -329,5 +330,18 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+fn multiprocessors() -> mgb_probe::Multiprocessors {
+    mgb_probe::Multiprocessors {
+        count: 16,
+        blocks: 32,
+        warps: 64,
+        registers: 65536,
+        partitions: 4,
+        shared_bytes: 228 << 10,
+        shared_reserved: 1 << 10,
+        shared_unit: 128,
     }
 }

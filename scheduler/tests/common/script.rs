@@ -10,7 +10,7 @@ use mgb_probe::Client;
 use super::{MIB, memory_file};
 
 /// Carries out the script in the environment. Words, each
-/// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `list` (being listed by the
+/// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `blocks N` (of the launches of tasks that begin later), `list` (being listed by the
 /// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH` (gives mgbd that file to
 /// keep), `busy` and `done` (with work), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
@@ -25,6 +25,7 @@ pub fn client_process() {
             "connect" => {}
             "begin" => life.begin(number() * MIB, false),
             "whole" => life.begin(number() * MIB, true),
+            "blocks" => life.blocks = number(),
             "list" => life.write(0),
             "map" => life.map(number() * MIB),
             "unmap" => life.unmap(number() * MIB),
@@ -63,6 +64,7 @@ struct Life {
     context: u64,
     task: Option<(mgb_probe::TaskId, u32)>,
     mapped: u64,
+    blocks: u64,
 }
 
 impl Life {
@@ -73,6 +75,7 @@ impl Life {
             context: std::env::var("MGB_TEST_CONTEXT").unwrap().parse().unwrap(),
             task: None,
             mapped: 0,
+            blocks: 8,
         }
     }
 
@@ -83,7 +86,7 @@ impl Life {
     fn begin(&mut self, bytes: u64, whole_process: bool) {
         let need = mgb_probe::Need {
             mapped_bytes: bytes,
-            grid_blocks: 8,
+            grid_blocks: self.blocks,
             block_threads: 64,
             ..Default::default()
         };

@@ -1,12 +1,14 @@
 //! Whole lives of processes: nobody hangs, nobody overflows; and what the broker answers to one request.
 
 mod alone;
+mod fair;
 mod world;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::node::test_gpu;
+use crate::policies::Way;
 use world::{Act, World, request};
 
 /// FlexGPU's four processes, in bytes at 1/`shrink` of the sizes.
@@ -236,6 +238,31 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
+/// Every policy for which memory is a hard limit, in every order it has.
+fn rules() -> impl Strategy<Value = Rules> {
+    let policies = [
+        Policy::Mgb,
+        Policy::Alg2,
+        Policy::Alg3,
+        Policy::SchedGpu(Way::Fifo),
+        Policy::SchedGpu(Way::Mmu),
+        Policy::SchedGpu(Way::PriorityFifo),
+        Policy::SchedGpu(Way::PriorityMmu),
+    ];
+    let queues = [Queue::InOrder, Queue::Backfill, Queue::Shortest];
+    let both = (
+        prop::sample::select(policies.to_vec()),
+        prop::sample::select(queues.to_vec()),
+    );
+    both.prop_map(|(policy, queue)| Rules {
+        queue: policy
+            .serves(Some(queue))
+            .or_else(|_| policy.serves(None))
+            .unwrap(),
+        ..Rules::new(policy)
+    })
+}
+
 /// Makes task numbers unique: a number is begun once.
 fn tidy(acts: Vec<Act>) -> Vec<Act> {
     let mut begun = BTreeSet::new();
@@ -250,9 +277,18 @@ proptest! {
     fn whatever_they_do_all_finish(
         lives in proptest::collection::vec(proptest::collection::vec(act(), 1..10), 1..7),
         is_patient in any::<bool>(),
+        rules in rules(),
+        is_known in any::<bool>(),
     ) {
         let lives = lives.into_iter().map(tidy).collect();
         let mut world = World::new(&[24, 20], 1, lives);
+        world.broker.rules = rules;
+        if is_known {
+            // Tasks of a number are of one kind, and what one took is what the next gets.
+            for process in &world.processes {
+                world.broker.identify(process.client, Program(1));
+            }
+        }
         if !is_patient {
             world.broker.rules.patience = Duration::from_millis(100);
         }

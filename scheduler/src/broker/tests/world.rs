@@ -24,7 +24,7 @@ pub(super) enum Act {
 /// A single-threaded process under the runtime's rules: it swaps when told, and
 /// a task that was swapped grows back before it is used.
 pub(super) struct Process {
-    client: ClientId,
+    pub(super) client: ClientId,
     acts: Vec<Act>,
     waiting: Option<Request>,
     busy: u32,
@@ -54,8 +54,10 @@ pub(super) fn request(op: Op, task: u64, bytes: u64, thread: u32) -> Request {
         bytes,
         need: Need {
             mapped_bytes: bytes,
-            grid_blocks: 1,
-            block_threads: 32,
+            // Some as large as a GPU of 16 multiprocessors, and more.
+            grid_blocks: 1 + bytes % 7 * 9,
+            block_threads: 1024,
+            priority: u32::from(bytes.is_multiple_of(3)),
             ..Need::default()
         },
         label: Text::default(),

@@ -2,28 +2,29 @@
 
 use super::*;
 
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// One that wants to be alone, where the GPUs of `closed` have company.
-fn alone(client: u64, closed: u64) -> Waiter {
+/// One that wants to be alone.
+fn alone(client: u64) -> Waiter {
     Waiter {
         alone: true,
-        closed,
         ..waiter(client, 1, 1)
     }
 }
 
 fn with_company(present: u32) -> GpuState {
-    GpuState { present, ..gpu(10) }
+    GpuState {
+        present,
+        present_by: Who::Several,
+        ..gpu(10)
+    }
 }
 
 #[test]
 fn it_goes_where_nobody_is_and_nobody_follows() {
     let gpus = [with_company(1), gpu(10)];
-    let jobs = [alone(1, 0b01), waiter(2, 1, 1), waiter(3, 1, 1)];
+    let jobs = [alone(1), waiter(2, 1, 1), waiter(3, 1, 1)];
     assert_eq!(place("mgb", &gpus, &jobs), [(0, 1), (1, 0), (2, 0)]);
     // Nor does it follow those who begin in the same round; its own process may.
-    let jobs = [waiter(2, 1, 9), alone(1, 0), waiter(1, 1, 1), waiter(3, 1, 1)];
+    let jobs = [waiter(2, 1, 9), alone(1), waiter(1, 1, 1), waiter(3, 1, 1)];
     assert_eq!(
         place("mgb", &[gpu(10), gpu(10)], &jobs),
         [(0, 0), (1, 1), (2, 1), (3, 0)]
@@ -32,28 +33,32 @@ fn it_goes_where_nobody_is_and_nobody_follows() {
 
 #[test]
 fn others_keep_off_a_gpu_that_somebody_has_for_himself() {
-    let jobs = [Waiter {
-        closed: 0b01,
-        ..waiter(2, 1, 1)
-    }];
-    assert_eq!(place("mgb", &[gpu(10)], &jobs), []);
-    assert_eq!(place("mgb", &[gpu(10), gpu(10)], &jobs), [(0, 1)]);
+    let taken = GpuState {
+        alone_by: Who::One(1),
+        present_by: Who::One(1),
+        ..gpu(10)
+    };
+    let jobs = [waiter(2, 1, 1)];
+    assert_eq!(place("mgb", &[taken], &jobs), []);
+    assert_eq!(place("mgb", &[taken, gpu(10)], &jobs), [(0, 1)]);
+    // Its own process may go on there.
+    assert_eq!(place("mgb", &[taken], &[waiter(1, 1, 1)]), [(0, 0)]);
 }
 
 #[test]
 fn others_pass_it_until_it_is_old_and_then_leave_it_one_gpu() {
     let gpus = [with_company(2), with_company(1)];
-    let mut jobs = [alone(1, 0b11), alone(2, 0b11), waiter(3, 1, 1), waiter(4, 1, 1)];
+    let mut jobs = [alone(1), alone(2), waiter(3, 1, 1), waiter(4, 1, 1)];
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 1)]);
-    jobs[0].waited = PATIENCE;
+    jobs[0].since = ago(10);
     // The GPU with the least company is left to it, and to the next of its kind.
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
-    jobs[1].waited = PATIENCE;
+    jobs[1].since = ago(10);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
     // Who has something passes it for some time longer.
-    jobs[3].holds = true;
+    jobs[3].contexts = ELSEWHERE;
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 1)]);
-    jobs[0].waited = 4 * PATIENCE;
+    jobs[0].since = ago(40);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
 }
 
@@ -61,9 +66,9 @@ fn others_pass_it_until_it_is_old_and_then_leave_it_one_gpu() {
 fn several_that_may_not_go_to_one_place_keep_one_each() {
     let gpus = [with_company(1), with_company(1), with_company(1)];
     let old = |client, gpus| Waiter {
-        waited: PATIENCE,
+        since: ago(10),
         gpus,
-        ..alone(client, 0b111)
+        ..alone(client)
     };
     let jobs = [old(1, 0b001), old(2, 0b110), old(3, 0b111), waiter(4, 1, 1)];
     assert_eq!(place("mgb", &gpus, &jobs), [(3, 2)]);
@@ -71,7 +76,7 @@ fn several_that_may_not_go_to_one_place_keep_one_each() {
 
 #[test]
 fn policies_without_memory_know_nothing_of_it() {
-    let jobs = [waiter(1, 1, 1), alone(2, 0), waiter(3, 1, 1)];
+    let jobs = [waiter(1, 1, 1), alone(2), waiter(3, 1, 1)];
     assert_eq!(place("sa", &[gpu(0), gpu(0)], &jobs), [(0, 0), (1, 1)]);
     assert_eq!(place("cg:3", &[gpu(0)], &jobs), [(0, 0), (1, 0), (2, 0)]);
 }

@@ -1,0 +1,202 @@
+//! How long a whole decision takes: a round of the broker over 1,000 waiting
+//! tasks on 8 GPUs where 128 run, from the ledger to the answers. Run with
+//! `cargo bench -p mgb-scheduler`; a word after `--` picks policies that contain it.
+//!
+//! | case   | what is there to decide |
+//! |--------|-------------------------|
+//! | full   | memory of no GPU is enough for anybody |
+//! | aged   | the same, and all have waited beyond the patience |
+//! | hard   | memory would be enough for all, compute for nobody (under policies that look at it) |
+//! | grant  | a task has ended; one far back in the queue takes its place |
+//! | mixed  | as grant, with as many different sizes and launches as tasks |
+
+use std::time::{Duration, Instant};
+
+use mgb_probe::wire::{Op, Reply, Request, Text};
+use mgb_probe::{Gpu, Multiprocessors, Need};
+use mgb_scheduler::broker::{Broker, Program, Rules, Sight};
+use mgb_scheduler::{Policy, Queue};
+
+const GPUS: u64 = 8;
+const RUNNING: u64 = 128;
+const WAITING: u64 = 1000;
+const ROUNDS: usize = 2000;
+const GIB: u64 = 1 << 30;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Full,
+    Aged,
+    Hard,
+    Grant,
+    Mixed,
+}
+
+fn gpu(index: u32) -> Gpu {
+    let multiprocessors = Multiprocessors {
+        count: 132,
+        blocks: 32,
+        warps: 64,
+        registers: 65536,
+        partitions: 4,
+        shared_bytes: 228 << 10,
+        shared_reserved: 1 << 10,
+        shared_unit: 128,
+    };
+    Gpu {
+        index,
+        node_index: index,
+        uuid: format!("GPU-{index}"),
+        name: "H200".to_owned(),
+        total_bytes: 140 * GIB,
+        usable_bytes: 140 * GIB,
+        context_bytes: GIB / 2,
+        max_warps: multiprocessors.all_warps(),
+        multiprocessors,
+    }
+}
+
+fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
+    Request {
+        op,
+        flags: 0,
+        task: 1,
+        thread: 1,
+        site: 1 + number as u32,
+        gpus: u64::MAX,
+        bytes: if op == Op::Begin { bytes } else { 0 },
+        need: Need {
+            mapped_bytes: bytes,
+            grid_blocks: blocks,
+            block_threads: 256,
+            registers: 32,
+            ..Need::default()
+        },
+        label: Text::new("bench.cu:main"),
+    }
+}
+
+struct Bench {
+    broker: Broker,
+    sight: Sight,
+    case: Case,
+    now: Duration,
+    next: u64,
+    running: Vec<u64>,
+}
+
+impl Bench {
+    fn new(policy: Policy, queue: Queue, case: Case) -> Bench {
+        let rules = Rules {
+            queue,
+            ..Rules::new(policy)
+        };
+        let broker = Broker::new((0..GPUS as u32).map(gpu).collect(), rules);
+        let mut bench = Bench {
+            broker,
+            sight: Sight::default(),
+            case,
+            now: Duration::ZERO,
+            next: 1,
+            running: Vec::new(),
+        };
+        // 16 on each GPU: 8.5 GiB with the context, 4 GiB are left.
+        for _ in 0..RUNNING {
+            let bytes = if case == Case::Hard { GIB } else { 8 * GIB };
+            bench.ask(bytes, 64);
+            bench.serve();
+        }
+        assert_eq!(bench.running.len() as u64, RUNNING);
+        for number in 0..WAITING {
+            bench.enqueue(number);
+        }
+        if case == Case::Aged {
+            bench.now = Duration::from_secs(20);
+        }
+        bench
+    }
+
+    /// One more waits.
+    fn enqueue(&mut self, number: u64) {
+        match self.case {
+            Case::Full | Case::Aged => self.ask(16 * GIB, 264),
+            Case::Hard => self.ask(GIB, 100_000),
+            // The last of every fifty fits where one has ended, not beside those that run.
+            Case::Grant if number % 50 == 49 => self.ask(8 * GIB, 64),
+            Case::Grant => self.ask(16 * GIB, 264),
+            Case::Mixed if number % 50 == 49 => self.ask(8 * GIB - number, 20 + number % 44),
+            Case::Mixed => self.ask(16 * GIB + number * 4096, 264 + number),
+        }
+    }
+
+    fn ask(&mut self, bytes: u64, blocks: u64) {
+        let client = self.next;
+        self.next += 1;
+        self.broker.arrive(client, client as u32);
+        self.broker.identify(client, Program(client % 7));
+        let request = request(Op::Begin, bytes, blocks, client % 16);
+        assert_eq!(self.broker.request(client, 0, request, self.now), None);
+    }
+
+    fn serve(&mut self) -> (Duration, usize) {
+        self.now += Duration::from_micros(10);
+        let start = Instant::now();
+        let answers = self.broker.serve(&self.sight, self.now);
+        let took = start.elapsed();
+        for answer in &answers {
+            assert!(matches!(answer.reply, Reply::Granted { .. }));
+            self.running.push(answer.client);
+        }
+        (took, answers.len())
+    }
+
+    fn round(&mut self, at: usize) -> Duration {
+        let grants = matches!(self.case, Case::Grant | Case::Mixed);
+        if grants {
+            let client = self.running.remove(0);
+            for entry in self.broker.die(client, self.now) {
+                self.broker.freed(entry.id);
+            }
+        }
+        let (took, granted) = self.serve();
+        if grants {
+            assert_eq!(granted, 1);
+            self.enqueue(49 + 50 * at as u64);
+        }
+        took
+    }
+}
+
+fn main() {
+    let only = std::env::args().nth(1).filter(|word| !word.starts_with("--"));
+    println!("{WAITING} waiting and {RUNNING} running tasks on {GPUS} GPUs; microseconds, median and p99\n");
+    println!(
+        "{:<14} {:<9} {:<6} {:>8} {:>8}",
+        "policy", "queue", "case", "median", "p99"
+    );
+    for policy in ["mgb", "alg2", "alg3", "schedgpu:mmu"] {
+        if only.as_ref().is_some_and(|word| !policy.contains(word.as_str())) {
+            continue;
+        }
+        for queue in [Queue::Backfill, Queue::Shortest] {
+            for case in [Case::Full, Case::Aged, Case::Hard, Case::Grant, Case::Mixed] {
+                let policy: Policy = policy.parse().expect("a policy");
+                if case == Case::Hard && !policy.compute_hard() {
+                    continue;
+                }
+                let mut bench = Bench::new(policy, queue, case);
+                let mut times: Vec<Duration> = (0..ROUNDS).map(|at| bench.round(at)).collect();
+                times.sort();
+                let micros = |part: usize| times[ROUNDS * part / 100].as_nanos() as f64 / 1000.0;
+                let case = format!("{case:?}").to_lowercase();
+                println!(
+                    "{:<14} {:<9} {case:<6} {:>8.1} {:>8.1}",
+                    policy.to_string(),
+                    queue.to_string(),
+                    micros(50),
+                    micros(99)
+                );
+            }
+        }
+    }
+}

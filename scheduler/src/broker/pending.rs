@@ -1,0 +1,151 @@
+//! Who waits: those who want to begin, in the order in which they came and as the
+//! policies see them, and those who want to grow.
+
+use std::time::Duration;
+
+use super::Waiting;
+use crate::ledger::{ClientId, TaskKey};
+use crate::policies::Waiter;
+
+/// See the module.
+#[derive(Debug, Default)]
+#[expect(clippy::vec_box, reason = "requests are large, and leave from the middle")]
+pub(super) struct Pending {
+    begins: Vec<Box<Waiting>>,
+    /// The same, entry by entry: what a decision goes through.
+    waiters: Vec<Waiter>,
+    grows: Vec<Box<Waiting>>,
+    /// How many waiters are of processes that have something: mostly none, and then nobody needs to be looked for.
+    of_holders: usize,
+    /// How many want a GPU for themselves.
+    alone: usize,
+}
+
+impl Pending {
+    pub(super) fn is_empty(&self) -> bool {
+        self.begins.is_empty() && self.grows.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.begins.len() + self.grows.len()
+    }
+
+    /// All of them, in the order in which they came among their kind.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Waiting> {
+        self.begins.iter().chain(&self.grows).map(Box::as_ref)
+    }
+
+    /// Those who want to grow.
+    pub(super) fn grows(&self) -> &[Box<Waiting>] {
+        &self.grows
+    }
+
+    /// One who wants to begin, by its position in [`Pending::waiters`].
+    pub(super) fn beginner(&self, at: usize) -> &Waiting {
+        &self.begins[at]
+    }
+
+    /// Those who want to begin, as the policies see them.
+    pub(super) fn waiters(&self) -> &[Waiter] {
+        &self.waiters
+    }
+
+    /// Those of processes that have something: whom others may wait for.
+    pub(super) fn of_holders(&self) -> impl Iterator<Item = &Waiting> {
+        let among = if self.of_holders > 0 {
+            self.waiters.len()
+        } else {
+            0
+        };
+        let begins = self.waiters[..among].iter().zip(&self.begins);
+        let held = begins.filter(|(waiter, _)| waiter.contexts != 0);
+        let held = held.map(|(_, waiting)| waiting);
+        held.chain(&self.grows).map(Box::as_ref)
+    }
+
+    /// Those who want a GPU for themselves, and came at that time or before.
+    pub(super) fn alone_since(&self, then: Duration) -> impl Iterator<Item = &Waiting> {
+        let among = if self.alone > 0 { self.waiters.len() } else { 0 };
+        let begins = self.waiters[..among].iter().zip(&self.begins);
+        begins
+            .filter(move |(waiter, _)| waiter.alone && waiter.since <= then)
+            .map(|(_, waiting)| waiting.as_ref())
+    }
+
+    /// Those of a client.
+    pub(super) fn of(&self, client: ClientId) -> impl Iterator<Item = &Waiting> {
+        let begins = self.waiters.iter().zip(&self.begins);
+        let begins = begins.filter(move |(waiter, _)| waiter.client == client);
+        let grows = self.grows.iter().filter(move |waiting| waiting.client == client);
+        begins.map(|(_, waiting)| waiting).chain(grows).map(Box::as_ref)
+    }
+
+    /// Whether the task wants to grow.
+    pub(super) fn grows_task(&self, key: TaskKey) -> bool {
+        self.grows.iter().any(|waiting| waiting.key() == key)
+    }
+
+    pub(super) fn has(&self, key: TaskKey) -> bool {
+        self.of(key.client).any(|waiting| waiting.key() == key)
+    }
+
+    /// One more who wants to begin.
+    pub(super) fn begin(&mut self, waiting: Waiting, waiter: Waiter) {
+        self.begins.push(Box::new(waiting));
+        self.waiters.push(waiter);
+        self.of_holders += usize::from(waiter.contexts != 0);
+        self.alone += usize::from(waiter.alone);
+    }
+
+    /// One more who wants to grow.
+    pub(super) fn grow(&mut self, waiting: Waiting) {
+        self.grows.push(Box::new(waiting));
+    }
+
+    /// The client has these contexts now.
+    pub(super) fn has_contexts(&mut self, client: ClientId, contexts: u64) {
+        for waiter in &mut self.waiters {
+            if waiter.client == client {
+                self.of_holders += usize::from(contexts != 0);
+                self.of_holders -= usize::from(waiter.contexts != 0);
+                waiter.contexts = contexts;
+            }
+        }
+    }
+
+    fn count(&mut self) {
+        let count = |is: fn(&Waiter) -> bool| self.waiters.iter().filter(|&waiter| is(waiter)).count();
+        let counts = (count(|waiter| waiter.contexts != 0), count(|waiter| waiter.alone));
+        (self.of_holders, self.alone) = counts;
+    }
+
+    /// Whoever is not to be kept leaves.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Waiting) -> bool) {
+        self.grows.retain(|waiting| keep(waiting));
+        let gone = |waiting: &Waiting| !keep(waiting);
+        if self.begins.iter().any(|waiting| gone(waiting)) {
+            let mut begins = self.begins.iter();
+            self.waiters
+                .retain(|_| begins.next().is_some_and(|waiting| keep(waiting)));
+            self.begins.retain(|waiting| keep(waiting));
+            self.count();
+        }
+    }
+
+    /// The request of the client's cell leaves.
+    pub(super) fn remove(&mut self, client: ClientId, cell: usize) {
+        let begins = self.waiters.iter().zip(&self.begins);
+        let mut begins = begins.map(|(waiter, waiting)| (waiter.client, waiting.cell));
+        match begins.position(|is| is == (client, cell)) {
+            Some(at) => {
+                self.begins.remove(at);
+                let waiter = self.waiters.remove(at);
+                self.of_holders -= usize::from(waiter.contexts != 0);
+                self.alone -= usize::from(waiter.alone);
+            }
+            None => self
+                .grows
+                .retain(|waiting| (waiting.client, waiting.cell) != (client, cell)),
+        }
+    }
+}

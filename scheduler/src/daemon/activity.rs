@@ -1,0 +1,115 @@
+//! How busy processes have been lately, from the words in which they say whether
+//! work of theirs may be under way.
+//!
+//! A look is a sample. Each sample counts for the time since the one before it,
+//! and what lies further back counts less and less ([`MEMORY`]), so that a
+//! program that launches in bursts keeps a steady load. A process that has just
+//! come to a GPU counts as busy: it copies first, and others must not take its
+//! place meanwhile for a free one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::client::Client;
+use crate::Ledger;
+use crate::broker::{Activity, WHOLE};
+use crate::ledger::ClientId;
+
+/// The time in which what was seen comes to count a third.
+const MEMORY: Duration = Duration::from_millis(500);
+
+#[derive(Clone, Copy, Debug)]
+struct Lately {
+    part: f64,
+    seen: Duration,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Activities {
+    lately: BTreeMap<(ClientId, usize), Lately>,
+}
+
+impl Activities {
+    /// Takes a sample of all who have a running task, and tells how busy they have been.
+    pub(super) fn sample(
+        &mut self,
+        ledger: &Ledger,
+        clients: &BTreeMap<ClientId, Client>,
+        now: Duration,
+    ) -> Vec<Activity> {
+        let running = ledger.tasks().filter(|(_, held)| held.warps > 0);
+        let mut places: Vec<((ClientId, usize), Duration)> = running
+            .map(|(key, held)| ((key.client, held.gpu), held.granted))
+            .collect();
+        // The last grant first of each place.
+        places.sort_unstable_by_key(|&(place, granted)| (place, std::cmp::Reverse(granted)));
+        places.dedup_by_key(|(place, _)| *place);
+        let there =
+            |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
+        self.lately.retain(|place, _| there(place));
+        let sample = |((client, gpu), granted): ((ClientId, usize), Duration)| {
+            let busy = clients
+                .get(&client)
+                .is_none_or(|client| !client.publishes(gpu) || client.is_busy(gpu));
+            let lately = self
+                .lately
+                .entry((client, gpu))
+                .or_insert(Lately { part: 1.0, seen: now });
+            lately.take(busy, granted, now);
+            Activity {
+                client,
+                gpu,
+                part: (lately.part * f64::from(WHOLE)) as u32,
+            }
+        };
+        places.into_iter().map(sample).collect()
+    }
+}
+
+impl Lately {
+    fn take(&mut self, busy: bool, granted: Duration, now: Duration) {
+        let since = now.saturating_sub(self.seen);
+        self.seen = now;
+        if granted + MEMORY > now {
+            self.part = 1.0;
+            return;
+        }
+        let old = (-since.as_secs_f64() / MEMORY.as_secs_f64()).exp();
+        self.part = self.part * old + if busy { 1.0 - old } else { 0.0 };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn it_fades_in_a_host_phase_and_comes_back_with_work() {
+        let mut lately = Lately {
+            part: 1.0,
+            seen: at(0),
+        };
+        lately.take(false, at(0), at(400));
+        assert_eq!(lately.part, 1.0, "just granted");
+        for ms in [600, 800, 1000, 1200, 1400] {
+            lately.take(false, at(0), at(ms));
+        }
+        assert!((0.12..0.15).contains(&lately.part), "{}", lately.part);
+        // However often one looks.
+        let mut once = Lately {
+            part: 1.0,
+            seen: at(400),
+        };
+        once.take(false, at(0), at(1400));
+        assert!((once.part - lately.part).abs() < 1e-9);
+        lately.take(true, at(0), at(1900));
+        assert!((0.65..0.70).contains(&lately.part), "{}", lately.part);
+        lately.take(false, at(1950), at(1960));
+        assert_eq!(lately.part, 1.0, "a new task");
+    }
+}

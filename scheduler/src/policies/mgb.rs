@@ -1,0 +1,35 @@
+//! `mgb`: memory is a hard limit; among the GPUs with room, the one with the
+//! least load as it is: the warps of tasks whose processes have work under way.
+//! A task in a long host phase keeps its memory, and nobody off the GPU.
+//!
+//! Loads within a twentieth of the GPU of the least are as good as equal, since
+//! they change while one looks. Of those, a GPU goes first where the process
+//! already has a context (which costs memory and start-up time), then the one with
+//! fewest warps charged, active or not, then the one with fewer processes.
+
+use super::queue::{Choose, bits};
+use super::{GpuState, Waiter};
+
+/// Loads that differ by less than this part of what the GPU holds are equal.
+const NEAR: u64 = 20;
+
+/// See the module.
+pub(super) struct Mgb;
+
+/// Load in thousandths of what the GPU holds.
+fn load(gpu: &GpuState) -> u64 {
+    gpu.active_warps.saturating_mul(1000) / gpu.max_warps.max(1)
+}
+
+impl Choose for Mgb {
+    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize> {
+        let least = bits(fitting).map(|at| load(&gpus[at])).min()?;
+        bits(fitting)
+            .filter(|&at| load(&gpus[at]) <= least + 1000 / NEAR)
+            .min_by_key(|&at| {
+                let gpu = &gpus[at];
+                let charged = gpu.warps.saturating_mul(1000) / gpu.max_warps.max(1);
+                (waiter.contexts & (1 << at) == 0, charged, gpu.processes)
+            })
+    }
+}

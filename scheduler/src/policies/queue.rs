@@ -1,0 +1,323 @@
+//! The order in which memory-hard policies serve, apart from where they place.
+//!
+//! *Backfill*: first come first, but a task that cannot be placed may be passed
+//! by later ones that can. Once it has waited longer than the patience, no later
+//! task takes room on any GPU it may use, so that room gathers for it: nobody
+//! starves. Tasks of processes that already have something pass it for some time
+//! longer ([`HOLDER_PATIENCE`] times the patience): others wait for what they
+//! hold, the first in the queue among them. Where nobody who holds memory can go
+//! on (a *stalled* GPU), they pass it in any case.
+//!
+//! *In order*: the same without any patience.
+//!
+//! *Shortest first*: as backfill, but of those within the patience the one that
+//! is expected to end first goes first; those beyond it go before all others, in
+//! the order in which they came.
+//!
+//! So the bound on waiting is the same for both: once a task has waited for
+//! `HOLDER_PATIENCE` times the patience, nothing begins before it on its GPUs
+//! but tasks that have waited for as long and, on a stalled GPU, tasks that others
+//! wait for. What runs there then has to end, and it is its turn.
+//!
+//! On a GPU where a granted task waits to grow, processes that hold nothing
+//! there do not begin at all.
+//!
+//! A task that lacks something else than memory (it wants a GPU for itself, or
+//! compute is hard) is passed in the same way, and room gathers for it on one GPU
+//! only, the same one for all such tasks that may go there. So it leaves the
+//! others to everybody, however long it waits.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::{GpuState, Placement, View, Waiter};
+
+/// How many times the patience a process that has something may pass others.
+pub const HOLDER_PATIENCE: u32 = 4;
+
+/// Who goes first; see the module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queue {
+    /// Nobody passes anybody.
+    InOrder,
+    /// First come first, but whoever fits may pass.
+    #[default]
+    Backfill,
+    /// Whoever is expected to end first.
+    Shortest,
+}
+
+impl fmt::Display for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Queue::InOrder => "in-order",
+            Queue::Backfill => "backfill",
+            Queue::Shortest => "shortest",
+        })
+    }
+}
+
+/// Why a text names no order.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown queue `{0}`; known are in-order, backfill and shortest")]
+pub struct QueueError(String);
+
+impl FromStr for Queue {
+    type Err = QueueError;
+
+    fn from_str(text: &str) -> Result<Queue, QueueError> {
+        [Queue::InOrder, Queue::Backfill, Queue::Shortest]
+            .into_iter()
+            .find(|queue| queue.to_string() == text)
+            .ok_or_else(|| QueueError(text.to_owned()))
+    }
+}
+
+/// Where a policy places.
+pub(super) trait Choose {
+    /// The one of the GPUs `fitting` (a set by index, not empty) that the task gets; all have the memory.
+    /// `None`: none of them will do for now.
+    fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize>;
+
+    /// It has got this one.
+    fn placed(&mut self, _waiter: &Waiter, _gpu: usize) {}
+
+    /// Of GPUs that will not do for now, the one that is to be kept for the task; never one that has less to spare
+    /// than another, so that it does not change for ever.
+    fn nearest(&mut self, _waiter: &Waiter, fitting: u64, _gpus: &[GpuState]) -> usize {
+        fitting.trailing_zeros() as usize
+    }
+}
+
+/// One round over the queue.
+struct Round<'a> {
+    view: &'a View<'a>,
+    gpus: Vec<GpuState>,
+    /// Contexts that grants of this round bring.
+    contexts: Vec<(u64, u64)>,
+    placements: Vec<Placement>,
+    all: u64,
+    stalled: u64,
+    /// GPUs where a process may begin if it has a context there, and if it has none.
+    open: [u64; 2],
+    /// The most room that any of those has.
+    most: u64,
+    /// GPUs kept for others, from newcomers and from processes that have something.
+    kept: [u64; 2],
+    /// Of those, the ones kept for tasks that want one only.
+    gathering: u64,
+}
+
+fn mask(gpus: &[GpuState], is: impl Fn(&GpuState) -> bool) -> u64 {
+    let set = |set, (at, gpu)| set | u64::from(is(gpu)) << at;
+    gpus.iter().enumerate().fold(0, set)
+}
+
+pub(super) fn bits(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = set.trailing_zeros();
+        set &= set.wrapping_sub(1);
+        (at < u64::BITS).then_some(at as usize)
+    })
+}
+
+impl Round<'_> {
+    /// What is open, after a change.
+    fn survey(&mut self) {
+        let may_begin = |gpu: &GpuState| !gpu.growth_aged || gpu.stalled;
+        let takes_newcomers =
+            |gpu: &GpuState| may_begin(gpu) && gpu.processes < gpu.max_processes && !gpu.growth_waits;
+        self.open = [mask(&self.gpus, may_begin), mask(&self.gpus, takes_newcomers)];
+        self.most = bits(self.open[0]).map(|at| self.gpus[at].room).max().unwrap_or(0);
+    }
+
+    /// GPUs of the set on which the task has its memory and the company it wants.
+    fn fitting(&self, waiter: &Waiter, among: u64) -> u64 {
+        let with = waiter.contexts;
+        let open = waiter.gpus & among & (self.open[0] & with | self.open[1] & !with);
+        let fits = |at: &usize| {
+            let gpu = &self.gpus[*at];
+            waiter.cost(*at, gpu) <= gpu.room
+                && !gpu.alone_by.others_than(waiter.client)
+                && !(waiter.alone && gpu.present_by.others_than(waiter.client))
+        };
+        bits(open).filter(fits).fold(0, |set, at| set | 1 << at)
+    }
+
+    fn place(&mut self, at: usize, waiter: &Waiter, gpu: usize) {
+        let bit = 1u64 << gpu;
+        let state = &mut self.gpus[gpu];
+        state.room -= waiter.cost(gpu, state);
+        if waiter.contexts & bit == 0 {
+            state.processes += 1;
+            self.contexts.push((waiter.client, bit));
+        }
+        let warps = waiter.charge(state);
+        state.warps = state.warps.saturating_add(warps);
+        state.active_warps = state.active_warps.saturating_add(warps);
+        state.resting = false;
+        state.present_by = state.present_by.with(waiter.client);
+        if waiter.alone {
+            state.alone_by = state.alone_by.with(waiter.client);
+        }
+        self.placements.push(Placement { waiter: at, gpu });
+        self.survey();
+    }
+
+    /// Whether a newcomer can have nothing, and has nothing kept for it that is not kept already: of most tasks in a
+    /// long queue that is all there is to know.
+    fn is_settled(&self, waiter: &Waiter, order: Order) -> bool {
+        let wants = waiter.gpus & self.all;
+        waiter.contexts == 0
+            && wants & !self.kept[0] == 0
+            && (wants & !self.stalled & !self.kept[1] == 0 || !order.very_aged(waiter))
+            && !self.contexts.iter().any(|(client, _)| *client == waiter.client)
+    }
+
+    /// Serves one task. What `lower` says is kept from it as well.
+    fn serve(&mut self, at: usize, lower: [u64; 2], order: Order, choose: &mut impl Choose) {
+        let waiter = &self.view.waiting[at];
+        let aged = order.aged(waiter);
+        if waiter.bytes > self.most && !aged || self.is_settled(waiter, order) {
+            return;
+        }
+        let mut waiter = *waiter;
+        for (client, made) in &self.contexts {
+            if *client == waiter.client {
+                waiter.contexts |= made;
+            }
+        }
+        let holds = usize::from(waiter.contexts != 0);
+        let closed = self.kept[holds] | lower[holds];
+        let fitting = self.fitting(&waiter, self.all & !closed);
+        if fitting != 0
+            && let Some(gpu) = choose.choose(&waiter, fitting, &self.gpus)
+        {
+            choose.placed(&waiter, gpu);
+            return self.place(at, &waiter, gpu);
+        }
+        // Nothing is kept from those of higher priority.
+        if aged && lower[0] == 0 {
+            self.keep(&waiter, order, choose);
+        }
+    }
+
+    /// Keeps room for a task that has waited for long.
+    fn keep(&mut self, waiter: &Waiter, order: Order, choose: &mut impl Choose) {
+        if waiter.gpus & self.all & !self.kept[1] == 0 {
+            return;
+        }
+        let (keeps, one) = if order.strict {
+            (waiter.gpus, false)
+        } else if waiter.alone {
+            let company = |&at: &usize| (self.gathering & (1 << at) == 0, self.gpus[at].present);
+            let least = bits(waiter.gpus & self.all).min_by_key(company);
+            (least.map_or(0, |at| 1 << at), true)
+        } else {
+            match self.fitting(waiter, self.all) {
+                0 => (waiter.gpus, false),
+                // It is behind those for whom that one is kept.
+                fitting if fitting & self.kept[0] != 0 => {
+                    (1 << (fitting & self.kept[0]).trailing_zeros(), false)
+                }
+                fitting => (1 << choose.nearest(waiter, fitting, &self.gpus), true),
+            }
+        };
+        self.kept[0] |= keeps;
+        if one {
+            self.gathering |= keeps;
+        }
+        if order.very_aged(waiter) {
+            self.kept[1] |= keeps & !self.stalled;
+        }
+    }
+}
+
+/// How long those who wait are passed.
+#[derive(Clone, Copy)]
+struct Order {
+    strict: bool,
+    /// Who has waited since then or longer has waited for long; `None`: nobody has.
+    aged: Option<Duration>,
+    /// The same for very long.
+    very_aged: Option<Duration>,
+}
+
+impl Order {
+    fn aged(&self, waiter: &Waiter) -> bool {
+        self.strict || self.aged.is_some_and(|then| waiter.since <= then)
+    }
+
+    fn very_aged(&self, waiter: &Waiter) -> bool {
+        self.strict || self.very_aged.is_some_and(|then| waiter.since <= then)
+    }
+}
+
+/// Serves the queue. With `by_priority`, only tasks of the highest priority there is begin; one that has waited very
+/// long counts as such.
+pub(super) fn place(
+    view: &View<'_>,
+    queue: Queue,
+    by_priority: bool,
+    choose: &mut impl Choose,
+) -> Vec<Placement> {
+    let order = Order {
+        strict: queue == Queue::InOrder,
+        aged: view.now.checked_sub(view.patience),
+        very_aged: view
+            .now
+            .checked_sub(view.patience.saturating_mul(HOLDER_PATIENCE)),
+    };
+    let gpus = view.gpus.to_vec();
+    let mut round = Round {
+        view,
+        all: mask(&gpus, |_| true),
+        stalled: mask(&gpus, |gpu| gpu.stalled),
+        gpus,
+        contexts: Vec::new(),
+        placements: Vec::new(),
+        open: [0; 2],
+        most: 0,
+        kept: [0; 2],
+        gathering: 0,
+    };
+    round.survey();
+    let below = [round.all, round.all & !round.stalled];
+    let old = |waiter: &Waiter| order.very_aged.is_some_and(|then| waiter.since <= then);
+    let ranks = |waiter: &Waiter| if old(waiter) { u32::MAX } else { waiter.priority };
+    let top = if by_priority {
+        view.waiting.iter().map(ranks).max().unwrap_or(0)
+    } else {
+        0
+    };
+    let lower = |waiter: &Waiter| {
+        if ranks(waiter) < top { below } else { [0; 2] }
+    };
+    if queue == Queue::Shortest {
+        // Those who cannot be placed and have not waited for long change nothing.
+        let counts = |at: &usize| {
+            let waiter = &view.waiting[*at];
+            waiter.bytes <= round.most || order.aged(waiter)
+        };
+        let mut turns: Vec<usize> = (0..view.waiting.len()).filter(counts).collect();
+        let turn = |at: &usize| {
+            let waiter = &view.waiting[*at];
+            let aged = order.aged(waiter);
+            (!aged, if aged { Duration::ZERO } else { waiter.expected }, *at)
+        };
+        turns.sort_unstable_by_key(turn);
+        for at in turns {
+            round.serve(at, lower(&view.waiting[at]), order, choose);
+        }
+        return round.placements;
+    }
+    for (at, waiter) in view.waiting.iter().enumerate() {
+        // Nobody can begin any more.
+        if round.kept[1] == round.all {
+            break;
+        }
+        round.serve(at, lower(waiter), order, choose);
+    }
+    round.placements
+}

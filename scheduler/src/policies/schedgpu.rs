@@ -1,0 +1,63 @@
+//! `schedgpu`: what schedGPU (Reaño et al.) does, with needs that the compiler
+//! found. It knows memory only: a task gets the first GPU in order on which its
+//! bytes fit, and waits otherwise, in one of the four ways that are published.
+//!
+//! Where they would let a large task starve (MMU) or a task of low priority, MGB's
+//! patience bounds it, as in [`super::queue`].
+
+use super::queue::{self, Choose, Queue};
+use super::{GpuState, Placement, View, Waiter};
+
+/// How tasks wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Way {
+    /// The first blocks all behind it until it fits.
+    #[default]
+    Fifo,
+    /// "Most memory used": in order, whoever fits.
+    Mmu,
+    /// As `Fifo` among those of the highest priority that wait.
+    PriorityFifo,
+    /// As `Mmu` among those of the highest priority that wait.
+    PriorityMmu,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 4] = [Way::Fifo, Way::Mmu, Way::PriorityFifo, Way::PriorityMmu];
+
+    /// What follows `schedgpu:`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Fifo => "fifo",
+            Way::Mmu => "mmu",
+            Way::PriorityFifo => "priority-fifo",
+            Way::PriorityMmu => "priority-mmu",
+        }
+    }
+
+    /// The order it stands for; `None`: any will do.
+    pub(super) fn queue(self) -> Option<Queue> {
+        match self {
+            Way::Mmu => None,
+            Way::Fifo | Way::PriorityFifo => Some(Queue::InOrder),
+            Way::PriorityMmu => Some(Queue::Backfill),
+        }
+    }
+
+    fn by_priority(self) -> bool {
+        matches!(self, Way::PriorityFifo | Way::PriorityMmu)
+    }
+}
+
+struct First;
+
+impl Choose for First {
+    fn choose(&mut self, _waiter: &Waiter, fitting: u64, _gpus: &[GpuState]) -> Option<usize> {
+        (fitting != 0).then_some(fitting.trailing_zeros() as usize)
+    }
+}
+
+pub(super) fn place(view: &View<'_>, way: Way, queue: Queue) -> Vec<Placement> {
+    queue::place(view, way.queue().unwrap_or(queue), way.by_priority(), &mut First)
+}

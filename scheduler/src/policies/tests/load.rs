@@ -1,0 +1,32 @@
+//! `mgb` on load as it is.
+
+use super::*;
+
+fn loaded(warps: u64, active_warps: u64) -> GpuState {
+    GpuState {
+        warps,
+        active_warps,
+        ..gpu(100)
+    }
+}
+
+#[test]
+fn mgb_goes_where_least_is_under_way_whatever_is_charged() {
+    let gpus = [loaded(60, 60), loaded(100, 10)];
+    assert_eq!(place("mgb", &gpus, &[waiter(1, 1, 1)]), [(0, 1)]);
+    assert_eq!(place("alg3", &gpus, &[waiter(1, 1, 1)]), [(0, 0)]);
+    // What begins counts from then on: the second finds as much on both, and less charged on the first.
+    let jobs = [waiter(1, 1, 50), waiter(2, 1, 1)];
+    assert_eq!(place("mgb", &gpus, &jobs), [(0, 1), (1, 0)]);
+}
+
+#[test]
+fn mgb_prefers_a_context_where_loads_are_close() {
+    let gpus = [loaded(20, 20), loaded(24, 24)];
+    let mut job = waiter(1, 1, 1);
+    assert_eq!(place("mgb", &gpus, &[job]), [(0, 0)]);
+    job.contexts = 0b10;
+    assert_eq!(place("mgb", &gpus, &[job]), [(0, 1)]);
+    let gpus = [loaded(20, 20), loaded(26, 26)];
+    assert_eq!(place("mgb", &gpus, &[job]), [(0, 0)], "not at any price");
+}

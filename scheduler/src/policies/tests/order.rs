@@ -1,0 +1,165 @@
+//! Who goes first, and that no order overcommits or forgets anybody.
+
+use super::*;
+use proptest::prelude::*;
+
+const HARD: [Policy; 4] = [
+    Policy::Mgb,
+    Policy::Alg2,
+    Policy::Alg3,
+    Policy::SchedGpu(Way::Mmu),
+];
+const ORDERS: [Queue; 3] = [Queue::InOrder, Queue::Backfill, Queue::Shortest];
+
+fn expected(seconds: u64, waiter: Waiter) -> Waiter {
+    Waiter {
+        expected: Duration::from_secs(seconds),
+        ..waiter
+    }
+}
+
+#[test]
+fn nobody_passes_in_order_but_where_nobody_can_go_on() {
+    for policy in HARD {
+        let gpus = [gpu(10), gpu(10)];
+        let mut jobs = [waiter(1, 20, 1), waiter(2, 1, 1), waiter(3, 1, 1)];
+        let serve =
+            |gpus: &[GpuState], jobs: &[Waiter]| serve(policy, Queue::InOrder, gpus, &idle(gpus), jobs);
+        assert_eq!(serve(&gpus, &jobs), []);
+        // Others stand in no line with it.
+        jobs[0].gpus = 0b01;
+        assert_eq!(serve(&gpus, &jobs), [(1, 1), (2, 1)]);
+        jobs[0].gpus = u64::MAX;
+        jobs[2].contexts = 0b01;
+        assert_eq!(serve(&gpus, &jobs), []);
+        let stalled = gpus.map(|gpu| GpuState { stalled: true, ..gpu });
+        assert_eq!(serve(&stalled, &jobs), [(2, 0)]);
+    }
+}
+
+#[test]
+fn the_shortest_goes_first_until_another_is_old() {
+    for policy in HARD {
+        let gpus = [gpu(10)];
+        let mut jobs = [
+            expected(50, waiter(1, 4, 1)),
+            waiter(2, 4, 1),
+            expected(5, waiter(3, 4, 1)),
+            expected(1, waiter(4, 20, 1)),
+        ];
+        let serve = |jobs: &[Waiter]| serve(policy, Queue::Shortest, &gpus, &idle(&gpus), jobs);
+        assert_eq!(serve(&jobs), [(2, 0), (0, 0)]);
+        jobs[1].since = ago(10);
+        assert_eq!(serve(&jobs), [(1, 0), (2, 0)]);
+        // One that is old and fits nowhere has room gather for it.
+        jobs[3].since = ago(10);
+        jobs[1].since = NOW;
+        assert_eq!(serve(&jobs), []);
+    }
+}
+
+#[test]
+fn orders_are_named_and_some_policies_have_their_own() {
+    for order in ORDERS {
+        assert_eq!(order.to_string().parse(), Ok(order));
+        for policy in HARD {
+            assert_eq!(policy.serves(Some(order)), Ok(order));
+        }
+    }
+    assert_eq!(Policy::Mgb.serves(None), Ok(Queue::Backfill));
+    assert_eq!(Policy::SchedGpu(Way::Fifo).serves(None), Ok(Queue::InOrder));
+    let error = Policy::Cg(2).serves(Some(Queue::Shortest)).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("policy cg:2 has an order of its own (in-order)")
+    );
+    assert_eq!(
+        "lifo".parse::<Queue>().unwrap_err().to_string(),
+        "unknown queue `lifo`; known are in-order, backfill and shortest"
+    );
+}
+
+fn any_waiter() -> impl Strategy<Value = Waiter> {
+    let who = (
+        1..6u64,
+        prop_oneof![Just(u64::MAX), Just(1), Just(2), Just(5)],
+        0..8u64,
+    );
+    let what = (0..14u64, 0..200u32, prop_oneof![Just(32u32), Just(1024)]);
+    let when = (0..60u64, 0..20u64, 0..3u32, prop::bool::weighted(0.2));
+    (who, what, when).prop_map(
+        |((client, gpus, contexts), (bytes, blocks, threads), when)| Waiter {
+            gpus,
+            contexts,
+            bytes,
+            launch: Launch {
+                blocks,
+                threads,
+                ..Launch::default()
+            },
+            since: ago(when.0),
+            expected: Duration::from_secs(when.1),
+            priority: when.2,
+            alone: when.3,
+            ..waiter(client, 0, 0)
+        },
+    )
+}
+
+fn any_policy() -> impl Strategy<Value = (Policy, Queue)> {
+    let schedgpu = Way::ALL.map(Policy::SchedGpu);
+    let policies: Vec<Policy> = HARD.into_iter().chain(schedgpu).collect();
+    (
+        prop::sample::select(policies),
+        prop::sample::select(ORDERS.to_vec()),
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+    #[test]
+    fn no_order_overcommits_and_the_first_that_fits_is_never_passed_over(
+        (policy, queue) in any_policy(),
+        rooms in proptest::collection::vec((0..24u64, 0..5u32, any::<bool>()), 1..4),
+        waiting in proptest::collection::vec(any_waiter(), 0..12),
+    ) {
+        let gpus: Vec<GpuState> = rooms
+            .iter()
+            .map(|&(room, processes, stalled)| GpuState { processes, max_processes: 4, stalled, ..gpu(room) })
+            .collect();
+        let mut waiting = waiting;
+        waiting.sort_by_key(|waiter| waiter.since);
+        let placed = serve(policy, queue, &gpus, &idle(&gpus), &waiting);
+        let mut room: Vec<u64> = rooms.iter().map(|&(room, ..)| room).collect();
+        let mut processes: Vec<u32> = rooms.iter().map(|&(_, processes, _)| processes).collect();
+        let mut made: Vec<(u64, usize)> = Vec::new();
+        let mut seen = std::collections::BTreeSet::new();
+        for &(at, gpu) in &placed {
+            prop_assert!(seen.insert(at), "granted twice");
+            let waiter = &waiting[at];
+            prop_assert!(waiter.gpus & (1 << gpu) != 0, "not allowed there");
+            let has_context = waiter.contexts & (1 << gpu) != 0 || made.contains(&(waiter.client, gpu));
+            let cost = waiter.bytes + u64::from(!has_context);
+            prop_assert!(cost <= room[gpu], "more than there is");
+            room[gpu] -= cost;
+            if !has_context {
+                made.push((waiter.client, gpu));
+                processes[gpu] += 1;
+                prop_assert!(processes[gpu] <= 4);
+            }
+        }
+        // The oldest is served if it could be on idle GPUs, unless others have the highest priority.
+        if let Some(first) = waiting.first().filter(|first| first.since <= ago(40)) {
+            let fits = |gpu: &usize| {
+                let has_context = first.contexts & (1 << gpu) != 0;
+                first.gpus & (1 << gpu) != 0
+                    && first.bytes + u64::from(!has_context) <= gpus[*gpu].room
+                    && (has_context || gpus[*gpu].processes < 4)
+            };
+            if (0..gpus.len()).any(|gpu| fits(&gpu)) {
+                prop_assert!(placed.iter().any(|&(at, _)| at == 0), "the oldest was passed over");
+            }
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! What a policy decides from.
+
+use std::time::Duration;
+
+use crate::ledger::ClientId;
+use crate::sms::{Launch, Sms};
+
+/// Which processes are concerned.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Who {
+    /// None.
+    #[default]
+    Nobody,
+    /// This one only.
+    One(ClientId),
+    /// More than one, or such as are no clients.
+    Several,
+}
+
+impl Who {
+    /// With one more.
+    pub fn with(self, client: ClientId) -> Who {
+        match self {
+            Who::Nobody => Who::One(client),
+            Who::One(other) if other == client => self,
+            _ => Who::Several,
+        }
+    }
+
+    /// Whether anybody but this client is among them.
+    pub fn others_than(self, client: ClientId) -> bool {
+        match self {
+            Who::Nobody => false,
+            Who::One(other) => other != client,
+            Who::Several => true,
+        }
+    }
+}
+
+/// A GPU as a policy sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuState {
+    /// Bytes that can be granted now: what the ledger has left, and no more than
+    /// the driver shows free beyond what holders may still map.
+    pub room: u64,
+    /// Bytes of a context, which a process's first task on the GPU pays.
+    pub context_bytes: u64,
+    /// Warps the GPU can hold.
+    pub max_warps: u64,
+    /// Warps of the tasks running there.
+    pub warps: u64,
+    /// Of those, the warps of tasks whose processes have had work under way there lately: no more than `warps`.
+    pub active_warps: u64,
+    /// Processes that hold something there.
+    pub processes: u32,
+    /// Processes that can be there at once.
+    pub max_processes: u32,
+    /// Processes that have room or a task there: those whom a task that wants the GPU for itself waits for.
+    pub present: u32,
+    /// Who has room or a task there, what the dead left included.
+    pub present_by: Who,
+    /// Whose tasks have the GPU for themselves.
+    pub alone_by: Who,
+    /// Somebody there waits to grow: processes that hold nothing there stay out.
+    pub growth_waits: bool,
+    /// That somebody has waited beyond the patience: nobody begins there.
+    pub growth_aged: bool,
+    /// Nobody who holds memory there can go on by himself: room is kept there
+    /// from newcomers only.
+    pub stalled: bool,
+    /// Everybody who has a task running there waits for something: compute keeps nobody out.
+    pub resting: bool,
+}
+
+/// A task that waits to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waiter {
+    /// Whose it is.
+    pub client: ClientId,
+    /// GPUs it may be placed on, by index.
+    pub gpus: u64,
+    /// GPUs on which the process already has a context. If there is any, others wait for the process to go on.
+    pub contexts: u64,
+    /// It wants a GPU for itself.
+    pub alone: bool,
+    /// Bytes to reserve.
+    pub bytes: u64,
+    /// Its largest launch.
+    pub launch: Launch,
+    /// Since when it has waited, on the clock of [`View::now`].
+    pub since: Duration,
+    /// How long it is expected to run; [`Duration::MAX`]: nobody knows.
+    pub expected: Duration,
+    /// Higher goes first under policies that look at it.
+    pub priority: u32,
+}
+
+impl Waiter {
+    /// Warps to charge on a GPU.
+    pub fn charge(&self, gpu: &GpuState) -> u64 {
+        warps_charged(self.launch.warps(), gpu.max_warps)
+    }
+
+    /// Bytes that a grant on the GPU takes, the context included where there is none yet.
+    pub fn cost(&self, at: usize, gpu: &GpuState) -> u64 {
+        if self.contexts & (1 << at) != 0 {
+            self.bytes
+        } else {
+            self.bytes.saturating_add(gpu.context_bytes)
+        }
+    }
+}
+
+/// Warps to charge for a task on a GPU that holds so many: at most those, and all
+/// of them for a launch nobody knows.
+pub fn warps_charged(warps: Option<u64>, max_warps: u64) -> u64 {
+    warps.unwrap_or(u64::MAX).min(max_warps)
+}
+
+/// What a policy decides from: the GPUs, and who waits, first come first.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// By index.
+    pub gpus: &'a [GpuState],
+    /// Their multiprocessors, by index.
+    pub sms: &'a [Sms],
+    /// In order of arrival.
+    pub waiting: &'a [Waiter],
+    /// The time.
+    pub now: Duration,
+    /// How long the first may be passed by others; see [`super::Queue`].
+    pub patience: Duration,
+}
+
+/// A grant: the waiter (its position in the view) and its GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placement {
+    /// Position in [`View::waiting`].
+    pub waiter: usize,
+    /// GPU index.
+    pub gpu: usize,
+}
