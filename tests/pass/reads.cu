@@ -129,3 +129,36 @@ void elsewhere(Config *config) {
   cudaMalloc(&y, config->bytes());
   work<<<1, 1>>>(x, y);
 }
+
+// What may be deleted by then is not read.
+// CHECK: lazy in sometimes(bool)
+// CHECK: why {{need-undefined|no-dominating-point}}
+void sometimes(bool once) {
+  Config *config = new Config;
+  configure(config);
+  if (once)
+    delete config;
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  size_t size = 64;
+  if (!once)
+    size = config->bytes();
+  cudaMalloc(&y, size);
+  work<<<1, 1>>>(x, y);
+}
+
+// The same where whatever deletes it is not seen.
+// CHECK: lazy in somehow(bool)
+// CHECK: why {{need-undefined|no-dominating-point}}
+void somehow(bool once) {
+  Config *config = new Config;
+  configure(config);
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  if (once)
+    return;
+  cudaMalloc(&y, config->bytes());
+  work<<<1, 1>>>(x, y);
+}

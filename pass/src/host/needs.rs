@@ -121,10 +121,9 @@ pub fn need(
             together.update_edge(NodeIndex::new(object), NodeIndex::new(other), ());
         }
     }
-    let unknown = ops
-        .iter()
-        .any(|&number| matches!(objects.ops[number].kind, Kind::Allocate(Size::Unknown)));
-    let mut said = hint.filter(|_| unknown || !obstacles.is_empty()).cloned();
+    let unknown = all().filter(|op| matches!(op.kind, Kind::Allocate(Size::Unknown)));
+    obstacles.extend(unknown.flat_map(|op| op.obstacles.iter().cloned()));
+    let mut said = hint.filter(|_| !obstacles.is_empty()).cloned();
     reads.at_begin(said.iter_mut());
     let said = said.filter(|bytes| placement::is_defined(cfg, bytes, begin));
     if said.is_none() && !obstacles.is_empty() {

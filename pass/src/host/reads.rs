@@ -107,11 +107,25 @@ impl<'a> Reads<'a> {
             Some(LLVMOpcode::LLVMAlloca) => self.cfg.is_defined_at(base, self.begin),
             Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
                 let holds = |bytes: u64| offset >= 0 && (offset + size) as u64 <= bytes;
-                made_by_new(base).is_some_and(holds) && self.cfg.is_defined_at(base, self.begin)
+                made_by_new(base).is_some_and(holds)
+                    && self.cfg.is_defined_at(base, self.begin)
+                    && self.is_alive_until(base, load)
             }
             _ => base.is_variable() || (base.is_argument() && helpers::is_byval_parameter(base)),
         };
         is_there.then_some(Place { base, offset, size })
+    }
+
+    /// Whether what `new` made is still there at the begin: whoever goes on from there without an end of the process comes to
+    /// this load of it, and nothing deletes it by its name on the way to the begin.
+    fn is_alive_until(&self, object: Value, load: Value) -> bool {
+        let deletes = |user: &Value| {
+            let name = user.callee().map(|callee| callee.name());
+            name.is_some_and(|name| name.starts_with("_Zdl") || name.starts_with("_Zda"))
+        };
+        let mut deleted = object.users().into_iter().filter(deletes);
+        !deleted.any(|call| self.cfg.reaches(self.cfg.point(call), self.begin))
+            && self.cfg.always_leads(self.begin, self.cfg.point(load))
     }
 
     /// Whether nothing writes the place between two points, of which the first is on every way to the second.
