@@ -7,6 +7,7 @@
 
 __global__ void bare(int n) {}
 __global__ void work(int *x) {}
+int ask();
 
 // CHECK-LABEL: define {{.*}} @_Z8repeatedii
 // CHECK: call i64 @mgb_task_begin
@@ -32,7 +33,7 @@ void repeated(int times, int blocks) {
 // REPORT: task 2 static in growing(int)
 void growing(int times) {
   for (int i = 1; i < times; i++)
-    bare<<<i, 32>>>(i);
+    bare<<<ask(), 32>>>(i);
 }
 
 // CHECK-LABEL: define {{.*}} @_Z7betweeni

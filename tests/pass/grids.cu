@@ -64,7 +64,7 @@ void later(int *host) {
 void unknown(int *host) {
   int *x;
   cudaMalloc(&x, 64);
-  cudaMemcpy(x, host, 4, cudaMemcpyHostToDevice);
+  cudaMemcpy(host, x, 4, cudaMemcpyDeviceToHost);
   work<<<host[0], 32>>>(x);
   cudaFree(x);
 }

@@ -40,14 +40,14 @@ void result() {
   cudaFree(y);
 }
 
-// The begin is outside the loop, the size is not.
+// The begin is outside the loop, the size is not, and nobody knows how large it becomes.
 // REPORT: task 3 lazy in varying(int)
 // REPORT: why need-undefined: this size is known only after the task has begun
 void varying(int n) {
   int *x, *y;
   cudaMalloc(&x, 64);
   for (int i = 0; i < n; i++) {
-    cudaMalloc(&y, i);
+    cudaMalloc(&y, ask());
     cudaMemcpy(y, x, 4, cudaMemcpyDeviceToDevice);
     cudaFree(y);
   }

@@ -119,13 +119,36 @@ void made() {
   work<<<1, 1>>>(x, y);
 }
 
-// Through a pointer from elsewhere nothing is read earlier than the program does.
-// CHECK: lazy in elsewhere(Config*)
-// CHECK: why need-undefined
+// Through a pointer from elsewhere, what the program surely reads later is read at the begin; what it may not read, or
+// what another is written to meanwhile, is not.
+// CHECK: static in elsewhere(Config*)
+// CHECK: peak: 64 + config[...]
 void elsewhere(Config *config) {
   int *x, *y;
   cudaMalloc(&x, 64);
   cudaMemset(x, 0, 64);
+  cudaMalloc(&y, config->bytes());
+  work<<<1, 1>>>(x, y);
+}
+// CHECK: lazy in perhaps(Config*)
+// CHECK: why {{need-undefined|no-dominating-point}}
+void perhaps(Config *config) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  size_t size = 64;
+  if (config)
+    size = config->bytes();
+  cudaMalloc(&y, size);
+  work<<<1, 1>>>(x, y);
+}
+// CHECK: lazy in overwritten(Config*)
+// CHECK: why need-undefined
+void overwritten(Config *config) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  configure(config);
   cudaMalloc(&y, config->bytes());
   work<<<1, 1>>>(x, y);
 }

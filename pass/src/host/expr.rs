@@ -293,10 +293,19 @@ pub fn select(predicate: LLVMIntPredicate, parts: [Expr; 4]) -> Expr {
     if let (&Constant(width, x), &Constant(_, y)) = (&left, &right) {
         return if holds(predicate, width, x, y) { yes } else { no };
     }
+    // What is not above 0 is 0.
+    if predicate == LLVMIntPredicate::LLVMIntULT
+        && matches!(left, Constant(_, 0))
+        && yes == right
+        && no == left
+    {
+        return yes;
+    }
     Select(predicate, Rc::new([left, right, yes, no]))
 }
 
-fn holds(predicate: LLVMIntPredicate, width: u32, x: u64, y: u64) -> bool {
+/// Whether a comparison of two numbers of so many bits holds.
+pub fn holds(predicate: LLVMIntPredicate, width: u32, x: u64, y: u64) -> bool {
     let (sx, sy) = (signed(width, x), signed(width, y));
     match predicate {
         LLVMIntPredicate::LLVMIntEQ => x == y,

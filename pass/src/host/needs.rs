@@ -92,6 +92,13 @@ pub fn need(
         .map(|op| cfg.point(op.call))
         .collect();
     let mut sizes = sizes(objects, ops);
+    // What is allocated anew in every run of a loop is asked for as large as it becomes.
+    let at_largest = |size: &mut Expr| {
+        let is_known = |value| cfg.is_defined_at(value, begin);
+        *size = trips::at_largest(cfg, size, is_known);
+    };
+    reads.at_begin(sizes.iter_mut().map(|(_, size)| size));
+    sizes.iter_mut().for_each(|(_, size)| at_largest(size));
     reads.at_begin(sizes.iter_mut().map(|(_, size)| size));
     let mut obstacles: Vec<Why> = sizes
         .iter()
@@ -149,6 +156,8 @@ pub fn need(
         .collect();
     let over = |part: fn(&Configuration) -> Expr| {
         let mut parts: Vec<Expr> = configurations.iter().flatten().map(part).collect();
+        reads.at_begin(parts.iter_mut());
+        parts.iter_mut().for_each(at_largest);
         reads.at_begin(parts.iter_mut());
         let known: Vec<Expr> = parts
             .into_iter()

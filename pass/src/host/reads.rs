@@ -4,7 +4,8 @@
 //! reads them anew for every allocation. Between two reads stand calls of the runtime, of `printf`, stores to arrays. As
 //! long as nothing in between writes the variable by its name, it is taken to be what it was: a function that is not
 //! given its address, and does not store to it in this module, leaves it alone. Should another file do so nevertheless, the
-//! task asks for what the old value says, and lazyrt has it grow: only the need is then not exact.
+//! task asks for what the old value says, and lazyrt has it grow: only the need is then not exact. The same holds for memory
+//! behind a pointer, as long as the program surely comes to its own read of it: then the early one does not trap.
 use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -23,7 +24,7 @@ use super::slots;
 /// Some bytes of a named variable.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Place {
-    /// An alloca, a global, a parameter or a call of `new`.
+    /// An alloca, a global, or a pointer.
     base: Value,
     offset: i64,
     size: i64,
@@ -95,7 +96,7 @@ impl<'a> Reads<'a> {
     }
 
     /// What a load reads, if it is part of memory that is surely there at the begin: a variable, a structure that the
-    /// function was given by value, or what `new` made before.
+    /// function was given by value, or memory behind a pointer that is known by then and surely read later.
     fn place(&self, load: Value) -> Option<Place> {
         if !load.is(LLVMOpcode::LLVMLoad) || load.is_volatile_or_atomic() {
             return None;
@@ -105,23 +106,21 @@ impl<'a> Reads<'a> {
         let size = helpers::type_size(self.collected.module, load.ty()) as i64;
         let is_there = match base.opcode() {
             Some(LLVMOpcode::LLVMAlloca) => self.cfg.is_defined_at(base, self.begin),
-            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
-                let holds = |bytes: u64| offset >= 0 && (offset + size) as u64 <= bytes;
-                made_by_new(base).is_some_and(holds)
-                    && self.cfg.is_defined_at(base, self.begin)
-                    && self.is_alive_until(base, load)
+            _ if base.is_variable() || (base.is_argument() && helpers::is_byval_parameter(base)) => true,
+            _ => {
+                let is_value = base.is_argument() || base.is_instruction();
+                is_value && self.cfg.is_defined_at(base, self.begin) && self.is_alive_until(base, load)
             }
-            _ => base.is_variable() || (base.is_argument() && helpers::is_byval_parameter(base)),
         };
         is_there.then_some(Place { base, offset, size })
     }
 
-    /// Whether what `new` made is still there at the begin: whoever goes on from there without an end of the process comes to
-    /// this load of it, and nothing deletes it by its name on the way to the begin.
+    /// Whether memory behind a pointer is there at the begin as it is at this load: whoever goes on from there without an end
+    /// of the process comes to the load, and nothing deletes the memory by this name on the way to the begin.
     fn is_alive_until(&self, object: Value, load: Value) -> bool {
         let deletes = |user: &Value| {
             let name = user.callee().map(|callee| callee.name());
-            name.is_some_and(|name| name.starts_with("_Zdl") || name.starts_with("_Zda"))
+            name.is_some_and(|name| name.starts_with("_Zdl") || name.starts_with("_Zda") || name == "free")
         };
         let mut deleted = object.users().into_iter().filter(deletes);
         !deleted.any(|call| self.cfg.reaches(self.cfg.point(call), self.begin))
@@ -247,14 +246,6 @@ impl<'a> Reads<'a> {
         self.writers.borrow_mut().insert(global, found.clone());
         found
     }
-}
-
-/// The bytes that `operator new` was asked for, where this is its result. It never gives a null pointer.
-fn made_by_new(call: Value) -> Option<u64> {
-    let name = call.callee()?.name();
-    ["_Znwm", "_Znam"]
-        .contains(&name.as_str())
-        .then(|| call.arguments().next()?.constant())?
 }
 
 /// An address a constant way from a variable, to be computed elsewhere.
