@@ -185,3 +185,60 @@ void somehow(bool once) {
   cudaMalloc(&y, config->bytes());
   work<<<1, 1>>>(x, y);
 }
+
+// Through a method that gives the address of a member, and what a vector holds at a place known by then.
+struct Numbers {
+  size_t *first, *last;
+  size_t &at(size_t which) { return first[which]; }
+};
+struct Mesh {
+  Numbers numbers;
+  size_t size;
+  size_t &side() { return size; }
+};
+// CHECK: static in indexed(Mesh*, unsigned long)
+void indexed(Mesh *mesh, size_t n) {
+  int *x, *y, *z;
+  cudaMalloc(&x, 64);
+  cudaMemcpy(x, &mesh->numbers.at(0), 64, cudaMemcpyHostToDevice);
+  size_t size = mesh->side() + 1;
+  cudaMalloc(&y, size * size);
+  cudaMalloc(&z, mesh->numbers.at(n));
+  work<<<1, 1>>>(x, y);
+  work<<<1, 1>>>(x, z);
+}
+// Written through such an address, it is not what it was.
+// CHECK: lazy in through(Mesh*, unsigned long)
+// CHECK: why need-undefined
+void through(Mesh *mesh, size_t n) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemcpy(x, &mesh->numbers.at(0), 64, cudaMemcpyHostToDevice);
+  mesh->side() = n * n;
+  cudaMalloc(&y, mesh->side());
+  work<<<1, 1>>>(x, y);
+}
+// Nor where an element of the same array is written.
+// CHECK: lazy in element(Mesh*, unsigned long)
+// CHECK: why need-undefined
+void element(Mesh *mesh, size_t n) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  mesh->numbers.at(n / 2) = 0;
+  cudaMalloc(&y, mesh->numbers.at(n));
+  work<<<1, 1>>>(x, y);
+}
+// Nor where the object itself is.
+// CHECK: lazy in anew()
+// CHECK: why need-undefined
+void anew() {
+  Config *config = new Config;
+  configure(config);
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  config->second = (size_t)atoi("1");
+  cudaMalloc(&y, config->bytes());
+  work<<<1, 1>>>(x, y);
+}

@@ -203,7 +203,8 @@ impl Cfg {
             .any(|next| self.reaching([to.block]).contains(&next))
     }
 
-    /// Whether control that goes on from the one place comes to the other before the function returns, if it does.
+    /// Whether control that goes on from the one place comes to the other before the function returns, if it does: the process
+    /// may end before, or an exception leave the function.
     pub fn always_leads(&self, from: Point, to: Point) -> bool {
         if from.block == to.block && from.at <= to.at {
             return true;
@@ -215,8 +216,11 @@ impl Cfg {
                 continue;
             }
             let next = self.successors(block);
-            let is_end = |last: Value| last.is(LLVMOpcode::LLVMUnreachable);
-            if next.is_empty() && !self.block(block).instructions().last().is_some_and(is_end) {
+            if self
+                .block(block)
+                .terminator()
+                .is_some_and(|last| last.is(LLVMOpcode::LLVMRet))
+            {
                 return false;
             }
             queue.extend(next);

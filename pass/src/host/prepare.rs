@@ -178,7 +178,7 @@ fn inline_computing(collected: &Collected, function: Value) -> bool {
         }
         if value.is_call() {
             computing.insert(value);
-        } else if !value.is(LLVMOpcode::LLVMLoad) {
+        } else {
             queue.extend(value.operands());
         }
     }

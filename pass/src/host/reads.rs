@@ -17,17 +17,37 @@ use super::collect::{Callee, Collected, argument_at};
 use super::effects;
 use super::expr::Expr;
 use super::helpers;
-use super::ir::Value;
+use super::ir::{Type, Value};
 use super::prepare::is_marker;
 use super::slots;
 
-/// Some bytes of a named variable.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+/// How many pointers are followed from one to the next.
+const DEPTH: u32 = 4;
+
+/// Some bytes of memory, by the way the program names them.
+#[derive(Clone, PartialEq, Eq, Hash)]
 struct Place {
-    /// An alloca, a global, or a pointer.
-    base: Value,
+    base: Base,
     offset: i64,
     size: i64,
+    /// The address, where the offset is known at run time only.
+    index: Option<Value>,
+}
+
+impl Place {
+    /// Whether the way to it leads by this base.
+    fn is_reached_from(&self, base: &Base) -> bool {
+        self.base == *base || matches!(&self.base, Base::Kept(place) if place.is_reached_from(base))
+    }
+}
+
+/// What an address is counted from.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Base {
+    /// An alloca, a global, or a pointer.
+    Value(Value),
+    /// The pointer that is kept in a place.
+    Kept(Rc<Place>),
 }
 
 /// The reads of one function, for tasks that begin at one point.
@@ -59,8 +79,8 @@ impl<'a> Reads<'a> {
         for expression in &expressions {
             expression.leaves(&mut |value| {
                 if !self.cfg.is_defined_at(value, self.begin)
-                    && let Some(place) = self.place(value)
-                    && self.is_the_same(self.begin, self.cfg.point(value), place)
+                    && let Some(place) = self.place(value, DEPTH)
+                    && self.is_the_same(self.begin, self.cfg.point(value), &place)
                 {
                     self.chosen.borrow_mut().entry(place).or_insert(value);
                 }
@@ -76,18 +96,16 @@ impl<'a> Reads<'a> {
 
     /// The value itself, or the read at the begin that gives the same.
     fn leaf(&self, value: Value) -> Expr {
-        let place = self.place(value);
-        let chosen = place.and_then(|place| Some((place, *self.chosen.borrow().get(&place)?)));
+        let place = self.place(value, DEPTH);
+        let chosen = place.and_then(|place| Some((*self.chosen.borrow().get(&place)?, place)));
         match chosen {
-            Some((place, load)) if self.is_known_as(value, place) => {
-                Expr::Repeat(load, Rc::new([repeated(load.operand(0))]))
-            }
+            Some((load, place)) if self.is_known_as(value, &place) => self.read(load),
             _ => Expr::Leaf(value),
         }
     }
 
     /// Whether this load, before or after the begin, gives what a read at the begin does.
-    fn is_known_as(&self, load: Value, place: Place) -> bool {
+    fn is_known_as(&self, load: Value, place: &Place) -> bool {
         let point = self.cfg.point(load);
         match self.cfg.is_defined_at(load, self.begin) {
             true => self.is_the_same(point, self.begin, place),
@@ -95,24 +113,74 @@ impl<'a> Reads<'a> {
         }
     }
 
+    /// A load, done at the begin.
+    fn read(&self, load: Value) -> Expr {
+        Expr::Repeat(load, Rc::new([self.repeated(load.operand(0))]))
+    }
+
+    /// An address, to be computed at the begin: a way from a variable or a pointer.
+    fn repeated(&self, address: Value) -> Expr {
+        if !address.is_instruction() || self.cfg.is_defined_at(address, self.begin) {
+            return Expr::Leaf(address);
+        }
+        if address.is(LLVMOpcode::LLVMLoad) {
+            return self.read(address);
+        }
+        if !address.is(LLVMOpcode::LLVMGetElementPtr) {
+            return Expr::Leaf(address);
+        }
+        let operands = address.operands().map(|operand| match operand.ty().is_pointer() {
+            true => self.repeated(operand),
+            false => Expr::of(operand).with_leaves(&mut |value| self.leaf(value)),
+        });
+        Expr::Repeat(address, operands.collect())
+    }
+
     /// What a load reads, if it is part of memory that is surely there at the begin: a variable, a structure that the
     /// function was given by value, or memory behind a pointer that is known by then and surely read later.
-    fn place(&self, load: Value) -> Option<Place> {
-        if !load.is(LLVMOpcode::LLVMLoad) || load.is_volatile_or_atomic() {
+    fn place(&self, load: Value, depth: u32) -> Option<Place> {
+        if !load.is(LLVMOpcode::LLVMLoad) || load.is_volatile_or_atomic() || depth == 0 {
             return None;
         }
-        let (base, offset) = slots::address(load.operand(0));
-        let offset = offset?;
-        let size = helpers::type_size(self.collected.module, load.ty()) as i64;
-        let is_there = match base.opcode() {
-            Some(LLVMOpcode::LLVMAlloca) => self.cfg.is_defined_at(base, self.begin),
-            _ if base.is_variable() || (base.is_argument() && helpers::is_byval_parameter(base)) => true,
-            _ => {
-                let is_value = base.is_argument() || base.is_instruction();
-                is_value && self.cfg.is_defined_at(base, self.begin) && self.is_alive_until(base, load)
-            }
+        let address = load.operand(0);
+        let (base, offset) = slots::address(address);
+        let is_known = || self.cfg.is_defined_at(base, self.begin);
+        let is_read_later = || self.is_alive_until(base, load);
+        let is_there = if base.is_variable() || (base.is_argument() && helpers::is_byval_parameter(base)) {
+            offset.is_some() || is_read_later()
+        } else if base.is(LLVMOpcode::LLVMAlloca) {
+            is_known() && (offset.is_some() || is_read_later())
+        } else if base.is_argument() || (base.is_instruction() && is_known()) {
+            is_read_later()
+        } else {
+            let kept = self.place(base, depth - 1)?;
+            self.is_the_same(self.begin, self.cfg.point(base), &kept) && is_read_later()
         };
-        is_there.then_some(Place { base, offset, size })
+        is_there.then(|| self.named(address, load.ty()))
+    }
+
+    /// The place at an address, as the program names it.
+    fn named(&self, address: Value, ty: Type) -> Place {
+        self.named_within(address, ty, DEPTH)
+    }
+
+    fn named_within(&self, address: Value, ty: Type, depth: u32) -> Place {
+        let (base, offset) = slots::address(address);
+        let is_kept = base.is(LLVMOpcode::LLVMLoad) && depth > 0;
+        Place {
+            base: match is_kept {
+                true => Base::Kept(Rc::new(self.named_within(base.operand(0), base.ty(), depth - 1))),
+                false => Base::Value(base),
+            },
+            offset: offset.unwrap_or(0),
+            size: helpers::type_size(self.collected.module, ty) as i64,
+            index: offset.is_none().then_some(address),
+        }
+    }
+
+    /// What an address is counted from.
+    fn base(&self, address: Value) -> Base {
+        self.named(address, address.ty()).base
     }
 
     /// Whether memory behind a pointer is there at the begin as it is at this load: whoever goes on from there without an end
@@ -128,7 +196,7 @@ impl<'a> Reads<'a> {
     }
 
     /// Whether nothing writes the place between two points, of which the first is on every way to the second.
-    fn is_the_same(&self, from: Point, to: Point, place: Place) -> bool {
+    fn is_the_same(&self, from: Point, to: Point, place: &Place) -> bool {
         if !self.cfg.passes_before(from, to) {
             return false;
         }
@@ -162,23 +230,34 @@ impl<'a> Reads<'a> {
         true
     }
 
-    fn may_write(&self, instruction: Value, place: Place) -> bool {
+    fn may_write(&self, instruction: Value, place: &Place) -> bool {
         match instruction.opcode() {
             Some(LLVMOpcode::LLVMStore) => {
-                let (base, offset) = slots::address(instruction.operand(1));
-                let size = helpers::type_size(self.collected.module, instruction.operand(0).ty()) as i64;
-                base == place.base
-                    && offset.is_none_or(|at| at < place.offset + place.size && place.offset < at + size)
+                let written = self.named(instruction.operand(1), instruction.operand(0).ty());
+                let overlaps = written.index.is_some()
+                    || place.index.is_some()
+                    || (written.offset < place.offset + place.size
+                        && place.offset < written.offset + written.size);
+                // What a method hands out may be in anything that it can reach.
+                let is_handed_out = |call: Value| {
+                    let mut given = call.arguments().filter(|argument| argument.ty().is_pointer());
+                    given.any(|argument| place.is_reached_from(&self.base(argument)))
+                };
+                match written.base {
+                    ref base if *base == place.base => overlaps,
+                    Base::Value(call) => call.is_call() && is_handed_out(call),
+                    Base::Kept(_) => false,
+                }
             }
             Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.may_be_written_by(instruction, place),
             Some(LLVMOpcode::LLVMAtomicRMW | LLVMOpcode::LLVMAtomicCmpXchg) => {
-                slots::address(instruction.operand(0)).0 == place.base
+                self.base(instruction.operand(0)) == place.base
             }
             _ => false,
         }
     }
 
-    fn may_be_written_by(&self, call: Value, place: Place) -> bool {
+    fn may_be_written_by(&self, call: Value, place: &Place) -> bool {
         if is_marker(call) {
             return false;
         }
@@ -186,7 +265,7 @@ impl<'a> Reads<'a> {
         let given = call
             .arguments()
             .enumerate()
-            .filter(|(_, argument)| argument.ty().is_pointer() && slots::address(*argument).0 == place.base);
+            .filter(|(_, argument)| argument.ty().is_pointer() && self.base(*argument) == place.base);
         let mut written = given.filter(|&(at, _)| match callee {
             Some(Callee::Runtime(entry)) => {
                 let parameter = (0..entry.params.len()).find(|&one| argument_at(entry, one) == at as u32);
@@ -197,12 +276,12 @@ impl<'a> Reads<'a> {
         if written.next().is_some() {
             return true;
         }
-        let is_global = place.base.is_variable();
-        match callee {
-            Some(Callee::Other(function)) if is_global && !function.is_declaration() => {
-                self.stores(function, place.base)
-            }
-            Some(Callee::Unknown) => is_global && !self.writers(place.base).is_empty(),
+        let Base::Value(global) = place.base else {
+            return false;
+        };
+        match callee.filter(|_| global.is_variable()) {
+            Some(Callee::Other(function)) if !function.is_declaration() => self.stores(function, global),
+            Some(Callee::Unknown) => !self.writers(global).is_empty(),
             _ => false,
         }
     }
@@ -246,16 +325,4 @@ impl<'a> Reads<'a> {
         self.writers.borrow_mut().insert(global, found.clone());
         found
     }
-}
-
-/// An address a constant way from a variable, to be computed elsewhere.
-fn repeated(address: Value) -> Expr {
-    if !address.is(LLVMOpcode::LLVMGetElementPtr) || !address.is_instruction() {
-        return Expr::Leaf(address);
-    }
-    let operands = address.operands().map(|operand| match operand.ty().is_pointer() {
-        true => repeated(operand),
-        false => Expr::of(operand),
-    });
-    Expr::Repeat(address, operands.collect())
 }
