@@ -40,6 +40,11 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The variable that a value went to.
+    pub fn name(&self, value: Value) -> Option<String> {
+        self.names.of(value)
+    }
+
     /// The formula of an expression.
     pub fn write(&self, expression: &Expr) -> String {
         let text = self.bound(expression).0;

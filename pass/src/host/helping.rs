@@ -10,6 +10,7 @@ use mgb_catalogue::{Class, Entry, Treatment};
 use super::collect::{Callee, Collected};
 use super::given;
 use super::ir::{self, Value};
+use super::slots;
 
 /// The most instructions of a helper, as clang writes them without optimisation: a few launches each.
 const LIMIT: usize = 600;
@@ -33,9 +34,13 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
         .collect();
     let calls = Calls::new(collected);
     let makers = makers(&calls, wrappers, &candidates);
+    let keeping = keeping(collected, |one| {
+        makers.contains(&one) || (wrappers.contains(&one) && calls.allocates(one))
+    });
     // One with objects of its own alone is better looked at alone.
     let joins_callers = |function: Value| {
         makers.contains(&function)
+            || keeping.contains(&function)
             || (is_given_pointers(function)
                 && (!calls.allocates(function) || given::launches_on_given(collected, function)))
     };
@@ -44,6 +49,7 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
         let before = found.len();
         for &function in &candidates {
             let works = makers.contains(&function)
+                || keeping.contains(&function)
                 || calls.touches(function)
                 || calls.of(function).any(|callee| found.contains(&callee));
             if works && joins_callers(function) && !calls.anchors(function) && !calls.reaches_itself(function)
@@ -73,6 +79,33 @@ fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> Has
         }
         found.extend(more);
     }
+}
+
+/// The functions of a whole program that use globals in which device memory is kept: inlined into `main`, if they can be,
+/// what they do can be followed. `allocators` are functions that allocate.
+fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet<Value> {
+    let is_main = |function: &Value| function.name() == "main" && !function.is_declaration();
+    if !ir::functions(collected.module).any(|function| is_main(&function)) {
+        return HashSet::new();
+    }
+    let is_filled = |user: &Value, global: Value| {
+        let allocates = match collected.callee(*user) {
+            Some(Callee::Runtime(entry)) => entry.class == Class::Alloc,
+            Some(Callee::Other(function)) => allocators(function),
+            _ => false,
+        };
+        allocates
+            && user
+                .arguments()
+                .any(|argument| slots::address(argument).0 == global)
+    };
+    ir::globals(collected.module)
+        .filter(|&global| slots::is_private(global))
+        .filter_map(|global| Some((global, slots::users_of_global(global)?)))
+        .filter(|(global, users)| users.iter().any(|user| is_filled(user, *global)))
+        .flat_map(|(_, users)| users)
+        .map(|user| user.block().function())
+        .collect()
 }
 
 /// Whether the body here is the one that a call runs, whatever it is linked with.

@@ -246,6 +246,14 @@ impl Value {
         !initializer.is_null() && llvm!(LLVMIsUndef(initializer)) != 0
     }
 
+    /// Whether a global variable is there once for the process, and zero when it starts.
+    pub fn starts_as_zero(self) -> bool {
+        let initializer = Self::from_raw(llvm!(LLVMGetInitializer(self.0)));
+        initializer.is_some_and(Value::is_null)
+            && llvm!(LLVMIsThreadLocal(self.0)) == 0
+            && llvm!(LLVMIsExternallyInitialized(self.0)) == 0
+    }
+
     /// The bytes of a global string constant, with its zero byte.
     pub fn text(self) -> Option<Vec<u8>> {
         if llvm!(LLVMIsAGlobalVariable(self.0)).is_null() {

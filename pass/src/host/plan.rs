@@ -401,6 +401,12 @@ impl Planner<'_> {
         let node = self.objects.ops[allocation].nodes.first();
         let slot = node.and_then(|&node| self.objects.node(node));
         match slot {
+            Some(Node::Slot(variable, _) | Node::Any(variable)) if variable.is_global() => {
+                helpers::demangle(&variable.name())
+            }
+            Some(Node::Slot(variable, _) | Node::Any(variable)) if variable.is_call() => {
+                self.writer.name(variable).unwrap_or_default()
+            }
             Some(Node::Slot(variable, _) | Node::Any(variable)) => {
                 names::variable_of(variable).unwrap_or_default()
             }

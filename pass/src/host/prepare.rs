@@ -242,7 +242,8 @@ fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
                 .map(|address| slots::address(address).0),
         );
     }
-    variables.retain(|base| base.is(LLVMOpcode::LLVMAlloca));
+    let cfg = Cfg::new(function);
+    variables.retain(|&base| slots::is_own(&cfg, base));
     variables
 }
 

@@ -1,9 +1,11 @@
-//! Slots: the local variables that hold device addresses, and everything done to their memory.
-use inkwell::llvm_sys::LLVMOpcode;
+//! Slots: the memory of a function's own that holds device addresses, and everything done to it: local variables, what the
+//! function takes from the heap, and globals that nobody else uses.
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Role};
 
+use super::cfg::Cfg;
 use super::collect::{Callee, Collected, argument_at};
 use super::helpers;
 use super::ir::Value;
@@ -86,6 +88,9 @@ const POINTER: i64 = 8;
 /// What hands out host memory: `malloc`, `calloc`, and C++'s `new`.
 const HOST_ALLOCATORS: [&str; 4] = ["malloc", "calloc", "_Znwm", "_Znam"];
 
+/// What takes it back.
+const HOST_FREES: [&str; 5] = ["free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"];
+
 /// Whether a pointer is surely into host memory.
 pub fn is_host_memory(pointer: Value) -> bool {
     let (base, _) = address(pointer);
@@ -93,8 +98,55 @@ pub fn is_host_memory(pointer: Value) -> bool {
     base.is(LLVMOpcode::LLVMAlloca) || callee.is_some_and(|name| HOST_ALLOCATORS.contains(&name.as_str()))
 }
 
-/// Everything done to the memory of `variable`, an alloca.
-pub fn accesses(collected: &Collected, launches: &[Launch], variable: Value) -> Vec<Access> {
+/// Whether the memory behind this value is there once for the function, and all that is done to it can be seen in it: an
+/// alloca; what an allocator gives outside of loops; in `main`, a global that no other code uses and that starts as zero.
+pub fn is_own(cfg: &Cfg, base: Value) -> bool {
+    if base.is(LLVMOpcode::LLVMAlloca) {
+        return true;
+    }
+    if base.is_call() {
+        let block = cfg.point(base).block;
+        return is_host_memory(base) && cfg.loops_around(block).next().is_none();
+    }
+    base.is_variable() && runs_once(cfg.function) && is_used_only_in(cfg.function, base)
+}
+
+/// Whether a process runs a function once and before all others.
+fn runs_once(function: Value) -> bool {
+    function.name() == "main" && !function.has_uses()
+}
+
+/// Whether a global is this module's alone, starts as zero, and all its uses are in one function.
+fn is_used_only_in(function: Value, global: Value) -> bool {
+    is_private(global)
+        && users_of_global(global)
+            .is_some_and(|users| users.into_iter().all(|user| user.block().function() == function))
+}
+
+/// Whether a global is this module's alone and starts as zero.
+pub fn is_private(global: Value) -> bool {
+    let linkages = [LLVMLinkage::LLVMInternalLinkage, LLVMLinkage::LLVMPrivateLinkage];
+    global.is_variable() && linkages.contains(&global.linkage()) && global.starts_as_zero()
+}
+
+/// The instructions that use a global, or an address in it; none where another global has its address.
+pub fn users_of_global(global: Value) -> Option<Vec<Value>> {
+    let mut users = Vec::new();
+    let mut addresses = vec![global];
+    while let Some(address) = addresses.pop() {
+        for user in address.users() {
+            match user {
+                user if user.is_instruction() => users.push(user),
+                user if user.is_global() => return None,
+                user => addresses.push(user),
+            }
+        }
+    }
+    Some(users)
+}
+
+/// Everything done to the memory of `variable`, which [`is_own`].
+pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable: Value) -> Vec<Access> {
     let mut found = Vec::new();
     let mut addresses = vec![variable];
     while let Some(pointer) = addresses.pop() {
@@ -103,6 +155,8 @@ pub fn accesses(collected: &Collected, launches: &[Launch], variable: Value) -> 
         let part = Part { offset, stride };
         for user in pointer.users() {
             match user.opcode() {
+                // An address computed of constants.
+                None => addresses.push(user),
                 Some(
                     LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMBitCast | LLVMOpcode::LLVMAddrSpaceCast,
                 ) => addresses.push(user),
@@ -120,7 +174,7 @@ pub fn accesses(collected: &Collected, launches: &[Launch], variable: Value) -> 
                 Some(LLVMOpcode::LLVMLoad) => found.push(Access::Load { load: user, part }),
                 Some(LLVMOpcode::LLVMStore) => found.push(Access::Store { store: user, part }),
                 Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
-                    found.extend(access_by_call(collected, user, pointer, part));
+                    found.extend(access_by_call(collected, cfg, user, pointer, part));
                 }
                 _ => found.push(escape(
                     "the address of a variable that holds device pointers is handed on",
@@ -143,7 +197,13 @@ fn launches_reading(launches: &[Launch], storage: Value) -> impl Iterator<Item =
         .map(|_| Access::Argument)
 }
 
-fn access_by_call(collected: &Collected, call: Value, pointer: Value, part: Part) -> Option<Access> {
+fn access_by_call(
+    collected: &Collected,
+    cfg: &Cfg,
+    call: Value,
+    pointer: Value,
+    part: Part,
+) -> Option<Access> {
     if is_marker(call) {
         return None;
     }
@@ -174,7 +234,7 @@ fn access_by_call(collected: &Collected, call: Value, pointer: Value, part: Part
                 return None;
             }
             let text = "a structure that holds device pointers is copied";
-            Some(match other.is(LLVMOpcode::LLVMAlloca) {
+            Some(match is_own(cfg, other) {
                 true => Access::Copy {
                     call,
                     other,
@@ -183,6 +243,7 @@ fn access_by_call(collected: &Collected, call: Value, pointer: Value, part: Part
                 false => Access::Escape(Why::new(Code::PointersInMemory, text, call)),
             })
         }
+        Some(Callee::Other(function)) if HOST_FREES.contains(&function.name().as_str()) => None,
         Some(Callee::Stub(_)) if passes_by_value(call, pointer) => Some(Access::Argument),
         Some(Callee::Other(function)) => {
             let text = format!(

@@ -1,0 +1,437 @@
+//! The search: from the pointers that ops are given to all that they may be, come from and go to.
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use inkwell::llvm_sys::LLVMOpcode;
+use mgb_catalogue::report::Code;
+use mgb_catalogue::{Class, Entry, Role};
+use petgraph::unionfind::UnionFind;
+
+use super::super::cfg::Cfg;
+use super::super::collect::{Callee, Collected, arguments_with};
+use super::super::helpers;
+use super::super::ir::Value;
+use super::super::launches::Launch;
+use super::super::ops::{self, Kind, Op};
+use super::super::place::Why;
+use super::super::prepare::is_marker;
+use super::super::slots::{self, Access, Part};
+use super::super::variables::Variables;
+use super::{Node, Objects};
+
+/// Looks at a prepared function.
+pub fn search(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &[Launch]) -> Objects {
+    let objects = Objects {
+        ops: Vec::new(),
+        obstacles: Vec::new(),
+        classes: UnionFind::new(0),
+        numbers: HashMap::new(),
+        stores: HashMap::new(),
+    };
+    let mut search = Search {
+        collected,
+        variables,
+        cfg,
+        launches,
+        objects,
+        queue: VecDeque::new(),
+        scanned: HashSet::new(),
+    };
+    search.start();
+    while let Some(node) = search.queue.pop_front() {
+        match node {
+            Node::Value(value) => search.follow_value(value),
+            Node::Slot(variable, offset) => search.follow_slot(variable, offset),
+            Node::Any(variable) => search.follow_any(variable),
+        }
+    }
+    search.name_all_pointers();
+    search.objects
+}
+
+/// The search in progress.
+struct Search<'a> {
+    collected: &'a Collected,
+    variables: &'a Variables,
+    cfg: &'a Cfg,
+    launches: &'a [Launch],
+    objects: Objects,
+    queue: VecDeque<Node>,
+    scanned: HashSet<Node>,
+}
+
+impl Search<'_> {
+    /// What stands for the pointer at an address, if that is in memory all of whose uses are seen here; else what the address
+    /// is counted from.
+    fn kept_at(&self, address: Value) -> Result<Node, Value> {
+        match slots::address(address) {
+            (base, _) if !slots::is_own(self.cfg, base) => Err(base),
+            (variable, Some(offset)) => Ok(Node::Slot(variable, offset)),
+            (variable, None) => Ok(Node::Any(variable)),
+        }
+    }
+
+    /// Starts from the pointers of every op.
+    fn start(&mut self) {
+        for instruction in self.cfg.function.instructions() {
+            if !self.cfg.is_reachable(self.cfg.point(instruction).block) {
+                continue;
+            }
+            let op = match self.collected.callee(instruction) {
+                Some(Callee::Stub(_)) => self.launch(instruction),
+                Some(Callee::Runtime(entry)) => match entry.class {
+                    Class::Launch => self.launch(instruction),
+                    Class::Alloc => self.allocation(instruction, entry),
+                    Class::Free | Class::Copy | Class::Set => self.touching(instruction, entry),
+                    Class::Symbol => {
+                        let variable = self.variables.copied(self.collected, instruction);
+                        Some(ops::symbol(instruction, entry, variable))
+                    }
+                    _ => None,
+                },
+                _ => None,
+            };
+            self.objects.ops.extend(op);
+        }
+    }
+
+    fn launch(&mut self, call: Value) -> Option<Op> {
+        let number = self.launches.iter().position(|launch| launch.call == call)?;
+        let launch = &self.launches[number];
+        let mut nodes: Vec<usize> = launch
+            .pointers
+            .iter()
+            .filter(|pointer| !pointer.is_null_or_undef())
+            .map(|&one| self.value(one))
+            .collect();
+        for &variable in &launch.storage {
+            let ty = variable.allocated_type();
+            if ty.is_pointer() {
+                nodes.push(self.node(Node::Slot(variable, 0)));
+            } else if ty.holds_pointer() {
+                nodes.push(self.node(Node::Any(variable)));
+            }
+        }
+        Some(Op {
+            call,
+            kind: Kind::Launch(number),
+            name: "launch",
+            nodes,
+            variables: launch.variables.changing.clone(),
+            obstacles: launch.obstacles.clone(),
+        })
+    }
+
+    fn allocation(&mut self, call: Value, entry: &'static Entry) -> Option<Op> {
+        let target = arguments_with(call, entry, Role::DevicePointerOut)
+            .first()
+            .copied()?;
+        let mut op = ops::allocation(call, entry);
+        match self.kept_at(target) {
+            Ok(node) => op.nodes.push(self.node(node)),
+            Err(base) => {
+                let text = format!("{} writes the address to {}", entry.name, self.describe(base));
+                op.obstacles.push(Why::new(Code::AddressEscapes, text, call));
+            }
+        }
+        Some(op)
+    }
+
+    fn touching(&mut self, call: Value, entry: &'static Entry) -> Option<Op> {
+        let (mut op, pointers) = ops::touching(call, entry);
+        for pointer in pointers {
+            if !pointer.is_null_or_undef() {
+                op.nodes.push(self.value(pointer));
+            }
+        }
+        Some(op)
+    }
+
+    /// A copy is given two pointers, whatever it says of their direction: those that turned out to
+    /// be into device memory are the op's too.
+    fn name_all_pointers(&mut self) {
+        for op in &mut self.objects.ops {
+            let Some(entry) = self
+                .collected
+                .entry(op.call)
+                .filter(|_| matches!(op.kind, Kind::Touch))
+            else {
+                continue;
+            };
+            for pointer in arguments_with(op.call, entry, Role::DevicePointer) {
+                let node = self.objects.numbers.get(&Node::Value(pointer)).copied();
+                op.nodes.extend(node.filter(|node| !op.nodes.contains(node)));
+            }
+        }
+    }
+
+    fn value(&mut self, value: Value) -> usize {
+        self.node(Node::Value(value))
+    }
+
+    fn node(&mut self, node: Node) -> usize {
+        if let Some(&number) = self.objects.numbers.get(&node) {
+            return number;
+        }
+        let number = self.objects.classes.new_set();
+        self.objects.numbers.insert(node, number);
+        self.queue.push_back(node);
+        number
+    }
+
+    fn same(&mut self, a: Node, b: Node) {
+        let (a, b) = (self.node(a), self.node(b));
+        self.objects.classes.union(a, b);
+    }
+
+    /// `value` may be what `node` holds, unless it is null.
+    fn may_be(&mut self, node: Node, value: Value) {
+        if !value.is_null_or_undef() {
+            self.same(node, Node::Value(value));
+        }
+    }
+
+    fn obstacle(&mut self, node: Node, why: Why) {
+        let number = self.node(node);
+        self.objects.obstacles.push((number, why));
+    }
+
+    fn follow_slot(&mut self, variable: Value, slot: i64) {
+        let node = Node::Slot(variable, slot);
+        let number = self.node(node);
+        for access in slots::accesses(self.collected, self.cfg, self.launches, variable) {
+            match access {
+                Access::Load { load, part } if part.may_be(slot) && load.ty().is_pointer() => {
+                    self.same(node, kept(variable, part));
+                    self.same(kept(variable, part), Node::Value(load));
+                }
+                Access::Store { store, part } if part.may_be(slot) && store.operand(0).ty().is_pointer() => {
+                    self.objects.stores.entry(number).or_default().push(store);
+                    self.same(node, kept(variable, part));
+                    self.may_be(node, store.operand(0));
+                }
+                Access::Load { load: one, part } | Access::Store { store: one, part } => {
+                    if slots::overlaps(self.collected.module, moved(one), part, Part::at(slot)) {
+                        let text = "a device pointer is read or written as bytes";
+                        self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
+                    }
+                }
+                // The allocation itself is an op; nothing more to note.
+                Access::Allocation { part } if part.may_be(slot) => self.same(node, kept(variable, part)),
+                Access::Allocation { .. } => {}
+                Access::Argument if variable.allocated_type().is_pointer() => {}
+                // Which part of it is handed on is not looked at: it may be any.
+                Access::Argument => self.same(node, Node::Any(variable)),
+                Access::Copy { call, into, .. } => {
+                    if into {
+                        self.objects.stores.entry(number).or_default().push(call);
+                    }
+                    self.same(node, Node::Any(variable));
+                }
+                Access::Escape(why) => self.obstacle(node, why),
+            }
+        }
+    }
+
+    /// Follows what is kept in a variable at offsets that are known at run time only, or is handed on with all of it.
+    fn follow_any(&mut self, variable: Value) {
+        let node = Node::Any(variable);
+        let number = self.node(node);
+        let accesses = slots::accesses(self.collected, self.cfg, self.launches, variable);
+        let whole = accesses
+            .iter()
+            .any(|one| matches!(one, Access::Argument | Access::Copy { .. }));
+        let kept: Vec<Part> = accesses.iter().filter_map(pointer_at).collect();
+        let is_reached = |slot: i64| {
+            whole
+                || kept
+                    .iter()
+                    .any(|part| part.exact().is_none() && part.may_be(slot))
+        };
+        for access in accesses {
+            if let Some(slot) = pointer_at(&access).and_then(Part::exact) {
+                if is_reached(slot) {
+                    self.same(node, Node::Slot(variable, slot));
+                }
+                continue;
+            }
+            match access {
+                Access::Load { load, .. } if load.ty().is_pointer() => self.same(node, Node::Value(load)),
+                Access::Store { store, .. } if store.operand(0).ty().is_pointer() => {
+                    self.objects.stores.entry(number).or_default().push(store);
+                    self.may_be(node, store.operand(0));
+                }
+                Access::Load { load: one, part } | Access::Store { store: one, part } => {
+                    let mut pointers = kept.iter().filter(|at| at.exact().is_none());
+                    if pointers.any(|&at| slots::overlaps(self.collected.module, moved(one), part, at)) {
+                        let text = "a device pointer is read or written as bytes";
+                        self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
+                    }
+                }
+                Access::Copy { call, other, into } => {
+                    if into {
+                        self.objects.stores.entry(number).or_default().push(call);
+                    }
+                    self.same(node, Node::Any(other));
+                }
+                Access::Escape(why) => self.obstacle(node, why),
+                Access::Allocation { .. } | Access::Argument => {}
+            }
+        }
+    }
+
+    fn follow_value(&mut self, value: Value) {
+        if !self.scanned.insert(Node::Value(value)) {
+            return;
+        }
+        self.follow_source(value);
+        // Constants and globals are used all over the module.
+        if !value.is_constant() {
+            for user in value.users() {
+                self.follow_use(value, user);
+            }
+        }
+    }
+
+    /// Where a pointer comes from.
+    fn follow_source(&mut self, value: Value) {
+        let node = Node::Value(value);
+        match value.opcode() {
+            Some(LLVMOpcode::LLVMLoad) => match self.kept_at(value.operand(0)) {
+                Ok(slot) => self.same(node, slot),
+                Err(base) => {
+                    let text = format!("the pointer is read from {}", self.describe(base));
+                    self.obstacle(node, Why::new(Code::AllocatedElsewhere, text, value));
+                }
+            },
+            Some(
+                LLVMOpcode::LLVMGetElementPtr
+                | LLVMOpcode::LLVMBitCast
+                | LLVMOpcode::LLVMAddrSpaceCast
+                | LLVMOpcode::LLVMFreeze,
+            ) => self.may_be(node, value.operand(0)),
+            Some(LLVMOpcode::LLVMPHI) => value.incoming().for_each(|one| self.may_be(node, one)),
+            Some(LLVMOpcode::LLVMSelect) => {
+                self.may_be(node, value.operand(1));
+                self.may_be(node, value.operand(2));
+            }
+            _ => {
+                let text = format!("the pointer is {}", self.describe(value));
+                let code = if value.is_instruction() && !value.is_call() {
+                    Code::UnknownObject
+                } else {
+                    Code::AllocatedElsewhere
+                };
+                self.obstacle(node, Why::new(code, text, value));
+            }
+        }
+    }
+
+    /// Where a pointer goes to.
+    fn follow_use(&mut self, value: Value, user: Value) {
+        let node = Node::Value(value);
+        let escapes = |search: &mut Self, text: String| {
+            search.obstacle(node, Why::new(Code::AddressEscapes, text, user));
+        };
+        match user.opcode() {
+            Some(
+                LLVMOpcode::LLVMGetElementPtr
+                | LLVMOpcode::LLVMBitCast
+                | LLVMOpcode::LLVMAddrSpaceCast
+                | LLVMOpcode::LLVMFreeze
+                | LLVMOpcode::LLVMPHI
+                | LLVMOpcode::LLVMSelect,
+            ) => self.same(node, Node::Value(user)),
+            Some(LLVMOpcode::LLVMICmp) => {}
+            Some(LLVMOpcode::LLVMStore) if user.operand(0) == value => match self.kept_at(user.operand(1)) {
+                Ok(slot) => self.same(node, slot),
+                Err(base) => {
+                    let text = format!("the pointer is stored in {}", self.describe(base));
+                    escapes(self, text);
+                }
+            },
+            Some(LLVMOpcode::LLVMRet) => escapes(self, "the pointer is returned".to_owned()),
+            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.follow_call(value, user),
+            Some(LLVMOpcode::LLVMPtrToInt) => escapes(self, "the pointer is made an integer".to_owned()),
+            _ => escapes(
+                self,
+                "the pointer is used in a way that is not followed".to_owned(),
+            ),
+        }
+    }
+
+    fn follow_call(&mut self, value: Value, call: Value) {
+        let node = Node::Value(value);
+        match self.collected.callee(call) {
+            Some(Callee::Stub(_)) => {}
+            Some(Callee::Runtime(entry)) => {
+                let named = arguments_with(call, entry, Role::DevicePointer).contains(&value);
+                if !ops::is_understood(entry) || !named {
+                    let text = format!("the pointer goes to {}, which is not followed", entry.name);
+                    self.obstacle(node, Why::new(Code::UntreatedCall, text, call));
+                }
+            }
+            Some(Callee::Other(_)) if is_marker(call) => {}
+            Some(Callee::Other(function)) => {
+                let text = format!("the pointer goes to {}", helpers::demangle(&function.name()));
+                self.obstacle(node, Why::new(Code::AddressEscapes, text, call));
+            }
+            _ => self.obstacle(
+                node,
+                Why::new(
+                    Code::AddressEscapes,
+                    "the pointer goes to an unknown function",
+                    call,
+                ),
+            ),
+        }
+    }
+
+    /// A few words for where a pointer comes from or goes to.
+    fn describe(&self, base: Value) -> String {
+        if base.is_argument() {
+            let name = base.name();
+            if name.is_empty() {
+                "an argument of this function".to_owned()
+            } else {
+                format!("the argument {name}")
+            }
+        } else if base.is_global() {
+            format!("the global {}", helpers::demangle(&base.name()))
+        } else if base.is_call() {
+            let callee = base.callee().map(|callee| helpers::demangle(&callee.name()));
+            callee.map_or("the result of a call".to_owned(), |name| {
+                format!("the result of {name}")
+            })
+        } else if base.is(LLVMOpcode::LLVMAlloca) {
+            "host memory of this function".to_owned()
+        } else {
+            "memory that is not followed".to_owned()
+        }
+    }
+}
+
+/// The value that a load reads or a store writes.
+fn moved(instruction: Value) -> Value {
+    match instruction.is(LLVMOpcode::LLVMStore) {
+        true => instruction.operand(0),
+        false => instruction,
+    }
+}
+
+/// Where in its variable an access finds or leaves a pointer.
+fn pointer_at(access: &Access) -> Option<Part> {
+    match *access {
+        Access::Load { load, part } => load.ty().is_pointer().then_some(part),
+        Access::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
+        Access::Allocation { part } => Some(part),
+        _ => None,
+    }
+}
+
+/// What stands for the pointers in a part of a variable.
+fn kept(variable: Value, part: Part) -> Node {
+    match part.exact() {
+        Some(slot) => Node::Slot(variable, slot),
+        None => Node::Any(variable),
+    }
+}
