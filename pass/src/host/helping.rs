@@ -42,7 +42,9 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
         makers.contains(&function)
             || keeping.contains(&function)
             || (is_given_pointers(function)
-                && (!calls.allocates(function) || given::launches_on_given(collected, function)))
+                && (!calls.allocates(function)
+                    || calls.given.contains(&function)
+                    || given::launches_on_given(collected, function)))
     };
     // Helpers of helpers, until there are no more.
     loop {
@@ -51,7 +53,9 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
             let works = makers.contains(&function)
                 || keeping.contains(&function)
                 || calls.touches(function)
-                || calls.of(function).any(|callee| found.contains(&callee));
+                || calls.of(function).any(|callee| {
+                    found.contains(&callee) || (wrappers.contains(&callee) && calls.touches(callee))
+                });
             if works && joins_callers(function) && !calls.anchors(function) && !calls.reaches_itself(function)
             {
                 found.insert(function);
@@ -141,23 +145,38 @@ fn is_given_pointers(function: Value) -> bool {
 struct Calls<'a> {
     collected: &'a Collected,
     callees: HashMap<Value, Vec<Value>>,
+    /// Those that are given functions.
+    given: HashSet<Value>,
 }
 
 impl<'a> Calls<'a> {
     fn new(collected: &'a Collected) -> Self {
-        let callees = ir::functions(collected.module)
-            .filter(|function| !function.is_declaration())
-            .map(|function| {
-                let called = function
-                    .instructions()
-                    .filter_map(|one| match collected.callee(one) {
-                        Some(Callee::Other(callee)) if !callee.is_declaration() => Some(callee),
-                        _ => None,
-                    });
-                (function, called.collect())
-            })
-            .collect();
-        Self { collected, callees }
+        let mut callees: HashMap<Value, Vec<Value>> = HashMap::new();
+        let mut given: HashSet<Value> = HashSet::new();
+        for function in ir::functions(collected.module).filter(|one| !one.is_declaration()) {
+            for call in function.instructions() {
+                let Some(Callee::Other(callee)) = collected.callee(call) else {
+                    continue;
+                };
+                if callee.is_declaration() {
+                    continue;
+                }
+                callees.entry(function).or_default().push(callee);
+                // One that is given functions may call them.
+                let functions = call
+                    .arguments()
+                    .filter(|one| one.is_function() && !one.is_declaration());
+                for called in functions {
+                    callees.entry(callee).or_default().push(called);
+                    given.insert(callee);
+                }
+            }
+        }
+        Self {
+            collected,
+            callees,
+            given,
+        }
     }
 
     fn of(&self, function: Value) -> impl Iterator<Item = Value> {

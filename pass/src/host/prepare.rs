@@ -50,8 +50,9 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     helpers::resolve_aliases(collected.module);
     let wrappers = find_wrappers(collected);
     let helpers = helping::find(collected, &wrappers);
-    let called: HashSet<Value> = helpers.iter().copied().filter(|one| one.has_uses()).collect();
     let is_inlined = |callee: Value| wrappers.contains(&callee) || helpers.contains(&callee);
+    let inlined = wrappers.iter().chain(&helpers).copied();
+    let called: HashSet<Value> = inlined.filter(|one| one.has_uses()).collect();
     let holders: Vec<Value> = ir::functions(collected.module)
         .filter(|&function| !function.is_declaration() && !collected.is_stub(function))
         .filter(|&function| {
@@ -64,23 +65,22 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
         inline_wrappers(function, &wrappers);
     }
     for &function in &holders {
-        inline_where(function, |call| {
-            let grown = || function.instructions().take(GROWN_LIMIT).count() == GROWN_LIMIT;
-            call.callee().is_some_and(|callee| helpers.contains(&callee)) && !grown()
-        });
+        inline_helpers(function, is_inlined);
     }
-    let holders = drop_unused(holders, |function| {
-        wrappers.contains(&function) || called.contains(&function)
-    });
+    let was_inlined = |function| wrappers.contains(&function) || called.contains(&function);
+    let holders = drop_unused(holders, was_inlined);
     for &function in &holders {
         for _ in 0..ROUNDS {
             names.mark(function);
             promote(function);
-            if !(inline_given(collected, function) | inline_computing(collected, function)) {
+            let given = inline_given(collected, function) | inline_computing(collected, function);
+            // Calls of a function that a helper was given are known by now.
+            if !(given | inline_helpers(function, is_inlined)) {
                 break;
             }
         }
     }
+    let holders = drop_unused(holders, was_inlined);
     let for_others = |function: &Value| called.contains(function) && !function.has_uses();
     holders
         .into_iter()
@@ -144,6 +144,14 @@ fn inline_wrappers(function: Value, wrappers: &HashSet<Value>) {
     inline_where(function, |call| {
         call.callee().is_some_and(|callee| wrappers.contains(&callee))
     });
+}
+
+/// Inlines calls of helpers, until the function is large. True when there was one.
+fn inline_helpers(function: Value, is_helper: impl Fn(Value) -> bool) -> bool {
+    inline_where(function, |call| {
+        let grown = || function.instructions().take(GROWN_LIMIT).count() == GROWN_LIMIT;
+        call.callee().is_some_and(&is_helper) && !grown()
+    })
 }
 
 /// Inlines small functions that are given the address of a variable with a device pointer in it, such
