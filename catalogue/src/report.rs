@@ -206,8 +206,11 @@ pub struct Need {
     pub grid: String,
     /// Threads a block of that launch.
     pub block: String,
-    /// Dynamic shared memory a block of that launch, in bytes.
+    /// The most shared memory of a block, in bytes: dynamic, and static where the kernel's machine code is known.
     pub shared: String,
+    /// The most registers of a thread, where the machine code of every kernel is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub registers: Option<u32>,
 }
 
 /// Whether a bound task may leave its GPU.

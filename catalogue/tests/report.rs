@@ -39,6 +39,7 @@ fn sample() -> Report {
                     grid: "(n + 255) / 256".into(),
                     block: "256".into(),
                     shared: "0".into(),
+                    registers: Some(32),
                 }),
                 begin: Some(at(12)),
                 ends: vec![at(30)],

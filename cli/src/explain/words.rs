@@ -41,7 +41,10 @@ pub fn facts(task: &Task) -> Vec<(&'static str, String)> {
             "need",
             format!("peak    {} bytes{}", need.peak, readable(&need.peak)),
         ));
-        let launch = format!("grid {}, block {}, shared {}", need.grid, need.block, need.shared);
+        let mut launch = format!("grid {}, block {}, shared {}", need.grid, need.block, need.shared);
+        if let Some(registers) = need.registers {
+            launch += &format!(", {registers} registers a thread");
+        }
         facts.push(("", format!("launch  {launch}")));
     }
     facts

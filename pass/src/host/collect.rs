@@ -120,6 +120,13 @@ impl Collected {
         }
     }
 
+    /// The calls of one of the runtime's functions.
+    pub fn calls_of(&self, name: &str) -> Vec<Value> {
+        let named = self.runtime.iter().filter(|(_, entry)| entry.name == name);
+        let users = named.flat_map(|(function, _)| function.users());
+        users.filter(|user| user.is_call()).collect()
+    }
+
     /// Whether an instruction is a GPU op that tasks are made of.
     pub fn is_op(&self, instruction: Value) -> bool {
         match self.callee(instruction) {

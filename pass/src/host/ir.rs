@@ -254,6 +254,17 @@ impl Value {
             && llvm!(LLVMIsExternallyInitialized(self.0)) == 0
     }
 
+    /// The section that a global is to be in; empty where the target chooses.
+    pub fn section(self) -> String {
+        let name = llvm!(LLVMGetSection(self.0));
+        if name.is_null() {
+            return String::new();
+        }
+        // SAFETY: LLVM gave a C string, which lives as long as the global.
+        let name = unsafe { std::ffi::CStr::from_ptr(name) };
+        name.to_string_lossy().into_owned()
+    }
+
     /// The bytes of a global string constant, with its zero byte.
     pub fn text(self) -> Option<Vec<u8>> {
         if llvm!(LLVMIsAGlobalVariable(self.0)).is_null() {

@@ -11,6 +11,7 @@ use super::collect::{Callee, Collected, Kernel, argument_at, arguments_with};
 use super::helpers;
 use super::ir::Value;
 use super::place::Why;
+use super::resources::{Resources, Taken};
 use super::slots;
 use super::variables::{Touched, Variables};
 
@@ -47,10 +48,12 @@ pub struct Launch {
     pub obstacles: Vec<Why>,
     /// What it does to device variables.
     pub variables: Touched,
+    /// What the kernel takes of a multiprocessor, where it is known.
+    pub taken: Option<Taken>,
 }
 
 /// The launches of a function, in the order they stand.
-pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg) -> Vec<Launch> {
+pub fn find(collected: &Collected, variables: &Variables, resources: &Resources, cfg: &Cfg) -> Vec<Launch> {
     let mut launches = Vec::new();
     for instruction in cfg.function.instructions() {
         match collected.callee(instruction) {
@@ -64,9 +67,19 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg) -> Vec<Laun
         }
     }
     for launch in &mut launches {
+        launch.taken = stub_of(collected, launch.call).and_then(|stub| resources.of(stub));
         obstacles_of_configuration(launch);
     }
     launches
+}
+
+/// The host stub of what a call launches.
+fn stub_of(collected: &Collected, call: Value) -> Option<Value> {
+    match collected.callee(call)? {
+        Callee::Stub(_) => call.callee(),
+        Callee::Runtime(entry) => arguments_with(call, entry, Role::Kernel).first().copied(),
+        _ => None,
+    }
 }
 
 fn through_stub(
@@ -87,6 +100,7 @@ fn through_stub(
         storage: Vec::new(),
         obstacles: Vec::new(),
         variables: variables.touched(stub, kernel, call),
+        taken: None,
     };
     for (at, argument) in call.arguments().enumerate() {
         match helpers::byval_type(call, at as u32) {
@@ -120,6 +134,7 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
         storage: Vec::new(),
         obstacles: Vec::new(),
         variables: Touched::default(),
+        taken: None,
     };
     let stub = arguments_with(call, entry, Role::Kernel).first().copied();
     match stub.and_then(|stub| Some((stub, collected.kernel(stub)?))) {

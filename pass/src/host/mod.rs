@@ -45,6 +45,7 @@ mod placement;
 mod plan;
 mod prepare;
 mod reads;
+mod resources;
 mod rewrite;
 mod slots;
 mod sources;
@@ -58,6 +59,7 @@ use ir::Value;
 use names::Names;
 use open::Open;
 use plan::Task;
+use resources::Resources;
 use sources::Source;
 use variables::Variables;
 
@@ -120,10 +122,11 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool
         sources()
     };
     let variables = Variables::new(&collected, sources);
+    let resources = Resources::new(&collected);
     let planned: Vec<(Value, Vec<Task>)> = holders
         .iter()
         .map(|holder| {
-            let mut tasks = plan_or_lazy(&collected, &variables, &names, holder.function);
+            let mut tasks = plan_or_lazy(&collected, &variables, &resources, &names, holder.function);
             for task in &mut tasks {
                 task.entry.for_others = holder.for_others;
             }
@@ -137,8 +140,14 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool
 }
 
 /// The tasks of a function; one lazy task without details where the analysis fails.
-fn plan_or_lazy(collected: &Collected, variables: &Variables, names: &Names, function: Value) -> Vec<Task> {
-    let plan = AssertUnwindSafe(|| plan::plan(collected, variables, names, function));
+fn plan_or_lazy(
+    collected: &Collected,
+    variables: &Variables,
+    resources: &Resources,
+    names: &Names,
+    function: Value,
+) -> Vec<Task> {
+    let plan = AssertUnwindSafe(|| plan::plan(collected, variables, resources, names, function));
     catch_unwind(plan).unwrap_or_else(|panic| {
         let name = helpers::demangle(&function.name());
         let text = format!(

@@ -13,6 +13,7 @@ use super::ops::{Kind, Size};
 use super::place::Why;
 use super::placement;
 use super::reads::Reads;
+use super::resources::Taken;
 use super::trips;
 
 /// Physical memory is mapped in granules of this size.
@@ -37,8 +38,10 @@ pub struct Need {
     pub grid: Largest,
     /// Threads per block of the largest block.
     pub block: Largest,
-    /// The most dynamic shared memory per block.
+    /// The most shared memory per block, static and dynamic.
     pub shared: Largest,
+    /// The most registers per thread; none where they are not known of every kernel.
+    pub registers: Option<u32>,
 }
 
 impl Need {
@@ -148,14 +151,19 @@ pub fn need(
         });
         largest(sums).unwrap_or(Expr::number(0))
     };
-    let configurations: Vec<Option<Configuration>> = all()
+    let launched: Vec<&Launch> = all()
         .filter_map(|op| match op.kind {
-            Kind::Launch(number) => Some(launches[number].configuration),
+            Kind::Launch(number) => Some(&launches[number]),
             _ => None,
         })
         .collect();
-    let over = |part: fn(&Configuration) -> Expr| {
-        let mut parts: Vec<Expr> = configurations.iter().flatten().map(part).collect();
+    let over = |part: fn(&Configuration, Taken) -> Expr| {
+        let configured = launched
+            .iter()
+            .filter_map(|one| Some((one.configuration?, one.taken)));
+        let mut parts: Vec<Expr> = configured
+            .map(|(configuration, taken)| part(&configuration, taken.unwrap_or_default()))
+            .collect();
         reads.at_begin(parts.iter_mut());
         parts.iter_mut().for_each(at_largest);
         reads.at_begin(parts.iter_mut());
@@ -164,7 +172,7 @@ pub fn need(
             .filter(|part| placement::is_defined(cfg, part, begin))
             .collect();
         Largest {
-            complete: known.len() == configurations.len(),
+            complete: known.len() == launched.len(),
             known: largest(known),
         }
     };
@@ -182,8 +190,15 @@ pub fn need(
         grid: over(grid),
         block: over(block),
         shared: over(shared),
+        registers: registers(&launched),
         sizes,
     })
+}
+
+/// The most registers of the kernels, if those of all are known.
+fn registers(launched: &[&Launch]) -> Option<u32> {
+    let all: Option<Vec<u32>> = launched.iter().map(|one| Some(one.taken?.registers)).collect();
+    all?.into_iter().max()
 }
 
 /// How many objects a place allocates in all from the task's begin on, at most: the runs of the loops around it.
@@ -251,20 +266,21 @@ fn round_up(size: Expr, to: u64) -> Expr {
     expr::binary(Arithmetic::And, raised, Expr::number(!(to - 1)))
 }
 
-fn grid(configuration: &Configuration) -> Expr {
+fn grid(configuration: &Configuration, _: Taken) -> Expr {
     let (x, y) = halves(Expr::of(configuration.grid_xy));
     let z = expr::zext(64, Expr::of(configuration.grid_z));
     let bounded = |part| expr::binary(Arithmetic::UMin, part, Expr::number(GRID_YZ));
     product([x, bounded(y), bounded(z)])
 }
 
-fn block(configuration: &Configuration) -> Expr {
+fn block(configuration: &Configuration, _: Taken) -> Expr {
     let (x, y) = halves(Expr::of(configuration.block_xy));
     product([x, y, expr::zext(64, Expr::of(configuration.block_z))])
 }
 
-fn shared(configuration: &Configuration) -> Expr {
-    expr::zext(64, Expr::of(configuration.shared))
+fn shared(configuration: &Configuration, taken: Taken) -> Expr {
+    let dynamic = expr::zext(64, Expr::of(configuration.shared));
+    expr::binary(Arithmetic::AddSat, Expr::number(taken.shared), dynamic)
 }
 
 fn product(parts: [Expr; 3]) -> Expr {

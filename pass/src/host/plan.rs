@@ -19,6 +19,7 @@ use super::ops::{Kind, Op};
 use super::place::{self, Why};
 use super::placement;
 use super::reads::Reads;
+use super::resources::Resources;
 use super::tasks::{self, Candidate};
 use super::variables::{Variable, Variables};
 
@@ -69,9 +70,15 @@ impl Task {
 }
 
 /// Works out the tasks of one prepared function.
-pub fn plan(collected: &Collected, variables: &Variables, names: &Names, function: Value) -> Vec<Task> {
+pub fn plan(
+    collected: &Collected,
+    variables: &Variables,
+    resources: &Resources,
+    names: &Names,
+    function: Value,
+) -> Vec<Task> {
     let cfg = Cfg::new(function);
-    let launches = launches::find(collected, variables, &cfg);
+    let launches = launches::find(collected, variables, resources, &cfg);
     let objects = Objects::find(collected, variables, &cfg, &launches);
     let writer = Writer::new(names);
     let planner = Planner {
@@ -380,6 +387,7 @@ impl Planner<'_> {
             grid: self.largest(&need.grid),
             block: self.largest(&need.block),
             shared: self.largest(&need.shared),
+            registers: need.registers,
         }
     }
 

@@ -128,6 +128,9 @@ impl<'ctx> Rewriter<'ctx> {
         let grid = emitter.integer(task.need.grid.known.as_ref().unwrap_or(&Expr::number(0)))?;
         let block = emitter.integer(&clamped(&task.need.block.known))?;
         let shared = emitter.integer(&clamped(&task.need.shared.known))?;
+        let registers = self
+            .i32()
+            .const_int(task.need.registers.unwrap_or(0).into(), false);
         let ty = self.need_type();
         let size = self.i32().const_int(NEED_BYTES, false);
         let flags = [(task.variables, NEED_VARIABLES), (task.alone, NEED_ALONE)];
@@ -140,7 +143,7 @@ impl<'ctx> Rewriter<'ctx> {
             ("mapped", mapped),
             ("grid", grid),
             ("block", block),
-            ("registers", none),
+            ("registers", registers),
             ("shared", shared),
             ("priority", none),
             ("heap", never),

@@ -125,6 +125,35 @@ fn explain_shows_a_hint_of_the_source() {
 }
 
 /// Every op, object and edge of the report, in both drawings.
+/// What the machine code of kernels takes is in the report: with more than one architecture too, and of a whole program.
+#[test]
+fn registers_and_static_shared_memory_are_known() {
+    let node = Node::without_mgbd("1x64MiB");
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/matmul.cu");
+    let builds = [
+        ("one", &["-c"][..]),
+        ("two", &["-c", "--cuda-gpu-arch=sm_80"]),
+        ("whole", &["-flto"]),
+    ];
+    for (name, options) in builds {
+        let program = node.folder().join(name);
+        let program = program.to_str().expect("paths of tests are UTF-8");
+        let mut words = vec!["clang++", "--cuda-gpu-arch=sm_90", source, "-o", program];
+        words.extend(options);
+        run(&mut node.mgb(&words)).success();
+        let reports: Vec<serde_json::Value> =
+            serde_json::from_str(&run(&mut node.mgb(&["explain", "--json", program])).success())
+                .expect("JSON");
+        let need = &reports[0]["tasks"][0]["need"];
+        // Two tiles of 16 by 16 floats.
+        assert_eq!(need["shared"], "2048", "{name}");
+        assert!(
+            (16..=255).contains(&need["registers"].as_u64().unwrap_or(0)),
+            "{name}: {need}"
+        );
+    }
+}
+
 #[test]
 fn drawings_have_everything_that_the_report_has() {
     let node = Node::without_mgbd("1x64MiB");
