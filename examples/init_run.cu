@@ -1,13 +1,12 @@
-// Allocation in init(), launch in run(), as larger programs are built: the arrays pass through global variables, so
-// no single place in the program sees the whole task. It is bound lazily, at the first launch.
+// Allocation in init(), launch in run(), as larger programs are built: the arrays pass through global variables. Nothing
+// but what main calls uses these, so that the task is seen whole where the calls are inlined.
 //
 //   init_run [n] [repetitions]
 //
 //#Args: n=60000 repetitions=3
 //#Stdout: init_run: n=60000 repetitions=3 PASS
-//#Lazy: allocated-elsewhere
-//#Lazy: address-escapes
-//#Record: 2 * 4 * n
+//#Static: 1
+//#Peak: 2 * 4 * n
 
 #include "common.h"
 #include <vector>

@@ -87,10 +87,10 @@ fn explain_prints_the_formula_and_the_reason() {
         vecadd.contains("static") && vecadd.contains("vecadd.cu"),
         "{vecadd}"
     );
-    let init_run = explain("init_run");
+    let split = explain("init_run_split");
     assert!(
-        init_run.contains("lazy") && init_run.contains("init_run.cu"),
-        "{init_run}"
+        split.contains("lazy") && split.contains("init_run_split/init.cu"),
+        "{split}"
     );
 }
 
