@@ -12,6 +12,8 @@ struct Node {
     calls: HashSet<LLVMValueRef>,
     uses: HashSet<LLVMValueRef>,
     calls_pointer: bool,
+    /// It uses the address of a function otherwise than to call it.
+    takes_function: bool,
 }
 
 /// The calls of a module.
@@ -63,11 +65,11 @@ impl CallGraph {
                     let found = globals_of.entry(operand).or_insert_with(|| mentioned(operand));
                     for &global in &*found {
                         if is_function(global) {
-                            &mut graph.taken
+                            node.takes_function = true;
+                            graph.taken.insert(global);
                         } else {
-                            &mut node.uses
+                            node.uses.insert(global);
                         }
-                        .insert(global);
                     }
                 }
             }
@@ -83,6 +85,18 @@ impl CallGraph {
                 .extend(found.into_iter().filter(|&found| is_function(found)));
         }
         graph
+    }
+
+    /// Whether what was reached uses addresses of functions, or globals that hold some.
+    pub fn gives_functions(&self, reach: &Reach) -> bool {
+        let takes = |function| self.nodes.get(function).is_some_and(|node| node.takes_function);
+        let holds = |global: &&LLVMValueRef| {
+            !is_declaration(**global)
+                && mentioned(llvm!(LLVMGetInitializer(**global)))
+                    .into_iter()
+                    .any(is_function)
+        };
+        reach.functions.iter().any(takes) || reach.globals.iter().any(|global| holds(&global))
     }
 
     /// What `start` can reach.

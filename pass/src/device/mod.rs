@@ -36,6 +36,7 @@ mod shared;
 mod side;
 mod slots;
 mod support;
+mod ties;
 mod translate;
 pub(crate) mod uses;
 mod variables;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::callgraph::CallGraph;
 use super::ir::*;
 use super::layout::Layout;
-use super::{module, side, translate};
+use super::{module, side, ties, translate};
 
 /// What the kernels of one source do to its device variables; all by the device's symbols.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,6 +24,10 @@ pub struct Uses {
     pub kernels: BTreeMap<String, Option<BTreeSet<String>>>,
     /// The variables that some kernel may write.
     pub written: BTreeSet<String>,
+    /// What keeps the data of each kernel's launches on their GPU: a few words for each thing; none listed where everything
+    /// is known and nothing does.
+    #[serde(default)]
+    pub ties: BTreeMap<String, BTreeSet<String>>,
 }
 
 /// What is known of a source; none where its device modules are not kept or cannot be read.
@@ -43,6 +47,9 @@ impl Uses {
     fn add(&mut self, other: Uses) {
         self.variables.extend(other.variables);
         self.written.extend(other.written);
+        for (kernel, ties) in other.ties {
+            self.ties.entry(kernel).or_default().extend(ties);
+        }
         for (kernel, touched) in other.kernels {
             let both = match (self.kernels.remove(&kernel), touched) {
                 (None, touched) => touched,
@@ -88,6 +95,10 @@ fn of_module(module: LLVMModuleRef) -> Uses {
             own.chain(&everywhere).cloned().collect()
         };
         uses.kernels.insert(name(kernel), known.then(touched));
+        uses.ties.insert(
+            name(kernel),
+            ties::of(&graph, &reach, known, &everywhere, &symbols),
+        );
     }
     uses
 }

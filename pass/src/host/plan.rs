@@ -160,6 +160,22 @@ impl Planner<'_> {
     fn static_task(&self, candidate: &Candidate, insertion: Static) -> Task {
         let mut entry = self.entry(candidate, &insertion.need.sizes);
         entry.kind = report::Kind::Static;
+        let launched = candidate
+            .ops
+            .iter()
+            .filter_map(|&number| match self.objects.ops[number].kind {
+                Kind::Launch(number) => Some(&self.launches[number]),
+                _ => None,
+            });
+        let ties: Option<Vec<&[Why]>> = launched.map(|one| one.variables.ties.as_deref()).collect();
+        if let Some(ties) = ties.map(|all| all.concat()) {
+            let anchored = entry.movable.get_or_insert(report::Movable {
+                movable: ties.is_empty(),
+                reasons: Vec::new(),
+            });
+            anchored.movable &= ties.is_empty();
+            anchored.reasons.extend(reasons(&ties));
+        }
         entry.need = Some(self.need(&insertion.need));
         entry.begin = Some(self.place(insertion.begin));
         entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();

@@ -57,6 +57,8 @@ pub struct Touched {
     pub changing: Vec<Variable>,
     /// Why the launch runs where they have their values; none if it touches none that changes.
     pub why: Option<Why>,
+    /// What else ties its objects to the GPU; none where the kernel's device code is not known.
+    pub ties: Option<Vec<Why>>,
 }
 
 impl Variables {
@@ -75,6 +77,7 @@ impl Variables {
         let any = |text: String| Touched {
             changing: Vec::new(),
             why: Some(Why::new(Code::Anchored, text, call)),
+            ties: None,
         };
         if !kernel.defined {
             return any(format!(
@@ -93,10 +96,12 @@ impl Variables {
             };
         };
         let all = &known.sources[source];
-        let touched = all
-            .stubs
-            .get(&stub)
-            .and_then(|symbol| all.uses.kernels.get(symbol));
+        let symbol = all.stubs.get(&stub);
+        let touched = symbol.and_then(|symbol| all.uses.kernels.get(symbol));
+        let ties = symbol.and_then(|symbol| all.uses.ties.get(symbol)).map(|ties| {
+            let why = |tie| Why::new(Code::Anchored, format!("{name} {tie}"), call);
+            ties.iter().map(why).collect()
+        });
         let mut own = known
             .changing
             .iter()
@@ -110,9 +115,12 @@ impl Variables {
                     let text = format!("{name} uses the device variable {}", first.name());
                     Why::new(Code::Anchored, text, call)
                 });
-                Touched { changing, why }
+                Touched { changing, why, ties }
             }
-            _ if own.peek().is_none() => Touched::default(),
+            _ if own.peek().is_none() => Touched {
+                ties,
+                ..Touched::default()
+            },
             _ => any(format!("{name} may use any device variable of this file")),
         }
     }

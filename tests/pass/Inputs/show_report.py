@@ -27,6 +27,8 @@ while text.strip():
             print(f"  op {op['op']} {op.get('kernel', '')} [{objects}] {place(op)}")
         for name, formula in task.get("need", {}).items():
             print(f"  {name}: {formula}")
+        if task.get("movable", {}).get("movable"):
+            print("  movable")
         for reason in task.get("movable", {}).get("reasons", []):
             print(f"  anchored: {reason['text']} ({place(reason)})")
         for reason in task.get("alone", []):

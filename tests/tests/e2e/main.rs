@@ -14,6 +14,7 @@ mod explain;
 mod growth;
 mod keep_nvcc;
 mod kill;
+mod movable;
 mod native;
 mod needs;
 mod neighbours;

@@ -1,0 +1,78 @@
+//! Ties: what a kernel leaves in memory that means something on its own GPU only, or takes from there. Objects of launches
+//! without any can go on on another GPU: all that is in them is numbers and addresses of the arena.
+use std::collections::{BTreeSet, HashMap};
+
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::prelude::*;
+
+use super::callgraph::{CallGraph, Reach};
+use super::ir::*;
+
+/// What textures and surfaces are read and written by.
+const TEXTURES: [&str; 8] = [
+    "llvm.nvvm.tex.",
+    "llvm.nvvm.tld4.",
+    "llvm.nvvm.suld.",
+    "llvm.nvvm.sust.",
+    "llvm.nvvm.txq.",
+    "llvm.nvvm.suq.",
+    "llvm.nvvm.texsurf.",
+    "__nv_tex_surf_handler",
+];
+/// The same in assembly.
+const INSTRUCTIONS: [&str; 7] = ["tex.", "tld4.", "suld.", "sust.", "sured.", "txq.", "suq."];
+
+/// The ties of a kernel, in words that follow "the kernel". `escaped` are the variables whose addresses may be anywhere.
+pub fn of(
+    graph: &CallGraph,
+    reach: &Reach,
+    known: bool,
+    escaped: &BTreeSet<String>,
+    symbols: &HashMap<LLVMValueRef, String>,
+) -> BTreeSet<String> {
+    let mut ties = BTreeSet::new();
+    let mut tie = |text: &str| ties.insert(text.to_owned());
+    if !known {
+        tie("calls functions that are not known");
+    }
+    if reach.calls_pointer {
+        tie("calls through pointers");
+    }
+    if graph.gives_functions(reach) {
+        tie("uses the address of a function");
+    }
+    if reach
+        .globals
+        .iter()
+        .filter_map(|at| symbols.get(at))
+        .any(|one| escaped.contains(one))
+    {
+        tie("gives away the address of a device variable");
+    }
+    for &function in &reach.functions {
+        let name = name(function);
+        if name == "malloc" {
+            tie("allocates memory itself");
+        }
+        if TEXTURES.iter().any(|one| name.starts_with(one)) || assembles_texture(function) {
+            tie("uses a texture or surface");
+        }
+    }
+    ties
+}
+
+fn assembles_texture(function: LLVMValueRef) -> bool {
+    instructions(function)
+        .into_iter()
+        .filter(|&at| is_call(at))
+        .any(|call| {
+            let callee = llvm!(LLVMGetCalledValue(call));
+            if llvm!(LLVMIsAInlineAsm(callee)).is_null() {
+                return false;
+            }
+            let mut length = 0;
+            // SAFETY: LLVM gives address and length of a string that the context owns.
+            let text = unsafe { text_of(LLVMGetInlineAsmAsmString(callee, &mut length), length) };
+            INSTRUCTIONS.iter().any(|one| text.contains(one))
+        })
+}
