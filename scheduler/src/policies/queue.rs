@@ -294,30 +294,28 @@ pub(super) fn place(
     let lower = |waiter: &Waiter| {
         if ranks(waiter) < top { below } else { [0; 2] }
     };
-    if queue == Queue::Shortest {
-        // Those who cannot be placed and have not waited for long change nothing.
-        let counts = |at: &usize| {
-            let waiter = &view.waiting[*at];
-            waiter.bytes <= round.most || order.aged(waiter)
-        };
-        let mut turns: Vec<usize> = (0..view.waiting.len()).filter(counts).collect();
-        let turn = |at: &usize| {
-            let waiter = &view.waiting[*at];
-            let aged = order.aged(waiter);
-            (!aged, if aged { Duration::ZERO } else { waiter.expected }, *at)
-        };
-        turns.sort_unstable_by_key(turn);
-        for at in turns {
-            round.serve(at, lower(&view.waiting[at]), order, choose);
-        }
-        return round.placements;
-    }
+    let shortest = queue == Queue::Shortest;
     for (at, waiter) in view.waiting.iter().enumerate() {
         // Nobody can begin any more.
         if round.kept[1] == round.all {
-            break;
+            return round.placements;
         }
-        round.serve(at, lower(waiter), order, choose);
+        if !shortest || order.aged(waiter) {
+            round.serve(at, lower(waiter), order, choose);
+        }
+    }
+    if shortest {
+        // Of the others, those who cannot be placed change nothing.
+        let may_begin = |(at, waiter): (usize, &Waiter)| {
+            let turn = (waiter.expected, at);
+            (!order.aged(waiter) && waiter.bytes <= round.most).then_some(turn)
+        };
+        let mut turns: Vec<(Duration, usize)> =
+            view.waiting.iter().enumerate().filter_map(may_begin).collect();
+        turns.sort_unstable();
+        for (_, at) in turns {
+            round.serve(at, lower(&view.waiting[at]), order, choose);
+        }
     }
     round.placements
 }
