@@ -143,11 +143,17 @@ impl Session<'_> {
             }
         }
         let name = format!("{}-{arm}-{run}", mix.name).replace([' ', ':', '/'], "-");
-        let (batch, samples) = self.batch(arm, &name, &jobs, parallel, peaks)?;
+        let (mut batch, samples) = self.batch(arm, &name, &jobs, parallel, peaks)?;
         if self.stop.exit_code().is_some() {
             return Ok(None);
         }
         let said = batch.jobs.iter().map(|job| job_result(job, results)).collect();
+        // A document goes to other machines, logs stay.
+        for log in batch.jobs.iter_mut().filter_map(|job| job.log.as_mut()) {
+            if let Ok(within) = log.strip_prefix(&self.folder) {
+                *log = within.to_owned();
+            }
+        }
         let done = Run {
             mix: mix.name.clone(),
             arm: arm.clone(),

@@ -51,6 +51,13 @@ fn a_list_is_compared_and_gone_on_with() {
         "{results}"
     );
     assert_eq!(figures(&results, "sa")["throughput_over_sa"], 1.0);
+    // What is told to others names no folder of this machine.
+    let log = &results["runs"][0]["batch"]["jobs"][0]["log"];
+    assert!(
+        log.as_str()
+            .is_some_and(|log| log.starts_with("logs/sa") || log.starts_with("logs/jobs-sa")),
+        "{log}"
+    );
     let page = std::fs::read_to_string(node.folder().join("out.html")).expect("there is a page");
     assert!(page.contains("Throughput over sa") && page.contains("data-policy=\"cg:4\""));
 
