@@ -150,7 +150,7 @@ impl Session<'_> {
         let said = batch.jobs.iter().map(|job| job_result(job, results)).collect();
         // A document goes to other machines, logs stay.
         for log in batch.jobs.iter_mut().filter_map(|job| job.log.as_mut()) {
-            if let Ok(within) = log.strip_prefix(&self.folder) {
+            if let Ok(within) = log.strip_prefix(self.folder) {
                 *log = within.to_owned();
             }
         }
