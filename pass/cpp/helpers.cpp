@@ -258,6 +258,26 @@ LLVMValueRef mgb_indexed_address(LLVMModuleRef Module, LLVMValueRef Pointer, int
   return wrap(V);
 }
 
+uint64_t mgb_dereferenceable_bytes(LLVMValueRef Pointer) {
+  Value *V = unwrap(Pointer);
+  const Module *M = nullptr;
+  if (auto *A = dyn_cast<Argument>(V))
+    M = A->getParent()->getParent();
+  else if (auto *I = dyn_cast<Instruction>(V))
+    M = I->getModule();
+  if (!M)
+    return 0;
+  // operator new throws where it has none, and never gives null.
+  if (auto *Call = dyn_cast<CallBase>(V))
+    if (const Function *Callee = Call->getCalledFunction())
+      if (Callee->getName() == "_Znwm" || Callee->getName() == "_Znam")
+        if (auto *Size = dyn_cast<ConstantInt>(Call->getArgOperand(0)))
+          return Size->getZExtValue();
+  bool CanBeNull = true, CanBeFreed = true;
+  uint64_t Bytes = V->getPointerDereferenceableBytes(M->getDataLayout(), CanBeNull, CanBeFreed);
+  return CanBeNull ? 0 : Bytes;
+}
+
 bool mgb_is_only_read(LLVMValueRef Call, unsigned Argument) {
   return cast<CallBase>(unwrap(Call))->onlyReadsMemory(Argument);
 }

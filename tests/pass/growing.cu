@@ -89,3 +89,18 @@ void crossed(size_t n) {
   }
   cudaFree(x);
 }
+
+// Tested after a run by the value of that run: it runs once more.
+// CHECK: static in after(unsigned long)
+// CHECK: peak: 64 + 8 * (max(1 + n, 1) - 1)
+void after(size_t n) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  size_t i = 0;
+  do {
+    cudaMalloc(&y, 8 * i);
+    cudaMemcpy(y, x, 1, cudaMemcpyDeviceToDevice);
+    cudaFree(y);
+  } while (i++ < n);
+  cudaFree(x);
+}

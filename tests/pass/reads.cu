@@ -242,3 +242,39 @@ void anew() {
   cudaMalloc(&y, config->bytes());
   work<<<1, 1>>>(x, y);
 }
+
+// Guarded by an end of the process, it is not read before the guard: a pointer may be null, an index too large. What is
+// surely there is.
+// CHECK: lazy in guarded(Config*)
+// CHECK: why need-undefined
+void guarded(Config *config) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  if (!config)
+    exit(1);
+  cudaMalloc(&y, config->bytes());
+  work<<<1, 1>>>(x, y);
+}
+// CHECK: lazy in indexed_guarded(Config&, unsigned long)
+// CHECK: why need-undefined
+void indexed_guarded(Config &config, size_t which) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  if (which >= 4)
+    exit(1);
+  cudaMalloc(&y, config.more[which]);
+  work<<<1, 1>>>(x, y);
+}
+// CHECK: static in by_reference(Config&, bool)
+// CHECK: peak: 64 + config[...]
+void by_reference(Config &config, bool wrong) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  if (wrong)
+    exit(1);
+  cudaMalloc(&y, config.bytes());
+  work<<<1, 1>>>(x, y);
+}

@@ -203,31 +203,6 @@ impl Cfg {
             .any(|next| self.reaching([to.block]).contains(&next))
     }
 
-    /// Whether control that goes on from the one place comes to the other before the function returns, if it does: the process
-    /// may end before, or an exception leave the function.
-    pub fn always_leads(&self, from: Point, to: Point) -> bool {
-        if from.block == to.block && from.at <= to.at {
-            return true;
-        }
-        let mut seen = HashSet::from([to.block]);
-        let mut queue = vec![from.block];
-        while let Some(block) = queue.pop() {
-            if !seen.insert(block) {
-                continue;
-            }
-            let next = self.successors(block);
-            if self
-                .block(block)
-                .terminator()
-                .is_some_and(|last| last.is(LLVMOpcode::LLVMRet))
-            {
-                return false;
-            }
-            queue.extend(next);
-        }
-        true
-    }
-
     /// Natural loops, and what is left of cycles that have several entries.
     fn find_loops(&self) -> Vec<Loop> {
         let mut loops: HashMap<usize, HashSet<usize>> = HashMap::new();

@@ -32,6 +32,7 @@ unsafe extern "C" {
         stride: *mut u64,
     ) -> LLVMValueRef;
     fn mgb_is_only_read(call: LLVMValueRef, argument: u32) -> bool;
+    fn mgb_dereferenceable_bytes(pointer: LLVMValueRef) -> u64;
     fn mgb_drop_promises(instruction: LLVMValueRef);
     fn free(pointer: *mut std::ffi::c_void);
 }
@@ -159,6 +160,11 @@ pub fn type_size(module: LLVMModuleRef, ty: Type) -> u64 {
 /// Whether a call reads and writes no memory, always returns and never throws.
 pub fn is_pure_call(call: Value) -> bool {
     helper!(mgb_is_pure_call(call.raw()))
+}
+
+/// How many bytes behind a parameter or the result of a call are surely there: of a reference, and of what `new` makes.
+pub fn dereferenceable_bytes(pointer: Value) -> u64 {
+    helper!(mgb_dereferenceable_bytes(pointer.raw()))
 }
 
 /// Whether a call is said not to write through this argument.

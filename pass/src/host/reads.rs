@@ -183,8 +183,8 @@ impl<'a> Reads<'a> {
         self.named(address, address.ty()).base
     }
 
-    /// Whether memory behind a pointer is there at the begin as it is at this load: whoever goes on from there without an end
-    /// of the process comes to the load, and nothing deletes the memory by this name on the way to the begin.
+    /// Whether memory behind a pointer is there at the begin as it is at this load: whoever goes on from there comes to the
+    /// load, and nothing deletes the memory by this name on the way to the begin.
     fn is_alive_until(&self, object: Value, load: Value) -> bool {
         let deletes = |user: &Value| {
             let name = user.callee().map(|callee| callee.name());
@@ -192,7 +192,47 @@ impl<'a> Reads<'a> {
         };
         let mut deleted = object.users().into_iter().filter(deletes);
         !deleted.any(|call| self.cfg.reaches(self.cfg.point(call), self.begin))
-            && self.cfg.always_leads(self.begin, self.cfg.point(load))
+            && self.surely_comes(object, load)
+    }
+
+    /// Whether whoever goes on from the begin comes to the load before the function returns. The process may end before only
+    /// where the object is there in any case: else that may be how the program guards its read.
+    fn surely_comes(&self, object: Value, load: Value) -> bool {
+        let to = self.cfg.point(load);
+        if self.begin.block == to.block && self.begin.at <= to.at {
+            return true;
+        }
+        let may_end = self.is_readable(object, load);
+        let mut seen = HashSet::from([to.block]);
+        let mut queue = vec![self.begin.block];
+        while let Some(block) = queue.pop() {
+            if !seen.insert(block) {
+                continue;
+            }
+            let Some(last) = self.cfg.block(block).terminator() else {
+                return false;
+            };
+            let next = self.cfg.successors(block);
+            if next.is_empty() && (last.is(LLVMOpcode::LLVMRet) || !may_end) {
+                return false;
+            }
+            // The runtime's functions throw nothing.
+            let is_runtime = || matches!(self.collected.callee(last), Some(Callee::Runtime(_)));
+            if last.is(LLVMOpcode::LLVMInvoke) && is_runtime() {
+                queue.push(self.cfg.number(last.normal_successor()));
+            } else {
+                queue.extend(next);
+            }
+        }
+        true
+    }
+
+    /// Whether what a load reads, if at a constant way from the object, is part of what its pointer surely points to.
+    fn is_readable(&self, object: Value, load: Value) -> bool {
+        let (_, offset) = slots::address(load.operand(0));
+        let size = helpers::type_size(self.collected.module, load.ty());
+        let end = offset.and_then(|offset| u64::try_from(offset).ok()?.checked_add(size));
+        end.is_some_and(|end| end <= helpers::dereferenceable_bytes(object))
     }
 
     /// Whether nothing writes the place between two points, of which the first is on every way to the second.

@@ -20,12 +20,10 @@ pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
     let width = test.bound.ty().int_width().filter(|&width| width <= 64)?;
     let (start, bound) = (test.widened(start, width), Expr::of(test.bound));
     // Tested after a run, one is done whatever the test says.
-    let (first, before) = match test.after {
-        true => (
-            expr::binary(Op::Add, start, Expr::Constant(width, step)),
-            Expr::number(1),
-        ),
-        false => (start, Expr::number(0)),
+    let before = Expr::number(u64::from(test.after));
+    let first = match test.is_next {
+        true => expr::binary(Op::Add, start, Expr::Constant(width, step)),
+        false => start,
     };
     let inclusive = match test.goes_on {
         Predicate::LLVMIntSLE | Predicate::LLVMIntULE => true,
@@ -133,7 +131,9 @@ struct Test {
     bound: Value,
     /// It goes on where `compared goes_on bound` holds.
     goes_on: Predicate,
-    /// It is the next value, after a run; else the variable, before it.
+    /// It is the next value; else the variable itself.
+    is_next: bool,
+    /// It is done after a run; else before it.
     after: bool,
 }
 
@@ -151,17 +151,18 @@ impl Test {
 fn test(cfg: &Cfg, one: &Loop) -> Option<Test> {
     let mut latches = cfg.latches(one);
     let latch = latches.next().filter(|_| latches.next().is_none());
-    let in_block = |block: usize, after: bool| {
+    let in_block = |block: usize, is_next: bool| {
         let (left, goes_on, right) = comparison(cfg, one, cfg.block(block))?;
         let sides = [(left, goes_on, right), (right, swapped(goes_on), left)];
         sides.into_iter().find_map(|(compared, goes_on, bound)| {
-            let variable = tested(cfg, one, stripped(compared), after)?;
+            let variable = tested(cfg, one, stripped(compared), is_next)?;
             Some(Test {
                 variable,
                 compared,
                 bound,
                 goes_on,
-                after,
+                is_next,
+                after: is_next || latch == Some(block),
             })
         })
     };
@@ -169,11 +170,11 @@ fn test(cfg: &Cfg, one: &Loop) -> Option<Test> {
 }
 
 /// The loop's variable behind what is compared: itself, or its next value.
-fn tested(cfg: &Cfg, one: &Loop, compared: Value, after: bool) -> Option<Value> {
+fn tested(cfg: &Cfg, one: &Loop, compared: Value, is_next: bool) -> Option<Value> {
     let is_variable = |value: &Value| {
         value.is(LLVMOpcode::LLVMPHI) && value.is_instruction() && cfg.point(*value).block == one.header
     };
-    if !after {
+    if !is_next {
         return Some(compared).filter(is_variable);
     }
     let next = compared.is_instruction().then(|| compared.operand(0))?;
