@@ -1,7 +1,7 @@
 //! The wrapper where people put it: under make with compile and link steps apart or together, under CMake, and on its
 //! own command lines.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mgb_tests::built;
 use mgb_tests::node::Node;
@@ -87,9 +87,8 @@ fn under_cmake() {
     check_output(&node, &build.join("vecadd"));
 }
 
-#[test]
-fn a_static_libcudart_becomes_the_shared_one() {
-    let node = Node::start("1x64MiB", "mgb");
+/// The object of an example, to be linked in several ways.
+fn vecadd_object(node: &Node) -> PathBuf {
     let object = node.folder().join("vecadd.o");
     let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1", "-c"]);
     run(compile
@@ -97,6 +96,13 @@ fn a_static_libcudart_becomes_the_shared_one() {
         .arg("-o")
         .arg(&object))
     .success();
+    object
+}
+
+#[test]
+fn a_static_libcudart_becomes_the_shared_one() {
+    let node = Node::start("1x64MiB", "mgb");
+    let object = vecadd_object(&node);
     for library in ["-lcudart_static", "-l:libcudart_static.a", "-lcudart"] {
         let program = node.folder().join("vecadd");
         let mut link = node.command(bin("mgb-clang++"), &[]);
@@ -109,13 +115,7 @@ fn a_static_libcudart_becomes_the_shared_one() {
 #[test]
 fn objects_are_linked_whatever_a_makefile_calls_cuda_path() {
     let node = Node::start("1x64MiB", "mgb");
-    let object = node.folder().join("vecadd.o");
-    let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-O1", "-c"]);
-    run(compile
-        .arg(repository().join("examples/vecadd.cu"))
-        .arg("-o")
-        .arg(&object))
-    .success();
+    let object = vecadd_object(&node);
     let program = node.folder().join("vecadd");
     let mut link = node.command(bin("mgb-clang++"), &[]);
     run(link

@@ -38,14 +38,7 @@ pub fn memory(gpu: usize, samples: &[Sample], capacity: u64, y: f64, scale: &Sca
         .class("memory")
         .with("data-gpu", gpu)
         .child(Element::new("title").text(hover))
-        .child(
-            Element::new("rect")
-                .class("back")
-                .with("x", LEFT)
-                .with("y", y)
-                .with("width", PLOT)
-                .with("height", MEMORY),
-        )
+        .child(back(y, MEMORY))
         .children(area(samples, &used, y + MEMORY, scale).map(|path| path.class("used")))
         .children(any_reserved.then(|| Element::new("path").with("d", &reserved).class("reserved")))
         .child(
@@ -69,15 +62,18 @@ pub fn queue(samples: &[Sample], most: usize, y: f64, scale: &Scale) -> Element 
     Element::new("g")
         .class("queue")
         .child(Element::new("title").text(format!("at most {most} jobs wait at once")))
-        .child(
-            Element::new("rect")
-                .class("back")
-                .with("x", LEFT)
-                .with("y", y)
-                .with("width", PLOT)
-                .with("height", QUEUE),
-        )
+        .child(back(y, QUEUE))
         .children(area(samples, &line, y + QUEUE, scale).map(|path| path.class("waiting")))
+}
+
+/// What a curve is drawn on.
+fn back(y: f64, height: f64) -> Element {
+    Element::new("rect")
+        .class("back")
+        .with("x", LEFT)
+        .with("y", y)
+        .with("width", PLOT)
+        .with("height", height)
 }
 
 /// What lies between a line of steps and the floor.
