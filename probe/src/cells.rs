@@ -2,15 +2,17 @@
 //! wait for the answer.
 //!
 //! A wait spins for a bounded time (most answers come at once when a core is
-//! free) and then sleeps on the cell's state as a futex. The kernel compares
-//! that state before sleeping, so no wake is lost; the timeout only serves to
-//! look whether `mgbd` is still there.
+//! free) and then sleeps on the cell's state as a futex. Where spinning was in
+//! vain it is left out for the next calls: more callers than cores would only
+//! keep each other and `mgbd` from running. The state says that somebody sleeps,
+//! and the kernel compares it before he does, so no wake is lost and none is made
+//! in vain; the timeout only serves to look whether `mgbd` is still there.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -19,12 +21,15 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use rustix::thread::futex;
 
 use crate::mapping::Mapping;
-use crate::wire::{ANSWERED, CELLS, Channel, IDLE, MOST_KEPT, POSTED, Reply, Request};
+use crate::spin::Spin;
+use crate::wire::{ANSWERED, ASLEEP, CELLS, Channel, IDLE, MOST_KEPT, POSTED, Reply, Request};
 
-/// How long a caller spins before it sleeps. Longer than an answer takes, much
-/// shorter than a wait for room.
-const SPIN: Duration = Duration::from_micros(30);
-/// How often a sleeping caller looks whether `mgbd` is alive.
+/// When a sleeping caller first looks whether `mgbd` is alive: no call asks before, since most are answered by then.
+const FIRST_CHECK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 2_000_000,
+};
+/// How often it looks from then on.
 const LIFE_CHECK: Timespec = Timespec {
     tv_sec: 1,
     tv_nsec: 0,
@@ -40,6 +45,9 @@ pub(crate) struct Cells {
     socket: OwnedFd,
     taken: Mutex<Taken>,
     freed: Condvar,
+    spin: Spin,
+    /// `mgbd` was found to have hung up, which is for ever.
+    hung_up: AtomicBool,
 }
 
 /// Cells by bit.
@@ -65,6 +73,8 @@ impl Cells {
                 told: 0,
             }),
             freed: Condvar::new(),
+            spin: Spin::default(),
+            hung_up: AtomicBool::new(false),
         }
     }
 
@@ -150,17 +160,24 @@ impl Cells {
 
     /// Whether `mgbd` hung up. It says nothing on the socket after the hello.
     pub(crate) fn gone(&self) -> bool {
+        if self.hung_up.load(Ordering::Relaxed) {
+            return true;
+        }
         let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
         let now = Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         };
-        matches!(poll(&mut socket, Some(&now)), Ok(1..))
+        let gone = matches!(poll(&mut socket, Some(&now)), Ok(1..));
+        if gone {
+            self.hung_up.store(true, Ordering::Relaxed);
+        }
+        gone
     }
 
     /// One call. Blocks until it is answered.
     pub(crate) fn call(&self, request: &Request) -> Result<Option<Reply>, Gone> {
-        if self.gone() {
+        if self.hung_up.load(Ordering::Relaxed) {
             return Err(Gone);
         }
         let Some(at) = self.claim(false) else {
@@ -187,30 +204,27 @@ impl Cells {
     /// Waits for the answer; false if `mgbd` went away without one.
     fn wait(&self, at: usize) -> bool {
         let state = &self.channel().cells[at].state;
-        let start = Instant::now();
+        if self.spin.until(|| state.load(Ordering::Acquire) == ANSWERED) {
+            return true;
+        }
+        let mut checked = false;
         loop {
+            // Fails where the answer has come, and where it slept already.
+            let _ = state.compare_exchange(POSTED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
             if state.load(Ordering::Acquire) == ANSWERED {
                 return true;
             }
-            if start.elapsed() > SPIN {
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        loop {
-            let seen = state.load(Ordering::Acquire);
-            if seen == ANSWERED {
-                return true;
-            }
             // Not FUTEX_PRIVATE: the waker is another process.
-            let slept = futex::wait(state, futex::Flags::empty(), seen, Some(&LIFE_CHECK));
+            let patience = if checked { &LIFE_CHECK } else { &FIRST_CHECK };
+            let slept = futex::wait(state, futex::Flags::empty(), ASLEEP, Some(patience));
             if slept == Err(Errno::TIMEDOUT) {
                 if self.gone() {
                     return state.load(Ordering::Acquire) == ANSWERED;
                 }
-                if let Some(binder) = crate::binder() {
+                if checked && let Some(binder) = crate::binder() {
                     binder.still_waiting();
                 }
+                checked = true;
             }
         }
     }

@@ -140,8 +140,9 @@ impl Bench {
 
     fn serve(&mut self) -> (Duration, usize) {
         self.now += Duration::from_micros(10);
+        let mut sight = self.sight.clone();
         let start = Instant::now();
-        let answers = self.broker.serve(&self.sight, self.now);
+        let answers = self.broker.serve(&mut sight, self.now);
         let took = start.elapsed();
         for answer in &answers {
             assert!(matches!(answer.reply, Reply::Granted { .. }));

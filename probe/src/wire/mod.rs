@@ -23,7 +23,7 @@ pub use request::{Op, Request, WHOLE_PROCESS};
 pub use text::Text;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Calls a client can have under way at once.
@@ -184,7 +184,7 @@ impl Default for GpuWords {
 /// request; `mgbd` keeps its own note of that and believes no state here.
 #[repr(C, align(64))]
 pub struct Cell {
-    /// [`IDLE`], [`POSTED`] or [`ANSWERED`]; the futex the client waits on.
+    /// [`IDLE`], [`POSTED`], [`ASLEEP`] or [`ANSWERED`]; the futex the client waits on.
     pub state: AtomicU32,
     reserved: AtomicU32,
     /// Counts the calls made through this cell; for traces.
@@ -201,6 +201,8 @@ pub const IDLE: u32 = 0;
 pub const POSTED: u32 = 1;
 /// [`Cell::state`]: the reply is complete.
 pub const ANSWERED: u32 = 2;
+/// A cell's state: as [`POSTED`], and the caller sleeps, so that whoever answers has to wake it.
+pub const ASLEEP: u32 = 3;
 
 const _: () = {
     assert!(size_of::<Cell>() == 320);

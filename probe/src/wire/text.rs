@@ -5,7 +5,7 @@ use super::TEXT_BYTES;
 pub(super) const TEXT_WORDS: usize = TEXT_BYTES / 8;
 
 /// A short text in a fixed space, cut at a character boundary.
-#[derive(Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Text {
     pub(super) words: [u64; TEXT_WORDS],
     pub(super) len: u32,

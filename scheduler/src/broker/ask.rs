@@ -91,7 +91,10 @@ impl Broker {
                 largest: gpu.usable_bytes,
             });
         }
-        let expected = self.recall(key.client, &request);
+        let program = self.clients.get(&key.client).and_then(|entry| entry.program);
+        let which = program.map(|program| Past::which(program, &request));
+        let expected = which.as_ref().and_then(|which| self.past.of(which));
+        let expected = expected.unwrap_or(self.past.mean());
         self.enqueue(
             Waiting {
                 client: key.client,
@@ -100,19 +103,11 @@ impl Broker {
                 since: now,
                 bytes,
                 gpus: fit,
+                which,
             },
             expected,
         );
         None
-    }
-
-    /// How long the task is expected to last.
-    fn recall(&mut self, client: ClientId, request: &Request) -> Duration {
-        let program = self.clients.get(&client).and_then(|entry| entry.program);
-        let which = program.map(|program| Past::which(program, request));
-        which
-            .and_then(|which| self.past.of(&which))
-            .unwrap_or(self.past.mean())
     }
 
     fn grow(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
@@ -149,6 +144,7 @@ impl Broker {
                 since: now,
                 bytes,
                 gpus: 1 << gpu,
+                which: None,
             },
             Duration::MAX,
         );

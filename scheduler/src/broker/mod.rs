@@ -25,7 +25,7 @@ pub use view::WHOLE;
 
 use crate::ledger::{ClientId, Ledger, Reclaiming, TaskKey};
 use crate::{Policy, Queue};
-use past::Past;
+use past::{Past, Which};
 use pending::Pending;
 
 /// What the driver and the clients' publications show.
@@ -106,6 +106,8 @@ struct Waiting {
     bytes: u64,
     /// GPUs it can go to.
     gpus: u64,
+    /// What it is remembered by; `None` if nobody knows the program, or it grows.
+    which: Option<Which>,
 }
 
 impl Waiting {

@@ -23,7 +23,7 @@ pub struct Program(pub u64);
 pub(super) struct Which {
     program: Program,
     site: u32,
-    label: [u8; 16],
+    label: Text,
     /// The need's bytes, to an eighth.
     size: u64,
 }
@@ -53,28 +53,13 @@ fn rough(bytes: u64) -> u64 {
     bytes >> shift << shift
 }
 
-/// Enough of a text to tell tasks apart.
-fn digest(text: &Text) -> [u8; 16] {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let text = text.to_text();
-    let part = |salt: u8| {
-        let mut hasher = DefaultHasher::new();
-        (salt, &text).hash(&mut hasher);
-        hasher.finish().to_le_bytes()
-    };
-    let mut all = [0; 16];
-    all[..8].copy_from_slice(&part(0));
-    all[8..].copy_from_slice(&part(1));
-    all
-}
-
 impl Past {
     /// What a request stands for.
     pub(super) fn which(program: Program, request: &Request) -> Which {
         Which {
             program,
             site: request.site,
-            label: digest(&request.label),
+            label: request.label,
             size: rough(request.need.reserved_bytes()),
         }
     }

@@ -12,31 +12,47 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
-use super::past::Past;
 use super::{Answer, Broker, Sight, Touch, Waiting, is_whole_process};
 use crate::ledger::{Company, Holding};
 use crate::policies::{GpuState, Placement, View, warps_charged};
 use crate::sms::Launch;
 
 impl Broker {
-    /// Answers whoever can be answered now. While anybody waits although there are
-    /// leases, the caller takes those away and serves again.
-    pub fn serve(&mut self, sight: &Sight, now: Duration) -> Vec<Answer> {
+    /// Answers whoever can be answered now, and takes what it grants off what `sight` has covered. While anybody waits
+    /// although there are leases, the caller takes those away and serves again.
+    pub fn serve(&mut self, sight: &mut Sight, now: Duration) -> Vec<Answer> {
+        self.round(sight, now, false)
+    }
+
+    /// Grants what fits to those who have come since nobody waited, by a sight that may be a moment old. Whoever waits
+    /// after that is answered by [`Broker::serve`].
+    pub fn serve_newcomers(&mut self, sight: &mut Sight, now: Duration) -> Vec<Answer> {
+        self.round(sight, now, true)
+    }
+
+    fn round(&mut self, sight: &mut Sight, now: Duration, newcomers: bool) -> Vec<Answer> {
         let mut answers = Vec::new();
         if self.queue.is_empty() {
             return answers;
         }
-        let mut covered = sight.covered.clone();
+        let mut covered = std::mem::take(&mut sight.covered);
         covered.resize(self.ledger.gpus().len(), None);
-        let holders = self.holders(sight, now);
-        let stalled = self.stalled(&holders, now);
+        // Deadlocks and compute that rests are matters of those who have waited.
+        let (mut holders, mut stalled) = (Vec::new(), 0);
+        if !newcomers || self.rules.policy.compute_hard() {
+            holders = self.holders(sight, now);
+            stalled = self.stalled(&holders, now);
+        }
         self.serve_growth(&mut covered, stalled, now, &mut answers);
-        self.admit_aged(&mut covered, sight, now, &mut answers);
+        if !newcomers {
+            self.admit_aged(&mut covered, sight, now, &mut answers);
+        }
         let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
         self.serve_beginners(&mut covered, &gpus, now, &mut answers);
-        if sight.leased.is_empty() && !self.ledger.blind() {
+        if !newcomers && sight.leased.is_empty() && !self.ledger.blind() {
             self.break_deadlocks(&mut covered, sight, now, &mut answers);
         }
+        sight.covered = covered;
         answers
     }
 
@@ -147,7 +163,7 @@ impl Broker {
             swapped: false,
             whole_process: is_whole_process(&waiting.request),
             alone: self.wants_alone(waiting),
-            label: waiting.request.label.to_text(),
+            label: waiting.request.label,
             granted: now,
         };
         if let Err(error) = self.ledger.grant(waiting.key(), holding) {
@@ -158,12 +174,7 @@ impl Broker {
             self.ledger
                 .compute(waiting.key(), &Launch::of(&waiting.request.need));
         }
-        let program = self
-            .clients
-            .get(&waiting.client)
-            .and_then(|client| client.program);
-        if let Some(program) = program {
-            let which = Past::which(program, &waiting.request);
+        if let Some(which) = waiting.which {
             self.past.began(waiting.key(), which);
         }
         let contexts = self.contexts_of(waiting.client);

@@ -16,7 +16,7 @@ impl Broker {
         let living = self.ledger.tasks().map(|(key, held)| TaskView {
             pid: self.pid(key.client),
             task: key.task,
-            label: held.label.clone(),
+            label: held.label.to_text(),
             gpu: held.gpu as u32,
             state: self.ledger.state(key, self.queue.grows_task(key)),
             reserved_bytes: held.reserved,

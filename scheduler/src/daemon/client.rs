@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{ANSWERED, CELLS, Channel, LEASES, POSTED, Reply, Request};
+use mgb_probe::wire::{ANSWERED, ASLEEP, CELLS, Channel, LEASES, POSTED, Reply, Request};
 use rustix::thread::futex;
 
 use super::greet::Guest;
@@ -74,7 +74,8 @@ impl Client {
         let mut requests = Vec::new();
         for at in (0..CELLS).filter(|at| posted & (1 << at) != 0) {
             let cell = &self.channel().cells[at];
-            if self.busy & (1 << at) != 0 || cell.state.load(Ordering::Acquire) != POSTED {
+            let filled = matches!(cell.state.load(Ordering::Acquire), POSTED | ASLEEP);
+            if self.busy & (1 << at) != 0 || !filled {
                 return Err(Breach::Cell);
             }
             let request = Request::decode(cell).ok_or(Breach::UnknownOp)?;
@@ -93,8 +94,9 @@ impl Client {
         self.busy &= !bit;
         let cell = &self.channel().cells[at];
         reply.encode(cell);
-        cell.state.store(ANSWERED, Ordering::Release);
-        let _ = futex::wake(&cell.state, futex::Flags::empty(), u32::MAX >> 1);
+        if cell.state.swap(ANSWERED, Ordering::AcqRel) == ASLEEP {
+            let _ = futex::wake(&cell.state, futex::Flags::empty(), u32::MAX >> 1);
+        }
     }
 
     /// Bytes it says it has mapped on the GPU, and a count that changes when

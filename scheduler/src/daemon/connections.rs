@@ -248,6 +248,7 @@ impl Server {
                 client.answer(cell, &reply);
             }
             self.changed = true;
+            self.asked = true;
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use mgb_probe::{Hello, wire};
+use mgb_probe::{Hello, Spin, wire};
 use rustix::event::{Timespec, epoll};
 
 use super::activity::Activities;
@@ -31,6 +31,9 @@ pub(super) const MOST_GUESTS: usize = 128;
 const MOST_CLIENTS: usize = 4096;
 /// How often to look again while somebody waits: foreign memory may come free.
 const WAITING: Duration = Duration::from_millis(50);
+/// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the memory
+/// meanwhile.
+const YOUNG: Duration = Duration::from_millis(1);
 /// How often the node view is written while there are clients.
 const SHOWING: Duration = Duration::from_millis(200);
 /// The same after a change: writing it costs as much as several answers.
@@ -53,6 +56,8 @@ pub struct Server {
     pub(super) broker: Broker,
     eyes: Eyes,
     activities: Activities,
+    /// What was last seen when nobody had to wait, less what was granted since, and when.
+    recent: Option<(Sight, Duration)>,
     pub(super) reclaims: Reclaims,
     pub(super) keeper: Keeper,
     pub(super) clients: BTreeMap<ClientId, Client>,
@@ -67,6 +72,9 @@ pub struct Server {
     idle: Option<Duration>,
     shown: Duration,
     pub(super) changed: bool,
+    /// Somebody asked for something since the last wait.
+    pub(super) asked: bool,
+    spin: Spin,
 }
 
 impl Server {
@@ -121,6 +129,7 @@ impl Server {
             broker: Broker::new(hello.gpus.clone(), rules),
             eyes: Eyes::new(hello.gpus.len()),
             activities: Activities::default(),
+            recent: None,
             // Three descriptors each, and half of all for what is kept.
             most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 3).clamp(1, MOST_CLIENTS),
             most_kept: descriptors / 2,
@@ -142,6 +151,8 @@ impl Server {
             idle: Some(Duration::ZERO),
             shown: Duration::ZERO,
             changed: true,
+            asked: false,
+            spin: Spin::default(),
         })
     }
 
@@ -172,12 +183,8 @@ impl Server {
                 return Ok(());
             }
             events.clear();
-            match epoll::wait(
-                &self.epoll,
-                rustix::buffer::spare_capacity(&mut events),
-                self.timeout().as_ref(),
-            ) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            match self.wait(&mut events) {
+                Ok(()) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(DaemonError::System("wait for events", error)),
             }
             let seen = self.now();
@@ -207,6 +214,27 @@ impl Server {
         }
     }
 
+    /// Waits for events, awake at first where somebody has just asked: programs that end a task often begin the next.
+    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut look = |timeout: Option<&Timespec>| {
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout)
+        };
+        let asked = std::mem::take(&mut self.asked);
+        if asked
+            && self
+                .spin
+                .until(|| look(Some(&at_once)).is_ok_and(|count| count > 0))
+        {
+            return Ok(());
+        }
+        let timeout = self.timeout();
+        look(timeout.as_ref()).map(drop)
+    }
+
     /// What follows from the events: rooms freed, requests answered, the view.
     fn settle(&mut self) {
         let now = self.now();
@@ -226,19 +254,7 @@ impl Server {
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
         if reclaiming || self.broker.waiting() {
-            let mut sight = self.look();
-            if self.reclaims.check(&self.eyes.gpus, &mut self.broker, now) {
-                self.changed = true;
-                sight = self.look();
-            }
-            let answers = self.broker.serve(&sight, now);
-            self.changed |= !answers.is_empty();
-            self.deliver(answers);
-            if self.broker.waiting() && self.take_leases() {
-                let sight = self.look();
-                let answers = self.broker.serve(&sight, now);
-                self.deliver(answers);
-            }
+            self.serve(reclaiming, now);
         } else if show {
             self.look();
         }
@@ -249,6 +265,40 @@ impl Server {
         if show {
             self.show(now);
         }
+    }
+
+    /// Answers whoever can be answered.
+    fn serve(&mut self, reclaiming: bool, now: Duration) {
+        if let Some((sight, seen)) = self.recent.take()
+            && !reclaiming
+        {
+            // Most of those who come find room, by what was seen a moment ago.
+            let is_young = now.saturating_sub(seen) < YOUNG;
+            let (mut sight, seen) = if is_young {
+                (sight, seen)
+            } else {
+                (self.look(), now)
+            };
+            let answers = self.broker.serve_newcomers(&mut sight, now);
+            self.deliver(answers);
+            if !self.broker.waiting() {
+                self.recent = Some((sight, seen));
+                return;
+            }
+        }
+        let mut sight = self.look();
+        if self.reclaims.check(&self.eyes.gpus, &mut self.broker, now) {
+            self.changed = true;
+            sight = self.look();
+        }
+        let answers = self.broker.serve(&mut sight, now);
+        self.deliver(answers);
+        if self.broker.waiting() && self.take_leases() {
+            sight = self.look();
+            let answers = self.broker.serve(&mut sight, now);
+            self.deliver(answers);
+        }
+        self.recent = (!self.broker.waiting()).then_some((sight, now));
     }
 
     /// Somebody waits: from here on no client keeps a lease, and those there are end. False: there was none.
@@ -309,6 +359,7 @@ impl Server {
     }
 
     fn deliver(&mut self, answers: Vec<Answer>) {
+        self.changed |= !answers.is_empty();
         for Answer { client, cell, reply } in answers {
             if let Some(client) = self.clients.get_mut(&client) {
                 client.answer(cell, &reply);

@@ -58,14 +58,30 @@ pub(super) struct Eyes {
     complained: bool,
 }
 
-/// One holder's share of a GPU as the ledger has it.
-#[derive(Clone, Copy, Default)]
-struct Share {
+/// One holder of a GPU: what the ledger has of it, and who it is, if it is still connected or alive.
+struct Holder<'a> {
+    id: ClientId,
+    client: Option<&'a Client>,
     /// Reserved by tasks that publish what they map.
     published: u64,
     /// Reserved by tasks that are a plain program.
     plain: u64,
     context: u64,
+}
+
+impl Holder<'_> {
+    /// What it says of its resident bytes, clamped, and its count of changes.
+    fn said(&self, gpu: usize) -> (u64, u64) {
+        let (bytes, changes) = self.client.map_or((0, 0), |client| client.resident(gpu));
+        (bytes.min(self.published), changes)
+    }
+
+    /// Bytes of its context, if it says that it has made it. The driver lists a process from the moment it begins to
+    /// make one, long before the memory is taken, so being listed says nothing.
+    fn said_context(&self, gpu: usize) -> u64 {
+        let made = self.client.is_some_and(|client| client.says_context(gpu));
+        if made { self.context } else { 0 }
+    }
 }
 
 type Clients = BTreeMap<ClientId, Client>;
@@ -81,18 +97,21 @@ impl Eyes {
     /// Looks at every GPU.
     pub(super) fn look(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Sight {
         let mut sight = Sight::default();
-        for client in clients.values().filter(|client| !client.leaving) {
+        let holders = holders(ledger, clients);
+        // Who holds nothing has no lease.
+        for client in holders.iter().flatten().filter_map(|holder| holder.client) {
             let keys = client.leases().map(|task| TaskKey {
                 client: client.id,
                 task,
             });
             sight.leased.extend(keys);
         }
-        for gpu in 0..self.gpus.len() {
-            self.look_at(gpu, node, ledger, clients);
+        for (gpu, holders) in holders.iter().enumerate() {
+            self.look_at(gpu, node, ledger, clients, holders);
             sight.covered.push(self.gpus[gpu].covered());
-            for client in clients.values() {
+            for client in holders.iter().filter_map(|holder| holder.client) {
                 let launches = client.launches(gpu);
+                self.gpus[gpu].launches += u64::from(launches);
                 if launches > 0 {
                     sight.busy.insert((client.id, gpu));
                 }
@@ -101,20 +120,27 @@ impl Eyes {
         sight
     }
 
-    fn look_at(&mut self, gpu: usize, node: &dyn Node, ledger: &Ledger, clients: &Clients) {
-        let shares = shares(gpu, ledger);
+    fn look_at(
+        &mut self,
+        gpu: usize,
+        node: &dyn Node,
+        ledger: &Ledger,
+        clients: &Clients,
+        holders: &[Holder<'_>],
+    ) {
         let reclaiming = ledger.reclaiming().iter().any(|entry| entry.gpu == gpu);
-        let ask_residents = reclaiming || shares.values().any(|share| share.plain > 0);
+        let plain = holders.iter().any(|holder| holder.plain > 0);
         let residents = || {
-            if ask_residents {
+            if reclaiming || plain {
                 node.residents(gpu).ok()
             } else {
                 None
             }
         };
-        let (mut before, mut listed) = (said(gpu, &shares, clients), residents());
+        let said = || -> Vec<(u64, u64)> { holders.iter().map(|holder| holder.said(gpu)).collect() };
+        let (mut before, mut listed) = (said(), residents());
         let mut memory = None;
-        let mut resident = BTreeMap::new();
+        let mut resident = Vec::new();
         for attempt in 1..=TRIES {
             memory = match node.memory(gpu) {
                 Ok(memory) => Some(memory),
@@ -125,123 +151,89 @@ impl Eyes {
                     None
                 }
             };
-            let after = said(gpu, &shares, clients);
+            let after = said();
             let still = after == before;
-            resident = least(&before, &after);
+            let least = before
+                .iter()
+                .zip(&after)
+                .map(|((earlier, _), (bytes, _))| *earlier.min(bytes));
+            resident = least.collect();
             if still || attempt == TRIES {
                 break;
             }
             before = after;
         }
-        let mut contexts = said_contexts(gpu, &shares, clients);
+        let mut contexts: Vec<u64> = holders.iter().map(|holder| holder.said_context(gpu)).collect();
         // Plain programs say nothing; the driver is asked before and after.
-        let plain = plain_bytes(&shares, clients, listed.as_deref());
-        if shares.values().any(|share| share.plain > 0) {
+        if plain {
+            let earlier = plain_bytes(holders, clients, listed.as_deref());
             let again = residents();
-            let now = plain_bytes(&shares, clients, again.as_deref());
-            for (id, bytes) in plain {
-                let share = shares[&id];
-                let least = bytes.min(now.get(&id).copied().unwrap_or(0));
-                *resident.entry(id).or_default() += least.saturating_sub(share.context).min(share.plain);
-                let context = contexts.entry(id).or_default();
-                *context = (*context).max(least.min(share.context));
+            let now = plain_bytes(holders, clients, again.as_deref());
+            for (at, holder) in holders.iter().enumerate() {
+                let bytes = |of: &BTreeMap<ClientId, u64>| of.get(&holder.id).copied().unwrap_or(0);
+                let least = bytes(&earlier).min(bytes(&now));
+                resident[at] += least.saturating_sub(holder.context).min(holder.plain);
+                contexts[at] = contexts[at].max(least.min(holder.context));
             }
             listed = again;
         }
         let seen = &mut self.gpus[gpu];
-        (seen.outstanding, seen.actual, seen.resident) = (0, 0, 0);
-        for (id, share) in &shares {
-            let mapped = resident.get(id).copied().unwrap_or(0);
+        (seen.outstanding, seen.actual, seen.resident, seen.launches) = (0, 0, 0, 0);
+        for (holder, (mapped, made)) in holders.iter().zip(resident.into_iter().zip(contexts)) {
             seen.resident += mapped;
-            seen.actual += mapped;
-            seen.outstanding += (share.published + share.plain).saturating_sub(mapped);
-            let made = contexts.get(id).copied().unwrap_or(0);
-            seen.actual += made;
-            seen.outstanding += share.context - made;
+            seen.actual += mapped + made;
+            seen.outstanding += (holder.published + holder.plain).saturating_sub(mapped);
+            seen.outstanding += holder.context - made;
         }
         seen.memory = memory;
         seen.residents = listed;
-        seen.launches = clients
-            .values()
-            .map(|client| u64::from(client.launches(gpu)))
-            .sum();
         if let (Some(memory), false) = (memory, reclaiming) {
             seen.foreign = memory.used().saturating_sub(seen.actual);
         }
     }
 }
 
-fn shares(gpu: usize, ledger: &Ledger) -> BTreeMap<ClientId, Share> {
-    let mut shares: BTreeMap<ClientId, Share> = BTreeMap::new();
-    for (client, _, bytes) in ledger.contexts().filter(|(_, at, _)| *at == gpu) {
-        shares.entry(client).or_default().context = bytes;
+/// Who holds something, by GPU, in the order of the clients.
+fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
+    let mut gpus: Vec<Vec<Holder<'a>>> = ledger.gpus().iter().map(|_| Vec::new()).collect();
+    // Whoever has a task on a GPU is charged for a context there.
+    for (id, gpu, context) in ledger.contexts() {
+        gpus[gpu].push(Holder {
+            id,
+            client: clients.get(&id),
+            published: 0,
+            plain: 0,
+            context,
+        });
     }
-    for (key, held) in ledger.tasks().filter(|(_, held)| held.gpu == gpu) {
-        let share = shares.entry(key.client).or_default();
-        if held.whole_process {
-            share.plain += held.reserved;
-        } else {
-            share.published += held.reserved;
+    for (key, held) in ledger.tasks() {
+        let holders = &mut gpus[held.gpu];
+        if let Ok(at) = holders.binary_search_by_key(&key.client, |holder| holder.id) {
+            if held.whole_process {
+                holders[at].plain += held.reserved;
+            } else {
+                holders[at].published += held.reserved;
+            }
         }
     }
-    shares
-}
-
-/// What the clients say of their resident bytes, clamped, and their counts.
-fn said(gpu: usize, shares: &BTreeMap<ClientId, Share>, clients: &Clients) -> BTreeMap<ClientId, (u64, u64)> {
-    shares
-        .iter()
-        .filter_map(|(id, share)| {
-            let (bytes, changes) = clients.get(id)?.resident(gpu);
-            Some((*id, (bytes.min(share.published), changes)))
-        })
-        .collect()
-}
-
-fn least(
-    before: &BTreeMap<ClientId, (u64, u64)>,
-    after: &BTreeMap<ClientId, (u64, u64)>,
-) -> BTreeMap<ClientId, u64> {
-    let earlier = |id| before.get(id).map_or(0, |(bytes, _)| *bytes);
-    after
-        .iter()
-        .map(|(id, (bytes, _))| (*id, earlier(id).min(*bytes)))
-        .collect()
-}
-
-fn pids(clients: &Clients) -> BTreeMap<u32, ClientId> {
-    clients.values().map(|client| (client.pid, client.id)).collect()
+    gpus
 }
 
 /// What the driver says that plain programs and their children have in all.
 fn plain_bytes(
-    shares: &BTreeMap<ClientId, Share>,
+    holders: &[Holder<'_>],
     clients: &Clients,
     residents: Option<&[Resident]>,
 ) -> BTreeMap<ClientId, u64> {
-    let pids = pids(clients);
+    let pids: BTreeMap<u32, ClientId> = clients.values().map(|client| (client.pid, client.id)).collect();
     let mut bytes = BTreeMap::new();
     for resident in residents.unwrap_or(&[]) {
         if let Some(id) = belongs_to(resident.pid, &pids)
-            && shares.get(&id).is_some_and(|share| share.plain > 0)
+            && let Ok(at) = holders.binary_search_by_key(&id, |holder| holder.id)
+            && holders[at].plain > 0
         {
             *bytes.entry(id).or_default() += resident.bytes.unwrap_or(0);
         }
     }
     bytes
-}
-
-/// Bytes of contexts that clients say are made. The driver lists a process from
-/// the moment it begins to make one, long before the memory is taken, so being
-/// listed says nothing.
-fn said_contexts(
-    gpu: usize,
-    shares: &BTreeMap<ClientId, Share>,
-    clients: &Clients,
-) -> BTreeMap<ClientId, u64> {
-    shares
-        .iter()
-        .filter(|(id, _)| clients.get(id).is_some_and(|client| client.says_context(gpu)))
-        .map(|(id, share)| (*id, share.context))
-        .collect()
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mgb_probe::wire::Text;
+
 /// A client, numbered in the order of arrival: a smaller one is senior.
 pub type ClientId = u64;
 
@@ -33,7 +35,7 @@ pub struct Holding {
     /// While it runs no other process is to have anything on the GPU.
     pub alone: bool,
     /// What people know it by.
-    pub label: String,
+    pub label: Text,
     /// When it was granted, on the broker's clock.
     pub granted: Duration,
 }

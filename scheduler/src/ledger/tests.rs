@@ -13,7 +13,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         swapped: false,
         whole_process: false,
         alone: false,
-        label: String::new(),
+        label: mgb_probe::wire::Text::default(),
         granted: Duration::ZERO,
     }
 }

@@ -34,7 +34,7 @@ fn tell(broker: &mut Broker, client: ClientId, op: Op, task: u64, bytes: u64) {
 
 /// Who is granted what in a round: client, task and GPU.
 fn granted(broker: &mut Broker, now: u64) -> Vec<(ClientId, usize, u32)> {
-    let answers = broker.serve(&Sight::default(), Duration::from_secs(now));
+    let answers = broker.serve(&mut Sight::default(), Duration::from_secs(now));
     answers
         .into_iter()
         .map(|answer| match answer.reply {
@@ -113,11 +113,11 @@ fn a_lease_is_company_until_it_is_taken_away() {
     granted(&mut broker, 0);
     ask(&mut broker, 2, alone(Op::Begin, 1, 10, 2), 0);
     let key = TaskKey { client: 1, task: 1 };
-    let sight = Sight {
+    let mut sight = Sight {
         leased: [key].into(),
         ..Sight::default()
     };
-    assert!(broker.serve(&sight, Duration::from_secs(60)).is_empty());
+    assert!(broker.serve(&mut sight, Duration::from_secs(60)).is_empty());
     broker.take_lease(key);
     assert_eq!(granted(&mut broker, 60), [(2, 1, 0)]);
 }

@@ -39,7 +39,7 @@ fn waits(rules: Rules, large: Need, small: Need) -> Duration {
         if now == patient {
             assert_eq!(broker.request(1, 0, begin(large), now), None);
         }
-        for answer in broker.serve(&Sight::default(), now) {
+        for answer in broker.serve(&mut Sight::default(), now) {
             assert!(matches!(answer.reply, Reply::Granted { .. }));
             if answer.client == 1 {
                 return now - patient;
@@ -116,7 +116,7 @@ fn begin(broker: &mut Broker, client: ClientId, bytes: u64, now: Duration) {
 
 /// Who is granted how much.
 fn granted(broker: &mut Broker, now: Duration) -> Vec<(ClientId, u64)> {
-    let answers = broker.serve(&Sight::default(), now).into_iter();
+    let answers = broker.serve(&mut Sight::default(), now).into_iter();
     let reserved = |answer: Answer| match answer.reply {
         Reply::Granted { reserved, .. } => (answer.client, reserved),
         other => panic!("{other:?}"),
@@ -154,11 +154,11 @@ fn a_task_in_a_host_phase_keeps_nobody_off_its_gpu() {
         assert_eq!(broker.request(client, 0, begin, Duration::ZERO), None);
     };
     let place = |broker: &mut Broker, activity: &[Activity]| {
-        let sight = Sight {
+        let mut sight = Sight {
             activity: activity.to_vec(),
             ..Sight::default()
         };
-        match broker.serve(&sight, Duration::ZERO)[..] {
+        match broker.serve(&mut sight, Duration::ZERO)[..] {
             [
                 Answer {
                     reply: Reply::Granted { gpu, .. },

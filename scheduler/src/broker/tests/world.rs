@@ -258,11 +258,11 @@ impl World {
                     on.map(|gpu| (process.client, gpu))
                 })
                 .collect();
-            let sight = Sight {
+            let mut sight = Sight {
                 busy,
                 ..Sight::default()
             };
-            for answer in self.broker.serve(&sight, self.now) {
+            for answer in self.broker.serve(&mut sight, self.now) {
                 let at = answer.client as usize - 1;
                 if answer.cell == 0 {
                     self.answer(at, answer.reply);
