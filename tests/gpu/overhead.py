@@ -13,6 +13,10 @@ from trial import Trial
 CALLS = {"launches": 1.05, "alternate": 1.05, "pairs": 1.02, "large": 1.02, "small": 1.02, "used-pairs": None,
          "pageable-to-device": 1.01, "pageable-to-host": 1.01, "pinned-to-device": 1.01, "pinned-to-host": 1.01}
 WHOLE = 1.02
+# Jobs of some seconds as the evaluation has them, each alone on its GPU: the size and further arguments.
+JOBS = {"backprop": ["512MiB"], "diffusion_region": ["512MiB"], "wavelet": ["1GiB"], "boxes": ["512MiB"],
+        "search": ["256MiB"], "nn_train": ["256MiB"], "busy": ["256MiB", "--steps", "500"]}
+JOB = 1.01
 
 
 def main():
@@ -22,16 +26,20 @@ def main():
         parser.add_argument("--only", nargs="*", help="measurements to do (default: all)")))
     arguments = trial.arguments
     trial.mgbd()
-    plain = trial.prefix / "benches/plain/overhead"
-    mgb = trial.prefix / "benches/mgb/overhead"
     # The first client starts MPS's server.
-    trial.run([mgb, "pairs"])
+    trial.run([trial.prefix / "benches/mgb/overhead", "pairs"])
     pipe = trial.status().get("mps_pipe")
     shared = trial.environment(**({"CUDA_MPS_PIPE_DIRECTORY": pipe} if pipe else {}))
-    ways = {"plain": (plain, shared), "mgb": (mgb, trial.environment())}
-    calls(trial, ways, [call for call in CALLS if not arguments.only or call in arguments.only])
-    if not arguments.only or "whole" in arguments.only:
-        whole(trial, {**ways, "plain without MPS": (plain, trial.environment())})
+    environments = {"plain": shared, "mgb": trial.environment()}
+    ways = {way: (trial.prefix / f"benches/{way}/overhead", shared) for way, shared in environments.items()}
+    wanted = lambda what: not arguments.only or what in arguments.only
+    calls(trial, ways, [call for call in CALLS if wanted(call)])
+    if wanted("whole"):
+        alone = {**ways, "plain without MPS": (ways["plain"][0], trial.environment())}
+        whole(trial, alone, "whole process", ["whole"], WHOLE)
+    for job in (job for job in JOBS if wanted(job)):
+        programs = {way: (trial.prefix / f"benches/{way}" / job, shared) for way, shared in environments.items()}
+        whole(trial, programs, f"{job} alone", JOBS[job], JOB)
     for count in arguments.many:
         many(trial, ways, count)
     trial.finish()
@@ -55,17 +63,21 @@ def calls(trial, ways, wanted):
         judge(trial, call, {way: seen[way][call] for way in ways}, CALLS[call], 1e6, "ms")
 
 
-def whole(trial, ways):
+def whole(trial, ways, what, words, bar):
+    """A program from its start to its end."""
     seen = {way: [] for way in ways}
-    for turn in range(trial.arguments.runs):
+    # The first turn only brings programs and driver into memory.
+    for turn in range(trial.arguments.runs + 1):
         for way in sorted(ways, reverse=turn % 2 == 1):
             program, environment = ways[way]
-            done = trial.run([program, "whole"], environment)
+            done = trial.run([program, *words], environment)
             if done["code"] != 0:
-                trial.check(f"whole process ({way})", False, done)
-            seen[way].append(done["seconds"] * 1e9)
-    trial.result["whole_ns"] = seen
-    judge(trial, "whole process", seen, WHOLE, 1e6, "ms")
+                trial.check(f"{what} ({way})", False, done)
+                return
+            if turn > 0:
+                seen[way].append(done["seconds"] * 1e9)
+    trial.result.setdefault("whole_ns", {})[what] = seen
+    judge(trial, what, seen, bar, 1e6, "ms")
 
 
 def judge(trial, what, seen, bar, scale, unit):

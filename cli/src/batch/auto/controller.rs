@@ -1,14 +1,18 @@
 //! How many jobs to run at once, from what the node looks like: a pure function of samples.
 //!
-//! One more is wanted while nothing that jobs share is used up: the room of the GPUs (then tasks wait in mgbd's queue),
-//! the GPUs themselves, cores, host memory; and while jobs have not ended more slowly since more of them run. Contexts
-//! are made one after another on the whole node, so that the number rises by one a [`PACE`] at most: jobs that start
-//! faster than that only wait for each other.
+//! One more is wanted while nothing that jobs share is used up: the GPUs, cores, host memory; and while jobs have not ended
+//! more slowly since more of them run. That tasks wait for room on a GPU is no reason to stop: a program that waits takes
+//! no core, its host phase before is over by the time it gets room, and mgbd packs better the more it may choose from.
+//! Only where [`QUEUED`] wait for each GPU more would take host memory for nothing. Contexts are made one after another on
+//! the whole node, so that the number rises by one a [`PACE`] at most: jobs that start faster than that only wait for
+//! each other.
 
 use std::time::Duration;
 
 /// The time between two rises.
-pub const PACE: Duration = Duration::from_millis(100);
+pub const PACE: Duration = Duration::from_millis(40);
+/// Tasks in mgbd's queue for each GPU from which on no more are wanted.
+const QUEUED: usize = 8;
 /// What a job does in so much time after its start says nothing about what it will do.
 pub const SETTLE: Duration = Duration::from_secs(1);
 /// Over how long the load of the GPUs is averaged: host phases shorter than that do not make a GPU look idle.
@@ -122,7 +126,7 @@ impl Controller {
         !pending
             && paced
             && !limited
-            && sample.waiting <= sample.gpus
+            && sample.waiting < QUEUED * sample.gpus
             && !self.gpus_are_full(sample)
             && has_cores(sample)
             && has_memory(sample)

@@ -33,14 +33,14 @@ fn play(controller: &mut Controller, seconds: u64, sample: impl Fn(u64, usize) -
 fn it_rises_by_one_a_pace_while_there_is_something_left() {
     let mut controller = Controller::new(4);
     assert_eq!(controller.wanted(&idle(0, 0)), 4);
-    assert_eq!(controller.wanted(&idle(50, 4)), 4, "the pace is not over");
-    assert_eq!(controller.wanted(&idle(100, 4)), 5);
+    assert_eq!(controller.wanted(&idle(20, 4)), 4, "the pace is not over");
+    assert_eq!(controller.wanted(&idle(40, 4)), 5);
     assert_eq!(
-        controller.wanted(&idle(200, 4)),
+        controller.wanted(&idle(80, 4)),
         5,
         "what was wanted does not run yet"
     );
-    assert_eq!(controller.wanted(&idle(250, 5)), 6);
+    assert_eq!(controller.wanted(&idle(90, 5)), 6);
 }
 
 #[test]
@@ -50,8 +50,8 @@ fn a_queue_for_memory_stops_it() {
         waiting: running.saturating_sub(10),
         ..idle(at, running)
     };
-    // Ten fit, and one a GPU may wait for the first room that comes.
-    assert_eq!(play(&mut controller, 10, waits_from_ten), 15);
+    // Ten fit, and for each GPU eight may wait.
+    assert_eq!(play(&mut controller, 10, waits_from_ten), 10 + 4 * 8);
 }
 
 #[test]
