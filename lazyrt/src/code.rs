@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use crate::fault;
+
 /// A `cudaError_t`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +37,9 @@ impl Code {
     }
 
     /// Whether the process can use the GPU no more after it (until a reset, where that is possible at all): an
-    /// uncorrectable memory error, or what a kernel does to end its context.
+    /// uncorrectable memory error, what a kernel does to end its context, or an end by MPS.
     pub fn is_sticky(self) -> bool {
-        matches!(self.0, 214 | 700 | 702 | 710 | 714..=719)
+        matches!(self.0, 214 | 700 | 702 | 710 | 714..=719 | 810)
     }
 }
 
@@ -54,6 +56,7 @@ static BROKEN: AtomicU32 = AtomicU32::new(0);
 pub fn seen(code: Code) {
     if code.is_sticky() {
         BROKEN.store(code.0, Ordering::Relaxed);
+        fault::watch();
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Once;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::code::Code;
+use crate::code::{self, Code};
 use crate::mode::{self, Mode};
 use crate::{device, work};
 
@@ -34,8 +34,10 @@ extern "C" fn settle() {
     let waits = std::thread::Builder::new().spawn(move || {
         for (gpu, ordinal) in device::with_context() {
             // Where the runtime is being taken down already nobody knows, and mgbd waits.
-            if device::settle(gpu, ordinal) == Ok(Code::SUCCESS) {
-                work::ended(gpu);
+            match device::settle(gpu, ordinal) {
+                Ok(Code::SUCCESS) => work::ended(gpu),
+                Ok(code) => code::seen(code),
+                Err(_) => {}
             }
         }
         let _ = done.send(());

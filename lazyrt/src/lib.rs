@@ -21,6 +21,7 @@ mod driver;
 mod elf;
 mod ending;
 mod enter;
+mod fault;
 mod free_list;
 mod functions;
 mod gate;

@@ -20,6 +20,9 @@ const OUT_OF_MEMORY: [&str; 4] = [
 /// What MGB prints, in lower case, about a task that no GPU can hold.
 const NEVER_FITS: &str = "the largest gpu has";
 
+/// What MGB prints, in lower case, as a program ends whose GPU has failed under it (`lazyrt/src/fault.rs`).
+const GPU_FAULT: &str = "mgb: the gpu failed under this program";
+
 /// Why a job failed. Nothing is known but the exit and the log, so the log's line is given with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
@@ -32,6 +35,12 @@ pub enum Cause {
     /// MGB told it that a task of it can never fit.
     NeverFits {
         /// The line, with what it wants and what there is.
+        log_line: String,
+    },
+    /// Its GPU failed under it, by a fault of its own or, under MPS, of another program: its results are void, whatever its
+    /// exit code says.
+    GpuFault {
+        /// The line, with CUDA's error.
         log_line: String,
     },
     /// A signal ended it.
@@ -52,25 +61,27 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// Judges a job that ended with `code`, or by `signal`.
-    pub fn judge(code: Option<i32>, signal: Option<i32>, log: &Path) -> Self {
-        Self::of_text(code, signal, &tail(log))
+    /// Judges a job that ended with `code`, or by `signal`. `None`: it ended well.
+    pub fn judge(code: Option<i32>, signal: Option<i32>, log: &Path) -> Option<Self> {
+        let log = tail(log);
+        if code == Some(0) {
+            return fault(&log);
+        }
+        Some(Self::of_text(code, signal, &log))
     }
 
     fn of_text(code: Option<i32>, signal: Option<i32>, log: &str) -> Self {
-        let find = |words: &[&str]| {
-            let says = |line: &&str| words.iter().any(|word| line.to_ascii_lowercase().contains(word));
-            log.lines().find(says).map(|line| line.trim().to_owned())
-        };
+        let find = |words: &[&str]| line_with(words, log);
         if let Some(log_line) = find(&[NEVER_FITS]) {
             return Self::NeverFits { log_line };
         }
         if let Some(log_line) = find(&OUT_OF_MEMORY) {
             return Self::OutOfMemory { log_line };
         }
-        match signal {
-            Some(signal) => Self::Signal { signal },
-            None => Self::Exit {
+        match (fault(log), signal) {
+            (Some(fault), _) => fault,
+            (None, Some(signal)) => Self::Signal { signal },
+            (None, None) => Self::Exit {
                 code: code.unwrap_or(-1),
             },
         }
@@ -86,6 +97,7 @@ impl Cause {
         match self {
             Self::OutOfMemory { .. } => "out of memory".to_owned(),
             Self::NeverFits { .. } => "never fits".to_owned(),
+            Self::GpuFault { .. } => "GPU fault".to_owned(),
             Self::Signal { signal } => format!("killed by {}", signal_name(*signal)),
             Self::Exit { code } => format!("exit code {code}"),
             Self::NotStarted { .. } => "not started".to_owned(),
@@ -95,11 +107,23 @@ impl Cause {
     /// Where that is known from.
     pub fn evidence(&self) -> Option<&str> {
         match self {
-            Self::OutOfMemory { log_line } | Self::NeverFits { log_line } => Some(log_line),
+            Self::OutOfMemory { log_line } | Self::NeverFits { log_line } | Self::GpuFault { log_line } => {
+                Some(log_line)
+            }
             Self::NotStarted { reason } => Some(reason),
             Self::Signal { .. } | Self::Exit { .. } => None,
         }
     }
+}
+
+/// The first line with one of these, which are in lower case.
+fn line_with(words: &[&str], log: &str) -> Option<String> {
+    let says = |line: &&str| words.iter().any(|word| line.to_ascii_lowercase().contains(word));
+    log.lines().find(says).map(|line| line.trim().to_owned())
+}
+
+fn fault(log: &str) -> Option<Cause> {
+    line_with(&[GPU_FAULT], log).map(|log_line| Cause::GpuFault { log_line })
 }
 
 fn signal_name(signal: i32) -> String {
@@ -124,6 +148,23 @@ fn tail(log: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_gpu_that_failed_is_a_cause_whatever_the_exit_code() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("job.log");
+        let line =
+            "mgb: the GPU failed under this program (CUDA error 719): its results from then on are void";
+        std::fs::write(&log, format!("error 0.4, PASS\n{line}\n")).unwrap();
+        let fault = Some(Cause::GpuFault {
+            log_line: line.to_owned(),
+        });
+        assert_eq!(Cause::judge(Some(0), None, &log), fault);
+        assert_eq!(Cause::judge(Some(1), None, &log), fault);
+        std::fs::write(&log, "PASS\n").unwrap();
+        assert_eq!(Cause::judge(Some(0), None, &log), None);
+        assert_eq!(Cause::judge(Some(1), None, &log), Some(Cause::Exit { code: 1 }));
+    }
 
     #[test]
     fn causes_are_told_apart() {

@@ -121,11 +121,6 @@ impl<'a> Running<'a> {
         let ended = Instant::now();
         let status = reaped.status;
         let (exit_code, signal) = (status.code(), status.signal());
-        let state = match (status.success(), self.stopped) {
-            (true, _) => State::Done,
-            (false, true) => State::Stopped,
-            (false, false) => State::Failed,
-        };
         let placed = read_placement(&self.placement);
         let (gpus, waited, tasks) = match &placed {
             Some(placement) => {
@@ -145,10 +140,16 @@ impl<'a> Running<'a> {
             }
             None => trace::of_process(&setup.trace, pid, began),
         };
-        let cause = (state == State::Failed).then(|| match placed.and_then(|placement| placement.refused) {
-            Some(log_line) => Cause::NeverFits { log_line },
-            None => Cause::judge(exit_code, signal, &self.log),
-        });
+        let refused = placed.and_then(|placement| placement.refused);
+        let cause = match refused {
+            Some(log_line) if !status.success() => Some(Cause::NeverFits { log_line }),
+            _ => Cause::judge(exit_code, signal, &self.log),
+        };
+        let (state, cause) = match (cause, self.stopped) {
+            (None, _) => (State::Done, None),
+            (Some(_), true) => (State::Stopped, None),
+            (cause, false) => (State::Failed, cause),
+        };
         Ok(JobOutcome {
             job: self.job.number,
             command: self.job.text.clone(),

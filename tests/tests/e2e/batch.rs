@@ -112,3 +112,25 @@ fn mgb_packs_without_running_out_of_memory() {
         "nothing was shared: {held:?}"
     );
 }
+
+/// A device that fails under a program which never looks: the program ends with 0, and says so; the batch takes it for
+/// failed. One that sees to it is none of that.
+#[test]
+fn a_gpu_that_fails_under_a_job_is_no_success() {
+    let node = Node::start("1x32MiB", "mgb");
+    let vecadd = built::program("vecadd");
+    let script = format!("SOFTGPU_FAIL=ecc@kernel=1 {} 1000\nexit 0\n", vecadd.display());
+    let script = node.write("careless.sh", &script);
+    let list = format!("sh {}\n{} 1000\n", script.display(), vecadd.display());
+    let jobs = node.write("jobs.txt", &list);
+    let ended = run(node.mgb(&["batch", "--policy", "mgb", "--json"]).arg(jobs));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let (careless, other) = (&summary["jobs"][0], &summary["jobs"][1]);
+    assert_eq!(careless["exit_code"], 0, "{summary}");
+    assert_eq!(careless["state"], "failed", "{summary}");
+    assert_eq!(careless["cause"]["kind"], "gpu_fault", "{summary}");
+    let line = careless["cause"]["log_line"].as_str().unwrap_or("");
+    assert!(line.contains("(CUDA error 214)"), "{line}");
+    assert_eq!((&other["state"], &other["cause"]), (&"done".into(), &Value::Null));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+}
