@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::process::Signal;
 
 use super::auto::{self, Follower};
+use super::cause::Cause;
 use super::job::{Running, never_started};
 use super::jobfile::Job;
 use super::outcome::JobOutcome;
@@ -39,6 +40,9 @@ pub struct Setup {
     pub logs: PathBuf,
     /// Where programs write down their tasks.
     pub trace: PathBuf,
+    /// Whether jobs whose GPU failed under them run once more, one at a time after all others: then it is no other
+    /// job's fault.
+    pub again: bool,
 }
 
 /// Follows a batch.
@@ -47,6 +51,8 @@ pub trait Observer {
     fn started(&mut self, job: &Job);
     /// A job has ended, or was never started.
     fn ended(&mut self, outcome: &JobOutcome);
+    /// A job has ended that will run once more.
+    fn postponed(&mut self, outcome: &JobOutcome);
     /// The batch was asked to stop: jobs are being ended.
     fn stopping(&mut self, by_force: bool);
 }
@@ -73,6 +79,8 @@ pub fn run(
         waiting: jobs.iter().collect(),
         running: Vec::new(),
         outcomes: Vec::new(),
+        postponed: Vec::new(),
+        last_round: false,
         force_at: None,
     };
     let ended = batch.run_all(stop);
@@ -99,6 +107,10 @@ struct Batch<'a> {
     waiting: VecDeque<&'a Job>,
     running: Vec<Running<'a>>,
     outcomes: Vec<JobOutcome>,
+    /// Those that run once more, and how they ended at first.
+    postponed: Vec<(&'a Job, JobOutcome)>,
+    /// Whether they do now.
+    last_round: bool,
     /// Set while stopping: when patience with the jobs ends.
     force_at: Option<Instant>,
 }
@@ -109,7 +121,12 @@ impl Batch<'_> {
             self.heed(stop);
             self.fill()?;
             if self.running.is_empty() {
-                return Ok(());
+                if self.postponed.is_empty() {
+                    return Ok(());
+                }
+                self.last_round = true;
+                self.waiting = self.postponed.drain(..).map(|(job, _)| job).collect();
+                continue;
             }
             self.wait(stop)?;
             self.reap()?;
@@ -122,6 +139,7 @@ impl Batch<'_> {
             return Ok(());
         };
         let most = match (&mut self.follower, self.setup.parallel) {
+            _ if self.last_round => 1,
             (Some(follower), _) => follower.wanted(self.began, &self.running, self.outcomes.len(), next)?,
             (None, Parallel::Count(most)) => most,
             (None, Parallel::Auto) => unreachable!("auto has a follower"),
@@ -130,7 +148,7 @@ impl Batch<'_> {
             let Some(job) = self.waiting.pop_front() else {
                 return Ok(());
             };
-            match Running::start(job, self.setup, self.began) {
+            match Running::start(job, self.setup, self.began, self.last_round) {
                 Ok(running) => {
                     self.observer.started(job);
                     self.running.push(running);
@@ -187,7 +205,13 @@ impl Batch<'_> {
                 if let Some(follower) = &mut self.follower {
                     follower.ended(job, outcome.host_peak_bytes);
                 }
-                self.end(outcome);
+                let is_fault = matches!(outcome.cause, Some(Cause::GpuFault { .. }));
+                if is_fault && self.setup.again && !self.last_round && self.force_at.is_none() {
+                    self.observer.postponed(&outcome);
+                    self.postponed.push((job, outcome));
+                } else {
+                    self.end(outcome);
+                }
             } else {
                 index += 1;
             }
@@ -208,6 +232,9 @@ impl Batch<'_> {
         if first {
             for job in std::mem::take(&mut self.waiting) {
                 self.end(never_started(job, self.began.elapsed(), None));
+            }
+            for (_, outcome) in std::mem::take(&mut self.postponed) {
+                self.end(outcome);
             }
             self.force_at = Some(Instant::now() + GRACE);
             self.observer.stopping(false);

@@ -42,6 +42,7 @@ fn setup(folder: &Path, parallel: usize) -> Setup {
         },
         logs: folder.to_owned(),
         trace: folder.join("trace.jsonl"),
+        again: false,
     }
 }
 
@@ -81,7 +82,56 @@ impl Observer for Watcher {
         self.running -= usize::from(outcome.log.is_some());
     }
 
+    fn postponed(&mut self, _: &JobOutcome) {
+        self.running -= 1;
+    }
+
     fn stopping(&mut self, _: bool) {}
+}
+
+/// The first and the second job find a GPU that failed under them, the second one the next time as well.
+#[test]
+fn jobs_whose_gpu_failed_run_once_more_one_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let fault = "echo 'mgb: the GPU failed under this program (CUDA error 719): void'";
+    let once = format!("echo run >> $FOLDER/once; if [ $(wc -l < $FOLDER/once) = 1 ]; then {fault}; fi");
+    let jobs = shell(&[
+        &once,
+        &format!("echo run >> $FOLDER/always; {fault}; exit 1"),
+        "true",
+    ]);
+    for again in [false, true] {
+        let mut setup = setup(folder.path(), 3);
+        setup.again = again;
+        let (stop, _write) = StopSignals::pretended();
+        let mut watcher = Watcher::default();
+        let (outcomes, _) = engine::run(&jobs, &setup, &stop, &mut watcher).unwrap();
+        let runs = |name: &str| {
+            fs::read_to_string(folder.path().join(name))
+                .unwrap()
+                .lines()
+                .count()
+        };
+        assert_eq!(
+            (runs("once"), runs("always")),
+            if again { (2, 2) } else { (1, 1) }
+        );
+        let ended: Vec<_> = outcomes
+            .iter()
+            .map(|outcome| (outcome.state, outcome.again))
+            .collect();
+        let first = if again { State::Done } else { State::Failed };
+        assert_eq!(
+            ended,
+            [(first, again), (State::Failed, again), (State::Done, false)]
+        );
+        assert!(matches!(outcomes[1].cause, Some(Cause::GpuFault { .. })));
+        let log = outcomes[1].log.as_ref().unwrap().display().to_string();
+        assert_eq!(log.ends_with("-again.log"), again, "{log}");
+        assert_eq!(watcher.running, 0);
+        fs::remove_file(folder.path().join("once")).unwrap();
+        fs::remove_file(folder.path().join("always")).unwrap();
+    }
 }
 
 #[test]

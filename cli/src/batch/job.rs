@@ -28,12 +28,14 @@ pub struct Running<'a> {
     log: PathBuf,
     placement: PathBuf,
     stopped: bool,
+    again: bool,
 }
 
 impl<'a> Running<'a> {
-    /// Starts a job through `mgb run`, in a process group of its own.
-    pub fn start(job: &'a Job, setup: &Setup, began: Instant) -> Result<Self> {
-        let stem = format!("{:03}-{}", job.number, name_of(&job.program));
+    /// Starts a job through `mgb run`, in a process group of its own. `again`: for the second time.
+    pub fn start(job: &'a Job, setup: &Setup, began: Instant, again: bool) -> Result<Self> {
+        let name = name_of(&job.program);
+        let stem = format!("{:03}-{name}{}", job.number, if again { "-again" } else { "" });
         let log = setup.logs.join(format!("{stem}.log"));
         let placement = setup.logs.join(format!(".{stem}.placement"));
         // One of an earlier batch in the same folder would be taken for this job's.
@@ -78,6 +80,7 @@ impl<'a> Running<'a> {
             log,
             placement,
             stopped: false,
+            again,
         })
     }
 
@@ -166,6 +169,7 @@ impl<'a> Running<'a> {
             cpu: reaped.cpu,
             host_peak_bytes: reaped.peak_bytes,
             log: Some(self.log),
+            again: self.again,
         })
     }
 }
@@ -224,6 +228,7 @@ pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOut
         cpu: Duration::ZERO,
         host_peak_bytes: 0,
         log: None,
+        again: false,
     }
 }
 

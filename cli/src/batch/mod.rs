@@ -65,6 +65,10 @@ pub struct Args {
     /// Who goes first, for an mgbd that is started now: in-order, backfill or shortest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
+    /// Run jobs once more, one at a time after all others, whose GPU failed under them: under MPS a fault of one job
+    /// ends all on its GPU. Their logs end in -again.
+    #[arg(long)]
+    again: bool,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
@@ -113,6 +117,7 @@ pub fn run(args: &Args) -> Outcome {
         },
         logs,
         trace,
+        again: args.again,
     };
     let stop = StopSignals::watch().code(exit::NODE)?;
     let mut progress = Progress::new(jobs.len());

@@ -60,6 +60,9 @@ pub struct JobOutcome {
     pub host_peak_bytes: u64,
     /// What it printed.
     pub log: Option<PathBuf>,
+    /// Whether this was its second run, by itself at the end: the GPU had failed under the first.
+    #[serde(default)]
+    pub again: bool,
 }
 
 /// A stretch of time that one task held room on a GPU. Times count from the start of the batch.

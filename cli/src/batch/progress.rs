@@ -84,6 +84,12 @@ impl Observer for Progress {
         self.show();
     }
 
+    fn postponed(&mut self, outcome: &JobOutcome) {
+        self.running = self.running.saturating_sub(1);
+        self.say(&format!("{}; again at the end", line(outcome)));
+        self.show();
+    }
+
     fn stopping(&mut self, by_force: bool) {
         let how = if by_force {
             "killing what still runs"

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::cause::Cause;
 use super::outcome::{BatchOutcome, JobOutcome, State};
 use crate::table::{Table, plural, seconds};
 
@@ -40,12 +41,20 @@ pub fn text(batch: &BatchOutcome) -> String {
         for job in batch.jobs.iter().filter(|job| job.state == State::Failed) {
             let _ = writeln!(text, "{}", failure(job));
         }
+        let faults = batch
+            .jobs
+            .iter()
+            .filter(|job| matches!(job.cause, Some(Cause::GpuFault { .. })));
+        if faults.clone().any(|job| !job.again) {
+            text.push_str("A fault of one job ends all on its GPU under MPS: mgb batch --again runs such jobs once more, one at a time.\n");
+        }
     }
     text
 }
 
 fn row(job: &JobOutcome) -> [String; 8] {
     let state = match (job.state, &job.cause) {
+        (State::Done, _) if job.again => "done again".to_owned(),
         (State::Done, _) => "done".to_owned(),
         (State::Failed, Some(cause)) => cause.short(),
         (State::Failed, None) => "failed".to_owned(),
@@ -89,7 +98,6 @@ fn failure(job: &JobOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::cause::Cause;
     use crate::batch::parallel::Parallel;
     use std::time::Duration;
 
@@ -112,6 +120,7 @@ mod tests {
             cpu: Duration::ZERO,
             host_peak_bytes: 0,
             log: ended.then(|| format!("jobs.logs/{number:03}-vecadd.log").into()),
+            again: false,
         }
     }
 
@@ -119,12 +128,18 @@ mod tests {
         let memory = Cause::OutOfMemory {
             log_line: "vecadd.cu:30: out of memory".to_owned(),
         };
+        let fault = Cause::GpuFault {
+            log_line:
+                "mgb: the GPU failed under this program (CUDA error 719): its results from then on are void"
+                    .to_owned(),
+        };
         let jobs = vec![
             job(1, State::Done, None),
             job(2, State::Failed, Some(memory)),
             job(3, State::Failed, Some(Cause::Exit { code: 2 })),
             job(4, State::Stopped, None),
             job(5, State::NotStarted, None),
+            job(6, State::Failed, Some(fault)),
         ];
         BatchOutcome::new(
             "cg:4".to_owned(),

@@ -46,6 +46,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
         cpu: at(1.0),
         host_peak_bytes: 1 << 20,
         log: Some("a.log".into()),
+        again: false,
     };
     let jobs: Vec<JobOutcome> = ends.iter().enumerate().map(job).collect();
     let makespan = at(ends.iter().copied().fold(0.0, f64::max));

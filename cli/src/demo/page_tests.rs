@@ -41,6 +41,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         cpu: Duration::ZERO,
         host_peak_bytes: 0,
         log: None,
+        again: false,
     }
 }
 

@@ -183,6 +183,7 @@ mod tests {
             cpu: Duration::ZERO,
             host_peak_bytes: 0,
             log: None,
+            again: false,
         };
         BatchOutcome::new(
             policy.to_owned(),

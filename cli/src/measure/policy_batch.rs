@@ -55,6 +55,7 @@ impl PolicyBatch<'_> {
             },
             trace: logs.join("trace.jsonl"),
             logs,
+            again: false,
         };
         let mut progress = Progress::new(self.jobs.len());
         let sampler = Sampler::start(&start.socket)?;
