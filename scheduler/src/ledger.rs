@@ -1,15 +1,16 @@
 //! The ledger: who holds what on which GPU. It has one writer, and refuses
 //! every entry that would charge a GPU beyond its capacity.
 //!
-//! A GPU is charged for the reservations of tasks, for the contexts of
-//! processes that ever got a grant on it, and for what dead processes held
-//! until somebody says that it is free ([`Ledger::freed`]). Under a policy that
-//! knows no memory the ledger is *blind*: it keeps the same books and refuses
-//! nothing.
+//! A GPU is charged for the reservations of tasks, for what they are expected to
+//! need beyond those ([`Holding::headroom`]), for the contexts of processes that
+//! ever got a grant on it, and for what dead processes held until somebody says
+//! that it is free ([`Ledger::freed`]). Under a policy that knows no memory the
+//! ledger is *blind*: it keeps the same books and refuses nothing.
 
 mod company;
 mod compute;
 mod entries;
+mod headroom;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -157,57 +158,51 @@ impl Ledger {
             return Err(LedgerError::Task(key, true));
         }
         let gpu = holding.gpu;
-        self.admit(gpu, self.cost(key.client, gpu, holding.reserved))?;
+        self.admit(gpu, self.cost(key.client, gpu, holding.charged()))?;
         if !self.has_context(key.client, gpu) {
             let bytes = self.gpus[gpu].context_bytes;
             self.contexts.insert((key.client, gpu), bytes);
             self.charges[gpu].contexts += bytes;
             self.processes[gpu] += 1;
         }
-        self.charges[gpu].reserved += holding.reserved;
-        self.charges[gpu].warps += holding.warps;
+        self.charges[gpu].put_on(&holding);
         self.tasks.insert(key, holding);
         self.check();
         Ok(())
     }
 
-    /// Reserves `more` for a task; returns the whole.
+    /// Reserves `more` for a task, out of its headroom first; returns the whole.
     pub fn grow(&mut self, key: TaskKey, more: u64) -> Result<u64, LedgerError> {
         let gpu = self.tasks.get(&key).ok_or(LedgerError::Task(key, false))?.gpu;
-        self.admit(gpu, more)?;
-        let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
-        holding.reserved += more;
-        let reserved = holding.reserved;
-        self.charges[gpu].reserved += more;
+        self.admit(gpu, self.beyond_headroom(key, more))?;
+        let reserved = self.alter(key, |held| held.reserved += more)?.reserved;
         self.check();
         Ok(reserved)
     }
 
-    /// Takes up to `less` off a task's reservation; returns what was taken. An
-    /// ended task without a reservation leaves the ledger.
+    /// Takes up to `less` off a task's reservation; returns what was taken, which becomes headroom as far as the task
+    /// is expected to need it again. An ended task without a reservation leaves the ledger.
     pub fn shrink(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
-        self.tasks
-            .get_mut(&key)
-            .ok_or(LedgerError::Task(key, false))?
-            .swapped = false;
+        self.alter(key, |held| held.swapped = false)?;
         self.take(key, less)
     }
 
     /// As [`Ledger::shrink`], for memory that went to the host: the task stays
-    /// known, so that it can grow again.
+    /// known, so that it can grow again. It has no headroom any more.
     pub fn swap(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
-        self.tasks
-            .get_mut(&key)
-            .ok_or(LedgerError::Task(key, false))?
-            .swapped = true;
+        self.alter(key, |held| {
+            held.swapped = true;
+            held.expected_bytes = 0;
+        })?;
         self.take(key, less)
     }
 
     fn take(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
-        let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
-        let taken = less.min(holding.reserved);
-        holding.reserved -= taken;
-        self.charges[holding.gpu].reserved -= taken;
+        let mut taken = 0;
+        let holding = self.alter(key, |held| {
+            taken = less.min(held.reserved);
+            held.reserved -= taken;
+        })?;
         if !holding.running && !holding.swapped && holding.reserved == 0 {
             self.tasks.remove(&key);
         }
@@ -217,10 +212,11 @@ impl Ledger {
 
     /// Ends a task of which `kept` bytes stay; returns the bytes given back.
     pub fn end(&mut self, key: TaskKey, kept: u64) -> Result<u64, LedgerError> {
-        let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
-        self.charges[holding.gpu].warps -= holding.warps;
-        holding.warps = 0;
-        holding.running = false;
+        let holding = self.alter(key, |held| {
+            held.warps = 0;
+            held.running = false;
+            held.expected_bytes = 0;
+        })?;
         let less = holding.reserved.saturating_sub(kept);
         self.rest(key);
         self.take(key, less)
@@ -240,8 +236,7 @@ impl Ledger {
             }
             self.rest(key);
             if let Some(holding) = self.tasks.remove(&key) {
-                self.charges[holding.gpu].reserved -= holding.reserved;
-                self.charges[holding.gpu].warps -= holding.warps;
+                self.charges[holding.gpu].take_off(&holding);
                 *lost.entry(holding.gpu).or_default() += holding.reserved;
             }
         }
@@ -322,8 +317,7 @@ impl Ledger {
     fn recount(&self) -> Vec<Charges> {
         let mut sums = vec![Charges::default(); self.gpus.len()];
         for holding in self.tasks.values() {
-            sums[holding.gpu].reserved += holding.reserved;
-            sums[holding.gpu].warps += holding.warps;
+            sums[holding.gpu].put_on(holding);
         }
         for ((_, gpu), bytes) in &self.contexts {
             sums[*gpu].contexts += bytes;

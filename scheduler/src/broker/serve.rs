@@ -158,6 +158,7 @@ impl Broker {
         let holding = Holding {
             gpu,
             reserved: waiting.bytes,
+            expected_bytes: 0,
             warps: warps_charged(waiting.request.need.warps(), max_warps),
             running: true,
             swapped: false,

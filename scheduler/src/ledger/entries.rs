@@ -23,6 +23,9 @@ pub struct Holding {
     pub gpu: usize,
     /// Bytes reserved.
     pub reserved: u64,
+    /// Bytes that it is expected to have at most, which it is charged if that is more; 0: nobody expects anything, or
+    /// not any more.
+    pub expected_bytes: u64,
     /// Warps charged; 0 once it ended.
     pub warps: u64,
     /// Between begin and end.
@@ -79,6 +82,8 @@ pub enum LedgerError {
 pub struct Charges {
     /// Reservations of living processes.
     pub reserved: u64,
+    /// What their running tasks are expected to need beyond those.
+    pub headroom: u64,
     /// Their contexts.
     pub contexts: u64,
     /// Dead processes.
@@ -90,6 +95,20 @@ pub struct Charges {
 impl Charges {
     /// All bytes charged.
     pub fn bytes(&self) -> u64 {
-        self.reserved + self.contexts + self.reclaiming
+        self.reserved + self.headroom + self.contexts + self.reclaiming
+    }
+
+    /// A task's bytes and warps.
+    pub(super) fn put_on(&mut self, held: &Holding) {
+        self.reserved += held.reserved;
+        self.headroom += held.headroom();
+        self.warps += held.warps;
+    }
+
+    /// A task's bytes and warps are gone.
+    pub(super) fn take_off(&mut self, held: &Holding) {
+        self.reserved -= held.reserved;
+        self.headroom -= held.headroom();
+        self.warps -= held.warps;
     }
 }

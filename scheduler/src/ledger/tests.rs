@@ -8,6 +8,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
     Holding {
         gpu,
         reserved,
+        expected_bytes: 0,
         warps,
         running: true,
         swapped: false,
@@ -31,6 +32,7 @@ fn a_context_is_charged_once_and_stays() {
         ledger.charges(0),
         Charges {
             reserved: 30,
+            headroom: 0,
             contexts: 10,
             reclaiming: 0,
             warps: 0
@@ -53,6 +55,55 @@ fn a_swapped_task_stays_known_after_its_end() {
     assert_eq!(ledger.grow(key, 40), Ok(40));
     assert_eq!(ledger.shrink(key, 40), Ok(40));
     assert!(ledger.task(key).is_none());
+}
+
+#[test]
+fn headroom_is_charged_and_its_task_grows_into_it() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+    let key = |task| TaskKey { client: 1, task };
+    let expects = |expected_bytes| Holding {
+        expected_bytes,
+        ..holding(0, 10, 0)
+    };
+    assert!(ledger.grant(key(1), expects(91)).is_err());
+    ledger.grant(key(1), expects(60)).unwrap();
+    assert_eq!((ledger.charges(0).headroom, ledger.room(0)), (50, 30));
+    ledger.grant(key(2), holding(0, 30, 0)).unwrap();
+    assert_eq!(ledger.grow(key(1), 20), Ok(30));
+    assert_eq!((ledger.charges(0).headroom, ledger.room(0)), (30, 0));
+    assert!(ledger.grow(key(1), 31).is_err(), "one more than is kept for it");
+    assert!(ledger.grow(key(2), 1).is_err(), "what is kept is not for others");
+    assert_eq!(ledger.shrink(key(1), 25), Ok(25));
+    assert_eq!((ledger.charges(0).headroom, ledger.room(0)), (55, 0));
+    ledger.end(key(2), 0).unwrap();
+    assert_eq!(ledger.grow(key(1), 85), Ok(90));
+    assert_eq!((ledger.charges(0).headroom, ledger.room(0)), (0, 0));
+}
+
+#[test]
+fn headroom_is_over_with_the_task_its_memory_and_its_process() {
+    let over = |change: fn(&mut Ledger, TaskKey)| {
+        let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+        let key = TaskKey { client: 1, task: 1 };
+        let expects = Holding {
+            expected_bytes: 60,
+            ..holding(0, 20, 0)
+        };
+        ledger.grant(key, expects).unwrap();
+        change(&mut ledger, key);
+        let charged = ledger.charges(0);
+        // Nor does it come back.
+        let _ = ledger.grow(key, 20);
+        let _ = ledger.shrink(key, 20);
+        assert_eq!(ledger.charges(0).headroom, 0);
+        (charged.headroom, charged.bytes())
+    };
+    assert_eq!(over(|ledger, key| drop(ledger.end(key, 20))), (0, 30));
+    assert_eq!(over(|ledger, key| drop(ledger.swap(key, 20))), (0, 10));
+    assert_eq!(over(|ledger, _| ledger.forgo(0, None)), (0, 30));
+    assert_eq!(over(|ledger, _| ledger.forgo(0, Some(1))), (0, 30));
+    let dies = |ledger: &mut Ledger, key: TaskKey| drop(ledger.die(key.client, false, Duration::ZERO));
+    assert_eq!(over(dies), (0, 30));
 }
 
 #[test]
@@ -125,6 +176,7 @@ enum Step {
         task: u64,
         gpu: usize,
         bytes: u64,
+        expected: u64,
         warps: u64,
         whole: bool,
     },
@@ -137,6 +189,15 @@ enum Step {
         client: u64,
         task: u64,
         bytes: u64,
+    },
+    Swap {
+        client: u64,
+        task: u64,
+        bytes: u64,
+    },
+    Forgo {
+        gpu: usize,
+        only: Option<u64>,
     },
     End {
         client: u64,
@@ -160,14 +221,16 @@ fn step() -> impl Strategy<Value = Step> {
             task.clone(),
             0..3usize,
             bytes.clone(),
+            prop_oneof![Just(0), bytes.clone()],
             any::<u32>(),
             any::<bool>()
         )
-            .prop_map(|(client, task, gpu, bytes, warps, whole)| Step::Grant {
+            .prop_map(|(client, task, gpu, bytes, expected, warps, whole)| Step::Grant {
                 client,
                 task,
                 gpu,
                 bytes,
+                expected,
                 warps: warps.into(),
                 whole
             }),
@@ -181,6 +244,12 @@ fn step() -> impl Strategy<Value = Step> {
             task,
             bytes
         }),
+        (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Swap {
+            client,
+            task,
+            bytes
+        }),
+        (0..3usize, proptest::option::of(client.clone())).prop_map(|(gpu, only)| Step::Forgo { gpu, only }),
         (client.clone(), task, bytes).prop_map(|(client, task, kept)| Step::End { client, task, kept }),
         (client, any::<bool>()).prop_map(|(client, exec)| Step::Die { client, exec }),
         (0..8usize).prop_map(|which| Step::Freed { which }),
@@ -196,20 +265,32 @@ proptest! {
         let mut ledger = Ledger::new(gpus, false);
         for step in steps {
             match step {
-                Step::Grant { client, task, gpu, bytes, warps, whole } => {
-                    let fits = ledger.cost(client, gpu, bytes) <= ledger.room(gpu);
+                Step::Grant { client, task, gpu, bytes, expected, warps, whole } => {
+                    let fits = ledger.cost(client, gpu, bytes.max(expected)) <= ledger.room(gpu);
                     let key = TaskKey { client, task };
                     let known = ledger.task(key).is_some();
-                    let entry = Holding { whole_process: whole, ..holding(gpu, bytes, warps) };
+                    let expects = Holding { expected_bytes: expected, ..holding(gpu, bytes, warps) };
+                    let entry = Holding { whole_process: whole, ..expects };
                     prop_assert_eq!(ledger.grant(key, entry).is_ok(), fits && !known);
                 }
                 Step::Grow { client, task, bytes } => {
                     let key = TaskKey { client, task };
-                    let fits = ledger.task(key).is_some_and(|held| bytes <= ledger.room(held.gpu));
+                    let has_room = |held: &Holding| bytes <= ledger.room(held.gpu) + held.headroom();
+                    let fits = ledger.task(key).is_some_and(has_room);
                     prop_assert_eq!(ledger.grow(key, bytes).is_ok(), fits);
                 }
                 Step::Shrink { client, task, bytes } => {
                     let _ = ledger.shrink(TaskKey { client, task }, bytes);
+                }
+                Step::Swap { client, task, bytes } => {
+                    let _ = ledger.swap(TaskKey { client, task }, bytes);
+                }
+                Step::Forgo { gpu, only } => {
+                    ledger.forgo(gpu, only);
+                    let mut kept = ledger.tasks().filter(|(key, held)| {
+                        held.gpu == gpu && only.is_none_or(|only| key.client == only) && held.headroom() > 0
+                    });
+                    prop_assert!(kept.next().is_none());
                 }
                 Step::End { client, task, kept } => {
                     let _ = ledger.end(TaskKey { client, task }, kept);
