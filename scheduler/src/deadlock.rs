@@ -15,6 +15,8 @@
 //!   that holds memory there waits on it and is of the ring. A process that has
 //!   nothing yet is in no ring: it waits like any newcomer. One that was told to
 //!   swap does not wait until it asks again, so one victim at a time is told.
+//! - What tasks on stalled GPUs are only expected to need is given up before anything else ([`crate::broker`]'s
+//!   expectations), so that bytes here are bytes that somebody has or asks for.
 //! - For the request of the most senior process of the ring that swapping could
 //!   make fit, the most junior process on its GPU makes room, if it is junior to that
 //!   one. Seniority is the order of arrival of processes and never changes.
@@ -60,7 +62,7 @@ pub struct Holder {
     pub client: ClientId,
     /// GPU index.
     pub gpu: usize,
-    /// Bytes its tasks have reserved there; 0: only a context.
+    /// Bytes its tasks are charged there; 0: only a context.
     pub reserved: u64,
     /// How much of that could be swapped out; 0 too if it was asked and could
     /// not.

@@ -120,6 +120,20 @@ fn four_that_grow_at_once_all_finish() {
 }
 
 #[test]
+fn a_second_run_has_the_room_to_which_the_first_grew() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    daemon.client("begin 20 map 20 grow 50 end say done").finish();
+    let mut second = daemon.client("begin 20 map 20 say up sleep 60000");
+    second.until("up");
+    let other = daemon.client("begin 40 map 40 end say done");
+    let view = daemon.wait_view("the other to wait", |view| view.queue.len() == 1);
+    assert_eq!(view.gpus[0].reserved_bytes, 20 * MIB, "nobody was told of more");
+    second.kill();
+    other.finish();
+    daemon.check_empty();
+}
+
+#[test]
 fn a_large_task_is_not_starved_by_small_ones() {
     let setting = Setting::new(1, 100 * MIB, 0);
     let daemon = Daemon::start_with(setting, |config| config.patience = Duration::from_millis(300));

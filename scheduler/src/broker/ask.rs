@@ -93,8 +93,9 @@ impl Broker {
         }
         let program = self.clients.get(&key.client).and_then(|entry| entry.program);
         let which = program.map(|program| Past::which(program, &request));
-        let expected = which.as_ref().and_then(|which| self.past.of(which));
-        let expected = expected.unwrap_or(self.past.mean());
+        let past = which.as_ref().and_then(|which| self.past.of(which));
+        let lasts = past.and_then(|past| past.lasted).or(self.past.mean());
+        let grows = past.map_or(0, |past| past.grown_bytes);
         self.enqueue(
             Waiting {
                 client: key.client,
@@ -102,10 +103,11 @@ impl Broker {
                 request,
                 since: now,
                 bytes,
+                expected_bytes: self.expected_bytes(&request, fit, grows),
                 gpus: fit,
                 which,
             },
-            expected,
+            lasts.unwrap_or(Duration::MAX),
         );
         None
     }
@@ -143,6 +145,7 @@ impl Broker {
                 request,
                 since: now,
                 bytes,
+                expected_bytes: bytes,
                 gpus: 1 << gpu,
                 which: None,
             },

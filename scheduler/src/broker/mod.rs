@@ -5,6 +5,7 @@
 //! and so do the tests.
 
 mod ask;
+mod expect;
 mod past;
 mod pending;
 mod serve;
@@ -104,6 +105,8 @@ struct Waiting {
     since: Duration,
     /// Bytes to reserve, all of a new task or more of a growing one.
     bytes: u64,
+    /// Bytes that are to be there for it: of a new task what it is expected to have at most, never less than `bytes`.
+    expected_bytes: u64,
     /// GPUs it can go to.
     gpus: u64,
     /// What it is remembered by; `None` if nobody knows the program, or it grows.
@@ -120,6 +123,11 @@ impl Waiting {
 
     fn grows(&self) -> bool {
         self.request.op == Op::Grow
+    }
+
+    /// Whether it is to have more room than it asks for.
+    fn expects(&self) -> bool {
+        self.expected_bytes > self.bytes
     }
 
     fn waits(&self, now: Duration) -> Duration {
@@ -160,6 +168,8 @@ pub struct Broker {
     queue: Pending,
     past: Past,
     touched: BTreeMap<TaskKey, Touch>,
+    /// The first task that only expectations keep from beginning, and since when it is that.
+    kept_out: Option<(TaskKey, Duration)>,
     counts: Counts,
 }
 
@@ -173,6 +183,7 @@ impl Broker {
             queue: Pending::default(),
             past: Past::default(),
             touched: BTreeMap::new(),
+            kept_out: None,
             counts: Counts::default(),
         }
     }

@@ -1,4 +1,4 @@
-//! How long tasks took when they ran before, by program and site.
+//! How long tasks took when they ran before, and how far they grew, by program and site.
 //!
 //! A program is its executable as it lies on the disk; whoever runs the broker
 //! says what that is ([`Program`]), not the client. What is remembered is bounded,
@@ -30,18 +30,29 @@ pub(super) struct Which {
 
 /// What it took.
 #[derive(Clone, Copy, Debug)]
-struct Taken {
-    /// From the grant to the end; of several runs, the later weigh more.
-    lasted: Duration,
+pub(super) struct Taken {
+    /// From the grant to the end; of several runs, the later weigh more. `None`: no run has ended.
+    pub(super) lasted: Option<Duration>,
+    /// The most bytes that it had reserved at once, less those of its begin, which may differ a little from run to run.
+    /// A run that grows further says so at once, one that grows less brings it down half-way.
+    pub(super) grown_bytes: u64,
     /// When it was last asked for or told, in steps of `Past::step`.
     used: u64,
+}
+
+/// A task that runs.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    which: Which,
+    began_bytes: u64,
+    grown_bytes: u64,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Past {
     taken: HashMap<Which, Taken>,
-    running: HashMap<TaskKey, Which>,
+    running: HashMap<TaskKey, Run>,
     step: u64,
     /// The mean of all that ended, the later weighing more: what is expected of those nobody knows.
     mean: Option<Duration>,
@@ -64,37 +75,63 @@ impl Past {
         }
     }
 
-    /// How long it lasted; `None`: it never ran.
-    pub(super) fn of(&mut self, which: &Which) -> Option<Duration> {
+    /// What it took; `None`: nobody knows.
+    pub(super) fn of(&mut self, which: &Which) -> Option<Taken> {
         self.step += 1;
         let taken = self.taken.get_mut(which)?;
         taken.used = self.step;
-        Some(taken.lasted)
+        Some(*taken)
     }
 
-    /// How long a task of which nothing is known will last.
-    pub(super) fn mean(&self) -> Duration {
-        self.mean.unwrap_or(Duration::MAX)
+    /// How long tasks last; `None`: none has ended.
+    pub(super) fn mean(&self) -> Option<Duration> {
+        self.mean
     }
 
-    /// A task was granted.
-    pub(super) fn began(&mut self, key: TaskKey, which: Which) {
-        self.running.insert(key, which);
+    /// A task was granted these bytes.
+    pub(super) fn began(&mut self, key: TaskKey, which: Which, bytes: u64) {
+        let run = Run {
+            which,
+            began_bytes: bytes,
+            grown_bytes: 0,
+        };
+        self.running.insert(key, run);
+    }
+
+    /// It has so many bytes now. Others of its kind need not wait for its end to know.
+    pub(super) fn grew(&mut self, key: TaskKey, bytes: u64) {
+        let Some(run) = self.running.get_mut(&key) else {
+            return;
+        };
+        run.grown_bytes = run.grown_bytes.max(bytes.saturating_sub(run.began_bytes));
+        let run = *run;
+        let old = self.taken.get(&run.which);
+        let (lasted, before) = old.map_or((None, 0), |old| (old.lasted, old.grown_bytes));
+        self.note(run.which, lasted, run.grown_bytes.max(before));
     }
 
     /// It is over, after so long.
     pub(super) fn ended(&mut self, key: TaskKey, lasted: Duration) {
-        let Some(which) = self.running.remove(&key) else {
+        let Some(run) = self.running.remove(&key) else {
             return;
         };
-        self.step += 1;
-        let middle = |old: Duration| (old + lasted) / 2;
         self.mean = Some(self.mean.map_or(lasted, |mean| (mean * 7 + lasted) / 8));
-        let new = Taken {
-            lasted: self.taken.get(&which).map_or(lasted, |old| middle(old.lasted)),
+        let old = self.taken.get(&run.which);
+        let before = old.and_then(|old| old.lasted);
+        let lasted = before.map_or(lasted, |before| (before + lasted) / 2);
+        let before = old.map_or(0, |old| old.grown_bytes);
+        let grown_bytes = run.grown_bytes.max(before.midpoint(run.grown_bytes));
+        self.note(run.which, Some(lasted), grown_bytes);
+    }
+
+    fn note(&mut self, which: Which, lasted: Option<Duration>, grown_bytes: u64) {
+        self.step += 1;
+        let taken = Taken {
+            lasted,
+            grown_bytes,
             used: self.step,
         };
-        self.taken.insert(which, new);
+        self.taken.insert(which, taken);
         if self.taken.len() > MOST {
             self.forget_oldest();
         }
@@ -150,12 +187,40 @@ mod tests {
     fn the_later_runs_weigh_more() {
         let mut past = Past::default();
         let which = which(1, 1000);
-        assert_eq!((past.of(&which), past.mean()), (None, Duration::MAX));
+        assert!(past.of(&which).is_none() && past.mean().is_none());
         for lasted in [8, 2, 1] {
-            past.began(key(1), which);
+            past.began(key(1), which, 1000);
             past.ended(key(1), Duration::from_secs(lasted));
         }
-        assert_eq!(past.of(&which), Some(Duration::from_secs(3)));
+        assert_eq!(past.of(&which).unwrap().lasted, Some(Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn who_grows_further_counts_at_once_and_who_grows_less_half() {
+        let mut past = Past::default();
+        let which = which(1, 1000);
+        let grown = |past: &mut Past| past.of(&which).map(|taken| taken.grown_bytes);
+        past.began(key(1), which, 1000);
+        assert_eq!(grown(&mut past), None);
+        past.grew(key(1), 9000);
+        past.grew(key(1), 5000);
+        assert_eq!(grown(&mut past), Some(8000), "it runs still");
+        past.ended(key(1), Duration::ZERO);
+        assert_eq!(grown(&mut past), Some(8000));
+        let mut seen = Vec::new();
+        for peak in [1000, 3000, 1000] {
+            past.began(key(2), which, 1000);
+            past.grew(key(2), peak);
+            past.ended(key(2), Duration::ZERO);
+            seen.extend(grown(&mut past));
+        }
+        assert_eq!(seen, [4000, 3000, 1500]);
+        past.began(key(3), which, 1010);
+        past.grew(key(3), 3010);
+        assert_eq!(grown(&mut past), Some(2000));
+        past.ended(key(3), Duration::ZERO);
+        past.grew(key(3), 9999);
+        assert_eq!(grown(&mut past), Some(2000), "it is over");
     }
 
     #[test]
@@ -170,7 +235,7 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
         let mut past = Past::default();
         for program in 0..=MOST as u64 {
-            past.began(key(program), which(program, 1));
+            past.began(key(program), which(program, 1), 1);
             past.ended(key(program), Duration::from_secs(1));
         }
         assert!(past.taken.len() <= MOST);

@@ -19,6 +19,8 @@ pub(super) struct Pending {
     of_holders: usize,
     /// How many want a GPU for themselves.
     alone: usize,
+    /// How many are to have more room than they ask for.
+    expecting: usize,
 }
 
 impl Pending {
@@ -89,8 +91,24 @@ impl Pending {
         self.of(key.client).any(|waiting| waiting.key() == key)
     }
 
+    /// Whether anybody is to have more room than he asks for.
+    pub(super) fn expects(&self) -> bool {
+        self.expecting > 0
+    }
+
+    /// One who wants to begin, by its position in [`Pending::waiters`], is to have this room, or what it asks for if that
+    /// is more.
+    pub(super) fn expect(&mut self, at: usize, bytes: u64) {
+        let waiting = &mut self.begins[at];
+        self.expecting -= usize::from(waiting.expects());
+        waiting.expected_bytes = bytes.max(waiting.bytes);
+        self.expecting += usize::from(waiting.expects());
+        self.waiters[at].bytes = waiting.expected_bytes;
+    }
+
     /// One more who wants to begin.
     pub(super) fn begin(&mut self, waiting: Waiting, waiter: Waiter) {
+        self.expecting += usize::from(waiting.expects());
         self.begins.push(Box::new(waiting));
         self.waiters.push(waiter);
         self.of_holders += usize::from(waiter.contexts != 0);
@@ -117,6 +135,7 @@ impl Pending {
         let count = |is: fn(&Waiter) -> bool| self.waiters.iter().filter(|&waiter| is(waiter)).count();
         let counts = (count(|waiter| waiter.contexts != 0), count(|waiter| waiter.alone));
         (self.of_holders, self.alone) = counts;
+        self.expecting = self.begins.iter().filter(|waiting| waiting.expects()).count();
     }
 
     /// Whoever is not to be kept leaves.
@@ -138,7 +157,8 @@ impl Pending {
         let mut begins = begins.map(|(waiter, waiting)| (waiter.client, waiting.cell));
         match begins.position(|is| is == (client, cell)) {
             Some(at) => {
-                self.begins.remove(at);
+                let waiting = self.begins.remove(at);
+                self.expecting -= usize::from(waiting.expects());
                 let waiter = self.waiters.remove(at);
                 self.of_holders -= usize::from(waiter.contexts != 0);
                 self.alone -= usize::from(waiter.alone);

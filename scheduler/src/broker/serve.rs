@@ -1,5 +1,6 @@
-//! One round over the queue: growth first, then what the policy grants, then
-//! the way out of a deadlock.
+//! One round over the queue: growth first, then what the policy grants, the same
+//! again if somebody gives up room that is only expected to be needed
+//! ([`super::expect`]), then the way out of a deadlock.
 //!
 //! Growth goes before new tasks, since others wait for those who grow; among
 //! growths the senior process goes first, and after the patience no junior
@@ -50,6 +51,13 @@ impl Broker {
         let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
         self.serve_beginners(&mut covered, &gpus, now, &mut answers);
         if !newcomers && sight.leased.is_empty() && !self.ledger.blind() {
+            if self.give_up_expectations(&covered, sight, now) {
+                holders = self.holders(sight, now);
+                stalled = self.stalled(&holders, now);
+                self.serve_growth(&mut covered, stalled, now, &mut answers);
+                let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
+                self.serve_beginners(&mut covered, &gpus, now, &mut answers);
+            }
             self.break_deadlocks(&mut covered, sight, now, &mut answers);
         }
         sight.covered = covered;
@@ -63,6 +71,22 @@ impl Broker {
             return u64::MAX;
         }
         self.ledger.room(gpu).min(covered[gpu].unwrap_or(u64::MAX))
+    }
+
+    /// The same for tasks that begin: what holders are expected to need is not theirs, although the driver shows it free.
+    pub(super) fn room_to_begin(&self, covered: &[Option<u64>], gpu: usize) -> u64 {
+        if self.ledger.blind() {
+            return u64::MAX;
+        }
+        self.room_without(0, covered, gpu)
+    }
+
+    /// Whether a growth can be granted: the driver shows all of it free, and what its headroom does not hold is left in
+    /// the ledger.
+    pub(super) fn has_room_to_grow(&self, waiting: &Waiting, covered: &[Option<u64>], gpu: usize) -> bool {
+        let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
+        let is_shown = covered[gpu].is_none_or(|shown| waiting.bytes <= shown);
+        self.ledger.blind() || is_shown && beyond <= self.ledger.room(gpu)
     }
 
     fn serve_growth(
@@ -86,7 +110,7 @@ impl Broker {
             if company.is_closed(gpu, waiting.client) {
                 continue;
             }
-            let fits = waiting.bytes <= self.grantable(covered, gpu);
+            let fits = self.has_room_to_grow(&waiting, covered, gpu);
             if kept & (1 << gpu) != 0 || !fits {
                 if waiting.waits(now) >= self.rules.patience {
                     kept |= 1 << gpu & !stalled;
@@ -110,6 +134,7 @@ impl Broker {
             Ok(reserved) => {
                 spend(covered, gpu, waiting.bytes);
                 self.counts.grown += 1;
+                self.past.grew(waiting.key(), reserved);
                 self.granted(waiting, gpu, reserved, now, answers);
                 true
             }
@@ -158,7 +183,7 @@ impl Broker {
         let holding = Holding {
             gpu,
             reserved: waiting.bytes,
-            expected_bytes: 0,
+            expected_bytes: waiting.expected_bytes,
             warps: warps_charged(waiting.request.need.warps(), max_warps),
             running: true,
             swapped: false,
@@ -176,7 +201,7 @@ impl Broker {
                 .compute(waiting.key(), &Launch::of(&waiting.request.need));
         }
         if let Some(which) = waiting.which {
-            self.past.began(waiting.key(), which);
+            self.past.began(waiting.key(), which, waiting.bytes);
         }
         let contexts = self.contexts_of(waiting.client);
         self.queue.has_contexts(waiting.client, contexts);

@@ -90,13 +90,18 @@ impl Broker {
         answers: &mut Vec<Answer>,
     ) -> bool {
         let fits = |waiting: &&Waiting| {
-            // Who grows has a context there, which costs nothing.
-            waiting.gpus & (1 << gpu) != 0
-                && self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
+            let has_room = if waiting.grows() {
+                self.has_room_to_grow(waiting, covered, gpu)
+            } else {
+                self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
+            };
+            waiting.gpus & (1 << gpu) != 0 && has_room
         };
-        let Some(waiting) = self.queue.of(client).find(fits).cloned() else {
+        let Some(mut waiting) = self.queue.of(client).find(fits).cloned() else {
             return false;
         };
+        // It has what it asks for, and no more.
+        waiting.expected_bytes = waiting.bytes;
         tracing::info!(client, gpu, "those on the GPU only wait: let in beside them");
         if waiting.grows() {
             return self.grant_growth(&waiting, gpu, covered, now, answers);
@@ -207,7 +212,7 @@ impl Broker {
         for (_, held) in here() {
             present |= held.is_present();
             alone |= held.keeps_others_out();
-            reserved += held.reserved;
+            reserved += held.charged();
             swappable += if held.whole_process { 0 } else { held.reserved };
         }
         let unable = |entry: &Client| entry.cannot_swap & (1u64 << gpu) != 0;
@@ -223,7 +228,7 @@ impl Broker {
                     .filter(|(_, held)| counts(held))
                     .all(|(key, held)| !self.can_go_on(*key, held, requests, sight, now))
         };
-        let waits_with_room = waits(|held| held.reserved > 0 || held.keeps_others_out());
+        let waits_with_room = waits(|held| held.charged() > 0 || held.keeps_others_out());
         Holder {
             client,
             gpu,

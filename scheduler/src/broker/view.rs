@@ -28,7 +28,7 @@ impl Broker {
                 let (info, on) = (&self.ledger.gpus()[gpu], company.on(gpu));
                 let warps = self.ledger.charges(gpu).warps;
                 GpuState {
-                    room: self.grantable(covered, gpu),
+                    room: self.room_to_begin(covered, gpu),
                     context_bytes: info.context_bytes,
                     max_warps: info.max_warps,
                     warps,
@@ -93,7 +93,7 @@ impl Broker {
             gpus: waiting.gpus,
             contexts: self.contexts_of(waiting.client),
             alone: self.wants_alone(waiting),
-            bytes: waiting.bytes,
+            bytes: waiting.expected_bytes,
             launch: Launch::of(&waiting.request.need),
             since: waiting.since,
             expected,

@@ -9,18 +9,30 @@ const RUN: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long a task of `large` waits on a GPU of 100 bytes, while there is always somebody else who would fit at once: two
-/// new processes a second, each with a task of `small` that lasts for [`RUN`].
-fn waits(rules: Rules, large: Need, small: Need) -> Duration {
+/// new processes a second, each with a task of `small` that lasts for [`RUN`]. Each kind is expected to grow so far.
+fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
     let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], rules);
     let begin = |need: Need| Request {
         need,
         ..request(Op::Begin, 1, 0, 1)
     };
+    let [large, small] = [(1, large), (2, small)].map(|(client, (need, grows))| {
+        broker.arrive(client, client as u32);
+        broker.identify(client, Program(client));
+        broker.request(client, 0, begin(need), Duration::ZERO);
+        broker.serve(&mut Sight::default(), Duration::ZERO);
+        broker.request(client, 0, request(Op::Grow, 1, grows, 1), Duration::ZERO);
+        broker.serve(&mut Sight::default(), Duration::ZERO);
+        broker.die(client, RUN);
+        broker.freed(client);
+        need
+    });
     let mut ends: Vec<(Duration, ClientId)> = Vec::new();
     let mut now = Duration::ZERO;
-    let mut next = 2;
+    let mut next = 4;
     let patient = Duration::from_secs(10);
-    broker.arrive(1, 1);
+    broker.arrive(3, 3);
+    broker.identify(3, Program(1));
     while now < patient * 100 {
         let over: Vec<ClientId> = ends
             .extract_if(.., |(end, _)| *end <= now)
@@ -33,15 +45,16 @@ fn waits(rules: Rules, large: Need, small: Need) -> Duration {
         }
         for _ in 0..2 {
             broker.arrive(next, next as u32);
+            broker.identify(next, Program(2));
             assert_eq!(broker.request(next, 0, begin(small), now), None);
             next += 1;
         }
         if now == patient {
-            assert_eq!(broker.request(1, 0, begin(large), now), None);
+            assert_eq!(broker.request(3, 0, begin(large), now), None);
         }
         for answer in broker.serve(&mut Sight::default(), now) {
             assert!(matches!(answer.reply, Reply::Granted { .. }));
-            if answer.client == 1 {
+            if answer.client == 3 {
                 return now - patient;
             }
             ends.push((now + RUN, answer.client));
@@ -82,14 +95,24 @@ fn nobody_waits_longer_than_the_bound() {
                 queue,
                 ..Rules::new(policy)
             };
+            let waits = |large, small| waits(rules, large, small);
             // It wants all memory; all others are of higher priority.
-            let waited = waits(rules, need(99, 1, 0), need(30, 1, 1));
+            let waited = waits((need(99, 1, 0), 0), (need(30, 1, 1), 0));
             // Those who came before it and wait go first, too.
             let bound = rules.patience * HOLDER_PATIENCE + RUN * 2 + TICK;
             let bound = if queue == Queue::InOrder { bound * 2 } else { bound };
             assert!(waited <= bound, "{waited:?} under {policy} {queue}");
+            // It, all others or both are expected to grow.
+            for (grows, others_grow) in [(60, 0), (0, 20), (60, 20)] {
+                let large = (need(39, 1, 0), grows);
+                let waited = waits(large, (need(30, 1, 1), others_grow));
+                assert!(
+                    waited <= bound,
+                    "{waited:?} for what is expected under {policy} {queue}"
+                );
+            }
             // It wants the whole GPU to compute with.
-            let waited = waits(rules, need(10, 1 << 40, 0), need(10, 9, 1));
+            let waited = waits((need(10, 1 << 40, 0), 0), (need(10, 9, 1), 0));
             assert!(waited <= bound, "{waited:?} for compute under {policy} {queue}");
         }
     }

@@ -1,6 +1,7 @@
 //! Whole lives of processes: nobody hangs, nobody overflows; and what the broker answers to one request.
 
 mod alone;
+mod expect;
 mod fair;
 mod world;
 
@@ -319,19 +320,28 @@ proptest! {
         lives in proptest::collection::vec(proptest::collection::vec(act(), 1..10), 1..7),
         is_patient in any::<bool>(),
         rules in rules(),
-        is_known in any::<bool>(),
+        // By life; the same lives again, all at once or when those before are dead: what they took is known then.
+        programs in proptest::collection::vec(proptest::option::of(0..3u64), 7),
+        again in proptest::collection::vec(any::<bool>(), 0..3),
+        foreign in (0..12u64, 0..200u64),
     ) {
-        let lives = lives.into_iter().map(tidy).collect();
+        let lives: Vec<Vec<Act>> = lives.into_iter().map(tidy).collect();
         let mut world = World::new(&[24, 20], 1, lives);
         world.broker.rules = rules;
-        if is_known {
-            // Tasks of a number are of one kind, and what one took is what the next gets.
-            for process in &world.processes {
-                world.broker.identify(process.client, Program(1));
+        world.foreign = (foreign.0, Duration::from_millis(50) * foreign.1 as u32);
+        for (process, program) in world.processes.iter().zip(&programs) {
+            if let Some(program) = program {
+                world.broker.identify(process.client, Program(*program));
             }
         }
         if !is_patient {
             world.broker.rules.patience = Duration::from_millis(100);
+        }
+        for later in again {
+            if later {
+                world.run();
+            }
+            world.arrive(&programs);
         }
         world.run();
         for gpu in 0..2 {

@@ -38,7 +38,10 @@ pub(super) struct Process {
 
 pub(super) struct World {
     pub(super) broker: Broker,
+    lives: Vec<Vec<Act>>,
     pub(super) processes: Vec<Process>,
+    /// What a foreign program has of each GPU until then, which only the driver knows.
+    pub(super) foreign: (u64, Duration),
     now: Duration,
     capacity: Vec<u64>,
 }
@@ -71,28 +74,36 @@ impl World {
             .enumerate()
             .map(|(index, &bytes)| test_gpu(index as u32, bytes, context))
             .collect();
-        let mut broker = Broker::new(gpus, Rules::new(Policy::Mgb));
-        let processes = (1..)
-            .zip(lives)
-            .map(|(client, acts)| {
-                broker.arrive(client, client as u32);
-                Process {
-                    client,
-                    acts,
-                    waiting: None,
-                    busy: 0,
-                    alone: BTreeSet::new(),
-                    tasks: BTreeMap::new(),
-                    dead: false,
-                    swaps: 0,
-                }
-            })
-            .collect();
-        World {
-            broker,
-            processes,
+        let mut world = World {
+            broker: Broker::new(gpus, Rules::new(Policy::Mgb)),
+            lives,
+            processes: Vec::new(),
+            foreign: (0, Duration::ZERO),
             now: Duration::ZERO,
             capacity: capacity.to_vec(),
+        };
+        world.arrive(&[]);
+        world
+    }
+
+    /// As many processes more, with the same lives; the ones named run these programs.
+    pub(super) fn arrive(&mut self, programs: &[Option<u64>]) {
+        for (at, acts) in self.lives.clone().into_iter().enumerate() {
+            let client = self.processes.len() as u64 + 1;
+            self.broker.arrive(client, client as u32);
+            self.processes.push(Process {
+                client,
+                acts,
+                waiting: None,
+                busy: 0,
+                alone: BTreeSet::new(),
+                tasks: BTreeMap::new(),
+                dead: false,
+                swaps: 0,
+            });
+            if let Some(Some(program)) = programs.get(at) {
+                self.broker.identify(client, Program(*program));
+            }
         }
     }
 
@@ -131,6 +142,7 @@ impl World {
         }
         match (asked.op, reply) {
             (Op::Begin, Reply::Granted { gpu, reserved }) => {
+                assert_eq!(reserved, asked.bytes, "it is told what it asked for");
                 if asked.need.flags & ALONE != 0 {
                     self.processes[at].alone.insert(asked.task);
                 }
@@ -239,6 +251,16 @@ impl World {
         }
     }
 
+    /// What the driver shows free beyond what has been granted.
+    fn covered(&self) -> Vec<Option<u64>> {
+        let (foreign, until) = self.foreign;
+        let foreign = if self.now < until { foreign } else { 0 };
+        let ledger = self.broker.ledger();
+        let free = |gpu| ledger.room(gpu) + ledger.charges(gpu).headroom;
+        let covered = (0..self.capacity.len()).map(|gpu| Some(free(gpu).saturating_sub(foreign)));
+        covered.collect()
+    }
+
     /// Runs until all are dead; panics when that takes suspiciously long.
     pub(super) fn run(&mut self) -> u32 {
         for tick in 0..5_000 {
@@ -260,6 +282,7 @@ impl World {
                 .collect();
             let mut sight = Sight {
                 busy,
+                covered: self.covered(),
                 ..Sight::default()
             };
             for answer in self.broker.serve(&mut sight, self.now) {
