@@ -9,6 +9,7 @@
 //! | hard   | memory would be enough for all, compute for nobody (under policies that look at it) |
 //! | grant  | a task has ended; one far back in the queue takes its place |
 //! | mixed  | as grant, with as many different sizes and launches as tasks |
+//! | grown  | as grant, and all who fit are expected to grow to the double |
 
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,17 @@ enum Case {
     Hard,
     Grant,
     Mixed,
+    Grown,
 }
+
+const CASES: [Case; 6] = [
+    Case::Full,
+    Case::Aged,
+    Case::Hard,
+    Case::Grant,
+    Case::Mixed,
+    Case::Grown,
+];
 
 fn gpu(index: u32) -> Gpu {
     let multiprocessors = Multiprocessors {
@@ -64,7 +75,7 @@ fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
         thread: 1,
         site: 1 + number as u32,
         gpus: u64::MAX,
-        bytes: if op == Op::Begin { bytes } else { 0 },
+        bytes,
         need: Need {
             mapped_bytes: bytes,
             grid_blocks: blocks,
@@ -100,9 +111,16 @@ impl Bench {
             next: 1,
             running: Vec::new(),
         };
+        if case == Case::Grown {
+            bench.learn();
+        }
         // 16 on each GPU: 8.5 GiB with the context, 4 GiB are left.
         for _ in 0..RUNNING {
-            let bytes = if case == Case::Hard { GIB } else { 8 * GIB };
+            let bytes = match case {
+                Case::Hard => GIB,
+                Case::Grown => 4 * GIB,
+                _ => 8 * GIB,
+            };
             bench.ask(bytes, 64);
             bench.serve();
         }
@@ -116,6 +134,29 @@ impl Bench {
         bench
     }
 
+    /// A run of each kind of task that begins with 4 GiB.
+    fn learn(&mut self) {
+        for _ in 0..7 * 16 {
+            self.ask(4 * GIB, 64);
+            self.serve();
+            self.end();
+        }
+    }
+
+    /// The oldest that runs ends, having grown as is expected of it.
+    fn end(&mut self) {
+        let client = self.running.remove(0);
+        if self.case == Case::Grown {
+            let grow = request(Op::Grow, 4 * GIB, 64, 0);
+            assert_eq!(self.broker.request(client, 1, grow, self.now), None);
+            let answers = self.broker.serve(&mut self.sight.clone(), self.now);
+            assert_eq!(answers.len(), 1);
+        }
+        for entry in self.broker.die(client, self.now) {
+            self.broker.freed(entry.id);
+        }
+    }
+
     /// One more waits.
     fn enqueue(&mut self, number: u64) {
         match self.case {
@@ -124,6 +165,8 @@ impl Bench {
             // The last of every fifty fits where one has ended, not beside those that run.
             Case::Grant if number % 50 == 49 => self.ask(8 * GIB, 64),
             Case::Grant => self.ask(16 * GIB, 264),
+            Case::Grown if number % 50 == 49 => self.ask(4 * GIB, 64),
+            Case::Grown => self.ask(16 * GIB, 264),
             Case::Mixed if number % 50 == 49 => self.ask(8 * GIB - number, 20 + number % 44),
             Case::Mixed => self.ask(16 * GIB + number * 4096, 264 + number),
         }
@@ -152,12 +195,9 @@ impl Bench {
     }
 
     fn round(&mut self, at: usize) -> Duration {
-        let grants = matches!(self.case, Case::Grant | Case::Mixed);
+        let grants = matches!(self.case, Case::Grant | Case::Mixed | Case::Grown);
         if grants {
-            let client = self.running.remove(0);
-            for entry in self.broker.die(client, self.now) {
-                self.broker.freed(entry.id);
-            }
+            self.end();
         }
         let (took, granted) = self.serve();
         if grants {
@@ -180,7 +220,7 @@ fn main() {
             continue;
         }
         for queue in [Queue::Backfill, Queue::Shortest] {
-            for case in [Case::Full, Case::Aged, Case::Hard, Case::Grant, Case::Mixed] {
+            for case in CASES {
                 let policy: Policy = policy.parse().expect("a policy");
                 if case == Case::Hard && !policy.compute_hard() {
                     continue;
