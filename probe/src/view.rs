@@ -117,6 +117,9 @@ pub struct GpuView {
     pub driver_free_bytes: Option<u64>,
     /// Reserved for tasks of living processes.
     pub reserved_bytes: u64,
+    /// Kept for these tasks, which are expected to grow: see `docs/POLICIES.md`.
+    #[serde(default)]
+    pub headroom_bytes: u64,
     /// Mapped under these reservations, as the clients say.
     pub resident_bytes: u64,
     /// Charged for contexts of living processes.

@@ -128,6 +128,7 @@ mod tests {
             gpu,
             driver_free_bytes: free,
             reserved_bytes: 30,
+            headroom_bytes: 0,
             resident_bytes: 20,
             contexts_bytes: 5,
             reclaiming_bytes: 0,

@@ -76,6 +76,7 @@ pub(super) fn node_view(
             gpu: hello.gpus[at].clone(),
             driver_free_bytes: seen.memory.map(|memory| memory.free),
             reserved_bytes: charges.reserved,
+            headroom_bytes: charges.headroom,
             resident_bytes: seen.resident,
             contexts_bytes: charges.contexts,
             reclaiming_bytes: charges.reclaiming,
