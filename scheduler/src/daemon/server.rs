@@ -269,13 +269,14 @@ impl Server {
 
     /// Answers whoever can be answered.
     fn serve(&mut self, reclaiming: bool, now: Duration) {
-        if let Some((sight, seen)) = self.recent.take()
+        let mut fresh = None;
+        if let Some((remembered, seen)) = self.recent.take()
             && !reclaiming
         {
             // Most of those who come find room, by what was seen a moment ago.
             let is_young = now.saturating_sub(seen) < YOUNG;
             let (mut sight, seen) = if is_young {
-                (sight, seen)
+                (remembered, seen)
             } else {
                 (self.look(), now)
             };
@@ -285,8 +286,9 @@ impl Server {
                 self.recent = Some((sight, seen));
                 return;
             }
+            fresh = (!is_young).then_some(sight);
         }
-        let mut sight = self.look();
+        let mut sight = fresh.unwrap_or_else(|| self.look());
         if self.reclaims.check(&self.eyes.gpus, &mut self.broker, now) {
             self.changed = true;
             sight = self.look();
