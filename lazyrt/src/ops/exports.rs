@@ -46,6 +46,11 @@ const fn is_per_thread(name: &str) -> bool {
     matches!((kind, last), (b's', b'z') | (b'd', b's'))
 }
 
+/// Whether the function ends contexts, and with them what it answers about them.
+const fn ends_contexts(name: &str) -> bool {
+    matches!(name.as_bytes(), b"cudaDeviceReset")
+}
+
 macro_rules! exports {
     ($($treat:path: fn $($name:ident)|+ ($($arg:ident: $ty:ty),*);)*) => { $(
         exports!(@each $treat, ($($name)|+) ($($arg: $ty),*));
@@ -81,7 +86,7 @@ macro_rules! exports {
             // SAFETY: the caller says so.
             match unsafe { $treat(real, $($arg),*) } {
                 Ok(code) => {
-                    if !code.is_success() {
+                    if !code.is_success() && const { !ends_contexts(stringify!($name)) } {
                         code::seen(code);
                     }
                     code

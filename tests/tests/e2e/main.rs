@@ -11,6 +11,7 @@ mod ccache;
 mod cuda12;
 mod devices;
 mod explain;
+mod faults;
 mod growth;
 mod keep_nvcc;
 mod kill;
