@@ -13,10 +13,12 @@
 
 use std::time::{Duration, Instant};
 
+use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
-use mgb_probe::{Gpu, Multiprocessors, Need};
 use mgb_scheduler::broker::{Broker, Program, Rules, Sight};
 use mgb_scheduler::{Policy, Queue};
+
+mod h200;
 
 const GPUS: u64 = 8;
 const RUNNING: u64 = 128;
@@ -42,30 +44,6 @@ const CASES: [Case; 6] = [
     Case::Mixed,
     Case::Grown,
 ];
-
-fn gpu(index: u32) -> Gpu {
-    let multiprocessors = Multiprocessors {
-        count: 132,
-        blocks: 32,
-        warps: 64,
-        registers: 65536,
-        partitions: 4,
-        shared_bytes: 228 << 10,
-        shared_reserved: 1 << 10,
-        shared_unit: 128,
-    };
-    Gpu {
-        index,
-        node_index: index,
-        uuid: format!("GPU-{index}"),
-        name: "H200".to_owned(),
-        total_bytes: 140 * GIB,
-        usable_bytes: 140 * GIB,
-        context_bytes: GIB / 2,
-        max_warps: multiprocessors.all_warps(),
-        multiprocessors,
-    }
-}
 
 fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
     Request {
@@ -102,7 +80,8 @@ impl Bench {
             queue,
             ..Rules::new(policy)
         };
-        let broker = Broker::new((0..GPUS as u32).map(gpu).collect(), rules);
+        let gpus = (0..GPUS as u32).map(|index| h200::gpu(index, 140 * GIB, GIB / 2));
+        let broker = Broker::new(gpus.collect(), rules);
         let mut bench = Bench {
             broker,
             sight: Sight::default(),

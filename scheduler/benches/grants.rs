@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-use mgb_probe::{BeginRequest, Client, Gpu, Multiprocessors, Need};
+use mgb_probe::{BeginRequest, Client, Gpu, Need};
 use mgb_scheduler::daemon::{self, Config};
 use mgb_scheduler::node::{Memory, Node, NodeError, Resident};
 use rustix::event::{PollFd, PollFlags, poll};
+
+mod h200;
 
 const GIB: u64 = 1 << 30;
 const MESSAGE: usize = 64;
@@ -26,28 +28,7 @@ struct Idle(Vec<Gpu>);
 
 impl Idle {
     fn new() -> Idle {
-        let multiprocessors = Multiprocessors {
-            count: 132,
-            blocks: 32,
-            warps: 64,
-            registers: 65536,
-            partitions: 4,
-            shared_bytes: 228 << 10,
-            shared_reserved: 1 << 10,
-            shared_unit: 128,
-        };
-        let gpu = |index| Gpu {
-            index,
-            node_index: index,
-            uuid: format!("GPU-{index}"),
-            name: "made up".to_owned(),
-            total_bytes: 140 * GIB,
-            usable_bytes: 140 * GIB,
-            context_bytes: GIB / 2,
-            max_warps: multiprocessors.all_warps(),
-            multiprocessors,
-        };
-        Idle((0..8).map(gpu).collect())
+        Idle((0..8).map(|index| h200::gpu(index, 140 * GIB, GIB / 2)).collect())
     }
 }
 

@@ -5,7 +5,7 @@ use super::*;
 /// A broker over GPUs of 100 bytes, with clients 1 to 3, each its own thread.
 fn broker(gpus: u32) -> Broker {
     let gpus = (0..gpus).map(|index| test_gpu(index, 100, 1)).collect();
-    let mut broker = Broker::new(gpus, Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(gpus, patient_for_ten_seconds());
     for client in 1..=3 {
         broker.arrive(client, client as u32);
     }

@@ -8,7 +8,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// its task had begun with 10 bytes and grown to `grown`.
 fn after_a_run(gpus: u32, grown: u64) -> Broker {
     let gpus = (0..gpus).map(|index| test_gpu(index, 101, 1)).collect();
-    let mut broker = Broker::new(gpus, Rules::new(Policy::Mgb));
+    let mut broker = Broker::new(gpus, patient_for_ten_seconds());
     for client in 1..10 {
         broker.arrive(client, client as u32);
     }

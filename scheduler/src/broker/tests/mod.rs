@@ -281,6 +281,14 @@ fn act() -> impl Strategy<Value = Act> {
 }
 
 /// Every policy for which memory is a hard limit, in every order it has.
+/// Rules of `mgb` with the patience that the times of some tests are made for.
+fn patient_for_ten_seconds() -> Rules {
+    Rules {
+        patience: Duration::from_secs(10),
+        ..Rules::new(Policy::Mgb)
+    }
+}
+
 fn rules() -> impl Strategy<Value = Rules> {
     let policies = [
         Policy::Mgb,
