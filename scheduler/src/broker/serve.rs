@@ -41,8 +41,7 @@ impl Broker {
         // Deadlocks and compute that rests are matters of those who have waited.
         let (mut holders, mut stalled) = (Vec::new(), 0);
         if !newcomers || self.rules.policy.compute_hard() {
-            holders = self.holders(sight, now);
-            stalled = self.stalled(&holders, now);
+            (holders, stalled) = self.holders_that_wait(sight, now);
         }
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         if !newcomers {
@@ -52,8 +51,7 @@ impl Broker {
         self.serve_beginners(&mut covered, &gpus, now, &mut answers);
         if !newcomers && sight.leased.is_empty() && !self.ledger.blind() {
             if self.give_up_expectations(&covered, sight, now) {
-                holders = self.holders(sight, now);
-                stalled = self.stalled(&holders, now);
+                (holders, stalled) = self.holders_that_wait(sight, now);
                 self.serve_growth(&mut covered, stalled, now, &mut answers);
                 let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
                 self.serve_beginners(&mut covered, &gpus, now, &mut answers);

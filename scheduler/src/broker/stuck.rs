@@ -148,6 +148,29 @@ impl Broker {
         self.answer(&waiting, reply, answers);
     }
 
+    /// Every process on every GPU, and the GPUs that are stalled. Nobody, where no wait concerns those who hold something:
+    /// of most rounds that is all there is to know.
+    pub(super) fn holders_that_wait(&self, sight: &Sight, now: Duration) -> (Vec<Holder>, u64) {
+        if self.blocked(now).is_empty() {
+            let empty = self.without_memory();
+            debug_assert_eq!(empty, self.stalled(&self.holders(sight, now), now));
+            return (Vec::new(), empty);
+        }
+        let holders = self.holders(sight, now);
+        let stalled = self.stalled(&holders, now);
+        (holders, stalled)
+    }
+
+    /// GPUs on which nobody holds memory, is kept alone, or has left some.
+    fn without_memory(&self) -> u64 {
+        let all = (0..self.ledger.gpus().len()).fold(0, |all, gpu| all | 1 << gpu);
+        let reclaiming = self.ledger.reclaiming().iter().map(|entry| entry.gpu);
+        let holds = |held: &Holding| held.charged() > 0 || held.keeps_others_out();
+        let tasks = self.ledger.tasks().filter(|(_, held)| holds(held));
+        let taken = tasks.map(|(_, held)| held.gpu).chain(reclaiming);
+        taken.fold(all, |empty, gpu| empty & !(1 << gpu))
+    }
+
     /// GPUs on which nobody who holds memory can go on by himself.
     pub(super) fn stalled(&self, holders: &[Holder], now: Duration) -> u64 {
         deadlock::stalled(holders, &self.blocked(now), &self.rooms(&[]))
