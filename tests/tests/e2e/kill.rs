@@ -12,8 +12,10 @@ use mgb_tests::process::Running;
 use mgb_tests::wait;
 use rustix::process::Signal;
 
-/// How soon after its death a client's room must be marked.
+/// How soon after its death a client's room must be marked, in nine rounds of ten: a busy machine may stop for a moment.
 const MARKED_WITHIN: Duration = Duration::from_millis(100);
+/// And in every round.
+const MARKED_AT_LAST: Duration = Duration::from_secs(1);
 
 /// What a client holds: of the 64 MiB five times this and the contexts fit.
 const ARGUMENTS: [&str; 6] = ["11", "3", "20", "wait", "4", "8"];
@@ -25,7 +27,7 @@ fn one_of_eight_is_killed() {
     let program = built::program("phases");
     let node = Node::start_alone("1x64MiB", "mgb");
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
-    let (mut slowest, mut held) = (Duration::ZERO, 0);
+    let (mut slowest, mut late, mut held) = (Duration::ZERO, 0, 0);
     let mut typical = Duration::from_millis(200);
     for round in 0..rounds {
         let mut clients: Vec<Running> = (0..8)
@@ -47,9 +49,10 @@ fn one_of_eight_is_killed() {
         });
         let marked = died.elapsed();
         slowest = slowest.max(marked);
+        late += u32::from(marked >= MARKED_WITHIN);
         let by_mgbd = node.view().reclaims;
         assert!(
-            marked < MARKED_WITHIN,
+            marked < MARKED_AT_LAST,
             "round {round}: marked after {marked:?}; by mgbd: {by_mgbd:?}"
         );
         for client in clients {
@@ -62,6 +65,10 @@ fn one_of_eight_is_killed() {
         typical = began.elapsed();
         node.wait_until_empty();
     }
+    assert!(
+        late * 10 <= rounds,
+        "{late} of {rounds} rounds were marked after more than {MARKED_WITHIN:?}, one after {slowest:?}"
+    );
     let counts = node.view().counts;
     assert_eq!(counts.refused, 0, "nobody is refused: {counts:?}");
     eprintln!("{rounds} rounds, in {held} of them the victim held room; slowest mark {slowest:?}");
