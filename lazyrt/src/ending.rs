@@ -8,7 +8,7 @@ use std::sync::Once;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::code::{self, Code};
+use crate::code::{self, Code, Own};
 use crate::mode::{self, Mode};
 use crate::{device, work};
 
@@ -36,8 +36,7 @@ extern "C" fn settle() {
             // Where the runtime is being taken down already nobody knows, and mgbd waits.
             match device::settle(gpu, ordinal) {
                 Ok(Code::SUCCESS) => work::ended(gpu),
-                Ok(code) => code::seen(code),
-                Err(_) => {}
+                Ok(code) | Err(Own(code)) => code::seen(code),
             }
         }
         let _ = done.send(());
