@@ -16,6 +16,7 @@
 //! | `family`   | which process belongs to which client |
 
 mod activity;
+mod answers;
 mod client;
 mod connections;
 mod family;

@@ -19,8 +19,8 @@ use super::sight::Eyes;
 use super::source::Source;
 use super::{Config, DaemonError};
 use crate::Broker;
-use crate::broker::{Answer, Rules, Sight};
-use crate::ledger::{ClientId, TaskKey};
+use crate::broker::{Rules, Sight};
+use crate::ledger::ClientId;
 use crate::node::Node;
 
 /// How long a connection may stay silent before it has to have said hello.
@@ -31,9 +31,6 @@ pub(super) const MOST_GUESTS: usize = 128;
 const MOST_CLIENTS: usize = 4096;
 /// How often to look again while somebody waits: foreign memory may come free.
 const WAITING: Duration = Duration::from_millis(50);
-/// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the memory
-/// meanwhile.
-const YOUNG: Duration = Duration::from_millis(1);
 /// How often the node view is written while there are clients.
 const SHOWING: Duration = Duration::from_millis(200);
 /// The same after a change: writing it costs as much as several answers.
@@ -48,16 +45,16 @@ pub struct Server {
     mps: Option<Mps>,
     board: Board,
     config: Config,
-    node: Box<dyn Node>,
+    pub(super) node: Box<dyn Node>,
     /// Watched by the epoll as long as it is open.
     _stop: OwnedFd,
     pub(super) epoll: OwnedFd,
     pub(super) hello: Hello,
     pub(super) broker: Broker,
-    eyes: Eyes,
-    activities: Activities,
+    pub(super) eyes: Eyes,
+    pub(super) activities: Activities,
     /// What was last seen when nobody had to wait, less what was granted since, and when.
-    recent: Option<(Sight, Duration)>,
+    pub(super) recent: Option<(Sight, Duration)>,
     pub(super) reclaims: Reclaims,
     pub(super) keeper: Keeper,
     pub(super) clients: BTreeMap<ClientId, Client>,
@@ -267,70 +264,6 @@ impl Server {
         }
     }
 
-    /// Answers whoever can be answered.
-    fn serve(&mut self, reclaiming: bool, now: Duration) {
-        let mut fresh = None;
-        if let Some((remembered, seen)) = self.recent.take()
-            && !reclaiming
-        {
-            // Most of those who come find room, by what was seen a moment ago.
-            let is_young = now.saturating_sub(seen) < YOUNG;
-            let (mut sight, seen) = if is_young {
-                (remembered, seen)
-            } else {
-                (self.look(), now)
-            };
-            let answers = self.broker.serve_newcomers(&mut sight, now);
-            self.deliver(answers);
-            if !self.broker.waiting() {
-                self.recent = Some((sight, seen));
-                return;
-            }
-            fresh = (!is_young).then_some(sight);
-        }
-        let mut sight = fresh.unwrap_or_else(|| self.look());
-        if self.reclaims.check(&self.eyes.gpus, &mut self.broker, now) {
-            self.changed = true;
-            sight = self.look();
-        }
-        let answers = self.broker.serve(&mut sight, now);
-        self.deliver(answers);
-        if self.broker.waiting() && self.take_leases() {
-            sight = self.look();
-            let answers = self.broker.serve(&mut sight, now);
-            self.deliver(answers);
-        }
-        self.recent = (!self.broker.waiting()).then_some((sight, now));
-    }
-
-    /// Somebody waits: from here on no client keeps a lease, and those there are end. False: there was none.
-    fn take_leases(&mut self) -> bool {
-        for client in self.clients.values_mut() {
-            client.want(true);
-        }
-        let mut taken = Vec::new();
-        for client in self.clients.values() {
-            let tasks = client.take_leases().into_iter();
-            taken.extend(tasks.map(|task| TaskKey {
-                client: client.id,
-                task,
-            }));
-        }
-        for key in &taken {
-            self.broker.take_lease(*key);
-        }
-        self.changed |= !taken.is_empty();
-        !taken.is_empty()
-    }
-
-    /// Looks at the GPUs.
-    pub(super) fn look(&mut self) -> Sight {
-        let (ledger, now) = (self.broker.ledger(), self.now());
-        let mut sight = self.eyes.look(self.node.as_ref(), ledger, &self.clients);
-        sight.activity = self.activities.sample(ledger, &self.clients, now);
-        sight
-    }
-
     /// When the node view is to be written next.
     fn shows_in(&self) -> Option<Duration> {
         let after = if self.changed {
@@ -358,15 +291,6 @@ impl Server {
         ));
         self.shown = now;
         self.changed = false;
-    }
-
-    fn deliver(&mut self, answers: Vec<Answer>) {
-        self.changed |= !answers.is_empty();
-        for Answer { client, cell, reply } in answers {
-            if let Some(client) = self.clients.get_mut(&client) {
-                client.answer(cell, &reply);
-            }
-        }
     }
 
     /// How long to sleep at most; `None`: until something happens.
