@@ -5,16 +5,17 @@
     bench_table.py --write README.md FILE...  put it between the marks in README.md
     bench_table.py --check README.md FILE...  exit with 1 if what is there is not that table
 
-A line a mix and policy, as the documents have them; nothing is computed here but geometric means."""
+A table a kind of node, a line a mix and policy, as the documents have them; nothing is computed here but geometric means."""
 
 import argparse
 import json
 import math
+import re
 import sys
 
 BEGIN, END = "<!-- begin of mgb bench's table -->", "<!-- end of mgb bench's table -->"
-HEAD = ["mix", "policy", "at once", "makespan", "throughput over `sa`", "bound's", "turnaround over `sa`", "failed",
-        "efficiency", "kernels"]
+HEAD = ["mix", "jobs", "`sa`", "policy", "at once", "makespan", "throughput over `sa`", "bound's", "turnaround over `sa`",
+        "failed", "efficiency", "kernels"]
 GIB = 1 << 30
 
 
@@ -22,57 +23,76 @@ def ratio(value, comparable):
     return "–" if value is None or not comparable else f"{value:.2f}"
 
 
-def row(figures):
+def row(figures, alone):
+    """A line; `alone` is the makespan under `sa` in the same document."""
     comparable = figures["failed"] == 0
-    failed = f"**{figures['failed']}** of {figures['jobs']}" if figures["failed"] else f"0 of {figures['jobs']}"
     slowdown = figures["kernel_slowdown"]
-    return [figures["mix"], f"`{figures['policy']}`", str(figures["at_once"]), f"{figures['makespan_s']:.1f} s",
-            ratio(figures["throughput_over_sa"], comparable), ratio(figures["bound_over_sa"], True),
-            ratio(figures["turnaround_over_sa"], comparable), failed,
+    return [figures["mix"], str(figures["jobs"]), "–" if alone is None else f"{alone:.1f} s", f"`{figures['policy']}`",
+            str(figures["at_once"]), f"{figures['makespan_s']:.1f} s", ratio(figures["throughput_over_sa"], comparable),
+            ratio(figures["bound_over_sa"], True), ratio(figures["turnaround_over_sa"], comparable),
+            f"**{figures['failed']}**" if figures["failed"] else "0",
             f"{100 * figures['efficiency']:.0f} %" if comparable else "–", "–" if slowdown is None else f"{slowdown:.2f}"]
 
 
-def means(document):
-    """Geometric means over all mixes, of policies that failed in none."""
-    mixes = [mix["name"] for mix in document["mixes"]]
-    if len(mixes) < 2:
+def rows(documents):
+    """Those of several documents: mixes in the order of their names, each document's policies in its own order."""
+    of_mixes = {}
+    for at, document in enumerate(documents):
+        alone = {f["mix"]: f["makespan_s"] for f in document["figures"] if f["policy"] == "sa"}
+        for figures in document["figures"]:
+            # What everything is compared with has its own column.
+            if figures["policy"] != "sa":
+                of_mixes.setdefault((figures["mix"], at), []).append(row(figures, alone.get(figures["mix"])))
+    return [row for key in sorted(of_mixes) for row in of_mixes[key]]
+
+
+def means(documents):
+    """Geometric means over W1, W2, ... as far as they were measured, of policies that failed in none."""
+    of_policies, mixes = {}, set()
+    for document in documents:
+        for figures in document["figures"]:
+            if re.fullmatch(r"W\d+", figures["mix"]):
+                mixes.add(figures["mix"])
+                if figures["failed"] == 0 and figures["throughput_over_sa"] and figures["policy"] != "sa":
+                    of_policies.setdefault(figures["policy"], {})[figures["mix"]] = figures["throughput_over_sa"]
+    means = [f"`{policy}` {math.exp(sum(map(math.log, of.values())) / len(of)):.2f}"
+             for policy, of in of_policies.items() if of.keys() == mixes]
+    if len(mixes) < 2 or not means:
         return []
-    lines = []
-    for policy in dict.fromkeys(figures["policy"] for figures in document["figures"]):
-        of_policy = {f["mix"]: f for f in document["figures"] if f["policy"] == policy}
-        ratios = [of_policy[mix]["throughput_over_sa"] for mix in mixes
-                  if mix in of_policy and of_policy[mix]["failed"] == 0 and of_policy[mix]["throughput_over_sa"]]
-        if len(ratios) == len(mixes):
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            lines.append(f"`{policy}` {mean:.2f}")
-    return lines
+    return ["", f"Geometric mean of throughput over `sa`, over {', '.join(sorted(mixes))}: {', '.join(means)}."]
 
 
-def conditions(document):
+def node(document):
+    """What the documents of a table have in common."""
     machine, settings = document["machine"], document["settings"]
     name = machine["gpus"][0]["name"]
     kind = "software GPUs: function, never speed" if machine["software"] else f"driver {machine['driver']}"
     ballast = ", a ballast holds the rest" if settings["ballast"] else ""
-    runs = max(figures["runs"] for figures in document["figures"])
     return (f"{len(machine['gpus'])} × {name} ({kind}), {machine['cores']} cores, {settings['capacity_bytes'] / GIB:.1f} GiB "
-            f"of each GPU{ballast}; commit `{document['commit'][:12]}`, seed {settings['seed']}, "
-            f"{'single runs' if runs == 1 else f'means of up to {runs} runs'}.")
+            f"of each GPU{ballast}; seed {settings['seed']}")
+
+
+def conditions(documents):
+    commits = ", ".join(f"`{commit}`" for commit in dict.fromkeys(document["commit"][:12] for document in documents))
+    runs = max(figures["runs"] for document in documents for figures in document["figures"])
+    return (f"{node(documents[0])}, {'single runs' if runs == 1 else f'means of up to {runs} runs'}; "
+            f"commit{'s' if commits.count(',') else ''} {commits}.")
 
 
 def table(documents):
-    parts = []
+    of_nodes = {}
     for document in documents:
         if document["version"] != 1:
             sys.exit(f"bench_table: a document has layout {document['version']}, this reads 1")
         if not document["figures"]:
             sys.exit("bench_table: a document holds no run")
-        lines = [conditions(document), "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
-        lines += ["| " + " | ".join(row(figures)) + " |" for figures in document["figures"]]
-        geometric = means(document)
-        if geometric:
-            lines += ["", f"Geometric mean of throughput over `sa`, over all {len(document['mixes'])} mixes: "
-                      + ", ".join(geometric) + "."]
-        parts.append("\n".join(lines))
+        of_nodes.setdefault(node(document), []).append(document)
+    parts = []
+    # Those with the most GPUs first.
+    for documents in sorted(of_nodes.values(), key=lambda of: -len(of[0]["machine"]["gpus"])):
+        lines = [conditions(documents), "", "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+        lines += ["| " + " | ".join(row) + " |" for row in rows(documents)]
+        parts.append("\n".join(lines + means(documents)))
     return "\n\n".join(parts)
 
 

@@ -36,9 +36,23 @@ fn the_table_says_what_the_document_says() {
     let file = folder.path().join("results.json");
     fs::write(&file, document().to_string()).expect("a temporary folder can be written");
     let file = file.to_str().expect("paths of tests are UTF-8");
-    let printed = table(&[file]).success();
+    // The same node at another commit goes into the same table, a larger node has its own before it.
+    let mut later = document();
+    later["commit"] = json!("fedcba9876543210");
+    later["figures"] = json!([{"mix": "train", "policy": "mgb", "runs": 1, "makespan_s": 9.0, "throughput_over_sa": null,
+        "turnaround_over_sa": null, "jobs": 8, "failed": 0, "bound_over_sa": null, "efficiency": 0.5, "kernel_slowdown": null,
+        "at_once": 8}]);
+    let mut larger = document();
+    larger["machine"]["gpus"] = json!([{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}]);
+    let others = [("later.json", later), ("larger.json", larger)].map(|(name, document)| {
+        let file = folder.path().join(name);
+        fs::write(&file, document.to_string()).expect("a temporary folder can be written");
+        file
+    });
+    let [later, larger] = [0, 1].map(|at: usize| others[at].to_str().expect("paths of tests are UTF-8"));
     // Jobs failed under cg:4: no ratio of it counts, nor any mean.
-    insta::assert_snapshot!(printed);
+    insta::assert_snapshot!(table(&[file, later, larger]).success());
+    let printed = table(&[file]).success();
 
     let readme = folder.path().join("README.md");
     let marks = "a\n<!-- begin of mgb bench's table -->\nold\n<!-- end of mgb bench's table -->\nb\n";
