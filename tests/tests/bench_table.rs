@@ -43,7 +43,8 @@ fn the_table_says_what_the_document_says() {
         "turnaround_over_sa": null, "jobs": 8, "failed": 0, "bound_over_sa": null, "efficiency": 0.5, "kernel_slowdown": null,
         "at_once": 8}]);
     let mut larger = document();
-    larger["machine"]["gpus"] = json!([{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}]);
+    larger["machine"]["gpus"] =
+        json!([{"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}, {"name": "NVIDIA H200"}]);
     let others = [("later.json", later), ("larger.json", larger)].map(|(name, document)| {
         let file = folder.path().join(name);
         fs::write(&file, document.to_string()).expect("a temporary folder can be written");
