@@ -117,13 +117,16 @@ pub struct GpuView {
     pub driver_free_bytes: Option<u64>,
     /// Reserved for tasks of living processes.
     pub reserved_bytes: u64,
-    /// Kept for these tasks, which are expected to grow: see `docs/POLICIES.md`.
+    /// Kept for these tasks and their processes, which are expected to take more: see `docs/POLICIES.md`.
     #[serde(default)]
     pub headroom_bytes: u64,
     /// Mapped under these reservations, as the clients say.
     pub resident_bytes: u64,
     /// Charged for contexts of living processes.
     pub contexts_bytes: u64,
+    /// What these processes have beside that and their reservations, as last seen: modules and workspaces of libraries.
+    #[serde(default)]
+    pub overhead_bytes: u64,
     /// Charged for dead processes until the driver shows it free.
     pub reclaiming_bytes: u64,
     /// Held by programs that are not under MGB, and by the driver itself.

@@ -3,12 +3,14 @@
 //!
 //! A GPU is charged for the reservations of tasks, for what they are expected to
 //! need beyond those ([`Holding::headroom`]), for the contexts of processes that
-//! ever got a grant on it, and for what dead processes held until somebody says
+//! ever got a grant on it and what these are expected to take beside
+//! ([`Context`]), and for what dead processes held until somebody says
 //! that it is free ([`Ledger::freed`]). Under a policy that knows no memory the
 //! ledger is *blind*: it keeps the same books and refuses nothing.
 
 mod company;
 mod compute;
+mod contexts;
 mod entries;
 mod headroom;
 
@@ -21,7 +23,7 @@ use mgb_probe::view::TaskState;
 use crate::sms::{Shape, Sms, Spread};
 
 pub use company::Company;
-pub use entries::{Charges, ClientId, Holding, LedgerError, Reclaiming, TaskKey};
+pub use entries::{Charges, ClientId, Context, Holding, LedgerError, Reclaiming, TaskKey};
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -30,7 +32,7 @@ pub struct Ledger {
     blind: bool,
     charges: Vec<Charges>,
     tasks: BTreeMap<TaskKey, Holding>,
-    contexts: BTreeMap<(ClientId, usize), u64>,
+    contexts: BTreeMap<(ClientId, usize), Context>,
     /// By GPU: processes with a context.
     processes: Vec<u32>,
     /// By GPU: what runs on its multiprocessors, of tasks in `computing`.
@@ -99,48 +101,9 @@ impl Ledger {
         self.tasks.get(&key)
     }
 
-    /// Whether the client is charged for a context on the GPU.
-    pub fn has_context(&self, client: ClientId, gpu: usize) -> bool {
-        self.contexts.contains_key(&(client, gpu))
-    }
-
-    /// Clients charged for a context, with the GPU and the bytes.
-    pub fn contexts(&self) -> impl Iterator<Item = (ClientId, usize, u64)> {
-        self.contexts
-            .iter()
-            .map(|((client, gpu), bytes)| (*client, *gpu, *bytes))
-    }
-
-    /// GPUs on which the client is charged for a context.
-    pub fn contexts_of(&self, client: ClientId) -> impl Iterator<Item = usize> {
-        let range = (client, 0)..=(client, usize::MAX);
-        self.contexts.range(range).map(|((_, gpu), _)| *gpu)
-    }
-
-    /// Processes that hold something on the GPU.
-    pub fn processes(&self, gpu: usize) -> u32 {
-        self.processes[gpu]
-    }
-
     /// Room of the dead.
     pub fn reclaiming(&self) -> &[Reclaiming] {
         &self.reclaiming
-    }
-
-    /// Whether the client holds nothing at all.
-    pub fn holds_nothing(&self, client: ClientId) -> bool {
-        self.tasks_of(client).next().is_none() && self.contexts_of(client).next().is_none()
-    }
-
-    /// Bytes that a grant of `bytes` to `client` charges: the context comes with
-    /// the first one.
-    pub fn cost(&self, client: ClientId, gpu: usize, bytes: u64) -> u64 {
-        let context = if self.has_context(client, gpu) {
-            0
-        } else {
-            self.gpus[gpu].context_bytes
-        };
-        bytes.saturating_add(context)
     }
 
     fn admit(&self, gpu: usize, wanted: u64) -> Result<(), LedgerError> {
@@ -152,18 +115,19 @@ impl Ledger {
         }
     }
 
-    /// Enters a granted task.
-    pub fn grant(&mut self, key: TaskKey, holding: Holding) -> Result<(), LedgerError> {
+    /// Enters a granted task. If it is the process's first one there, `overhead` is what the process is expected to take
+    /// beside its tasks and an ordinary context.
+    pub fn grant(&mut self, key: TaskKey, holding: Holding, overhead: u64) -> Result<(), LedgerError> {
         if self.tasks.contains_key(&key) {
             return Err(LedgerError::Task(key, true));
         }
         let gpu = holding.gpu;
-        self.admit(gpu, self.cost(key.client, gpu, holding.charged()))?;
-        if !self.has_context(key.client, gpu) {
-            let bytes = self.gpus[gpu].context_bytes;
-            self.contexts.insert((key.client, gpu), bytes);
-            self.charges[gpu].contexts += bytes;
-            self.processes[gpu] += 1;
+        let is_first = !self.has_context(key.client, gpu);
+        let overhead = if is_first { overhead } else { 0 };
+        let cost = self.cost(key.client, gpu, holding.charged());
+        self.admit(gpu, cost.saturating_add(overhead))?;
+        if is_first {
+            self.make_context(key.client, gpu, overhead);
         }
         self.charges[gpu].put_on(&holding);
         self.tasks.insert(key, holding);
@@ -244,10 +208,8 @@ impl Ledger {
             if kept_gpus.contains(&gpu) {
                 continue;
             }
-            if let Some(bytes) = self.contexts.remove(&(client, gpu)) {
-                self.charges[gpu].contexts -= bytes;
-                self.processes[gpu] -= 1;
-                *lost.entry(gpu).or_default() += bytes;
+            if let Some(context) = self.end_context(client, gpu) {
+                *lost.entry(gpu).or_default() += context.bytes;
             }
         }
         let entries: Vec<Reclaiming> = lost
@@ -319,8 +281,9 @@ impl Ledger {
         for holding in self.tasks.values() {
             sums[holding.gpu].put_on(holding);
         }
-        for ((_, gpu), bytes) in &self.contexts {
-            sums[*gpu].contexts += bytes;
+        for ((_, gpu), context) in &self.contexts {
+            sums[*gpu].contexts += context.bytes;
+            sums[*gpu].overhead += context.overhead;
         }
         for entry in &self.reclaiming {
             sums[entry.gpu].reclaiming += entry.bytes;

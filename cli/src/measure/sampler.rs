@@ -131,6 +131,7 @@ mod tests {
             headroom_bytes: 0,
             resident_bytes: 20,
             contexts_bytes: 5,
+            overhead_bytes: 0,
             reclaiming_bytes: 0,
             foreign_bytes: 0,
             warps_charged: 0,

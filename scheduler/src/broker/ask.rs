@@ -96,6 +96,7 @@ impl Broker {
         let past = which.as_ref().and_then(|which| self.past.of(which));
         let lasts = past.and_then(|past| past.lasted).or(self.past.mean());
         let grows = past.map_or(0, |past| past.grown_bytes);
+        let overhead = self.expected_overhead(key.client, &request);
         self.enqueue(
             Waiting {
                 client: key.client,
@@ -103,7 +104,8 @@ impl Broker {
                 request,
                 since: now,
                 bytes,
-                expected_bytes: self.expected_bytes(&request, fit, grows),
+                expected_bytes: self.expected_bytes(&request, fit, grows.saturating_add(overhead)),
+                overhead,
                 gpus: fit,
                 which,
             },
@@ -146,6 +148,7 @@ impl Broker {
                 since: now,
                 bytes,
                 expected_bytes: bytes,
+                overhead: 0,
                 gpus: 1 << gpu,
                 which: None,
             },

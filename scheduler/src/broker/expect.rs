@@ -1,5 +1,6 @@
 //! Expectations: a task that begins is to have the room to which tasks of its kind grew before, and that room is kept
-//! for it while it runs ([`crate::ledger::Holding::headroom`]).
+//! for it while it runs ([`crate::ledger::Holding::headroom`]). With a process's first task comes what its program took
+//! beside tasks before ([`super::overhead`]).
 //!
 //! They are wishes, and give way to whoever cannot do without. After a round, and only then, since most of those who wait
 //! are served in it:
@@ -12,7 +13,7 @@
 //!   [`HOLDER_PATIENCE`] times the patience after it has become the first, and no less than tasks last on average:
 //!   usually somebody ends meanwhile. Then it begins with what it asks for, and what is kept for others on a GPU where
 //!   that helps is theirs no more. Where there is nobody to wait for, since all that others have there are contexts, it
-//!   begins at once with all the room there is.
+//!   begins at once with all the room there is, or with what is kept for those.
 
 use std::time::Duration;
 
@@ -24,9 +25,9 @@ use crate::ledger::ClientId;
 use crate::policies::{HOLDER_PATIENCE, Waiter};
 
 impl Broker {
-    /// Bytes that are to be there for a task that begins on one of `gpus`, if those of its kind grew by so many: never so
-    /// many that no GPU could hold them. One that has a GPU for itself can grow there anyway.
-    pub(super) fn expected_bytes(&self, request: &Request, gpus: u64, grows: u64) -> u64 {
+    /// Bytes that are to be there for a task that begins on one of `gpus`, if so many `more` than it asks for are expected:
+    /// never so many that no GPU could hold them. One that has a GPU for itself can grow there anyway.
+    pub(super) fn expected_bytes(&self, request: &Request, gpus: u64, more: u64) -> u64 {
         let bytes = request.need.reserved_bytes();
         if self.ledger.blind() || request.need.flags & ALONE != 0 {
             return bytes;
@@ -36,7 +37,7 @@ impl Broker {
             gpu.usable_bytes.saturating_sub(gpu.context_bytes)
         };
         let most = self.among(gpus).map(holds).max().unwrap_or(0);
-        bytes.saturating_add(grows).min(most).max(bytes)
+        bytes.saturating_add(more).min(most).max(bytes)
     }
 
     fn among(&self, gpus: u64) -> impl Iterator<Item = usize> + use<> {
@@ -50,7 +51,7 @@ impl Broker {
         sight: &Sight,
         now: Duration,
     ) -> bool {
-        let is_kept = (0..self.ledger.gpus().len()).any(|gpu| self.ledger.charges(gpu).headroom > 0);
+        let is_kept = (0..self.ledger.gpus().len()).any(|gpu| self.ledger.charges(gpu).kept() > 0);
         if !is_kept && !self.queue.expects() {
             self.kept_out = None;
             return false;
@@ -66,9 +67,9 @@ impl Broker {
 
     /// True: somebody gives something up there.
     fn keep_nothing(&mut self, gpu: usize, only: Option<ClientId>) -> bool {
-        let before = self.ledger.charges(gpu).headroom;
+        let before = self.ledger.charges(gpu).kept();
         self.ledger.forgo(gpu, only);
-        self.ledger.charges(gpu).headroom < before
+        self.ledger.charges(gpu).kept() < before
     }
 
     fn give_up_on_stalled(&mut self, sight: &Sight, now: Duration) -> bool {
@@ -108,7 +109,7 @@ impl Broker {
             }
             let bytes = self.queue.beginner(at).bytes;
             let could = |gpu: &usize| {
-                let own = self.ledger.headroom_of(waiter.client, *gpu);
+                let own = self.ledger.kept_for(waiter.client, *gpu);
                 own > 0 && bytes <= self.room_without(own, covered, *gpu)
             };
             if let Some(gpu) = self.among(waiter.gpus & waiter.contexts).find(could)
@@ -126,10 +127,16 @@ impl Broker {
             self.kept_out = None;
             return false;
         };
-        if self.is_idle(gpu) {
-            let context = self.cost(&self.queue.waiters()[at], 0, gpu);
-            let room = self.room_to_begin(covered, gpu);
-            self.queue.expect(at, room.saturating_sub(context));
+        if self.ledger.charges(gpu).is_idle() {
+            let waiter = &self.queue.waiters()[at];
+            let spare = self
+                .room_to_begin(covered, gpu)
+                .saturating_sub(self.cost(waiter, 0, gpu));
+            if spare < self.queue.beginner(at).bytes {
+                self.begin_with_less(at, gpu, covered, None);
+            } else {
+                self.queue.expect(at, spare);
+            }
             return true;
         }
         let key = self.queue.beginner(at).key();
@@ -151,12 +158,11 @@ impl Broker {
     /// The first who could begin if nobody expected anything, by its position, and where.
     fn first_kept_out(&self, covered: &[Option<u64>]) -> Option<(usize, usize)> {
         let rooms = self.rooms_to_begin(covered);
-        let without = |gpu| self.room_without(self.ledger.charges(gpu).headroom, covered, gpu);
+        let without = |gpu| self.room_without(self.ledger.charges(gpu).kept(), covered, gpu);
         let rooms_without: Vec<u64> = (0..rooms.len()).map(without).collect();
         let most = rooms_without.iter().copied().max().unwrap_or(0);
-        // Of those who want a GPU for themselves others are in the way.
+        let is_idle = |gpu: usize| self.ledger.charges(gpu).is_idle();
         let among = self.queue.waiters().iter().enumerate();
-        let among = among.filter(|(_, waiter)| !waiter.alone);
         let mut kept_out = among.filter_map(|(at, waiter)| {
             let bytes = if self.queue.expects() {
                 self.queue.beginner(at).bytes
@@ -166,9 +172,12 @@ impl Broker {
             if bytes > most || self.can_begin(waiter, &rooms) {
                 return None;
             }
-            let could = |gpu: &usize| self.cost(waiter, bytes, *gpu) <= rooms_without[*gpu];
+            // Of those who want a GPU for themselves others are in the way.
+            let could = |gpu: &usize| {
+                self.cost(waiter, bytes, *gpu) <= rooms_without[*gpu] && (!waiter.alone || is_idle(*gpu))
+            };
             let gpus = self.among(waiter.gpus).filter(could);
-            Some((at, gpus.max_by_key(|gpu| self.is_idle(*gpu))?))
+            Some((at, gpus.max_by_key(|gpu| is_idle(*gpu))?))
         });
         kept_out.next()
     }
@@ -205,16 +214,10 @@ impl Broker {
         bytes.saturating_add(context)
     }
 
-    /// As [`Broker::room_to_begin`], if so much of the headroom there were not kept.
-    pub(super) fn room_without(&self, headroom: u64, covered: &[Option<u64>], gpu: usize) -> u64 {
-        let kept = self.ledger.charges(gpu).headroom - headroom;
+    /// As [`Broker::room_to_begin`], if so much less were kept there.
+    pub(super) fn room_without(&self, less: u64, covered: &[Option<u64>], gpu: usize) -> u64 {
+        let kept = self.ledger.charges(gpu).kept() - less;
         let shown = covered[gpu].map_or(u64::MAX, |shown| shown.saturating_sub(kept));
-        (self.ledger.room(gpu) + headroom).min(shown)
-    }
-
-    /// Whether nobody has anything there but contexts, which stay: there is nothing to wait for.
-    fn is_idle(&self, gpu: usize) -> bool {
-        let charges = self.ledger.charges(gpu);
-        charges.bytes() == charges.contexts
+        (self.ledger.room(gpu) + less).min(shown)
     }
 }

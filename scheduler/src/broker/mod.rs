@@ -6,6 +6,7 @@
 
 mod ask;
 mod expect;
+mod overhead;
 mod past;
 mod pending;
 mod serve;
@@ -26,6 +27,7 @@ pub use view::WHOLE;
 
 use crate::ledger::{ClientId, Ledger, Reclaiming, TaskKey};
 use crate::{Policy, Queue};
+use overhead::Overheads;
 use past::{Past, Which};
 use pending::Pending;
 
@@ -109,6 +111,8 @@ struct Waiting {
     bytes: u64,
     /// Bytes that are to be there for it: of a new task what it is expected to have at most, never less than `bytes`.
     expected_bytes: u64,
+    /// Of those that it does not ask for, so many are for the process's overhead, as far as they are there.
+    overhead: u64,
     /// GPUs it can go to.
     gpus: u64,
     /// What it is remembered by; `None` if nobody knows the program, or it grows.
@@ -125,6 +129,11 @@ impl Waiting {
 
     fn grows(&self) -> bool {
         self.request.op == Op::Grow
+    }
+
+    /// What is expected of the process beside its tasks.
+    fn expected_overhead(&self) -> u64 {
+        self.overhead.min(self.expected_bytes - self.bytes)
     }
 
     /// Whether it is to have more room than it asks for.
@@ -149,6 +158,8 @@ struct Told {
 struct Client {
     pid: u32,
     program: Option<Program>,
+    /// What its program took beside tasks before, when it was first asked: what is kept for it goes by this.
+    overhead: u64,
     told: Option<Told>,
     /// GPUs on which it was told and nothing came of it.
     cannot_swap: u64,
@@ -169,6 +180,7 @@ pub struct Broker {
     clients: BTreeMap<ClientId, Client>,
     queue: Pending,
     past: Past,
+    overheads: Overheads,
     touched: BTreeMap<TaskKey, Touch>,
     /// The first task that only expectations keep from beginning, and since when it is that.
     kept_out: Option<(TaskKey, Duration)>,
@@ -184,6 +196,7 @@ impl Broker {
             clients: BTreeMap::new(),
             queue: Pending::default(),
             past: Past::default(),
+            overheads: Overheads::default(),
             touched: BTreeMap::new(),
             kept_out: None,
             counts: Counts::default(),
@@ -233,6 +246,7 @@ impl Broker {
     pub fn die(&mut self, client: ClientId, now: Duration) -> Vec<Reclaiming> {
         self.hang_up(client);
         self.ends_with_its_process(client, now);
+        self.overhead_ends(client);
         self.clients.remove(&client);
         let lost = self.ledger.die(client, false, now);
         self.counts.died_holding += u64::from(!lost.is_empty());
@@ -246,6 +260,7 @@ impl Broker {
     pub fn exec(&mut self, client: ClientId, now: Duration) -> Vec<Reclaiming> {
         self.hang_up(client);
         self.past.forget_client(client);
+        self.overhead_ends(client);
         let lost = self.ledger.die(client, true, now);
         self.forget_touches(client);
         lost

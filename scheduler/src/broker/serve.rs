@@ -178,10 +178,11 @@ impl Broker {
     ) -> bool {
         let cost = self.ledger.cost(waiting.client, gpu, waiting.bytes);
         let max_warps = self.ledger.gpus()[gpu].max_warps;
+        let overhead = waiting.expected_overhead();
         let holding = Holding {
             gpu,
             reserved: waiting.bytes,
-            expected_bytes: waiting.expected_bytes,
+            expected_bytes: waiting.expected_bytes - overhead,
             warps: warps_charged(waiting.request.need.warps(), max_warps),
             running: true,
             swapped: false,
@@ -190,7 +191,7 @@ impl Broker {
             label: waiting.request.label,
             granted: now,
         };
-        if let Err(error) = self.ledger.grant(waiting.key(), holding) {
+        if let Err(error) = self.ledger.grant(waiting.key(), holding, overhead) {
             tracing::error!(%error, "what does not fit was placed");
             return false;
         }

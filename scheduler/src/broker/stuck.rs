@@ -180,7 +180,8 @@ impl Broker {
         let shown = |gpu: usize| covered.get(gpu).copied().flatten().unwrap_or(u64::MAX);
         let room = |gpu: usize| Room {
             left: self.ledger.room(gpu).min(shown(gpu)),
-            hidden: self.ledger.room(gpu).saturating_sub(shown(gpu)),
+            // What libraries of those on the GPU have stays as long as they do.
+            hidden: (self.ledger.room(gpu).saturating_sub(shown(gpu))).saturating_sub(self.ledger.taken(gpu)),
             context: self.ledger.gpus()[gpu].context_bytes,
             reclaiming: self.ledger.reclaiming().iter().any(|entry| entry.gpu == gpu),
             full: self.ledger.processes(gpu) >= self.rules.max_processes,

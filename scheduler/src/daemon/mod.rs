@@ -9,6 +9,7 @@
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
 //! | `sight`    | what NVML shows against what the clients say |
+//! | `overhead` | what clients' processes have beside their tasks |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `show`     | the node view |
@@ -24,6 +25,7 @@ mod greet;
 mod keep;
 mod listener;
 mod mps;
+mod overhead;
 mod reclaim;
 mod server;
 mod show;

@@ -13,6 +13,7 @@ use super::greet::Offence;
 use super::keep::Keeper;
 use super::listener::{Listener, Note};
 use super::mps::Mps;
+use super::overhead::Overheads;
 use super::reclaim::Reclaims;
 use super::show::{self, Board};
 use super::sight::Eyes;
@@ -53,6 +54,7 @@ pub struct Server {
     pub(super) broker: Broker,
     pub(super) eyes: Eyes,
     pub(super) activities: Activities,
+    overheads: Overheads,
     /// What was last seen when nobody had to wait, less what was granted since, and when.
     pub(super) recent: Option<(Sight, Duration)>,
     pub(super) reclaims: Reclaims,
@@ -126,6 +128,7 @@ impl Server {
             broker: Broker::new(hello.gpus.clone(), rules),
             eyes: Eyes::new(hello.gpus.len()),
             activities: Activities::default(),
+            overheads: Overheads::new(hello.gpus.len()),
             recent: None,
             // Three descriptors each, and half of all for what is kept.
             most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 3).clamp(1, MOST_CLIENTS),
@@ -247,6 +250,12 @@ impl Server {
         for pid in self.keeper.check(self.node.as_ref(), now) {
             self.reclaims.exited(pid, now);
             self.changed = true;
+        }
+        let (ledger, node) = (self.broker.ledger(), self.node.as_ref());
+        if let Some((gpu, seen)) = self.overheads.look(node, ledger, &self.clients, now) {
+            for (client, bytes) in seen {
+                self.broker.has_overhead(client, gpu, bytes);
+            }
         }
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());

@@ -43,6 +43,17 @@ pub struct Holding {
     pub granted: Duration,
 }
 
+/// What a process is charged on a GPU beside its tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Context {
+    /// Bytes of an ordinary context.
+    pub bytes: u64,
+    /// Bytes that the process is expected to take beside that, and has not taken yet: modules, libraries' workspaces.
+    pub overhead: u64,
+    /// Bytes that it was last seen to have beside that. They are no charge: the driver shows that they are not free.
+    pub taken: u64,
+}
+
 /// Room of a dead process that the driver does not show free yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaiming {
@@ -86,6 +97,8 @@ pub struct Charges {
     pub headroom: u64,
     /// Their contexts.
     pub contexts: u64,
+    /// What the processes are expected to take beside their tasks and contexts.
+    pub overhead: u64,
     /// Dead processes.
     pub reclaiming: u64,
     /// Warps of running tasks.
@@ -95,7 +108,17 @@ pub struct Charges {
 impl Charges {
     /// All bytes charged.
     pub fn bytes(&self) -> u64 {
-        self.reserved + self.headroom + self.contexts + self.reclaiming
+        self.reserved + self.contexts + self.reclaiming + self.kept()
+    }
+
+    /// Bytes that nobody has asked for or taken yet: what is only expected, of tasks and of processes.
+    pub fn kept(&self) -> u64 {
+        self.headroom + self.overhead
+    }
+
+    /// Whether nobody has anything there but contexts, which stay.
+    pub fn is_idle(&self) -> bool {
+        self.bytes() == self.contexts + self.overhead
     }
 
     /// A task's bytes and warps.

@@ -1,8 +1,8 @@
 //! Headroom: what a running task is expected to need beyond what it has. It is charged as if it were reserved, so that
 //! nobody else is placed there, and only the task itself can grow into it. Clients are not told of it.
 //!
-//! It is a wish: whoever finds that it is in the way has the ledger forgo it. It ends with the task, and when the
-//! task's memory goes to the host, and never comes back.
+//! It is a wish, as what is kept for a process's overhead is ([`super::Context`]): whoever finds that it is in the way has
+//! the ledger forgo both. It ends with the task, and when the task's memory goes to the host, and never comes back.
 
 use super::{ClientId, Holding, Ledger, LedgerError, TaskKey};
 
@@ -24,13 +24,14 @@ impl Ledger {
         more.saturating_sub(self.task(key).map_or(0, Holding::headroom))
     }
 
-    /// Headroom of the client's tasks on the GPU.
-    pub fn headroom_of(&self, client: ClientId, gpu: usize) -> u64 {
+    /// What is kept for the client on the GPU: headroom of its tasks, and its own overhead.
+    pub fn kept_for(&self, client: ClientId, gpu: usize) -> u64 {
         let here = self.tasks_of(client).filter(|(_, held)| held.gpu == gpu);
-        here.map(|(_, held)| held.headroom()).sum()
+        let headroom: u64 = here.map(|(_, held)| held.headroom()).sum();
+        headroom + self.overhead_of(client, gpu)
     }
 
-    /// Nothing is kept any more for those tasks on the GPU that are of this client, or for all.
+    /// Nothing is kept any more on the GPU for this client, or for all.
     pub fn forgo(&mut self, gpu: usize, only: Option<ClientId>) {
         let concerned =
             |key: TaskKey, held: &Holding| held.gpu == gpu && only.is_none_or(|only| key.client == only);
@@ -39,6 +40,14 @@ impl Ledger {
         for key in keys {
             // They are all there.
             let _ = self.alter(key, |held| held.expected_bytes = 0);
+        }
+        let concerned = |client: ClientId| only.is_none_or(|only| client == only);
+        let there = self
+            .contexts()
+            .filter(|&(client, at, _)| at == gpu && concerned(client));
+        let clients: Vec<ClientId> = there.map(|(client, ..)| client).collect();
+        for client in clients {
+            self.keep_at_most(client, gpu, 0);
         }
         self.check();
     }

@@ -23,8 +23,8 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
 fn a_context_is_charged_once_and_stays() {
     let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
     let key = |task| TaskKey { client: 1, task };
-    ledger.grant(key(1), holding(0, 40, 5)).unwrap();
-    ledger.grant(key(2), holding(0, 40, 5)).unwrap();
+    ledger.grant(key(1), holding(0, 40, 5), 0).unwrap();
+    ledger.grant(key(2), holding(0, 40, 5), 0).unwrap();
     assert_eq!(ledger.room(0), 10);
     assert_eq!(ledger.end(key(1), 0), Ok(40));
     assert_eq!(ledger.end(key(2), 30), Ok(10));
@@ -34,6 +34,7 @@ fn a_context_is_charged_once_and_stays() {
             reserved: 30,
             headroom: 0,
             contexts: 10,
+            overhead: 0,
             reclaiming: 0,
             warps: 0
         }
@@ -49,7 +50,7 @@ fn a_context_is_charged_once_and_stays() {
 fn a_swapped_task_stays_known_after_its_end() {
     let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
     let key = TaskKey { client: 1, task: 1 };
-    ledger.grant(key, holding(0, 40, 5)).unwrap();
+    ledger.grant(key, holding(0, 40, 5), 0).unwrap();
     assert_eq!(ledger.swap(key, 40), Ok(40));
     assert_eq!(ledger.end(key, 0), Ok(0));
     assert_eq!(ledger.grow(key, 40), Ok(40));
@@ -65,10 +66,10 @@ fn headroom_is_charged_and_its_task_grows_into_it() {
         expected_bytes,
         ..holding(0, 10, 0)
     };
-    assert!(ledger.grant(key(1), expects(91)).is_err());
-    ledger.grant(key(1), expects(60)).unwrap();
+    assert!(ledger.grant(key(1), expects(91), 0).is_err());
+    ledger.grant(key(1), expects(60), 0).unwrap();
     assert_eq!((ledger.charges(0).headroom, ledger.room(0)), (50, 30));
-    ledger.grant(key(2), holding(0, 30, 0)).unwrap();
+    ledger.grant(key(2), holding(0, 30, 0), 0).unwrap();
     assert_eq!(ledger.grow(key(1), 20), Ok(30));
     assert_eq!((ledger.charges(0).headroom, ledger.room(0)), (30, 0));
     assert!(ledger.grow(key(1), 31).is_err(), "one more than is kept for it");
@@ -81,6 +82,38 @@ fn headroom_is_charged_and_its_task_grows_into_it() {
 }
 
 #[test]
+fn overhead_is_charged_with_the_context_until_it_is_taken() {
+    let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
+    let key = |client, task| TaskKey { client, task };
+    assert!(ledger.grant(key(1, 1), holding(0, 60, 0), 31).is_err());
+    ledger.grant(key(1, 1), holding(0, 20, 0), 30).unwrap();
+    ledger.grant(key(1, 2), holding(0, 10, 0), 30).unwrap();
+    let charges = |ledger: &Ledger| {
+        (
+            ledger.charges(0).overhead,
+            ledger.charges(0).contexts,
+            ledger.room(0),
+        )
+    };
+    assert_eq!(charges(&ledger), (30, 10, 30), "once, with the context");
+    assert!(ledger.grow(key(1, 1), 31).is_err(), "it is not for tasks");
+    ledger.has_taken(1, 0, 20, 10);
+    assert_eq!((charges(&ledger), ledger.taken(0)), ((10, 10, 50), 20));
+    ledger.has_taken(1, 0, 5, 25);
+    assert_eq!(
+        (charges(&ledger), ledger.taken(0)),
+        ((10, 10, 50), 5),
+        "it does not come back"
+    );
+    ledger.end(key(1, 1), 0).unwrap();
+    ledger.end(key(1, 2), 0).unwrap();
+    assert!(ledger.charges(0).is_idle());
+    assert_eq!(ledger.charges(0).kept(), 10, "it is the process's");
+    let lost = ledger.die(1, false, Duration::ZERO);
+    assert_eq!((lost[0].bytes, ledger.room(0), ledger.taken(0)), (10, 90, 0));
+}
+
+#[test]
 fn headroom_is_over_with_the_task_its_memory_and_its_process() {
     let over = |change: fn(&mut Ledger, TaskKey)| {
         let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
@@ -89,7 +122,7 @@ fn headroom_is_over_with_the_task_its_memory_and_its_process() {
             expected_bytes: 60,
             ..holding(0, 20, 0)
         };
-        ledger.grant(key, expects).unwrap();
+        ledger.grant(key, expects, 0).unwrap();
         change(&mut ledger, key);
         let charged = ledger.charges(0);
         // Nor does it come back.
@@ -110,10 +143,10 @@ fn headroom_is_over_with_the_task_its_memory_and_its_process() {
 fn another_client_pays_its_own_context() {
     let mut ledger = Ledger::new(vec![test_gpu(0, 100, 10)], false);
     ledger
-        .grant(TaskKey { client: 1, task: 1 }, holding(0, 80, 0))
+        .grant(TaskKey { client: 1, task: 1 }, holding(0, 80, 0), 0)
         .unwrap();
     let error = ledger
-        .grant(TaskKey { client: 2, task: 1 }, holding(0, 1, 0))
+        .grant(TaskKey { client: 2, task: 1 }, holding(0, 1, 0), 0)
         .unwrap_err();
     assert_eq!(
         error,
@@ -132,9 +165,9 @@ fn exec_keeps_the_task_that_is_the_process() {
         whole_process: true,
         ..holding(0, 20, 0)
     };
-    ledger.grant(TaskKey { client: 1, task: 1 }, whole).unwrap();
+    ledger.grant(TaskKey { client: 1, task: 1 }, whole, 0).unwrap();
     ledger
-        .grant(TaskKey { client: 1, task: 2 }, holding(1, 30, 0))
+        .grant(TaskKey { client: 1, task: 2 }, holding(1, 30, 0), 0)
         .unwrap();
     let lost = ledger.die(1, true, Duration::ZERO);
     assert_eq!(lost.len(), 1);
@@ -150,8 +183,8 @@ fn company_is_room_or_a_running_task() {
         alone: true,
         ..holding(0, 0, 0)
     };
-    ledger.grant(key(1), alone).unwrap();
-    ledger.grant(key(2), holding(0, 40, 0)).unwrap();
+    ledger.grant(key(1), alone, 0).unwrap();
+    ledger.grant(key(2), holding(0, 40, 0), 0).unwrap();
     let company = Company::of(&ledger);
     assert_eq!(company.on(0).count, 2);
     assert!(company.is_closed(0, 2) && !company.is_closed(0, 1));
@@ -177,6 +210,7 @@ enum Step {
         gpu: usize,
         bytes: u64,
         expected: u64,
+        overhead: u64,
         warps: u64,
         whole: bool,
     },
@@ -198,6 +232,11 @@ enum Step {
     Forgo {
         gpu: usize,
         only: Option<u64>,
+    },
+    Takes {
+        client: u64,
+        gpu: usize,
+        bytes: u64,
     },
     End {
         client: u64,
@@ -222,18 +261,22 @@ fn step() -> impl Strategy<Value = Step> {
             0..3usize,
             bytes.clone(),
             prop_oneof![Just(0), bytes.clone()],
+            prop_oneof![Just(0), 0..30u64],
             any::<u32>(),
             any::<bool>()
         )
-            .prop_map(|(client, task, gpu, bytes, expected, warps, whole)| Step::Grant {
-                client,
-                task,
-                gpu,
-                bytes,
-                expected,
-                warps: warps.into(),
-                whole
-            }),
+            .prop_map(
+                |(client, task, gpu, bytes, expected, overhead, warps, whole)| Step::Grant {
+                    client,
+                    task,
+                    gpu,
+                    bytes,
+                    expected,
+                    overhead,
+                    warps: warps.into(),
+                    whole
+                }
+            ),
         (client.clone(), task.clone(), bytes.clone()).prop_map(|(client, task, bytes)| Step::Grow {
             client,
             task,
@@ -250,6 +293,11 @@ fn step() -> impl Strategy<Value = Step> {
             bytes
         }),
         (0..3usize, proptest::option::of(client.clone())).prop_map(|(gpu, only)| Step::Forgo { gpu, only }),
+        (client.clone(), 0..3usize, 0..40u64).prop_map(|(client, gpu, bytes)| Step::Takes {
+            client,
+            gpu,
+            bytes
+        }),
         (client.clone(), task, bytes).prop_map(|(client, task, kept)| Step::End { client, task, kept }),
         (client, any::<bool>()).prop_map(|(client, exec)| Step::Die { client, exec }),
         (0..8usize).prop_map(|which| Step::Freed { which }),
@@ -265,13 +313,14 @@ proptest! {
         let mut ledger = Ledger::new(gpus, false);
         for step in steps {
             match step {
-                Step::Grant { client, task, gpu, bytes, expected, warps, whole } => {
-                    let fits = ledger.cost(client, gpu, bytes.max(expected)) <= ledger.room(gpu);
+                Step::Grant { client, task, gpu, bytes, expected, overhead, warps, whole } => {
+                    let beside = if ledger.has_context(client, gpu) { 0 } else { overhead };
+                    let fits = ledger.cost(client, gpu, bytes.max(expected)) + beside <= ledger.room(gpu);
                     let key = TaskKey { client, task };
                     let known = ledger.task(key).is_some();
                     let expects = Holding { expected_bytes: expected, ..holding(gpu, bytes, warps) };
                     let entry = Holding { whole_process: whole, ..expects };
-                    prop_assert_eq!(ledger.grant(key, entry).is_ok(), fits && !known);
+                    prop_assert_eq!(ledger.grant(key, entry, overhead).is_ok(), fits && !known);
                 }
                 Step::Grow { client, task, bytes } => {
                     let key = TaskKey { client, task };
@@ -291,6 +340,15 @@ proptest! {
                         held.gpu == gpu && only.is_none_or(|only| key.client == only) && held.headroom() > 0
                     });
                     prop_assert!(kept.next().is_none());
+                    let overhead = |client| ledger.overhead_of(client, gpu);
+                    prop_assert!((0..4).all(|client| only.is_some_and(|only| client != only) || overhead(client) == 0));
+                }
+                Step::Takes { client, gpu, bytes } => {
+                    let before = ledger.overhead_of(client, gpu);
+                    ledger.has_taken(client, gpu, bytes, 30u64.saturating_sub(bytes));
+                    prop_assert_eq!(ledger.overhead_of(client, gpu), before.min(30u64.saturating_sub(bytes)));
+                    let taken = if ledger.has_context(client, gpu) { bytes } else { 0 };
+                    prop_assert!(ledger.taken(gpu) >= taken);
                 }
                 Step::End { client, task, kept } => {
                     let _ = ledger.end(TaskKey { client, task }, kept);

@@ -23,6 +23,7 @@ mod nvcc;
 mod open;
 mod ordinary;
 mod outputs;
+mod overhead;
 mod running;
 mod whole;
 mod wrapper;

@@ -3,6 +3,7 @@
 mod alone;
 mod expect;
 mod fair;
+mod overhead;
 mod world;
 
 use proptest::prelude::*;
@@ -277,6 +278,7 @@ fn act() -> impl Strategy<Value = Act> {
         1 => (1..4u64, 0..12u64, prop_oneof![Just(0u64), Just(1), Just(2)])
             .prop_map(|(task, bytes, gpus)| Act::Alone(task, bytes, gpus)),
         2 => (1..4u64, 0..3u64).prop_map(|(task, kept)| Act::End(task, kept)),
+        1 => (1..6u64).prop_map(Act::Load),
     ]
 }
 

@@ -19,6 +19,8 @@ pub(super) enum Act {
     Work(u32),
     /// Ends task n; keeps these bytes.
     End(u64, u64),
+    /// Loads a library, which takes these bytes where the first of its tasks is, if the driver has them.
+    Load(u64),
 }
 
 /// A single-threaded process under the runtime's rules: it swaps when told, and
@@ -32,6 +34,8 @@ pub(super) struct Process {
     alone: BTreeSet<u64>,
     /// Per task: GPU, bytes it wants, bytes on the GPU.
     tasks: BTreeMap<u64, (u32, u64, u64)>,
+    /// What its libraries have, by GPU.
+    libraries: BTreeMap<usize, u64>,
     dead: bool,
     pub(super) swaps: u32,
 }
@@ -98,6 +102,7 @@ impl World {
                 busy: 0,
                 alone: BTreeSet::new(),
                 tasks: BTreeMap::new(),
+                libraries: BTreeMap::new(),
                 dead: false,
                 swaps: 0,
             });
@@ -237,6 +242,7 @@ impl World {
                 self.ask(at, request(Op::Grow, task, bytes, client));
             }
             Act::Work(ticks) => process.busy = ticks,
+            Act::Load(bytes) => self.load(at, bytes),
             Act::End(task, kept) if process.tasks.contains_key(&task) => {
                 let held = process.tasks.get_mut(&task).unwrap();
                 held.2 = held.2.min(kept);
@@ -251,12 +257,36 @@ impl World {
         }
     }
 
+    fn load(&mut self, at: usize, bytes: u64) {
+        let Some(gpu) = self.processes[at]
+            .tasks
+            .values()
+            .next()
+            .map(|held| held.0 as usize)
+        else {
+            return;
+        };
+        if self.covered()[gpu].is_some_and(|free| bytes <= free) {
+            let process = &mut self.processes[at];
+            let has = process.libraries.entry(gpu).or_default();
+            *has += bytes;
+            let has = *has;
+            self.broker.has_overhead(process.client, gpu, has);
+        }
+    }
+
+    /// What libraries have on the GPU.
+    fn libraries(&self, gpu: usize) -> u64 {
+        let living = self.processes.iter().filter(|process| !process.dead);
+        living.filter_map(|process| process.libraries.get(&gpu)).sum()
+    }
+
     /// What the driver shows free beyond what has been granted.
     fn covered(&self) -> Vec<Option<u64>> {
         let (foreign, until) = self.foreign;
         let foreign = if self.now < until { foreign } else { 0 };
         let ledger = self.broker.ledger();
-        let free = |gpu| ledger.room(gpu) + ledger.charges(gpu).headroom;
+        let free = |gpu| ledger.room(gpu) + ledger.charges(gpu).kept() - self.libraries(gpu);
         let covered = (0..self.capacity.len()).map(|gpu| Some(free(gpu).saturating_sub(foreign)));
         covered.collect()
     }
@@ -300,7 +330,8 @@ impl World {
                     .filter(|held| held.0 as usize == gpu)
                     .map(|held| held.2)
                     .sum();
-                assert!(mapped <= capacity, "GPU {gpu} holds {mapped} of {capacity}");
+                let all = mapped + self.libraries(gpu);
+                assert!(all <= capacity, "GPU {gpu} holds {all} of {capacity}");
             }
         }
         panic!("it hangs: {:#?}", self.broker);

@@ -1,0 +1,96 @@
+//! What clients' processes have on the GPUs beside their tasks and an ordinary context, from the driver's list of
+//! processes.
+//!
+//! A client maps before it says so, and the driver is asked in between. So a figure counts only as far as two looks in a
+//! row agree, and of what the client says before and after the question the more counts.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::client::Client;
+use crate::Ledger;
+use crate::ledger::ClientId;
+use crate::node::Node;
+
+/// Between two looks at a GPU: libraries are loaded once, and the driver takes a while to list processes.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// Bytes that a client's process has beside its tasks and an ordinary context.
+pub(super) type Overhead = (ClientId, u64);
+
+/// One GPU.
+#[derive(Clone, Debug, Default)]
+struct Look {
+    at: Duration,
+    seen: BTreeMap<ClientId, u64>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Overheads {
+    last: Vec<Look>,
+}
+
+impl Overheads {
+    pub(super) fn new(gpus: usize) -> Overheads {
+        Overheads {
+            last: vec![Look::default(); gpus],
+        }
+    }
+
+    /// Looks at one GPU that it is time to look at, if there is any: who has how much there.
+    pub(super) fn look(
+        &mut self,
+        node: &dyn Node,
+        ledger: &Ledger,
+        clients: &BTreeMap<ClientId, Client>,
+        now: Duration,
+    ) -> Option<(usize, Vec<Overhead>)> {
+        let is_due = |look: &Look| now.saturating_sub(look.at) >= EVERY;
+        let gpu = self.last.iter().position(is_due)?;
+        let last = &mut self.last[gpu];
+        last.at = now;
+        let seen = look_at(gpu, node, ledger, clients);
+        let agreed = seen
+            .iter()
+            .filter_map(|(client, bytes)| Some((*client, *bytes.min(last.seen.get(client)?))))
+            .collect();
+        last.seen = seen;
+        Some((gpu, agreed))
+    }
+}
+
+fn look_at(
+    gpu: usize,
+    node: &dyn Node,
+    ledger: &Ledger,
+    clients: &BTreeMap<ClientId, Client>,
+) -> BTreeMap<ClientId, u64> {
+    let there = ledger.contexts().filter(|&(_, on, _)| on == gpu);
+    // A plain program says nothing of what it maps.
+    let says = |id| ledger.tasks_of(id).all(|(_, held)| !held.whole_process);
+    let there: Vec<&Client> = there
+        .filter_map(|(id, ..)| clients.get(&id).filter(|_| says(id)))
+        .collect();
+    if there.is_empty() {
+        return BTreeMap::new();
+    }
+    let said = || there.iter().map(|client| client.resident(gpu).0);
+    let before: Vec<u64> = said().collect();
+    let Ok(residents) = node.residents(gpu) else {
+        return BTreeMap::new();
+    };
+    let context = ledger.gpus()[gpu].context_bytes;
+    let mut seen = BTreeMap::new();
+    for ((client, earlier), later) in there.iter().zip(before).zip(said()) {
+        let own = residents.iter().filter(|resident| resident.pid == client.pid);
+        if let Some(bytes) = own
+            .filter_map(|resident| resident.bytes)
+            .reduce(u64::saturating_add)
+        {
+            let known = context.saturating_add(earlier.max(later));
+            seen.insert(client.id, bytes.saturating_sub(known));
+        }
+    }
+    seen
+}
