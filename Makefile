@@ -30,7 +30,7 @@ demo: examples ## run a list of jobs under each policy, on GPUs if there are any
 	$(PREFIX)/bin/mgb demo --page $(PREFIX)/demo.html
 
 test: build lit ## run every test
-	@tools/setup.sh lld-22
+	@tools/setup.sh lld-22 ccache
 	$(CARGO) test $(CARGO_FLAGS)
 
 kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)

@@ -1,23 +1,14 @@
 //! ccache in front of the wrappers: what it gives back is the whole object, report, host kernels and all, and a new pass
-//! makes new objects. Where ccache is not installed, it is said that nothing was tested.
+//! makes new objects.
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{bin, prefix, repository};
 use mgb_tests::process::{command, run};
 
 use crate::wrapper::{check_output, check_program};
-
-fn is_missing() -> bool {
-    let missing = Command::new("ccache").arg("--version").output().is_err();
-    if missing {
-        eprintln!("skipped: ccache is not installed");
-    }
-    missing
-}
 
 /// Compiles vecadd by `compiler`, with ccache before it; gives whether ccache had it.
 fn is_hit(node: &Node, compiler: &Path, options: &[&str], object: &str) -> bool {
@@ -44,9 +35,6 @@ fn is_hit(node: &Node, compiler: &Path, options: &[&str], object: &str) -> bool 
 
 #[test]
 fn a_second_build_is_the_first_one_again() {
-    if is_missing() {
-        return;
-    }
     let node = Node::start("1x64MiB", "mgb");
     for (wrapper, options) in [
         ("mgb-clang++", ["--offload-arch=sm_90", "-O1"]),
@@ -69,9 +57,6 @@ fn a_second_build_is_the_first_one_again() {
 /// ccache knows a compiler by its size and time. `tools/stage.sh` gives the wrapper a new time with a new pass.
 #[test]
 fn a_new_pass_is_a_new_compiler() {
-    if is_missing() {
-        return;
-    }
     let node = Node::without_mgbd("1x64MiB");
     let copy = node.folder().join("prefix");
     fs::create_dir_all(copy.join("bin")).expect("a folder can be made");
