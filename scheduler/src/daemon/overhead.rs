@@ -2,7 +2,8 @@
 //! processes.
 //!
 //! A client maps before it says so, and the driver is asked in between. So a figure counts only as far as two looks in a
-//! row agree, and of what the client says before and after the question the more counts.
+//! row agree, and of what the client says before and after the question the more counts. A list whose sum is more than
+//! what is in use on the GPU says something else than what each process has, and does not count at all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use super::client::Client;
 use crate::Ledger;
 use crate::ledger::ClientId;
-use crate::node::Node;
+use crate::node::{Memory, Node, Resident};
 
 /// Between two looks at a GPU: libraries are loaded once, and the driver takes a while to list processes.
 const EVERY: Duration = Duration::from_secs(1);
@@ -80,6 +81,12 @@ fn look_at(
     let Ok(residents) = node.residents(gpu) else {
         return BTreeMap::new();
     };
+    if !node
+        .memory(gpu)
+        .is_ok_and(|memory| is_plausible(&residents, memory))
+    {
+        return BTreeMap::new();
+    }
     let context = ledger.gpus()[gpu].context_bytes;
     let mut seen = BTreeMap::new();
     for ((client, earlier), later) in there.iter().zip(before).zip(said()) {
@@ -93,4 +100,29 @@ fn look_at(
         }
     }
     seen
+}
+
+/// Whether the list says what each process has.
+fn is_plausible(residents: &[Resident], memory: Memory) -> bool {
+    let bytes = residents.iter().filter_map(|resident| resident.bytes);
+    bytes.fold(0, u64::saturating_add) <= memory.used()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_that_says_more_than_is_in_use_does_not_count() {
+        let has = |bytes| Resident { pid: 1, bytes };
+        let memory = Memory { total: 100, free: 40 };
+        for (residents, counts) in [
+            (vec![], true),
+            (vec![has(Some(40)), has(Some(20)), has(None)], true),
+            (vec![has(Some(60)), has(Some(1))], false),
+            (vec![has(Some(u64::MAX)), has(Some(u64::MAX))], false),
+        ] {
+            assert_eq!(is_plausible(&residents, memory), counts, "{residents:?}");
+        }
+    }
 }
