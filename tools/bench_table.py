@@ -15,7 +15,7 @@ import sys
 
 BEGIN, END = "<!-- begin of mgb bench's table -->", "<!-- end of mgb bench's table -->"
 HEAD = ["mix", "jobs", "`sa`", "policy", "at once", "makespan", "throughput over `sa`", "bound's", "turnaround over `sa`",
-        "failed", "efficiency", "kernels"]
+        "bound's", "failed", "efficiency", "kernels"]
 GIB = 1 << 30
 
 
@@ -30,6 +30,7 @@ def row(figures, alone):
     return [figures["mix"], str(figures["jobs"]), "–" if alone is None else f"{alone:.1f} s", f"`{figures['policy']}`",
             str(figures["at_once"]), f"{figures['makespan_s']:.1f} s", ratio(figures["throughput_over_sa"], comparable),
             ratio(figures["bound_over_sa"], True), ratio(figures["turnaround_over_sa"], comparable),
+            ratio(figures.get("turnaround_bound_over_sa"), True),
             f"**{figures['failed']}**" if figures["failed"] else "0",
             f"{100 * figures['efficiency']:.0f} %" if comparable else "–", "–" if slowdown is None else f"{slowdown:.2f}"]
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 fn document() -> Value {
     let figures = |mix: &str, policy: &str, throughput: f64, failed: u32| {
         json!({"mix": mix, "policy": policy, "runs": 1, "makespan_s": 100.0 / throughput, "throughput_over_sa": throughput,
-            "turnaround_over_sa": throughput + 1.0, "jobs": 16, "failed": failed, "bound_over_sa": 5.0,
+            "turnaround_over_sa": throughput + 1.0, "jobs": 16, "failed": failed, "bound_over_sa": 5.0, "turnaround_bound_over_sa": 6.0,
             "efficiency": throughput / 5.0, "kernel_slowdown": 1.02, "at_once": 16})
     };
     json!({

@@ -1,5 +1,7 @@
 //! The lower bound on a mix's makespan, from what its jobs take alone: no schedule is shorter than the busiest resource
-//! needs, or than the longest job.
+//! needs, or than the longest job. And one on the mean turnaround: by the time that so many jobs have ended, each resource
+//! has done at least what as many of the smallest need of it, and a job that takes as long as the longest of the shortest
+//! as many is over.
 //!
 //! A kernel counts as one that fills its GPU. Kernels that do not may overlap under MPS, and a schedule may then beat the
 //! term `kernels`; the term is said beside the bound, so that this can be seen.
@@ -39,6 +41,9 @@ pub struct Bound {
     pub copies_out_s: f64,
     /// The longest job.
     pub longest_s: f64,
+    /// The lower bound on the mean turnaround; 0: from before there was one.
+    #[serde(default)]
+    pub turnaround_s: f64,
     /// Jobs that do not say where their time goes: they count in `longest_s` only, so that the bound is lower than it
     /// could be.
     pub unknown: usize,
@@ -50,13 +55,23 @@ impl Bound {
         let sum = |of: fn(&Profile) -> f64| -> f64 {
             jobs.iter().filter_map(|job| job.profile.as_ref()).map(of).sum()
         };
-        let gpus = node.gpus.max(1) as f64;
+        let (gpus, cores) = (node.gpus.max(1) as f64, node.cores.max(1) as f64);
+        let kernels = ends(jobs, gpus, |profile| profile.kernels_s);
+        let host = ends(jobs, cores, |profile| profile.host_s);
+        let copies_in = ends(jobs, gpus, |profile| copies(profile).0);
+        let copies_out = ends(jobs, gpus, |profile| copies(profile).1);
+        let mut walls: Vec<f64> = jobs.iter().map(|job| job.wall_s).collect();
+        walls.sort_by(f64::total_cmp);
+        let end = |at: usize| [&kernels, &host, &copies_in, &copies_out].map(|ends| ends[at]);
+        let end = |at: usize| end(at).into_iter().fold(walls[at], f64::max);
+        let all: f64 = (0..jobs.len()).map(end).sum();
         Self {
             kernels_s: sum(|profile| profile.kernels_s) / gpus,
-            host_s: sum(|profile| profile.host_s) / node.cores.max(1) as f64,
+            host_s: sum(|profile| profile.host_s) / cores,
             copies_in_s: sum(|profile| copies(profile).0) / gpus,
             copies_out_s: sum(|profile| copies(profile).1) / gpus,
             longest_s: jobs.iter().map(|job| job.wall_s).fold(0.0, f64::max),
+            turnaround_s: all / jobs.len().max(1) as f64,
             unknown: jobs.iter().filter(|job| job.profile.is_none()).count(),
         }
     }
@@ -85,6 +100,22 @@ impl Bound {
             ("longest job", self.longest_s),
         ]
     }
+}
+
+/// When the first job, the first two, ... can have ended at the earliest by what they need of one resource, of which there
+/// are so many: the smallest first.
+fn ends(jobs: &[Alone], units: f64, needs: fn(&Profile) -> f64) -> Vec<f64> {
+    let mut needs: Vec<f64> = jobs
+        .iter()
+        .map(|job| job.profile.as_ref().map_or(0.0, needs))
+        .collect();
+    needs.sort_by(f64::total_cmp);
+    let mut done = 0.0;
+    let ends = needs.iter().map(|need| {
+        done += need;
+        done / units
+    });
+    ends.collect()
 }
 
 /// Seconds of copies in and out: the clock tells them together, the bytes tell them apart.
@@ -136,6 +167,20 @@ mod tests {
         assert_eq!((few.seconds(), few.busiest()), (10.0, "longest job"));
         let copying = Bound::of(&[alone(5.0, 0.0, 0.0, 4.0, (0, 9)); 8], node(2, 64));
         assert_eq!((copying.seconds(), copying.busiest()), (16.0, "copies out"));
+    }
+
+    #[test]
+    fn turnaround_is_bound_by_jobs_and_by_resources() {
+        let node = |gpus| Resources { gpus, cores: 64 };
+        let job = |wall_s, kernels_s| alone(wall_s, 0.0, kernels_s, 0.0, (0, 0));
+        // On one GPU the kernels end after 4, 8 and 12 s at the earliest, on four no job waits.
+        let equal = [job(5.0, 4.0); 3];
+        assert_eq!(Bound::of(&equal, node(1)).turnaround_s, (5.0 + 8.0 + 12.0) / 3.0);
+        assert_eq!(Bound::of(&equal, node(4)).turnaround_s, 5.0);
+        // The short one can be the first, whatever the order here.
+        let mixed = [job(9.0, 8.0), job(2.0, 1.0)];
+        assert_eq!(Bound::of(&mixed, node(1)).turnaround_s, (2.0 + 9.0) / 2.0);
+        assert_eq!(Bound::of(&[], node(1)).turnaround_s, 0.0);
     }
 
     #[test]

@@ -41,6 +41,9 @@ pub struct Figures {
     pub efficiency: f64,
     /// The throughput over `sa` that a schedule as short as the bound would have.
     pub bound_over_sa: Option<f64>,
+    /// The turnaround over `sa` that a schedule at the bound on that would have.
+    #[serde(default)]
+    pub turnaround_bound_over_sa: Option<f64>,
     /// Seconds in kernels over those of the same job alone: mean over the jobs that were right. What a job waits for in
     /// mgbd's queue within its first copy is apart; what its kernels wait for on the GPU is not.
     pub kernel_slowdown: Option<f64>,
@@ -82,6 +85,9 @@ fn figures(results: &Results, group: &[&Run]) -> Figures {
     let mean = |runs: &[&Run], of: fn(&Run) -> f64| mean(runs.iter().map(|run| of(run))).unwrap_or(0.0);
     let over_sa =
         |of: fn(&Run) -> f64| (!sa.is_empty()).then(|| rounded(mean(&sa, of) / mean(group, of).max(1e-3)));
+    let bound_over_sa = |of: fn(&Run) -> f64, bound: f64| {
+        (!sa.is_empty() && bound > 0.0).then(|| rounded(mean(&sa, of) / bound))
+    };
     let bound = results.mixes.iter().find(|mix| mix.name == first.mix);
     let bound = bound.map(|mix| mix.bound).unwrap_or_default();
     let makespan_s = mean(group, makespan);
@@ -106,8 +112,8 @@ fn figures(results: &Results, group: &[&Run]) -> Figures {
         bound_s: rounded(bound.seconds()),
         bound_by: bound.busiest().to_owned(),
         efficiency: rounded(bound.seconds() / makespan_s.max(1e-3)),
-        bound_over_sa: (!sa.is_empty() && bound.seconds() > 0.0)
-            .then(|| rounded(mean(&sa, makespan) / bound.seconds())),
+        bound_over_sa: bound_over_sa(makespan, bound.seconds()),
+        turnaround_bound_over_sa: bound_over_sa(turnaround, bound.turnaround_s),
         kernel_slowdown: mean_slowdown.map(rounded),
         at_once: group.iter().map(|run| run.batch.parallel).max().unwrap_or(0),
     }

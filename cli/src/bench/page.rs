@@ -24,14 +24,14 @@ pub fn write(results: &Results, file: &Path) -> Result<()> {
 }
 
 const HOW_TO_READ_BARS: &str = "How many times better than one process a GPU (sa). Hollow bars are of runs in which jobs \
-    failed: a failed job is short, so they are no gain. The red line is what a schedule as short as the bound would have.";
+    failed: a failed job is short, so they are no gain. The red line is what a schedule at the bound would have.";
 
 /// The page.
 pub fn text(results: &Results) -> String {
     let title = "MGB: what sharing gains on this node";
     let note = |text: &str| Element::new("p").class("note").text(text);
     let heading = |text: &str| Element::new("h2").text(text);
-    let picture = |what: &str, of: fn(&Figures) -> Option<f64>, bound: bool| {
+    let picture = |what: &str, of: Of, bound: Of| {
         Element::new("div")
             .class("wide")
             .child(bars::picture(what, &groups(results, of, bound)))
@@ -43,9 +43,17 @@ pub fn text(results: &Results) -> String {
         .child(Element::new("p").text(table::conditions(results)))
         .child(heading("Throughput over sa"))
         .child(note(HOW_TO_READ_BARS))
-        .child(picture("throughput over sa", |one| one.throughput_over_sa, true))
+        .child(picture(
+            "throughput over sa",
+            |one| one.throughput_over_sa,
+            |one| one.bound_over_sa,
+        ))
         .child(heading("Mean turnaround over sa"))
-        .child(picture("turnaround over sa", |one| one.turnaround_over_sa, false))
+        .child(picture(
+            "turnaround over sa",
+            |one| one.turnaround_over_sa,
+            |one| one.turnaround_bound_over_sa,
+        ))
         .child(heading("All figures"))
         .child(page::table(&table::HEAD, rows))
         .child(note(table::KEY))
@@ -57,11 +65,10 @@ pub fn text(results: &Results) -> String {
     page::page(title, body)
 }
 
-fn groups(
-    results: &Results,
-    of: fn(&Figures) -> Option<f64>,
-    bound: bool,
-) -> Vec<(String, Vec<Bar>, Option<f64>)> {
+/// One of the ratios over `sa`.
+type Of = fn(&Figures) -> Option<f64>;
+
+fn groups(results: &Results, of: Of, bound: Of) -> Vec<(String, Vec<Bar>, Option<f64>)> {
     let group = |mix: &MixEntry| {
         let figures: Vec<&Figures> = results.figures.iter().filter(|one| one.mix == mix.name).collect();
         let bar = |one: &&Figures| {
@@ -71,7 +78,7 @@ fn groups(
                 comparable: one.comparable(),
             })
         };
-        let line = figures.iter().find_map(|one| one.bound_over_sa).filter(|_| bound);
+        let line = figures.iter().find_map(|one| bound(one));
         let bars: Vec<Bar> = figures.iter().filter_map(bar).collect();
         (!bars.is_empty()).then(|| (mix.name.clone(), bars, line))
     };

@@ -48,7 +48,7 @@ pub struct MixEntry {
     pub about: String,
     /// The commands, in the order in which they were queued.
     pub jobs: Vec<String>,
-    /// The lower bound on its makespan.
+    /// The lower bounds on its makespan and its mean turnaround.
     pub bound: Bound,
 }
 

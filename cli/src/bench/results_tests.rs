@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::*;
 use crate::batch::cause::Cause;
 use crate::batch::outcome::Stretch;
@@ -172,4 +174,53 @@ fn samples_keep_their_peaks() {
         (3 << 30, 9 << 30)
     );
     assert_eq!(thinned(samples.clone(), 100), samples);
+}
+
+/// Whether two documents say the same: numbers may differ as far as reading and writing them changes them.
+fn is_close(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let same = |(key, value)| other.get(key).is_some_and(|other| is_close(value, other));
+            one.len() == other.len() && one.iter().all(same)
+        }
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_close(one, other))
+        }
+        (Value::Number(one), Value::Number(other)) => {
+            let numbers = one.as_f64().zip(other.as_f64());
+            numbers.is_some_and(|(one, other)| (one - other).abs() < 1e-6)
+        }
+        (one, other) => one == other,
+    }
+}
+
+/// Of the documents that are kept: their bounds and figures follow from their runs.
+#[test]
+fn kept_documents_are_what_their_runs_say() {
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../benches/results"));
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut count = 0;
+    for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "json")) {
+        let mut results = Results::read(&file).unwrap();
+        let before = results.clone();
+        let node = Resources {
+            gpus: results.facts.machine.gpus.len(),
+            cores: results.facts.machine.cores,
+        };
+        for mix in &mut results.mixes {
+            let alone = mix.jobs.iter().map(|job| before.alone(job).unwrap());
+            let alone: Vec<Alone> = alone
+                .map(|entry| Alone {
+                    wall_s: entry.wall_s,
+                    profile: entry.profile,
+                })
+                .collect();
+            mix.bound = Bound::of(&alone, node);
+        }
+        results.figures = crate::bench::figures::of(&results);
+        let value = |results: &Results| serde_json::to_value((&results.mixes, &results.figures)).unwrap();
+        assert!(is_close(&value(&results), &value(&before)), "{}", file.display());
+        count += 1;
+    }
+    assert!(count > 0);
 }

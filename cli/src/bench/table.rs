@@ -21,7 +21,7 @@ pub const HEAD: [&str; 10] = [
 ];
 
 /// What the columns mean.
-pub const KEY: &str = "throughput, turnaround: times better than sa; failed: of all jobs (of these for lack of GPU \
+pub const KEY: &str = "throughput, turnaround: times better than sa, of what a schedule at the bound would have; failed: of all jobs (of these for lack of GPU \
     memory); bound: no schedule is shorter; efficiency: bound / makespan; kernels: their time over that of the job alone";
 
 /// What a star means.
@@ -30,8 +30,10 @@ pub const INCOMPARABLE: &str = "* jobs failed, and a failed job is short: not co
 /// A line of it.
 pub fn cells(one: &Figures) -> [String; 10] {
     let mark = if one.comparable() { "" } else { "*" };
-    let ratio =
-        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}{mark}"));
+    let ratio = |value: Option<f64>, bound: Option<f64>| {
+        let of = bound.map_or_else(String::new, |bound| format!(" of {bound:.2}"));
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.2}{mark}{of}"))
+    };
     let failed = match one.failed {
         0 => format!("0/{}", one.jobs),
         failed => format!("{failed}/{} ({})", one.jobs, one.failed_for_memory),
@@ -41,8 +43,8 @@ pub fn cells(one: &Figures) -> [String; 10] {
         one.policy.clone(),
         one.at_once.to_string(),
         format!("{:.2} s", one.makespan_s),
-        ratio(one.throughput_over_sa),
-        ratio(one.turnaround_over_sa),
+        ratio(one.throughput_over_sa, one.bound_over_sa),
+        ratio(one.turnaround_over_sa, one.turnaround_bound_over_sa),
         failed,
         format!("{:.2} s ({})", one.bound_s, one.bound_by),
         format!("{:.0} %{mark}", 100.0 * one.efficiency),
