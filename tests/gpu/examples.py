@@ -38,6 +38,7 @@ LARGE = {
     "managed": [{"n": "10000000", "rounds": "4"}],
     "graph": [{"n": "20000000", "launches": "20"}],
     "devices": [{"n": "20000000", "parts": "6"}],
+    "workspace": [{"mib": "512", "workspace_mib": "256"}],
     "phases": [{"mib": "1024", "rounds": "3", "host_ms": "50", "kind": "compute", "steps": "20", "blocks": "64"}],
 }
 

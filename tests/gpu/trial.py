@@ -192,6 +192,9 @@ class Nvml:
     class Memory(ctypes.Structure):
         _fields_ = [("total", ctypes.c_ulonglong), ("free", ctypes.c_ulonglong), ("used", ctypes.c_ulonglong)]
 
+    class Process(ctypes.Structure):
+        _fields_ = [("pid", ctypes.c_uint), ("used", ctypes.c_ulonglong), ("instance", ctypes.c_uint), ("compute", ctypes.c_uint)]
+
     class Utilization(ctypes.Structure):
         _fields_ = [("gpu", ctypes.c_uint), ("memory", ctypes.c_uint)]
 
@@ -220,6 +223,12 @@ class Nvml:
         memory = Nvml.Memory()
         self.call("nvmlDeviceGetMemoryInfo", self.gpus[gpu], ctypes.byref(memory))
         return memory.free
+
+    def processes(self, gpu):
+        """Who computes on a GPU: (pid, bytes), as many as 256."""
+        count, entries = ctypes.c_uint(256), (Nvml.Process * 256)()
+        self.call("nvmlDeviceGetComputeRunningProcesses_v3", self.gpus[gpu], ctypes.byref(count), entries)
+        return [(entry.pid, entry.used) for entry in entries[:count.value]]
 
     def busy(self, gpu):
         """Percent of the last sample period in which a kernel ran."""
