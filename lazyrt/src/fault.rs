@@ -3,15 +3,14 @@
 //! Under MPS a fault of one program ends the contexts of all on its GPU. A program that checks no call goes on with
 //! what its memory happens to hold, and ends with 0. With a GPU for itself that is its own affair; beside others it may
 //! have done nothing wrong, and nobody would ever know. So the process says so as it ends, and `mgb batch` takes such a job
-//! for failed ([`SAYS`] is what it looks for). One that resets the device has seen to it.
+//! for failed ([`GPU_FAILED`] is what it looks for). One that resets the device has seen to it.
 
 use std::sync::Once;
 
+use mgb_probe::printed::GPU_FAILED;
+
 use crate::code;
 use crate::mode::{self, Mode};
-
-/// What the line begins with; `cli/src/batch/cause.rs` knows it too.
-const SAYS: &str = "the GPU failed under this program";
 
 /// From now on the end of the process tells.
 pub fn watch() {
@@ -33,5 +32,5 @@ extern "C" fn tell() {
         ""
     };
     let number = code.0;
-    eprintln!("mgb: {SAYS} (CUDA error {number}): its results from then on are void{others}");
+    eprintln!("{GPU_FAILED} (CUDA error {number}): its results from then on are void{others}");
 }

@@ -20,6 +20,7 @@ mod lease;
 pub mod mapping;
 pub mod need;
 mod notice;
+pub mod printed;
 mod process;
 mod published;
 pub mod size;

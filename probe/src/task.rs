@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::printed::LARGEST_GPU;
 use crate::size::Bytes;
 
 /// Identifies a task of this process: chosen by the client, unique in the
@@ -65,7 +66,7 @@ pub enum Grown {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It can never fit on this node.
-    #[error("needs {}, the largest GPU has {}", Bytes(*.wanted), Bytes(*.largest))]
+    #[error("needs {}, {LARGEST_GPU} {}", Bytes(*.wanted), Bytes(*.largest))]
     NeverFits {
         /// Bytes wanted, with the context.
         wanted: u64,

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use mgb_probe::printed::{GPU_FAILED, LARGEST_GPU};
 use serde::{Deserialize, Serialize};
 
 /// How much of a log's end is looked at.
@@ -16,12 +17,6 @@ const OUT_OF_MEMORY: [&str; 4] = [
     "cuda_error_out_of_memory",
     "cudaerroroutofmemory",
 ];
-
-/// What MGB prints, in lower case, about a task that no GPU can hold.
-const NEVER_FITS: &str = "the largest gpu has";
-
-/// What MGB prints, in lower case, as a program ends whose GPU has failed under it (`lazyrt/src/fault.rs`).
-const GPU_FAULT: &str = "mgb: the gpu failed under this program";
 
 /// Why a job failed. Nothing is known but the exit and the log, so the log's line is given with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,11 +66,10 @@ impl Cause {
     }
 
     fn of_text(code: Option<i32>, signal: Option<i32>, log: &str) -> Self {
-        let find = |words: &[&str]| line_with(words, log);
-        if let Some(log_line) = find(&[NEVER_FITS]) {
+        if let Some(log_line) = line_that(log, |line| line.contains(LARGEST_GPU)) {
             return Self::NeverFits { log_line };
         }
-        if let Some(log_line) = find(&OUT_OF_MEMORY) {
+        if let Some(log_line) = line_that(log, lacks_memory) {
             return Self::OutOfMemory { log_line };
         }
         match (fault(log), signal) {
@@ -116,14 +110,19 @@ impl Cause {
     }
 }
 
-/// The first line with one of these, which are in lower case.
-fn line_with(words: &[&str], log: &str) -> Option<String> {
-    let says = |line: &&str| words.iter().any(|word| line.to_ascii_lowercase().contains(word));
-    log.lines().find(says).map(|line| line.trim().to_owned())
+/// The first line that says so.
+fn line_that(log: &str, says: impl Fn(&str) -> bool) -> Option<String> {
+    let line = log.lines().find(|line| says(line));
+    line.map(|line| line.trim().to_owned())
+}
+
+fn lacks_memory(line: &str) -> bool {
+    let line = line.to_ascii_lowercase();
+    OUT_OF_MEMORY.iter().any(|words| line.contains(words))
 }
 
 fn fault(log: &str) -> Option<Cause> {
-    line_with(&[GPU_FAULT], log).map(|log_line| Cause::GpuFault { log_line })
+    line_that(log, |line| line.contains(GPU_FAILED)).map(|log_line| Cause::GpuFault { log_line })
 }
 
 fn signal_name(signal: i32) -> String {

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 
 use mgb_probe::need::GRANULE;
+use mgb_probe::printed::LARGEST_GPU;
 use mgb_probe::size::Bytes;
 
 use crate::arena::{Arena, SMALL};
@@ -94,7 +95,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         notice::once(
             "never-fits",
             format_args!(
-                "failed to allocate {}: with it, its task needs {} or more, the largest GPU has {}",
+                "failed to allocate {}: with it, its task needs {} or more, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),
                 Bytes(wanted),
                 Bytes(largest)
