@@ -98,6 +98,7 @@ fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
 #[cfg(test)]
 mod tests {
     use mgb_probe::view::WaitView;
+    use mgb_scheduler::node::capability;
 
     use super::*;
     use crate::batch::job::never_started;
@@ -113,16 +114,7 @@ mod tests {
             usable_bytes: 100,
             context_bytes: 5,
             max_warps: 64,
-            multiprocessors: mgb_probe::Multiprocessors {
-                count: 1,
-                blocks: 32,
-                warps: 64,
-                registers: 65536,
-                partitions: 4,
-                shared_bytes: 65536,
-                shared_reserved: 0,
-                shared_unit: 128,
-            },
+            multiprocessors: capability::multiprocessors(128, 9, 0),
         };
         let gpu = GpuView {
             gpu,

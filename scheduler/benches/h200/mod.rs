@@ -1,19 +1,14 @@
 //! A made-up H200, for benchmarks that need no GPU.
 
-use mgb_probe::{Gpu, Multiprocessors};
+use mgb_probe::Gpu;
+use mgb_scheduler::node::capability;
+
+/// CUDA cores of one.
+const CORES: u32 = 16896;
 
 /// One of the node's GPUs, of which tasks may use so many bytes.
 pub fn gpu(index: u32, usable_bytes: u64, context_bytes: u64) -> Gpu {
-    let multiprocessors = Multiprocessors {
-        count: 132,
-        blocks: 32,
-        warps: 64,
-        registers: 65536,
-        partitions: 4,
-        shared_bytes: 228 << 10,
-        shared_reserved: 1 << 10,
-        shared_unit: 128,
-    };
+    let multiprocessors = capability::multiprocessors(CORES, 9, 0);
     Gpu {
         index,
         node_index: index,

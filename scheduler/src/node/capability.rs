@@ -5,8 +5,9 @@
 
 use mgb_probe::Multiprocessors;
 
-/// Those of a GPU with so many cores. Unknown capabilities are taken for the latest data-centre kind.
-pub(super) fn multiprocessors(cores: u32, major: i32, minor: i32) -> Multiprocessors {
+/// Those of a GPU with so many CUDA cores and this compute capability. Unknown capabilities are taken for the
+/// latest data-centre kind.
+pub fn multiprocessors(cores: u32, major: i32, minor: i32) -> Multiprocessors {
     let (cores_each, blocks, warps, shared_kib) = match (major, minor) {
         (6, 0) => (64, 32, 64, 64),
         (6, _) => (128, 32, 64, 96),

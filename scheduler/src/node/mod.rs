@@ -1,6 +1,6 @@
 //! The node: its GPUs, and what the driver says about their memory.
 
-mod capability;
+pub mod capability;
 pub mod nvml;
 mod software;
 

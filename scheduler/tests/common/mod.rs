@@ -25,7 +25,7 @@ use std::time::{Duration, Instant, SystemTime};
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, Gpu};
 use mgb_scheduler::daemon::{self, Config};
-use mgb_scheduler::node::{Memory, Node, NodeError, Resident};
+use mgb_scheduler::node::{Memory, Node, NodeError, Resident, capability};
 
 pub use script::client_process;
 
@@ -189,7 +189,7 @@ impl Daemon {
                 usable_bytes: setting.total,
                 context_bytes: setting.context,
                 max_warps: 1000,
-                multiprocessors: multiprocessors(),
+                multiprocessors: capability::multiprocessors(16 * 128, 9, 0),
             })
             .collect();
         let theirs = setting.clone();
@@ -330,18 +330,5 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
-    }
-}
-
-fn multiprocessors() -> mgb_probe::Multiprocessors {
-    mgb_probe::Multiprocessors {
-        count: 16,
-        blocks: 32,
-        warps: 64,
-        registers: 65536,
-        partitions: 4,
-        shared_bytes: 228 << 10,
-        shared_reserved: 1 << 10,
-        shared_unit: 128,
     }
 }
