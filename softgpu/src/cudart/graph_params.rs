@@ -2,8 +2,11 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::graph_nodes::{self as nodes, AllocNodeParams, add, change};
-use super::runtime;
+use super::graph_memory_nodes::AllocNodeParams;
+use super::graph_nodes::{add, change};
+use super::{
+    graph_copy_nodes, graph_event_nodes, graph_host_nodes, graph_kernel_nodes, graph_set_nodes, runtime,
+};
 use crate::error::{Error, Result, say_once};
 use crate::graph::{GraphMemory, Kind, exec, with};
 
@@ -43,16 +46,16 @@ fn kind(parameters: *mut NodeParams) -> Result<Kind> {
     }
     let body = &mut parameters.body;
     match parameters.kind {
-        0 => nodes::kernel(body.as_ptr().cast()),
+        0 => graph_kernel_nodes::kernel(body.as_ptr().cast()),
         1 if body[..BEFORE_COPY] != [0; BEFORE_COPY] => Err(Error::INVALID_VALUE),
-        1 => nodes::boxed(body[BEFORE_COPY..].as_ptr().cast()),
-        2 => nodes::set(body.as_ptr().cast()),
-        3 => nodes::call(body.as_ptr().cast()),
+        1 => graph_copy_nodes::boxed(body[BEFORE_COPY..].as_ptr().cast()),
+        2 => graph_set_nodes::set(body.as_ptr().cast()),
+        3 => graph_host_nodes::call(body.as_ptr().cast()),
         CHILD if body[1] as u32 != 0 => refuse("child graphs that are moved into their node"),
         CHILD => Ok(Kind::Child(body[0] as usize)),
         5 => Ok(Kind::Empty),
-        6 => nodes::wait(body[0] as usize),
-        7 => nodes::record(body[0] as usize),
+        6 => graph_event_nodes::wait(body[0] as usize),
+        7 => graph_event_nodes::record(body[0] as usize),
         8 | 9 => refuse("graph nodes of external semaphores"),
         ALLOCATION => {
             // SAFETY: the body begins with this structure, and is longer; it is as aligned.

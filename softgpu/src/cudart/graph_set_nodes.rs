@@ -1,0 +1,94 @@
+//! Set nodes.
+
+use std::ffi::{c_uint, c_void};
+
+use super::graph_nodes::{action_of, add, change, read, work};
+use super::{put, runtime};
+use crate::device::current;
+use crate::error::{Error, Result};
+use crate::graph::{Kind, exec};
+use crate::memory::region::{Fill, Side, Size};
+use crate::work::Action;
+
+/// `cudaMemsetParams`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MemsetParams {
+    /// Where.
+    pub to: *mut c_void,
+    /// Bytes from row to row.
+    pub pitch: usize,
+    /// What each element becomes.
+    pub value: c_uint,
+    /// Bytes of an element.
+    pub element: c_uint,
+    /// Elements of a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+/// A set node.
+///
+/// # Errors
+/// What is wrong with the range, or with the element.
+pub fn set(parameters: *const MemsetParams) -> Result<Kind> {
+    let MemsetParams {
+        to,
+        pitch,
+        value,
+        element,
+        width,
+        height,
+    } = read(parameters)?;
+    current::active()?;
+    let row = width.checked_mul(element as usize).ok_or(Error::INVALID_VALUE)?;
+    if !matches!(element, 1 | 2 | 4) || (height > 1 && pitch < row) {
+        return Err(Error::INVALID_VALUE);
+    }
+    let fill = Fill {
+        to: Side::rows(to as usize, pitch),
+        size: Size::plane(row, height),
+        value,
+        element: element as usize,
+    };
+    fill.check()?;
+    work(Action::Fill(fill))
+}
+
+runtime! {
+    fn cudaGraphAddMemsetNode(node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const MemsetParams) {
+        add(node, graph, after, count, set(parameters)?)
+    }
+
+    fn cudaGraphMemsetNodeGetParams(node: usize, to: *mut MemsetParams) {
+        let Action::Fill(fill) = action_of(node)? else { return Err(Error::INVALID_VALUE) };
+        put!(to, MemsetParams {
+            to: fill.to.at as *mut c_void,
+            pitch: fill.to.pitch,
+            value: fill.value,
+            element: fill.element as c_uint,
+            width: fill.size.width / fill.element,
+            height: fill.size.height,
+        });
+        Ok(())
+    }
+
+    fn cudaGraphMemsetNodeSetParams(node: usize, parameters: *const MemsetParams) {
+        change(node, set(parameters)?)
+    }
+
+    fn cudaGraphExecMemsetNodeSetParams(handle: usize, node: usize, parameters: *const MemsetParams) {
+        exec::find(handle)?.set(node, set(parameters)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_layout_is_cudas() {
+        assert_eq!(size_of::<MemsetParams>(), 40);
+    }
+}
