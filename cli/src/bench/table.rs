@@ -21,8 +21,9 @@ pub const HEAD: [&str; 10] = [
 ];
 
 /// What the columns mean.
-pub const KEY: &str = "throughput, turnaround: times better than sa, of what a schedule at the bound would have; failed: of all jobs (of these for lack of GPU \
-    memory); bound: no schedule is shorter; efficiency: bound / makespan; kernels: their time over that of the job alone";
+pub const KEY: &str = "throughput, turnaround: times better than sa, of what a schedule at the bound would have; failed: of \
+    all jobs (of these for lack of GPU memory); bound: no schedule is shorter; efficiency: bound / makespan; kernels: \
+    their time over that of the job alone";
 
 /// What a star means.
 pub const INCOMPARABLE: &str = "* jobs failed, and a failed job is short: not comparable";
