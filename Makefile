@@ -83,7 +83,7 @@ generated: build ## build 40 generated sources with MGB in build/generated/; a b
 bundle: examples conformance benches libraries random ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
-deny: ## licences, bans and sources of the dependencies (cargo install cargo-deny)
+deny: ## licences, bans, sources and advisories of the dependencies (cargo install cargo-deny; fetches the advisories)
 	cargo deny check
 
 support: setup ## write docs/SUPPORT.md anew from the catalogue, docs/SOFTGPU.md from the conformance set
