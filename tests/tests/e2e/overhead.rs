@@ -19,6 +19,36 @@ fn start(node: &Node, turn: u32) -> (Running, [PathBuf; 2]) {
     (Running::start(&mut command), files)
 }
 
+/// Takes a workspace as libraries do. Once the file is there, it wants more than can be had beside that with all else swapped
+/// out.
+const GREEDY: &str = r#"#include <cstdio>
+#include <dlfcn.h>
+#include <unistd.h>
+__global__ void work(int *x) { x[threadIdx.x] += 1; }
+int main(int, char **files) {
+  int *x, *more;
+  cudaMalloc(&x, 32 << 20);
+  work<<<1, 32>>>(x);
+  cudaDeviceSynchronize();
+  void *driver = dlopen("libcuda.so.1", RTLD_NOW);
+  auto allocate = reinterpret_cast<int (*)(size_t *, size_t)>(dlsym(driver, "cuMemAlloc_v2"));
+  size_t workspace;
+  if (allocate(&workspace, 64 << 20) != 0)
+    return 1;
+  while (access(files[1], F_OK) != 0)
+    usleep(1000);
+  cudaError_t error = cudaMalloc(&more, 130 << 20);
+  if (error == cudaSuccess) {
+    work<<<1, 32>>>(more);
+    error = cudaGetLastError();
+  }
+  work<<<1, 32>>>(x);
+  cudaFree(x);
+  puts(cudaGetErrorName(error));
+  return 0;
+}
+"#;
+
 fn touch(file: &Path) {
     fs::write(file, "").expect("a temporary folder can be written");
 }
@@ -62,5 +92,23 @@ fn a_neighbour_does_not_take_what_a_library_will_need() {
     touch(&files[1]);
     second.end().success();
     waits.end().success();
+    node.wait_until_empty();
+}
+
+/// Natively the allocation fails. Nobody else will ever give anything back, so that waiting would be for ever.
+#[test]
+fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
+    let node = Node::start("1x190MiB:ctx=2MiB", "mgb");
+    let source = node.write("greedy.cu", GREEDY);
+    let program = node.folder().join("greedy");
+    run(node.mgb(&["clang++", "-O1"]).arg(source).arg("-o").arg(&program)).success();
+    let file = node.folder().join("goes on");
+    let mut command = node.mgb(&["run"]);
+    let running = Running::start(command.arg(&program).arg(&file));
+    wait::until("the overhead is seen", || {
+        (gpu(&node).overhead_bytes >= 64 * MIB).then_some(())
+    });
+    touch(&file);
+    assert_eq!(running.end().success(), "cudaErrorMemoryAllocation\n");
     node.wait_until_empty();
 }
