@@ -22,8 +22,8 @@ use crate::measure::policy_batch::PolicyBatch;
 use crate::measure::sampler::Sample;
 use crate::stop::StopSignals;
 
-/// Samples kept of a run: a picture is not wider.
-const SAMPLES: usize = 500;
+/// Samples kept of a run: enough for its picture, in a document that may be kept for long.
+const SAMPLES: usize = 250;
 
 /// A measurement under way.
 pub struct Session<'a> {

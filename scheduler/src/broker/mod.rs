@@ -158,8 +158,6 @@ struct Told {
 struct Client {
     pid: u32,
     program: Option<Program>,
-    /// What its program took beside tasks before, when it was first asked: what is kept for it goes by this.
-    overhead: u64,
     told: Option<Told>,
     /// GPUs on which it was told and nothing came of it.
     cannot_swap: u64,

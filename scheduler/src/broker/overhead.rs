@@ -5,8 +5,10 @@
 //! well, and the room is kept until the process has taken it. It is a wish, and gives way as all expectations do
 //! ([`super::expect`]).
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 
+use lru::LruCache;
 use mgb_probe::wire::Request;
 
 use super::past::Program;
@@ -14,32 +16,28 @@ use super::{Broker, is_whole_process};
 use crate::ledger::ClientId;
 
 /// Most programs that are remembered.
-const MOST: usize = 1024;
-
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    bytes: u64,
-    /// When it was last asked for or told, in steps of `Overheads::step`.
-    used: u64,
-}
+const MOST: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
 
 /// What is remembered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Overheads {
-    known: HashMap<Program, Known>,
+    known: LruCache<Program, u64>,
     /// The most that living processes were seen to have on one GPU.
     seen: BTreeMap<ClientId, u64>,
-    step: u64,
+}
+
+impl Default for Overheads {
+    fn default() -> Overheads {
+        Overheads {
+            known: LruCache::new(MOST),
+            seen: BTreeMap::new(),
+        }
+    }
 }
 
 impl Overheads {
     fn of(&mut self, program: Program) -> u64 {
-        self.step += 1;
-        let step = self.step;
-        self.known.get_mut(&program).map_or(0, |known| {
-            known.used = step;
-            known.bytes
-        })
+        self.known.get(&program).copied().unwrap_or(0)
     }
 
     /// A process of the program has so many bytes. Others need not wait for its end to know.
@@ -47,7 +45,7 @@ impl Overheads {
         let most = self.seen.entry(client).or_default();
         *most = bytes.max(*most);
         let bytes = self.of(program).max(bytes);
-        self.note(program, bytes);
+        self.known.put(program, bytes);
     }
 
     /// A process is gone: one that took less than those before brings it down half-way.
@@ -57,49 +55,26 @@ impl Overheads {
             return;
         };
         let before = self.of(program);
-        self.note(program, most.max(before.midpoint(most)));
-    }
-
-    fn note(&mut self, program: Program, bytes: u64) {
-        self.step += 1;
-        let known = Known {
-            bytes,
-            used: self.step,
-        };
-        self.known.insert(program, known);
-        if self.known.len() > MOST {
-            let oldest = self.known.iter().min_by_key(|(_, known)| known.used);
-            if let Some(oldest) = oldest.map(|(program, _)| *program) {
-                self.known.remove(&oldest);
-            }
-        }
+        self.known.put(program, most.max(before.midpoint(most)));
     }
 }
 
 impl Broker {
     /// The driver shows that the client's process has so many bytes on the GPU beside its tasks and an ordinary context.
     pub fn has_overhead(&mut self, client: ClientId, gpu: usize, bytes: u64) {
-        let Some(entry) = self.clients.get(&client) else {
-            return;
-        };
-        let left = entry.overhead.saturating_sub(bytes);
-        self.ledger.has_taken(client, gpu, bytes, left);
-        if let Some(program) = entry.program {
+        self.ledger.has_taken(client, gpu, bytes);
+        if let Some(program) = self.clients.get(&client).and_then(|entry| entry.program) {
             self.overheads.took(client, program, bytes);
         }
     }
 
     /// Bytes to keep for the process that asks, if this is for its first task. A plain program has said what it needs.
     pub(super) fn expected_overhead(&mut self, client: ClientId, request: &Request) -> u64 {
-        let is_first = self.ledger.contexts_of(client).next().is_none();
-        let Some(entry) = self.clients.get_mut(&client).filter(|_| is_first) else {
+        if is_whole_process(request) || self.ledger.contexts_of(client).next().is_some() {
             return 0;
-        };
-        let Some(program) = entry.program.filter(|_| !is_whole_process(request)) else {
-            return 0;
-        };
-        entry.overhead = self.overheads.of(program);
-        entry.overhead
+        }
+        let program = self.clients.get(&client).and_then(|entry| entry.program);
+        program.map_or(0, |program| self.overheads.of(program))
     }
 
     pub(super) fn overhead_ends(&mut self, client: ClientId) {
@@ -134,11 +109,11 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
         let mut overheads = Overheads::default();
-        for program in 0..=MOST as u64 {
+        for program in 0..=MOST.get() as u64 {
             overheads.took(program, Program(program), 5);
             overheads.ended(program, Some(Program(program)));
         }
-        assert!(overheads.known.len() <= MOST && overheads.seen.is_empty());
+        assert!(overheads.seen.is_empty());
         assert_eq!((overheads.of(Program(0)), overheads.of(Program(1))), (0, 5));
     }
 }

@@ -5,14 +5,16 @@
 //! and ends with the broker.
 
 use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
 use crate::ledger::{ClientId, TaskKey};
 
 /// Most tasks that are remembered.
-const MOST: usize = 4096;
+const MOST: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// An executable: a number that another one, or the same one changed, does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -36,8 +38,6 @@ pub(super) struct Taken {
     /// The most bytes that it had reserved at once, less those of its begin, which may differ a little from run to run.
     /// A run that grows further says so at once, one that grows less brings it down half-way.
     pub(super) grown_bytes: u64,
-    /// When it was last asked for or told, in steps of `Past::step`.
-    used: u64,
 }
 
 /// A task that runs.
@@ -49,11 +49,10 @@ struct Run {
 }
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Past {
-    taken: HashMap<Which, Taken>,
+    taken: LruCache<Which, Taken>,
     running: HashMap<TaskKey, Run>,
-    step: u64,
     /// The mean of all that ended, the later weighing more: what is expected of those nobody knows.
     mean: Option<Duration>,
 }
@@ -62,6 +61,16 @@ pub(super) struct Past {
 fn rough(bytes: u64) -> u64 {
     let shift = (u64::BITS - bytes.leading_zeros()).saturating_sub(4);
     bytes >> shift << shift
+}
+
+impl Default for Past {
+    fn default() -> Past {
+        Past {
+            taken: LruCache::new(MOST),
+            running: HashMap::new(),
+            mean: None,
+        }
+    }
 }
 
 impl Past {
@@ -77,10 +86,7 @@ impl Past {
 
     /// What it took; `None`: nobody knows.
     pub(super) fn of(&mut self, which: &Which) -> Option<Taken> {
-        self.step += 1;
-        let taken = self.taken.get_mut(which)?;
-        taken.used = self.step;
-        Some(*taken)
+        self.taken.get(which).copied()
     }
 
     /// How long tasks last; `None`: none has ended.
@@ -125,16 +131,8 @@ impl Past {
     }
 
     fn note(&mut self, which: Which, lasted: Option<Duration>, grown_bytes: u64) {
-        self.step += 1;
-        let taken = Taken {
-            lasted,
-            grown_bytes,
-            used: self.step,
-        };
-        self.taken.insert(which, taken);
-        if self.taken.len() > MOST {
-            self.forget_oldest();
-        }
+        let taken = Taken { lasted, grown_bytes };
+        self.taken.put(which, taken);
     }
 
     /// A task of which nothing can be learned is gone.
@@ -145,13 +143,6 @@ impl Past {
     /// Nothing of the client's runs any more.
     pub(super) fn forget_client(&mut self, client: ClientId) {
         self.running.retain(|key, _| key.client != client);
-    }
-
-    fn forget_oldest(&mut self) {
-        let mut steps: Vec<u64> = self.taken.values().map(|taken| taken.used).collect();
-        steps.sort_unstable();
-        let from = steps[steps.len() / 8];
-        self.taken.retain(|_, taken| taken.used >= from);
     }
 }
 
@@ -234,11 +225,11 @@ mod tests {
     #[test]
     fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
         let mut past = Past::default();
-        for program in 0..=MOST as u64 {
+        let most = MOST.get() as u64;
+        for program in 0..=most {
             past.began(key(program), which(program, 1), 1);
             past.ended(key(program), Duration::from_secs(1));
         }
-        assert!(past.taken.len() <= MOST);
-        assert!(past.of(&which(0, 1)).is_none() && past.of(&which(MOST as u64, 1)).is_some());
+        assert!(past.of(&which(0, 1)).is_none() && past.of(&which(most, 1)).is_some());
     }
 }

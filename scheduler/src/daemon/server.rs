@@ -251,12 +251,6 @@ impl Server {
             self.reclaims.exited(pid, now);
             self.changed = true;
         }
-        let (ledger, node) = (self.broker.ledger(), self.node.as_ref());
-        if let Some((gpu, seen)) = self.overheads.look(node, ledger, &self.clients, now) {
-            for (client, bytes) in seen {
-                self.broker.has_overhead(client, gpu, bytes);
-            }
-        }
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
         if reclaiming || self.broker.waiting() {
@@ -270,6 +264,13 @@ impl Server {
         }
         if show {
             self.show(now);
+        }
+        // Last, so that nobody who could be answered waits for the driver's list.
+        let (ledger, node) = (self.broker.ledger(), self.node.as_ref());
+        if let Some((gpu, seen)) = self.overheads.look(node, ledger, &self.clients, now) {
+            for (client, bytes) in seen {
+                self.broker.has_overhead(client, gpu, bytes);
+            }
         }
     }
 

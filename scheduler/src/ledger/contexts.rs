@@ -52,13 +52,17 @@ impl Ledger {
             .map_or(0, |context| context.overhead)
     }
 
-    /// The client was seen to have so many bytes on the GPU beside its tasks and context; no more than `most` are kept for
-    /// what it may still take.
-    pub fn has_taken(&mut self, client: ClientId, gpu: usize, taken: u64, most: u64) {
-        self.keep_at_most(client, gpu, most);
-        if let Some(context) = self.contexts.get_mut(&(client, gpu)) {
-            context.taken = taken;
-        }
+    /// The client was seen to have so many bytes on the GPU beside its tasks and context: by what it never had before,
+    /// less is kept for it.
+    pub fn has_taken(&mut self, client: ClientId, gpu: usize, taken: u64) {
+        let Some(context) = self.contexts.get_mut(&(client, gpu)) else {
+            return;
+        };
+        let more = taken.saturating_sub(context.most_taken);
+        context.taken = taken;
+        context.most_taken += more;
+        let left = context.overhead.saturating_sub(more);
+        self.keep_at_most(client, gpu, left);
     }
 
     /// Bytes that clients were seen to have on the GPU beside their tasks and contexts.
@@ -82,6 +86,7 @@ impl Ledger {
             bytes,
             overhead,
             taken: 0,
+            most_taken: 0,
         };
         self.contexts.insert((client, gpu), context);
         self.charges[gpu].contexts += bytes;

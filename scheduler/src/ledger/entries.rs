@@ -44,7 +44,7 @@ pub struct Holding {
 }
 
 /// What a process is charged on a GPU beside its tasks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Context {
     /// Bytes of an ordinary context.
     pub bytes: u64,
@@ -52,6 +52,8 @@ pub struct Context {
     pub overhead: u64,
     /// Bytes that it was last seen to have beside that. They are no charge: the driver shows that they are not free.
     pub taken: u64,
+    /// The most that it was seen to have.
+    pub most_taken: u64,
 }
 
 /// Room of a dead process that the driver does not show free yet.
