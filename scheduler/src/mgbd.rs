@@ -56,6 +56,9 @@ struct Options {
     /// Bytes that a process's context takes on a GPU
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     context: Option<u64>,
+    /// Keep what programs took in this file, for the mgbd that is started next [default: beside the socket, with .past]
+    #[arg(long, value_name = "FILE")]
+    past: Option<PathBuf>,
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
@@ -100,13 +103,15 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         mps: !options.no_mps,
     };
     let node = NvmlNode::discover(limits)?;
+    let usual = Config::new(options.socket);
     let config = Config {
-        socket: options.socket,
         policy: options.policy,
         queue,
         patience: Duration::from_secs(options.patience),
         idle_exit: options.idle_exit.map(Duration::from_secs),
         mps: !options.no_mps,
+        past: options.past.unwrap_or(usual.past),
+        socket: usual.socket,
     };
     Ok(daemon::run(config, Box::new(node), stop)?)
 }

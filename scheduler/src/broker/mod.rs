@@ -9,6 +9,7 @@ mod expect;
 mod overhead;
 mod past;
 mod pending;
+mod remembered;
 mod serve;
 mod show;
 mod stuck;
@@ -23,6 +24,7 @@ use mgb_probe::view::Counts;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 
 pub use past::Program;
+pub use remembered::Remembered;
 pub use view::WHOLE;
 
 use crate::ledger::{ClientId, Ledger, Reclaiming, TaskKey};

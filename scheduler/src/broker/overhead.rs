@@ -12,6 +12,7 @@ use lru::LruCache;
 use mgb_probe::wire::Request;
 
 use super::past::Program;
+use super::remembered::RememberedProgram;
 use super::{Broker, is_whole_process};
 use crate::ledger::ClientId;
 
@@ -24,6 +25,7 @@ pub(super) struct Overheads {
     known: LruCache<Program, u64>,
     /// The most that living processes were seen to have on one GPU.
     seen: BTreeMap<ClientId, u64>,
+    has_learned: bool,
 }
 
 impl Default for Overheads {
@@ -31,6 +33,7 @@ impl Default for Overheads {
         Overheads {
             known: LruCache::new(MOST),
             seen: BTreeMap::new(),
+            has_learned: false,
         }
     }
 }
@@ -45,7 +48,7 @@ impl Overheads {
         let most = self.seen.entry(client).or_default();
         *most = bytes.max(*most);
         let bytes = self.of(program).max(bytes);
-        self.known.put(program, bytes);
+        self.note(program, bytes);
     }
 
     /// A process is gone: one that took less than those before brings it down half-way.
@@ -55,7 +58,33 @@ impl Overheads {
             return;
         };
         let before = self.of(program);
-        self.known.put(program, most.max(before.midpoint(most)));
+        self.note(program, most.max(before.midpoint(most)));
+    }
+
+    fn note(&mut self, program: Program, bytes: u64) {
+        self.has_learned |= self.known.put(program, bytes) != Some(bytes);
+    }
+
+    /// Begins with what was remembered before, those used last coming last.
+    pub(super) fn recall(&mut self, programs: &[RememberedProgram]) {
+        for one in programs {
+            self.known.put(Program(one.program), one.overhead_bytes);
+        }
+    }
+
+    /// Whether something was learned since [`Overheads::remembered`] was last asked.
+    pub(super) fn has_learned(&self) -> bool {
+        self.has_learned
+    }
+
+    /// What is remembered, those used last coming last.
+    pub(super) fn remembered(&mut self) -> Vec<RememberedProgram> {
+        self.has_learned = false;
+        let one = |(program, bytes): (&Program, &u64)| RememberedProgram {
+            program: program.0,
+            overhead_bytes: *bytes,
+        };
+        self.known.iter().rev().map(one).collect()
     }
 }
 
@@ -104,6 +133,22 @@ mod tests {
         overheads.ended(3, Some(program));
         assert_eq!(overheads.of(program), 60, "nobody looked at it");
         assert_eq!(overheads.of(Program(2)), 0);
+    }
+
+    #[test]
+    fn what_is_remembered_can_be_handed_on() {
+        let mut overheads = Overheads::default();
+        for program in [1, 2] {
+            overheads.took(program, Program(program), 5 * program);
+        }
+        assert!(overheads.has_learned());
+        let mut next = Overheads::default();
+        next.recall(&overheads.remembered());
+        assert!(!overheads.has_learned() && !next.has_learned());
+        assert_eq!(next.remembered(), overheads.remembered());
+        assert_eq!((next.of(Program(1)), next.of(Program(2))), (5, 10));
+        overheads.took(2, Program(2), 9);
+        assert!(!overheads.has_learned(), "as before");
     }
 
     #[test]

@@ -1,8 +1,7 @@
 //! How long tasks took when they ran before, and how far they grew, by program and site.
 //!
 //! A program is its executable as it lies on the disk; whoever runs the broker
-//! says what that is ([`Program`]), not the client. What is remembered is bounded,
-//! and ends with the broker.
+//! says what that is ([`Program`]), not the client. What is remembered is bounded.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -11,6 +10,7 @@ use std::time::Duration;
 use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
+use super::remembered::RememberedTask;
 use crate::ledger::{ClientId, TaskKey};
 
 /// Most tasks that are remembered.
@@ -55,6 +55,7 @@ pub(super) struct Past {
     running: HashMap<TaskKey, Run>,
     /// The mean of all that ended, the later weighing more: what is expected of those nobody knows.
     mean: Option<Duration>,
+    has_learned: bool,
 }
 
 /// To an eighth: the first four bits of a number.
@@ -69,6 +70,7 @@ impl Default for Past {
             taken: LruCache::new(MOST),
             running: HashMap::new(),
             mean: None,
+            has_learned: false,
         }
     }
 }
@@ -133,6 +135,44 @@ impl Past {
     fn note(&mut self, which: Which, lasted: Option<Duration>, grown_bytes: u64) {
         let taken = Taken { lasted, grown_bytes };
         self.taken.put(which, taken);
+        self.has_learned = true;
+    }
+
+    /// Begins with what was remembered before, those used last coming last.
+    pub(super) fn recall(&mut self, mean: Option<Duration>, tasks: &[RememberedTask]) {
+        self.mean = mean;
+        for task in tasks {
+            let which = Which {
+                program: Program(task.program),
+                site: task.site,
+                label: Text::new(&task.label),
+                size: task.size,
+            };
+            let taken = Taken {
+                lasted: task.lasted,
+                grown_bytes: task.grown_bytes,
+            };
+            self.taken.put(which, taken);
+        }
+    }
+
+    /// Whether something was learned since [`Past::remembered`] was last asked.
+    pub(super) fn has_learned(&self) -> bool {
+        self.has_learned
+    }
+
+    /// What is remembered, those used last coming last.
+    pub(super) fn remembered(&mut self) -> Vec<RememberedTask> {
+        self.has_learned = false;
+        let one = |(which, taken): (&Which, &Taken)| RememberedTask {
+            program: which.program.0,
+            site: which.site,
+            label: which.label.to_text(),
+            size: which.size,
+            lasted: taken.lasted,
+            grown_bytes: taken.grown_bytes,
+        };
+        self.taken.iter().rev().map(one).collect()
     }
 
     /// A task of which nothing can be learned is gone.
@@ -220,6 +260,28 @@ mod tests {
         assert_ne!(which(1, 1000), which(1, 1250));
         assert_ne!(which(1, 1000), which(2, 1000));
         assert_eq!((rough(0), rough(7), rough(u64::MAX)), (0, 7, 15 << 60));
+    }
+
+    #[test]
+    fn what_is_remembered_can_be_handed_on() {
+        let mut past = Past::default();
+        for program in [1, 2] {
+            past.began(key(program), which(program, 1000), 1000);
+            past.grew(key(program), 1000 + program);
+        }
+        past.ended(key(1), Duration::from_secs(3));
+        assert!(past.has_learned());
+        let mut next = Past::default();
+        next.recall(past.mean(), &past.remembered());
+        assert!(!past.has_learned() && !next.has_learned());
+        assert_eq!(next.mean(), Some(Duration::from_secs(3)));
+        assert_eq!(next.remembered(), past.remembered());
+        let taken = |past: &mut Past, program| {
+            let taken = past.of(&which(program, 1000)).unwrap();
+            (taken.lasted, taken.grown_bytes)
+        };
+        assert_eq!(taken(&mut next, 1), (Some(Duration::from_secs(3)), 1));
+        assert_eq!(taken(&mut next, 2), (None, 2), "it runs still");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! | `overhead` | what clients' processes have beside their tasks |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `keep`     | files of the driver's that outlive their process |
+//! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
 //! | `mps`      | the private MPS control daemon |
 //! | `family`   | which process belongs to which client |
@@ -27,6 +28,7 @@ mod listener;
 mod mps;
 mod overhead;
 mod reclaim;
+mod remember;
 mod server;
 mod show;
 mod sight;
@@ -57,11 +59,15 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// Starts an MPS control daemon of its own.
     pub mps: bool,
+    /// The file of what programs took before, read and written; it need not be there.
+    pub past: PathBuf,
 }
 
 impl Config {
     /// The usual way to run at a socket.
     pub fn new(socket: PathBuf) -> Config {
+        let mut past = socket.as_os_str().to_owned();
+        past.push(".past");
         Config {
             socket,
             policy: Policy::Mgb,
@@ -69,6 +75,7 @@ impl Config {
             patience: PATIENCE,
             idle_exit: None,
             mps: true,
+            past: past.into(),
         }
     }
 }

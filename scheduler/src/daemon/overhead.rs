@@ -13,8 +13,9 @@ use crate::Ledger;
 use crate::ledger::ClientId;
 use crate::node::{Memory, Node, Resident};
 
-/// Between two looks at a GPU: libraries are loaded once, and the driver takes a while to list processes.
-const EVERY: Duration = Duration::from_secs(1);
+/// Between two looks at a GPU: many programs live for a second or two. A list takes the driver 40 us, at most some 15 ms while
+/// processes come and go (an H200).
+const EVERY: Duration = Duration::from_millis(250);
 
 /// Bytes that a client's process has beside its tasks and an ordinary context.
 pub(super) type Overhead = (ClientId, u64);

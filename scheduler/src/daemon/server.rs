@@ -15,6 +15,7 @@ use super::listener::{Listener, Note};
 use super::mps::Mps;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
+use super::remember::Memory;
 use super::show::{self, Board};
 use super::sight::Eyes;
 use super::source::Source;
@@ -55,6 +56,7 @@ pub struct Server {
     pub(super) eyes: Eyes,
     pub(super) activities: Activities,
     overheads: Overheads,
+    memory: Memory,
     /// What was last seen when nobody had to wait, less what was granted since, and when.
     pub(super) recent: Option<(Sight, Duration)>,
     pub(super) reclaims: Reclaims,
@@ -124,8 +126,10 @@ impl Server {
             ..Rules::new(config.policy)
         };
         let descriptors = raise_descriptor_limit();
+        let mut broker = Broker::new(hello.gpus.clone(), rules);
         Ok(Server {
-            broker: Broker::new(hello.gpus.clone(), rules),
+            memory: Memory::open(config.past.clone(), &mut broker),
+            broker,
             eyes: Eyes::new(hello.gpus.len()),
             activities: Activities::default(),
             overheads: Overheads::new(hello.gpus.len()),
@@ -175,6 +179,12 @@ impl Server {
         }
         let (policy, mps) = (&self.hello.policy, self.mps.is_some());
         tracing::info!(socket = %self.config.socket.display(), policy, mps, "mgbd is ready");
+        let ended = self.serve_all();
+        self.memory.finish(&mut self.broker);
+        ended
+    }
+
+    fn serve_all(&mut self) -> Result<(), DaemonError> {
         let mut events: Vec<epoll::Event> = Vec::with_capacity(256);
         loop {
             self.settle();
@@ -272,6 +282,7 @@ impl Server {
                 self.broker.has_overhead(client, gpu, bytes);
             }
         }
+        self.memory.check(&mut self.broker, now);
     }
 
     /// When the node view is to be written next.
@@ -309,6 +320,9 @@ impl Server {
         let mut next: Option<Duration> = self.reclaims.interval(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
         if let Some(wait) = self.keeper.interval(now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.memory.interval(&self.broker, now) {
             sooner(wait);
         }
         if self.broker.waiting() {

@@ -19,6 +19,51 @@ fn start(node: &Node, turn: u32) -> (Running, [PathBuf; 2]) {
     (Running::start(&mut command), files)
 }
 
+/// The mgbd that a command starts ends when it has been idle: what it learned must not end with it.
+#[test]
+fn the_next_mgbd_knows_what_a_library_took() {
+    let mut node = Node::start("1x190MiB:ctx=2MiB", "mgb");
+    let (first, files) = start(&node, 1);
+    touch(&files[0]);
+    wait::until("the overhead is seen", || {
+        (gpu(&node).overhead_bytes >= 64 * MIB).then_some(())
+    });
+    touch(&files[1]);
+    first.end().success();
+    node.wait_until_empty();
+    node.stop_mgbd();
+
+    let kept = node.folder().join("mgbd.sock.past");
+    let learned = fs::read(&kept).expect("mgbd keeps what it learned beside its socket");
+    node.start_mgbd("mgb");
+    let (second, files) = start(&node, 2);
+    wait::until("it holds its memory", || {
+        (gpu(&node).reserved_bytes >= 32 * MIB).then_some(())
+    });
+    assert!(gpu(&node).headroom_bytes >= 63 * MIB, "{:?}", gpu(&node));
+    files.iter().for_each(|file| touch(file));
+    second.end().success();
+    node.wait_until_empty();
+    node.stop_mgbd();
+
+    // Half of a file, as a full disk leaves it.
+    fs::write(&kept, &learned[..learned.len() / 2]).expect("a temporary folder can be written");
+    node.start_mgbd("mgb");
+    let (third, files) = start(&node, 3);
+    wait::until("it holds its memory", || {
+        (gpu(&node).reserved_bytes >= 32 * MIB).then_some(())
+    });
+    assert_eq!(gpu(&node).headroom_bytes, 0, "{:?}", gpu(&node));
+    files.iter().for_each(|file| touch(file));
+    third.end().success();
+    let said = node.stop_mgbd();
+    assert!(
+        said.stderr.contains("cannot read what programs took before"),
+        "{said:?}"
+    );
+    assert!(fs::read(&kept).is_ok_and(|kept| kept.ends_with(b"}")));
+}
+
 /// Takes a workspace as libraries do. Once the file is there, it wants more than can be had beside that with all else swapped
 /// out.
 const GREEDY: &str = r#"#include <cstdio>
