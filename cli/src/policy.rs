@@ -2,23 +2,22 @@
 
 use mgb_scheduler::Policy;
 
-/// Jobs at once on a GPU, under policies that know what fits: enough that host phases of some overlap GPU phases of
-/// others.
-const JOBS_PER_GPU: usize = 4;
+use crate::batch::parallel::Parallel;
 
 /// Whether whole processes are placed by device mask, instead of tasks by their probes.
 pub fn places_processes(policy: Policy) -> bool {
     matches!(policy, Policy::Sa | Policy::Cg(_))
 }
 
-/// How many jobs a batch runs at once on `gpus` GPUs when the user does not say.
-pub fn default_parallel(policy: Policy, gpus: usize) -> usize {
+/// How many jobs a batch runs at once on `gpus` GPUs when the user does not say: as many as the node can use, where the
+/// policy sees to it that they fit.
+pub fn default_parallel(policy: Policy, gpus: usize) -> Parallel {
     let each = match policy {
         Policy::Sa => 1,
         Policy::Cg(each) => each as usize,
-        Policy::Mgb | Policy::Alg2 | Policy::Alg3 | Policy::SchedGpu(_) => JOBS_PER_GPU,
+        Policy::Mgb | Policy::Alg2 | Policy::Alg3 | Policy::SchedGpu(_) => return Parallel::Auto,
     };
-    (gpus * each).max(1)
+    Parallel::Count((gpus * each).max(1))
 }
 
 #[cfg(test)]
@@ -27,9 +26,9 @@ mod tests {
 
     #[test]
     fn default_numbers_of_jobs() {
-        assert_eq!(default_parallel(Policy::Sa, 2), 2);
-        assert_eq!(default_parallel(Policy::Cg(3), 2), 6);
-        assert_eq!(default_parallel(Policy::Mgb, 2), 8);
+        assert_eq!(default_parallel(Policy::Sa, 2), Parallel::Count(2));
+        assert_eq!(default_parallel(Policy::Cg(3), 2), Parallel::Count(6));
+        assert_eq!(default_parallel(Policy::Mgb, 2), Parallel::Auto);
     }
 
     #[test]

@@ -187,8 +187,8 @@ fn a_batch_runs_its_jobs_and_ends_with_their_failure() {
         .collect();
     assert_eq!(codes, [Some(4), Some(0)]);
     assert_eq!(
-        (summary["parallel"].as_u64(), summary["failed"].as_u64()),
-        (Some(4), Some(1))
+        (summary["auto"].as_bool(), summary["failed"].as_u64()),
+        (Some(true), Some(1))
     );
     assert_eq!(
         fs::read_to_string(stage.path("jobs.logs/002-echo.log")).unwrap(),

@@ -43,7 +43,6 @@ use progress::Progress;
 #[command(after_help = "\
 Examples:
   mgb batch jobs.txt
-  mgb batch jobs.txt -j auto
   mgb batch jobs.txt -j 8 --json > result.json
 
 A job file:
@@ -56,7 +55,7 @@ pub struct Args {
     /// The job file.
     file: PathBuf,
     /// How many jobs run at once at most, or auto: as many as the node can use, by the queue for GPU memory, the GPUs'
-    /// load, cores and host memory [default: one per GPU under sa, N per GPU under cg:N, else 4 per GPU].
+    /// load, cores and host memory [default: one per GPU under sa, N per GPU under cg:N, else auto].
     #[arg(short = 'j', long, value_name = "N|auto")]
     jobs: Option<Parallel>,
     /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
@@ -101,7 +100,7 @@ pub fn run(args: &Args) -> Outcome {
     let policy = hello.policy.parse().unwrap_or(Policy::Mgb);
     let parallel = args
         .jobs
-        .unwrap_or_else(|| Parallel::Count(policy::default_parallel(policy, hello.gpus.len())));
+        .unwrap_or_else(|| policy::default_parallel(policy, hello.gpus.len()));
     let logs = logs_folder(args).code(exit::USAGE)?;
     let trace = std::env::var_os("MGB_TRACE").map_or_else(|| logs.join("trace.jsonl"), PathBuf::from);
     let mgb = prefix.mgb().code(exit::NODE)?;

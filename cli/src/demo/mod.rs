@@ -35,6 +35,9 @@ const SOFTWARE_GPUS: &str = "4x256MiB";
 /// What is left free on a large real GPU.
 const DEFAULT_LEAVE: u64 = 16 << 30;
 
+/// Jobs at once on a GPU, under policies that know what fits.
+const JOBS_PER_GPU: usize = 4;
+
 /// Run the same 26 jobs one at a time per GPU (sa), four at a time (cg:4) and under MGB, and compare: in a table, and on
 /// a page to open in a browser.
 ///
@@ -208,13 +211,17 @@ fn one_policy(
     logs: &Path,
     stop: &StopSignals,
 ) -> Result<(BatchOutcome, Vec<Sample>)> {
-    let parallel = policy::default_parallel(policy, hello.gpus.len());
+    let parallel = match policy::default_parallel(policy, hello.gpus.len()) {
+        // As many as under `cg:4`, whatever else the machine does meanwhile.
+        Parallel::Auto => Parallel::Count(JOBS_PER_GPU * hello.gpus.len()),
+        given => given,
+    };
     eprintln!("{policy}: {} jobs, at most {parallel} at once", list.len());
     let batch = PolicyBatch {
         start,
         hello,
         jobs: list,
-        parallel: Parallel::Count(parallel),
+        parallel,
         peaks: Peaks::default(),
         logs: &logs.join(policy.to_string().replace(':', "-")),
     };
