@@ -43,6 +43,11 @@ impl Arm {
         }
     }
 
+    /// Whether mgbd is to have seen the jobs before: who serves the shortest first has to know which they are.
+    pub fn rehearses(&self) -> bool {
+        self.queue.as_deref() == Some("shortest")
+    }
+
     /// Options for its mgbd.
     pub fn options(&self) -> Vec<String> {
         let mut options = vec!["--policy".to_owned(), self.policy.clone()];
@@ -157,6 +162,10 @@ mod tests {
         assert_eq!(arm("cg:3", None).parallel(4), Parallel::Count(12));
         assert_eq!(arm("mgb", Some("16")).parallel(4), Parallel::Count(16));
         assert_eq!(arm("mgb", Some("auto")).parallel(4), Parallel::Auto);
+        let mut shortest = arm("mgb", None);
+        assert!(!shortest.rehearses());
+        shortest.queue = Some("shortest".to_owned());
+        assert!(shortest.rehearses());
         assert_eq!(
             arm("mgb", None).options(),
             ["--policy", "mgb", "--queue", "in-order", "--no-mps"]

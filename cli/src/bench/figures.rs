@@ -91,7 +91,7 @@ fn figures(results: &Results, group: &[&Run]) -> Figures {
     let bound = results.mixes.iter().find(|mix| mix.name == first.mix);
     let bound = bound.map(|mix| mix.bound).unwrap_or_default();
     let makespan_s = mean(group, makespan);
-    let makespans = || group.iter().map(|run| makespan(run));
+    let makespans = || group.iter().map(|run| rounded(makespan(run)));
     let slowdowns = group.iter().flat_map(|run| slowdowns(results, run));
     let mean_slowdown = self::mean(slowdowns);
     Figures {

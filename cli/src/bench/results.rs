@@ -81,6 +81,9 @@ pub struct Run {
     pub run: usize,
     /// Whether the largest jobs that could run at once may have had more host memory than there was.
     pub host_memory_short: bool,
+    /// Whether the mix had been played before under an mgbd that this one took over from.
+    #[serde(default)]
+    pub rehearsed: bool,
     /// Jobs with their times: `queued_s` is a job's start, `turnaround_s` its end.
     pub batch: BatchOutcome,
     /// What each job's result was, and where its time went; in the order of `batch.jobs`.

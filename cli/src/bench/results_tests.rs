@@ -63,6 +63,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
         },
         run: number,
         host_memory_short: false,
+        rehearsed: false,
         results: jobs
             .iter()
             .map(|_| JobResult {
@@ -176,7 +177,7 @@ fn samples_keep_their_peaks() {
     assert_eq!(thinned(samples.clone(), 100), samples);
 }
 
-/// Whether two documents say the same: numbers may differ as far as reading and writing them changes them.
+/// Whether two documents say the same: numbers may differ by a thousandth, to which they are rounded.
 fn is_close(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
@@ -188,7 +189,7 @@ fn is_close(one: &Value, other: &Value) -> bool {
         }
         (Value::Number(one), Value::Number(other)) => {
             let numbers = one.as_f64().zip(other.as_f64());
-            numbers.is_some_and(|(one, other)| (one - other).abs() < 1e-6)
+            numbers.is_some_and(|(one, other)| (one - other).abs() < 1.5e-3)
         }
         (one, other) => one == other,
     }

@@ -41,6 +41,20 @@ pub struct Session<'a> {
     pub stop: &'a StopSignals,
 }
 
+/// Jobs to run under an mgbd of their own.
+#[derive(Clone, Copy)]
+struct Playing<'a> {
+    arm: &'a Arm,
+    /// For the folder of its logs.
+    name: &'a str,
+    /// What mgbd remembers from before, and where it keeps what it learns; none: nothing.
+    past: Option<&'a PathBuf>,
+    jobs: &'a [Job],
+    parallel: Parallel,
+    /// What jobs took of the host's memory before.
+    peaks: &'a Peaks,
+}
+
 impl Session<'_> {
     /// Measures these mixes. Returns early, with what there is, when asked to stop.
     ///
@@ -95,8 +109,15 @@ impl Session<'_> {
             } else {
                 arm.parallel(self.setting.gpus())
             };
-            let name = format!("{}-alone", mix.name);
-            let (batch, _) = self.batch(&arm, &name, &unknown, parallel, Peaks::default())?;
+            let playing = Playing {
+                arm: &arm,
+                name: &format!("{}-alone", mix.name),
+                past: None,
+                jobs: &unknown,
+                parallel,
+                peaks: &Peaks::default(),
+            };
+            let (batch, _) = self.play(&playing)?;
             if self.stop.exit_code().is_some() {
                 return Ok(false);
             }
@@ -142,8 +163,30 @@ impl Session<'_> {
                 peaks.remember(job, alone.host_peak_bytes);
             }
         }
-        let name = format!("{}-{arm}-{run}", mix.name).replace([' ', ':', '/'], "-");
-        let (mut batch, samples) = self.batch(arm, &name, &jobs, parallel, peaks)?;
+        let name = format!("{}-{arm}", mix.name).replace([' ', ':', '/'], "-");
+        let past = self.folder.join(format!("{name}.past"));
+        let playing = Playing {
+            arm,
+            name: &format!("{name}-{run}"),
+            past: arm.rehearses().then_some(&past),
+            jobs: &jobs,
+            parallel,
+            peaks: &peaks,
+        };
+        if arm.rehearses() && !past.exists() {
+            eprintln!(
+                "{} under {arm}: once unmeasured first, so that mgbd knows how long these jobs take",
+                mix.name
+            );
+            self.play(&Playing {
+                name: &format!("{name}-rehearsal"),
+                ..playing
+            })?;
+        }
+        if self.stop.exit_code().is_some() {
+            return Ok(None);
+        }
+        let (mut batch, samples) = self.play(&playing)?;
         if self.stop.exit_code().is_some() {
             return Ok(None);
         }
@@ -159,6 +202,7 @@ impl Session<'_> {
             arm: arm.clone(),
             run,
             host_memory_short: short,
+            rehearsed: arm.rehearses(),
             results: said,
             batch,
             samples: thinned(samples, SAMPLES),
@@ -171,14 +215,13 @@ impl Session<'_> {
         Ok(Some(done))
     }
 
-    fn batch(
-        &self,
-        arm: &Arm,
-        name: &str,
-        jobs: &[Job],
-        parallel: Parallel,
-        peaks: Peaks,
-    ) -> Result<(BatchOutcome, Vec<Sample>)> {
+    fn play(&self, playing: &Playing<'_>) -> Result<(BatchOutcome, Vec<Sample>)> {
+        let Playing { arm, name, .. } = playing;
+        // A file of its own: what one run has learned is of no use to the next.
+        let new = self.folder.join(format!("{name}.past"));
+        let past = playing.past.unwrap_or(&new).display().to_string();
+        let mut options = arm.options();
+        options.extend(["--past".to_owned(), past]);
         let start = Start {
             prefix: &self.setting.node.prefix,
             machine: &self.setting.node.machine,
@@ -186,7 +229,7 @@ impl Session<'_> {
             queue: None,
             socket: self.folder.join("mgbd.sock"),
             environment: self.setting.environment(arm),
-            options: arm.options(),
+            options,
         };
         let (mgbd, client) =
             Private::start(&start).with_context(|| format!("failed to measure under {arm}"))?;
@@ -194,9 +237,9 @@ impl Session<'_> {
         let batch = PolicyBatch {
             start: &start,
             hello: client.hello(),
-            jobs,
-            parallel,
-            peaks,
+            jobs: playing.jobs,
+            parallel: playing.parallel,
+            peaks: playing.peaks.clone(),
             logs: &logs,
         };
         let ended = batch.run(self.stop);

@@ -102,3 +102,43 @@ fn a_list_is_compared_and_gone_on_with() {
     assert_eq!(there.code(), 2, "{there:?}");
     assert!(there.stderr.contains("is there already"), "{there:?}");
 }
+
+#[test]
+fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
+    // One job at a time has room. What mgbd knows them by is their program and size.
+    let node = Node::without_mgbd("1x32MiB");
+    let phases = built::program("phases").display().to_string();
+    let long = format!("{phases} 20 40 20 wait 10 8\n");
+    let short = format!("{phases} 17 4 20 wait 10 8\n");
+    let jobs = node.write("jobs.txt", &format!("{short}{short}{long}{long}"));
+    let mut command = node.mgb(&[
+        "bench",
+        "--json",
+        "--policy",
+        "mgb/shortest",
+        "--jobs",
+        "4",
+        "--list",
+    ]);
+    let ended = run(command.arg(jobs));
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    let results = document(&ended);
+    let runs = results["runs"].as_array().expect("runs");
+    assert_eq!(runs.len(), 1, "the rehearsal is no run");
+    assert_eq!(runs[0]["rehearsed"], true);
+    let jobs = runs[0]["batch"]["jobs"].as_array().expect("jobs");
+    assert_eq!(
+        jobs[3]["command"],
+        short.trim(),
+        "a short one is queued last, or the test shows nothing"
+    );
+    let last = jobs.iter().max_by(|a, b| {
+        let begins = |job: &Value| job["tasks"][0]["from_s"].as_f64().expect("a task");
+        begins(a).total_cmp(&begins(b))
+    });
+    assert_eq!(
+        last.map(|job| &job["command"]),
+        Some(&Value::from(long.trim())),
+        "{jobs:?}"
+    );
+}
