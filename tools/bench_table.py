@@ -9,8 +9,8 @@ A table a kind of node, a line a mix and policy, as the documents have them; not
 
 import argparse
 import json
-import math
 import re
+import statistics
 import sys
 
 BEGIN, END = "<!-- begin of mgb bench's table -->", "<!-- end of mgb bench's table -->"
@@ -48,15 +48,17 @@ def rows(documents):
 
 
 def means(documents):
-    """Geometric means over W1, W2, ... as far as they were measured, of policies that failed in none."""
+    """Geometric means over W1, W2, ... as far as they were measured, of policies that failed in none. A mix that several
+    documents have counts once, with the geometric mean of these."""
     of_policies, mixes = {}, set()
     for document in documents:
         for figures in document["figures"]:
             if re.fullmatch(r"W\d+", figures["mix"]):
                 mixes.add(figures["mix"])
                 if figures["failed"] == 0 and figures["throughput_over_sa"] and figures["policy"] != "sa":
-                    of_policies.setdefault(figures["policy"], {})[figures["mix"]] = figures["throughput_over_sa"]
-    means = [f"`{policy}` {math.exp(sum(map(math.log, of.values())) / len(of)):.2f}"
+                    of_mixes = of_policies.setdefault(figures["policy"], {})
+                    of_mixes.setdefault(figures["mix"], []).append(figures["throughput_over_sa"])
+    means = [f"`{policy}` {statistics.geometric_mean(map(statistics.geometric_mean, of.values())):.2f}"
              for policy, of in of_policies.items() if of.keys() == mixes]
     if len(mixes) < 2 or not means:
         return []

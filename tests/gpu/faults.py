@@ -19,7 +19,10 @@ def main():
     environment = trial.environment(MGB="require")
     neighbour = f"{trial.example('phases')} 64 250 15 wait 200 8"
     # All start first: the first client under MPS waits for its server.
-    fault = f"sh -c 'sleep 3; exec {trial.prefix.resolve()}/conformance/mgb/control'"
+    control = trial.prefix.resolve() / "conformance/mgb/control"
+    if not control.exists():
+        raise SystemExit(f"{control} is missing, the program whose kernels fault: build it with make conformance")
+    fault = f"sh -c 'sleep 3; exec {control}'"
     jobs = trial.folder / "jobs.txt"
     jobs.write_text("".join(f"{neighbour}\n" for _ in range(NEIGHBOURS)) + fault + "\n")
 
