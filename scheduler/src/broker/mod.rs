@@ -160,6 +160,7 @@ struct Told {
 struct Client {
     pid: u32,
     program: Option<Program>,
+    arguments: Option<u64>,
     told: Option<Told>,
     /// GPUs on which it was told and nothing came of it.
     cannot_swap: u64,
@@ -233,6 +234,13 @@ impl Broker {
     pub fn identify(&mut self, client: ClientId, program: Program) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.program = Some(program);
+        }
+    }
+
+    /// What tells the arguments of the client's process from others.
+    pub fn called_with(&mut self, client: ClientId, arguments: u64) {
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.arguments = Some(arguments);
         }
     }
 

@@ -1,4 +1,5 @@
-//! How long tasks took when they ran before, and how far they grew, by program and site.
+//! How long tasks took when they ran before, and how far they grew, by program and site: of runs with the same arguments
+//! where there were any, else of all.
 //!
 //! A program is its executable as it lies on the disk; whoever runs the broker
 //! says what that is ([`Program`]), not the client. What is remembered is bounded.
@@ -13,8 +14,8 @@ use mgb_probe::wire::{Request, Text};
 use super::remembered::RememberedTask;
 use crate::ledger::{ClientId, TaskKey};
 
-/// Most tasks that are remembered.
-const MOST: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Most kinds of tasks that are remembered.
+const MOST: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 
 /// An executable: a number that another one, or the same one changed, does not have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,10 +25,27 @@ pub struct Program(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Which {
     program: Program,
+    /// What tells its arguments from others; `None`: whatever they are.
+    arguments: Option<u64>,
     site: u32,
     label: Text,
     /// The need's bytes, to an eighth.
     size: u64,
+}
+
+impl Which {
+    fn with_any(self) -> Which {
+        Which {
+            arguments: None,
+            ..self
+        }
+    }
+
+    /// What a run of it counts for. The more general comes last, and so is not forgotten before the other.
+    fn kinds(self) -> impl Iterator<Item = Which> {
+        let own = self.arguments.is_some().then_some(self);
+        own.into_iter().chain([self.with_any()])
+    }
 }
 
 /// What it took.
@@ -77,9 +95,10 @@ impl Default for Past {
 
 impl Past {
     /// What a request stands for.
-    pub(super) fn which(program: Program, request: &Request) -> Which {
+    pub(super) fn which(program: Program, arguments: Option<u64>, request: &Request) -> Which {
         Which {
             program,
+            arguments,
             site: request.site,
             label: request.label,
             size: rough(request.need.reserved_bytes()),
@@ -88,7 +107,12 @@ impl Past {
 
     /// What it took; `None`: nobody knows.
     pub(super) fn of(&mut self, which: &Which) -> Option<Taken> {
-        self.taken.get(which).copied()
+        let any = self.taken.get(&which.with_any()).copied();
+        let same = self.taken.get(which).copied();
+        Some(Taken {
+            lasted: same.and_then(|same| same.lasted).or(any?.lasted),
+            ..same.or(any)?
+        })
     }
 
     /// How long tasks last; `None`: none has ended.
@@ -113,9 +137,11 @@ impl Past {
         };
         run.grown_bytes = run.grown_bytes.max(bytes.saturating_sub(run.began_bytes));
         let run = *run;
-        let old = self.taken.get(&run.which);
-        let (lasted, before) = old.map_or((None, 0), |old| (old.lasted, old.grown_bytes));
-        self.note(run.which, lasted, run.grown_bytes.max(before));
+        for which in run.which.kinds() {
+            let old = self.taken.get(&which);
+            let (lasted, before) = old.map_or((None, 0), |old| (old.lasted, old.grown_bytes));
+            self.note(which, lasted, run.grown_bytes.max(before));
+        }
     }
 
     /// It is over, after so long.
@@ -124,12 +150,14 @@ impl Past {
             return;
         };
         self.mean = Some(self.mean.map_or(lasted, |mean| (mean * 7 + lasted) / 8));
-        let old = self.taken.get(&run.which);
-        let before = old.and_then(|old| old.lasted);
-        let lasted = before.map_or(lasted, |before| (before + lasted) / 2);
-        let before = old.map_or(0, |old| old.grown_bytes);
-        let grown_bytes = run.grown_bytes.max(before.midpoint(run.grown_bytes));
-        self.note(run.which, Some(lasted), grown_bytes);
+        for which in run.which.kinds() {
+            let old = self.taken.get(&which);
+            let before = old.and_then(|old| old.lasted);
+            let lasted = before.map_or(lasted, |before| (before + lasted) / 2);
+            let before = old.map_or(0, |old| old.grown_bytes);
+            let grown_bytes = run.grown_bytes.max(before.midpoint(run.grown_bytes));
+            self.note(which, Some(lasted), grown_bytes);
+        }
     }
 
     fn note(&mut self, which: Which, lasted: Option<Duration>, grown_bytes: u64) {
@@ -144,6 +172,7 @@ impl Past {
         for task in tasks {
             let which = Which {
                 program: Program(task.program),
+                arguments: task.arguments,
                 site: task.site,
                 label: Text::new(&task.label),
                 size: task.size,
@@ -166,6 +195,7 @@ impl Past {
         self.has_learned = false;
         let one = |(which, taken): (&Which, &Taken)| RememberedTask {
             program: which.program.0,
+            arguments: which.arguments,
             site: which.site,
             label: which.label.to_text(),
             size: which.size,
@@ -207,7 +237,7 @@ mod tests {
             },
             label: Text::default(),
         };
-        Past::which(Program(program), &request)
+        Past::which(Program(program), None, &request)
     }
 
     fn key(task: u64) -> TaskKey {
@@ -252,6 +282,34 @@ mod tests {
         past.ended(key(3), Duration::ZERO);
         past.grew(key(3), 9999);
         assert_eq!(grown(&mut past), Some(2000), "it is over");
+    }
+
+    #[test]
+    fn runs_with_the_same_arguments_say_more_than_others() {
+        let mut past = Past::default();
+        let with = |arguments| Which {
+            arguments,
+            ..which(1, 1000)
+        };
+        let lasted = |past: &mut Past, arguments| past.of(&with(Some(arguments))).map(|taken| taken.lasted);
+        for (arguments, seconds, grows) in [(5, 8, 100), (6, 2, 0)] {
+            past.began(key(1), with(Some(arguments)), 1000);
+            past.grew(key(1), 1000 + grows);
+            past.ended(key(1), Duration::from_secs(seconds));
+        }
+        let seconds = |seconds| Some(Some(Duration::from_secs(seconds)));
+        assert_eq!(lasted(&mut past, 5), seconds(8));
+        assert_eq!(lasted(&mut past, 6), seconds(2));
+        assert_eq!(lasted(&mut past, 7), seconds(5), "nobody ran with these");
+        let grown = |past: &mut Past, arguments| past.of(&with(Some(arguments))).unwrap().grown_bytes;
+        assert_eq!(
+            [5, 6, 7].map(|arguments| grown(&mut past, arguments)),
+            [100, 0, 50]
+        );
+        // It runs for the first time, and another has ended.
+        past.began(key(2), with(Some(8)), 1000);
+        past.grew(key(2), 1030);
+        assert_eq!((lasted(&mut past, 8), grown(&mut past, 8)), (seconds(5), 30));
     }
 
     #[test]

@@ -19,6 +19,7 @@ pub struct Remembered {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RememberedTask {
     pub(super) program: u64,
+    pub(super) arguments: Option<u64>,
     pub(super) site: u32,
     pub(super) label: String,
     pub(super) size: u64,

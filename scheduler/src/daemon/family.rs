@@ -1,6 +1,6 @@
 //! What a process is: which client it belongs to (a whole-process task may be a
 //! shell whose children use the GPU), whether it is about to end, and what program
-//! it runs.
+//! it runs with which arguments.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -54,6 +54,15 @@ pub(super) fn program_of(pid: u32) -> Option<Program> {
     Some(Program(hasher.finish()))
 }
 
+/// What tells the arguments of a process from others. `None`: `/proc` does not say.
+pub(super) fn arguments_of(pid: u32) -> Option<u64> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let name = line.iter().position(|byte| *byte == 0)?;
+    let mut hasher = DefaultHasher::new();
+    line[name..].hash(&mut hasher);
+    Some(hasher.finish())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +80,10 @@ mod tests {
         assert_eq!(belongs_to::<u8>(own, &BTreeMap::new()), None);
         let ours = program_of(own);
         assert!(ours.is_some() && ours == program_of(own) && ours != program_of(child.id()));
+        let arguments = arguments_of(child.id());
+        assert!(
+            arguments.is_some() && arguments == arguments_of(child.id()) && arguments != arguments_of(own)
+        );
         child.kill().unwrap();
         child.wait().unwrap();
     }

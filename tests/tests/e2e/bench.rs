@@ -105,11 +105,11 @@ fn a_list_is_compared_and_gone_on_with() {
 
 #[test]
 fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
-    // One job at a time has room. What mgbd knows them by is their program and size.
+    // One job at a time has room. They differ in their arguments only.
     let node = Node::without_mgbd("1x32MiB");
     let phases = built::program("phases").display().to_string();
     let long = format!("{phases} 20 40 20 wait 10 8\n");
-    let short = format!("{phases} 17 4 20 wait 10 8\n");
+    let short = format!("{phases} 20 4 20 wait 10 8\n");
     let jobs = node.write("jobs.txt", &format!("{short}{short}{long}{long}"));
     let mut command = node.mgb(&[
         "bench",
