@@ -80,7 +80,11 @@ mod tests {
         assert_eq!(belongs_to::<u8>(own, &BTreeMap::new()), None);
         let ours = program_of(own);
         assert!(ours.is_some() && ours == program_of(own) && ours != program_of(child.id()));
-        let arguments = arguments_of(child.id());
+        // The kernel shows them a moment after the new program is there.
+        let arguments = (0..1000).find_map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            arguments_of(child.id())
+        });
         assert!(
             arguments.is_some() && arguments == arguments_of(child.id()) && arguments != arguments_of(own)
         );
