@@ -35,7 +35,7 @@ pub struct Args {
     /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Who goes first, for an mgbd that is started now: in-order, backfill or shortest.
+    /// Who goes first, for an mgbd that is started now: in-order, backfill, shortest or largest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
     /// Write how the process was placed to this file (for mgb batch).

@@ -198,7 +198,7 @@ fn main() {
         if only.as_ref().is_some_and(|word| !policy.contains(word.as_str())) {
             continue;
         }
-        for queue in [Queue::Backfill, Queue::Shortest] {
+        for queue in [Queue::Backfill, Queue::Shortest, Queue::Largest] {
             for case in CASES {
                 let policy: Policy = policy.parse().expect("a policy");
                 if case == Case::Hard && !policy.compute_hard() {

@@ -41,7 +41,7 @@ struct Options {
     /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
     #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
-    /// Who goes first: in-order, backfill or shortest [default: the policy's own order, else backfill]
+    /// Who goes first: in-order, backfill, shortest or largest [default: the policy's own order, largest for mgb, else backfill]
     #[arg(long, value_name = "NAME")]
     queue: Option<Queue>,
     /// Let later tasks pass the first in the queue for so long, in seconds

@@ -61,7 +61,7 @@ pub struct Args {
     /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Who goes first, for an mgbd that is started now: in-order, backfill or shortest.
+    /// Who goes first, for an mgbd that is started now: in-order, backfill, shortest or largest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
     /// Run jobs once more, one at a time after all others, whose GPU failed under them: under MPS a fault of one job

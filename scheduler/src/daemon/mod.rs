@@ -71,7 +71,7 @@ impl Config {
         Config {
             socket,
             policy: Policy::Mgb,
-            queue: Queue::default(),
+            queue: Queue::Largest,
             patience: PATIENCE,
             idle_exit: None,
             mps: true,

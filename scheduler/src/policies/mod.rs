@@ -82,13 +82,17 @@ impl Policy {
             Policy::Sa | Policy::Cg(_) => Some(Queue::InOrder),
             Policy::Mgb | Policy::Alg2 | Policy::Alg3 => None,
         };
+        let usual = match self {
+            Policy::Mgb => Queue::Largest,
+            _ => Queue::default(),
+        };
         match (own, wanted) {
             (Some(own), Some(wanted)) if own != wanted => Err(OwnOrder {
                 policy: *self,
                 own,
                 wanted,
             }),
-            _ => Ok(own.or(wanted).unwrap_or_default()),
+            _ => Ok(own.or(wanted).unwrap_or(usual)),
         }
     }
 }

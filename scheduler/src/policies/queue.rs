@@ -10,11 +10,14 @@
 //!
 //! *In order*: the same without any patience.
 //!
-//! *Shortest first*: as backfill, but of those within the patience the one that
-//! is expected to end first goes first; those beyond it go before all others, in
-//! the order in which they came.
+//! *Largest first*: as backfill, but of those within the patience the one that
+//! needs most memory goes first; those beyond it go before all others, in the
+//! order in which they came. What is small finds room between the large ones, and
+//! not the other way round.
 //!
-//! So the bound on waiting is the same for both: once a task has waited for
+//! *Shortest first*: the same with the one that is expected to end first.
+//!
+//! So the bound on waiting is the same for all of them: once a task has waited for
 //! `HOLDER_PATIENCE` times the patience, nothing begins before it on its GPUs
 //! but tasks that have waited for as long and, on a stalled GPU, tasks that others
 //! wait for. What runs there then has to end, and it is its turn.
@@ -46,6 +49,26 @@ pub enum Queue {
     Backfill,
     /// Whoever is expected to end first.
     Shortest,
+    /// Whoever needs most memory.
+    Largest,
+}
+
+impl Queue {
+    /// All of them.
+    pub const ALL: [Queue; 4] = [Queue::InOrder, Queue::Backfill, Queue::Shortest, Queue::Largest];
+
+    /// What decides among those who have not waited for long: less goes first. `None`: who came first.
+    fn turn(self, waiter: &Waiter) -> Option<u128> {
+        match self {
+            Queue::InOrder | Queue::Backfill => None,
+            Queue::Shortest => Some(waiter.expected.as_nanos()),
+            Queue::Largest => Some(u128::from(u64::MAX - waiter.bytes)),
+        }
+    }
+
+    fn sorts(self) -> bool {
+        matches!(self, Queue::Shortest | Queue::Largest)
+    }
 }
 
 impl fmt::Display for Queue {
@@ -54,20 +77,21 @@ impl fmt::Display for Queue {
             Queue::InOrder => "in-order",
             Queue::Backfill => "backfill",
             Queue::Shortest => "shortest",
+            Queue::Largest => "largest",
         })
     }
 }
 
 /// Why a text names no order.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("unknown queue `{0}`; known are in-order, backfill and shortest")]
+#[error("unknown queue `{0}`; known are in-order, backfill, shortest and largest")]
 pub struct QueueError(String);
 
 impl FromStr for Queue {
     type Err = QueueError;
 
     fn from_str(text: &str) -> Result<Queue, QueueError> {
-        [Queue::InOrder, Queue::Backfill, Queue::Shortest]
+        Queue::ALL
             .into_iter()
             .find(|queue| queue.to_string() == text)
             .ok_or_else(|| QueueError(text.to_owned()))
@@ -294,23 +318,22 @@ pub(super) fn place(
     let lower = |waiter: &Waiter| {
         if ranks(waiter) < top { below } else { [0; 2] }
     };
-    let shortest = queue == Queue::Shortest;
     for (at, waiter) in view.waiting.iter().enumerate() {
         // Nobody can begin any more.
         if round.kept[1] == round.all {
             return round.placements;
         }
-        if !shortest || order.aged(waiter) {
+        if !queue.sorts() || order.aged(waiter) {
             round.serve(at, lower(waiter), order, choose);
         }
     }
-    if shortest {
+    if queue.sorts() {
         // Of the others, those who cannot be placed change nothing.
         let may_begin = |(at, waiter): (usize, &Waiter)| {
-            let turn = (waiter.expected, at);
-            (!order.aged(waiter) && waiter.bytes <= round.most).then_some(turn)
+            let is_served = !order.aged(waiter) && waiter.bytes <= round.most;
+            is_served.then(|| (queue.turn(waiter), at))
         };
-        let mut turns: Vec<(Duration, usize)> =
+        let mut turns: Vec<(Option<u128>, usize)> =
             view.waiting.iter().enumerate().filter_map(may_begin).collect();
         turns.sort_unstable();
         for (_, at) in turns {

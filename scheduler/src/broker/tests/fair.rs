@@ -87,7 +87,7 @@ fn nobody_waits_longer_than_the_bound() {
     ];
     for policy in policies {
         let policy: Policy = policy.parse().unwrap();
-        for queue in [Queue::InOrder, Queue::Backfill, Queue::Shortest] {
+        for queue in Queue::ALL {
             let Ok(queue) = policy.serves(Some(queue)) else {
                 continue;
             };

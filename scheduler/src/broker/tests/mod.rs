@@ -301,10 +301,9 @@ fn rules() -> impl Strategy<Value = Rules> {
         Policy::SchedGpu(Way::PriorityFifo),
         Policy::SchedGpu(Way::PriorityMmu),
     ];
-    let queues = [Queue::InOrder, Queue::Backfill, Queue::Shortest];
     let both = (
         prop::sample::select(policies.to_vec()),
-        prop::sample::select(queues.to_vec()),
+        prop::sample::select(Queue::ALL.to_vec()),
     );
     both.prop_map(|(policy, queue)| Rules {
         queue: policy

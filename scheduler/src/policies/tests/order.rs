@@ -9,7 +9,7 @@ const HARD: [Policy; 4] = [
     Policy::Alg3,
     Policy::SchedGpu(Way::Mmu),
 ];
-const ORDERS: [Queue; 3] = [Queue::InOrder, Queue::Backfill, Queue::Shortest];
+const ORDERS: [Queue; 4] = Queue::ALL;
 
 fn expected(seconds: u64, waiter: Waiter) -> Waiter {
     Waiter {
@@ -59,6 +59,28 @@ fn the_shortest_goes_first_until_another_is_old() {
 }
 
 #[test]
+fn the_largest_goes_first_until_another_is_old() {
+    for policy in HARD {
+        let gpus = [gpu(10)];
+        let mut jobs = [
+            waiter(1, 2, 1),
+            waiter(2, 4, 1),
+            waiter(3, 5, 1),
+            waiter(4, 4, 1),
+            waiter(5, 20, 1),
+        ];
+        let serve = |jobs: &[Waiter]| serve(policy, Queue::Largest, &gpus, &idle(&gpus), jobs);
+        assert_eq!(serve(&jobs), [(2, 0), (0, 0)]);
+        jobs[3].since = ago(10);
+        assert_eq!(serve(&jobs), [(3, 0), (1, 0)]);
+        // One that is old and fits nowhere has room gather for it.
+        jobs[4].since = ago(10);
+        jobs[3].since = NOW;
+        assert_eq!(serve(&jobs), []);
+    }
+}
+
+#[test]
 fn orders_are_named_and_some_policies_have_their_own() {
     for order in ORDERS {
         assert_eq!(order.to_string().parse(), Ok(order));
@@ -66,7 +88,8 @@ fn orders_are_named_and_some_policies_have_their_own() {
             assert_eq!(policy.serves(Some(order)), Ok(order));
         }
     }
-    assert_eq!(Policy::Mgb.serves(None), Ok(Queue::Backfill));
+    assert_eq!(Policy::Mgb.serves(None), Ok(Queue::Largest));
+    assert_eq!(Policy::Alg3.serves(None), Ok(Queue::Backfill));
     assert_eq!(Policy::SchedGpu(Way::Fifo).serves(None), Ok(Queue::InOrder));
     let error = Policy::Cg(2).serves(Some(Queue::Shortest)).unwrap_err();
     assert!(
@@ -76,7 +99,7 @@ fn orders_are_named_and_some_policies_have_their_own() {
     );
     assert_eq!(
         "lifo".parse::<Queue>().unwrap_err().to_string(),
-        "unknown queue `lifo`; known are in-order, backfill and shortest"
+        "unknown queue `lifo`; known are in-order, backfill, shortest and largest"
     );
 }
 
