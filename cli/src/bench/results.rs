@@ -84,6 +84,9 @@ pub struct Run {
     /// Whether the mix had been played before under an mgbd that this one took over from.
     #[serde(default)]
     pub rehearsed: bool,
+    /// The order in which mgbd served: the default of `queue` may be another one in another version.
+    #[serde(default)]
+    pub served: Option<String>,
     /// Jobs with their times: `queued_s` is a job's start, `turnaround_s` its end.
     pub batch: BatchOutcome,
     /// What each job's result was, and where its time went; in the order of `batch.jobs`.

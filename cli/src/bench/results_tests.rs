@@ -64,6 +64,7 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
         run: number,
         host_memory_short: false,
         rehearsed: false,
+        served: None,
         results: jobs
             .iter()
             .map(|_| JobResult {

@@ -55,6 +55,14 @@ struct Playing<'a> {
     peaks: &'a Peaks,
 }
 
+/// What came of them.
+struct Played {
+    batch: BatchOutcome,
+    samples: Vec<Sample>,
+    /// The order in which mgbd served.
+    served: String,
+}
+
 impl Session<'_> {
     /// Measures these mixes. Returns early, with what there is, when asked to stop.
     ///
@@ -117,7 +125,7 @@ impl Session<'_> {
                 parallel,
                 peaks: &Peaks::default(),
             };
-            let (batch, _) = self.play(&playing)?;
+            let batch = self.play(&playing)?.batch;
             if self.stop.exit_code().is_some() {
                 return Ok(false);
             }
@@ -186,7 +194,11 @@ impl Session<'_> {
         if self.stop.exit_code().is_some() {
             return Ok(None);
         }
-        let (mut batch, samples) = self.play(&playing)?;
+        let Played {
+            mut batch,
+            samples,
+            served,
+        } = self.play(&playing)?;
         if self.stop.exit_code().is_some() {
             return Ok(None);
         }
@@ -203,6 +215,7 @@ impl Session<'_> {
             run,
             host_memory_short: short,
             rehearsed: arm.rehearses(),
+            served: Some(served),
             results: said,
             batch,
             samples: thinned(samples, SAMPLES),
@@ -215,7 +228,7 @@ impl Session<'_> {
         Ok(Some(done))
     }
 
-    fn play(&self, playing: &Playing<'_>) -> Result<(BatchOutcome, Vec<Sample>)> {
+    fn play(&self, playing: &Playing<'_>) -> Result<Played> {
         let Playing { arm, name, .. } = playing;
         // A file of its own: what one run has learned is of no use to the next.
         let new = self.folder.join(format!("{name}.past"));
@@ -243,8 +256,14 @@ impl Session<'_> {
             logs: &logs,
         };
         let ended = batch.run(self.stop);
+        let served = client.hello().queue.clone();
         drop((client, mgbd));
-        ended
+        let (batch, samples) = ended?;
+        Ok(Played {
+            batch,
+            samples,
+            served,
+        })
     }
 
     /// A host that runs out of memory ends jobs for another reason than the one that is measured.

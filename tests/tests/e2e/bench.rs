@@ -125,7 +125,10 @@ fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
     let results = document(&ended);
     let runs = results["runs"].as_array().expect("runs");
     assert_eq!(runs.len(), 1, "the rehearsal is no run");
-    assert_eq!(runs[0]["rehearsed"], true);
+    assert_eq!(
+        (&runs[0]["rehearsed"], &runs[0]["served"]),
+        (&true.into(), &"shortest".into())
+    );
     let jobs = runs[0]["batch"]["jobs"].as_array().expect("jobs");
     assert_eq!(
         jobs[3]["command"],
