@@ -155,7 +155,7 @@ impl Bench {
         let client = self.next;
         self.next += 1;
         self.broker.arrive(client, client as u32);
-        self.broker.identify(client, Program(client % 7));
+        self.broker.identify(client, Program::new(client % 7));
         let request = request(Op::Begin, bytes, blocks, client % 16);
         assert_eq!(self.broker.request(client, 0, request, self.now), None);
     }

@@ -76,7 +76,7 @@ fn read(files: &[String]) -> (Vec<Kind>, u64) {
     let kind = |(number, of): (usize, Vec<[f64; 4]>)| {
         let part = |at: usize| median(of.iter().map(|one| one[at]).collect());
         Kind {
-            program: Program(number as u64),
+            program: Program::new(number as u64),
             bytes: of[0][0] as u64,
             before: part(1),
             held: part(2),

@@ -91,8 +91,8 @@ impl Broker {
                 largest: gpu.usable_bytes,
             });
         }
-        let entry = self.clients.get(&key.client);
-        let which = entry.and_then(|entry| Some(Past::which(entry.program?, entry.arguments, &request)));
+        let program = self.clients.get(&key.client).and_then(|entry| entry.program);
+        let which = program.map(|program| Past::which(program, &request));
         let past = which.as_ref().and_then(|which| self.past.of(which));
         let lasts = past.and_then(|past| past.lasted).or(self.past.mean());
         let grows = past.map_or(0, |past| past.grown_bytes);

@@ -9,6 +9,7 @@ mod expect;
 mod overhead;
 mod past;
 mod pending;
+mod program;
 mod remembered;
 mod serve;
 mod show;
@@ -23,7 +24,7 @@ use mgb_probe::need::ALONE;
 use mgb_probe::view::Counts;
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 
-pub use past::Program;
+pub use program::Program;
 pub use remembered::Remembered;
 pub use view::WHOLE;
 
@@ -160,7 +161,6 @@ struct Told {
 struct Client {
     pid: u32,
     program: Option<Program>,
-    arguments: Option<u64>,
     told: Option<Told>,
     /// GPUs on which it was told and nothing came of it.
     cannot_swap: u64,
@@ -234,13 +234,6 @@ impl Broker {
     pub fn identify(&mut self, client: ClientId, program: Program) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.program = Some(program);
-        }
-    }
-
-    /// What tells the arguments of the client's process from others.
-    pub fn called_with(&mut self, client: ClientId, arguments: u64) {
-        if let Some(entry) = self.clients.get_mut(&client) {
-            entry.arguments = Some(arguments);
         }
     }
 

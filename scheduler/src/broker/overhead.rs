@@ -1,5 +1,6 @@
-//! Overhead: what processes take on a GPU beside their tasks and an ordinary context, by program. Libraries load modules
-//! and make workspaces of their own, of which nobody asks the broker; the driver tells of them afterwards.
+//! Overhead: what processes take on a GPU beside their tasks and an ordinary context, by program: that of those with the same
+//! arguments where there were any, else of all. Libraries load modules and make workspaces of their own, of which nobody
+//! asks the broker; the driver tells of them afterwards.
 //!
 //! What a program took before is expected of it the next time: its first task begins where there is room for that as
 //! well, and the room is kept until the process has taken it. It is a wish, and gives way as all expectations do
@@ -11,13 +12,12 @@ use std::num::NonZeroUsize;
 use lru::LruCache;
 use mgb_probe::wire::Request;
 
-use super::past::Program;
 use super::remembered::RememberedProgram;
-use super::{Broker, is_whole_process};
+use super::{Broker, Program, is_whole_process};
 use crate::ledger::ClientId;
 
 /// Most programs that are remembered.
-const MOST: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+const MOST: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
 
 /// What is remembered.
 #[derive(Debug)]
@@ -40,15 +40,19 @@ impl Default for Overheads {
 
 impl Overheads {
     fn of(&mut self, program: Program) -> u64 {
-        self.known.get(&program).copied().unwrap_or(0)
+        let any = self.known.get(&program.whatever()).copied();
+        let same = self.known.get(&program).copied();
+        same.or(any).unwrap_or(0)
     }
 
     /// A process of the program has so many bytes. Others need not wait for its end to know.
     fn took(&mut self, client: ClientId, program: Program, bytes: u64) {
         let most = self.seen.entry(client).or_default();
         *most = bytes.max(*most);
-        let bytes = self.of(program).max(bytes);
-        self.note(program, bytes);
+        for program in program.kinds() {
+            let before = self.known.get(&program).copied().unwrap_or(0);
+            self.note(program, before.max(bytes));
+        }
     }
 
     /// A process is gone: one that took less than those before brings it down half-way.
@@ -57,8 +61,10 @@ impl Overheads {
         let (Some(most), Some(program)) = (self.seen.remove(&client), program) else {
             return;
         };
-        let before = self.of(program);
-        self.note(program, most.max(before.midpoint(most)));
+        for program in program.kinds() {
+            let before = self.known.get(&program).copied().unwrap_or(0);
+            self.note(program, most.max(before.midpoint(most)));
+        }
     }
 
     fn note(&mut self, program: Program, bytes: u64) {
@@ -68,7 +74,7 @@ impl Overheads {
     /// Begins with what was remembered before, those used last coming last.
     pub(super) fn recall(&mut self, programs: &[RememberedProgram]) {
         for one in programs {
-            self.known.put(Program(one.program), one.overhead_bytes);
+            self.known.put(one.program, one.overhead_bytes);
         }
     }
 
@@ -81,7 +87,7 @@ impl Overheads {
     pub(super) fn remembered(&mut self) -> Vec<RememberedProgram> {
         self.has_learned = false;
         let one = |(program, bytes): (&Program, &u64)| RememberedProgram {
-            program: program.0,
+            program: *program,
             overhead_bytes: *bytes,
         };
         self.known.iter().rev().map(one).collect()
@@ -119,7 +125,7 @@ mod tests {
     #[test]
     fn more_counts_at_once_and_less_half_when_the_process_ends() {
         let mut overheads = Overheads::default();
-        let program = Program(1);
+        let program = Program::new(1);
         assert_eq!(overheads.of(program), 0);
         overheads.took(1, program, 100);
         overheads.took(1, program, 60);
@@ -132,22 +138,40 @@ mod tests {
         assert_eq!(overheads.of(program), 60);
         overheads.ended(3, Some(program));
         assert_eq!(overheads.of(program), 60, "nobody looked at it");
-        assert_eq!(overheads.of(Program(2)), 0);
+        assert_eq!(overheads.of(Program::new(2)), 0);
+    }
+
+    #[test]
+    fn processes_with_the_same_arguments_say_more_than_others() {
+        let mut overheads = Overheads::default();
+        let with = |arguments| Program::new(1).called_with(arguments);
+        overheads.took(1, with(1), 100);
+        overheads.took(2, with(2), 20);
+        assert_eq!(
+            [1, 2, 3].map(|arguments| overheads.of(with(arguments))),
+            [100, 20, 100]
+        );
+        overheads.ended(1, Some(with(1)));
+        overheads.ended(2, Some(with(2)));
+        assert_eq!(
+            [1, 2, 3].map(|arguments| overheads.of(with(arguments))),
+            [100, 20, 60]
+        );
     }
 
     #[test]
     fn what_is_remembered_can_be_handed_on() {
         let mut overheads = Overheads::default();
         for program in [1, 2] {
-            overheads.took(program, Program(program), 5 * program);
+            overheads.took(program, Program::new(program), 5 * program);
         }
         assert!(overheads.has_learned());
         let mut next = Overheads::default();
         next.recall(&overheads.remembered());
         assert!(!overheads.has_learned() && !next.has_learned());
         assert_eq!(next.remembered(), overheads.remembered());
-        assert_eq!((next.of(Program(1)), next.of(Program(2))), (5, 10));
-        overheads.took(2, Program(2), 9);
+        assert_eq!((next.of(Program::new(1)), next.of(Program::new(2))), (5, 10));
+        overheads.took(2, Program::new(2), 9);
         assert!(!overheads.has_learned(), "as before");
     }
 
@@ -155,10 +179,13 @@ mod tests {
     fn what_is_remembered_is_bounded_and_the_oldest_goes_first() {
         let mut overheads = Overheads::default();
         for program in 0..=MOST.get() as u64 {
-            overheads.took(program, Program(program), 5);
-            overheads.ended(program, Some(Program(program)));
+            overheads.took(program, Program::new(program), 5);
+            overheads.ended(program, Some(Program::new(program)));
         }
         assert!(overheads.seen.is_empty());
-        assert_eq!((overheads.of(Program(0)), overheads.of(Program(1))), (0, 5));
+        assert_eq!(
+            (overheads.of(Program::new(0)), overheads.of(Program::new(1))),
+            (0, 5)
+        );
     }
 }

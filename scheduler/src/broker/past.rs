@@ -1,8 +1,7 @@
 //! How long tasks took when they ran before, and how far they grew, by program and site: of runs with the same arguments
 //! where there were any, else of all.
 //!
-//! A program is its executable as it lies on the disk; whoever runs the broker
-//! says what that is ([`Program`]), not the client. What is remembered is bounded.
+//! Whoever runs the broker says what a program is ([`Program`]), not the client. What is remembered is bounded.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -11,22 +10,17 @@ use std::time::Duration;
 use lru::LruCache;
 use mgb_probe::wire::{Request, Text};
 
+use super::program::Program;
 use super::remembered::RememberedTask;
 use crate::ledger::{ClientId, TaskKey};
 
 /// Most kinds of tasks that are remembered.
 const MOST: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 
-/// An executable: a number that another one, or the same one changed, does not have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Program(pub u64);
-
 /// A task of a program, with a need of about this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Which {
     program: Program,
-    /// What tells its arguments from others; `None`: whatever they are.
-    arguments: Option<u64>,
     site: u32,
     label: Text,
     /// The need's bytes, to an eighth.
@@ -34,17 +28,9 @@ pub(super) struct Which {
 }
 
 impl Which {
-    fn with_any(self) -> Which {
-        Which {
-            arguments: None,
-            ..self
-        }
-    }
-
-    /// What a run of it counts for. The more general comes last, and so is not forgotten before the other.
+    /// What a run of it counts for, the most general last.
     fn kinds(self) -> impl Iterator<Item = Which> {
-        let own = self.arguments.is_some().then_some(self);
-        own.into_iter().chain([self.with_any()])
+        self.program.kinds().map(move |program| Which { program, ..self })
     }
 }
 
@@ -95,10 +81,9 @@ impl Default for Past {
 
 impl Past {
     /// What a request stands for.
-    pub(super) fn which(program: Program, arguments: Option<u64>, request: &Request) -> Which {
+    pub(super) fn which(program: Program, request: &Request) -> Which {
         Which {
             program,
-            arguments,
             site: request.site,
             label: request.label,
             size: rough(request.need.reserved_bytes()),
@@ -107,7 +92,11 @@ impl Past {
 
     /// What it took; `None`: nobody knows.
     pub(super) fn of(&mut self, which: &Which) -> Option<Taken> {
-        let any = self.taken.get(&which.with_any()).copied();
+        let any = Which {
+            program: which.program.whatever(),
+            ..*which
+        };
+        let any = self.taken.get(&any).copied();
         let same = self.taken.get(which).copied();
         Some(Taken {
             lasted: same.and_then(|same| same.lasted).or(any?.lasted),
@@ -171,8 +160,7 @@ impl Past {
         self.mean = mean;
         for task in tasks {
             let which = Which {
-                program: Program(task.program),
-                arguments: task.arguments,
+                program: task.program,
                 site: task.site,
                 label: Text::new(&task.label),
                 size: task.size,
@@ -194,8 +182,7 @@ impl Past {
     pub(super) fn remembered(&mut self) -> Vec<RememberedTask> {
         self.has_learned = false;
         let one = |(which, taken): (&Which, &Taken)| RememberedTask {
-            program: which.program.0,
-            arguments: which.arguments,
+            program: which.program,
             site: which.site,
             label: which.label.to_text(),
             size: which.size,
@@ -237,7 +224,7 @@ mod tests {
             },
             label: Text::default(),
         };
-        Past::which(Program(program), None, &request)
+        Past::which(Program::new(program), &request)
     }
 
     fn key(task: u64) -> TaskKey {
@@ -288,12 +275,12 @@ mod tests {
     fn runs_with_the_same_arguments_say_more_than_others() {
         let mut past = Past::default();
         let with = |arguments| Which {
-            arguments,
+            program: Program::new(1).called_with(arguments),
             ..which(1, 1000)
         };
-        let lasted = |past: &mut Past, arguments| past.of(&with(Some(arguments))).map(|taken| taken.lasted);
+        let lasted = |past: &mut Past, arguments| past.of(&with(arguments)).map(|taken| taken.lasted);
         for (arguments, seconds, grows) in [(5, 8, 100), (6, 2, 0)] {
-            past.began(key(1), with(Some(arguments)), 1000);
+            past.began(key(1), with(arguments), 1000);
             past.grew(key(1), 1000 + grows);
             past.ended(key(1), Duration::from_secs(seconds));
         }
@@ -301,13 +288,13 @@ mod tests {
         assert_eq!(lasted(&mut past, 5), seconds(8));
         assert_eq!(lasted(&mut past, 6), seconds(2));
         assert_eq!(lasted(&mut past, 7), seconds(5), "nobody ran with these");
-        let grown = |past: &mut Past, arguments| past.of(&with(Some(arguments))).unwrap().grown_bytes;
+        let grown = |past: &mut Past, arguments| past.of(&with(arguments)).unwrap().grown_bytes;
         assert_eq!(
             [5, 6, 7].map(|arguments| grown(&mut past, arguments)),
             [100, 0, 50]
         );
         // It runs for the first time, and another has ended.
-        past.began(key(2), with(Some(8)), 1000);
+        past.began(key(2), with(8), 1000);
         past.grew(key(2), 1030);
         assert_eq!((lasted(&mut past, 8), grown(&mut past, 8)), (seconds(5), 30));
     }

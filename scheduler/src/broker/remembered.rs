@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Broker;
+use super::{Broker, Program};
 
 /// See the module. Those used last come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,8 +18,8 @@ pub struct Remembered {
 /// A kind of tasks, and what it took; see [`super::past`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RememberedTask {
-    pub(super) program: u64,
-    pub(super) arguments: Option<u64>,
+    #[serde(flatten)]
+    pub(super) program: Program,
     pub(super) site: u32,
     pub(super) label: String,
     pub(super) size: u64,
@@ -30,7 +30,8 @@ pub(super) struct RememberedTask {
 /// A program, and its overhead; see [`super::overhead`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct RememberedProgram {
-    pub(super) program: u64,
+    #[serde(flatten)]
+    pub(super) program: Program,
     pub(super) overhead_bytes: u64,
 }
 

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::client::Client;
-use super::family::{arguments_of, is_exiting, program_of};
+use super::family::{is_exiting, program_of};
 use super::greet::{self, Guest, Message, Offence};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
@@ -102,9 +102,6 @@ impl Server {
         self.broker.arrive(id, guest.pid);
         if let Some(program) = program_of(guest.pid) {
             self.broker.identify(id, program);
-        }
-        if let Some(arguments) = arguments_of(guest.pid) {
-            self.broker.called_with(id, arguments);
         }
         self.clients.insert(id, Client::new(id, guest, socket));
         self.changed = true;

@@ -1,6 +1,6 @@
 //! What a process is: which client it belongs to (a whole-process task may be a
 //! shell whose children use the GPU), whether it is about to end, and what program
-//! it runs with which arguments.
+//! it runs.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -45,22 +45,22 @@ pub(super) fn is_exiting(pid: u32) -> bool {
         .is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
-/// The executable that a process runs, as it lies on the disk: another one, or the same one built anew, is another
-/// program. `None`: `/proc` does not say.
+/// What a process runs: its executable as it lies on the disk (the same one built anew is another program), and its
+/// arguments, as far as `/proc` says.
 pub(super) fn program_of(pid: u32) -> Option<Program> {
     let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
-    let mut hasher = DefaultHasher::new();
-    (file.dev(), file.ino(), file.mtime(), file.mtime_nsec()).hash(&mut hasher);
-    Some(Program(hasher.finish()))
+    let executable = number_of(&(file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let program = Program::new(executable);
+    // Behind the name by which it was called.
+    let arguments = line.iter().position(|byte| *byte == 0);
+    Some(arguments.map_or(program, |from| program.called_with(number_of(&line[from..]))))
 }
 
-/// What tells the arguments of a process from others. `None`: `/proc` does not say.
-pub(super) fn arguments_of(pid: u32) -> Option<u64> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let name = line.iter().position(|byte| *byte == 0)?;
+fn number_of<T: Hash + ?Sized>(what: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
-    line[name..].hash(&mut hasher);
-    Some(hasher.finish())
+    what.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -80,14 +80,15 @@ mod tests {
         assert_eq!(belongs_to::<u8>(own, &BTreeMap::new()), None);
         let ours = program_of(own);
         assert!(ours.is_some() && ours == program_of(own) && ours != program_of(child.id()));
-        // The kernel shows them a moment after the new program is there.
-        let arguments = (0..1000).find_map(|_| {
+        let mut other = std::process::Command::new("sleep").arg("6").spawn().unwrap();
+        // The kernel shows arguments a moment after the new program is there.
+        let differ = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
-            arguments_of(child.id())
+            program_of(child.id()) != program_of(other.id())
         });
-        assert!(
-            arguments.is_some() && arguments == arguments_of(child.id()) && arguments != arguments_of(own)
-        );
+        assert!(differ);
+        other.kill().unwrap();
+        other.wait().unwrap();
         child.kill().unwrap();
         child.wait().unwrap();
     }

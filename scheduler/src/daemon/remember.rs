@@ -163,7 +163,7 @@ mod tests {
     /// A task of a program runs and ends.
     fn learn(broker: &mut Broker) {
         broker.arrive(1, 1);
-        broker.identify(1, Program(7));
+        broker.identify(1, Program::new(7));
         let request = |op| Request {
             op,
             flags: 0,

@@ -18,7 +18,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
     };
     let [large, small] = [(1, large), (2, small)].map(|(client, (need, grows))| {
         broker.arrive(client, client as u32);
-        broker.identify(client, Program(client));
+        broker.identify(client, Program::new(client));
         broker.request(client, 0, begin(need), Duration::ZERO);
         broker.serve(&mut Sight::default(), Duration::ZERO);
         broker.request(client, 0, request(Op::Grow, 1, grows, 1), Duration::ZERO);
@@ -32,7 +32,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
     let mut next = 4;
     let patient = Duration::from_secs(10);
     broker.arrive(3, 3);
-    broker.identify(3, Program(1));
+    broker.identify(3, Program::new(1));
     while now < patient * 100 {
         let over: Vec<ClientId> = ends
             .extract_if(.., |(end, _)| *end <= now)
@@ -45,7 +45,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
         }
         for _ in 0..2 {
             broker.arrive(next, next as u32);
-            broker.identify(next, Program(2));
+            broker.identify(next, Program::new(2));
             assert_eq!(broker.request(next, 0, begin(small), now), None);
             next += 1;
         }
@@ -127,7 +127,7 @@ fn of_one_program(queue: Queue) -> Broker {
     let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], rules);
     for client in 1..10 {
         broker.arrive(client, client as u32);
-        broker.identify(client, Program(7));
+        broker.identify(client, Program::new(7));
     }
     broker
 }

@@ -340,7 +340,7 @@ proptest! {
         world.foreign = (foreign.0, Duration::from_millis(50) * foreign.1 as u32);
         for (process, program) in world.processes.iter().zip(&programs) {
             if let Some(program) = program {
-                world.broker.identify(process.client, Program(*program));
+                world.broker.identify(process.client, Program::new(*program));
             }
         }
         if !is_patient {

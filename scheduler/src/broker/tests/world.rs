@@ -107,7 +107,7 @@ impl World {
                 swaps: 0,
             });
             if let Some(Some(program)) = programs.get(at) {
-                self.broker.identify(client, Program(*program));
+                self.broker.identify(client, Program::new(*program));
             }
         }
     }
