@@ -48,7 +48,7 @@ struct Playing<'a> {
     /// For the folder of its logs.
     name: &'a str,
     /// What mgbd remembers from before, and where it keeps what it learns; none: nothing.
-    past: Option<&'a PathBuf>,
+    past: Option<&'a Path>,
     jobs: &'a [Job],
     parallel: Parallel,
     /// What jobs took of the host's memory before.
@@ -176,7 +176,7 @@ impl Session<'_> {
         let playing = Playing {
             arm,
             name: &format!("{name}-{run}"),
-            past: arm.rehearses().then_some(&past),
+            past: arm.rehearses().then_some(past.as_path()),
             jobs: &jobs,
             parallel,
             peaks: &peaks,

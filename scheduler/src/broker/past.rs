@@ -17,6 +17,9 @@ use crate::ledger::{ClientId, TaskKey};
 /// Most kinds of tasks that are remembered.
 const MOST: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 
+/// What a file says of longer times is no time that a task can have taken, and sums of it overflow.
+const LONGEST: Duration = Duration::from_secs(1 << 40);
+
 /// A task of a program, with a need of about this size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Which {
@@ -157,7 +160,7 @@ impl Past {
 
     /// Begins with what was remembered before, those used last coming last.
     pub(super) fn recall(&mut self, mean: Option<Duration>, tasks: &[RememberedTask]) {
-        self.mean = mean;
+        self.mean = mean.map(|mean| mean.min(LONGEST));
         for task in tasks {
             let which = Which {
                 program: task.program,
@@ -166,7 +169,7 @@ impl Past {
                 size: task.size,
             };
             let taken = Taken {
-                lasted: task.lasted,
+                lasted: task.lasted.map(|lasted| lasted.min(LONGEST)),
                 grown_bytes: task.grown_bytes,
             };
             self.taken.put(which, taken);
@@ -327,6 +330,15 @@ mod tests {
         };
         assert_eq!(taken(&mut next, 1), (Some(Duration::from_secs(3)), 1));
         assert_eq!(taken(&mut next, 2), (None, 2), "it runs still");
+        // A file may say anything.
+        let mut tasks = past.remembered();
+        for task in &mut tasks {
+            (task.lasted, task.grown_bytes) = (Some(Duration::MAX), u64::MAX);
+        }
+        next.recall(Some(Duration::MAX), &tasks);
+        next.began(key(1), which(1, 1000), 1000);
+        next.ended(key(1), Duration::from_secs(3));
+        assert!(next.mean().is_some_and(|mean| mean <= LONGEST));
     }
 
     #[test]
