@@ -12,6 +12,7 @@ use cudarc::driver::sys::{
 };
 pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
 
+use crate::addresses;
 use crate::code::Code;
 use crate::patience::Patience;
 
@@ -108,6 +109,10 @@ pub fn get() -> Result<&'static Driver, &'static str> {
 }
 
 fn load() -> Result<Driver, String> {
+    addresses::hand_over(initialise)
+}
+
+fn initialise() -> Result<Driver, String> {
     // SAFETY: a C string; loading the driver runs only its own constructors.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {

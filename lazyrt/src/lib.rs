@@ -11,6 +11,7 @@
 //! `gate`.
 
 mod absorb;
+mod addresses;
 mod arena;
 mod back;
 mod bind;

@@ -75,7 +75,7 @@ macro_rules! cases {
 cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
         symbols (native), reset (native), forks (native), small_objects, volumes (native), ends (native),
-        information;
+        information, unhurried;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native);

@@ -11,9 +11,9 @@ use crate::bind::{self, Asked};
 use crate::code::{self, Answer, Code, Own, fail};
 use crate::outside::Kind;
 use crate::state::{self, Key, State};
-use crate::{device, mode, notice, open, thread};
+use crate::{addresses, device, mode, notice, open, thread};
 
-/// Where the arena is asked for, and how large: below where programs and libraries lie.
+/// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const PLACES: [(u64, u64); 7] = [
     (1 << 44, 64 << 40),
     (1 << 44, 32 << 40),
@@ -27,12 +27,16 @@ const PLACES: [(u64, u64); 7] = [
 const PITCH: usize = 512;
 
 fn reserve() -> Result<Arena, Own> {
-    let driver = device::driver()?;
+    mode::note_use();
     let arena = if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
         Arena::guarded
     } else {
         Arena::new
     };
+    if let Some((base, bytes)) = addresses::hold(&PLACES) {
+        return Ok(arena(base, bytes));
+    }
+    let driver = device::driver()?;
     let mut last = None;
     for (hint, bytes) in PLACES {
         match driver.reserve(bytes, hint) {

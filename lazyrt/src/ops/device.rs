@@ -5,7 +5,7 @@ use mgb_probe::wire::MAX_GPUS;
 
 use crate::code::{self, Answer, Code, Own, fail};
 use crate::state::Device;
-use crate::{back, device, gate, mode, narrow, native, state, thread};
+use crate::{back, device, driver, gate, mode, narrow, native, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -55,6 +55,10 @@ pub fn check(ordinal: i32) -> Result<Device, Own> {
 
 /// Fails as CUDA does for an ordinal that is none. Makes no context.
 fn exists(ordinal: i32) -> Result<(), Own> {
+    if !driver::is_loaded() && is_shared(ordinal) {
+        mode::note_use();
+        return Ok(());
+    }
     device::driver()?;
     let mut count = 0;
     // SAFETY: writes one int.
@@ -67,6 +71,14 @@ fn exists(ordinal: i32) -> Result<(), Own> {
     } else {
         fail(Code::INVALID_DEVICE)
     }
+}
+
+/// Whether it is certain without the driver that there is such a device: a process that sees all GPUs of the node sees at
+/// least as many as mgbd shares.
+fn is_shared(ordinal: i32) -> bool {
+    let sees_all = std::env::var_os("CUDA_VISIBLE_DEVICES").is_none();
+    let shared = mode::client().map_or(0, |client| client.hello().gpus.len());
+    sees_all && usize::try_from(ordinal).is_ok_and(|ordinal| ordinal < shared)
 }
 
 /// `cudaDeviceReset`: the objects and handles of the program's device are gone, its tasks over. GPUs that other

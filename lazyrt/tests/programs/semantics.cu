@@ -2,6 +2,8 @@
 // where it says "mgb".
 
 #include "check.h"
+#include <cstdio>
+#include <cstring>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -386,11 +388,42 @@ static void greedy() {
   OK(cudaFree(boxes[0].pointer));
 }
 
+// Whether the software GPU's driver is initialised: it has mapped what processes share by then.
+static bool driver_is_ready() {
+  FILE *maps = fopen("/proc/self/maps", "r");
+  EXPECT(maps != nullptr);
+  char line[512];
+  bool found = false;
+  while (fgets(line, sizeof line, maps) != nullptr)
+    found = found || strstr(line, "softgpu.state") != nullptr;
+  fclose(maps);
+  return found;
+}
+
+// mgb: who only allocates, and then reads its input or waits, leaves the driver alone, which serves one process after another.
+static void unhurried() {
+  OK(cudaSetDevice(0));
+  make(boxes[0], 3 << 20);
+  make(boxes[1], 100);
+  OK(cudaMemset(boxes[1].pointer, 5, 100));
+  unsigned char *place = boxes[0].pointer;
+  EXPECT(!driver_is_ready());
+  OK(cudaMemset(boxes[0].pointer, 2, boxes[0].bytes));
+  run(boxes[0], 1);
+  check(boxes[0], 3);
+  EXPECT(driver_is_ready());
+  OK(cudaFree(boxes[0].pointer));
+  make(boxes[0], 3 << 20);
+  EXPECT(boxes[0].pointer == place);
+  run(boxes[1], 1);
+  check(boxes[1], 6);
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
       CASE(addresses), CASE(recorded), CASE(copies), CASE(devices), CASE(streams), CASE(symbols),
       CASE(information), CASE(reset), CASE(forks), CASE(small_objects), CASE(volumes), CASE(ends),
-      CASE(overruns), CASE(greedy),
+      CASE(overruns), CASE(greedy), CASE(unhurried),
   };
   return play(argc, argv, cases);
 }
