@@ -38,10 +38,17 @@ pub fn hold(places: &[(Address, u64)]) -> Option<(Address, u64)> {
 /// Those of `initialise`; and if the driver does not give the addresses, which the program has been told.
 pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<Driver, String> {
     let mut holder = HOLDER.lock();
-    let driver = initialise()?;
-    if let Holder::Mapping(base, bytes) = *holder {
+    let held = match *holder {
+        Holder::Mapping(base, bytes) => Some((base, bytes)),
+        Holder::Nobody | Holder::Driver => None,
+    };
+    // As the driver finds it where programs do not allocate before.
+    if let Some((base, bytes)) = held {
         // SAFETY: the range was mapped by `map`, and nothing of it has been accessible since.
         unsafe { libc::munmap(base as *mut libc::c_void, bytes as usize) };
+    }
+    let driver = initialise()?;
+    if let Some((base, bytes)) = held {
         match driver.reserve(bytes, base) {
             Ok(given) if given == base => {}
             Ok(given) => return Err(format!("{LOST}: it gives those from {given:#x} instead")),
