@@ -118,6 +118,9 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
 
 /// Makes the GPU's own context current on this thread, whatever was before.
 pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
+    let turn = mode::client()
+        .filter(|_| !has_context(gpu))
+        .map(|client| client.turn(true));
     let mut patience = Patience::begin();
     loop {
         // SAFETY: no pointers.
@@ -132,6 +135,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
         // SAFETY: no pointers. The error was this thread's, and is being dealt with.
         unsafe { native::cudaGetLastError() };
     }
+    drop(turn);
     note_context(gpu, ordinal);
     Ok(())
 }

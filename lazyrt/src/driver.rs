@@ -12,9 +12,9 @@ use cudarc::driver::sys::{
 };
 pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
 
-use crate::addresses;
 use crate::code::Code;
 use crate::patience::Patience;
+use crate::{addresses, mode};
 
 /// A device address of the driver.
 pub type Address = u64;
@@ -109,6 +109,7 @@ pub fn get() -> Result<&'static Driver, &'static str> {
 }
 
 fn load() -> Result<Driver, String> {
+    let _turn = mode::client().map(|client| client.turn(false));
     addresses::hand_over(initialise)
 }
 

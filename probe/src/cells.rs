@@ -185,7 +185,7 @@ impl Cells {
         };
         let cell = &self.channel().cells[at];
         self.post(at, request);
-        if !self.wait(at) {
+        if !self.wait(at, request.asks_for_room()) {
             // The cell stays taken: whoever wakes up later may still write it.
             return Err(Gone);
         }
@@ -201,8 +201,8 @@ impl Cells {
         while rustix::io::write(self.doorbell.as_fd(), &1u64.to_ne_bytes()) == Err(Errno::INTR) {}
     }
 
-    /// Waits for the answer; false if `mgbd` went away without one.
-    fn wait(&self, at: usize) -> bool {
+    /// Waits for the answer, the binder knowing about it or not; false if `mgbd` went away without one.
+    fn wait(&self, at: usize, known: bool) -> bool {
         let state = &self.channel().cells[at].state;
         if self.spin.until(|| state.load(Ordering::Acquire) == ANSWERED) {
             return true;
@@ -221,7 +221,10 @@ impl Cells {
                 if self.gone() {
                     return state.load(Ordering::Acquire) == ANSWERED;
                 }
-                if checked && let Some(binder) = crate::binder() {
+                if checked
+                    && known
+                    && let Some(binder) = crate::binder()
+                {
                     binder.still_waiting();
                 }
                 checked = true;

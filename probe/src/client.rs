@@ -172,6 +172,17 @@ impl Client {
         self.tell(self.plain(Op::End, task, kept_bytes));
     }
 
+    /// Waits for this process's turn at the driver: to initialise it, or with `makes_context` to make a context. The driver
+    /// makes one process after another ready, on the whole node; where many ask it at once, all are ready at the end only.
+    /// Without `mgbd` it is everybody's turn.
+    pub fn turn(&self, makes_context: bool) -> Turn<'_> {
+        let _ = self.ask(Request {
+            flags: if makes_context { wire::MAKES_CONTEXT } else { 0 },
+            ..self.plain(Op::Turn, TaskId(0), 0)
+        });
+        Turn(self)
+    }
+
     /// Asks `mgbd` to keep these files (at most [`wire::MOST_KEPT`]) open until what this process gave its GPUs is done,
     /// whether the process is still there then or not. They replace what it has kept so far. Does not wait.
     pub fn keep(&self, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
@@ -241,6 +252,16 @@ impl Client {
                 Err(Gone) => return Err(Refusal::Disconnected),
             }
         }
+    }
+}
+
+/// A process's turn at the driver; over when dropped. `mgbd` waits for that only for a while.
+#[must_use]
+pub struct Turn<'a>(&'a Client);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.tell(self.0.plain(Op::TurnOver, TaskId(0), 0));
     }
 }
 

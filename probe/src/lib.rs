@@ -32,7 +32,7 @@ mod visible;
 pub mod wire;
 
 pub use binder::{Binder, Places, Site, binder, set_binder};
-pub use client::{BeginRequest, Client};
+pub use client::{BeginRequest, Client, Turn};
 pub use connect::ConnectError;
 pub use hello::{Gpu, Hello, Multiprocessors};
 pub use need::Need;

@@ -19,11 +19,11 @@ mod text;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use reply::Reply;
-pub use request::{Op, Request, WHOLE_PROCESS};
+pub use request::{MAKES_CONTEXT, Op, Request, WHOLE_PROCESS};
 pub use text::Text;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Calls a client can have under way at once.

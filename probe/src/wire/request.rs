@@ -19,6 +19,10 @@ pub enum Op {
     GiveBack = 4,
     /// The task is over; `bytes` of it stay mapped.
     End = 5,
+    /// A turn at the driver, which makes one process after another ready on the whole node. May wait.
+    Turn = 6,
+    /// The turn is over.
+    TurnOver = 7,
 }
 
 impl Op {
@@ -29,6 +33,8 @@ impl Op {
             3 => Op::Swapped,
             4 => Op::GiveBack,
             5 => Op::End,
+            6 => Op::Turn,
+            7 => Op::TurnOver,
             _ => return None,
         })
     }
@@ -37,6 +43,8 @@ impl Op {
 /// [`Request::flags`]: the task is the whole process; its room stays until the
 /// process dies, whatever becomes of the channel.
 pub const WHOLE_PROCESS: u32 = 1;
+/// [`Request::flags`]: the turn is to make a context, by a driver that is initialised.
+pub const MAKES_CONTEXT: u32 = 2;
 
 /// A call's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +70,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether the caller waits for room on a GPU until it is answered.
+    pub fn asks_for_room(&self) -> bool {
+        matches!(self.op, Op::Begin | Op::Grow)
+    }
+
     /// Writes the request; the caller owns the cell and publishes it by a
     /// release store to its state.
     pub fn encode(&self, cell: &Cell) {

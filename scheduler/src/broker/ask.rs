@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mgb_probe::wire::{Op, Reply, Request, Text};
+use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request, Text};
 
 use super::past::Past;
 use super::{Broker, Touch, Waiting, reserved_on};
@@ -32,6 +32,15 @@ impl Broker {
             Op::Grow => self.grow(key, cell, request, now),
             Op::Swapped => Some(self.change(key, request, |ledger| ledger.swap(key, request.bytes))),
             Op::GiveBack => Some(self.change(key, request, |ledger| ledger.shrink(key, request.bytes))),
+            Op::Turn => {
+                self.turns
+                    .ask(client, cell, request.flags & MAKES_CONTEXT != 0, now);
+                None
+            }
+            Op::TurnOver => {
+                self.turns.over(client);
+                Some(Reply::Done)
+            }
             Op::End => {
                 if let Some(held) = self.ledger.task(key) {
                     self.past.ended(key, now.saturating_sub(held.granted));

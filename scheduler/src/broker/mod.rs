@@ -14,6 +14,7 @@ mod remembered;
 mod serve;
 mod show;
 mod stuck;
+mod turns;
 mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,6 +34,7 @@ use crate::{Policy, Queue};
 use overhead::Overheads;
 use past::{Past, Which};
 use pending::Pending;
+use turns::Turns;
 
 /// What the driver and the clients' publications show.
 #[derive(Clone, Debug, Default)]
@@ -182,6 +184,7 @@ pub struct Broker {
     queue: Pending,
     past: Past,
     overheads: Overheads,
+    turns: Turns,
     touched: BTreeMap<TaskKey, Touch>,
     /// The first task that only expectations keep from beginning, and since when it is that.
     kept_out: Option<(TaskKey, Duration)>,
@@ -198,6 +201,7 @@ impl Broker {
             queue: Pending::default(),
             past: Past::default(),
             overheads: Overheads::default(),
+            turns: Turns::default(),
             touched: BTreeMap::new(),
             kept_out: None,
             counts: Counts::default(),
@@ -217,6 +221,19 @@ impl Broker {
     /// Whether anybody waits.
     pub fn waiting(&self) -> bool {
         !self.queue.is_empty()
+    }
+
+    /// Whose turn it is at the driver, of those who wait for it. Called after each event, and when
+    /// [`Broker::next_turn_in`] says so.
+    pub fn take_turns(&mut self, now: Duration) -> Vec<Answer> {
+        let ledger = &self.ledger;
+        self.turns
+            .next(now, |client| ledger.tasks_of(client).next().is_some())
+    }
+
+    /// How long until it is somebody's turn if nothing happens; `None`: nobody waits for it.
+    pub fn next_turn_in(&self, now: Duration) -> Option<Duration> {
+        self.turns.due(now)
     }
 
     /// A client arrived. `client` is larger than all before it.
@@ -240,6 +257,7 @@ impl Broker {
     /// The client's channel is gone: it waits for nothing any more. What it
     /// holds stays charged as long as its process lives.
     pub fn hang_up(&mut self, client: ClientId) {
+        self.turns.gone(client);
         self.queue.retain(|waiting| waiting.client != client);
     }
 

@@ -75,7 +75,7 @@ impl Server {
         sight
     }
 
-    fn deliver(&mut self, answers: Vec<Answer>) {
+    pub(super) fn deliver(&mut self, answers: Vec<Answer>) {
         self.changed |= !answers.is_empty();
         for Answer { client, cell, reply } in answers {
             if let Some(client) = self.clients.get_mut(&client) {

@@ -261,6 +261,8 @@ impl Server {
             self.reclaims.exited(pid, now);
             self.changed = true;
         }
+        let turns = self.broker.take_turns(now);
+        self.deliver(turns);
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
         if reclaiming || self.broker.waiting() {
@@ -323,6 +325,9 @@ impl Server {
             sooner(wait);
         }
         if let Some(wait) = self.memory.interval(&self.broker, now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.broker.next_turn_in(now) {
             sooner(wait);
         }
         if self.broker.waiting() {

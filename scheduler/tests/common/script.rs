@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgb_probe::Client;
 
@@ -12,7 +12,7 @@ use super::{MIB, memory_file};
 /// Carries out the script in the environment. Words, each
 /// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `blocks N` (of the launches of tasks that begin later), `list` (being listed by the
 /// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH` (gives mgbd that file to
-/// keep), `busy` and `done` (with work), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+/// keep), `busy` and `done` (with work), `turn` and `over` (at the driver), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
         return;
@@ -34,6 +34,8 @@ pub fn client_process() {
             "keep" => life.keep(words.next().unwrap()),
             "busy" => life.given(1),
             "done" => life.given(0),
+            "turn" => life.turn(),
+            "over" => life.turn = None,
             "sleep" => std::thread::sleep(Duration::from_millis(number())),
             "say" => say(words.next().unwrap()),
             "exec" => exec(words.next().unwrap(), words.next().unwrap()),
@@ -65,6 +67,7 @@ struct Life {
     task: Option<(mgb_probe::TaskId, u32)>,
     mapped: u64,
     blocks: u64,
+    turn: Option<mgb_probe::Turn<'static>>,
 }
 
 impl Life {
@@ -76,7 +79,14 @@ impl Life {
             task: None,
             mapped: 0,
             blocks: 8,
+            turn: None,
         }
+    }
+
+    fn turn(&mut self) {
+        let start = Instant::now();
+        self.turn = Some(self.client.turn(false));
+        say(&format!("turn after {} ms", start.elapsed().as_millis()));
     }
 
     fn gpu(&self) -> u32 {

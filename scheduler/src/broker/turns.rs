@@ -1,0 +1,199 @@
+//! Turns at the driver.
+//!
+//! To initialise the driver and to make a context are served one after another on the whole node, whichever the GPU. Of 40
+//! processes that start at once all go through every step together, so that the first is as late as the last: on four H200s
+//! under MPS they are ready after 7.5 to 8.1 s. In turns of four the first is ready after 0.8 s and the last after 6.8 s (two
+//! at once 0.4 and 6.7 s, one 0.3 and 7.2 s). Four and not two, as other drivers may serve more at once.
+//!
+//! A turn is a courtesy: who does not end it is waited for only so long, and nobody waits for longer than [`PATIENCE`].
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use mgb_probe::wire::Reply;
+
+use super::Answer;
+use crate::ledger::ClientId;
+
+/// How many have their turn at once.
+const AT_ONCE: usize = 4;
+/// How long a turn counts, at most.
+const LONGEST: Duration = Duration::from_secs(2);
+/// How long to wait for one, at most.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Who has a turn, and who waits for one.
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    holders: BTreeMap<ClientId, Holder>,
+    /// In the order in which they came.
+    waiting: Vec<Waiter>,
+}
+
+/// One process: its threads share its turn.
+#[derive(Debug)]
+struct Holder {
+    since: Duration,
+    threads: u32,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    client: ClientId,
+    cell: usize,
+    makes_context: bool,
+    since: Duration,
+}
+
+impl Turns {
+    /// A client's thread wants a turn.
+    pub(super) fn ask(&mut self, client: ClientId, cell: usize, makes_context: bool, now: Duration) {
+        self.waiting.push(Waiter {
+            client,
+            cell,
+            makes_context,
+            since: now,
+        });
+    }
+
+    /// The turn of one of the client's threads is over.
+    pub(super) fn over(&mut self, client: ClientId) {
+        if let Some(holder) = self.holders.get_mut(&client) {
+            holder.threads -= 1;
+            if holder.threads == 0 {
+                self.holders.remove(&client);
+            }
+        }
+    }
+
+    /// The client is gone.
+    pub(super) fn gone(&mut self, client: ClientId) {
+        self.holders.remove(&client);
+        self.waiting.retain(|waiter| waiter.client != client);
+    }
+
+    /// Whose turn it is now: first of those who only lack their context, then of those who have a task already.
+    pub(super) fn next(&mut self, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
+        if self.waiting.is_empty() {
+            return Vec::new();
+        }
+        self.holders
+            .retain(|_, holder| !has_lasted(holder.since, LONGEST, now));
+        // Stable: else as they came.
+        self.waiting
+            .sort_by_cached_key(|waiter| (!waiter.makes_context, !has_task(waiter.client)));
+        let mut answers = Vec::new();
+        let holders = &mut self.holders;
+        self.waiting.retain(|waiter| {
+            let is_turn = holders.len() < AT_ONCE
+                || holders.contains_key(&waiter.client)
+                || has_lasted(waiter.since, PATIENCE, now);
+            if is_turn {
+                let none = Holder {
+                    since: now,
+                    threads: 0,
+                };
+                let holder = holders.entry(waiter.client).or_insert(none);
+                holder.threads = holder.threads.saturating_add(1);
+                answers.push(Answer {
+                    client: waiter.client,
+                    cell: waiter.cell,
+                    reply: Reply::Done,
+                });
+            }
+            !is_turn
+        });
+        answers
+    }
+
+    /// How long until somebody who waits has it by time alone.
+    pub(super) fn due(&self, now: Duration) -> Option<Duration> {
+        let oldest = self.waiting.iter().map(|waiter| waiter.since).min()?;
+        let turns = self.holders.values().map(|holder| holder.since + LONGEST);
+        let next = turns.chain([oldest + PATIENCE]).min()?;
+        Some(next.saturating_sub(now))
+    }
+}
+
+fn has_lasted(since: Duration, most: Duration, now: Duration) -> bool {
+    now.saturating_sub(since) >= most
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: fn(u64) -> Duration = Duration::from_millis;
+
+    fn clients(answers: &[Answer]) -> Vec<ClientId> {
+        answers.iter().map(|answer| answer.client).collect()
+    }
+
+    /// Asks to initialise for each client, the first of them first.
+    fn crowd(count: ClientId) -> Turns {
+        let mut turns = Turns::default();
+        for client in 1..=count {
+            turns.ask(client, 7, false, AT(client));
+        }
+        turns
+    }
+
+    #[test]
+    fn a_few_at_once_in_the_order_in_which_they_came() {
+        let mut turns = crowd(6);
+        assert_eq!(clients(&turns.next(AT(10), |_| false)), [1, 2, 3, 4]);
+        assert!(turns.next(AT(10), |_| false).is_empty());
+        turns.over(3);
+        turns.over(99);
+        assert_eq!(clients(&turns.next(AT(11), |_| false)), [5]);
+        turns.gone(6);
+        turns.gone(1);
+        assert!(turns.next(AT(12), |_| false).is_empty());
+        assert_eq!(turns.due(AT(12)), None);
+    }
+
+    #[test]
+    fn who_is_nearer_to_its_gpu_goes_first() {
+        let mut turns = crowd(7);
+        assert_eq!(clients(&turns.next(AT(10), |_| false)), [1, 2, 3, 4]);
+        turns.over(1);
+        turns.over(2);
+        turns.over(3);
+        turns.ask(2, 0, true, AT(11));
+        assert_eq!(clients(&turns.next(AT(12), |client| client == 6)), [2, 6, 5]);
+    }
+
+    #[test]
+    fn threads_of_a_process_share_its_turn() {
+        let mut turns = crowd(5);
+        turns.next(AT(10), |_| false);
+        turns.ask(1, 8, true, AT(11));
+        let answers = turns.next(AT(11), |_| false);
+        assert_eq!((answers[0].client, answers[0].cell, answers.len()), (1, 8, 1));
+        turns.over(1);
+        assert!(turns.next(AT(12), |_| false).is_empty());
+        turns.over(1);
+        assert_eq!(clients(&turns.next(AT(12), |_| false)), [5]);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever() {
+        let mut turns = crowd(9);
+        assert_eq!(turns.next(AT(0), |_| false).len(), AT_ONCE);
+        // Those who do not end their turn lose it.
+        assert_eq!(turns.due(AT(500)), Some(AT(1500)));
+        assert!(turns.next(AT(1999), |_| false).is_empty());
+        assert_eq!(clients(&turns.next(AT(2000), |_| false)), [5, 6, 7, 8]);
+        // Those who are passed again and again have theirs in the end.
+        for at in (2..30).map(|second| AT(second * 1000)) {
+            for client in 5..=8 {
+                turns.over(client);
+                turns.ask(client, 0, true, at);
+            }
+            assert_eq!(clients(&turns.next(at, |_| true)), [5, 6, 7, 8], "{at:?}");
+        }
+        let last = PATIENCE + AT(9);
+        assert_eq!(turns.due(last - AT(1)), Some(AT(1)));
+        assert_eq!(clients(&turns.next(last, |_| true)), [9]);
+    }
+}
