@@ -27,8 +27,8 @@ def touches_driver(pid):
 
 def main():
     trial = Trial("starts", __doc__, lambda parser: (
-        parser.add_argument("--left", type=int, default=8192, help="MiB left on each GPU"),
-        parser.add_argument("--own", type=int, default=1536, help="MiB that a process allocates")))
+        parser.add_argument("--left", type=int, default=2560, help="MiB left on each GPU"),
+        parser.add_argument("--own", type=int, default=64, help="MiB that a process allocates, on the host as well")))
     own = trial.arguments.own
     ballast = trial.ballast(trial.arguments.left * MIB)
     trial.mgbd()

@@ -25,5 +25,6 @@ mod ordinary;
 mod outputs;
 mod overhead;
 mod running;
+mod turns;
 mod whole;
 mod wrapper;
