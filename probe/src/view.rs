@@ -96,6 +96,9 @@ pub struct NodeView {
     pub uptime_ms: u64,
     /// Connected clients.
     pub clients: u32,
+    /// Of those, that wait for their turn to initialise the driver or make a context.
+    #[serde(default)]
+    pub starting: u32,
     /// The GPUs.
     pub gpus: Vec<GpuView>,
     /// Who holds room.

@@ -26,9 +26,16 @@ pub fn text(view: &NodeView) -> String {
         held => write!(text, "\n{}", tasks(held)),
     };
     let _ = match view.queue.as_slice() {
-        [] => writeln!(text, "\nnobody waits"),
+        [] => writeln!(text, "\nnobody waits for room"),
         waiting => write!(text, "\n{}", queue(waiting)),
     };
+    if view.starting > 0 {
+        let programs = plural(view.starting as usize, "program");
+        let _ = writeln!(
+            text,
+            "\nwaiting for the driver, which starts one after another: {programs}"
+        );
+    }
     text
 }
 
@@ -139,7 +146,7 @@ mod tests {
     use mgb_probe::view::NodeView;
 
     const VIEW: &str = r#"{"version":1,"mgbd_pid":4711,"policy":"mgb","mps_pipe":null,
-      "mps_note":"software GPUs have none","uptime_ms":65000,"clients":2,
+      "mps_note":"software GPUs have none","uptime_ms":65000,"clients":5,"starting":3,
       "gpus":[{"gpu":{"index":0,"node_index":0,"uuid":"GPU-aa","name":"Software GPU","total_bytes":268435456,
         "usable_bytes":266338304,"context_bytes":1048576,"max_warps":8448,
         "multiprocessors":{"count":132,"blocks":32,"warps":64,"registers":65536,"partitions":4,"shared_bytes":233472,

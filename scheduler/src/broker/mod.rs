@@ -231,6 +231,11 @@ impl Broker {
             .next(now, |client| ledger.tasks_of(client).next().is_some())
     }
 
+    /// How many processes wait for their turn at the driver.
+    pub fn starting(&self) -> u32 {
+        self.turns.waiting()
+    }
+
     /// How long until it is somebody's turn if nothing happens; `None`: nobody waits for it.
     pub fn next_turn_in(&self, now: Duration) -> Option<Duration> {
         self.turns.due(now)

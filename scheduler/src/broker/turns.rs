@@ -7,7 +7,7 @@
 //!
 //! A turn is a courtesy: who does not end it is waited for only so long, and nobody waits for longer than [`PATIENCE`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mgb_probe::wire::Reply;
@@ -106,6 +106,12 @@ impl Turns {
         answers
     }
 
+    /// How many processes wait.
+    pub(super) fn waiting(&self) -> u32 {
+        let clients: BTreeSet<ClientId> = self.waiting.iter().map(|waiter| waiter.client).collect();
+        clients.len() as u32
+    }
+
     /// How long until somebody who waits has it by time alone.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         let oldest = self.waiting.iter().map(|waiter| waiter.since).min()?;
@@ -146,8 +152,10 @@ mod tests {
         turns.over(3);
         turns.over(99);
         assert_eq!(clients(&turns.next(AT(11), |_| false)), [5]);
+        assert_eq!(turns.waiting(), 1);
         turns.gone(6);
         turns.gone(1);
+        assert_eq!(turns.waiting(), 0);
         assert!(turns.next(AT(12), |_| false).is_empty());
         assert_eq!(turns.due(AT(12)), None);
     }

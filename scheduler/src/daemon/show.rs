@@ -95,6 +95,7 @@ pub(super) fn node_view(
         mps_note: hello.mps_note.clone(),
         uptime_ms: now.as_millis() as u64,
         clients,
+        starting: broker.starting(),
         gpus: (0..gpus.len()).map(gpu_view).collect(),
         tasks: broker.task_views(now),
         queue: broker.wait_views(now),

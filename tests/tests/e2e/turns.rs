@@ -24,6 +24,7 @@ fn a_program_waits_for_its_turn_at_the_driver() {
     let mut program = Running::start(command.env("MGB", "require"));
     thread::sleep(HELD);
     assert!(program.runs(), "it had its turn beside {OTHERS} others");
+    assert_eq!(node.view().starting, 1);
     drop(turns);
     program.end().success();
     drop(others);
