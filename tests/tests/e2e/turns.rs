@@ -15,12 +15,13 @@ const OTHERS: usize = 4;
 
 #[test]
 fn a_program_waits_for_its_turn_at_the_driver() {
+    let program = built::program("vecadd");
     let node = Node::start("1x64MiB", "mgb");
     let others: Vec<Client> = (0..OTHERS)
         .map(|_| Client::connect(&node.socket()).expect("mgbd takes clients"))
         .collect();
     let turns: Vec<_> = others.iter().map(|client| client.turn(false)).collect();
-    let mut command = node.command(built::program("vecadd"), &["1000"]);
+    let mut command = node.command(program, &["1000"]);
     let mut program = Running::start(command.env("MGB", "require"));
     thread::sleep(HELD);
     assert!(program.runs(), "it had its turn beside {OTHERS} others");
