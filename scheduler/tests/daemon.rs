@@ -102,7 +102,7 @@ fn four_that_grow_at_once_all_finish() {
         .into_iter()
         .map(|(hold, more)| {
             daemon.client(&format!(
-                "begin {hold} map {hold} say up sleep 400 grow {more} sleep 100 end say done"
+                "begin {hold} map {hold} say up await grow {more} sleep 100 end say done"
             ))
         })
         .map(|mut client| {
@@ -110,6 +110,7 @@ fn four_that_grow_at_once_all_finish() {
             client
         })
         .collect();
+    daemon.go();
     for client in clients {
         client.finish();
     }

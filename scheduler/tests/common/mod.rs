@@ -77,6 +77,11 @@ pub fn alive(pid: u32) -> bool {
     matches!(state, Some(Some(state)) if state != 'Z' && state != 'X')
 }
 
+/// What clients that `await` wait for.
+fn go_file(folder: &Path) -> PathBuf {
+    folder.with_file_name("go")
+}
+
 fn memory_file(folder: &Path, pid: u32, gpu: usize) -> PathBuf {
     folder.join(format!("{pid}.{gpu}"))
 }
@@ -236,6 +241,11 @@ impl Daemon {
     pub fn foreign(&self, bytes: u64) {
         let file = memory_file(&self.folder.path().join("memory"), std::process::id(), 0);
         std::fs::write(file, bytes.to_string()).unwrap();
+    }
+
+    /// Lets clients go on that `await` it.
+    pub fn go(&self) {
+        std::fs::write(go_file(&self.folder.path().join("memory")), "").unwrap();
     }
 
     pub fn view(&self) -> NodeView {

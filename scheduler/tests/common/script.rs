@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::Client;
 
-use super::{MIB, memory_file};
+use super::{MIB, go_file, memory_file, wait_for};
 
 /// Carries out the script in the environment. Words, each
 /// with its arguments: `connect` (which it does anyway), `begin MIB`, `whole MIB`, `blocks N` (of the launches of tasks that begin later), `list` (being listed by the
 /// driver, without any memory yet), `map MIB`, `unmap MIB`, `grow MIB`, `end`, `keep PATH` (gives mgbd that file to
-/// keep), `busy` and `done` (with work), `turn` and `over` (at the driver), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
+/// keep), `busy` and `done` (with work), `turn` and `over` (at the driver), `await` (until [`Daemon::go`](super::Daemon::go) says so), `sleep MS`, `say TEXT`, `exec PROGRAM ARG`, `fork`.
 pub fn client_process() {
     let Ok(script) = std::env::var("MGB_TEST_SCRIPT") else {
         return;
@@ -36,6 +36,7 @@ pub fn client_process() {
             "done" => life.given(0),
             "turn" => life.turn(),
             "over" => life.turn = None,
+            "await" => life.wait_to_go(),
             "sleep" => std::thread::sleep(Duration::from_millis(number())),
             "say" => say(words.next().unwrap()),
             "exec" => exec(words.next().unwrap(), words.next().unwrap()),
@@ -81,6 +82,10 @@ impl Life {
             blocks: 8,
             turn: None,
         }
+    }
+
+    fn wait_to_go(&self) {
+        wait_for("the word to go", || go_file(&self.folder).exists());
     }
 
     fn turn(&mut self) {
