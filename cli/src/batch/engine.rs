@@ -135,12 +135,13 @@ impl Batch<'_> {
 
     /// Starts jobs until as many run as may.
     fn fill(&mut self) -> Result<()> {
-        let Some(&next) = self.waiting.front() else {
+        let next: Vec<&Job> = self.waiting.iter().copied().take(auto::STEP).collect();
+        if next.is_empty() {
             return Ok(());
-        };
+        }
         let most = match (&mut self.follower, self.setup.parallel) {
             _ if self.last_round => 1,
-            (Some(follower), _) => follower.wanted(self.began, &self.running, self.outcomes.len(), next)?,
+            (Some(follower), _) => follower.wanted(self.began, &self.running, self.outcomes.len(), &next)?,
             (None, Parallel::Count(most)) => most,
             (None, Parallel::Auto) => unreachable!("auto has a follower"),
         };

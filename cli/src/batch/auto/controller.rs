@@ -3,14 +3,18 @@
 //! One more is wanted while nothing that jobs share is used up: the GPUs, cores, host memory; and while jobs have not ended
 //! more slowly since more of them run. That tasks wait for room on a GPU is no reason to stop: a program that waits takes
 //! no core, its host phase before is over by the time it gets room, and mgbd packs better the more it may choose from.
-//! Only where [`QUEUED`] wait for each GPU more would take host memory for nothing. Contexts are made one after another on
-//! the whole node, so that the number rises by one a [`PACE`] at most: jobs that start faster than that only wait for
-//! each other.
+//! Only where [`QUEUED`] wait for each GPU more would take host memory for nothing. The number rises by [`STEP`] a [`PACE`]
+//! at first, then by one. That many start at once does not make them wait for each other: mgbd has them take turns at the
+//! driver.
 
 use std::time::Duration;
 
 /// The time between two rises.
 pub const PACE: Duration = Duration::from_millis(40);
+/// Jobs more that one rise may bring,
+pub const STEP: usize = 4;
+/// up to so many for each GPU. From then on it brings one: how much of the GPUs is used shows late.
+const SOON: usize = 8;
 /// Tasks in mgbd's queue for each GPU from which on no more are wanted.
 const QUEUED: usize = 8;
 /// What a job does in so much time after its start says nothing about what it will do.
@@ -52,7 +56,7 @@ pub struct Sample {
     pub memory_free: u64,
     /// What the running jobs may still take of it.
     pub memory_owed: u64,
-    /// What the next job may take.
+    /// What one of the next [`STEP`] jobs may take, at most.
     pub memory_next: u64,
 }
 
@@ -111,8 +115,10 @@ impl Controller {
             && self.wanted > limit
         {
             self.wanted = limit;
-        } else if self.may_rise(sample) {
-            self.wanted = sample.running + 1;
+        } else if self.may_rise(sample)
+            && let Some(more) = [STEP, 1].into_iter().find(|&more| self.may_add(sample, more))
+        {
+            self.wanted = sample.running + more;
             self.raised = sample.at;
         }
         self.wanted
@@ -122,14 +128,16 @@ impl Controller {
         // Fewer run than are wanted already.
         let pending = sample.running < self.wanted;
         let paced = sample.at.saturating_sub(self.raised) >= PACE;
-        let limited = self.limit.is_some_and(|(limit, _)| sample.running >= limit);
-        !pending
-            && paced
-            && !limited
-            && sample.waiting < QUEUED * sample.gpus
-            && !self.gpus_are_full(sample)
-            && has_cores(sample)
-            && has_memory(sample)
+        !pending && paced && !self.gpus_are_full(sample)
+    }
+
+    fn may_add(&self, sample: &Sample, more: usize) -> bool {
+        let at_first = sample.running + more <= SOON * sample.gpus;
+        (more == 1 || at_first)
+            && self.limit.is_none_or(|(limit, _)| sample.running + more <= limit)
+            && sample.waiting + more <= QUEUED * sample.gpus
+            && has_cores(sample, more)
+            && has_memory(sample, more)
     }
 
     /// With two jobs a GPU one's kernels follow the other's; more only make each other slower.
@@ -182,19 +190,20 @@ impl Controller {
     }
 }
 
-/// Whether a core is left for one more, once the young ones use what the others do.
-fn has_cores(sample: &Sample) -> bool {
+/// Whether cores are left for so many more, once the young ones use what the others do.
+fn has_cores(sample: &Sample, more: usize) -> bool {
     let settled = sample.running.saturating_sub(sample.young);
     let each = match settled {
         0 => 1.0,
         // A job that waits now will compute later.
         settled => (sample.cores_used / settled as f64).clamp(0.25, 1.0),
     };
-    sample.cores_free >= each * (sample.young + 1) as f64
+    sample.cores_free >= each * (sample.young + more) as f64
 }
 
-fn has_memory(sample: &Sample) -> bool {
-    let taken = sample.memory_owed.saturating_add(sample.memory_next);
+fn has_memory(sample: &Sample, more: usize) -> bool {
+    let next = sample.memory_next.saturating_mul(more as u64);
+    let taken = sample.memory_owed.saturating_add(next);
     sample.memory_free >= taken
 }
 

@@ -30,17 +30,31 @@ fn play(controller: &mut Controller, seconds: u64, sample: impl Fn(u64, usize) -
 }
 
 #[test]
-fn it_rises_by_one_a_pace_while_there_is_something_left() {
+fn it_rises_by_a_step_a_pace_while_there_is_something_left() {
     let mut controller = Controller::new(4);
     assert_eq!(controller.wanted(&idle(0, 0)), 4);
     assert_eq!(controller.wanted(&idle(20, 4)), 4, "the pace is not over");
-    assert_eq!(controller.wanted(&idle(40, 4)), 5);
+    assert_eq!(controller.wanted(&idle(40, 4)), 8);
     assert_eq!(
-        controller.wanted(&idle(80, 4)),
-        5,
+        controller.wanted(&idle(80, 7)),
+        8,
         "what was wanted does not run yet"
     );
-    assert_eq!(controller.wanted(&idle(90, 5)), 6);
+    assert_eq!(controller.wanted(&idle(90, 8)), 12);
+    // Where less is left than a step would take.
+    let last_core = Sample {
+        cores_free: 1.0,
+        ..idle(130, 12)
+    };
+    assert_eq!(controller.wanted(&last_core), 13);
+    let last_memory = Sample {
+        memory_free: 3 * GIB,
+        ..idle(170, 13)
+    };
+    assert_eq!(controller.wanted(&last_memory), 14);
+    // Where a step would bring more than eight a GPU.
+    assert_eq!(controller.wanted(&idle(210, 14)), 18);
+    assert_eq!(controller.wanted(&idle(250, 29)), 30);
 }
 
 #[test]
@@ -105,7 +119,7 @@ fn gpus_that_are_full_stop_it() {
     };
     let reached = play(&mut controller, 60, full);
     // It takes some seconds to see that they are.
-    assert!((8..64).contains(&reached), "{reached}");
+    assert!((8..96).contains(&reached), "{reached}");
     let then = controller.wanted(&full(61_000, 8));
     assert_eq!(
         controller.wanted(&full(62_000, then)),

@@ -17,7 +17,7 @@ use super::jobfile::Job;
 use controller::{Controller, SETTLE, Sample};
 use peaks::Peaks;
 
-pub use controller::PACE;
+pub use controller::{PACE, STEP};
 pub use host::{memory_free, memory_total};
 
 /// Of host memory, what is left to others: the page cache of programs' input, and whoever else is there.
@@ -76,13 +76,13 @@ impl Follower {
         self.peaks.remember(job, peak_bytes);
     }
 
-    /// How many shall run now. `next` is the job that would be started.
+    /// How many shall run now. `next` are the [`STEP`] jobs that would be started, or fewer.
     pub fn wanted(
         &mut self,
         began: Instant,
         running: &[Running<'_>],
         finished: usize,
-        next: &Job,
+        next: &[&Job],
     ) -> Result<usize> {
         // At the very start nothing has been used yet.
         if self.last.elapsed() < PACE {
@@ -97,12 +97,18 @@ impl Follower {
         Ok(self.wanted)
     }
 
+    /// What one of these jobs may take of host memory, at most.
+    fn of_largest(&self, jobs: &[&Job], guess: u64) -> u64 {
+        let each = jobs.iter().map(|job| self.peaks.of_next(job, guess));
+        each.max().unwrap_or(guess)
+    }
+
     fn sample(
         &mut self,
         began: Instant,
         running: &[Running<'_>],
         finished: usize,
-        next: &Job,
+        next: &[&Job],
         view: &NodeView,
     ) -> Result<Sample> {
         let passed = self.last.elapsed().as_secs_f64();
@@ -145,7 +151,7 @@ impl Follower {
             gpus_used: gpus_used(view),
             memory_free: free.saturating_sub(total / SPARED),
             memory_owed: owed,
-            memory_next: self.peaks.of_next(next, guess),
+            memory_next: self.of_largest(next, guess),
         })
     }
 }
