@@ -80,7 +80,7 @@ cases! {
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native);
     places: places (native), batches (native), graph_places (native);
-    peers: peer_codes (native), peer_kernels (native), peer_copies (native),
+    peers: peer_codes (native), peer_kernels (native), peer_copies (native), peer_order (native),
         pool_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),

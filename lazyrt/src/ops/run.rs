@@ -251,42 +251,69 @@ impl Places {
     }
 }
 
-/// As [`on_two`], for a copy from the second task's memory to the first's. Where they are on two GPUs and the copy is in
-/// no stream of the program's own, what either GPU was given before comes before it, and what either is given
-/// later comes after it: the program sees one default stream.
+/// As [`on_two`], for a copy from the second task's memory to the first's, in the order of the stream, which is that of its
+/// own device wherever the memory is. Where GPUs differ and the copy is in no stream of the program's own, what each was
+/// given before comes before it, and what each is given later comes after it: the program sees one default stream.
 pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce(Places) -> Code) -> Answer {
-    on_two(first, second, |places| {
-        if places.are_one() {
-            return call(places);
-        }
-        if let Some(stream) = stream.filter(|&stream| stream as usize > LAST_DEFAULT) {
-            // In the order of the stream, which is that of its own device.
-            return match gpu_of(stream).and_then(|at| at.map_or(Ok(()), |(gpu, at)| device::select(gpu, at)))
-            {
-                Ok(()) => call(places),
+    let stream = stream.filter(|&stream| stream as usize > LAST_DEFAULT);
+    let mut call = Some(call);
+    let mut call = |places| call.take().map_or(Code::UNKNOWN, |call| call(places));
+    // The GPU of the stream, where that is not the one on which both are.
+    let mut elsewhere = None;
+    let answer = on_two(first, second, |places| {
+        let several = state::may_be_several();
+        if let Some(stream) = stream {
+            return match gpu_of(stream) {
+                Ok(Some((gpu, at))) if !places.are_one() => match device::select(gpu, at) {
+                    Ok(()) => call(places),
+                    Err(Own(code)) => code,
+                },
+                Ok(Some((_, at))) if several && at != places.first => {
+                    elsewhere = Some((stream, at));
+                    Code::SUCCESS
+                }
+                Ok(_) => call(places),
                 Err(Own(code)) => code,
             };
         }
-        let (first, second) = (places.first, places.second);
-        let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::settle_default(gpu, ordinal)) {
-            Some(Ok(code) | Err(Own(code))) => code,
-            None => Code::UNKNOWN,
-        };
         let own = state::lazy_shared().filter(|own| own.is_bound());
-        let mut before = wait_for(second);
-        if let Some((_, here)) = own.map(Shared::place)
-            && ![first, second].contains(&here)
-            && before.is_success()
-        {
-            before = wait_for(here);
+        let here = own.map(|own| own.place().1);
+        if places.are_one() && (!several || here.is_none_or(|here| here == places.first)) {
+            call(places)
+        } else {
+            between_waits(places, here, &mut call)
         }
-        let selected = device::at(first).map(|gpu| device::select(gpu, first));
-        if !before.is_success() || !matches!(selected, Some(Ok(()))) {
-            return before;
-        }
-        let code = call(places);
-        if code.is_success() { wait_for(first) } else { code }
-    })
+    })?;
+    match elsewhere {
+        Some((stream, at)) => on_several(&[first, second], stream, || {
+            call(Places {
+                first: at,
+                second: at,
+            })
+        }),
+        None => Ok(answer),
+    }
+}
+
+/// Runs `call` between waits for the default streams of these GPUs, and of that of the program's current device.
+fn between_waits(places: Places, here: Option<i32>, call: impl FnOnce(Places) -> Code) -> Code {
+    let (first, second) = (places.first, places.second);
+    let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::settle_default(gpu, ordinal)) {
+        Some(Ok(code) | Err(Own(code))) => code,
+        None => Code::UNKNOWN,
+    };
+    let mut before = wait_for(second);
+    if let Some(here) = here.filter(|here| ![first, second].contains(here))
+        && before.is_success()
+    {
+        before = wait_for(here);
+    }
+    let selected = device::at(first).map(|gpu| device::select(gpu, first));
+    if !before.is_success() || !matches!(selected, Some(Ok(()))) {
+        return before;
+    }
+    let code = call(places);
+    if code.is_success() { wait_for(first) } else { code }
 }
 
 /// Runs `call` once both tasks are ready, on the GPU of the first.

@@ -187,9 +187,49 @@ static void peer_copies() {
   OK(cudaStreamDestroy(stream));
 }
 
+// Copies between two objects of one device, asked for by the other: they come after what the other was given before, and
+// before what it is given later, although nothing of it is in them.
+static void peer_order() {
+  const size_t bytes = 4 << 20, part = 100;
+  OK(cudaSetDevice(0));
+  for (int box : {0, 1}) {
+    make(boxes[box], bytes);
+    OK(cudaMemset(boxes[box].pointer, 0, bytes));
+  }
+  OK(cudaSetDevice(devices() - 1));
+  OK(cudaDeviceEnablePeerAccess(0, 0));
+  make(boxes[2], 1 << 20);
+  OK(cudaMemset(boxes[2].pointer, 9, boxes[2].bytes));
+  OK(cudaDeviceSynchronize());
+  cudaStream_t stream;
+  OK(cudaStreamCreate(&stream));
+  unsigned char *from = boxes[0].pointer + bytes - part, *to = boxes[1].pointer;
+  for (int round = 1; round <= 6; round++) {
+    run(boxes[0], 1);
+    switch (round % 3) {
+    case 0:
+      OK(cudaMemcpyPeer(to, 0, from, 0, part));
+      break;
+    case 1:
+      OK(cudaMemcpyPeerAsync(to, 0, from, 0, part, stream));
+      break;
+    default:
+      OK(cudaMemcpyPeerAsync(to, 0, from, 0, part, 0));
+    }
+    run(boxes[0], 1);
+    run(boxes[0], -1);
+    OK(cudaDeviceSynchronize());
+    unsigned char host[part];
+    OK(cudaMemcpy(host, to, part, cudaMemcpyDeviceToHost));
+    for (unsigned char byte : host)
+      EXPECT(byte == round);
+  }
+  OK(cudaStreamDestroy(stream));
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
-      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(pool_copies),
+      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(peer_order), CASE(pool_copies),
   };
   return play(argc, argv, cases);
 }
