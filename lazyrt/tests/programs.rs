@@ -78,7 +78,7 @@ cases! {
         information, unhurried;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
-        numbers (native);
+        numbers (native), first_waits (native), functions_first (native);
     places: places (native), batches (native), graph_places (native);
     peers: peer_codes (native), peer_kernels (native), peer_copies (native), peer_order (native),
         pool_copies (native);

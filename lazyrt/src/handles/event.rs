@@ -12,7 +12,7 @@ use super::{BEFORE, Handle, Kind, NO_TIMING, NOWHERE, Slot, check, current, else
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::task::now as monotonic;
-use crate::{device, work};
+use crate::{device, state, work};
 
 /// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`.
 const FLAGS: u32 = 1 | NO_TIMING | INTERPROCESS;
@@ -164,7 +164,13 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
         (Some(slot), Some(gpu)) => slot.real(gpu).load(Ordering::Acquire),
         _ => event,
     };
-    let Some(gpu) = stream::place(on)?.or(there).or_else(current) else {
+    let place = stream::place(on)?;
+    if place.is_none() && on as usize <= LAST_DEFAULT && state::may_be_several() {
+        // The default stream of a device that is on no GPU yet: nobody knows where it would have to wait.
+        // SAFETY: an event of the runtime's.
+        return Ok(unsafe { native::cudaEventSynchronize(event) });
+    }
+    let Some(gpu) = place.or(there).or_else(current) else {
         return fail(Code::INVALID_HANDLE);
     };
     device::select(gpu, device::ordinal(gpu)?)?;

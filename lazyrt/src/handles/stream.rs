@@ -4,9 +4,10 @@ use std::sync::atomic::Ordering;
 
 use super::default::{self, LAST_DEFAULT};
 use super::{Handle, Kind, Slot, check, current, event, find, follow, home, make};
+use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
-use crate::{device, thread};
+use crate::{device, state, thread};
 
 /// `cudaStreamNonBlocking`.
 const NON_BLOCKING: u32 = 1;
@@ -90,7 +91,7 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
         return Ok(None);
     };
-    let lazy = crate::state::lazy_shared_of(slot.device).filter(|lazy| lazy.is_bound());
+    let lazy = state::lazy_shared_of(slot.device).filter(|lazy| lazy.is_bound());
     let gpu = lazy.map(|lazy| lazy.place().0).or(slot.at());
     gpu.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
 }
@@ -98,8 +99,20 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
 /// Runs `call` with the stream as the runtime knows it, on its GPU; where it is on none yet, on any the process
 /// may be on.
 pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
-    match place(stream)? {
+    let home = if state::may_be_several() {
+        home_of(stream)?.map(|(gpu, _)| gpu)
+    } else {
+        None
+    };
+    match home.map_or_else(|| place(stream), |gpu| Ok(Some(gpu)))? {
         Some(gpu) => device::select(gpu, device::ordinal(gpu)?)?,
+        // Its device's default stream will be where the device's memory is.
+        None if state::may_be_several() => {
+            let device = facts(stream)?.map_or_else(state::current, |(_, device)| device);
+            let key = state::lock().lazy_task_of(device);
+            let (gpu, ordinal) = bind::prepare(key, Asked::default())?.place();
+            device::select(gpu, ordinal)?;
+        }
         None => crate::ops::opaque::be_somewhere()?,
     }
     Ok(call(real(stream)?))

@@ -1,6 +1,7 @@
 // Programs that spread their work over devices themselves, one case per argument. Every case also holds natively.
 
 #include "devices.h"
+#include <unistd.h>
 #include <thread>
 
 __device__ int factor = 3;
@@ -199,10 +200,55 @@ static void numbers() {
      cudaErrorInvalidDevice);
 }
 
+// A device that is on no GPU yet waits for another's event, in its default stream.
+static void first_waits() {
+  OK(cudaSetDevice(0));
+  make(boxes[0], 16 << 20);
+  OK(cudaMemset(boxes[0].pointer, 0, boxes[0].bytes));
+  OK(cudaDeviceSynchronize());
+  cudaEvent_t event;
+  OK(cudaEventCreate(&event));
+  for (int round = 0; round < 4; round++)
+    run(boxes[0], 1);
+  OK(cudaEventRecord(event, 0));
+  OK(cudaSetDevice(devices() - 1));
+  make(boxes[1], 1 << 20);
+  OK(cudaStreamWaitEvent(0, event, 0));
+  std::vector<unsigned char> host(boxes[1].bytes, 7);
+  OK(cudaMemcpy(boxes[1].pointer, host.data(), host.size(), cudaMemcpyHostToDevice));
+  run(boxes[1], 1);
+  check(boxes[1], 8);
+  OK(cudaEventQuery(event));
+}
+
+static void CUDART_CB be_late(void *flag) {
+  usleep(50000);
+  *static_cast<volatile int *>(flag) = 1;
+}
+
+// A function of the host in a stream of a device: its default stream comes after it, wherever the thread was last.
+static void functions_first() {
+  for (int d = 0; d < devices(); d++) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], 1 << 20);
+    OK(cudaMemset(boxes[d].pointer, d, boxes[d].bytes));
+    OK(cudaDeviceSynchronize());
+  }
+  run(boxes[1], 1);
+  OK(cudaSetDevice(0));
+  cudaStream_t stream;
+  OK(cudaStreamCreate(&stream));
+  volatile int flag = 0;
+  OK(cudaLaunchHostFunc(stream, be_late, const_cast<int *>(&flag)));
+  check(boxes[0], 0);
+  EXPECT(flag == 1);
+  OK(cudaStreamDestroy(stream));
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
       CASE(spread), CASE(variables), CASE(workers),
-      CASE(attributes), CASE(reset_one), CASE(numbers),
+      CASE(attributes), CASE(reset_one), CASE(numbers), CASE(first_waits), CASE(functions_first),
   };
   return play(argc, argv, cases);
 }
