@@ -99,23 +99,26 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
 /// Runs `call` with the stream as the runtime knows it, on its GPU; where it is on none yet, on any the process
 /// may be on.
 pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
-    let home = if state::may_be_several() {
-        home_of(stream)?.map(|(gpu, _)| gpu)
-    } else {
-        None
-    };
-    match home.map_or_else(|| place(stream), |gpu| Ok(Some(gpu)))? {
-        Some(gpu) => device::select(gpu, device::ordinal(gpu)?)?,
+    go_to(stream)?;
+    Ok(call(real(stream)?))
+}
+
+/// Makes the stream's GPU current.
+fn go_to(stream: Stream) -> Result<(), Own> {
+    let several = state::may_be_several();
+    let home = if several { home_of(stream)? } else { None };
+    let (gpu, ordinal) = match (home, place(stream)?) {
+        (Some(home), _) => home,
+        (None, Some(gpu)) => (gpu, device::ordinal(gpu)?),
         // Its device's default stream will be where the device's memory is.
-        None if state::may_be_several() => {
+        (None, None) if several => {
             let device = facts(stream)?.map_or_else(state::current, |(_, device)| device);
             let key = state::lock().lazy_task_of(device);
-            let (gpu, ordinal) = bind::prepare(key, Asked::default())?.place();
-            device::select(gpu, ordinal)?;
+            bind::prepare(key, Asked::default())?.place()
         }
-        None => crate::ops::opaque::be_somewhere()?,
-    }
-    Ok(call(real(stream)?))
+        (None, None) => return crate::ops::opaque::be_somewhere(),
+    };
+    device::select(gpu, ordinal)
 }
 
 /// Whether lazyrt made the stream, and it is alive.
