@@ -150,11 +150,12 @@ fn source(entries: &[&Entry]) -> String {
     for entry in entries {
         writeln!(
             text,
-            "    Function {{ name: {:?}, native: {}, touches: {}, anchors: {}, translated: &[{}] }},",
+            "    Function {{ name: {:?}, native: {}, touches: {}, anchors: {}, copies: {}, translated: &[{}] }},",
             entry.name,
             entry.treatment == Treatment::Native,
             touches(entry),
             entry.treatment == Treatment::Anchors,
+            entry.name.contains("MemcpyNode") && entry.class != Class::Query,
             translated(entry)
         )
         .expect(WRITES);

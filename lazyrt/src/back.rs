@@ -60,7 +60,7 @@ pub fn all(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Fa
 pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
     let Ok(driver) = driver::get() else { return Ok(()) };
     let State { extents, tasks, .. } = state;
-    let Some(task) = tasks.get(&key) else {
+    let Some(task) = tasks.get_mut(&key) else {
         return Ok(());
     };
     let _unheard = device::Unheard::begin();
@@ -73,6 +73,7 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
             extent.lent |= 1 << gpu;
         }
     }
+    task.borrowers |= 1 << gpu;
     task.shared.note_lent(gpu);
     Ok(())
 }

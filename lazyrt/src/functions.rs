@@ -10,6 +10,8 @@ pub struct Function {
     pub touches: bool,
     /// Whether it makes or uses what belongs to one GPU.
     pub anchors: bool,
+    /// Whether it describes a copy that a graph is to make, which may be between GPUs.
+    pub copies: bool,
     /// Its arguments that mean something else to the runtime than to the program.
     pub translated: &'static [(Place, Translated)],
 }

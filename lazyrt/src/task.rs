@@ -182,6 +182,8 @@ pub struct Task {
     pub unbacked: BTreeSet<u64>,
     /// Bytes of those.
     pub unbacked_bytes: u64,
+    /// Other GPUs that its memory was ever lent to, one bit each: graphs made there may use it again.
+    pub borrowers: u64,
     /// What it has outside the arena.
     pub outside: Outside,
     /// Room for small objects.
@@ -224,6 +226,7 @@ impl Task {
             extents: BTreeSet::new(),
             unbacked: BTreeSet::new(),
             unbacked_bytes: 0,
+            borrowers: 0,
             outside: Outside::default(),
             pool: Pool::default(),
             records: Records::default(),

@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use parking_lot::MutexGuard;
 
-use super::{pools, run};
+use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
@@ -255,10 +255,6 @@ pub unsafe fn from_gpu_to_gpu(
     // SAFETY: the caller says so.
     unsafe {
         match stream {
-            // Captures take copies that find the GPUs by the addresses alone.
-            Some(stream) if pools::is_capturing(stream) => on(stream, |stream| {
-                native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)
-            }),
             Some(stream) => on(stream, |stream| {
                 native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
             }),

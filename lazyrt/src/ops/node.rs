@@ -18,6 +18,9 @@ pub struct Params {
     rest: [u64; 29],
 }
 
+/// `cudaGraphNodeTypeMemcpy`.
+const COPY: u32 = 1;
+
 /// `cudaGraphNodeTypeWaitEvent`, `cudaGraphNodeTypeEventRecord`.
 const EVENT_NODES: [u32; 2] = [6, 7];
 
@@ -47,6 +50,10 @@ unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) 
             (*theirs).address = (*own.body()).address;
             return answer;
         }
+    }
+    // SAFETY: null, or whole.
+    if unsafe { params.as_ref() }.is_some_and(|asked| asked.kind == COPY) {
+        return opaque::run_copy(|| call(params));
     }
     let mut problem = None;
     let answer = opaque::run(|| {

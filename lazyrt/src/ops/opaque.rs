@@ -88,7 +88,7 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     thread::with(|thread| thread.take_use());
     let ready = || {
         arguments.translate_devices(function)?;
-        let inside = ready(function.touches, function.anchors)?;
+        let inside = ready(function.touches, function.anchors, function.copies)?;
         arguments.translate_handles(function)?;
         Ok(inside)
     };
@@ -113,7 +113,15 @@ extern "C" fn answer_error() -> Code {
 
 /// Runs a call that looks at memory objects, or makes something that will.
 pub fn run(call: impl FnOnce() -> Code) -> Answer {
-    let inside = ready(true, true)?;
+    run_ready(ready(true, true, false)?, call)
+}
+
+/// As [`run`], for a call that describes a copy, which may be between GPUs.
+pub fn run_copy(call: impl FnOnce() -> Code) -> Answer {
+    run_ready(ready(true, true, true)?, call)
+}
+
+fn run_ready(inside: Inside, call: impl FnOnce() -> Code) -> Answer {
     let code = call();
     drop(inside);
     Ok(code)
@@ -124,7 +132,7 @@ pub fn run(call: impl FnOnce() -> Code) -> Answer {
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_before_library() {
     if mode() == Mode::Mgb
-        && let Ok(inside) = ready(true, true)
+        && let Ok(inside) = ready(true, true, false)
     {
         gate::note_passing(&inside);
     }
@@ -132,10 +140,7 @@ pub extern "C" fn mgb_before_library() {
 
 /// Runs a call that looks at no memory object, and makes or uses what belongs to one GPU.
 pub fn run_blind(call: impl FnOnce() -> Code) -> Answer {
-    let inside = ready(false, true)?;
-    let code = call();
-    drop(inside);
-    Ok(code)
+    run_ready(ready(false, true, false)?, call)
 }
 
 /// Runs a call that needs a context, whichever.
@@ -155,8 +160,9 @@ pub fn be_somewhere() -> Result<(), Own> {
     bind_lazy().map(|_| ())
 }
 
-/// Everything bound and backed as far as the function needs it, the GPU current, inside the gate.
-fn ready(touches: bool, anchors: bool) -> Result<Inside, Own> {
+/// Everything bound and backed as far as the function needs it, the GPU current, inside the gate. What this GPU was lent
+/// by others before it is lent again, since a graph may use it; for a function that describes a copy, everything is.
+fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
     if !touches && !anchors {
         be_somewhere()?;
         return Ok(gate::enter());
@@ -184,9 +190,19 @@ fn ready(touches: bool, anchors: bool) -> Result<Inside, Own> {
             }
         }
         let (gpu, ordinal) = shared.place();
+        let mut lenders = Vec::new();
+        if touches && state::may_be_several() {
+            lenders = state::lock().lenders(gpu, copies);
+            for (key, lender) in &lenders {
+                if !lender.is_lent(gpu) {
+                    super::run::lend(*key, (gpu, ordinal))?;
+                }
+            }
+        }
         device::select(gpu, ordinal)?;
         let inside = gate::enter();
-        if !shared.is_ready() {
+        let is_lent = |lender: &Shared| lender.is_ready() && lender.is_lent(gpu);
+        if !shared.is_ready() || !lenders.iter().all(|(_, lender)| is_lent(lender)) {
             continue;
         }
         if touches {

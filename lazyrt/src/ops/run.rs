@@ -2,6 +2,7 @@
 
 use std::sync::Once;
 
+use super::pools;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
@@ -194,7 +195,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
 }
 
 /// Lets a stream's GPU use the task's memory.
-fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
+pub fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
     device::select(gpu, ordinal)?;
     back::lend(&mut state::lock(), key, gpu, ordinal).or_else(|failure| {
         notice::once(
@@ -258,20 +259,28 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
     let stream = stream.filter(|&stream| stream as usize > LAST_DEFAULT);
     let mut call = Some(call);
     let mut call = |places| call.take().map_or(Code::UNKNOWN, |call| call(places));
-    // The GPU of the stream, where that is not the one on which both are.
+    // The GPU of the stream, where the copy is left to it: that is not the one on which both are, or keeps the copy for
+    // a graph, which finds memory by the addresses alone.
     let mut elsewhere = None;
+    let several = state::may_be_several();
+    let is_left = |places: &Places, at, stream| {
+        if places.are_one() {
+            several && at != places.first
+        } else {
+            pools::is_capturing(stream)
+        }
+    };
     let answer = on_two(first, second, |places| {
-        let several = state::may_be_several();
         if let Some(stream) = stream {
             return match gpu_of(stream) {
+                Ok(Some((_, at))) if is_left(&places, at, stream) => {
+                    elsewhere = Some((stream, at));
+                    Code::SUCCESS
+                }
                 Ok(Some((gpu, at))) if !places.are_one() => match device::select(gpu, at) {
                     Ok(()) => call(places),
                     Err(Own(code)) => code,
                 },
-                Ok(Some((_, at))) if several && at != places.first => {
-                    elsewhere = Some((stream, at));
-                    Code::SUCCESS
-                }
                 Ok(_) => call(places),
                 Err(Own(code)) => code,
             };

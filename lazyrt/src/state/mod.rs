@@ -173,6 +173,15 @@ impl State {
             .collect()
     }
 
+    /// Tasks on other GPUs whose memory this one was lent before, or all on others, as far as they are ready.
+    pub fn lenders(&self, gpu: u32, all: bool) -> Vec<(Key, &'static Shared)> {
+        let tasks = self.tasks.iter().filter(|(_, task)| {
+            let is_meant = all || task.borrowers & (1 << gpu) != 0;
+            is_meant && task.is_ready() && !task.extents.is_empty() && task.shared.place().0 != gpu
+        });
+        tasks.map(|(key, task)| (*key, task.shared)).collect()
+    }
+
     /// Bytes that the process has reserved on the GPU.
     pub fn reserved_on(&self, gpu: u32) -> u64 {
         let there = self

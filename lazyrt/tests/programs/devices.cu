@@ -197,7 +197,7 @@ static void numbers() {
   OK(cudaMemPrefetchAsync(bytes, 1 << 20, {cudaMemLocationTypeDevice, 0}, 0));
   OK(cudaDeviceSynchronize());
   IS(cudaMemAdvise(bytes, 1 << 20, cudaMemAdviseSetPreferredLocation, {cudaMemLocationTypeDevice, 99}),
-     cudaErrorInvalidDevice);
+     cudaErrorInvalidValue);
 }
 
 // A device that is on no GPU yet waits for another's event, in its default stream.

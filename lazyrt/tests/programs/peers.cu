@@ -227,9 +227,81 @@ static void peer_order() {
   OK(cudaStreamDestroy(stream));
 }
 
+// A graph's copies between devices, recorded and made as a node, before and after the other device has more memory.
+static void peer_graphs() {
+  const size_t bytes = 3 << 20, part = 1000;
+  for (int d = devices(); d-- > 0;) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], bytes);
+    OK(cudaMemset(boxes[d].pointer, d, bytes));
+    OK(cudaDeviceSynchronize());
+  }
+  for (int d = 0; d < 2; d++) {
+    OK(cudaSetDevice(d));
+    cudaStream_t stream;
+    OK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    for (int way = 0; way < 4; way++) {
+      unsigned char *to = boxes[0].pointer + bytes - part, *from = boxes[1].pointer + 1;
+      cudaGraph_t graph;
+      cudaGraphExec_t executable;
+      cudaGraphNode_t node;
+      if (way < 2)
+        OK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+      else
+        OK(cudaGraphCreate(&graph, 0));
+      switch (way) {
+      case 0:
+        OK(cudaMemcpyAsync(to, from, part, cudaMemcpyDeviceToDevice, stream));
+        break;
+      case 1:
+        OK(cudaMemcpy2DAsync(to, 100, from, 100, 100, part / 100, cudaMemcpyDefault, stream));
+        break;
+      case 2:
+        OK(cudaGraphAddMemcpyNode1D(&node, graph, nullptr, 0, to, from, part, cudaMemcpyDeviceToDevice));
+        break;
+      default:
+        cudaGraphNodeParams asked = {};
+        asked.type = cudaGraphNodeTypeMemcpy;
+        asked.memcpy.copyParams.srcPtr = make_cudaPitchedPtr(from, part, part, 1);
+        asked.memcpy.copyParams.dstPtr = make_cudaPitchedPtr(to, part, part, 1);
+        asked.memcpy.copyParams.extent = make_cudaExtent(part, 1, 1);
+        asked.memcpy.copyParams.kind = cudaMemcpyDefault;
+        OK(cudaGraphAddNode(&node, graph, nullptr, nullptr, 0, &asked));
+      }
+      if (way < 2)
+        OK(cudaStreamEndCapture(stream, &graph));
+      OK(cudaGraphInstantiate(&executable, graph, 0));
+      Box more[2];
+      for (int round = 0; round < 2; round++) {
+        int value = 10 * round + way;
+        OK(cudaSetDevice(1));
+        OK(cudaMemset(boxes[1].pointer, value, bytes));
+        OK(cudaDeviceSynchronize());
+        OK(cudaSetDevice(d));
+        OK(cudaGraphLaunch(executable, stream));
+        OK(cudaStreamSynchronize(stream));
+        unsigned char host[part];
+        OK(cudaMemcpy(host, to, part, cudaMemcpyDeviceToHost));
+        for (unsigned char byte : host)
+          EXPECT(byte == value);
+        OK(cudaSetDevice(1));
+        make(more[round], 3 << 20);
+        OK(cudaMemset(more[round].pointer, 1, 3 << 20));
+        OK(cudaSetDevice(d));
+      }
+      for (Box &box : more)
+        OK(cudaFree(box.pointer));
+      OK(cudaGraphExecDestroy(executable));
+      OK(cudaGraphDestroy(graph));
+    }
+    OK(cudaStreamDestroy(stream));
+  }
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
-      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(peer_order), CASE(pool_copies),
+      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(peer_order), CASE(peer_graphs),
+      CASE(pool_copies),
   };
   return play(argc, argv, cases);
 }

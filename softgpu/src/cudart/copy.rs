@@ -7,7 +7,7 @@ use crate::device::node;
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::region::{Copy, Side, Size};
-use crate::memory::transfer::{copy, copy_async};
+use crate::memory::transfer::{Transfer, copy, copy_async};
 use crate::stream::handle;
 
 /// Both pitches must hold a row; where there is only one, that is said by another code.
@@ -42,13 +42,23 @@ pub fn later(what: Copy, kind: c_int, stream: usize) -> Result {
     copy_async(gpu, &stream, what, kind)
 }
 
-/// Copies in a stream's turn, for calls that name the devices: no capture records them.
+/// As [`now`], for calls that name the devices.
+pub fn now_by_devices(what: Copy, kind: c_int) -> Result {
+    let (gpu, stream) = handle::resolve(0)?;
+    if what.size.bytes() == 0 {
+        return Ok(());
+    }
+    Transfer::of_named(gpu, what, kind)?.wait_for(gpu, &stream)
+}
+
+/// As [`later`], for calls that name the devices: no capture records them.
 pub fn later_by_devices(what: Copy, kind: c_int, stream: usize) -> Result {
     let (gpu, stream) = handle::resolve(stream)?;
-    if what.size.bytes() > 0 {
-        capture::refuse(&stream)?;
+    if what.size.bytes() == 0 {
+        return Ok(());
     }
-    copy_async(gpu, &stream, what, kind)
+    capture::refuse(&stream)?;
+    Transfer::of_named(gpu, what, kind)?.issue(gpu, &stream)
 }
 
 /// `cudaMemcpyDefault`: what the pointers say.
@@ -74,7 +84,7 @@ runtime! {
     fn cudaMemcpyPeer(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize) {
         node()?.gpu(to_device)?;
         node()?.gpu(from_device)?;
-        now(Copy::bytes(to as usize, from as usize, count), 3)
+        now_by_devices(Copy::bytes(to as usize, from as usize, count), 3)
     }
 
     fn cudaMemcpyPeerAsync(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize, stream: usize) {

@@ -2,7 +2,7 @@
 
 use std::ffi::c_int;
 
-use super::copy::{BY_ADDRESS, later, later_by_devices, now};
+use super::copy::{BY_ADDRESS, later, later_by_devices, now, now_by_devices};
 use super::memory::{Extent, PitchedPtr};
 use super::runtime;
 use crate::device::node;
@@ -158,7 +158,7 @@ runtime! {
     }
 
     fn cudaMemcpy3DPeer(parameters: *const Memcpy3DPeerParms) {
-        now(peer(parameters)?, BY_ADDRESS)
+        now_by_devices(peer(parameters)?, BY_ADDRESS)
     }
 
     fn cudaMemcpy3DPeerAsync(parameters: *const Memcpy3DPeerParms, stream: usize) {

@@ -153,7 +153,7 @@ runtime! {
     fn cudaMemAdvise(pointer: *const c_void, count: usize, advised: c_int, place: Location) {
         node()?;
         if matches!(advised, 3 | 5 | 6) {
-            check_place(place)?;
+            check_place(place).or(Err(Error::INVALID_VALUE))?;
         }
         let address = check(pointer, count)?;
         let change: &dyn Fn(&mut Advice) = match advised {

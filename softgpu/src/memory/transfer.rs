@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use super::region::{Copy, Fill, Side, Way};
-use super::{Place, locate, pool};
+use super::{Place, locate, pool, vmm};
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
@@ -28,14 +28,37 @@ pub struct Transfer {
     pinned: bool,
     /// The ordinals of two devices that it goes between.
     between: Option<(usize, usize)>,
+    /// The call names the devices.
+    named: bool,
 }
 
 impl Transfer {
     /// Checks a copy that is done by a device.
     ///
     /// # Errors
-    /// Those of [`Copy::way`]; `INVALID_VALUE` for memory of another device's pool.
+    /// Those of [`Transfer::of_named`]; `INVALID_VALUE` for mapped memory that the device may not use.
     pub fn new(gpu: &Gpu, copy: Copy, kind: i32) -> Result<Transfer> {
+        let transfer = Transfer {
+            named: false,
+            ..Transfer::of_named(gpu, copy, kind)?
+        };
+        transfer
+            .is_open_to(gpu)
+            .then_some(transfer)
+            .ok_or(Error::INVALID_VALUE)
+    }
+
+    /// Whether the device may use the mapped memory of both sides.
+    fn is_open_to(&self, gpu: &Gpu) -> bool {
+        let is_open = |side: Side| vmm::with(|vmm| vmm.is_open_to(side.at, gpu.ordinal));
+        self.named || self.way != Way::Within || (is_open(self.copy.to) && is_open(self.copy.from))
+    }
+
+    /// Checks a copy whose call names the devices that the memory is on.
+    ///
+    /// # Errors
+    /// Those of [`Copy::way`]; `INVALID_VALUE` for memory of another device's pool.
+    pub fn of_named(gpu: &Gpu, copy: Copy, kind: i32) -> Result<Transfer> {
         let way = copy.way(kind)?;
         let is_open = |side: Side| pool::is_open_to(side.at, gpu.ordinal);
         if way == Way::Within && !(is_open(copy.to) && is_open(copy.from)) {
@@ -52,14 +75,55 @@ impl Transfer {
             way,
             pinned,
             between,
+            named: true,
         })
+    }
+
+    /// Does it in a stream's turn, and waits until it is done.
+    ///
+    /// # Errors
+    /// What is wrong with the device by the time the copy's turn came.
+    pub fn wait_for(self, gpu: &'static Gpu, stream: &Arc<Stream>) -> Result {
+        let action = Action::Copy(self);
+        Work { gpu, action }.wait_for(stream)
+    }
+
+    /// Does it in a stream's turn; the caller goes on where CUDA lets it.
+    ///
+    /// # Errors
+    /// Those of waiting; what goes wrong later sticks to the device.
+    pub fn issue(self, gpu: &'static Gpu, stream: &Arc<Stream>) -> Result {
+        let copy = self.copy;
+        let work = Work {
+            gpu,
+            action: Action::Copy(self),
+        };
+        if self.pinned || stream.captures() {
+            return work::issue(stream, work);
+        }
+        let one_row = copy.size.height == 1 && copy.size.depth == 1;
+        if self.way != Way::ToDevice || !one_row || copy.size.width > ASIDE {
+            return work.wait_for(stream);
+        }
+        // SAFETY: the caller's buffer of this size, as CUDA's contract has it.
+        let kept = unsafe { std::slice::from_raw_parts(copy.from.at as *const u8, copy.size.width) }.to_vec();
+        gpu.streams.submit(stream, move |turn| {
+            let from = Side::plain(kept.as_ptr() as usize);
+            let copy = Copy { from, ..copy };
+            let action = Action::Copy(Transfer { copy, ..self });
+            Work { gpu, action }.run_later(turn);
+        });
+        Ok(())
     }
 
     /// Moves the bytes; returns the modelled end.
     ///
     /// # Errors
-    /// Those of [`Copy::perform`].
+    /// Those of [`Copy::perform`]; `ILLEGAL_ADDRESS` for mapped memory that the device may not use any more.
     pub fn run(&self, gpu: &Gpu, ready: u64) -> Result<u64> {
+        if !self.is_open_to(gpu) {
+            return Err(Error::ILLEGAL_ADDRESS);
+        }
         self.copy.perform()?;
         let bytes = self.copy.size.bytes();
         if let Some((from, to)) = self.between {
@@ -93,8 +157,7 @@ pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32) -> R
     if copy.size.bytes() == 0 {
         return Ok(());
     }
-    let action = Action::Copy(Transfer::new(gpu, copy, kind)?);
-    Work { gpu, action }.wait_for(stream)
+    Transfer::new(gpu, copy, kind)?.wait_for(gpu, stream)
 }
 
 /// Copies in a stream; the caller goes on where CUDA lets it.
@@ -105,27 +168,7 @@ pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32
     if copy.size.bytes() == 0 {
         return Ok(());
     }
-    let transfer = Transfer::new(gpu, copy, kind)?;
-    let work = Work {
-        gpu,
-        action: Action::Copy(transfer),
-    };
-    if transfer.pinned || stream.captures() {
-        return work::issue(stream, work);
-    }
-    let one_row = copy.size.height == 1 && copy.size.depth == 1;
-    if transfer.way != Way::ToDevice || !one_row || copy.size.width > ASIDE {
-        return work.wait_for(stream);
-    }
-    // SAFETY: the caller's buffer of this size, as CUDA's contract has it.
-    let kept = unsafe { std::slice::from_raw_parts(copy.from.at as *const u8, copy.size.width) }.to_vec();
-    gpu.streams.submit(stream, move |turn| {
-        let from = Side::plain(kept.as_ptr() as usize);
-        let copy = Copy { from, ..copy };
-        let action = Action::Copy(Transfer { copy, ..transfer });
-        Work { gpu, action }.run_later(turn);
-    });
-    Ok(())
+    Transfer::new(gpu, copy, kind)?.issue(gpu, stream)
 }
 
 /// Sets device memory in a stream; waits for it if `wait`.

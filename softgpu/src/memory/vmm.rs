@@ -264,6 +264,12 @@ impl Vmm {
         })
     }
 
+    /// Whether a device may use what is at `address`, as far as mappings go.
+    pub fn is_open_to(&self, address: usize, ordinal: usize) -> bool {
+        let mapping = self.mapping(address);
+        mapping.is_none_or(|(_, mapping)| mapping.access.read >> ordinal & 1 == 1)
+    }
+
     /// The range that `address` lies in: start and length.
     pub fn range(&self, address: usize) -> Option<(usize, usize)> {
         let (&start, range) = self.ranges.range(..=address).next_back()?;
