@@ -395,7 +395,7 @@ static void left_running(const char *name) {
   OK(cudaHostRegister(page, 4096, cudaHostRegisterMapped));
   void *word = nullptr;
   OK(cudaHostGetDevicePointer(&word, page, 0));
-  late<<<1, 1>>>(static_cast<int *>(word), 20 << 20);
+  late<<<1, 1>>>(static_cast<int *>(word), 3 << 20);
   OK(cudaGetLastError());
 }
 
