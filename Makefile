@@ -36,7 +36,7 @@ test: build lit ## run every test
 kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
 
-random-test: build ## 10,000 random programs on softgpu and 200 generated ones, natively and under MGB (make test plays a few)
+random-test: build ## 10,000 random programs on softgpu and 200 generated ones, natively and under MGB (make test plays a few; MGB_RANDOM_FIRST=N: others)
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
 		--nocapture --test-threads=2
 
