@@ -59,8 +59,10 @@ inline bool Actor::build_copy(int device, bool captured, Op &op) {
   op.host_waits = is_pageable(*to);
   bool spoil = op.touches[1].only_now && !from->read_only;
   op.issue = [=](cudaStream_t stream) {
+    // It has no form for default streams per thread: zero is the legacy one to it.
+    cudaStream_t named = kPerThreadDefault && !stream ? cudaStreamPerThread : stream;
     if (peers)
-      OK(cudaMemcpyPeerAsync(target.address(), to->device, source.address(), from->device, target.count, stream));
+      OK(cudaMemcpyPeerAsync(target.address(), to->device, source.address(), from->device, target.count, named));
     else
       OK(cudaMemcpyAsync(target.address(), source.address(), target.count, kind, stream));
     // The bytes are CUDA's by now: what becomes of these is nobody's business.
@@ -199,7 +201,8 @@ inline void Actor::step_copy_at_once() {
     say("copy at once object %d +%zu <- object %d +%zu, %zu bytes, kind %d", to->id, target.at, from->id, source.at,
         target.count, int(kind));
     op.touches = {writes(target), reads(source)};
-    bool peers = to->kind == Kind::Device && from->kind == Kind::Device && draw.one_in(4);
+    // cudaMemcpyPeer is always in the legacy stream.
+    bool peers = to->kind == Kind::Device && from->kind == Kind::Device && draw.one_in(4) && !kPerThreadDefault;
     op.issue = [=](cudaStream_t) {
       if (peers)
         OK(cudaMemcpyPeer(target.address(), to->device, source.address(), from->device, target.count));
