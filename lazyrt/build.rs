@@ -47,6 +47,11 @@ fn touches(entry: &Entry) -> bool {
         || entry.position(Role::DevicePointerOut).is_some()
 }
 
+/// Whether it makes or changes a graph's copy.
+fn copies(entry: &Entry) -> bool {
+    entry.name.contains("MemcpyNode") && !entry.name.ends_with("GetParams")
+}
+
 /// Where its arguments are that streams, events or devices of the program's stand in, as Rust.
 fn translated(entry: &Entry) -> String {
     if is_own(entry) || entry.treatment == Treatment::Native {
@@ -155,7 +160,7 @@ fn source(entries: &[&Entry]) -> String {
             entry.treatment == Treatment::Native,
             touches(entry),
             entry.treatment == Treatment::Anchors,
-            entry.name.contains("MemcpyNode") && entry.class != Class::Query,
+            copies(entry),
             translated(entry)
         )
         .expect(WRITES);
