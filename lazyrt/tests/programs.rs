@@ -81,7 +81,7 @@ cases! {
         numbers (native), first_waits (native), functions_first (native);
     places: places (native), batches (native), graph_places (native);
     peers: peer_codes (native), peer_kernels (native), peer_copies (native), peer_order (native),
-        peer_graphs (native), pool_copies (native);
+        peer_graphs (native), swapped_graphs, pool_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;

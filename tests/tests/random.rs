@@ -66,18 +66,6 @@ impl Part {
         }
         node.wait_until_empty();
     }
-
-    /// Plays all seeds by three processes at once, which swap each other out and in.
-    fn crowd(&self, devices: &str) {
-        let node = Node::start(devices, "mgb");
-        for slice in self.slices() {
-            let all: Vec<Running> = (0..3).map(|_| self.start(&node, "require", slice)).collect();
-            for program in all {
-                answers(program);
-            }
-        }
-        node.wait_until_empty();
-    }
 }
 
 /// The folder with the programs.
@@ -154,27 +142,32 @@ fn from_the_beginning() {
     .play("1x256MiB");
 }
 
-#[test]
-fn where_memory_is_short() {
-    let flags = &["--most", "6", "--without", "devices,pool,managed,errors"];
-    let share = 5;
-    Part {
+/// Plays seeds by three processes at once on devices with little memory: they swap each other out and in.
+fn crowd(devices: &str, flags: &'static [&'static str]) {
+    let part = Part {
         program: "random",
         flags,
-        share,
+        share: 5,
+    };
+    let node = Node::start(devices, "mgb");
+    for slice in part.slices() {
+        let all: Vec<Running> = (0..3).map(|_| part.start(&node, "require", slice)).collect();
+        for program in all {
+            answers(program);
+        }
     }
-    .crowd("1x32MiB");
+    node.wait_until_empty();
 }
 
-/// What one device's GPU was lent of another's is swapped out and in.
+#[test]
+fn where_memory_is_short() {
+    crowd(
+        "1x32MiB",
+        &["--most", "6", "--without", "devices,pool,managed,errors"],
+    );
+}
+
 #[test]
 fn where_two_devices_have_little_memory() {
-    let flags = &["--most", "6", "--without", "pool,managed,errors"];
-    let share = 5;
-    Part {
-        program: "random",
-        flags,
-        share,
-    }
-    .crowd("2x32MiB");
+    crowd("2x32MiB", &["--most", "6", "--without", "pool,managed,errors"]);
 }

@@ -1,6 +1,7 @@
 // Devices that reach each other's memory, one case per argument. Every case also holds natively.
 
 #include "devices.h"
+#include <mgb.h>
 
 __global__ void gather(unsigned char **from, unsigned char *to, size_t count) {
   size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -298,9 +299,67 @@ static void peer_graphs() {
   }
 }
 
+// Graphs of two devices copy what the other has, and one of the two is swapped out between launches: tasks by hand want
+// the room.
+static void swapped_graphs() {
+  const size_t bytes = 36 << 20, part = 1000;
+  for (int d = devices(); d-- > 0;) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], bytes);
+    OK(cudaMemset(boxes[d].pointer, 5 + d, bytes));
+    OK(cudaDeviceSynchronize());
+  }
+  cudaStream_t streams[2];
+  cudaGraphExec_t executables[2];
+  for (int d = 0; d < 2; d++) {
+    cudaGraph_t graph;
+    OK(cudaSetDevice(d));
+    OK(cudaStreamCreateWithFlags(&streams[d], cudaStreamNonBlocking));
+    OK(cudaStreamBeginCapture(streams[d], cudaStreamCaptureModeThreadLocal));
+    OK(cudaMemcpyAsync(boxes[d].pointer, boxes[1 - d].pointer + part, part, cudaMemcpyDeviceToDevice, streams[d]));
+    OK(cudaStreamEndCapture(streams[d], &graph));
+    OK(cudaGraphInstantiate(&executables[d], graph, 0));
+    OK(cudaGraphDestroy(graph));
+  }
+  static mgb_task_site sites[2] = {{sizeof(mgb_task_site), 1, "peers.cu", "swapped_graphs"},
+                                   {sizeof(mgb_task_site), 2, "peers.cu", "swapped_graphs"}};
+  mgb_need need = {};
+  need.size = sizeof need;
+  need.peak_bytes = need.mapped_bytes = bytes;
+  for (int round = 0; round < 3; round++) {
+    for (int d = 0; d < 2; d++) {
+      OK(cudaSetDevice(d));
+      OK(cudaMemset(boxes[d].pointer, 0, part));
+      OK(cudaDeviceSynchronize());
+      OK(cudaGraphLaunch(executables[d], streams[d]));
+      OK(cudaStreamSynchronize(streams[d]));
+      unsigned char host[part];
+      OK(cudaMemcpy(host, boxes[d].pointer, part, cudaMemcpyDeviceToHost));
+      for (unsigned char byte : host)
+        EXPECT(byte == 6 - d);
+    }
+    uint64_t tasks[2];
+    for (int t = 0; t < 2; t++) {
+      mgb_task_use(&sites[t], 0);
+      make(boxes[2 + t], bytes);
+      tasks[t] = mgb_task_begin(&sites[t], &need);
+      mgb_task_use(&sites[t], tasks[t]);
+      OK(cudaMemset(boxes[2 + t].pointer, 1, bytes));
+    }
+    for (int t = 0; t < 2; t++) {
+      OK(cudaFree(boxes[2 + t].pointer));
+      mgb_task_end(tasks[t]);
+    }
+  }
+  for (int d = 0; d < 2; d++) {
+    OK(cudaGraphExecDestroy(executables[d]));
+    OK(cudaStreamDestroy(streams[d]));
+  }
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
-      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(peer_order), CASE(peer_graphs),
+      CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(peer_order), CASE(peer_graphs), CASE(swapped_graphs),
       CASE(pool_copies),
   };
   return play(argc, argv, cases);
