@@ -1,5 +1,5 @@
 // What the host half of the pass needs and LLVM's C API lacks. Each function is
-// declared, with its contract, in src/host/helpers.rs.
+// declared, with its contract, in src/host/ir/helpers.rs.
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Analysis/InlineCost.h"

@@ -10,7 +10,7 @@ use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
 use mgb_catalogue::Class;
 
 use super::{Callee, Collected, Kernel};
-use crate::host::helpers;
+use crate::host::ir::helpers;
 use crate::host::ir::{self, Block, Value};
 
 /// What clang and nvcc put before a kernel's name to name its host stub.

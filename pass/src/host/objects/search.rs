@@ -6,20 +6,20 @@ use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Entry, Role};
 use petgraph::unionfind::UnionFind;
 
-use super::super::cfg::Cfg;
-use super::super::collect::{Callee, Collected, arguments_with};
-use super::super::helpers;
-use super::super::ir::Value;
-use super::super::launches::Launch;
-use super::super::ops::{self, Kind, Op};
-use super::super::place::Why;
-use super::super::prepare::is_marker;
-use super::super::slots::{self, Access, Part};
-use super::super::variables::Variables;
-use super::{Node, Objects};
+use crate::host::collect::variables::Variables;
+use crate::host::collect::{Callee, Collected, arguments_with};
+use crate::host::ir::Value;
+use crate::host::ir::cfg::Cfg;
+use crate::host::ir::helpers;
+use crate::host::ir::memory;
+use crate::host::objects::classes::{Node, Objects};
+use crate::host::objects::launches::Launch;
+use crate::host::objects::ops::{self, Kind, Op};
+use crate::host::objects::slots::{self, Access, Part};
+use crate::host::reason::Why;
 
-/// Looks at a prepared function.
-pub fn search(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &[Launch]) -> Objects {
+/// The classes of a prepared function.
+pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &[Launch]) -> Objects {
     let objects = Objects {
         ops: Vec::new(),
         obstacles: Vec::new(),
@@ -63,8 +63,8 @@ impl Search<'_> {
     /// What stands for the pointer at an address, if that is in memory all of whose uses are seen here; else what the address
     /// is counted from.
     fn kept_at(&self, address: Value) -> Result<Node, Value> {
-        match slots::address(address) {
-            (base, _) if !slots::is_own(self.cfg, base) => Err(base),
+        match memory::address(address) {
+            (base, _) if !memory::is_own(self.cfg, base) => Err(base),
             (variable, Some(offset)) => Ok(Node::Slot(variable, offset)),
             (variable, None) => Ok(Node::Any(variable)),
         }
@@ -370,7 +370,7 @@ impl Search<'_> {
                     self.obstacle(node, Why::new(Code::UntreatedCall, text, call));
                 }
             }
-            Some(Callee::Other(_)) if is_marker(call) => {}
+            Some(Callee::Other(_)) if call.is_marker() => {}
             Some(Callee::Other(function)) => {
                 let text = format!("the pointer goes to {}", helpers::demangle(&function.name()));
                 self.obstacle(node, Why::new(Code::AddressEscapes, text, call));

@@ -4,16 +4,17 @@ use std::collections::HashSet;
 use mgb_catalogue::report;
 
 use super::{Planner, Static, Task};
-use crate::host::ends::End;
-use crate::host::expr::Expr;
+use crate::host::collect::variables::Variable;
 use crate::host::ir::Value;
+use crate::host::ir::expr::Expr;
+use crate::host::ir::helpers;
+use crate::host::ir::names;
 use crate::host::needs::{self, Largest, Need};
 use crate::host::objects::Node;
-use crate::host::ops::{Kind, Op};
-use crate::host::place::{self, Why};
+use crate::host::objects::ops::{Kind, Op};
+use crate::host::reason::{self, Why};
 use crate::host::tasks::Candidate;
-use crate::host::variables::Variable;
-use crate::host::{helpers, names};
+use crate::host::tasks::ends::End;
 
 impl Planner<'_> {
     pub(super) fn static_task(&self, candidate: &Candidate, insertion: Static) -> Task {
@@ -180,7 +181,7 @@ impl Planner<'_> {
     }
 
     fn place(&self, instruction: Value) -> report::Place {
-        place::of(instruction).unwrap_or_default()
+        reason::place(instruction).unwrap_or_default()
     }
 
     fn place_of_end(&self, end: &End) -> report::Place {

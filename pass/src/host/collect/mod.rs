@@ -1,0 +1,190 @@
+//! Collect: which functions of the module are the CUDA runtime, which are host stubs of kernels, and
+//! which calls are GPU ops.
+use std::collections::{HashMap, HashSet};
+
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
+use mgb_catalogue::{Class, Entry, Role};
+
+use crate::host::ir::{self, Value};
+
+pub mod open;
+pub mod resources;
+mod source;
+pub mod sources;
+mod stubs;
+pub mod twelve;
+pub mod variables;
+
+/// What a call in host code calls.
+#[derive(Clone, Copy)]
+pub enum Callee<'m> {
+    /// A function of the CUDA runtime.
+    Runtime(&'static Entry),
+    /// The host stub of a kernel: the call is the launch.
+    Stub(&'m Kernel),
+    /// Another function.
+    Other(Value),
+    /// A function known at run time only, or inline assembly.
+    Unknown,
+}
+
+/// A kernel, as the host side knows it.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// As the source spells it, with its parameter types.
+    pub name: String,
+    /// Whether its stub has a body in this module: the kernel is compiled here too.
+    pub defined: bool,
+}
+
+/// What the module holds of CUDA.
+pub struct Collected {
+    /// The module itself.
+    pub module: LLVMModuleRef,
+    runtime: HashMap<Value, &'static Entry>,
+    stubs: HashMap<Value, Kernel>,
+    /// Functions of CUDA's headers through which nvcc's stubs launch.
+    relays: HashSet<Value>,
+    /// Whether nvcc compiles the device code, which the pass then never sees.
+    pub by_nvcc: bool,
+    /// Whether kernels of this module may share state through device variables.
+    pub device_variables: bool,
+}
+
+impl Collected {
+    /// Looks through a module.
+    pub fn new(module: LLVMModuleRef) -> Self {
+        let runtime: HashMap<_, _> = ir::functions(module)
+            .filter(|function| function.is_declaration())
+            .filter_map(|function| Some((function, mgb_catalogue::lookup(&function.name())?)))
+            .collect();
+        let mut collected = Self {
+            module,
+            runtime,
+            stubs: HashMap::new(),
+            relays: HashSet::new(),
+            by_nvcc: false,
+            device_variables: false,
+        };
+        if !collected.runtime.is_empty() {
+            collected.device_variables = collected.has_device_variables();
+        }
+        collected.find_stubs();
+        if collected.by_nvcc {
+            source::name(module);
+        }
+        collected
+    }
+
+    /// Whether there is no trace of CUDA.
+    pub fn is_empty(&self) -> bool {
+        self.runtime.is_empty() && self.stubs.is_empty()
+    }
+
+    /// The declarations of runtime functions, sorted by name.
+    pub fn runtime(&self) -> Vec<(Value, &'static Entry)> {
+        let mut all: Vec<_> = self
+            .runtime
+            .iter()
+            .map(|(&function, &entry)| (function, entry))
+            .collect();
+        all.sort_by_key(|(_, entry)| entry.name);
+        all
+    }
+
+    /// Whether a function is the host stub of a kernel, or what such stubs launch through.
+    pub fn is_stub(&self, function: Value) -> bool {
+        self.stubs.contains_key(&function) || self.relays.contains(&function)
+    }
+
+    /// The kernel whose stub this is.
+    pub fn kernel(&self, stub: Value) -> Option<&Kernel> {
+        self.stubs.get(&stub)
+    }
+
+    /// What an instruction calls; none when it is no call.
+    pub fn callee(&self, instruction: Value) -> Option<Callee<'_>> {
+        if !instruction.is_call() {
+            return None;
+        }
+        let Some(function) = instruction.callee() else {
+            return Some(Callee::Unknown);
+        };
+        Some(match (self.runtime.get(&function), self.stubs.get(&function)) {
+            (Some(entry), _) => Callee::Runtime(entry),
+            (_, Some(kernel)) => Callee::Stub(kernel),
+            _ => Callee::Other(function),
+        })
+    }
+
+    /// The runtime function an instruction calls.
+    pub fn entry(&self, instruction: Value) -> Option<&'static Entry> {
+        match self.callee(instruction) {
+            Some(Callee::Runtime(entry)) => Some(entry),
+            _ => None,
+        }
+    }
+
+    /// The calls of one of the runtime's functions.
+    pub fn calls_of(&self, name: &str) -> Vec<Value> {
+        let named = self.runtime.iter().filter(|(_, entry)| entry.name == name);
+        let users = named.flat_map(|(function, _)| function.users());
+        users.filter(|user| user.is_call()).collect()
+    }
+
+    /// Whether an instruction is a GPU op that tasks are made of.
+    pub fn is_op(&self, instruction: Value) -> bool {
+        match self.callee(instruction) {
+            Some(Callee::Runtime(entry)) => matches!(
+                entry.class,
+                Class::Alloc
+                    | Class::Free
+                    | Class::Copy
+                    | Class::Set
+                    | Class::Launch
+                    | Class::Configure
+                    | Class::Symbol
+            ),
+            Some(Callee::Stub(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether a function with a body holds GPU ops of its own. Stubs do not count: they are ops.
+    pub fn holds_ops(&self, function: Value) -> bool {
+        !function.is_declaration()
+            && !self.is_stub(function)
+            && function.instructions().any(|instruction| self.is_op(instruction))
+    }
+
+    /// Device variables are registered here or used by symbol; their host shadows, which nothing reads,
+    /// are the only globals that clang leaves undefined.
+    fn has_device_variables(&self) -> bool {
+        let used = self.runtime.iter().any(|(function, entry)| {
+            let registers = matches!(entry.name, "__cudaRegisterVar" | "__cudaRegisterManagedVar");
+            (registers || entry.class == Class::Symbol) && function.has_uses()
+        });
+        used || ir::globals(self.module).any(Value::is_undefined_variable)
+    }
+}
+
+/// The place of an argument in the call, from its place in the declaration: a `dim3` takes two.
+pub fn argument_at(entry: &Entry, parameter: usize) -> u32 {
+    let before = &entry.params[..parameter];
+    let halves = before
+        .iter()
+        .filter(|param| matches!(param.role, Role::Grid | Role::Block))
+        .count();
+    (parameter + halves) as u32
+}
+
+/// The call's arguments that have this role.
+pub fn arguments_with(call: Value, entry: &'static Entry, role: Role) -> Vec<Value> {
+    let count = call.argument_count();
+    entry
+        .positions(role)
+        .map(|at| argument_at(entry, at))
+        .filter(|&at| at < count)
+        .map(|at| call.operand(at))
+        .collect()
+}

@@ -1,0 +1,137 @@
+//! Open modules: CUDA that does not go through MGB, seen by what the module calls.
+//!
+//! Before every call of a library that uses CUDA by itself lazyrt is told: whatever the library makes then lies on the
+//! GPU to which the process is bound, and it finds memory behind every address. Before `cuInit`, and before a library is
+//! loaded that may be the driver, lazyrt is told as well: a program that uses the driver by itself gets its GPU first, and
+//! sees that one alone.
+use mgb_catalogue::report::{Code, Reason};
+
+use crate::host::collect::Collected;
+use crate::host::ir::{self, Value};
+
+/// Libraries that use CUDA by themselves, by how their functions begin.
+const LIBRARIES: [(&str, &str); 13] = [
+    ("cublas", "cuBLAS"),
+    ("cudnn", "cuDNN"),
+    ("cufft", "cuFFT"),
+    ("cufile", "cuFile"),
+    ("curand", "cuRAND"),
+    ("cusolver", "cuSOLVER"),
+    ("cusparse", "cuSPARSE"),
+    ("cutensor", "cuTENSOR"),
+    ("nccl", "NCCL"),
+    ("npp", "NPP"),
+    ("nvjpeg", "nvJPEG"),
+    ("nvrtc", "NVRTC"),
+    ("nvshmem", "NVSHMEM"),
+];
+
+/// nvcc's device linker writes these functions, a file's each, and calls the runtime in them.
+const REGISTERS_LINKED: &str = "__cudaRegisterLinkedBinary";
+
+/// What makes a module open.
+#[derive(Default)]
+pub struct Open {
+    /// In the order of the declarations, each once; empty for a closed module.
+    pub reasons: Vec<Reason>,
+    /// The functions that use the thread's current GPU.
+    pub libraries: Vec<Value>,
+    /// `cuInit` and what loads libraries: where a program may begin to use the driver by itself.
+    pub driver: Vec<Value>,
+}
+
+impl Open {
+    /// The calls of libraries that use CUDA by themselves, as the module stands now.
+    pub fn library_calls(&self) -> Vec<Value> {
+        self.libraries.iter().flat_map(calls_of).collect()
+    }
+
+    /// The calls that initialise the driver, or may load it.
+    pub fn driver_calls(&self) -> Vec<Value> {
+        self.driver.iter().flat_map(calls_of).collect()
+    }
+}
+
+fn calls_of(&function: &Value) -> impl Iterator<Item = Value> + use<> {
+    let calls = move |user: &Value| user.callee() == Some(function);
+    function.users().into_iter().filter(calls)
+}
+
+/// What a function outside the module means for it.
+enum Foreign {
+    /// It uses the thread's current GPU.
+    Library(String),
+    /// It uses contexts of its own, or none.
+    Apart(String),
+    /// It may load a library. That says nothing of a module without CUDA; where another module of the program has some,
+    /// lazyrt sees it at start.
+    Loader(String),
+}
+
+/// Looks at the functions that the module calls.
+pub fn look(collected: &Collected) -> Open {
+    let known: Vec<Value> = collected
+        .runtime()
+        .into_iter()
+        .map(|(function, _)| function)
+        .collect();
+    let mut open = Open::default();
+    for function in ir::functions(collected.module) {
+        if !function.is_declaration() || !function.has_uses() || known.contains(&function) {
+            continue;
+        }
+        let name = function.name();
+        if collected.is_stub(function) || name.starts_with(REGISTERS_LINKED) {
+            continue;
+        }
+        let text = match foreign(&name) {
+            Some(Foreign::Library(text)) => {
+                open.libraries.push(function);
+                text
+            }
+            Some(Foreign::Apart(text)) => {
+                if name == "cuInit" {
+                    open.driver.push(function);
+                }
+                text
+            }
+            Some(Foreign::Loader(text)) if !collected.is_empty() => {
+                open.driver.push(function);
+                text
+            }
+            Some(Foreign::Loader(_)) | None => continue,
+        };
+        if !open.reasons.iter().any(|other| other.text == text) {
+            open.reasons.push(Reason {
+                code: Code::OpenProcess,
+                text,
+                at: None,
+            });
+        }
+    }
+    open
+}
+
+fn foreign(name: &str) -> Option<Foreign> {
+    let followed_by_capital = |prefix: &str| {
+        name.strip_prefix(prefix)
+            .is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_uppercase()))
+    };
+    if let Some((_, library)) = LIBRARIES.iter().find(|(prefix, _)| name.starts_with(prefix)) {
+        let text = format!("{library} uses CUDA by itself");
+        let compiles = *library == "NVRTC";
+        return Some(if compiles {
+            Foreign::Apart(text)
+        } else {
+            Foreign::Library(text)
+        });
+    }
+    if followed_by_capital("cuda") || followed_by_capital("__cuda") {
+        return Some(Foreign::Library(format!("{name} is not in the catalogue")));
+    }
+    if followed_by_capital("cu") {
+        return Some(Foreign::Apart("the program calls the CUDA driver API".to_owned()));
+    }
+    matches!(name, "dlopen" | "dlmopen")
+        .then(|| Foreign::Loader(format!("{name} may load a library that uses CUDA")))
+}

@@ -1,0 +1,239 @@
+//! Device variables: which of them a launch touches, and which of those can change.
+//!
+//! What a variable holds is there once per GPU. One that nothing ever writes is the same on each; launches that touch
+//! one that changes, in this file or perhaps in another, run where the process's variables have their values.
+use std::collections::BTreeSet;
+
+use inkwell::llvm_sys::LLVMLinkage;
+use mgb_catalogue::report::Code;
+use mgb_catalogue::{Class, Role};
+
+use crate::device;
+use crate::host::collect::sources::Source;
+use crate::host::collect::{Collected, Kernel, arguments_with};
+use crate::host::ir::Value;
+use crate::host::ir::helpers;
+use crate::host::reason::Why;
+
+/// The functions that copy to and from variables, and name the one that they touch.
+const TO: [&str; 2] = ["cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync"];
+const FROM: [&str; 2] = ["cudaMemcpyFromSymbol", "cudaMemcpyFromSymbolAsync"];
+
+/// A device variable: two files may have variables of one symbol.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Variable {
+    /// The number of its source.
+    source: usize,
+    /// The device's symbol.
+    symbol: String,
+}
+
+impl Variable {
+    /// As the source spells it.
+    pub fn name(&self) -> String {
+        helpers::demangle(&self.symbol)
+    }
+}
+
+/// The device variables of a module.
+pub struct Variables {
+    /// Whether the host's module shows any.
+    shown: bool,
+    /// Whether nvcc has the device code, and whatever it uses is unseen.
+    by_nvcc: bool,
+    known: Option<Known>,
+}
+
+/// What device code says of them.
+struct Known {
+    sources: Vec<Source>,
+    changing: BTreeSet<Variable>,
+}
+
+/// What a launch does to variables.
+#[derive(Default)]
+pub struct Touched {
+    /// Those that change; where they are not known it may be any.
+    pub changing: Vec<Variable>,
+    /// Why the launch runs where they have their values; none if it touches none that changes.
+    pub why: Option<Why>,
+    /// What else ties its objects to the GPU; none where the kernel's device code is not known.
+    pub ties: Option<Vec<Why>>,
+}
+
+impl Variables {
+    /// Looks at a prepared module, made of these sources.
+    pub fn new(collected: &Collected, sources: Vec<Source>) -> Self {
+        Self {
+            shown: collected.device_variables,
+            by_nvcc: collected.by_nvcc,
+            known: Known::new(collected, sources),
+        }
+    }
+
+    /// What a launch of the kernel does, by its stub.
+    pub fn touched(&self, stub: Value, kernel: &Kernel, call: Value) -> Touched {
+        let name = &kernel.name;
+        let any = |text: String| Touched {
+            changing: Vec::new(),
+            why: Some(Why::new(Code::Anchored, text, call)),
+            ties: None,
+        };
+        if !kernel.defined {
+            return any(format!(
+                "{name} is compiled in another file, where it may use device variables"
+            ));
+        }
+        let Some((known, source)) = self.known.as_ref().and_then(|known| known.of_stub(stub)) else {
+            if self.by_nvcc {
+                return any(format!(
+                    "{name} is compiled by nvcc, where it may use device variables"
+                ));
+            }
+            return match self.shown {
+                true => any(format!("{name} may use the device variables of this file")),
+                false => Touched::default(),
+            };
+        };
+        let all = &known.sources[source];
+        let symbol = all.stubs.get(&stub);
+        let touched = symbol.and_then(|symbol| all.uses.kernels.get(symbol));
+        let ties = symbol.and_then(|symbol| all.uses.ties.get(symbol)).map(|ties| {
+            let why = |tie| Why::new(Code::Anchored, format!("{name} {tie}"), call);
+            ties.iter().map(why).collect()
+        });
+        let mut own = known
+            .changing
+            .iter()
+            .filter(|one| one.source == source)
+            .peekable();
+        match touched {
+            Some(Some(touched)) => {
+                let changing: Vec<Variable> =
+                    own.filter(|one| touched.contains(&one.symbol)).cloned().collect();
+                let why = changing.first().map(|first| {
+                    let text = format!("{name} uses the device variable {}", first.name());
+                    Why::new(Code::Anchored, text, call)
+                });
+                Touched { changing, why, ties }
+            }
+            _ if own.peek().is_none() => Touched {
+                ties,
+                ..Touched::default()
+            },
+            _ => any(format!("{name} may use any device variable of this file")),
+        }
+    }
+
+    /// The variable that a copy to or from a symbol touches, if that is known and the other end is the host's.
+    pub fn copied(&self, collected: &Collected, call: Value) -> Option<Variable> {
+        const HOST_TO_DEVICE: u64 = 1;
+        const DEVICE_TO_HOST: u64 = 2;
+        let entry = collected.entry(call)?;
+        let direction = if TO.contains(&entry.name) {
+            HOST_TO_DEVICE
+        } else if FROM.contains(&entry.name) {
+            DEVICE_TO_HOST
+        } else {
+            return None;
+        };
+        let kind = *arguments_with(call, entry, Role::CopyKind).first()?;
+        if kind.constant() != Some(direction) {
+            return None;
+        }
+        let symbol = *arguments_with(call, entry, Role::Symbol).first()?;
+        self.known.as_ref()?.of_shadow(helpers::base_and_offset(symbol).0)
+    }
+
+    /// The bytes of a variable.
+    pub fn bytes(&self, variable: &Variable) -> Option<u64> {
+        let source = self.known.as_ref()?.sources.get(variable.source)?;
+        source.uses.variables.get(&variable.symbol).copied()
+    }
+}
+
+impl Known {
+    /// None where device code is not known, or the host does with variables what is not followed.
+    fn new(collected: &Collected, sources: Vec<Source>) -> Option<Self> {
+        if sources.is_empty() {
+            return None;
+        }
+        let mut known = Self {
+            sources,
+            changing: BTreeSet::new(),
+        };
+        let mut changing = BTreeSet::new();
+        for (number, source) in known.sources.iter().enumerate() {
+            let variable = |symbol: &String| Variable {
+                source: number,
+                symbol: symbol.clone(),
+            };
+            changing.extend(source.uses.written.iter().map(variable));
+            for (&shadow, symbol) in &source.shadows {
+                // Of a variable that other files see, they may do anything.
+                if shadow.linkage() != LLVMLinkage::LLVMInternalLinkage || is_changed(collected, shadow)? {
+                    changing.insert(variable(symbol));
+                }
+            }
+        }
+        // A copy to something else than a shadow may be to any; managed variables are the host's, too.
+        for (function, entry) in collected.runtime() {
+            if entry.name == "__cudaRegisterManagedVar" && function.has_uses() {
+                return None;
+            }
+            for user in function.users() {
+                let is_known = || {
+                    let symbol = *arguments_with(user, entry, Role::Symbol).first()?;
+                    known.of_shadow(helpers::base_and_offset(symbol).0)
+                };
+                if entry.class == Class::Symbol && !(user.is_call() && is_known().is_some()) {
+                    return None;
+                }
+            }
+        }
+        known.changing = changing;
+        Some(known)
+    }
+
+    /// The number of the source that has the kernel: the only one has all.
+    fn of_stub(&self, stub: Value) -> Option<(&Self, usize)> {
+        let at = self.sources.iter().position(|one| one.stubs.contains_key(&stub));
+        Some((self, at.or((self.sources.len() == 1).then_some(0))?))
+    }
+
+    fn of_shadow(&self, shadow: Value) -> Option<Variable> {
+        let mut sources = self.sources.iter().enumerate();
+        sources.find_map(|(source, one)| {
+            let symbol = one.shadows.get(&shadow)?.clone();
+            Some(Variable { source, symbol })
+        })
+    }
+}
+
+/// Whether the host writes the variable of a shadow. None where its address goes to what is not followed.
+fn is_changed(collected: &Collected, shadow: Value) -> Option<bool> {
+    let mut changed = false;
+    for user in shadow.users() {
+        let entry = collected.entry(user);
+        match entry.map(|entry| entry.name) {
+            Some("__cudaRegisterVar") => {}
+            Some(name) if FROM.contains(&name) => {}
+            Some(name) if TO.contains(&name) => changed = true,
+            // Parts of it, by constant offsets, and lists of what to keep.
+            _ if user.is_constant() && is_only_listed(user) => {}
+            _ => return None,
+        }
+    }
+    Some(changed)
+}
+
+/// Whether a constant is only in the lists of what to keep, and in the tables of the software GPU.
+fn is_only_listed(constant: Value) -> bool {
+    let users = constant.users();
+    !users.is_empty()
+        && users.into_iter().all(|user| {
+            matches!(user.name().as_str(), "llvm.used" | "llvm.compiler.used")
+                || user.name().starts_with(device::PREFIX)
+                || (user.is_constant() && !user.is_global() && is_only_listed(user))
+        })
+}

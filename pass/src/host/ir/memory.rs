@@ -1,0 +1,75 @@
+//! Memory: which variable or allocation an address points into, and whether a function is the only one that uses it.
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
+
+use super::Value;
+use super::cfg::Cfg;
+use super::helpers;
+
+/// The local variable or other base that an address is in, and the offset where it is constant.
+pub fn address(pointer: Value) -> (Value, Option<i64>) {
+    let (base, offset) = helpers::base_and_offset(pointer);
+    if base.is(LLVMOpcode::LLVMGetElementPtr) {
+        return (address(base.operand(0)).0, None);
+    }
+    (base, Some(offset))
+}
+
+/// What hands out host memory: `malloc`, `calloc`, and C++'s `new`.
+const HOST_ALLOCATORS: [&str; 4] = ["malloc", "calloc", "_Znwm", "_Znam"];
+
+/// What takes it back.
+pub const HOST_FREES: [&str; 5] = ["free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"];
+
+/// Whether a pointer is surely into host memory.
+pub fn is_host_memory(pointer: Value) -> bool {
+    let (base, _) = address(pointer);
+    let callee = base.callee().map(|callee| callee.name());
+    base.is(LLVMOpcode::LLVMAlloca) || callee.is_some_and(|name| HOST_ALLOCATORS.contains(&name.as_str()))
+}
+
+/// Whether the memory behind this value is there once for the function, and all that is done to it can be seen in it: an
+/// alloca; what an allocator gives outside of loops; in `main`, a global that no other code uses and that starts as zero.
+pub fn is_own(cfg: &Cfg, base: Value) -> bool {
+    if base.is(LLVMOpcode::LLVMAlloca) {
+        return true;
+    }
+    if base.is_call() {
+        let block = cfg.point(base).block;
+        return is_host_memory(base) && cfg.loops_around(block).next().is_none();
+    }
+    base.is_variable() && runs_once(cfg.function) && is_used_only_in(cfg.function, base)
+}
+
+/// Whether a process runs a function once and before all others.
+fn runs_once(function: Value) -> bool {
+    function.name() == "main" && !function.has_uses()
+}
+
+/// Whether a global is this module's alone, starts as zero, and all its uses are in one function.
+fn is_used_only_in(function: Value, global: Value) -> bool {
+    is_private(global)
+        && users_of_global(global)
+            .is_some_and(|users| users.into_iter().all(|user| user.block().function() == function))
+}
+
+/// Whether a global is this module's alone and starts as zero.
+pub fn is_private(global: Value) -> bool {
+    let linkages = [LLVMLinkage::LLVMInternalLinkage, LLVMLinkage::LLVMPrivateLinkage];
+    global.is_variable() && linkages.contains(&global.linkage()) && global.starts_as_zero()
+}
+
+/// The instructions that use a global, or an address in it; none where another global has its address.
+pub fn users_of_global(global: Value) -> Option<Vec<Value>> {
+    let mut users = Vec::new();
+    let mut addresses = vec![global];
+    while let Some(address) = addresses.pop() {
+        for user in address.users() {
+            match user {
+                user if user.is_instruction() => users.push(user),
+                user if user.is_global() => return None,
+                user => addresses.push(user),
+            }
+        }
+    }
+    Some(users)
+}

@@ -1,0 +1,9 @@
+//! LLVM IR as the analyses read it: values and blocks, the control-flow graph, expressions, and what is in which memory.
+pub mod cfg;
+pub mod expr;
+pub mod helpers;
+pub mod memory;
+pub mod names;
+mod value;
+
+pub use value::*;

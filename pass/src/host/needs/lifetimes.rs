@@ -1,0 +1,307 @@
+//! Lifetimes: which objects of a task may be alive at the same time.
+//!
+//! From each allocation, control is followed until the object is surely freed or the next run of the
+//! task begins; the allocations met on the way are those it may live beside. An error path that
+//! leaves early adds nothing.
+use std::collections::HashSet;
+
+use inkwell::llvm_sys::LLVMOpcode;
+
+use crate::host::ir::Value;
+use crate::host::ir::cfg::{Cfg, Loop, Point};
+use crate::host::ir::expr::Expr;
+use crate::host::ir::memory;
+use crate::host::needs::trips;
+use crate::host::objects::ops::Kind;
+use crate::host::objects::{Node, Objects};
+
+/// What happens at a point.
+#[derive(Clone)]
+enum Event {
+    /// The object with this number is allocated.
+    Allocate(usize),
+    /// A free, by its number.
+    Free(usize),
+    /// A loop begins that frees an object of a class in each run.
+    FreeAll(Frees),
+    /// Another address is put into this slot.
+    Overwrite(usize),
+    /// The task begins.
+    Begin,
+}
+
+/// One free.
+struct Free {
+    block: usize,
+    class: usize,
+    /// The slot whose present content is freed.
+    slot: Option<usize>,
+}
+
+/// What a loop frees: an object in each of its runs.
+#[derive(Clone)]
+struct Frees {
+    class: usize,
+    runs: Expr,
+}
+
+/// The objects of a task and what happens to them.
+pub struct Lifetimes<'a> {
+    cfg: &'a Cfg,
+    begin: Point,
+    /// Per object: where it is allocated, its class, the slot that gets its address.
+    allocations: Vec<(Value, usize, usize)>,
+    /// Slots that stand for several places of a variable.
+    shared: HashSet<usize>,
+    frees: Vec<Free>,
+    events: Vec<Vec<(usize, Event)>>,
+}
+
+/// How far the life of an object has been followed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct State {
+    block: usize,
+    /// The slot still holds the object's address.
+    held: bool,
+    /// The task has begun since.
+    begun: bool,
+}
+
+impl<'a> Lifetimes<'a> {
+    /// For the task with these ops.
+    pub fn new(cfg: &'a Cfg, objects: &Objects, ops: &[usize], begin: Point) -> Self {
+        let mut this = Self {
+            cfg,
+            begin,
+            allocations: Vec::new(),
+            shared: HashSet::new(),
+            frees: Vec::new(),
+            events: vec![Vec::new(); cfg.len()],
+        };
+        let mut slots = HashSet::new();
+        for op in ops.iter().map(|&number| &objects.ops[number]) {
+            let Some(&node) = op.nodes.first() else { continue };
+            match op.kind {
+                Kind::Allocate(_) => {
+                    this.event(cfg.point(op.call), Event::Allocate(this.allocations.len()));
+                    this.allocations.push((op.call, objects.class(node), node));
+                    slots.insert(node);
+                    if matches!(objects.node(node), Some(Node::Any(_))) {
+                        this.shared.insert(node);
+                    }
+                }
+                Kind::Free => {
+                    this.event(cfg.point(op.call), Event::Free(this.frees.len()));
+                    let slot = freed_slot(cfg, objects, op.call);
+                    this.frees.push(Free {
+                        block: cfg.point(op.call).block,
+                        class: objects.class(node),
+                        slot,
+                    });
+                }
+                _ => {}
+            }
+        }
+        for slot in slots {
+            for &store in objects.stores_to(slot) {
+                if cfg.is_reachable(cfg.point(store).block) {
+                    this.event(cfg.point(store), Event::Overwrite(slot));
+                }
+            }
+        }
+        this.find_freeing_loops();
+        this.event(begin, Event::Begin);
+        for events in &mut this.events {
+            // The begin stands in front of the instruction at its place.
+            events.sort_by_key(|(at, event)| (*at, !matches!(event, Event::Begin)));
+        }
+        this
+    }
+
+    /// Loops that free something in each run, and allocate nothing.
+    fn find_freeing_loops(&mut self) {
+        let mut found = Vec::new();
+        for free in self.frees.iter().filter(|free| free.slot.is_none()) {
+            let Some(one) = self.cfg.loops_around(free.block).min_by_key(|one| one.body.len()) else {
+                continue;
+            };
+            let allocates =
+                |(call, ..): &(Value, usize, usize)| one.body.contains(&self.cfg.point(*call).block);
+            let always = self
+                .cfg
+                .latches(one)
+                .all(|latch| self.cfg.dominates_block(free.block, latch));
+            if let Some(runs) = trips::most(self.cfg, one)
+                && always
+                && !self.allocations.iter().any(allocates)
+            {
+                let class = free.class;
+                found.push((one.header, Frees { class, runs }));
+            }
+        }
+        for (block, frees) in found {
+            self.event(Point { block, at: 0 }, Event::FreeAll(frees));
+        }
+    }
+
+    /// How many objects a place allocates, if that is in one loop that counts.
+    fn runs_of(&self, call: Value) -> Option<Expr> {
+        let around = self.cfg.loops_around(self.cfg.point(call).block);
+        let mut piling = around.filter(|one| !one.body.contains(&self.begin.block));
+        let one = piling.next()?;
+        piling
+            .next()
+            .is_none()
+            .then(|| trips::most(self.cfg, one))
+            .flatten()
+    }
+
+    fn event(&mut self, point: Point, event: Event) {
+        self.events[point.block].push((point.at, event));
+    }
+
+    /// The objects that may be alive when others are allocated, and whether one may pile up.
+    pub fn beside(&self, object: usize) -> (HashSet<usize>, bool) {
+        let (beside, repeats) = self.follow(object, false);
+        match repeats {
+            true => self.follow(object, true),
+            false => (beside, false),
+        }
+    }
+
+    /// Whether what piles up is surely kept until the task ends or a loop frees it: then it can be counted.
+    pub fn is_counted(&self, object: usize) -> bool {
+        let (call, class, slot) = self.allocations[object];
+        let made = self.cfg.point(call).block;
+        let piling = |one: &&Loop| !one.body.contains(&self.begin.block);
+        let mut frees = self.frees.iter().filter(|free| free.class == class);
+        match self.shared.contains(&slot) {
+            true => frees.all(|free| {
+                let mut around = self.cfg.loops_around(made).filter(piling);
+                !around.any(|one| one.body.contains(&free.block))
+            }),
+            false => frees.next().is_none(),
+        }
+    }
+
+    /// Follows one object, or all that one place allocates over and over.
+    fn follow(&self, object: usize, many: bool) -> (HashSet<usize>, bool) {
+        let (call, ..) = self.allocations[object];
+        let start = self.cfg.point(call);
+        let mut beside = HashSet::new();
+        let mut repeats = false;
+        let mut seen = HashSet::new();
+        let begun = self.cfg.passes_before(self.begin, start);
+        let first = State {
+            block: start.block,
+            held: true,
+            begun,
+        };
+        let mut queue = Vec::new();
+        if call.is(LLVMOpcode::LLVMInvoke) {
+            queue.push(State {
+                block: self.cfg.number(call.normal_successor()),
+                ..first
+            });
+        } else if let Some(state) = self.walk(object, many, first, start.at + 1, &mut beside, &mut repeats) {
+            queue.extend(
+                self.cfg
+                    .successors(start.block)
+                    .into_iter()
+                    .map(|block| State { block, ..state }),
+            );
+        }
+        while let Some(state) = queue.pop() {
+            if seen.insert(state)
+                && let Some(end) = self.walk(object, many, state, 0, &mut beside, &mut repeats)
+            {
+                queue.extend(
+                    self.cfg
+                        .successors(state.block)
+                        .into_iter()
+                        .map(|block| State { block, ..end }),
+                );
+            }
+        }
+        (beside, repeats)
+    }
+
+    /// Follows one block from an instruction on. None when the object's life ends in it.
+    fn walk(
+        &self,
+        object: usize,
+        many: bool,
+        mut state: State,
+        from: usize,
+        beside: &mut HashSet<usize>,
+        repeats: &mut bool,
+    ) -> Option<State> {
+        let (call, class, slot) = self.allocations[object];
+        let alone = |class| {
+            self.allocations
+                .iter()
+                .filter(|(_, one, _)| *one == class)
+                .count()
+                == 1
+        };
+        for (at, event) in &self.events[state.block] {
+            if *at < from {
+                continue;
+            }
+            match *event {
+                Event::Begin if state.begun => return None,
+                Event::Begin => state.begun = true,
+                Event::Overwrite(other) => state.held &= other != slot,
+                Event::Allocate(other) => {
+                    let (other_call, other_class, other_slot) = self.allocations[other];
+                    if state.begun && !self.cfg.passes_before(self.begin, self.cfg.point(other_call)) {
+                        return None;
+                    }
+                    *repeats |= other == object;
+                    beside.insert(other);
+                    let refills =
+                        other_slot == slot || (self.shared.contains(&other_slot) && other_class == class);
+                    state.held &= !refills;
+                }
+                Event::Free(free) => {
+                    let free = &self.frees[free];
+                    let this_one = state.held && free.slot == Some(slot) && !many;
+                    if free.class == class && ((alone(class) && !many) || this_one) {
+                        return None;
+                    }
+                }
+                Event::FreeAll(ref frees) => {
+                    if many
+                        && frees.class == class
+                        && alone(class)
+                        && self.runs_of(call).as_ref() == Some(&frees.runs)
+                    {
+                        return None;
+                    }
+                }
+            }
+        }
+        Some(state)
+    }
+}
+
+/// The slot that a free has just read its pointer from.
+fn freed_slot(cfg: &Cfg, objects: &Objects, call: Value) -> Option<usize> {
+    let load = call.operand(0);
+    if !load.is(LLVMOpcode::LLVMLoad) {
+        return None;
+    }
+    let (variable, offset) = memory::address(load.operand(0));
+    let slot = objects.number(Node::Slot(variable, offset?))?;
+    let (read, freed) = (cfg.point(load), cfg.point(call));
+    let between = |value: Value| {
+        let point = cfg.point(value);
+        point.block == freed.block && (read.at..freed.at).contains(&point.at)
+    };
+    let refilled = objects
+        .ops
+        .iter()
+        .any(|op| op.nodes.first() == Some(&slot) && between(op.call));
+    let stored = objects.stores_to(slot).iter().any(|&store| between(store));
+    (read.block == freed.block && !refilled && !stored).then_some(slot)
+}

@@ -1,0 +1,210 @@
+//! Slots: the memory of a function's own that holds device addresses, and everything done to it: local variables, what the
+//! function takes from the heap, and globals that nobody else uses.
+use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
+use mgb_catalogue::report::Code;
+use mgb_catalogue::{Class, Role};
+
+use crate::host::collect::{Callee, Collected, argument_at};
+use crate::host::ir::Value;
+use crate::host::ir::cfg::Cfg;
+use crate::host::ir::helpers;
+use crate::host::ir::memory;
+use crate::host::objects::launches::{self, Launch};
+use crate::host::reason::Why;
+
+/// One thing done to the memory of a local variable.
+pub enum Access {
+    /// Reads bytes.
+    Load { load: Value, part: Part },
+    /// Writes bytes.
+    Store { store: Value, part: Part },
+    /// An allocation writes a new device address there.
+    Allocation { part: Part },
+    /// A launch reads its argument, or a part of it, there.
+    Argument,
+    /// Its bytes are copied from another local variable, or to one.
+    Copy { call: Value, other: Value, into: bool },
+    /// Something that is not followed.
+    Escape(Why),
+}
+
+/// Which bytes of a variable: from an offset, or any whole number of strides away from that.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// In bytes.
+    pub offset: i64,
+    /// In bytes; 0 where it is the offset itself.
+    pub stride: u64,
+}
+
+impl Part {
+    /// The bytes from this offset alone.
+    pub fn at(offset: i64) -> Self {
+        Self { offset, stride: 0 }
+    }
+
+    /// The offset where it is the only one.
+    pub fn exact(self) -> Option<i64> {
+        (self.stride == 0).then_some(self.offset)
+    }
+
+    /// Whether a pointer at `offset` may be what is here.
+    pub fn may_be(self, offset: i64) -> bool {
+        match self.stride {
+            0 => self.offset == offset,
+            stride => (offset - self.offset).rem_euclid(stride as i64) == 0,
+        }
+    }
+
+    /// Whether `bytes` here overlap `others` there.
+    fn overlaps(self, bytes: i64, there: Part, others: i64) -> bool {
+        match gcd(self.stride, there.stride) as i64 {
+            0 => self.offset < there.offset + others && there.offset < self.offset + bytes,
+            stride => {
+                let behind = (there.offset - self.offset).rem_euclid(stride);
+                behind < bytes || stride - behind < others
+            }
+        }
+    }
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// The bytes of a pointer.
+const POINTER: i64 = 8;
+
+/// Everything done to the memory of `variable`, which [`is_own`].
+pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable: Value) -> Vec<Access> {
+    let mut found = Vec::new();
+    let mut addresses = vec![variable];
+    while let Some(pointer) = addresses.pop() {
+        let (base, offset, stride) = helpers::indexed_address(collected.module, pointer);
+        debug_assert_eq!(base, variable);
+        let part = Part { offset, stride };
+        for user in pointer.users() {
+            match user.opcode() {
+                // An address computed of constants.
+                None => addresses.push(user),
+                Some(
+                    LLVMOpcode::LLVMGetElementPtr | LLVMOpcode::LLVMBitCast | LLVMOpcode::LLVMAddrSpaceCast,
+                ) => addresses.push(user),
+                Some(LLVMOpcode::LLVMICmp) => {}
+                Some(LLVMOpcode::LLVMStore) if user.operand(0) == pointer => {
+                    if launches::fills_array(launches, user) && part.exact() == Some(0) {
+                        found.extend(launches_reading(launches, pointer));
+                    } else {
+                        found.push(escape(
+                            "the address of a variable that holds device pointers is stored",
+                            user,
+                        ));
+                    }
+                }
+                Some(LLVMOpcode::LLVMLoad) => found.push(Access::Load { load: user, part }),
+                Some(LLVMOpcode::LLVMStore) => found.push(Access::Store { store: user, part }),
+                Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => {
+                    found.extend(access_by_call(collected, cfg, user, pointer, part));
+                }
+                _ => found.push(escape(
+                    "the address of a variable that holds device pointers is handed on",
+                    user,
+                )),
+            }
+        }
+    }
+    found
+}
+
+fn escape(text: &str, at: Value) -> Access {
+    Access::Escape(Why::new(Code::AddressEscapes, text, at))
+}
+
+fn launches_reading(launches: &[Launch], storage: Value) -> impl Iterator<Item = Access> {
+    launches
+        .iter()
+        .filter(move |launch| launch.storage.contains(&storage))
+        .map(|_| Access::Argument)
+}
+
+fn access_by_call(
+    collected: &Collected,
+    cfg: &Cfg,
+    call: Value,
+    pointer: Value,
+    part: Part,
+) -> Option<Access> {
+    if call.is_marker() {
+        return None;
+    }
+    match collected.callee(call) {
+        Some(Callee::Runtime(entry)) => {
+            let out = entry
+                .position(Role::DevicePointerOut)
+                .map(|at| argument_at(entry, at));
+            let is_out = out.is_some_and(|at| call.operand(at) == pointer);
+            if is_out && entry.class == Class::Alloc {
+                return Some(Access::Allocation { part });
+            }
+            let text = format!(
+                "the address of a variable that holds device pointers goes to {}",
+                entry.name
+            );
+            Some(Access::Escape(Why::new(Code::UntreatedCall, text, call)))
+        }
+        Some(Callee::Other(function)) if function.name().starts_with("llvm.memset.") => {
+            let zeroes = call.operand(1).is_null();
+            (!zeroes).then(|| escape("device pointers are overwritten byte by byte", call))
+        }
+        Some(Callee::Other(function)) if function.name().starts_with("llvm.memcpy.") => {
+            let (to, from) = (call.operand(0), call.operand(1));
+            let other = memory::address(if to == pointer { from } else { to }).0;
+            // A constant holds no device pointer.
+            if to == pointer && other.is_constant() {
+                return None;
+            }
+            let text = "a structure that holds device pointers is copied";
+            Some(match memory::is_own(cfg, other) {
+                true => Access::Copy {
+                    call,
+                    other,
+                    into: to == pointer,
+                },
+                false => Access::Escape(Why::new(Code::PointersInMemory, text, call)),
+            })
+        }
+        Some(Callee::Other(function)) if memory::HOST_FREES.contains(&function.name().as_str()) => None,
+        Some(Callee::Stub(_)) if passes_by_value(call, pointer) => Some(Access::Argument),
+        Some(Callee::Other(function)) => {
+            let text = format!(
+                "the address of a variable that holds device pointers goes to {}",
+                helpers::demangle(&function.name())
+            );
+            Some(Access::Escape(Why::new(Code::AddressEscapes, text, call)))
+        }
+        _ => Some(escape(
+            "the address of a variable that holds device pointers is handed on",
+            call,
+        )),
+    }
+}
+
+/// Whether a call is given the bytes at this address, not the address.
+fn passes_by_value(call: Value, pointer: Value) -> bool {
+    let mut given = call
+        .arguments()
+        .enumerate()
+        .filter(|(_, argument)| *argument == pointer);
+    given.all(|(at, _)| helpers::byval_type(call, at as u32).is_some())
+}
+
+/// Whether a value of this type overlaps a pointer kept elsewhere in the variable without being it.
+pub fn overlaps(module: LLVMModuleRef, value: Value, part: Part, pointer: Part) -> bool {
+    let is_it = pointer.exact().is_some_and(|slot| part.may_be(slot))
+        || (pointer.exact().is_none() && part == pointer);
+    if value.ty().is_pointer() && is_it {
+        return false;
+    }
+    part.overlaps(helpers::type_size(module, value.ty()) as i64, pointer, POINTER)
+}

@@ -1,0 +1,267 @@
+//! The plan of one function: everything that will be inserted, decided before anything is.
+mod entry;
+mod formula;
+
+use mgb_catalogue::report::{self, Code};
+
+use crate::host::collect::Collected;
+use crate::host::collect::resources::Resources;
+use crate::host::collect::variables::Variables;
+use crate::host::ir::Value;
+use crate::host::ir::cfg::{Cfg, Loop, Point};
+use crate::host::ir::expr::Expr;
+use crate::host::ir::helpers;
+use crate::host::ir::names::Names;
+use crate::host::needs::reads::Reads;
+use crate::host::needs::{self, Need};
+use crate::host::objects::launches::{self, Launch};
+use crate::host::objects::ops::{Kind, Op};
+use crate::host::objects::{self, Objects};
+use crate::host::plan::formula::Writer;
+use crate::host::reason::Why;
+use crate::host::tasks::ends::{self, End};
+use crate::host::tasks::hints;
+use crate::host::tasks::placement;
+use crate::host::tasks::{self, Candidate};
+
+/// What will be inserted for a static task.
+pub struct Static {
+    /// Where `task_begin` goes: in front of this instruction.
+    pub begin: Value,
+    /// What it asks for.
+    pub need: Need,
+    /// The ops, each with a `task_use` in front of it.
+    pub ops: Vec<Value>,
+    /// Where `task_end` goes.
+    pub ends: Vec<End>,
+    /// Whether it touches device variables.
+    pub variables: bool,
+    /// Whether it is to have a GPU for itself.
+    pub alone: bool,
+}
+
+/// One task: its entry in the report, and what to insert if it is static.
+pub struct Task {
+    /// For the report; its number is given later.
+    pub entry: report::Task,
+    /// None for lazy tasks.
+    pub insertion: Option<Static>,
+    /// Why it is lazy, with the instructions that show it.
+    pub obstacles: Vec<Why>,
+}
+
+impl Task {
+    /// Tells of it by LLVM's remarks: where it begins and what it asks for, or why it is lazy.
+    pub fn remark(&self) {
+        if let (Some(insertion), Some(need)) = (&self.insertion, &self.entry.need) {
+            let text = format!(
+                "GPU task begins here, bound before it runs: needs {} bytes, launches at most {} blocks of {} threads",
+                need.peak, need.grid, need.block
+            );
+            helpers::remark(insertion.begin, false, "static", &text);
+        }
+        for why in &self.obstacles {
+            if let Some(at) = why.at {
+                let code = why.code.to_string();
+                let text = format!("GPU task is bound lazily: {} [{code}]", why.text);
+                helpers::remark(at, true, &code, &text);
+            }
+        }
+    }
+}
+
+/// Works out the tasks of one prepared function.
+pub fn plan(
+    collected: &Collected,
+    variables: &Variables,
+    resources: &Resources,
+    names: &Names,
+    function: Value,
+) -> Vec<Task> {
+    let cfg = Cfg::new(function);
+    let launches = launches::find(collected, variables, resources, &cfg);
+    let objects = objects::find(collected, variables, &cfg, &launches);
+    let writer = Writer::new(names);
+    let planner = Planner {
+        collected,
+        variables,
+        cfg: &cfg,
+        launches: &launches,
+        objects: &objects,
+        writer,
+        never_move: hints::never_move(function),
+        never_share: hints::never_share(function),
+        need_hint: hints::need(function),
+    };
+    let mut tasks: Vec<(usize, Task)> = Vec::new();
+    // Lazy ops all belong to the one lazy task of the process: one entry for those of a function.
+    let mut lazy = Candidate {
+        ops: Vec::new(),
+        obstacles: planner.lost_launches(collected),
+        variables: Vec::new(),
+    };
+    for candidate in tasks::merge(collected, function, &launches, &objects) {
+        let whole = planner.insertion(&candidate);
+        let parts = match &whole {
+            Err(_) => tasks::part(collected, function, &launches, &objects, &candidate),
+            Ok(_) => None,
+        };
+        let planned = match parts {
+            Some(parts) => parts
+                .into_iter()
+                .map(|part| (planner.insertion(&part), part))
+                .collect(),
+            None => vec![(whole, candidate)],
+        };
+        for (insertion, candidate) in planned {
+            match insertion {
+                Ok(insertion) => tasks.push((candidate.ops[0], planner.static_task(&candidate, insertion))),
+                Err(obstacles) => {
+                    lazy.ops.extend(candidate.ops);
+                    lazy.obstacles.extend(obstacles);
+                }
+            }
+        }
+    }
+    lazy.ops.sort_unstable();
+    if !lazy.ops.is_empty() || !lazy.obstacles.is_empty() {
+        tasks.push((
+            lazy.ops.first().copied().unwrap_or(usize::MAX),
+            planner.lazy_task(&lazy),
+        ));
+    }
+    tasks.sort_by_key(|(first, _)| *first);
+    tasks.into_iter().map(|(_, task)| task).collect()
+}
+
+struct Planner<'a> {
+    collected: &'a Collected,
+    variables: &'a Variables,
+    cfg: &'a Cfg,
+    launches: &'a [Launch],
+    objects: &'a Objects,
+    writer: Writer<'a>,
+    never_move: Vec<Why>,
+    never_share: Vec<Why>,
+    need_hint: Option<Expr>,
+}
+
+impl Planner<'_> {
+    /// What to insert for a task, or why it is lazy.
+    fn insertion(&self, candidate: &Candidate) -> Result<Static, Vec<Why>> {
+        // A size that nobody knows is no obstacle where the source says what all of them come to.
+        let is_obstacle = |why: &&Why| why.code != Code::NeedUndefined || self.need_hint.is_none();
+        if candidate.obstacles.iter().any(|why| is_obstacle(&why)) {
+            return Err(candidate.obstacles.clone());
+        }
+        let (cfg, all) = (self.cfg, &self.objects.ops);
+        let ops = || candidate.ops.iter().map(|&number| &all[number]);
+        let mut touching: Vec<Point> = Vec::new();
+        for op in ops().filter(|op| op.is_touching()) {
+            touching.push(cfg.point(op.call));
+            if let Kind::Launch(number) = op.kind {
+                touching.extend(self.launches[number].push.map(|push| cfg.point(push)));
+            }
+        }
+        let Some((begin, need)) = self.begin(candidate, &touching)? else {
+            let at = all[candidate.ops[0]].call;
+            return Err(vec![Why::new(
+                Code::NoDominatingPoint,
+                "nothing in this task needs a GPU",
+                at,
+            )]);
+        };
+        let calls: Vec<(Value, bool)> = ops()
+            .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
+            .collect();
+        let begin_at = cfg
+            .block(begin.block)
+            .instructions()
+            .nth(begin.at)
+            .expect("a point is at an instruction");
+        Ok(Static {
+            begin: begin_at,
+            need,
+            ops: calls.iter().map(|&(call, _)| call).collect(),
+            ends: ends::ends(cfg, begin, &calls),
+            variables: !candidate.variables.is_empty(),
+            alone: !self.never_share.is_empty(),
+        })
+    }
+
+    /// Where the task begins, and what it asks for there; none if nothing in it needs a GPU.
+    fn begin(&self, candidate: &Candidate, touching: &[Point]) -> Result<Option<(Point, Need)>, Vec<Why>> {
+        let (cfg, all) = (self.cfg, &self.objects.ops);
+        let need = |begin| {
+            let reads = Reads::new(self.collected, cfg, begin);
+            let hint = self.need_hint.as_ref();
+            needs::need(cfg, self.objects, self.launches, &candidate.ops, &reads, hint)
+        };
+        let allocations: Vec<usize> = candidate
+            .ops
+            .iter()
+            .filter(|&&number| matches!(all[number].kind, Kind::Allocate(_)))
+            .map(|&number| cfg.point(all[number].call).block)
+            .collect();
+        // Run again without its objects made anew, the task would begin twice.
+        let renews = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
+        let Some(begin) = placement::begin(cfg, touching, renews) else {
+            return Ok(None);
+        };
+        let own = need(begin);
+        if !allocations.is_empty() {
+            // What a loop allocates to keep it can be counted before that loop only.
+            let innermost = |block: &usize| cfg.loops_around(*block).min_by_key(|one| one.body.len());
+            let piling: Vec<&Loop> = allocations.iter().filter_map(innermost).collect();
+            let is_piling = |one: &Loop| piling.iter().any(|other| other.header == one.header);
+            let piles = |whys: &[Why]| whys.iter().any(|why| why.code == Code::AllocatedInLoop);
+            let outside = [
+                placement::begin(cfg, touching, |one| renews(one) && !is_piling(one)),
+                placement::begin(cfg, touching, |_| false),
+            ];
+            return match own {
+                Err(whys) if piles(&whys) => outside
+                    .into_iter()
+                    .flatten()
+                    .find_map(|before| need(before).ok().map(|need| (before, need)))
+                    .map(Some)
+                    .ok_or(whys),
+                own => own.map(|own| Some((begin, own))),
+            };
+        }
+        let own = own?;
+        // It holds no memory: where it is launched over and over and nothing else is done, it begins once for all of them,
+        // if its launches are known as well there.
+        let only_launches = |one: &Loop| {
+            let inside = |op: &&Op| one.body.contains(&cfg.point(op.call).block);
+            let is_bare = |op: &Op| matches!(op.kind, Kind::Launch(_)) && op.nodes.is_empty();
+            all.iter().filter(inside).all(is_bare)
+        };
+        let before = placement::begin(cfg, touching, |one| !only_launches(one));
+        let before = before.filter(|&before| before != begin);
+        Ok(Some(
+            match before.map(|before| need(before).map(|need| (before, need))) {
+                Some(Ok((before, need))) if need.is_as_known_as(&own) => (before, need),
+                _ => (begin, own),
+            },
+        ))
+    }
+
+    /// Launches whose stub is not known here: a configuration is pushed, then a pointer called.
+    fn lost_launches(&self, collected: &Collected) -> Vec<Why> {
+        let pushes = self.cfg.function.instructions().filter(|&call| {
+            collected
+                .entry(call)
+                .is_some_and(|entry| entry.name == "__cudaPushCallConfiguration")
+        });
+        let lost = pushes.filter(|&push| !self.launches.iter().any(|launch| launch.push == Some(push)));
+        lost.map(|push| {
+            Why::new(
+                Code::UnknownKernel,
+                "a kernel is launched through a pointer",
+                push,
+            )
+        })
+        .collect()
+    }
+}

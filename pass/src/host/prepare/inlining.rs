@@ -1,0 +1,238 @@
+//! Helpers: functions that work on device memory that they are given, such as one that launches a kernel in a loop and
+//! takes the time, or that hand out what they allocate. Inlined where they are called, their ops join the tasks of the
+//! memory.
+use std::collections::{HashMap, HashSet};
+
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::llvm_sys::core::LLVMGetModuleFlag;
+use mgb_catalogue::{Class, Entry, Treatment};
+
+use crate::host::collect::{Callee, Collected};
+use crate::host::ir::memory;
+use crate::host::ir::{self, Value};
+use crate::host::prepare::memory_flow;
+
+/// The most instructions of a helper, as clang writes them without optimisation: a few launches each.
+const LIMIT: usize = 600;
+/// The most instructions of one that is called in one place, and gone once it is inlined there.
+const LIMIT_OF_ONE_CALL: usize = 3_000;
+
+/// The helpers of a module. `wrappers` are those functions that are inlined anyway.
+pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> {
+    let mut found: HashSet<Value> = HashSet::new();
+    let candidates: Vec<Value> = ir::functions(collected.module)
+        .filter(|&function| !collected.is_stub(function) && !wrappers.contains(&function))
+        .filter(|&function| is_fixed(collected, function))
+        .filter(|&function| {
+            let limit = if is_called_once(function) {
+                LIMIT_OF_ONE_CALL
+            } else {
+                LIMIT
+            };
+            function.instructions().take(limit + 1).count() <= limit
+        })
+        .collect();
+    let calls = Calls::new(collected);
+    let makers = makers(&calls, wrappers, &candidates);
+    let keeping = keeping(collected, |one| {
+        makers.contains(&one) || (wrappers.contains(&one) && calls.allocates(one))
+    });
+    // One with objects of its own alone is better looked at alone.
+    let joins_callers = |function: Value| {
+        makers.contains(&function)
+            || keeping.contains(&function)
+            || (is_given_pointers(function)
+                && (!calls.allocates(function)
+                    || calls.given.contains(&function)
+                    || memory_flow::launches_on_given(collected, function)))
+    };
+    // Helpers of helpers, until there are no more.
+    loop {
+        let before = found.len();
+        for &function in &candidates {
+            let works = makers.contains(&function)
+                || keeping.contains(&function)
+                || calls.touches(function)
+                || calls.of(function).any(|callee| {
+                    found.contains(&callee) || (wrappers.contains(&callee) && calls.touches(callee))
+                });
+            if works && joins_callers(function) && !calls.anchors(function) && !calls.reaches_itself(function)
+            {
+                found.insert(function);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// Those of the candidates that hand out what they, or other makers, allocate.
+fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> HashSet<Value> {
+    let mut found: HashSet<Value> = HashSet::new();
+    loop {
+        let allocates =
+            |one: Value| found.contains(&one) || (wrappers.contains(&one) && calls.allocates(one));
+        let more: Vec<Value> = candidates
+            .iter()
+            .copied()
+            .filter(|one| !found.contains(one) && memory_flow::hands_out(calls.collected, allocates, *one))
+            .collect();
+        if more.is_empty() {
+            return found;
+        }
+        found.extend(more);
+    }
+}
+
+/// The functions of a whole program that use globals in which device memory is kept: inlined into `main`, if they can be,
+/// what they do can be followed. `allocators` are functions that allocate.
+fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet<Value> {
+    let is_main = |function: &Value| function.name() == "main" && !function.is_declaration();
+    if !ir::functions(collected.module).any(|function| is_main(&function)) {
+        return HashSet::new();
+    }
+    let is_filled = |user: &Value, global: Value| {
+        let allocates = match collected.callee(*user) {
+            Some(Callee::Runtime(entry)) => entry.class == Class::Alloc,
+            Some(Callee::Other(function)) => allocators(function),
+            _ => false,
+        };
+        allocates
+            && user
+                .arguments()
+                .any(|argument| memory::address(argument).0 == global)
+    };
+    ir::globals(collected.module)
+        .filter(|&global| memory::is_private(global))
+        .filter_map(|global| Some((global, memory::users_of_global(global)?)))
+        .filter(|(global, users)| users.iter().any(|user| is_filled(user, *global)))
+        .flat_map(|(_, users)| users)
+        .map(|user| user.block().function())
+        .collect()
+}
+
+/// Whether the body here is the one that a call runs, whatever it is linked with.
+pub fn is_fixed(collected: &Collected, function: Value) -> bool {
+    let name = "SemanticInterposition";
+    let replaceable = || {
+        // SAFETY: a live module, and the name's address and length.
+        !unsafe { LLVMGetModuleFlag(collected.module, name.as_ptr().cast(), name.len()) }.is_null()
+    };
+    !function.is_declaration()
+        && match function.linkage() {
+            LLVMLinkage::LLVMInternalLinkage
+            | LLVMLinkage::LLVMPrivateLinkage
+            | LLVMLinkage::LLVMLinkOnceODRLinkage
+            | LLVMLinkage::LLVMWeakODRLinkage => true,
+            LLVMLinkage::LLVMExternalLinkage => !replaceable(),
+            _ => false,
+        }
+}
+
+fn is_called_once(function: Value) -> bool {
+    let users = function.users();
+    function.linkage() == LLVMLinkage::LLVMInternalLinkage
+        && users.len() == 1
+        && users.iter().all(|user| user.callee() == Some(function))
+}
+
+fn is_given_pointers(function: Value) -> bool {
+    function.parameters().any(|parameter| parameter.ty().is_pointer())
+}
+
+/// Who calls whom in the module, and what they do to the GPU themselves.
+struct Calls<'a> {
+    collected: &'a Collected,
+    callees: HashMap<Value, Vec<Value>>,
+    /// Those that are given functions.
+    given: HashSet<Value>,
+}
+
+impl<'a> Calls<'a> {
+    fn new(collected: &'a Collected) -> Self {
+        let mut callees: HashMap<Value, Vec<Value>> = HashMap::new();
+        let mut given: HashSet<Value> = HashSet::new();
+        for function in ir::functions(collected.module).filter(|one| !one.is_declaration()) {
+            for call in function.instructions() {
+                let Some(Callee::Other(callee)) = collected.callee(call) else {
+                    continue;
+                };
+                if callee.is_declaration() {
+                    continue;
+                }
+                callees.entry(function).or_default().push(callee);
+                // One that is given functions may call them.
+                let functions = call
+                    .arguments()
+                    .filter(|one| one.is_function() && !one.is_declaration());
+                for called in functions {
+                    callees.entry(callee).or_default().push(called);
+                    given.insert(callee);
+                }
+            }
+        }
+        Self {
+            collected,
+            callees,
+            given,
+        }
+    }
+
+    fn of(&self, function: Value) -> impl Iterator<Item = Value> {
+        self.callees.get(&function).into_iter().flatten().copied()
+    }
+
+    /// Every function that a call of this one may run, itself only if it can be called again meanwhile.
+    fn reached(&self, function: Value) -> HashSet<Value> {
+        let mut reached = HashSet::new();
+        let mut next: Vec<Value> = self.of(function).collect();
+        while let Some(one) = next.pop() {
+            if reached.insert(one) {
+                next.extend(self.of(one));
+            }
+        }
+        reached
+    }
+
+    fn reaches_itself(&self, function: Value) -> bool {
+        self.reached(function).contains(&function)
+    }
+
+    /// Whether it launches, copies, sets or frees.
+    fn touches(&self, function: Value) -> bool {
+        function
+            .instructions()
+            .any(|one| match self.collected.callee(one) {
+                Some(Callee::Stub(_)) => true,
+                Some(Callee::Runtime(entry)) => {
+                    matches!(
+                        entry.class,
+                        Class::Copy | Class::Set | Class::Launch | Class::Free
+                    )
+                }
+                _ => false,
+            })
+    }
+
+    /// Whether it, or what it calls, allocates.
+    fn allocates(&self, function: Value) -> bool {
+        self.does(function, |entry| entry.class == Class::Alloc)
+    }
+
+    /// Whether it, or what it calls, ties a function to one GPU: its tasks are then better looked at alone.
+    fn anchors(&self, function: Value) -> bool {
+        self.does(function, |entry| entry.treatment == Treatment::Anchors)
+    }
+
+    /// Whether it, or what it calls, calls such a function of the runtime.
+    fn does(&self, function: Value, what: impl Fn(&Entry) -> bool) -> bool {
+        let does = |function: Value| {
+            let mut entries = function
+                .instructions()
+                .filter_map(|one| self.collected.entry(one));
+            entries.any(&what)
+        };
+        does(function) || self.reached(function).into_iter().any(does)
+    }
+}

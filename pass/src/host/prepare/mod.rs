@@ -1,0 +1,317 @@
+//! Prepare: brings the functions that hold GPU ops into the form the analyses read.
+//!
+//! CUDA's headers wrap the runtime in templates (`cudaMalloc<T>`), programs wrap it in guards and
+//! small helpers, and at -O0 every variable lives in memory. Small wrappers, and the larger helpers
+//! that [`helping`] finds, are inlined, by LLVM's inliner, and variables promoted, by LLVM's passes;
+//! only in functions that hold GPU ops. Nothing else is touched, so that a module without CUDA comes
+//! out bit for bit as it went in.
+mod inlining;
+mod memory_flow;
+
+use std::collections::HashSet;
+use std::ffi::CStr;
+
+use inkwell::llvm_sys::core::*;
+use inkwell::llvm_sys::error::LLVMDisposeErrorMessage;
+use inkwell::llvm_sys::transforms::pass_builder::*;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
+
+use mgb_catalogue::{Class, Role};
+
+use crate::host::collect::{Callee, Collected, arguments_with};
+use crate::host::ir::cfg::{self, Cfg, Point};
+use crate::host::ir::helpers;
+use crate::host::ir::memory;
+use crate::host::ir::names::Names;
+use crate::host::ir::{self, Value};
+
+/// Promotes variables and folds what that leaves, so that values can be followed; and takes the detours out of the ways
+/// that leave scopes with destructors early, which clang has all come together first.
+const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,simplifycfg,loop-simplify";
+/// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
+const WRAPPER_LIMIT: usize = 120;
+/// The most calls inlined into one function, against wrappers that multiply.
+const INLINE_LIMIT: usize = 400;
+/// The most instructions of a function into which helpers are inlined.
+const GROWN_LIMIT: usize = 8_000;
+/// How often a function is promoted anew because that has shown more to inline.
+const ROUNDS: usize = 4;
+/// `dim3`'s constructors, of which a launch's grid and block are made.
+const DIM3: &str = "_ZN4dim3C";
+
+/// A function that holds GPU ops.
+pub struct Holder {
+    /// The function.
+    pub function: Value,
+    /// Whether every call of it in this module was inlined: it stands for callers in other files alone.
+    pub for_others: bool,
+}
+
+/// Prepares the module. Returns the functions that hold GPU ops, in the order they stand.
+pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
+    helpers::resolve_aliases(collected.module);
+    let wrappers = find_wrappers(collected);
+    let helpers = inlining::find(collected, &wrappers);
+    let is_inlined = |callee: Value| wrappers.contains(&callee) || helpers.contains(&callee);
+    let inlined = wrappers.iter().chain(&helpers).copied();
+    let called: HashSet<Value> = inlined.filter(|one| one.has_uses()).collect();
+    let holders: Vec<Value> = ir::functions(collected.module)
+        .filter(|&function| !function.is_declaration() && !collected.is_stub(function))
+        .filter(|&function| {
+            function
+                .instructions()
+                .any(|one| collected.is_op(one) || one.callee().is_some_and(is_inlined))
+        })
+        .collect();
+    for &function in &holders {
+        inline_wrappers(function, &wrappers);
+    }
+    for &function in &holders {
+        inline_helpers(function, is_inlined);
+    }
+    let was_inlined = |function| wrappers.contains(&function) || called.contains(&function);
+    let holders = drop_unused(holders, was_inlined);
+    for &function in &holders {
+        for _ in 0..ROUNDS {
+            names.mark(function);
+            promote(function);
+            let given = inline_given(collected, function) | inline_computing(collected, function);
+            // Calls of a function that a helper was given are known by now.
+            if !(given | inline_helpers(function, is_inlined)) {
+                break;
+            }
+        }
+    }
+    let holders = drop_unused(holders, was_inlined);
+    let for_others = |function: &Value| called.contains(function) && !function.has_uses();
+    holders
+        .into_iter()
+        .map(|function| Holder {
+            function,
+            for_others: for_others(&function),
+        })
+        .collect()
+}
+
+/// Functions that may be inlined because they stand only for the ops they hold: small, without
+/// loops, and with a body that is the one a call runs.
+fn find_wrappers(collected: &Collected) -> HashSet<Value> {
+    let small: Vec<Value> = ir::functions(collected.module)
+        .filter(|&function| !collected.is_stub(function) && is_small(collected, function))
+        .collect();
+    let mut wrappers: HashSet<Value> = small
+        .iter()
+        .copied()
+        .filter(|&function| collected.holds_ops(function))
+        .collect();
+    // Wrappers of wrappers, until there are no more.
+    loop {
+        let calls_one = |function: &Value| {
+            function
+                .instructions()
+                .any(|one| one.callee().is_some_and(|callee| wrappers.contains(&callee)))
+        };
+        let more: Vec<Value> = small
+            .iter()
+            .copied()
+            .filter(|one| !wrappers.contains(one) && calls_one(one))
+            .collect();
+        if more.is_empty() {
+            break;
+        }
+        wrappers.extend(more);
+    }
+    wrappers.extend(
+        small
+            .into_iter()
+            .filter(|function| function.name().starts_with(DIM3)),
+    );
+    wrappers
+}
+
+fn is_small(collected: &Collected, function: Value) -> bool {
+    inlining::is_fixed(collected, function) && stands_for_little(function)
+}
+
+/// Whether a function has a body without loops that is small.
+fn stands_for_little(function: Value) -> bool {
+    !function.is_declaration()
+        && function.instructions().take(WRAPPER_LIMIT + 1).count() <= WRAPPER_LIMIT
+        && !function.instructions().any(|one| one.callee() == Some(function))
+        && !cfg::has_cycle(function)
+}
+
+/// Inlines calls of wrappers, and those that come in with them.
+fn inline_wrappers(function: Value, wrappers: &HashSet<Value>) {
+    inline_where(function, |call| {
+        call.callee().is_some_and(|callee| wrappers.contains(&callee))
+    });
+}
+
+/// Inlines calls of helpers, until the function is large. True when there was one.
+fn inline_helpers(function: Value, is_helper: impl Fn(Value) -> bool) -> bool {
+    inline_where(function, |call| {
+        let grown = || function.instructions().take(GROWN_LIMIT).count() == GROWN_LIMIT;
+        call.callee().is_some_and(&is_helper) && !grown()
+    })
+}
+
+/// Inlines small functions that are given the address of a variable with a device pointer in it, such
+/// as the constructor of a structure of buffers. True when there was one.
+fn inline_given(collected: &Collected, function: Value) -> bool {
+    let holders = pointer_variables(collected, function);
+    inline_where(function, |call| {
+        let given = || {
+            call.arguments()
+                .any(|argument| holders.contains(&memory::address(argument).0))
+        };
+        let is_small = |callee| is_small(collected, callee);
+        call.callee().is_some_and(is_small) && !collected.is_op(call) && given()
+    })
+}
+
+/// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`, where they are
+/// called after the GPU was first needed: what they read may be known before. True when there was one.
+fn inline_computing(collected: &Collected, function: Value) -> bool {
+    let mut seen = HashSet::new();
+    let mut queue: Vec<Value> = function
+        .instructions()
+        .filter_map(|call| Some((call, collected.entry(call)?)))
+        .filter(|(_, entry)| matches!(entry.class, Class::Alloc | Class::Configure | Class::Launch))
+        .flat_map(|(call, _)| call.arguments().collect::<Vec<_>>())
+        .filter(|argument| !argument.ty().is_pointer())
+        .collect();
+    let mut computing = HashSet::new();
+    while let Some(value) = queue.pop() {
+        if !value.is_instruction() || !seen.insert(value) {
+            continue;
+        }
+        if value.is_call() {
+            computing.insert(value);
+        } else {
+            queue.extend(value.operands());
+        }
+    }
+    if computing.is_empty() {
+        return false;
+    }
+    let cfg = Cfg::new(function);
+    let touching: Vec<Point> = function
+        .instructions()
+        .filter(|&one| match collected.callee(one) {
+            Some(Callee::Stub(_)) => true,
+            Some(Callee::Runtime(entry)) => matches!(entry.class, Class::Copy | Class::Set | Class::Launch),
+            _ => false,
+        })
+        .map(|one| cfg.point(one))
+        .collect();
+    computing.retain(|&call| touching.iter().any(|&op| cfg.reaches(op, cfg.point(call))));
+    inline_where(function, |call| {
+        let is_small = |callee| is_small(collected, callee);
+        computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_small)
+    })
+}
+
+fn inline_where(function: Value, wanted: impl Fn(Value) -> bool) -> bool {
+    let mut declined = HashSet::new();
+    let mut any = false;
+    for _ in 0..INLINE_LIMIT {
+        let inlinable = |call: &Value| {
+            call.is_call() && call.callee() != Some(function) && !declined.contains(call) && wanted(*call)
+        };
+        let Some(call) = function.instructions().find(inlinable) else {
+            break;
+        };
+        let inlined = helpers::inline_call(call);
+        any |= inlined;
+        if !inlined {
+            declined.insert(call);
+        }
+    }
+    any
+}
+
+/// The variables that allocations write addresses to, and those from which ops are given pointers.
+fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
+    let mut variables = HashSet::new();
+    for call in function.instructions().filter(|&one| collected.is_op(one)) {
+        let filled = match collected.entry(call) {
+            Some(entry) if entry.class == Class::Alloc => arguments_with(call, entry, Role::DevicePointerOut)
+                .first()
+                .copied(),
+            _ => None,
+        };
+        let read = call
+            .arguments()
+            .filter(|argument| argument.ty().is_pointer() && argument.is(LLVMOpcode::LLVMLoad))
+            .map(|load| load.operand(0));
+        variables.extend(
+            filled
+                .into_iter()
+                .chain(read)
+                .map(|address| memory::address(address).0),
+        );
+    }
+    let cfg = Cfg::new(function);
+    variables.retain(|&base| memory::is_own(&cfg, base));
+    variables
+}
+
+/// Deletes what was inlined and what nothing calls any more; returns the other holders.
+fn drop_unused(mut holders: Vec<Value>, was_inlined: impl Fn(Value) -> bool) -> Vec<Value> {
+    let discardable = |function: &Value| {
+        let kept = matches!(
+            function.linkage(),
+            LLVMLinkage::LLVMWeakODRLinkage | LLVMLinkage::LLVMExternalLinkage
+        );
+        was_inlined(*function) && !function.has_uses() && !kept
+    };
+    loop {
+        let Some(at) = holders.iter().position(discardable) else {
+            return holders;
+        };
+        let function = holders.remove(at);
+        // SAFETY: nothing uses it, and the list held the only handle kept of it.
+        unsafe { LLVMDeleteFunction(function.raw()) };
+    }
+}
+
+// LLVM 19 lacks it; cpp/older.cpp has it then.
+#[cfg(feature = "llvm19")]
+unsafe extern "C" {
+    fn LLVMRunPassesOnFunction(
+        function: inkwell::llvm_sys::prelude::LLVMValueRef,
+        passes: *const std::ffi::c_char,
+        machine: inkwell::llvm_sys::target_machine::LLVMTargetMachineRef,
+        options: LLVMPassBuilderOptionsRef,
+    ) -> inkwell::llvm_sys::error::LLVMErrorRef;
+}
+
+/// Lifts `optnone` and runs the passes over one function.
+fn promote(function: Value) {
+    let kind = |name: &str| {
+        // SAFETY: the name's address and length.
+        unsafe { LLVMGetEnumAttributeKindForName(name.as_ptr().cast(), name.len()) }
+    };
+    // SAFETY: a live function; removing an attribute that is not there is nothing.
+    unsafe {
+        LLVMRemoveEnumAttributeAtIndex(
+            function.raw(),
+            inkwell::llvm_sys::LLVMAttributeFunctionIndex,
+            kind("optnone"),
+        )
+    };
+    // SAFETY: a live function with a body, a pipeline of function passes; options are ours to dispose
+    // of, and so is the message of an error.
+    unsafe {
+        let options = LLVMCreatePassBuilderOptions();
+        let error = LLVMRunPassesOnFunction(function.raw(), PASSES.as_ptr(), std::ptr::null_mut(), options);
+        LLVMDisposePassBuilderOptions(options);
+        if !error.is_null() {
+            let message = inkwell::llvm_sys::error::LLVMGetErrorMessage(error);
+            let text = CStr::from_ptr(message).to_string_lossy().into_owned();
+            LLVMDisposeErrorMessage(message);
+            panic!("LLVM refused the pipeline {}: {text}", PASSES.to_string_lossy());
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! Rewrite: inserts the probes of static tasks, and has every use of the runtime go to lazyrt.
+//!
+//! A task's handle lives in a variable of the function that is 0 while the task has not begun:
+//! `task_use` and `task_end` read it, and need not know on which way control came.
+mod emit;
+
+use std::collections::HashMap;
+use std::mem::ManuallyDrop;
+
+use inkwell::AddressSpace;
+use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::builder::{Builder, BuilderError};
+use inkwell::llvm_sys::core::{LLVMDeleteFunction, LLVMReplaceAllUsesWith};
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
+use inkwell::module::{Linkage, Module};
+use inkwell::types::{BasicType, StructType};
+use inkwell::values::{FunctionValue, GlobalValue, PointerValue};
+
+use crate::host::collect::Collected;
+use crate::host::ir::expr::{self, Expr, Op};
+use crate::host::ir::helpers;
+use crate::host::ir::{Block, Value};
+use crate::host::plan::Static;
+use crate::host::tasks::ends::End;
+use emit::Emitter;
+
+/// What lazyrt puts before the name of every runtime function.
+const PREFIX: &str = "mgb_";
+/// `sizeof(mgb_need)` of mgb.h.
+const NEED_BYTES: u64 = 64;
+/// `MGB_NEED_VARIABLES` of mgb.h.
+const NEED_VARIABLES: u64 = 4;
+/// `MGB_NEED_ALONE` of mgb.h.
+const NEED_ALONE: u64 = 8;
+/// `sizeof(mgb_task_site)` of mgb.h.
+const SITE_BYTES: u64 = 24;
+/// Constructors of the module run later than this, so that an open process is known as such first.
+const EARLY: i32 = 101;
+
+/// Writes into one module.
+pub struct Rewriter<'ctx> {
+    /// Not ours to dispose of.
+    module: ManuallyDrop<Module<'ctx>>,
+    builder: Builder<'ctx>,
+    /// The names of source files, as constants.
+    sources: HashMap<String, GlobalValue<'ctx>>,
+}
+
+impl<'ctx> Rewriter<'ctx> {
+    /// For a module.
+    pub fn new(module: LLVMModuleRef) -> Self {
+        // SAFETY: the module is live and outlives this; it is never dropped here.
+        let module = ManuallyDrop::new(unsafe { Module::new(module) });
+        let builder = module.get_context().create_builder();
+        Self {
+            module,
+            builder,
+            sources: HashMap::new(),
+        }
+    }
+
+    /// Inserts everything for the static tasks of one function of a source, given with their numbers.
+    pub fn insert(
+        &mut self,
+        function: Value,
+        source: &str,
+        tasks: &[(u32, &Static)],
+    ) -> Result<(), BuilderError> {
+        let name = helpers::demangle(&function.name());
+        let mut handles = Vec::new();
+        for &(id, task) in tasks {
+            let site = self.site(id, source, &name);
+            let handle = self.begin(function, site, task)?;
+            handles.push(handle);
+            for &op in &task.ops {
+                self.builder.position_before(&emit::instruction(op));
+                let task = self.builder.build_load(self.i64(), handle, "mgb.task")?;
+                self.builder.build_call(
+                    self.task_use(),
+                    &[site.as_pointer_value().into(), task.into()],
+                    "",
+                )?;
+            }
+        }
+        self.ends(tasks, &handles)
+    }
+
+    fn ends(&self, tasks: &[(u32, &Static)], handles: &[PointerValue<'ctx>]) -> Result<(), BuilderError> {
+        let mut split: Vec<((Block, Block), Block)> = Vec::new();
+        for (&(_, task), &handle) in tasks.iter().zip(handles) {
+            for &end in &task.ends {
+                let before = match end {
+                    End::After(op) => op.next(),
+                    End::Head(block) => block.first_insertion_point(),
+                    // The edges of several tasks may be the same one.
+                    End::Edge(from, to) => match split.iter().find(|(edge, _)| *edge == (from, to)) {
+                        Some((_, block)) => block.terminator(),
+                        None => helpers::split_edge(from, to).and_then(|block| {
+                            split.push(((from, to), block));
+                            block.terminator()
+                        }),
+                    },
+                };
+                // Where there is no place for it the end is left out: it is a hint.
+                if let Some(before) = before {
+                    self.end(before, handle)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(
+        &self,
+        function: Value,
+        site: GlobalValue<'ctx>,
+        task: &Static,
+    ) -> Result<PointerValue<'ctx>, BuilderError> {
+        let entry = function.blocks().next().and_then(Block::first_insertion_point);
+        self.builder
+            .position_before(&emit::instruction(entry.expect("a function begins with a block")));
+        let handle = self.builder.build_alloca(self.i64(), "mgb.handle")?;
+        let need = self.builder.build_alloca(self.need_type(), "mgb.need")?;
+        self.builder.build_store(handle, self.i64().const_zero())?;
+
+        self.builder.position_before(&emit::instruction(task.begin));
+        let emitter = Emitter::new(&self.module, &self.builder);
+        let peak = emitter.integer(&task.need.peak)?;
+        let mapped = emitter.integer(&task.need.mapped)?;
+        let grid = emitter.integer(task.need.grid.known.as_ref().unwrap_or(&Expr::number(0)))?;
+        let block = emitter.integer(&clamped(&task.need.block.known))?;
+        let shared = emitter.integer(&clamped(&task.need.shared.known))?;
+        let registers = self
+            .i32()
+            .const_int(task.need.registers.unwrap_or(0).into(), false);
+        let ty = self.need_type();
+        let size = self.i32().const_int(NEED_BYTES, false);
+        let flags = [(task.variables, NEED_VARIABLES), (task.alone, NEED_ALONE)];
+        let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
+        let (none, never) = (self.i32().const_zero(), self.i64().const_zero());
+        let fields = [
+            ("size", size),
+            ("flags", self.i32().const_int(flags, false)),
+            ("peak", peak),
+            ("mapped", mapped),
+            ("grid", grid),
+            ("block", block),
+            ("registers", registers),
+            ("shared", shared),
+            ("priority", none),
+            ("heap", never),
+            ("deadline", never),
+        ];
+        for (at, (name, field)) in fields.into_iter().enumerate() {
+            let place = self
+                .builder
+                .build_struct_gep(ty, need, at as u32, &format!("mgb.need.{name}"))?;
+            self.builder.build_store(place, field)?;
+        }
+        let arguments = [site.as_pointer_value().into(), need.into()];
+        let task = self
+            .builder
+            .build_call(self.task_begin(), &arguments, "mgb.task")?;
+        self.builder.build_store(
+            handle,
+            task.try_as_basic_value()
+                .expect_basic("task_begin returns the handle"),
+        )?;
+        Ok(handle)
+    }
+
+    fn end(&self, before: Value, handle: PointerValue<'ctx>) -> Result<(), BuilderError> {
+        self.builder.position_before(&emit::instruction(before));
+        let task = self.builder.build_load(self.i64(), handle, "mgb.task")?;
+        self.builder.build_call(self.task_end(), &[task.into()], "")?;
+        self.builder.build_store(handle, self.i64().const_zero())?;
+        Ok(())
+    }
+
+    /// Renames the runtime's functions to lazyrt's, for every use in the module.
+    pub fn rename(&self, collected: &Collected) {
+        for (function, entry) in collected.runtime() {
+            if !entry.exported {
+                continue;
+            }
+            let name = format!("{PREFIX}{}", entry.name);
+            match self.module.get_function(&name) {
+                None => function.set_name(&name),
+                // SAFETY: both are live functions of this module, and pointers are all of one type.
+                Some(there) => unsafe {
+                    LLVMReplaceAllUsesWith(function.raw(), emit::handle(there).raw());
+                    LLVMDeleteFunction(function.raw());
+                },
+            }
+        }
+    }
+
+    /// Has the program say at its start that it is open, and why.
+    pub fn open(&self, reason: &str) -> Result<(), BuilderError> {
+        let context = self.module.get_context();
+        let tell = self.declare(
+            "mgb_module_open",
+            context.void_type().fn_type(&[self.pointer().into()], false),
+        );
+        let constructor = context.void_type().fn_type(&[], false);
+        let constructor = self
+            .module
+            .add_function("mgb.open", constructor, Some(Linkage::Internal));
+        self.builder
+            .position_at_end(context.append_basic_block(constructor, "entry"));
+        let reason = string(&self.module, "mgb.reason", reason);
+        self.builder
+            .build_call(tell, &[reason.as_pointer_value().into()], "")?;
+        self.builder.build_return(None)?;
+        helpers::add_constructor(self.module.as_mut_ptr(), emit::handle(constructor), EARLY);
+        Ok(())
+    }
+
+    /// Has lazyrt know of these calls, before each of them.
+    pub fn tell_before(&self, teller: &str, calls: &[Value]) -> Result<(), BuilderError> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        let tell = self.declare(teller, self.module.get_context().void_type().fn_type(&[], false));
+        for &call in calls {
+            self.builder.position_before(&emit::instruction(call));
+            self.builder.build_call(tell, &[], "")?;
+        }
+        Ok(())
+    }
+
+    /// Keeps the report in a section of the object.
+    pub fn report(&self, document: &str) {
+        let text = self.module.get_context().const_string(document.as_bytes(), false);
+        let global = self.module.add_global(text.get_type(), None, "mgb.report");
+        global.set_initializer(&text);
+        global.set_linkage(Linkage::Private);
+        global.set_constant(true);
+        global.set_alignment(1);
+        global.set_section(Some(mgb_catalogue::report::SECTION));
+        helpers::keep(self.module.as_mut_ptr(), emit::handle(global.as_pointer_value()));
+    }
+
+    /// The constant that describes a task at run time: `mgb_task_site` of mgb.h.
+    fn site(&mut self, id: u32, source: &str, function: &str) -> GlobalValue<'ctx> {
+        let source = *self
+            .sources
+            .entry(source.to_owned())
+            .or_insert_with(|| string(&self.module, "mgb.source", source));
+        let function = string(&self.module, "mgb.function", function);
+        let fields = [
+            self.i32().const_int(SITE_BYTES, false).into(),
+            self.i32().const_int(id.into(), false).into(),
+            source.as_pointer_value().into(),
+            function.as_pointer_value().into(),
+        ];
+        let value = self.module.get_context().const_struct(&fields, false);
+        let global = self
+            .module
+            .add_global(value.get_type(), None, &format!("mgb.site.{id}"));
+        global.set_initializer(&value);
+        global.set_linkage(Linkage::Private);
+        global.set_constant(true);
+        global
+    }
+
+    /// `mgb_need` of mgb.h.
+    fn need_type(&self) -> StructType<'ctx> {
+        let (i32, i64) = (self.i32().as_basic_type_enum(), self.i64().as_basic_type_enum());
+        self.module
+            .get_context()
+            .struct_type(&[i32, i32, i64, i64, i64, i32, i32, i32, i32, i64, i64], false)
+    }
+
+    fn task_begin(&self) -> FunctionValue<'ctx> {
+        self.declare(
+            "mgb_task_begin",
+            self.i64()
+                .fn_type(&[self.pointer().into(), self.pointer().into()], false),
+        )
+    }
+
+    fn task_use(&self) -> FunctionValue<'ctx> {
+        let void = self.module.get_context().void_type();
+        self.declare(
+            "mgb_task_use",
+            void.fn_type(&[self.pointer().into(), self.i64().into()], false),
+        )
+    }
+
+    fn task_end(&self) -> FunctionValue<'ctx> {
+        self.declare(
+            "mgb_task_end",
+            self.module
+                .get_context()
+                .void_type()
+                .fn_type(&[self.i64().into()], false),
+        )
+    }
+
+    fn declare(&self, name: &str, ty: inkwell::types::FunctionType<'ctx>) -> FunctionValue<'ctx> {
+        self.module.get_function(name).unwrap_or_else(|| {
+            let function = self.module.add_function(name, ty, None);
+            let nounwind = Attribute::get_named_enum_kind_id("nounwind");
+            let nounwind = self.module.get_context().create_enum_attribute(nounwind, 0);
+            function.add_attribute(AttributeLoc::Function, nounwind);
+            function
+        })
+    }
+
+    fn i32(&self) -> inkwell::types::IntType<'ctx> {
+        self.module.get_context().i32_type()
+    }
+
+    fn i64(&self) -> inkwell::types::IntType<'ctx> {
+        self.module.get_context().i64_type()
+    }
+
+    fn pointer(&self) -> inkwell::types::PointerType<'ctx> {
+        self.module.get_context().ptr_type(AddressSpace::default())
+    }
+}
+
+/// A 64-bit expression, none counting as 0, brought into 32 bits.
+fn clamped(expression: &Option<Expr>) -> Expr {
+    let whole = expression.clone().unwrap_or(Expr::number(0));
+    expr::trunc(32, expr::binary(Op::UMin, whole, Expr::number(u32::MAX.into())))
+}
+
+/// A constant C string.
+fn string<'ctx>(module: &Module<'ctx>, name: &str, text: &str) -> GlobalValue<'ctx> {
+    let value = module.get_context().const_string(text.as_bytes(), true);
+    let global = module.add_global(value.get_type(), None, name);
+    global.set_initializer(&value);
+    global.set_linkage(Linkage::Private);
+    global.set_constant(true);
+    global.set_unnamed_addr(true);
+    global.set_alignment(1);
+    global
+}
