@@ -15,8 +15,8 @@ use inkwell::llvm_sys::prelude::*;
 use super::callgraph::CallGraph;
 use super::helpers;
 use super::ir::*;
+use super::kernel::Kernel;
 use super::module;
-use super::translate::Kernel;
 
 /// The coroutine around a kernel's entry.
 const TEMPLATE: &str = include_str!("support/coroutine.ll");

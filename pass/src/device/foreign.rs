@@ -10,28 +10,11 @@ use inkwell::llvm_sys::linker::LLVMLinkModules2;
 use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
-use super::support::{self, Body, Foreign};
+use super::support::{self, Body, Foreign, definition};
 use super::{helpers, module};
 
 /// The attribute of a function that stands for something unknown; its value says what.
 pub const MISSING: &str = "softgpu-missing";
-
-/// Text of the function `symbol` with this body.
-pub fn definition(symbol: &str, foreign: &Foreign, body: &Body) -> String {
-    let takes: Vec<String> = foreign
-        .takes
-        .iter()
-        .enumerate()
-        .map(|(at, ty)| format!("{ty} %a{at}"))
-        .collect();
-    let attributes = if body.attributes.is_empty() {
-        "alwaysinline"
-    } else {
-        body.attributes
-    };
-    let (returns, takes, text) = (&foreign.returns, takes.join(", "), &body.text);
-    format!("define {returns} @\"{symbol}\"({takes}) {attributes} nounwind {{\nentry:\n {text}\n}}\n")
-}
 
 /// Parses the prelude together with definitions.
 pub fn parse_support(

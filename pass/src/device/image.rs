@@ -7,8 +7,9 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
+use super::kernel::Kernel;
 use super::registered::Registered;
-use super::translate::{Kernel, Translation};
+use super::translate::Translation;
 use super::{helpers, module, variables};
 
 /// `SOFTGPU_IMAGE_VERSION`.

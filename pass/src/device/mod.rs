@@ -15,7 +15,6 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::linker::LLVMLinkModules2;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
-mod builder;
 mod callgraph;
 mod coroutines;
 mod counters;
@@ -25,6 +24,7 @@ mod foreign;
 mod helpers;
 mod image;
 mod ir;
+mod kernel;
 mod layout;
 mod lockstep;
 mod module;

@@ -13,6 +13,7 @@ use inkwell::llvm_sys::prelude::*;
 use super::callgraph::{CallGraph, Reach};
 use super::entry::{self, Parameter};
 use super::ir::*;
+use super::kernel::Kernel;
 use super::layout::Layout;
 use super::module::{self, Module};
 use super::{
@@ -28,30 +29,6 @@ const CLEAN_UP: &std::ffi::CStr = c"always-inline,globaldce,globalopt,function(s
     cgscc(inline),globaldce,function(sroa,early-cse,simplifycfg)";
 const OPTIMISE: &std::ffi::CStr = c"globaldce,default<O2>";
 const FINISH: &std::ffi::CStr = c"globaldce";
-
-/// A kernel with its host code.
-pub struct Kernel {
-    /// The device's symbol.
-    pub name: String,
-    /// The symbol of its entry function.
-    pub entry: String,
-    /// What a launch passes.
-    pub parameters: Vec<Parameter>,
-    /// Why it cannot run: names the instruction or function.
-    pub error: Option<String>,
-    /// Whether threads of a block may wait for each other in it.
-    pub waits: bool,
-    /// Bytes of static shared memory per block.
-    pub static_shared: u64,
-    /// Registers per thread, estimated.
-    pub registers: u32,
-    /// Bytes of stack per thread; 0 when not known.
-    pub stack_bytes: u64,
-    /// The launch bound; 0 when there is none.
-    pub max_threads: u32,
-    /// Bytes of a thread's frame, if its entry is a coroutine.
-    pub frame_bytes: Option<u64>,
-}
 
 /// A translated module.
 pub struct Translation {

@@ -1,6 +1,6 @@
 //! Scoped atomics and fences. Threads of a software device run on several cores of one machine, so
 //! that every scope is the whole machine here.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// The body of a `llvm.nvvm.atomic.*`, `membar.*` or `fence.*`.
 pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {

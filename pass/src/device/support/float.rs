@@ -2,7 +2,7 @@
 //!
 //! Approximations (`*.approx`) are computed to the host library's accuracy, which is better than the
 //! GPU's. `.ftz` forms keep subnormal numbers. Rounding modes are exact.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// `f32` for `float`.
 pub fn suffix(ty: &str) -> Option<&'static str> {

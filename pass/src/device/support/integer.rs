@@ -1,5 +1,5 @@
 //! Integer intrinsics that other targets have no name for.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// The body of an integer intrinsic.
 pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {

@@ -4,8 +4,8 @@
 //! within one unit in the last place, where CUDA states up to a few. What is not listed here
 //! (`rsqrt`, `erfcinv`, `normcdf`, the integer functions, the `fast_` forms ...) is translated from
 //! libdevice's own body, and then rounds as libdevice does except for its approximate steps.
+use super::body::{Body, Foreign};
 use super::float::{reciprocal_root, suffix};
-use super::{Body, Foreign};
 
 /// What LLVM has an intrinsic for: libdevice's name, LLVM's name.
 const INTRINSICS: &[(&str, &str)] = &[

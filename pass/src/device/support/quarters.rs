@@ -1,5 +1,5 @@
 //! Intrinsics that convert to and from the 8-bit floating-point formats: `ff.to.e4m3x2.rn.relu` and its like.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// The body of such an intrinsic.
 pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {

@@ -1,5 +1,5 @@
 //! PTX special registers: `llvm.nvvm.read.ptx.sreg.*`.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// Where `softgpu_thread` keeps a register.
 fn offset(register: &str) -> Option<u32> {

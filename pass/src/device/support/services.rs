@@ -1,5 +1,5 @@
 //! CUDA's device system calls, traps, and intrinsics that only advise.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// Asks nothing of the software GPU.
 fn nothing(foreign: &Foreign) -> Option<Body> {

@@ -1,5 +1,5 @@
 //! What threads of a block do together: barriers, shuffles, votes, matches and reductions.
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
 
 /// The body of a barrier or warp intrinsic.
 pub fn body(name: &str, foreign: &Foreign) -> Option<Body> {

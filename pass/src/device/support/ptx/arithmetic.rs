@@ -1,8 +1,8 @@
 //! Integer arithmetic, of one number or of packed halves and bytes.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
+use super::formats;
 use super::parse::Operand;
-use super::small;
 use super::types::{Kind, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
@@ -21,7 +21,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     let mut inputs = Vec::new();
     for operand in from {
         let value = emitter.read(operand, ty)?;
-        inputs.push(small::elements(emitter, ty, &value));
+        inputs.push(formats::elements(emitter, ty, &value));
     }
     let mut results = Vec::new();
     for lane in 0..ty.lanes as usize {
@@ -30,7 +30,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
     }
     let whole = match ty.lanes {
         1 => results.remove(0),
-        2 if ty.bits == 16 => small::pack(emitter, &results),
+        2 if ty.bits == 16 => formats::pack(emitter, &results),
         _ => return None,
     };
     emitter.write(to, ty, &whole)

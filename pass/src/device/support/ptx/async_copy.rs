@@ -1,6 +1,6 @@
 //! Copies to shared memory that go on in the background on a GPU: here they are over when the next instruction
 //! begins, so that there is nothing to wait for.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::types::bits;
 

@@ -1,6 +1,6 @@
 //! Atomic operations and fences. Threads of a software device run on several cores of one machine, so that
 //! every scope is the whole machine here.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
 use super::types::{Kind, Type, bits};

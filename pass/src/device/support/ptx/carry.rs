@@ -1,5 +1,5 @@
 //! Additions and subtractions that pass a carry on, from one instruction of a text to the next.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::types::{Kind, Type, bits};
 

@@ -1,8 +1,8 @@
 //! Comparisons and selections.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
+use super::formats;
 use super::parse::Operand;
-use super::small;
 use super::types::{Kind, PREDICATE, Type, bits};
 
 /// LLVM's predicate for a comparison.
@@ -126,10 +126,13 @@ pub fn small(emitter: &mut Emitter, it: &Call, ty: Type) -> Option<()> {
     };
     let predicate = predicate(it, ty)?;
     let (a, b) = (emitter.read(a, ty)?, emitter.read(b, ty)?);
-    let (a, b) = (small::elements(emitter, ty, &a), small::elements(emitter, ty, &b));
+    let (a, b) = (
+        formats::elements(emitter, ty, &a),
+        formats::elements(emitter, ty, &b),
+    );
     let mut found = Vec::new();
     for (a, b) in a.iter().zip(&b) {
-        let (a, b) = (small::widen(emitter, ty, a), small::widen(emitter, ty, b));
+        let (a, b) = (formats::widen(emitter, ty, a), formats::widen(emitter, ty, b));
         found.push(emitter.value(format!("fcmp {predicate} float {a}, {b}")));
     }
     if it.mnemonic == "setp" {
@@ -166,7 +169,7 @@ pub fn small(emitter: &mut Emitter, it: &Call, ty: Type) -> Option<()> {
             emitter.write(to, bits(32), &wide)
         }
         (pair, 32) => {
-            let whole = small::pack(emitter, pair);
+            let whole = formats::pack(emitter, pair);
             emitter.write(to, bits(32), &whole)
         }
         _ => None,

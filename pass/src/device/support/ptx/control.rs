@@ -1,5 +1,5 @@
 //! Jumps, the end of a thread, traps, and what only advises.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
 use super::types::bits;

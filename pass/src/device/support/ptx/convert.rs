@@ -1,7 +1,7 @@
 //! Moves, packing and unpacking, conversions between formats, and conversions of addresses.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
-use super::small;
+use super::formats;
 use super::types::{Kind, PREDICATE, Type, bits};
 
 pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
@@ -47,7 +47,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
                 let value = emitter.read(from, source)?;
                 halves.push(convert(emitter, it, target.element(), source, &value)?);
             }
-            let whole = small::pack(emitter, &halves);
+            let whole = formats::pack(emitter, &halves);
             emitter.write(to, target, &whole)
         }
         _ => None,
@@ -152,7 +152,7 @@ fn widened(emitter: &mut Emitter, source: Type, value: &str) -> (Type, String) {
             bits: 32,
             lanes: 1,
         };
-        return (single, small::widen(emitter, source, value));
+        return (single, formats::widen(emitter, source, value));
     }
     (source, value.to_owned())
 }
@@ -176,7 +176,7 @@ fn from_integer(emitter: &mut Emitter, it: &Call, target: Type, source: Type, va
         // Whole numbers beyond 2^53 are infinite in the one format, and a hair off at worst in the other.
         let sign = if signed { "si" } else { "ui" };
         let exact = emitter.value(format!("{sign}tofp {} {value} to double", source.register()));
-        return Some(small::narrow(emitter, target, &exact, mode));
+        return Some(formats::narrow(emitter, target, &exact, mode));
     }
     let (bits, letter) = if source.bits == 64 { (64, "ll") } else { (32, "i") };
     let wide = emitter.resized(value, source.bits, bits, signed);
@@ -209,7 +209,7 @@ fn between_floats(
         let rounded = whole(emitter, it, ty, &wide)?;
         return Some(if target.is_small() {
             let exact = emitter.value(format!("fpext float {rounded} to double"));
-            small::narrow(emitter, target, &exact, 'n')
+            formats::narrow(emitter, target, &exact, 'n')
         } else {
             rounded
         });
@@ -218,10 +218,10 @@ fn between_floats(
     if target.is_small() {
         let mode = rounding(it)?;
         if ty.bits == 64 {
-            return Some(small::narrow(emitter, target, &wide, mode));
+            return Some(formats::narrow(emitter, target, &wide, mode));
         }
         let exact = emitter.value(format!("fpext float {wide} to double"));
-        let narrow = small::narrow(emitter, target, &exact, mode);
+        let narrow = formats::narrow(emitter, target, &exact, mode);
         // What is no number has one form then, and another where a double is narrowed.
         let none = emitter.value(format!("fcmp uno float {wide}, {wide}"));
         return Some(emitter.value(format!("select i1 {none}, i16 32767, i16 {narrow}")));
@@ -239,10 +239,10 @@ fn clamped(emitter: &mut Emitter, it: &Call, target: Type, value: String) -> Opt
         return Some(value);
     }
     if target.is_small() {
-        let wide = small::widen(emitter, target, &value);
-        let clamped = small::clamp(emitter, it, &wide);
+        let wide = formats::widen(emitter, target, &value);
+        let clamped = formats::clamp(emitter, it, &wide);
         let exact = emitter.value(format!("fpext float {clamped} to double"));
-        return Some(small::narrow(emitter, target, &exact, 'n'));
+        return Some(formats::narrow(emitter, target, &exact, 'n'));
     }
     if it.has("relu") {
         return None;

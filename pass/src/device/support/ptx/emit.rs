@@ -2,8 +2,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::super::super::foreign::definition;
-use super::super::{Foreign, function};
+use super::super::body::{Foreign, definition};
+use super::super::functions::function;
 use super::parse::{Operand, Program, number};
 use super::types::{Kind, PREDICATE, Type, bits};
 

@@ -1,5 +1,5 @@
 //! Floating point of 32 and 64 bits: NVVM has an intrinsic for each instruction, of nearly the same name.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::types::{PREDICATE, Type};
 

@@ -1,5 +1,5 @@
 //! Bits: logic, shifts, fields, permutations and counts.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::types::{Kind, Type, bits};
 

@@ -1,5 +1,5 @@
 //! Loads and stores, with their order among threads; how they are cached makes no difference here.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
 use super::types::{Kind, Type, bits};

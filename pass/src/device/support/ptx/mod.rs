@@ -7,12 +7,14 @@
 mod arithmetic;
 mod async_copy;
 mod atomic;
+mod call;
 mod carry;
 mod compare;
 mod control;
 mod convert;
 mod emit;
 mod float;
+mod formats;
 mod logic;
 mod memory;
 mod parse;
@@ -22,7 +24,8 @@ mod small;
 mod together;
 mod types;
 
-use super::{Body, Foreign};
+use super::body::{Body, Foreign};
+use call::Call;
 use emit::Emitter;
 use parse::{Instruction, Statement};
 
@@ -113,38 +116,6 @@ fn plain(emitter: &mut Emitter, instruction: &Instruction) -> Option<()> {
         .or_else(|| async_copy::emit(emitter, &it))
         .or_else(|| together::emit(emitter, &it))
         .or_else(|| simd::emit(emitter, &it))
-}
-
-/// An instruction taken apart.
-struct Call<'a> {
-    /// `add`
-    mnemonic: &'a str,
-    /// `sat`, `s32`
-    modifiers: &'a [&'a str],
-    operands: &'a [parse::Operand],
-}
-
-impl Call<'_> {
-    /// Whether it has a modifier.
-    fn has(&self, modifier: &str) -> bool {
-        self.modifiers.contains(&modifier)
-    }
-
-    /// The type it ends in.
-    fn ty(&self) -> Option<types::Type> {
-        self.modifiers
-            .iter()
-            .rev()
-            .find_map(|text| types::Type::parse(text))
-    }
-
-    /// The modifiers that are none of the known, whose order and meaning an instruction must not pass over.
-    fn only(&self, known: &[&str]) -> Option<()> {
-        self.modifiers
-            .iter()
-            .all(|text| known.contains(text) || types::Type::parse(text).is_some())
-            .then_some(())
-    }
 }
 
 #[cfg(test)]

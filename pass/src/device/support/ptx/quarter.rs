@@ -1,6 +1,6 @@
 //! The 8-bit floating-point formats, which come in pairs: conversions to and from the wider ones.
 use super::super::quarters::format;
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::types::{Type, bits};
 

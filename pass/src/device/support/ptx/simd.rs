@@ -1,5 +1,5 @@
 //! The video instructions: two halves or four bytes of a register at once.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::types::{Kind, Type, bits};
 

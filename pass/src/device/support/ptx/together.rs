@@ -1,5 +1,5 @@
 //! What threads do together: barriers, shuffles, votes, matches and reductions, and barriers in shared memory.
-use super::Call;
+use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
 use super::types::{Kind, PREDICATE, Type, bits};

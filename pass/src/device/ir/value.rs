@@ -12,13 +12,11 @@ use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 /// Calls LLVM's C API.
 macro_rules! llvm {
     ($call:expr) => {
-        // SAFETY: the handles are of a live module and of the kind the call asks for (head of ir.rs).
+        // SAFETY: the handles are of a live module and of the kind the call asks for (head of ir/value.rs).
         unsafe { $call }
     };
 }
-pub(super) use llvm;
-
-pub use super::builder::Builder;
+pub(in crate::device) use llvm;
 
 /// Walks one of LLVM's lists, from its first element by its next.
 fn list<T>(first: *mut T, next: impl Fn(*mut T) -> *mut T) -> Vec<*mut T> {

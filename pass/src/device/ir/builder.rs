@@ -5,7 +5,7 @@ use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
-use super::ir::*;
+use super::value::*;
 
 /// A builder that is freed with its scope.
 pub struct Builder(LLVMBuilderRef);
