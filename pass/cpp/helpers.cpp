@@ -4,6 +4,7 @@
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Analysis/InlineCost.h"
 #include "llvm/Analysis/OptimizationRemarkEmitter.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
 #include "llvm/Demangle/Demangle.h"
 #include "llvm/IR/DebugInfo.h"
 #include "llvm/IR/DebugInfoMetadata.h"
@@ -61,14 +62,23 @@ const DILocation *placeOf(const Instruction *I) {
   return Outer;
 }
 
-// What InlineFunction leaves to those who call it: variable arguments, setjmp, sanitizers that differ, code for
-// another CPU. noinline is no obstacle: without optimisation clang gives it to everything.
+// What InlineFunction leaves to those who call it: variable arguments, setjmp, sanitizers that differ, code
+// for another CPU. noinline is no obstacle: without optimisation clang gives it to everything.
 bool mayInline(const Function &Caller, Function &Callee) {
   auto Same = [&](StringRef Name) {
     return Caller.getFnAttribute(Name) == Callee.getFnAttribute(Name);
   };
   return !Callee.isPresplitCoroutine() && Same("target-cpu") && Same("target-features") &&
          AttributeFuncs::areInlineCompatible(Caller, Callee) && isInlineViable(Callee).isSuccess();
+}
+
+// Whether a function is declared here as LLVM knows it from the C and C++ libraries: by name and type.
+bool isLibraryFunction(const Function *F) {
+  if (!F || !F->isDeclaration() || F->isIntrinsic())
+    return false;
+  TargetLibraryInfoImpl Libraries(Triple(F->getParent()->getTargetTriple()));
+  LibFunc Known;
+  return Libraries.getLibFunc(*F, Known);
 }
 
 } // namespace
@@ -223,10 +233,21 @@ uint64_t mgb_type_size(LLVMModuleRef Module, LLVMTypeRef Ty) {
   return unwrap(Module)->getDataLayout().getTypeStoreSize(unwrap(Ty)).getKnownMinValue();
 }
 
+// A function of the user's with the same attributes may still trap, on a division by zero for one.
 bool mgb_is_pure_call(LLVMValueRef Call) {
   auto *Base = cast<CallBase>(unwrap(Call));
   return Base->doesNotAccessMemory() && Base->doesNotThrow() &&
-         Base->hasFnAttr(Attribute::WillReturn) && !Base->isConvergent();
+         Base->hasFnAttr(Attribute::WillReturn) && !Base->isConvergent() &&
+         (Base->hasFnAttr(Attribute::Speculatable) || isLibraryFunction(Base->getCalledFunction()));
+}
+
+bool mgb_surely_returns(LLVMValueRef Call) {
+  auto *Base = cast<CallBase>(unwrap(Call));
+  return Base->hasFnAttr(Attribute::WillReturn) && Base->doesNotThrow() && !Base->doesNotReturn();
+}
+
+bool mgb_is_library_function(LLVMValueRef F) {
+  return isLibraryFunction(cast<Function>(unwrap(F)));
 }
 
 LLVMValueRef mgb_indexed_address(LLVMModuleRef Module, LLVMValueRef Pointer, int64_t *Offset,
@@ -265,6 +286,8 @@ uint64_t mgb_dereferenceable_bytes(LLVMValueRef Pointer) {
     M = A->getParent()->getParent();
   else if (auto *I = dyn_cast<Instruction>(V))
     M = I->getModule();
+  else if (auto *G = dyn_cast<GlobalVariable>(V))
+    M = G->getParent();
   if (!M)
     return 0;
   // operator new throws where it has none, and never gives null.

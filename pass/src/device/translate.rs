@@ -1,7 +1,7 @@
 //! Translates a device module into host code, step by step.
 //!
-//! It works in a context of its own: whatever LLVM finds wrong with the module is an error here, and
-//! no diagnostic of the user's compile.
+//! It works in a context of its own: what LLVM reports on the module is an error here, and not a diagnostic
+//! of the user's compile.
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::callgraph::{CallGraph, Reach};
-use super::entry::{self, Parameter};
+use super::entry;
 use super::ir::*;
 use super::kernel::Kernel;
 use super::layout::Layout;
@@ -24,7 +24,7 @@ use super::{
 /// What every symbol of translated code starts with.
 pub const PREFIX: &str = "softgpu.";
 
-/// Enough cleaning to see what the code does: `-O0` code becomes like that of any other level.
+/// Passes that make `-O0` code like that of any other level, for the analyses.
 const CLEAN_UP: &std::ffi::CStr = c"always-inline,globaldce,globalopt,function(sroa,early-cse,simplifycfg,instcombine<no-verify-fixpoint>),\
     cgscc(inline),globaldce,function(sroa,early-cse,simplifycfg)";
 const OPTIMISE: &std::ffi::CStr = c"globaldce,default<O2>";
@@ -46,7 +46,7 @@ impl Drop for Translation {
     }
 }
 
-/// An LLVM context that is disposed of with its scope, and keeps its findings to itself.
+/// An LLVM context that is disposed of with its scope, and collects its own diagnostics.
 pub struct Context(pub LLVMContextRef);
 
 impl Context {
@@ -145,7 +145,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     })
 }
 
-/// What the device module itself says of a kernel.
+/// The properties of a kernel that the device module states.
 fn describe(layout: Layout, kernel: LLVMValueRef) -> Kernel {
     let name = name(kernel);
     // A bound may be stated per dimension: "32,4,1".

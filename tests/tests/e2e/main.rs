@@ -13,6 +13,7 @@ mod devices;
 mod explain;
 mod faults;
 mod growth;
+mod guards;
 mod keep_nvcc;
 mod kill;
 mod movable;

@@ -25,6 +25,8 @@ unsafe extern "C" {
     fn mgb_byval_type(call: LLVMValueRef, argument: u32) -> LLVMTypeRef;
     fn mgb_type_size(module: LLVMModuleRef, ty: LLVMTypeRef) -> u64;
     fn mgb_is_pure_call(call: LLVMValueRef) -> bool;
+    fn mgb_surely_returns(call: LLVMValueRef) -> bool;
+    fn mgb_is_library_function(function: LLVMValueRef) -> bool;
     fn mgb_indexed_address(
         module: LLVMModuleRef,
         pointer: LLVMValueRef,
@@ -37,11 +39,11 @@ unsafe extern "C" {
     fn free(pointer: *mut std::ffi::c_void);
 }
 
-/// Calls a helper. The helpers take handles of live IR of the kind their name says, which is what
-/// the types of [`crate::host::ir`] stand for, and keep nothing.
+/// Calls a helper. Contract: the arguments are live IR of the kind that the helper names, and the helper
+/// keeps none of them.
 macro_rules! helper {
     ($call:expr) => {
-        // SAFETY: see above; every caller here passes handles taken from the module being processed.
+        // SAFETY: the arguments are handles of live IR of the module being processed (contract of `helper!`).
         unsafe { $call }
     };
 }
@@ -51,8 +53,8 @@ pub fn inline_call(call: Value) -> bool {
     helper!(mgb_inline_call(call.raw()))
 }
 
-/// Has calls of an alias, such as that of a constructor, call the function itself, where both are surely the ones here;
-/// drops aliases that nothing refers to any more.
+/// Replaces calls of an alias, such as that of a constructor, by calls of the function itself, where neither
+/// can be replaced at link time; drops aliases that are no longer referred to.
 pub fn resolve_aliases(module: LLVMModuleRef) {
     helper!(mgb_resolve_aliases(module));
 }
@@ -116,7 +118,7 @@ pub fn demangle(symbol: &str) -> String {
     if text.is_null() {
         return symbol.to_owned();
     }
-    // SAFETY: strdup's string, ours to read and to free.
+    // SAFETY: `text` is a C string from `strdup` (contract of `mgb_demangle`), freed once, here.
     unsafe {
         let owned = CStr::from_ptr(text).to_string_lossy().into_owned();
         free(text.cast());
@@ -157,28 +159,42 @@ pub fn type_size(module: LLVMModuleRef, ty: Type) -> u64 {
     helper!(mgb_type_size(module, ty.0))
 }
 
-/// Whether a call reads and writes no memory, always returns and never throws.
+/// Whether a call can be repeated anywhere: it reads and writes no memory, returns, and neither throws nor
+/// traps.
 pub fn is_pure_call(call: Value) -> bool {
     helper!(mgb_is_pure_call(call.raw()))
 }
 
-/// How many bytes behind a parameter or the result of a call are surely there: of a reference, and of what `new` makes.
+/// Whether the attributes of a call promise that it returns and does not throw.
+pub fn surely_returns(call: Value) -> bool {
+    helper!(mgb_surely_returns(call.raw()))
+}
+
+/// Whether a function is one that LLVM knows from the C and C++ libraries, by its name and type, without a
+/// body here.
+pub fn is_library_function(function: Value) -> bool {
+    helper!(mgb_is_library_function(function.raw()))
+}
+
+/// The bytes that are readable from a pointer on wherever its value is defined, as far as they are known: of
+/// a variable, a reference, or the result of `new`. 0 where nothing is known.
 pub fn dereferenceable_bytes(pointer: Value) -> u64 {
     helper!(mgb_dereferenceable_bytes(pointer.raw()))
 }
 
-/// Whether a call is said not to write through this argument.
+/// Whether the attributes of a call promise that it does not write through this argument.
 pub fn is_only_read(call: Value, argument: u32) -> bool {
     helper!(mgb_is_only_read(call.raw(), argument))
 }
 
-/// Takes from an instruction what it promises of its value, such as that it is defined: elsewhere that may not hold.
+/// Drops the flags and metadata of an instruction that make other values undefined, such as `nonnull`: at
+/// another place they may not hold.
 pub fn drop_promises(instruction: Value) {
     helper!(mgb_drop_promises(instruction.raw()));
 }
 
-/// The pointer that `pointer` is `offset` and some number of times `stride` bytes away from. The stride is 0 where the way is
-/// constant, and 1 where nothing is known of it.
+/// The base that `pointer` is `offset` bytes and a multiple of `stride` bytes away from. The stride is 0 if
+/// the distance is constant, and 1 if nothing is known of it.
 pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u64) {
     let (mut offset, mut stride) = (0, 0);
     let base = helper!(mgb_indexed_address(
@@ -194,7 +210,7 @@ pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u6
     )
 }
 
-/// Whether a parameter is memory of the function's own, which holds what the caller passed by value.
+/// Whether a parameter is a copy in memory of what the caller passed by value.
 pub fn is_byval_parameter(parameter: Value) -> bool {
     helper!(mgb_is_byval_parameter(parameter.raw()))
 }

@@ -6,8 +6,8 @@ use inkwell::llvm_sys::LLVMOpcode;
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
 
-/// Whether a call, of a function that is not the CUDA runtime's, leaves what this argument points to as it is, and keeps no
-/// way to it but through what it returns, by which nothing is written either.
+/// Whether a call, of a function that is not the CUDA runtime's, leaves what this argument points to as it
+/// is, and keeps no way to it but through what it returns, by which nothing is written either.
 pub fn only_reads(call: Value, argument: u32) -> bool {
     let mut search = Search::default();
     let mut returned = false;
@@ -17,7 +17,8 @@ pub fn only_reads(call: Value, argument: u32) -> bool {
 /// What is known of parameters.
 #[derive(Default)]
 struct Search {
-    /// Whether nothing is written through them, and whether they are returned; none while that is being found out.
+    /// Whether nothing is written through them, and whether they are returned; none while that is being found
+    /// out.
     parameters: HashMap<Value, Option<(bool, bool)>>,
     seen: HashSet<Value>,
 }
@@ -35,7 +36,7 @@ impl Search {
         };
         let (reads, returns) = match self.parameters.get(&parameter) {
             Some(Some(known)) => *known,
-            // Asked again while it is being looked at, the answer is what the rest says.
+            // A recursive query: the rest of the function decides.
             Some(None) => return true,
             None => {
                 self.parameters.insert(parameter, None);
@@ -45,12 +46,12 @@ impl Search {
                 (reads, returns)
             }
         };
-        // The address of an element of a vector, say, is the caller's again.
+        // The caller may get the address back, of an element of a vector for one.
         reads && (!returns || self.is_only_read(call, returned))
     }
 
-    /// Whether nothing is written through an address in its function, without optimisation too: parameters are then kept in
-    /// variables of their own. Tells whether the function returns it.
+    /// Whether nothing is written through an address in its function, without optimisation too: parameters
+    /// are then kept in variables of their own. Tells whether the function returns it.
     fn is_only_read(&mut self, address: Value, returned: &mut bool) -> bool {
         address.users().into_iter().all(|user| match user.opcode() {
             Some(LLVMOpcode::LLVMLoad | LLVMOpcode::LLVMICmp) => true,

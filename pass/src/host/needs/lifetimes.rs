@@ -1,8 +1,8 @@
 //! Lifetimes: which objects of a task may be alive at the same time.
 //!
-//! From each allocation, control is followed until the object is surely freed or the next run of the
-//! task begins; the allocations met on the way are those it may live beside. An error path that
-//! leaves early adds nothing.
+//! From each allocation, control is followed until the object is known to be freed or the task begins again;
+//! the allocations found on the way may be alive at the same time. An error path that leaves early adds
+//! nothing.
 use std::collections::HashSet;
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -15,7 +15,7 @@ use crate::host::needs::trips;
 use crate::host::objects::ops::Kind;
 use crate::host::objects::{Node, Objects};
 
-/// What happens at a point.
+/// An event at a point.
 #[derive(Clone)]
 enum Event {
     /// The object with this number is allocated.
@@ -169,7 +169,8 @@ impl<'a> Lifetimes<'a> {
         }
     }
 
-    /// Whether what piles up is surely kept until the task ends or a loop frees it: then it can be counted.
+    /// Whether the objects that accumulate are kept until the task ends or a loop frees them: then they can
+    /// be counted.
     pub fn is_counted(&self, object: usize) -> bool {
         let (call, class, slot) = self.allocations[object];
         let made = self.cfg.point(call).block;

@@ -1,8 +1,11 @@
 //! Needs: what a static task asks for, as expressions over the values at its begin point.
+mod calls;
 mod effects;
 mod lifetimes;
+mod locations;
 pub mod reads;
 mod trips;
+mod writes;
 
 use mgb_catalogue::report::Code;
 use petgraph::algo::maximal_cliques;
@@ -49,7 +52,7 @@ pub struct Need {
 }
 
 impl Need {
-    /// Whether it tells as much of the task's launches as another.
+    /// Whether it knows as much of the launches of the task as another.
     pub fn is_as_known_as(&self, other: &Need) -> bool {
         let complete = |need: &Need| [need.grid.complete, need.block.complete, need.shared.complete];
         let (own, others) = (complete(self), complete(other));
@@ -59,7 +62,7 @@ impl Need {
 
 /// The largest of some figure over the launches of a task.
 pub struct Largest {
-    /// Over the launches that tell it at the begin; none if no launch does.
+    /// Over the launches for which it is known at the begin; none if that is none of them.
     pub known: Option<Expr>,
     /// Whether that is all launches; else it is a lower bound.
     pub complete: bool,
@@ -82,8 +85,8 @@ pub fn sizes(objects: &Objects, ops: &[usize]) -> Vec<(usize, Expr)> {
         .collect()
 }
 
-/// The need of a task at its begin point, or why it cannot be told there. `hint` is what the source says it is; it holds
-/// where the pass cannot tell.
+/// The need of a task at its begin point, or why it cannot be computed there. `hint` is the need that the
+/// source states, used where the pass cannot compute it.
 pub fn need(
     cfg: &Cfg,
     objects: &Objects,
@@ -99,7 +102,7 @@ pub fn need(
         .map(|op| cfg.point(op.call))
         .collect();
     let mut sizes = sizes(objects, ops);
-    // What is allocated anew in every run of a loop is asked for as large as it becomes.
+    // An object that is allocated in each iteration counts with its largest size.
     let at_largest = |size: &mut Expr| {
         let is_known = |value| cfg.is_defined_at(value, begin);
         *size = trips::at_largest(cfg, size, is_known);
@@ -126,7 +129,7 @@ pub fn need(
                 .then(|| count(cfg, reads, call))
                 .flatten();
             if count.is_none() {
-                let text = "allocated again while it may still be alive: how many there will be is not known";
+                let text = "allocated again while it may still be alive: the number of objects is not known";
                 obstacles.push(Why::new(Code::AllocatedInLoop, text, call));
             }
             counts[object] = count;
@@ -205,7 +208,8 @@ fn registers(launched: &[&Launch]) -> Option<u32> {
     all?.into_iter().max()
 }
 
-/// How many objects a place allocates in all from the task's begin on, at most: the runs of the loops around it.
+/// How many objects a place allocates in all from the task's begin on, at most: the runs of the loops around
+/// it.
 fn count(cfg: &Cfg, reads: &Reads, call: Value) -> Option<Expr> {
     let begin = reads.begin.block;
     let around = cfg.loops_around(cfg.point(call).block);

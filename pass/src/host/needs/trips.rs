@@ -1,4 +1,4 @@
-//! Trips: how often the body of a counting loop runs at most, and how large its variables become.
+//! Trips: the greatest number of iterations of a counting loop, and the greatest values of its variables.
 use std::collections::HashSet;
 
 use inkwell::llvm_sys::{LLVMIntPredicate as Predicate, LLVMOpcode};
@@ -10,8 +10,9 @@ use crate::host::ir::{Block, Value};
 /// How many runs of a loop over constants are played through.
 const PLAYED: usize = 4096;
 
-/// The most runs of the loop's body, as 64 bits: for loops that compare a variable which grows by a constant with a bound
-/// before or after each run. It may read values of the loop's own, which then count as unknown before it.
+/// The most runs of the loop's body, as 64 bits: for loops that compare a variable which grows by a constant
+/// with a bound before or after each run. It may read values of the loop's own, which then count as unknown
+/// before it.
 pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
     let test = test(cfg, one)?;
     let (start, Change::Add(step)) = course(cfg, one, test.variable)? else {
@@ -19,7 +20,7 @@ pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
     };
     let width = test.bound.ty().int_width().filter(|&width| width <= 64)?;
     let (start, bound) = (test.widened(start, width), Expr::of(test.bound));
-    // Tested after a run, one is done whatever the test says.
+    // If the test follows the body, the body runs once whatever the test gives.
     let before = Expr::number(u64::from(test.after));
     let first = match test.is_next {
         true => expr::binary(Op::Add, start, Expr::Constant(width, step)),
@@ -43,8 +44,8 @@ pub fn most(cfg: &Cfg, one: &Loop) -> Option<Expr> {
     Some(expr::binary(Op::Add, before, further))
 }
 
-/// The expression with the largest values of loop variables for these: at least what it comes to in any run, where it
-/// grows with them. `is_known` tells which values stay as they are; others are of instructions.
+/// The expression with the largest values of loop variables for these: at least what it comes to in any run,
+/// where it grows with them. `is_known` tells which values stay as they are; others are of instructions.
 pub fn at_largest(cfg: &Cfg, expression: &Expr, is_known: impl Fn(Value) -> bool) -> Expr {
     let mut now = expression.clone();
     let mut tried = HashSet::new();
@@ -129,7 +130,7 @@ struct Test {
     compared: Value,
     /// With what.
     bound: Value,
-    /// It goes on where `compared goes_on bound` holds.
+    /// The loop continues if `compared goes_on bound` holds.
     goes_on: Predicate,
     /// It is the next value; else the variable itself.
     is_next: bool,
@@ -185,7 +186,8 @@ fn tested(cfg: &Cfg, one: &Loop, compared: Value, is_next: bool) -> Option<Value
     Some(next).filter(is_variable).filter(is_next)
 }
 
-/// The comparison at the end of a block on which another run depends, such that it holds where the loop goes on.
+/// The comparison that ends a block and decides on another iteration, in the form that holds if the loop
+/// continues.
 fn comparison(cfg: &Cfg, one: &Loop, block: Block) -> Option<(Value, Predicate, Value)> {
     let exit = block.terminator()?;
     let stays: Vec<bool> = block
@@ -283,8 +285,8 @@ fn changed(variable: Value, next: Value) -> Option<Change> {
     })
 }
 
-/// Whether an expression of sizes and counts, none of them negative, grows with a value that it reads, or does not
-/// depend on it (false); none where it may become less.
+/// Whether an expression of sizes and counts, none of them negative, grows with a value that it reads, or
+/// does not depend on it (false); none where it may become less.
 fn grows_with(expression: &Expr, variable: Value) -> Option<bool> {
     let grows = |part: &Expr| grows_with(part, variable);
     match expression {

@@ -1,4 +1,4 @@
-//! What the report says of a task.
+//! The entry of a task in the report.
 use std::collections::HashSet;
 
 use mgb_catalogue::report;
@@ -188,7 +188,7 @@ impl Planner<'_> {
         match *end {
             End::After(op) => self.place(op),
             End::Head(block) | End::Edge(_, block) => {
-                block.instructions().find_map(place::of).unwrap_or_default()
+                block.instructions().find_map(reason::place).unwrap_or_default()
             }
         }
     }

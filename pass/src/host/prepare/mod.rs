@@ -1,12 +1,13 @@
 //! Prepare: brings the functions that hold GPU ops into the form the analyses read.
 //!
-//! CUDA's headers wrap the runtime in templates (`cudaMalloc<T>`), programs wrap it in guards and
-//! small helpers, and at -O0 every variable lives in memory. Small wrappers, and the larger helpers
-//! that [`helping`] finds, are inlined, by LLVM's inliner, and variables promoted, by LLVM's passes;
-//! only in functions that hold GPU ops. Nothing else is touched, so that a module without CUDA comes
-//! out bit for bit as it went in.
+//! The CUDA headers wrap the runtime in templates (`cudaMalloc<T>`), programs wrap it in guards and small
+//! helpers, and at -O0 every variable lives in memory. Small wrappers, and the larger helpers that `inlining`
+//! finds, are inlined by LLVM's inliner, and variables are promoted by LLVM's passes, only in functions that
+//! hold GPU ops. A module without CUDA is left bit for bit as it is.
 mod inlining;
 mod memory_flow;
+
+pub use inlining::is_fixed;
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -25,8 +26,8 @@ use crate::host::ir::memory;
 use crate::host::ir::names::Names;
 use crate::host::ir::{self, Value};
 
-/// Promotes variables and folds what that leaves, so that values can be followed; and takes the detours out of the ways
-/// that leave scopes with destructors early, which clang has all come together first.
+/// Promotes variables and folds what that leaves, so that values can be followed; and removes the common exit
+/// blocks through which clang leaves scopes with destructors early.
 const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,simplifycfg,loop-simplify";
 /// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
 const WRAPPER_LIMIT: usize = 120;
@@ -34,7 +35,7 @@ const WRAPPER_LIMIT: usize = 120;
 const INLINE_LIMIT: usize = 400;
 /// The most instructions of a function into which helpers are inlined.
 const GROWN_LIMIT: usize = 8_000;
-/// How often a function is promoted anew because that has shown more to inline.
+/// The most rounds of promotion for one function: each may reveal more calls to inline.
 const ROUNDS: usize = 4;
 /// `dim3`'s constructors, of which a launch's grid and block are made.
 const DIM3: &str = "_ZN4dim3C";
@@ -43,7 +44,7 @@ const DIM3: &str = "_ZN4dim3C";
 pub struct Holder {
     /// The function.
     pub function: Value,
-    /// Whether every call of it in this module was inlined: it stands for callers in other files alone.
+    /// Whether every call of it in this module was inlined: only callers in other files run it.
     pub for_others: bool,
 }
 
@@ -170,8 +171,9 @@ fn inline_given(collected: &Collected, function: Value) -> bool {
     })
 }
 
-/// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`, where they are
-/// called after the GPU was first needed: what they read may be known before. True when there was one.
+/// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`,
+/// where they are called after the GPU was first needed: what they read may be known before. True when there
+/// was one.
 fn inline_computing(collected: &Collected, function: Value) -> bool {
     let mut seen = HashSet::new();
     let mut queue: Vec<Value> = function
@@ -301,8 +303,8 @@ fn promote(function: Value) {
             kind("optnone"),
         )
     };
-    // SAFETY: a live function with a body, a pipeline of function passes; options are ours to dispose
-    // of, and so is the message of an error.
+    // SAFETY: a live function with a body and a pipeline of function passes; the options and the message of
+    // an error are disposed of once, here.
     unsafe {
         let options = LLVMCreatePassBuilderOptions();
         let error = LLVMRunPassesOnFunction(function.raw(), PASSES.as_ptr(), std::ptr::null_mut(), options);
