@@ -1,4 +1,5 @@
-//! Builds the C++ files, the one that registers the pass and its helpers, against the LLVM that llvm-sys links.
+//! Builds the C++ files, the one that registers the pass and its helpers, against the LLVM that llvm-sys
+//! links.
 use std::process::Command;
 
 /// The features, with the version of llvm-sys and the major version of LLVM that each stands for.

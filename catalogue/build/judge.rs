@@ -22,7 +22,7 @@ struct Row {
     /// A family's functions: the header groups, and the name prefixes that sort out mixed groups.
     groups: Vec<String>,
     prefixes: Vec<String>,
-    /// A function's family where neither group nor prefix says it.
+    /// The family of a function that neither a group nor a prefix gives one.
     family: Option<String>,
     /// By argument name, or by position where the header names none.
     roles: BTreeMap<String, String>,
@@ -147,7 +147,7 @@ impl Rules {
         };
         let grouped = |family: &Row| !function.group.is_empty() && family.groups.contains(&function.group);
         let named = |(name, _): (&String, &Row)| name.clone();
-        // A prefix says more than a group: it sorts out functions that a group of the header mixes.
+        // A prefix takes precedence over a group: it separates functions that a group of the header mixes.
         self.family
             .iter()
             .find(|(_, family)| starts(family))

@@ -52,7 +52,7 @@ words! {
 words! {
     /// What an argument is.
     pub enum Role {
-        /// Nothing that MGB looks at.
+        /// No memory or object that MGB follows.
         Plain,
         /// A pointer into device memory, or one that may be (`cudaMemcpy`'s).
         DevicePointer,

@@ -34,7 +34,7 @@ pub struct Task {
     pub id: u32,
     /// The function it stands in, demangled.
     pub function: String,
-    /// Every call of its function in this module was inlined: the task stands for callers in other files alone.
+    /// Every call of its function in this module was inlined: only callers in other files run the task.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub for_others: bool,
     /// Bound by its probe, or at run time.
@@ -105,11 +105,11 @@ pub enum Code {
     LaunchedElsewhere,
     /// The object is allocated a number of times that is not known (a loop).
     AllocatedInLoop,
-    /// The object's address is stored or handed on to where the pass does not follow.
+    /// The address of the object is stored or passed to where the pass does not follow.
     AddressEscapes,
     /// The same pointer may hold one of several objects.
     ManyObjects,
-    /// An object is used under a call of the runtime that the catalogue treats as opaque.
+    /// An object is used by a call of the runtime that the catalogue passes through.
     UntreatedCall,
     /// The kernel is not known: a launch through a pointer.
     UnknownKernel,
@@ -192,7 +192,8 @@ pub struct Object {
     pub name: String,
     /// Its size in bytes, as a formula.
     pub bytes: String,
-    /// A device variable, which is there on each GPU with the program's code: no part of what the task asks for.
+    /// A device variable, which is there on each GPU with the program's code: no part of what the task asks
+    /// for.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub variable: bool,
 }
@@ -206,7 +207,8 @@ pub struct Need {
     pub grid: String,
     /// Threads a block of that launch.
     pub block: String,
-    /// The most shared memory of a block, in bytes: dynamic, and static where the kernel's machine code is known.
+    /// The most shared memory of a block, in bytes: dynamic, and static where the kernel's machine code is
+    /// known.
     pub shared: String,
     /// The most registers of a thread, where the machine code of every kernel is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -226,7 +228,7 @@ pub struct Movable {
 /// Why a report could not be read.
 #[derive(Debug)]
 pub enum ReadError {
-    /// Not a report: what the JSON reader says.
+    /// Not a report: the message of the JSON reader.
     Malformed(serde_json::Error),
     /// Written by a newer MGB.
     Newer {
@@ -271,7 +273,7 @@ pub fn parse_all(section: &[u8]) -> Result<Vec<Report>, ReadError> {
     for document in section.split(|&byte| byte == 0) {
         for value in serde_json::Deserializer::from_slice(document).into_iter::<serde_json::Value>() {
             let value = value.map_err(ReadError::Malformed)?;
-            // The version is looked at first: a newer layout need not fit these types.
+            // The version is read first: a newer layout need not fit these types.
             let found = value
                 .get("version")
                 .and_then(serde_json::Value::as_u64)

@@ -1,7 +1,8 @@
-//! What CUDA 12's headers declare otherwise than CUDA 13's: programs compiled with them run with CUDA 13's runtime.
+//! What CUDA 12's headers declare otherwise than CUDA 13's: programs compiled with them run with CUDA 13's
+//! runtime.
 //!
-//! Made by comparing the declarations and the layouts of structures of CUDA 12.4 and 12.9 with those of 13.0. What is not
-//! here is the same in both, or grew into bytes that were reserved before.
+//! Made by comparing the declarations and the layouts of structures of CUDA 12.4 and 12.9 with those of 13.0.
+//! What is not here is the same in both, or grew into bytes that were reserved before.
 
 /// What becomes of a function as CUDA 12 declares it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,8 +99,8 @@ const TABLE: &[(&str, Twelve)] = &[
     ),
 ];
 
-/// What becomes of the function of this name; none where CUDA 13 has the same. `_ptsz` and `_ptds` at its end are the
-/// caller's.
+/// What becomes of the function of this name; none where CUDA 13 has the same. `_ptsz` and `_ptds` at its end
+/// are the caller's.
 pub fn twelve(name: &str) -> Option<Twelve> {
     let at = TABLE.binary_search_by(|(known, _)| known.cmp(&name)).ok()?;
     Some(TABLE[at].1)

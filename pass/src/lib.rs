@@ -4,8 +4,8 @@
 //! needs to know about the kernels. On the host module, [`host`] finds the GPU tasks and their needs,
 //! and places the probes.
 //!
-//! For a whole program (`-flto`) a compile leaves its host module as it is, with what it knows of the device's half, and
-//! [`host`] looks at all of them at once in the linker.
+//! For a whole program (`-flto`) a compile leaves its host module as it is, with a summary of the device
+//! half, and `host` processes all modules at once in the linker.
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use inkwell::llvm_sys::core::LLVMGetTarget;
@@ -38,38 +38,38 @@ pub extern "C" fn llvmGetPassPluginInfo() -> PassPluginLibraryInfo {
 /// Runs the pass over one module; called by the passes that cpp/plugin.cpp registers.
 ///
 /// # Safety
-/// `module` must be a live module that nobody else uses during the call.
+/// `module` must be a live module that no other thread uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_run_pass(module: LLVMModuleRef) -> bool {
     guarded(|| {
         if is_device(module) {
-            // SAFETY: the caller passes a live module.
+            // SAFETY: `module` is live: contract of this function.
             unsafe { device::run(module) }
         } else {
             let rewritten = host::run(module);
             // Last, so that the host's half does not see the translated code.
-            // SAFETY: the caller passes a live module.
+            // SAFETY: `module` is live: contract of this function.
             let linked = unsafe { device::link_kernels(module) };
             rewritten || matches!(linked, Ok(Some(_)))
         }
     })
 }
 
-/// Prepares one module of a whole program for the link. True if it is to be left as the front end made it: it has GPU
-/// ops.
+/// Prepares one module of a whole program for the link. True if it is to be left as the front end made it: it
+/// has GPU ops.
 ///
 /// # Safety
-/// `module` must be a live module that nobody else uses during the call.
+/// `module` must be a live module that no other thread uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_leave_to_link(module: LLVMModuleRef) -> bool {
     guarded(|| {
         if is_device(module) {
-            // SAFETY: the caller passes a live module.
+            // SAFETY: `module` is live: contract of this function.
             unsafe { device::run(module) };
             return false;
         }
         let is_left = host::leave_to_link(module);
-        // SAFETY: the caller passes a live module.
+        // SAFETY: `module` is live: contract of this function.
         let _ = unsafe { device::link_kernels(module) };
         is_left
     })
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn mgb_leave_to_link(module: LLVMModuleRef) -> bool {
 /// Runs the host's half over the merged modules of a whole program.
 ///
 /// # Safety
-/// `module` must be a live module that nobody else uses during the call.
+/// `module` must be a live module that no other thread uses during the call.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_run_at_link(module: LLVMModuleRef) -> bool {
     guarded(|| host::run_at_link(module))
@@ -96,7 +96,7 @@ fn guarded(run: impl FnOnce() -> bool) -> bool {
 }
 
 fn is_device(module: LLVMModuleRef) -> bool {
-    // SAFETY: the callers pass a live module; the target triple is a C string it owns.
+    // SAFETY: `module` is live (contract of the callers); the target triple is a C string that it owns.
     let triple = unsafe { std::ffi::CStr::from_ptr(LLVMGetTarget(module)) };
     triple.to_bytes().starts_with(b"nvptx")
 }

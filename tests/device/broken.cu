@@ -1,4 +1,4 @@
-// Nothing that is wrong with the side file breaks the compile.
+// No fault of the side file breaks the compile.
 // RUN: rm -rf %t.side && mkdir -p %t.side
 // RUN: %device-ir --cuda-gpu-arch=sm_90 %s | env MGB_SIDE_DIR=%t.side %opt -passes=mgb -disable-output
 // RUN: sh -c 'for file in %t.side/*; do echo garbage > $file; done'

@@ -1,5 +1,5 @@
-// A variable whose address goes where it is not followed may be used by every kernel; and a kernel that calls what is
-// not known may use every variable.
+// A variable whose address goes where it is not followed may be used by every kernel; and a kernel that calls
+// what is not known may use every variable.
 // RUN: %host-O2 -o %t.ll
 // RUN: %report | FileCheck %s
 #include "cuda.h"

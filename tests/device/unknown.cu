@@ -1,5 +1,5 @@
-// What has no counterpart on the host is refused by name, for the kernels that reach it and for no
-// other; the compile goes on, and says so only to those who ask.
+// An intrinsic without a counterpart on the host is refused by name, for the kernels that reach it and for no
+// other; the compile goes on, and reports it only in a remark.
 // RUN: %host-O2 2> %t.quiet | FileCheck %s
 // RUN: count 0 < %t.quiet
 // RUN: %host-O2 -pass-remarks-missed=mgb 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK

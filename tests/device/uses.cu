@@ -1,6 +1,6 @@
-// What device code does to device variables decides which launches share a GPU, and which copies belong to their tasks.
-// A variable that nothing writes is the same on each GPU; one that a kernel or the host writes is not, nor is one that
-// the host's module does not show.
+// What device code does to device variables decides which launches share a GPU, and which copies belong to
+// their tasks. A variable that nothing writes is the same on each GPU; one that a kernel or the host writes
+// is not, nor is one that the host's module does not show.
 // RUN: %host-O0 -o %t.ll
 // RUN: %report | FileCheck %s
 // RUN: %host-O2 -o %t.ll

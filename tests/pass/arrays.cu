@@ -1,5 +1,5 @@
-// Device pointers in arrays that are indexed at run time, and in structures that kernels are given, belong to one task; what
-// a loop allocates is counted by the loop.
+// Device pointers in arrays that are indexed at run time, and in structures that kernels get, are one task;
+// the number of objects that a loop allocates is the number of its iterations.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: %report | FileCheck %s
 // RUN: %ir-O1 %s | %mgb -o %t.ll
@@ -48,7 +48,7 @@ void eight(size_t n) {
   cudaFree(y);
 }
 
-// Half of them are freed: nobody says which are left.
+// Half of them are freed: which are left is not known.
 // CHECK: static in half(unsigned long)
 // CHECK: peak: 8 * n + 3 * n
 void half(size_t n) {
@@ -76,7 +76,7 @@ void counted(int count, size_t n) {
   work<<<1, 1>>>(x[count / 2]);
 }
 
-// Each turn of the outer loop is a task of its own.
+// Each iteration of the outer loop is a task of its own.
 // CHECK: static in renewed(int, unsigned long)
 // CHECK: peak: 4 * n
 void renewed(int times, size_t n) {

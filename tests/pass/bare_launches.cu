@@ -1,5 +1,5 @@
-// A kernel without objects, launched over and over: the task begins once for all the launches of a loop, unless the
-// loop does something else on a GPU, or says only inside how large the launch is.
+// A kernel without objects, launched over and over: the task begins once for all the launches of a loop,
+// unless the loop does something else on a GPU, or says only inside how large the launch is.
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT

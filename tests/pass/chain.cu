@@ -1,5 +1,5 @@
-// Two kernels that share an array are one task. What is freed before more is allocated does not add
-// up: the peak is the larger of the two moments.
+// Two kernels that share an array are one task. Memory that is freed before more is allocated does not add
+// up: the peak is the larger of the two sums.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT

@@ -1,6 +1,6 @@
-// Kernels of a file with device variables may talk to each other through them, although they share no argument: their
-// tasks are static, and their needs say that they run where the variables have their values. Copies to and from variables
-// are bound at run time, to the same GPU.
+// Kernels of a file with device variables may communicate through them, although they share no argument:
+// their tasks are static, and their needs say that they run where the variables have their values. Copies to
+// and from variables are bound at run time, to the same GPU.
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -43,7 +43,7 @@ void other_file() {
   cudaFree(x);
 }
 
-// What launches nothing touches no variable.
+// A function without a launch touches no variable.
 // CHECK-LABEL: define {{.*}}no_launch
 // CHECK: store i32 0, ptr %mgb.need.flags
 // REPORT: task 4 static in no_launch()

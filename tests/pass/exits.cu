@@ -1,4 +1,4 @@
-// Ways out of the middle: the end of the process is no exit of a task, an early return is.
+// Exits from the middle of a task: the end of the process is not one, an early return is.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -49,7 +49,7 @@ int early(int n) {
   return 0;
 }
 
-// After the launch the program only waits: there is no way back.
+// After the launch the program only waits and never returns.
 // CHECK-LABEL: define {{.*}} @_Z7endlessi
 // CHECK: call i64 @mgb_task_begin
 // CHECK-NOT: @mgb_task_end

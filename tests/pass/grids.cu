@@ -1,4 +1,4 @@
-// What a launch asks of the multiprocessors, of the largest launch of the task, in 64 bits.
+// The grid and block of the largest launch of a task, in 64 bits.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT

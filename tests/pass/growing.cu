@@ -1,4 +1,5 @@
-// What a loop allocates anew in every run is asked for as large as it becomes, where that is known before the loop.
+// An object that is allocated in each iteration counts with its greatest size, if that is known before the
+// loop.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: %report | FileCheck %s
 // RUN: %ir-O1 %s | %mgb -o %t.ll
@@ -20,7 +21,7 @@ void counting(size_t n) {
   cudaFree(x);
 }
 
-// Multiplied from run to run, between numbers: 1, 16 and 256.
+// Multiplied in each iteration, between numbers: 1, 16 and 256.
 // CHECK: static in powers(unsigned long)
 // CHECK: peak: 64 + {{.*256.*}}
 // CHECK: grid: 256
@@ -35,7 +36,7 @@ void powers(size_t n) {
   cudaFree(x);
 }
 
-// Halved from run to run: the first is the largest.
+// Halved in each iteration: the first value is the largest.
 // CHECK: static in halves(unsigned long)
 // CHECK: peak: 64 + 4 * n
 void halves(size_t n) {
@@ -64,7 +65,7 @@ void nested(size_t n) {
   cudaFree(x);
 }
 
-// Less as the variable grows: not looked at. Nor is what is no counter.
+// A size that shrinks as the variable grows is not analysed. Nor is a variable that is not a counter.
 // CHECK: lazy in falling(unsigned long)
 // CHECK: why need-undefined
 void falling(size_t n) {
@@ -90,7 +91,7 @@ void crossed(size_t n) {
   cudaFree(x);
 }
 
-// Tested after a run by the value of that run: it runs once more.
+// The test follows the body and uses its value: the body runs once more.
 // CHECK: static in after(unsigned long)
 // CHECK: peak: 64 + 8 * (max(1 + n, 1) - 1)
 void after(size_t n) {

@@ -62,7 +62,7 @@ void printed(Config *config) {
 size_t total;
 extern size_t table[4];
 // CHECK: static in readable(Config&)
-// CHECK: peak: 64 + *config + total + table[...]
+// CHECK: peak: 64 + *config + total + table
 void readable(Config &config) {
   int *x, *y, *z, *w;
   cudaMalloc(&x, 64);
@@ -72,6 +72,7 @@ void readable(Config &config) {
   cudaMalloc(&z, total);
   cudaMalloc(&w, table[3]);
   work<<<1, 1>>>(x, y);
+  work<<<1, 1>>>(y, z);
   work<<<1, 1>>>(z, w);
 }
 // So can what the program has read through the same pointer before the begin; but not what lies beside it.

@@ -1,5 +1,6 @@
-// Functions that work on memory they are given are inlined where it is allocated, with their loops, so that their ops
-// join its task. One that other files may call stays, lazy, and the report says that it stands for them alone.
+// Functions that work on memory of their caller are inlined where it is allocated, with their loops, so that
+// their ops join its task. One that other files may call is kept, lazy, and the report says that only they
+// run it.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -43,7 +44,7 @@ void allocd(int n, int times) {
   cudaFree(y);
 }
 
-// What calls itself is inlined nowhere, by whatever way.
+// A function that calls itself, directly or not, is never inlined.
 void pong(int *x, int n);
 // REPORT: task 3 lazy in ping(int*, int)
 void ping(int *x, int n) {
@@ -70,7 +71,7 @@ struct Guard {
   ~Guard() { printf("left\n"); }
 };
 
-// Early exits and what runs when an exception passes come in with the helper.
+// Early exits and the cleanup for exceptions are inlined with the helper.
 static bool careful(int *x, int n) {
   Guard guard;
   for (int i = 0; i < n; i++) {

@@ -1,5 +1,5 @@
-// MGB_NEVER_MOVE anchors the tasks of the function it stands in, after inlining, and changes nothing else; MGB_NEVER_SHARE
-// has static ones ask for a GPU for themselves.
+// MGB_NEVER_MOVE anchors the tasks of the function it stands in, after inlining, and changes nothing else;
+// MGB_NEVER_SHARE has static ones ask for a GPU for themselves.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -53,7 +53,7 @@ void without() {
   cudaFree(x);
 }
 
-// Another annotation is none of ours.
+// Annotations with other texts are ignored.
 // REPORT: task 4 static in annotated()
 // REPORT-NOT: anchored
 void annotated() {
@@ -99,7 +99,7 @@ void both() {
   cudaFree(x);
 }
 
-// The report says what was asked for; a lazy task has no probe to ask by.
+// The report has the hint; a lazy task has no probe that could pass it on.
 // REPORT: task 8 lazy in lazily(int*)
 // REPORT: alone: the source says MGB_NEVER_SHARE
 void lazily(int *x) {
@@ -132,7 +132,7 @@ void known(size_t n) {
   cudaFree(x);
 }
 
-// Said too late, it is not said.
+// A hint after the first op has no effect.
 // REPORT: task 11 lazy in late(unsigned long*)
 // REPORT: why need-undefined
 void late(size_t *sizes) {

@@ -1,5 +1,5 @@
-// With destructors in scope every call is an invoke. The guard's destructor is inlined, its free is
-// an op of the task; the task ends on the normal way and where the exception leaves.
+// With destructors in scope every call is an invoke. The guard's destructor is inlined, and its free is an op
+// of the task; the task ends on the normal path and where the exception leaves.
 // RUN: %ir-O0 -fexceptions -fcxx-exceptions %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT

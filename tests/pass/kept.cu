@@ -1,5 +1,6 @@
-// Device pointers in memory that is not on the stack: what main takes from the heap, and globals that only what main runs
-// uses. Elsewhere, and in what others can reach, they stay unknown.
+// Device pointers in memory that is not on the stack: memory that main allocates on the heap, and globals
+// that only code inlined into main uses. Elsewhere, and in memory that other code can reach, they are
+// unknown.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll --check-prefix=CODE
 // RUN: %report | FileCheck %s
@@ -76,7 +77,7 @@ void object(size_t n) {
   delete network;
 }
 
-// Given away, it may be anywhere.
+// Once its address is passed on, the pointer may be anywhere.
 void keep(int **);
 // CHECK: lazy in given_away(unsigned long)
 // CHECK: why address-escapes
@@ -88,7 +89,7 @@ void given_away(size_t n) {
   work<<<1, 1>>>(all[0], all[1]);
 }
 
-// Made anew in each run of a loop, it is not one memory.
+// Allocated in each iteration, it is not one block of memory.
 // CHECK: lazy in anew(unsigned long)
 // CHECK: why address-escapes
 void anew(size_t n) {
@@ -99,7 +100,7 @@ void anew(size_t n) {
   }
 }
 
-// Others can come to these.
+// Other code can reach these.
 // CHECK: lazy in open(unsigned long)
 // CHECK: why address-escapes
 // CHECK: why {{address-escapes|allocated-elsewhere}}

@@ -1,5 +1,5 @@
-// Graphs and arrays belong to one GPU: what uses them is lazy. Streams and events are lazyrt's own
-// handles and belong to none: tasks that use them are static.
+// Graphs and arrays exist on one GPU: functions that use them are lazy. Streams and events are handles of
+// lazyrt, valid on any GPU: tasks that use them are static.
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT

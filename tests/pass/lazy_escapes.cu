@@ -48,7 +48,7 @@ void stored() {
 }
 
 // REPORT: task 5 lazy in integer()
-// REPORT: why address-escapes: the pointer is made an integer
+// REPORT: why address-escapes: the pointer is converted to an integer
 size_t integer() {
   int *x;
   cudaMalloc(&x, 64);

@@ -1,5 +1,6 @@
-// Functions that hand out what they allocate, and those that launch on memory they are given and allocate more, are inlined
-// where they are called, whatever loops they have; one with objects of its own alone is looked at alone.
+// Functions that return memory which they allocate, and those that launch on memory of their caller and
+// allocate more, are inlined where they are called, whatever loops they have; one that uses only objects of
+// its own is analysed by itself.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
 // RUN: %ir-O1 %s | %mgb -o %t.ll

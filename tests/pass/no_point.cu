@@ -1,4 +1,4 @@
-// The need must be known before the first touching op, on every way.
+// The need must be known before the first touching op, on every path.
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
@@ -9,10 +9,10 @@ int ask();
 
 // CHECK-NOT: @mgb_task_begin
 
-// Either way allocates as much as it has asked for; no point before both launches knows both.
+// Each branch allocates its own size; no point before both launches has both sizes.
 // REPORT: task 1 lazy in either(bool)
-// REPORT: why no-dominating-point: this size is known on some ways only{{.*}} (:[[@LINE+5]])
-// REPORT: why no-dominating-point: this size is known on some ways only{{.*}} (:[[@LINE+7]])
+// REPORT: why no-dominating-point: this size is computed on some paths only{{.*}} (:[[@LINE+5]])
+// REPORT: why no-dominating-point: this size is computed on some paths only{{.*}} (:[[@LINE+7]])
 void either(bool left) {
   int *x;
   if (left) {
@@ -40,7 +40,7 @@ void result() {
   cudaFree(y);
 }
 
-// The begin is outside the loop, the size is not, and nobody knows how large it becomes.
+// The begin is outside the loop, the size is not, and its greatest value is not known.
 // REPORT: task 3 lazy in varying(int)
 // REPORT: why need-undefined: this size is known only after the task has begun
 void varying(int n) {

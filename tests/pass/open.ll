@@ -27,7 +27,7 @@ declare i32 @cudaFree(ptr)
 declare i32 @nvrtcVersion(ptr, ptr)
 declare ptr @dlopen(ptr, i32)
 
-; Before a library's calls lazyrt is told. The driver's contexts are the program's own, NVRTC only compiles; but before
+; lazyrt is notified before the calls of a library. Contexts of the driver are the program's own, NVRTC only compiles; but before
 ; the driver is initialised, or a library loaded that may be it, the process gets its GPU.
 ; CHECK-LABEL: define i32 @f
 ; CHECK: call void @mgb_before_driver()

@@ -1,4 +1,4 @@
-// Peaks: the largest sum of sizes that are alive together, whatever the way.
+// Peaks: the largest sum of sizes that are alive together, on any path.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: %report | FileCheck %s
 // RUN: %ir-O1 %s | %mgb -o %t.ll
@@ -35,7 +35,7 @@ void branched(bool small, size_t a, size_t b, size_t c) {
   cudaFree(y);
 }
 
-// Made anew in each iteration, but only ever one at a time.
+// Allocated in each iteration, but only ever one at a time.
 // CHECK: static in scratch
 // CHECK: peak: a + b
 void scratch(int n, size_t a, size_t b) {

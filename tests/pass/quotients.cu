@@ -1,5 +1,5 @@
-// Formulas mean what they say: a quotient rounds, so it keeps its parentheses in a product; and rounding up to a
-// multiple is written with division, not with a mask.
+// Formulas mean what they say: a quotient rounds, so it keeps its parentheses in a product; and rounding up
+// to a multiple is written with division, not with a mask.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: %report | FileCheck %s
 // RUN: %ir-O1 %s | %mgb -o %t.ll

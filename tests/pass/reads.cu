@@ -1,5 +1,5 @@
-// Sizes that are kept in globals and in variables whose address was given away are read at the task's begin, where nothing
-// that comes before the program's own read writes them.
+// Sizes that are kept in globals and in variables whose address was given away are read at the task's begin,
+// where nothing that comes before the program's own read writes them.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
 // RUN: %report | FileCheck %s
 // RUN: %ir-O1 %s | %mgb -o %t.ll
@@ -20,7 +20,7 @@ void parse(Sizes *sizes);
 
 // CHECK: static in kept(int*)
 // CHECK: peak: 2 * (4 * n) + total
-// The load at the begin promises nothing: there the variable may not be filled yet.
+// The load at the begin has no metadata: the variable may not be set yet there.
 // IR-LABEL: define {{.*}}@_Z4keptPi
 // IR: load i32, ptr %n, align 4, !dbg {{![0-9]+$}}
 // IR: call i64 @mgb_task_begin
@@ -64,7 +64,7 @@ void stored(size_t *sizes) {
   work<<<1, 1>>>(x, y);
 }
 
-// Copied back from the GPU, it is not what it was.
+// After a copy back from the GPU it has another value.
 // CHECK: lazy in counted()
 // CHECK: why need-undefined
 void counted() {
@@ -119,8 +119,8 @@ void made() {
   work<<<1, 1>>>(x, y);
 }
 
-// Through a pointer from elsewhere, what the program surely reads later is read at the begin; what it may not read, or
-// what another is written to meanwhile, is not.
+// Memory behind a parameter is read at the begin if the program is certain to read it later; not if it may
+// not, or if another function may write to it in between.
 // CHECK: static in elsewhere(Config*)
 // CHECK: peak: 64 + config[...]
 void elsewhere(Config *config) {
@@ -153,7 +153,7 @@ void overwritten(Config *config) {
   work<<<1, 1>>>(x, y);
 }
 
-// What may be deleted by then is not read.
+// Memory that may be deleted by then is not read.
 // CHECK: lazy in sometimes(bool)
 // CHECK: why {{need-undefined|no-dominating-point}}
 void sometimes(bool once) {
@@ -171,7 +171,7 @@ void sometimes(bool once) {
   work<<<1, 1>>>(x, y);
 }
 
-// The same where whatever deletes it is not seen.
+// The same if the function that deletes it is not visible.
 // CHECK: lazy in somehow(bool)
 // CHECK: why {{need-undefined|no-dominating-point}}
 void somehow(bool once) {
@@ -243,8 +243,8 @@ void anew() {
   work<<<1, 1>>>(x, y);
 }
 
-// Guarded by an end of the process, it is not read before the guard: a pointer may be null, an index too large. What is
-// surely there is.
+// A read that is guarded by an exit is not moved before the guard: the pointer may be null, the index too
+// large. Memory that is known to be there is read.
 // CHECK: lazy in guarded(Config*)
 // CHECK: why need-undefined
 void guarded(Config *config) {

@@ -1,5 +1,5 @@
-// What the pass decides, through LLVM's own channel: -Rpass=mgb for tasks bound before they run, -Rpass-missed=mgb for
-// those bound lazily, with the reason.
+// What the pass decides, through LLVM's own channel: -Rpass=mgb for tasks bound before they run,
+// -Rpass-missed=mgb for those bound lazily, with the reason.
 // RUN: %clang-mgb -O1 -Rpass=mgb -Rpass-missed=mgb %s -o %t.ll 2>&1 | FileCheck %s
 // RUN: %clang-mgb -O1 %s -o %t.ll 2>&1 | count 0
 #include "cuda.h"

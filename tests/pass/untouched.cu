@@ -1,4 +1,4 @@
-// Without CUDA a module comes out as it went in, and so does every function without GPU ops.
+// A module without CUDA is left unchanged, and so is every function without GPU ops.
 // RUN: %ir-O0 -x c++ -DNO_CUDA %s -o %t.plain.ll
 // RUN: opt -S %t.plain.ll -o %t.in.ll
 // RUN: %opt -passes=mgb %t.plain.ll -o %t.out.ll

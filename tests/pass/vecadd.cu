@@ -1,5 +1,5 @@
-// The smallest whole task. The begin stands before the first touching op, every op is told its
-// task, and the end follows the last op.
+// The smallest complete task. The begin is before the first touching op, every op gets a hint with its task,
+// and the end follows the last op.
 // RUN: %ir-O0 %s | %mgb -o %t.ll && FileCheck %s --input-file=%t.ll
 // RUN: %report | FileCheck %s --check-prefix=REPORT
 // RUN: %ir-O1 %s | %mgb -o %t.ll && FileCheck %s --input-file=%t.ll

@@ -1,5 +1,6 @@
-// The methods of a class are in another file than their caller, which calls constructor and destructor by their second
-// names, aliases: inlined all the same, what they allocate and free joins the task of what the caller launches.
+// The methods of a class are in another file than their caller, which calls constructor and destructor by
+// aliases: they are inlined nevertheless, and what they allocate and free joins the task of the launches of
+// the caller.
 // RUN: %ir-O1 -DMETHODS %s | %opt -passes=mgb-leave -o %t.methods.ll
 // RUN: FileCheck %s --input-file=%t.methods.ll --check-prefix=ALIAS
 // RUN: %ir-O1 %s | %opt -passes=mgb-leave -o %t.main.ll

@@ -1,5 +1,5 @@
-// Two files of a whole program: each is left as it is with what the link must know, and the pass over both together
-// finds one task, allocated in one file and launched in the other, with kernels and variables of one name.
+// Two files of a whole program: each compile keeps what the link needs, and the pass over both together finds
+// one task, allocated in one file and launched in the other, with kernels and variables of the same name.
 // RUN: %ir-O1 -DKERNELS %s | %opt -passes=mgb-leave -o %t.kernels.ll
 // RUN: FileCheck %s --input-file=%t.kernels.ll --check-prefix=LEFT
 // RUN: %ir-O1 %s | %opt -passes=mgb-leave -o %t.main.ll

@@ -1,4 +1,4 @@
-//! Who can reach what: functions by calls, and globals by use.
+//! The call graph of a module: which functions each function reaches, and which globals they use.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::core::*;

@@ -1,10 +1,10 @@
-//! Kernels whose threads wait for each other, as coroutines.
+//! Makes coroutines of kernels whose threads wait for each other.
 //!
-//! A thread that waits has to be left, and gone back to. The software GPU can give each a stack, but the switch
-//! of a stack costs far more than what a thread does between two barriers. So where every place that a thread
-//! can wait at can be brought into the kernel itself, LLVM splits the kernel at them: what a thread needs after
-//! each is kept in a small frame, and going on is a call. Kernels that wait in recursive functions, or call
-//! through pointers, keep stacks.
+//! A thread that waits must be suspended and resumed. The software GPU can give each thread a stack, but
+//! switching stacks costs far more than what a thread does between two barriers. So where every place at
+//! which a thread can wait can be inlined into the kernel, LLVM splits the kernel at them: what a thread
+//! needs after each is kept in a small frame, and resuming is a call. Kernels that wait in recursive
+//! functions, or that call through pointers, keep stacks.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -20,7 +20,7 @@ use super::module;
 
 /// The coroutine around a kernel's entry.
 const TEMPLATE: &str = include_str!("support/coroutine.ll");
-/// Where `softgpu_thread` has the answer of what a thread waited for.
+/// The offset in `softgpu_thread` of the result of what a thread waited for.
 const ANSWER_AT: u64 = 144;
 /// The alignment of frames; variables that want more keep their kernel on stacks.
 const FRAME_ALIGN: u32 = 64;
@@ -31,7 +31,7 @@ const INLINE: &std::ffi::CStr = c"always-inline";
 const SPLIT: &std::ffi::CStr = c"coro-early,cgscc(coro-split),coro-cleanup,globaldce,\
     function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg)";
 
-/// Gives every place that asks who is active a number of its own.
+/// Numbers the places that ask for the active lanes.
 pub fn number_sites(module: LLVMModuleRef) {
     let asks = llvm!(LLVMGetNamedFunction(module, c"softgpu.active_mask_at".as_ptr()));
     if asks.is_null() {
@@ -44,7 +44,7 @@ pub fn number_sites(module: LLVMModuleRef) {
     }
 }
 
-/// Makes coroutines of the kernels that can be.
+/// Makes a coroutine of each kernel that allows it.
 pub fn split(module: LLVMModuleRef, kernels: &mut [Kernel]) -> Result<(), String> {
     let graph = Waits::new(module);
     let mut chosen: Vec<(LLVMValueRef, &mut Kernel)> = Vec::new();
@@ -150,7 +150,7 @@ impl Waits {
         waits
     }
 
-    /// Whether everything that waits can be brought into a function.
+    /// Whether all functions that wait can be inlined into a function.
     fn can_be_inlined(&self, entry: LLVMValueRef) -> bool {
         !self.through_pointers.contains(&entry) && self.grown(entry, &mut Vec::new()).is_some()
     }
@@ -175,7 +175,7 @@ impl Waits {
         Some(size)
     }
 
-    /// Has all functions that wait inlined where they are called.
+    /// Inlines all functions that wait where they are called.
     fn inline_all(&self) {
         for &function in &self.between {
             let context = llvm!(LLVMGetModuleContext(LLVMGetGlobalParent(function)));

@@ -1,9 +1,9 @@
 //! Counts what a thread executes, for the software GPU's model of device time.
 //!
-//! Every function keeps a count of its own and adds it to the thread's when it returns. The count is
-//! a local variable that the optimiser takes into a register, and whose loops it often sums up in
-//! closed form; so counting goes before optimisation, but after the clean-up that makes the code of
-//! an -O0 compile like that of any other.
+//! Every function keeps a count of its own and adds it to the count of the thread when it returns. The count
+//! is a local variable that the optimiser keeps in a register, and whose loops it often sums up in closed
+//! form; so counting is added before optimisation, but after the clean-up that makes -O0 code like that of
+//! any other level.
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
@@ -14,7 +14,7 @@ use super::slots;
 /// Where `softgpu_thread` keeps the count.
 const OPS_AT: u64 = 80;
 
-/// The weight of one instruction, in simple operations: what the device takes longer for counts more.
+/// The weight of one instruction in simple operations: more for what takes the device longer.
 fn weight(instruction: LLVMValueRef) -> u64 {
     match opcode(instruction) {
         LLVMOpcode::LLVMPHI

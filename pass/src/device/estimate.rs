@@ -1,7 +1,7 @@
 //! Estimates what a kernel needs of a multiprocessor: registers, and stack.
 //!
-//! Registers are estimated as the most values that are alive at once, in 32-bit words, plus a few
-//! for addresses and calls: good enough to tell a light kernel from a heavy one.
+//! Registers are estimated as the most values that are alive at once, in 32-bit words, plus a few for
+//! addresses and calls: enough to distinguish a light kernel from a heavy one.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -17,7 +17,7 @@ const OVERHEAD: u64 = 10;
 /// The bounds that the GPU sets.
 const LEAST: u64 = 16;
 const MOST: u64 = 255;
-/// Functions above this many instructions are not looked at closely: they take all registers.
+/// Functions with more instructions than this are not analysed: they take all registers.
 const TOO_LONG: usize = 20_000;
 
 /// Registers per thread of a kernel.

@@ -13,7 +13,7 @@ use super::ir::*;
 use super::support::{self, Body, Foreign, definition};
 use super::{helpers, module};
 
-/// The attribute of a function that stands for something unknown; its value says what.
+/// The attribute of a function that replaces something unknown; its value names it.
 pub const MISSING: &str = "softgpu-missing";
 
 /// Parses the prelude together with definitions.
@@ -41,7 +41,7 @@ struct Support {
 struct Entry {
     definition: String,
     declarations: BTreeSet<String>,
-    /// What stands in the definition's place should LLVM not take it.
+    /// The definition to use instead if LLVM does not accept the first.
     refusal: String,
     /// What it is for messages, and whether it has a body.
     what: String,
@@ -205,7 +205,7 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// What device code calls that nobody can give it here.
+/// What device code calls and nothing here defines.
 pub fn describe(name: &str) -> String {
     if name.starts_with("cudaLaunchDevice") || name.starts_with("cudaGetParameterBuffer") {
         return format!("launches from the device ({name})");
@@ -213,7 +213,7 @@ pub fn describe(name: &str) -> String {
     format!("function \"{}\"", helpers::demangle(name))
 }
 
-/// A function without operands that ends the launch with an error that says `what` is not there.
+/// A function without operands that ends the launch with an error that names `what` is missing.
 pub fn missing(module: LLVMModuleRef, what: &str) -> LLVMValueRef {
     let context = llvm!(LLVMGetModuleContext(module));
     let ty = llvm!(LLVMFunctionType(

@@ -45,7 +45,7 @@ pub fn append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priorit
     llvm!(mgb_append_constructor(module, function, priority));
 }
 
-/// Says, to those who ask with `-Rpass-missed=mgb`, what could not be done for a function.
+/// Emits a missed-optimisation remark (`-Rpass-missed=mgb`) on what could not be done for a function.
 pub fn remark_missed(function: LLVMValueRef, name: &str, text: &str) {
     let (name, text) = (c_string(name), c_string(text));
     llvm!(mgb_remark_missed(function, name.as_ptr(), text.as_ptr()));

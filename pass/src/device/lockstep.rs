@@ -1,11 +1,11 @@
-//! Keeps the lanes of a warp together where they look at each other's memory.
+//! Keeps the lanes of a warp in step where they read each other's memory.
 //!
-//! The lanes of a real warp execute an instruction together unless they have diverged. Since Volta CUDA promises that
-//! no more without `__syncwarp`, but much code counts on it: the last warp of a reduction that adds up through volatile
-//! shared memory is the best known. Here each lane runs on alone, so in kernels whose threads wait for each other, a
-//! lane that comes to a volatile access or a fence waits until its whole warp has come somewhere. It waits for nobody
-//! in particular: once no lane of the warp can go on, all that stand at such places do. So this delays, and never
-//! hangs.
+//! The lanes of a real warp execute an instruction together unless they have diverged. Since Volta CUDA no
+//! longer guarantees that without `__syncwarp`, but much code relies on it: the best known is the last warp
+//! of a reduction that adds up through volatile shared memory. Here each lane runs alone, so in kernels whose
+//! threads wait for each other, a lane that reaches a volatile access or a fence waits until its whole warp
+//! has reached such a place. It waits for no particular lane: once no lane of the warp can continue, all that
+//! wait at such places do. So this delays, and never hangs.
 use std::collections::HashSet;
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -18,7 +18,8 @@ use super::ir::*;
 /// The address space of a thread's own variables.
 const LOCAL: u32 = 5;
 
-/// Adds a meeting before the volatile accesses and fences of kernels whose threads wait for each other.
+/// Adds a wait for the warp before the volatile accesses and fences of kernels whose threads wait for each
+/// other.
 pub fn insert(module: LLVMModuleRef, reach: &[Reach]) {
     let meet = llvm!(LLVMGetNamedFunction(module, c"softgpu.active_mask_at".as_ptr()));
     if meet.is_null() {

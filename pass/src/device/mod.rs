@@ -1,12 +1,12 @@
 //! The device module's half of the pass: kernels as host code, for the software GPU.
 //!
-//! On the nvptx64 module, [`run`] only keeps the module's bitcode beside the compile. On the host
-//! module of the same source, [`link_kernels`] translates that bitcode for the host and links it in,
-//! with tables that tell the software GPU what is there (softgpu/include/softgpu_image.h). On a real
-//! GPU none of it is ever called.
+//! On the nvptx64 module, [`run`] only keeps the bitcode of the module beside the compile. On the host module
+//! of the same source, [`link_kernels`] translates that bitcode for the host and links it in, with tables
+//! that describe it to the software GPU (softgpu/include/softgpu_image.h). On a real GPU none of it is ever
+//! called.
 //!
-//! The translation never fails a compile: a kernel that cannot be translated says why when it is
-//! launched on a software GPU, and in a remark for those who ask (`-Rpass-missed=mgb`).
+//! The translation never fails a compile: a kernel that cannot be translated reports the reason when it is
+//! launched on a software GPU, and in a remark (`-Rpass-missed=mgb`).
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use inkwell::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
@@ -49,7 +49,7 @@ pub(crate) use registered::registered;
 pub(crate) use translate::PREFIX;
 use translate::Translation;
 
-/// What the host's half of the pass may know of the kernels of its source.
+/// What the translation reports of the kernels of a source.
 #[derive(Debug, Clone, Default)]
 pub struct DeviceSummary {
     /// One entry per kernel.
@@ -71,11 +71,11 @@ pub struct KernelSummary {
     pub max_threads: u32,
 }
 
-/// Keeps a device module's bitcode for the host run, where `mgb clang` asked for it; never changes
-/// the module. A file that cannot be written is no error: the program then has no host kernels.
+/// Keeps the bitcode of a device module for the host run, where `mgb clang` asked for it; never changes the
+/// module. A file that cannot be written is not an error: the program then has no host kernels.
 ///
 /// # Safety
-/// `module` must be a live module that nobody else uses during the call.
+/// `module` must be a live module that no other thread uses during the call.
 pub unsafe fn run(module: LLVMModuleRef) -> bool {
     let Some(folder) = side::folder() else {
         return false;
@@ -102,7 +102,7 @@ pub unsafe fn run(module: LLVMModuleRef) -> bool {
 /// call does nothing.
 ///
 /// # Safety
-/// `host` must be a live module that nobody else uses during the call.
+/// `host` must be a live module that no other thread uses during the call.
 pub unsafe fn link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String> {
     let attempt = AssertUnwindSafe(|| try_link_kernels(host));
     let result = catch_unwind(attempt).unwrap_or_else(|_| Err("the translation failed".to_owned()));

@@ -71,7 +71,7 @@ pub fn parse(context: LLVMContextRef, text: &str) -> Result<LLVMModuleRef, Strin
     Ok(module)
 }
 
-/// Attributes of device code that mean nothing, or something else, on a host.
+/// Attributes of device code that have no meaning, or another one, on a host.
 const DROPPED: [&str; 6] = ["convergent", "noinline", "optnone", "optsize", "minsize", "range"];
 
 /// Makes the module one for the host's processor, private but for `kernels`.
@@ -116,8 +116,8 @@ pub fn retarget(module: LLVMModuleRef, host: LLVMModuleRef, kernels: &[LLVMValue
 
 /// The processor that the host module is compiled for, as attributes.
 ///
-/// Every x86-64 processor of the last fifteen years exchanges 16 bytes at once, but compilers for the first ones call
-/// a library instead, that programs do not link.
+/// Every x86-64 processor of the last fifteen years exchanges 16 bytes at once, but compilers for the first
+/// ones call a library instead, that programs do not link.
 fn processor(host: LLVMModuleRef) -> Vec<(&'static str, String)> {
     const FEATURES: &str = "target-features";
     let Some(&function) = defined_functions(host).first() else {
@@ -172,8 +172,8 @@ fn drop_attributes(function: LLVMValueRef) {
     }
 }
 
-/// Drops the bodies of the libdevice functions that the host's mathematical library stands for, and
-/// answers libdevice's questions about the target.
+/// Drops the bodies of the libdevice functions that functions of the host's mathematical library replace, and
+/// answers the questions of libdevice about the target.
 pub fn simplify_libdevice(module: LLVMModuleRef, arch: u32) {
     for function in defined_functions(module) {
         if support::replaces_libdevice(&name(function)) {

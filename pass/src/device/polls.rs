@@ -1,8 +1,8 @@
-//! Finds where threads may wait for memory to change, and has them let others run.
+//! Finds where threads may wait for memory to change, and lets others run there.
 //!
-//! Threads and blocks share the host's few cores, and only give a core back by themselves. A loop can wait for
-//! another thread only by reads that the compiler may not leave out: volatile and atomic ones, and fences. Each
-//! of those in a loop is followed by a call of `softgpu.poll`.
+//! Threads and blocks share the few cores of the host, and give a core up only by themselves. A loop can wait
+//! for another thread only by reads that the compiler must not remove: volatile and atomic ones, and fences.
+//! Each of those in a loop is followed by a call of `softgpu.poll`.
 use std::collections::HashMap;
 
 use inkwell::llvm_sys::core::*;
@@ -33,7 +33,7 @@ pub fn insert(module: LLVMModuleRef) {
                 .filter(|&at| looks(at))
                 .collect();
             let fence = |at: &LLVMValueRef| opcode(*at) == LLVMOpcode::LLVMFence;
-            // Beside a read of something, a fence would pass for a look at another place.
+            // Beside a read, a fence would count as a read of another address.
             let reads = !all.iter().all(fence);
             for instruction in all.into_iter().filter(|at| !(reads && fence(at))) {
                 follow(layout, poll, instruction);
@@ -42,7 +42,7 @@ pub fn insert(module: LLVMModuleRef) {
     }
 }
 
-/// Whether an instruction looks at what other threads write.
+/// Whether an instruction reads what other threads write.
 fn looks(instruction: LLVMValueRef) -> bool {
     match opcode(instruction) {
         LLVMOpcode::LLVMLoad => {
@@ -50,7 +50,7 @@ fn looks(instruction: LLVMValueRef) -> bool {
                 || llvm!(LLVMGetOrdering(instruction)) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
         }
         LLVMOpcode::LLVMAtomicCmpXchg => true,
-        // One whose result nobody wants only writes.
+        // If the result is unused, it only writes.
         LLVMOpcode::LLVMAtomicRMW => !users(instruction).is_empty(),
         LLVMOpcode::LLVMFence => llvm!(LLVMIsAtomicSingleThread(instruction)) == 0,
         _ => false,

@@ -1,5 +1,5 @@
-//! What the host module registers with the CUDA runtime: which stub launches which kernel, which
-//! shadow stands for which device variable.
+//! What the host module registers with the CUDA runtime: the stub of each kernel, and the shadow of each
+//! device variable.
 use std::collections::HashMap;
 
 use inkwell::llvm_sys::core::*;

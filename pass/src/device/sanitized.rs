@@ -1,5 +1,5 @@
-//! Kernels are looked at by the sanitizers that the host's code is built with: a program built with
-//! `-fsanitize=address` finds what its kernels do wrong to their local arrays.
+//! Instruments kernels with the sanitizers that the host code is built with: in a program built with
+//! `-fsanitize=address`, errors of kernels on their local arrays are found.
 
 use std::ffi::c_uint;
 
@@ -8,13 +8,13 @@ use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 use super::ir::{self, attribute_kind, llvm};
 
-/// By which clang tells the sanitizers' passes what to instrument.
+/// The attributes by which clang selects what the passes of the sanitizers instrument.
 const KINDS: [&str; 3] = ["sanitize_address", "sanitize_memory", "sanitize_thread"];
 
 const INDEX: c_uint = inkwell::llvm_sys::LLVMAttributeFunctionIndex;
 
-/// Whether any function of the host is looked at. The arrays of its kernels are then to stay on stacks: in a coroutine's
-/// frame they lie side by side, and no sanitizer knows where one ends.
+/// Whether any function of the host is instrumented. The arrays of its kernels are then kept on stacks: in
+/// the frame of a coroutine they are adjacent, and no sanitizer knows their bounds.
 pub fn is(host: LLVMModuleRef) -> bool {
     KINDS.iter().any(|kind| has(host, attribute_kind(kind)))
 }

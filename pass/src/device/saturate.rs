@@ -1,5 +1,6 @@
-//! Makes conversions from floating point to integers those of a GPU: what does not fit becomes the nearest value that
-//! does. C++ leaves it open, and a host gives something else; programs count on what their GPU gives.
+//! Makes conversions from floating point to integers those of a GPU: a value that does not fit becomes the
+//! nearest that does. C++ leaves it undefined, and the host gives another result; programs rely on that of
+//! their GPU.
 //!
 //! Not-a-number becomes zero between types of 32 bits and less, else the sign bit alone.
 use inkwell::llvm_sys::core::*;
@@ -8,7 +9,8 @@ use inkwell::llvm_sys::{LLVMOpcode, LLVMRealPredicate, LLVMTypeKind};
 
 use super::ir::*;
 
-/// Replaces every such conversion of device code, of scalars; kernels have no others before they are optimised.
+/// Replaces every such conversion of device code, of scalars; kernels have no others before they are
+/// optimised.
 pub fn conversions(module: LLVMModuleRef) {
     for function in defined_functions(module) {
         for instruction in instructions(function) {

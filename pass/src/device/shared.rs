@@ -1,7 +1,7 @@
 //! Shared memory: one block per thread block, at an address that its threads find in their state.
 //!
-//! What only one kernel reaches lies over what only another one does; so a kernel asks for no more
-//! shared memory than on a GPU, however many share its source.
+//! Variables that only one kernel reaches overlap those that only another one does; so a kernel needs no more
+//! shared memory than on a GPU, however many kernels its source has.
 use std::collections::HashMap;
 
 use inkwell::llvm_sys::core::*;

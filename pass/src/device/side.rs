@@ -10,7 +10,7 @@ use std::{env, fs, io, process};
 /// The environment variable that names the folder.
 const VARIABLE: &str = "MGB_SIDE_DIR";
 
-/// The folder of this compile; none when nobody asked for translated kernels.
+/// The folder of this compile; none if no translated kernels were asked for.
 pub fn folder() -> Option<PathBuf> {
     env::var_os(VARIABLE)
         .filter(|value| !value.is_empty())

@@ -1,14 +1,15 @@
-//! Makes what code asks for its thread, or for the device's variables, one load of a slot.
+//! Replaces the queries of device code for its thread, or for the variables of the device, by one load of a
+//! slot.
 //!
-//! A function starts with the slot right, and keeps what it loaded in a register: other threads may
-//! run on the same OS thread, and use the slot, while this one waits inside a call.
+//! The slot is valid when a function starts, and the function keeps what it loaded in a register: other
+//! threads may run on the same OS thread, and use the slot, while this one waits inside a call.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use super::ir::*;
 
-/// The function that stands for a slot until [`resolve`]: `softgpu.thread` or `softgpu.block_variables`.
-/// The prelude declares both, but what is unused is dropped on the way.
+/// The function that represents a slot until [`resolve`]: `softgpu.thread` or `softgpu.block_variables`. The
+/// prelude declares both, but unused declarations are dropped before.
 pub fn question(module: LLVMModuleRef, name: &str) -> LLVMValueRef {
     let found = llvm!(LLVMGetNamedFunction(module, c_string(name).as_ptr()));
     if !found.is_null() {
@@ -72,7 +73,7 @@ fn load(
     slot: LLVMValueRef,
     like: LLVMValueRef,
 ) -> LLVMValueRef {
-    // What was true of the question need not be of the load: it must stay behind earlier stores.
+    // The attributes of the query need not hold for the load: it must stay behind earlier stores.
     let memory = attribute_kind("memory");
     llvm!(LLVMRemoveEnumAttributeAtIndex(
         function,

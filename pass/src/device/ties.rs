@@ -1,5 +1,5 @@
-//! Ties: what a kernel leaves in memory that means something on its own GPU only, or takes from there. Objects of launches
-//! without any can go on on another GPU: all that is in them is numbers and addresses of the arena.
+//! Ties: what a kernel leaves in memory, or takes from there, that is valid on its own GPU only. Objects of
+//! launches without ties can continue on another GPU: they hold only numbers and addresses of the arena.
 use std::collections::{BTreeSet, HashMap};
 
 use inkwell::llvm_sys::core::*;
@@ -8,7 +8,7 @@ use inkwell::llvm_sys::prelude::*;
 use super::callgraph::{CallGraph, Reach};
 use super::ir::*;
 
-/// What textures and surfaces are read and written by.
+/// The intrinsics that read and write textures and surfaces.
 const TEXTURES: [&str; 8] = [
     "llvm.nvvm.tex.",
     "llvm.nvvm.tld4.",
@@ -22,7 +22,8 @@ const TEXTURES: [&str; 8] = [
 /// The same in assembly.
 const INSTRUCTIONS: [&str; 7] = ["tex.", "tld4.", "suld.", "sust.", "sured.", "txq.", "suq."];
 
-/// The ties of a kernel, in words that follow "the kernel". `escaped` are the variables whose addresses may be anywhere.
+/// The ties of a kernel, in words that follow "the kernel". `escaped` are the variables whose addresses may
+/// be anywhere.
 pub fn of(
     graph: &CallGraph,
     reach: &Reach,

@@ -1,8 +1,9 @@
-//! Which kernels touch which device variables, read off the device IR as clang made it.
+//! Which kernels touch which device variables, from the device IR as clang made it.
 //!
-//! A kernel touches what it, or a function that it may call, mentions. From each variable its address is followed through
-//! casts, offsets, local variables and parameters to what reads and writes there. An address that goes anywhere else has
-//! escaped: then any kernel may use the variable, and write it.
+//! A kernel touches the variables that it, or a function that it may call, mentions. The address of each
+//! variable is followed through casts, offsets, local variables and parameters to the instructions that read
+//! and write there. An address that goes anywhere else has escaped: then any kernel may use and write the
+//! variable.
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use inkwell::llvm_sys::core::*;
@@ -24,8 +25,8 @@ pub struct Uses {
     pub kernels: BTreeMap<String, Option<BTreeSet<String>>>,
     /// The variables that some kernel may write.
     pub written: BTreeSet<String>,
-    /// What keeps the data of each kernel's launches on their GPU: a few words for each thing; none listed where everything
-    /// is known and nothing does.
+    /// What keeps the data of each kernel's launches on their GPU: a few words for each thing; none listed
+    /// where everything is known and nothing does.
     #[serde(default)]
     pub ties: BTreeMap<String, BTreeSet<String>>,
 }
@@ -33,7 +34,7 @@ pub struct Uses {
 /// What is known of a source; none where its device modules are not kept or cannot be read.
 pub fn of_source(source: &str) -> Option<Uses> {
     let mut all = Uses::default();
-    // Code may differ from one architecture to another, and nobody knows which one will run.
+    // Code may differ between architectures, and which one will run is not known.
     let paths = side::find_all(&side::folder()?, source);
     for path in &paths {
         let context = translate::Context::new();
@@ -107,7 +108,7 @@ fn of_module(module: LLVMModuleRef) -> Uses {
 fn is_variable(global: LLVMValueRef) -> bool {
     let changes = llvm!(LLVMIsGlobalConstant(global)) == 0 || llvm!(LLVMIsExternallyInitialized(global)) != 0;
     let shared = address_space(global) == 3;
-    // Null where nobody defines it; clang declares `threadIdx` and its like so, for `this`.
+    // Null if it is not defined; clang declares `threadIdx` and the like so, for `this`.
     let is_weak = llvm!(LLVMGetLinkage(global)) == LLVMLinkage::LLVMExternalWeakLinkage;
     changes && !shared && !is_weak && !name(global).starts_with("llvm.")
 }
@@ -136,7 +137,7 @@ fn assembly(module: LLVMModuleRef) -> Vec<String> {
         let callee = llvm!(LLVMGetCalledValue(call));
         if !llvm!(LLVMIsAInlineAsm(callee)).is_null() && seen.insert(callee) {
             let mut length = 0;
-            // SAFETY: as above; the context owns it.
+            // SAFETY: LLVM gives address and length of a string that the context owns.
             texts.push(unsafe { text_of(LLVMGetInlineAsmAsmString(callee, &mut length), length) });
         }
     }
@@ -171,7 +172,7 @@ impl Found {
         if !llvm!(LLVMIsAConstantExpr(user)).is_null() {
             return vec![user];
         }
-        // Lists of what to keep hold addresses in arrays.
+        // Lists such as `llvm.used` hold addresses in arrays.
         let is_list = |at: LLVMValueRef| matches!(name(at).as_str(), "llvm.used" | "llvm.compiler.used");
         let holders = users(user);
         let is_kept = llvm!(LLVMIsAGlobalVariable(user)).is_null()
@@ -248,7 +249,7 @@ impl Found {
             return Vec::new();
         }
         if name.starts_with("llvm.") {
-            // Intrinsics keep no address; some hand on the one they are given.
+            // Intrinsics keep no address; some return the one they are given.
             let is_copy = name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.");
             let only_reads = (is_copy && !given(0))
                 || name.starts_with("llvm.nvvm.ldg.")
@@ -269,7 +270,7 @@ impl Found {
 
 const POINTER: LLVMTypeKind = LLVMTypeKind::LLVMPointerTypeKind;
 
-/// Whether a call only tells about memory.
+/// Whether a call is a marker that does not access memory.
 fn is_marker(call: LLVMValueRef) -> bool {
     const MARKERS: [&str; 3] = ["llvm.lifetime.", "llvm.dbg.", "llvm.assume"];
     let name = callee(call).map(name).unwrap_or_default();

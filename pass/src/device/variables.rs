@@ -1,8 +1,8 @@
 //! `__device__` and `__constant__` variables: one block of device memory, at an offset each.
 //!
-//! Constants that nothing can write (string literals, tables of virtual functions, `const` arrays)
-//! stay ordinary constants of the program, unless they hold the address of a variable, which differs
-//! from device to device: then they belong to the block too.
+//! Constants that nothing can write (string literals, tables of virtual functions, `const` arrays) remain
+//! ordinary constants of the program, unless they hold the address of a variable, which differs between
+//! devices: then they are part of the block too.
 use std::collections::{HashMap, HashSet};
 use std::ffi::CStr;
 
@@ -63,7 +63,7 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
         members.extend(more);
     }
     let mut members: Vec<_> = candidates.into_iter().filter(|at| members.contains(at)).collect();
-    // Constants first, so that their addresses can be told from others.
+    // Constants come first, so that their addresses are distinct from others.
     members.sort_by_key(|&at| !is_constant_memory(at));
 
     let mut block = Block {
@@ -98,7 +98,7 @@ pub fn place(module: LLVMModuleRef, names: &HashMap<LLVMValueRef, String>) -> Re
     Ok(block)
 }
 
-/// Whether a global is data of the device code, and not shared memory or something of ours.
+/// Whether a global is data of the device code, and not shared memory or part of the support code.
 fn is_data(global: LLVMValueRef) -> bool {
     !is_declaration(global) && address_space(global) != 3 && name(global).starts_with(PREFIX)
 }
@@ -155,7 +155,7 @@ pub fn refuse_undefined(module: LLVMModuleRef) {
             continue;
         }
         if llvm!(LLVMGetLinkage(global)) == LLVMLinkage::LLVMExternalWeakLinkage {
-            // Null where nobody defines it; clang declares `threadIdx` and its like so, for `this`.
+            // Null if it is not defined; clang declares `threadIdx` and the like so, for `this`.
             llvm!(LLVMReplaceAllUsesWith(global, LLVMConstNull(LLVMTypeOf(global))));
             continue;
         }

@@ -1,9 +1,9 @@
-//! Wraps distances within shared and local memory at 32 bits, as a GPU's addresses of these do.
+//! Wraps distances within shared and local memory at 32 bits, like the addresses of a GPU there.
 //!
-//! `p[~i]` with an unsigned `i` lies 16 GiB past `p` in C++. Where a compiler for the GPU sees that `p` is in shared
-//! memory, the address has 32 bits there, and the element is the one `i + 1` before `p`: programs count on it. So what
-//! is computed from a shared or local variable alone, within one function, is computed with 32-bit indices here too.
-//! In-bounds accesses stay the same, for no block has 2 GiB of these.
+//! `p[~i]` with an unsigned `i` is 16 GiB past `p` in C++. Where a compiler for the GPU knows that `p` is in
+//! shared memory, the address has 32 bits, and the element is the one `i + 1` before `p`: programs rely on
+//! it. So addresses that are computed from a shared or local variable alone, within one function, use 32-bit
+//! indices here too. In-bounds accesses are unaffected, for no block has 2 GiB of these.
 use std::collections::HashSet;
 
 use inkwell::llvm_sys::LLVMOpcode::*;
@@ -41,7 +41,7 @@ fn derived(roots: &[LLVMValueRef]) -> HashSet<LLVMValueRef> {
             .filter(|&at| is_instruction(at) && bases(at).contains(&from));
         open.extend(next.filter(|&at| found.insert(at)));
     }
-    // A choice between such an address and another is a generic one, and so is what is computed from it.
+    // A choice between such an address and another is a generic address, and so is what is computed from it.
     loop {
         let mixed = |&&at: &&LLVMValueRef| bases(at).iter().any(|base| !found.contains(base));
         let generic: Vec<_> = found.iter().filter(mixed).copied().collect();

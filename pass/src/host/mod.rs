@@ -7,8 +7,8 @@
 //! of their begins and `ends`.
 //! Last, `rewrite` inserts the probes and renames the runtime's functions to lazyrt's.
 //!
-//! Of a whole program a compile only has `sources` keep what the link cannot find out; the linker then runs the same
-//! phases over the merged module, and there is a report for each source file that tasks stand in.
+//! Of a whole program a compile only has `sources` keep what the link cannot find out; the linker then runs
+//! the same phases over the merged module, and there is a report for each source file that tasks stand in.
 //!
 //! Nothing is inserted before all is planned. A function whose analysis fails is left lazy, with a
 //! warning: renaming its calls is always right.
@@ -53,14 +53,14 @@ pub fn run(module: LLVMModuleRef) -> bool {
     rewrite(module, || sources::compiled(module).into_iter().collect()) || adapted
 }
 
-/// Rewrites the merged modules of a whole program; true when they were changed. Modules among them that were processed
-/// as they were compiled call lazyrt already, and are not looked at again.
+/// Rewrites the merged modules of a whole program; true when they were changed. Modules among them that were
+/// processed as they were compiled call lazyrt already, and are skipped.
 pub fn run_at_link(module: LLVMModuleRef) -> bool {
     sources::restore_names(module);
     rewrite(module, || sources::kept(module))
 }
 
-/// Keeps in a host module what the link must know of its source. True if the module has to do with CUDA.
+/// Keeps in a host module what the link must know of its source. True if the module uses CUDA.
 pub fn leave_to_link(module: LLVMModuleRef) -> bool {
     sources::keep_names(module);
     twelve::adapt(module);
@@ -78,7 +78,7 @@ fn is_processed(module: LLVMModuleRef) -> bool {
 
 fn rewrite(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool {
     catch_unwind(AssertUnwindSafe(|| process(module, sources))).unwrap_or_else(|panic| {
-        // What was inserted so far may be half of something: such a module must not be used.
+        // The module may be rewritten in part: such a module must not be used.
         let text = format!("mgb: failed to rewrite the module: {}", message(&*panic));
         helpers::diagnose(module, true, &text);
         true
@@ -200,8 +200,8 @@ fn write(collected: &Collected, planned: Vec<(Value, Vec<Task>)>, open: Open) {
     unsafe { LLVMGetOrInsertNamedMetadata(collected.module, MARK.as_ptr(), MARK.count_bytes()) };
 }
 
-/// A report for each source file, in the order of their first functions: a module that is compiled has one, a whole
-/// program several. What makes the process open holds for each.
+/// A report for each source file, in the order of their first functions: a module that is compiled has one, a
+/// whole program several. What makes the process open holds for each.
 struct Reports {
     all: Vec<report::Report>,
     by_source: HashMap<String, usize>,
@@ -252,7 +252,7 @@ fn source_name(module: LLVMModuleRef) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// What a panic says.
+/// The message of a panic.
 fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied())

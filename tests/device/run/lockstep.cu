@@ -1,5 +1,5 @@
-// Code from before CUDA 9 counts on the lanes of a warp keeping together at volatile accesses and at fences, as they do
-// on hardware; it gets what it counts on, in any order of threads.
+// Code from before CUDA 9 relies on the lanes of a warp staying together at volatile accesses and at fences,
+// as they do on hardware; here they do too, in any order of threads.
 // REQUIRES: softgpu
 // RUN: %mgb-clang -O2 %s -o %t && %softgpu %t 2>&1 | FileCheck %s
 // RUN: %softgpu env SOFTGPU_ORDER=reverse %t 2>&1 | FileCheck %s

@@ -1,5 +1,5 @@
-// The 8-bit floating-point formats: every one of their numbers there and back, roundings between all neighbours, what
-// is too large, and what is no number.
+// The 8-bit floating-point formats: every one of their numbers there and back, roundings between all
+// neighbours, what is too large, and what is no number.
 // REQUIRES: softgpu
 // RUN: %mgb-clang -O2 %s -o %t && %softgpu %t 2>&1 | FileCheck %s
 // CHECK: passed

@@ -1,5 +1,5 @@
-// Threads that cannot be coroutines, since they wait in a recursive function, wait at a barrier and then for what other
-// blocks write: giving a turn away is no second arrival at the barrier.
+// Threads that cannot be coroutines, since they wait in a recursive function, wait at a barrier and then for
+// writes of other blocks: yielding is not a second arrival at the barrier.
 // REQUIRES: softgpu
 // RUN: %mgb-clang -O1 %s -o %t
 // RUN: %softgpu %t | FileCheck %s

@@ -1,5 +1,5 @@
-// Distances within shared and local memory have 32 bits, as a GPU's addresses of these do: `p[~i]` with an unsigned
-// `i` is the element `i + 1` before `p`, and not one 16 GiB past it.
+// Distances within shared and local memory have 32 bits, as a GPU's addresses of these do: `p[~i]` with an
+// unsigned `i` is the element `i + 1` before `p`, and not one 16 GiB past it.
 // REQUIRES: softgpu
 // RUN: %mgb-clang -O2 %s -o %t && %softgpu %t 2>&1 | FileCheck %s
 // RUN: %mgb-clang -O0 %s -o %t && %softgpu %t 2>&1 | FileCheck %s

@@ -1,4 +1,4 @@
-//! The few ways in which the translation walks and builds LLVM IR, over the C API's own handles.
+//! Functions that walk and build LLVM IR, over the handles of the C API.
 //!
 //! A handle is used only while the module it came from lives: a translation works on one module that
 //! it owns, and drops every handle before that module is linked away. Under that rule every call made

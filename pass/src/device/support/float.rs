@@ -153,7 +153,8 @@ fn conversion(operation: &str, mode: &str, foreign: &Foreign) -> Option<Body> {
         };
     }
     if integer(target) && suffix(from).is_some() {
-        // The GPU's conversions saturate. Not-a-number becomes zero between 32-bit types, else the sign bit alone.
+        // The GPU's conversions saturate. Not-a-number becomes zero between 32-bit types, else the sign bit
+        // alone.
         let f = suffix(from)?;
         let round = ["trunc", "rint", "ceil", "floor"][llvm_mode as usize];
         let sign = if unsigned(target) { "ui" } else { "si" };

@@ -1,4 +1,5 @@
 //! Every body is parsed by LLVM, in one module, as a translation does it.
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 
 use inkwell::llvm_sys::core::*;

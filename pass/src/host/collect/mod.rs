@@ -52,7 +52,7 @@ pub struct Collected {
 }
 
 impl Collected {
-    /// Looks through a module.
+    /// What a module holds.
     pub fn new(module: LLVMModuleRef) -> Self {
         let runtime: HashMap<_, _> = ir::functions(module)
             .filter(|function| function.is_declaration())
@@ -76,7 +76,7 @@ impl Collected {
         collected
     }
 
-    /// Whether there is no trace of CUDA.
+    /// Whether the module neither calls the runtime nor has stubs.
     pub fn is_empty(&self) -> bool {
         self.runtime.is_empty() && self.stubs.is_empty()
     }
@@ -102,7 +102,7 @@ impl Collected {
         self.stubs.get(&stub)
     }
 
-    /// What an instruction calls; none when it is no call.
+    /// What an instruction calls; none if it is not a call.
     pub fn callee(&self, instruction: Value) -> Option<Callee<'_>> {
         if !instruction.is_call() {
             return None;
@@ -157,8 +157,8 @@ impl Collected {
             && function.instructions().any(|instruction| self.is_op(instruction))
     }
 
-    /// Device variables are registered here or used by symbol; their host shadows, which nothing reads,
-    /// are the only globals that clang leaves undefined.
+    /// Device variables are registered here or used by symbol. Their host shadows, which are never read, are
+    /// the only globals that clang leaves undefined.
     fn has_device_variables(&self) -> bool {
         let used = self.runtime.iter().any(|(function, entry)| {
             let registers = matches!(entry.name, "__cudaRegisterVar" | "__cudaRegisterManagedVar");

@@ -1,15 +1,15 @@
-//! Open modules: CUDA that does not go through MGB, seen by what the module calls.
+//! Open modules: modules that use CUDA other than through MGB, as their calls show.
 //!
-//! Before every call of a library that uses CUDA by itself lazyrt is told: whatever the library makes then lies on the
-//! GPU to which the process is bound, and it finds memory behind every address. Before `cuInit`, and before a library is
-//! loaded that may be the driver, lazyrt is told as well: a program that uses the driver by itself gets its GPU first, and
-//! sees that one alone.
+//! Before every call of a library that uses CUDA by itself, lazyrt is notified: the library then allocates on
+//! the GPU that the process is bound to, and all addresses are backed. lazyrt is also notified before
+//! `cuInit`, and before a library is loaded that may be the driver: a program that uses the driver by itself
+//! is bound to its GPU first, and sees only that one.
 use mgb_catalogue::report::{Code, Reason};
 
 use crate::host::collect::Collected;
 use crate::host::ir::{self, Value};
 
-/// Libraries that use CUDA by themselves, by how their functions begin.
+/// Libraries that use CUDA by themselves, by the prefix of their functions.
 const LIBRARIES: [(&str, &str); 13] = [
     ("cublas", "cuBLAS"),
     ("cudnn", "cuDNN"),
@@ -63,12 +63,12 @@ enum Foreign {
     Library(String),
     /// It uses contexts of its own, or none.
     Apart(String),
-    /// It may load a library. That says nothing of a module without CUDA; where another module of the program has some,
-    /// lazyrt sees it at start.
+    /// It may load a library. In a module without CUDA that means nothing; if another module of the program
+    /// uses CUDA, lazyrt finds out at start.
     Loader(String),
 }
 
-/// Looks at the functions that the module calls.
+/// What the functions that the module calls make of it.
 pub fn look(collected: &Collected) -> Open {
     let known: Vec<Value> = collected
         .runtime()

@@ -1,10 +1,11 @@
-//! Resources: the registers and the static shared memory that kernels take, read off the machine code which the compile has
-//! embedded in the module, so that it is known before there is a context how much of a GPU a launch fills.
+//! Resources: the registers and the static shared memory that kernels take, read off the machine code which
+//! the compile has embedded in the module, so that it is known before there is a context how much of a GPU a
+//! launch fills.
 //!
-//! The code is in containers ("fat binaries") of an ELF file for each architecture. Their layout, and that of NVIDIA's
-//! sections in the ELF files, is not documented; what is read here is what CUDA's tools print of the same files. What
-//! is not as expected is left out: the kernel's resources are then unknown. nvcc embeds its containers by assembly, where
-//! they are not seen.
+//! The code is in containers ("fat binaries") of an ELF file for each architecture. Their layout, and that of
+//! NVIDIA's sections in the ELF files, is not documented; what is read here is what CUDA's tools print of the
+//! same files. What is not as expected is left out: the kernel's resources are then unknown. nvcc embeds its
+//! containers by assembly, where they are not seen.
 use std::collections::HashMap;
 
 use object::elf::FileHeader64;
@@ -25,7 +26,8 @@ const REGISTERS: u8 = 0x2f;
 /// The format of an attribute that has bytes of its own behind it.
 const SIZED: u8 = 4;
 
-/// Shared memory that the system takes for itself at the head of every block's, where it does: occupancy counts it apart.
+/// Shared memory that the system takes for itself at the head of every block's, where it does: occupancy
+/// counts it apart.
 const RESERVED: u64 = 1024;
 
 /// What a kernel takes: the most of all architectures that it is compiled for.

@@ -1,6 +1,6 @@
-//! The source that a module was made from, where nvcc's front end stood between: clang then reads a file of a temporary
-//! name, whose lines say that they are the source's. The module gets its name, and so does its unit of debug information,
-//! by which a whole program's sources are told apart.
+//! The source that a module was made from, if nvcc's front end ran first: clang then reads a file with a
+//! temporary name, whose `#line` directives name the source. The module gets the name of the source, and so
+//! does its unit of debug information, which tells the sources of a whole program apart.
 use std::path::Path;
 
 use inkwell::llvm_sys::core::*;
@@ -64,7 +64,7 @@ fn stem(given: &str) -> Option<&str> {
 /// The file that a function's lines are of, by the debug information, and its name.
 fn file(function: Value) -> Option<(LLVMMetadataRef, String)> {
     let mut length = 0;
-    // SAFETY: a live function; what is null is not gone on with, and the name lives as long as the module.
+    // SAFETY: a live function; null results are checked for, and the name lives as long as the module.
     let (file, name) = unsafe {
         let subprogram = LLVMGetSubprogram(function.raw());
         if subprogram.is_null() {

@@ -1,8 +1,10 @@
-//! Sources: what the device code of each source file says of its variables, and how a compile keeps it for the link.
+//! Sources: how the device code of each source file uses its variables, and how a compile keeps that for the
+//! link.
 //!
-//! A compile finds the device's modules beside it. The linker sees host modules only, so that a module that is left to it
-//! carries what the device's said, as metadata that names the stubs and shadows themselves: two files may have kernels
-//! and variables of one name. It carries the names of parameters and variables as well, since the linker drops those.
+//! A compile reads the device modules that are kept beside it. The linker sees host modules only, so a module
+//! that is left to it carries what the device modules show, as metadata that refers to the stubs and shadows
+//! themselves: two files may have kernels and variables of the same name. It also carries the names of
+//! parameters and variables, since the linker drops those.
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_uint};
 
@@ -50,7 +52,8 @@ pub fn compiled(module: LLVMModuleRef) -> Option<Source> {
 /// Keeps what is known of a module's source in it, for the link.
 pub fn keep(module: LLVMModuleRef, source: &Source) {
     let uses = serde_json::to_string(&source.uses).expect("uses hold strings and numbers only");
-    // SAFETY: a live module, whose context makes every node; the strings' addresses and lengths; live globals of it.
+    // SAFETY: a live module and live globals of it; its context makes every node; strings are passed with
+    // their lengths.
     unsafe {
         let context = LLVMGetModuleContext(module);
         let string = |text: &str| LLVMMDStringInContext2(context, text.as_ptr().cast(), text.len());
@@ -156,7 +159,8 @@ fn variables(function: Value) -> impl Iterator<Item = Value> {
 
 /// The names of a function's parameters; too few where there are none.
 fn kept_names(function: Value, kind: c_uint) -> Vec<String> {
-    // SAFETY: a live function of a live module; LLVM gives an array of that many entries, which is disposed of.
+    // SAFETY: a live function of a live module; LLVM gives an array of `count` entries, which is disposed of
+    // once, here.
     let node = unsafe {
         let mut count = 0;
         let entries = LLVMGlobalCopyAllMetadata(function.raw(), &mut count);

@@ -1,10 +1,10 @@
 //! The host stubs of kernels, in the forms in which clang and nvcc write them.
 //!
-//! clang writes one function, which takes the pushed configuration and calls `cudaLaunchKernel`. nvcc's front end
-//! writes such a function too, named after the kernel; it launches through a function of CUDA's headers, a *relay*. The
-//! kernel's own name is a function that hands on to it, a template's one that does so through another. A kernel of
-//! another file has clang's stub declared, by its name; of nvcc's there is only the kernel's own name, and that it is
-//! called where a configuration was pushed.
+//! clang writes one function, which takes the pushed configuration and calls `cudaLaunchKernel`. The front
+//! end of nvcc writes such a function too, named after the kernel; it launches through a function of the CUDA
+//! headers, a *relay*. The kernel's own name is a function that forwards to it, directly or, for a template,
+//! through another. A kernel of another file is declared as the stub if clang compiled that file; for nvcc
+//! only the kernel's own name is declared, and called where a configuration was pushed.
 use inkwell::llvm_sys::core::{LLVMGetEnumAttributeAtIndex, LLVMGetEnumAttributeKindForName};
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
 use mgb_catalogue::Class;
@@ -21,7 +21,7 @@ const REGISTERS_ALL: &str = "__sti____cudaRegisterAll";
 const ARGUMENTS: usize = 32;
 
 impl Collected {
-    /// Finds all stubs, and whose they are.
+    /// Finds all stubs, and the kernel of each.
     pub(super) fn find_stubs(&mut self) {
         self.find_relays();
         for function in ir::functions(self.module) {
@@ -41,7 +41,8 @@ impl Collected {
         self.find_declared();
     }
 
-    /// Functions that launch with a configuration that they are given, by the handle that only nvcc's stubs have.
+    /// Functions that launch with a configuration that they are given, by the handle that only nvcc's stubs
+    /// have.
     fn find_relays(&mut self) {
         let launches_by_handle = |&function: &Value| {
             let mut called = function.instructions().filter_map(|one| self.entry(one));
@@ -64,7 +65,7 @@ impl Collected {
         launches && self.pops(function)
     }
 
-    /// Functions that only hand on to a stub. True when there were some.
+    /// Functions that only forward to a stub. True if there were some.
     fn find_forwarding(&mut self) -> bool {
         let calls = self.stubs.keys().flat_map(|stub| stub.users());
         let found: Vec<Value> = calls
@@ -105,8 +106,8 @@ impl Collected {
         self.stubs.extend(kernels);
     }
 
-    /// The one function that may be a kernel, among those that are called where a configuration was pushed: the others
-    /// put its arguments together.
+    /// The one function that may be a kernel, among those that are called where a configuration was pushed:
+    /// the others put its arguments together.
     fn only_candidate(&self, launch: Vec<Block>) -> Option<Value> {
         let mut found = None;
         for call in launch.into_iter().flat_map(Block::instructions) {
@@ -168,8 +169,8 @@ fn guarded(push: Value) -> Option<Vec<Block>> {
     Some(blocks)
 }
 
-/// Whether a function of another file, called like this, may be a kernel: not one that gives something back, or
-/// makes or destroys an object.
+/// Whether a function of another file, called like this, may be a kernel: not one that gives something back,
+/// or makes or destroys an object.
 fn may_be_kernel(function: Value, call: Value) -> bool {
     const SPECIAL: [&str; 7] = ["C1E", "C2E", "C3E", "C4E", "D0E", "D1E", "D2E"];
     let name = function.name();

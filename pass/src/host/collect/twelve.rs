@@ -1,7 +1,8 @@
-//! Programs compiled with CUDA 12's headers, which run with CUDA 13's runtime: what the headers declare otherwise gets
-//! CUDA 13's name, or goes through lazyrt, which turns the arguments; what cannot be done so is an error of the compile.
+//! Adapts programs that are compiled with the headers of CUDA 12 to the runtime of CUDA 13. A function that
+//! the headers declare differently gets its name in CUDA 13, or goes through lazyrt, which converts the
+//! arguments; what cannot be adapted is a compile error.
 //!
-//! Before everything else, since the catalogue that the other phases look into is CUDA 13's.
+//! This runs first, since the catalogue of the other phases is that of CUDA 13.
 use std::env;
 
 use inkwell::llvm_sys::core::{LLVMDeleteFunction, LLVMGetNamedFunction, LLVMReplaceAllUsesWith};
@@ -13,7 +14,7 @@ use crate::host::ir::{self, Value};
 
 /// Set by the wrapper to the version of the headers, such as `12.4`, where it is not CUDA 13's.
 const VARIABLE: &str = "MGB_CUDA_HEADERS";
-/// What stands before the names of lazyrt's functions for CUDA 12's programs.
+/// The prefix of the functions of lazyrt for programs of CUDA 12.
 const BRIDGE: &str = "mgb_cuda12_";
 
 /// Adapts the module if CUDA 12's headers are used. True when it was changed.
@@ -41,7 +42,7 @@ fn adapt_from(module: LLVMModuleRef, version: &str) -> bool {
                 module,
                 name,
                 version,
-                "its arguments are others, and no default stream per thread can be had",
+                "its arguments differ, and it has no form for the per-thread default stream",
             ),
             Twelve::Refused(why) => refuse(module, name, version, why),
             Twelve::Named(_) => {}
@@ -55,7 +56,7 @@ fn adapt_from(module: LLVMModuleRef, version: &str) -> bool {
     !found.is_empty()
 }
 
-/// The name, and what says at its end that the default stream is the thread's own.
+/// The name, and the suffix of its form for the per-thread default stream.
 fn plain(name: &str) -> (&str, &str) {
     for end in ["_ptsz", "_ptds"] {
         if let Some(plain) = name.strip_suffix(end) {
@@ -67,7 +68,8 @@ fn plain(name: &str) -> (&str, &str) {
 
 fn rename(module: LLVMModuleRef, function: Value, name: &str) {
     let text = std::ffi::CString::new(name).expect("names hold no zero byte");
-    // SAFETY: a live module and a C string; both functions are of the module, and the old one has no uses when it goes.
+    // SAFETY: a live module and a C string; both functions are of the module, and the old one has no uses
+    // when it is deleted.
     unsafe {
         let present = LLVMGetNamedFunction(module, text.as_ptr());
         if present.is_null() {

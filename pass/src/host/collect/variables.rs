@@ -1,7 +1,8 @@
 //! Device variables: which of them a launch touches, and which of those can change.
 //!
-//! What a variable holds is there once per GPU. One that nothing ever writes is the same on each; launches that touch
-//! one that changes, in this file or perhaps in another, run where the process's variables have their values.
+//! A variable has one value per GPU. A variable that is never written has the same value on each; a launch
+//! that touches one that changes, in this file or perhaps in another, runs on the GPU that has the values of
+//! the process.
 use std::collections::BTreeSet;
 
 use inkwell::llvm_sys::LLVMLinkage;
@@ -39,12 +40,12 @@ impl Variable {
 pub struct Variables {
     /// Whether the host's module shows any.
     shown: bool,
-    /// Whether nvcc has the device code, and whatever it uses is unseen.
+    /// Whether nvcc compiles the device code, so that its uses are not seen.
     by_nvcc: bool,
     known: Option<Known>,
 }
 
-/// What device code says of them.
+/// What the device code of each source does with them.
 struct Known {
     sources: Vec<Source>,
     changing: BTreeSet<Variable>,
@@ -62,7 +63,7 @@ pub struct Touched {
 }
 
 impl Variables {
-    /// Looks at a prepared module, made of these sources.
+    /// The variables of a prepared module that was made from these sources.
     pub fn new(collected: &Collected, sources: Vec<Source>) -> Self {
         Self {
             shown: collected.device_variables,
@@ -125,7 +126,8 @@ impl Variables {
         }
     }
 
-    /// The variable that a copy to or from a symbol touches, if that is known and the other end is the host's.
+    /// The variable that a copy to or from a symbol touches, if that is known and the other end is the
+    /// host's.
     pub fn copied(&self, collected: &Collected, call: Value) -> Option<Variable> {
         const HOST_TO_DEVICE: u64 = 1;
         const DEVICE_TO_HOST: u64 = 2;

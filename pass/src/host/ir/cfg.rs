@@ -39,7 +39,7 @@ pub struct Cfg {
 }
 
 impl Cfg {
-    /// Looks at a function that has a body.
+    /// The graph of a function with a body.
     pub fn new(function: Value) -> Self {
         let blocks: Vec<Block> = function.blocks().collect();
         let numbers: HashMap<Block, usize> = blocks
@@ -174,7 +174,7 @@ impl Cfg {
         self.loops.iter().filter(move |one| one.body.contains(&block))
     }
 
-    /// The blocks from which a loop goes on to its next run.
+    /// The blocks from which a loop branches back to its header.
     pub fn latches(&self, one: &Loop) -> impl Iterator<Item = usize> {
         let before = self.predecessors(one.header).into_iter();
         before.filter(|block| one.body.contains(block))

@@ -88,7 +88,7 @@ impl Expr {
         Constant(64, value)
     }
 
-    /// The bits it has; 0 for what is no integer.
+    /// Its width in bits; 0 if it is not an integer.
     pub fn width(&self) -> u32 {
         match self {
             Constant(width, _) | ZExt(width, _) | SExt(width, _) | Trunc(width, _) => *width,

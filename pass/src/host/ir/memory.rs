@@ -1,11 +1,12 @@
-//! Memory: which variable or allocation an address points into, and whether a function is the only one that uses it.
+//! Memory: which variable or allocation an address points into, and whether a function is the only one that
+//! uses it.
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 
 use super::Value;
 use super::cfg::Cfg;
 use super::helpers;
 
-/// The local variable or other base that an address is in, and the offset where it is constant.
+/// The variable or other base that an address is computed from, and the offset if it is constant.
 pub fn address(pointer: Value) -> (Value, Option<i64>) {
     let (base, offset) = helpers::base_and_offset(pointer);
     if base.is(LLVMOpcode::LLVMGetElementPtr) {
@@ -14,21 +15,22 @@ pub fn address(pointer: Value) -> (Value, Option<i64>) {
     (base, Some(offset))
 }
 
-/// What hands out host memory: `malloc`, `calloc`, and C++'s `new`.
+/// Allocators of host memory: `malloc`, `calloc`, and C++ `new`.
 const HOST_ALLOCATORS: [&str; 4] = ["malloc", "calloc", "_Znwm", "_Znam"];
 
-/// What takes it back.
+/// Functions that free host memory.
 pub const HOST_FREES: [&str; 5] = ["free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"];
 
-/// Whether a pointer is surely into host memory.
+/// Whether a pointer is known to be into host memory.
 pub fn is_host_memory(pointer: Value) -> bool {
     let (base, _) = address(pointer);
     let callee = base.callee().map(|callee| callee.name());
     base.is(LLVMOpcode::LLVMAlloca) || callee.is_some_and(|name| HOST_ALLOCATORS.contains(&name.as_str()))
 }
 
-/// Whether the memory behind this value is there once for the function, and all that is done to it can be seen in it: an
-/// alloca; what an allocator gives outside of loops; in `main`, a global that no other code uses and that starts as zero.
+/// Whether the memory behind this value is there once for the function, and all that is done to it can be
+/// seen in it: an alloca; what an allocator gives outside of loops; in `main`, a global that no other code
+/// uses and that starts as zero.
 pub fn is_own(cfg: &Cfg, base: Value) -> bool {
     if base.is(LLVMOpcode::LLVMAlloca) {
         return true;

@@ -1,4 +1,5 @@
-//! LLVM IR as the analyses read it: values and blocks, the control-flow graph, expressions, and what is in which memory.
+//! LLVM IR as the analyses read it: values and blocks, the control-flow graph, expressions, and what is in
+//! which memory.
 pub mod cfg;
 pub mod expr;
 pub mod helpers;

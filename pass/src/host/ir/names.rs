@@ -45,7 +45,7 @@ impl Names {
             .filter(|instruction| instruction.is(LLVMOpcode::LLVMStore))
         {
             let (value, slot) = (store.operand(0), store.operand(1));
-            // A wrapper's parameter, inlined here, says less than what the caller gave.
+            // A wrapper's parameter, inlined here, is less specific than the caller's argument.
             let own = slot.is(LLVMOpcode::LLVMAlloca) && !is_inlined(&slot.name());
             let variable = Some(slot).filter(|_| own).and_then(variable_of);
             let Some(name) = variable else { continue };
@@ -78,7 +78,7 @@ impl Names {
         }
     }
 
-    /// The source variable a value stands for, where one is known.
+    /// The source variable of a value, where one is known.
     pub fn of(&self, value: Value) -> Option<String> {
         if let Some(name) = self.parameters.get(&value) {
             return Some(name.clone());

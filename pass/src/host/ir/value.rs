@@ -31,7 +31,7 @@ pub struct Block(LLVMBasicBlockRef);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Type(pub LLVMTypeRef);
 
-/// Walks a list whose elements know their next.
+/// Iterates over a linked list of LLVM.
 fn list<T: Copy>(first: Option<T>, next: impl Fn(T) -> Option<T>) -> impl Iterator<Item = T> {
     std::iter::successors(first, move |&element| next(element))
 }
@@ -141,7 +141,7 @@ impl Value {
         constant.then(|| llvm!(LLVMConstRealGetDouble(self.0, &mut loses)))
     }
 
-    /// The function that a parameter belongs to.
+    /// The function of a parameter.
     pub fn parameter_of(self) -> Value {
         Self(llvm!(LLVMGetParamParent(self.0)))
     }
@@ -189,7 +189,8 @@ impl Value {
         Self::from_raw(llvm!(LLVMGetCalledValue(self.0))).filter(|callee| callee.is_function())
     }
 
-    /// Whether it is a debug, lifetime or assumption intrinsic: it describes other values and does nothing itself.
+    /// Whether it is a debug, lifetime or assumption intrinsic: it describes other values and does nothing
+    /// itself.
     pub fn is_marker(self) -> bool {
         let markers = ["llvm.lifetime.", "llvm.dbg.", "llvm.invariant.", "llvm.assume"];
         let name = self
@@ -240,7 +241,7 @@ impl Value {
         Self::from_raw(llvm!(LLVMGetNextInstruction(self.0)))
     }
 
-    /// The block an invoke goes on in.
+    /// The block that an invoke continues in if nothing is thrown.
     pub fn normal_successor(self) -> Block {
         Block(llvm!(LLVMGetNormalDest(self.0)))
     }

@@ -14,7 +14,8 @@ pub enum Node {
     Value(Value),
     /// The bytes of a local variable from an offset.
     Slot(Value, i64),
-    /// Those of a local variable whose offsets are known at run time only, and all of it where it is handed on whole.
+    /// The bytes of a local variable whose offsets are known at run time only, and all of it where it is
+    /// passed on as a whole.
     Any(Value),
 }
 

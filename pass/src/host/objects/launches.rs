@@ -154,7 +154,7 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
     match array.and_then(|array| argument_storage(call, array)) {
         Some(storage) => launch.storage = storage,
         None => {
-            let text = format!("the arguments of {} are not put together here", launch.kernel);
+            let text = format!("the arguments of {} are not set up here", launch.kernel);
             launch
                 .obstacles
                 .push(Why::new(Code::PointersInMemory, text, call));
@@ -251,7 +251,7 @@ fn configuration(call: Value, entry: &Entry) -> Option<Configuration> {
 
 fn obstacles_of_configuration(launch: &mut Launch) {
     if launch.configuration.is_none() {
-        let text = format!("the grid and block of {} cannot be seen here", launch.kernel);
+        let text = format!("the grid and block of {} are not visible here", launch.kernel);
         launch
             .obstacles
             .push(Why::new(Code::UnknownGrid, text, launch.call));

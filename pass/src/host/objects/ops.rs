@@ -1,4 +1,4 @@
-//! Ops: what one runtime call means for the objects it names, read off the catalogue.
+//! Ops: what one runtime call does to the objects it names, from the catalogue.
 use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Entry, Role, Treatment};
 
@@ -60,7 +60,8 @@ impl Op {
     }
 }
 
-/// Whether static tasks may hold calls of this function: its roles say all it does to its objects.
+/// Whether static tasks may contain calls of this function: its roles describe everything it does to its
+/// objects.
 pub fn is_understood(entry: &Entry) -> bool {
     matches!(entry.class, Class::Alloc | Class::Free | Class::Copy | Class::Set)
         && matches!(
@@ -103,7 +104,7 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
     let pointers = match (direction, pointers.as_slice()) {
         (Some(HOST_TO_DEVICE), &[to, _]) => vec![to],
         (Some(DEVICE_TO_HOST), &[_, from]) => vec![from],
-        // The runtime finds out the direction; what is surely in host memory need not be followed.
+        // The runtime finds out the direction; pointers known to be into host memory need not be followed.
         (_, &[to, from]) => [to, from]
             .into_iter()
             .filter(|&pointer| !memory::is_host_memory(pointer))
@@ -128,8 +129,8 @@ pub fn touching(call: Value, entry: &'static Entry) -> (Op, Vec<Value>) {
     )
 }
 
-/// An access to a device variable, which is there once per GPU; the variable where it is known and the access is a copy
-/// from or to the host.
+/// An access to a device variable, which is there once per GPU; the variable where it is known and the access
+/// is a copy from or to the host.
 pub fn symbol(call: Value, entry: &'static Entry, variable: Option<Variable>) -> Op {
     let obstacles = match variable {
         Some(_) => Vec::new(),

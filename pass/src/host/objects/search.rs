@@ -60,8 +60,8 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// What stands for the pointer at an address, if that is in memory all of whose uses are seen here; else what the address
-    /// is counted from.
+    /// What stands for the pointer at an address, if that is in memory all of whose uses are seen here; else
+    /// what the address is counted from.
     fn kept_at(&self, address: Value) -> Result<Node, Value> {
         match memory::address(address) {
             (base, _) if !memory::is_own(self.cfg, base) => Err(base),
@@ -219,7 +219,7 @@ impl Search<'_> {
                 Access::Allocation { part } if part.may_be(slot) => self.same(node, kept(variable, part)),
                 Access::Allocation { .. } => {}
                 Access::Argument if variable.allocated_type().is_pointer() => {}
-                // Which part of it is handed on is not looked at: it may be any.
+                // The structure may be passed on in part: which part is not analysed, so it may be any.
                 Access::Argument => self.same(node, Node::Any(variable)),
                 Access::Copy { call, into, .. } => {
                     if into {
@@ -232,7 +232,8 @@ impl Search<'_> {
         }
     }
 
-    /// Follows what is kept in a variable at offsets that are known at run time only, or is handed on with all of it.
+    /// Follows the pointers in a variable at offsets that are known at run time only, or that are copied with
+    /// all of it.
     fn follow_any(&mut self, variable: Value) {
         let node = Node::Any(variable);
         let number = self.node(node);
@@ -351,7 +352,9 @@ impl Search<'_> {
             },
             Some(LLVMOpcode::LLVMRet) => escapes(self, "the pointer is returned".to_owned()),
             Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.follow_call(value, user),
-            Some(LLVMOpcode::LLVMPtrToInt) => escapes(self, "the pointer is made an integer".to_owned()),
+            Some(LLVMOpcode::LLVMPtrToInt) => {
+                escapes(self, "the pointer is converted to an integer".to_owned())
+            }
             _ => escapes(
                 self,
                 "the pointer is used in a way that is not followed".to_owned(),
@@ -428,7 +431,7 @@ fn pointer_at(access: &Access) -> Option<Part> {
     }
 }
 
-/// What stands for the pointers in a part of a variable.
+/// The nodes of the pointers in a part of a variable.
 fn kept(variable: Value, part: Part) -> Node {
     match part.exact() {
         Some(slot) => Node::Slot(variable, slot),

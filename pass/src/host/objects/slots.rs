@@ -1,5 +1,5 @@
-//! Slots: the memory of a function's own that holds device addresses, and everything done to it: local variables, what the
-//! function takes from the heap, and globals that nobody else uses.
+//! Slots: the memory of a function that holds device addresses, and everything done to it. It is local
+//! variables, heap memory that the function allocates, and globals that no other function uses.
 use inkwell::llvm_sys::LLVMOpcode;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use mgb_catalogue::report::Code;
@@ -108,7 +108,7 @@ pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable:
                     found.extend(access_by_call(collected, cfg, user, pointer, part));
                 }
                 _ => found.push(escape(
-                    "the address of a variable that holds device pointers is handed on",
+                    "the address of a variable that holds device pointers is passed on",
                     user,
                 )),
             }
@@ -184,7 +184,7 @@ fn access_by_call(
             Some(Access::Escape(Why::new(Code::AddressEscapes, text, call)))
         }
         _ => Some(escape(
-            "the address of a variable that holds device pointers is handed on",
+            "the address of a variable that holds device pointers is passed on",
             call,
         )),
     }

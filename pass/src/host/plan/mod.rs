@@ -51,7 +51,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Tells of it by LLVM's remarks: where it begins and what it asks for, or why it is lazy.
+    /// Emits LLVM remarks: where the task begins and what it needs, or why it is lazy.
     pub fn remark(&self) {
         if let (Some(insertion), Some(need)) = (&self.insertion, &self.entry.need) {
             let text = format!(
@@ -94,7 +94,7 @@ pub fn plan(
         need_hint: hints::need(function),
     };
     let mut tasks: Vec<(usize, Task)> = Vec::new();
-    // Lazy ops all belong to the one lazy task of the process: one entry for those of a function.
+    // All lazy ops of a process are in its one lazy task: those of a function have one entry.
     let mut lazy = Candidate {
         ops: Vec::new(),
         obstacles: planner.lost_launches(collected),
@@ -149,7 +149,7 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// What to insert for a task, or why it is lazy.
     fn insertion(&self, candidate: &Candidate) -> Result<Static, Vec<Why>> {
-        // A size that nobody knows is no obstacle where the source says what all of them come to.
+        // An unknown size is no obstacle if the source states the sum.
         let is_obstacle = |why: &&Why| why.code != Code::NeedUndefined || self.need_hint.is_none();
         if candidate.obstacles.iter().any(|why| is_obstacle(&why)) {
             return Err(candidate.obstacles.clone());
@@ -203,14 +203,14 @@ impl Planner<'_> {
             .filter(|&&number| matches!(all[number].kind, Kind::Allocate(_)))
             .map(|&number| cfg.point(all[number].call).block)
             .collect();
-        // Run again without its objects made anew, the task would begin twice.
+        // If the loop ran again without allocating the objects again, the task would begin twice.
         let renews = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
         let Some(begin) = placement::begin(cfg, touching, renews) else {
             return Ok(None);
         };
         let own = need(begin);
         if !allocations.is_empty() {
-            // What a loop allocates to keep it can be counted before that loop only.
+            // Objects that a loop allocates and keeps can be counted only before that loop.
             let innermost = |block: &usize| cfg.loops_around(*block).min_by_key(|one| one.body.len());
             let piling: Vec<&Loop> = allocations.iter().filter_map(innermost).collect();
             let is_piling = |one: &Loop| piling.iter().any(|other| other.header == one.header);
@@ -230,8 +230,8 @@ impl Planner<'_> {
             };
         }
         let own = own?;
-        // It holds no memory: where it is launched over and over and nothing else is done, it begins once for all of them,
-        // if its launches are known as well there.
+        // The task holds no memory. If a loop launches it in each iteration and does nothing else, it begins
+        // once before the loop, provided that its launches are known as well there.
         let only_launches = |one: &Loop| {
             let inside = |op: &&Op| one.body.contains(&cfg.point(op.call).block);
             let is_bare = |op: &Op| matches!(op.kind, Kind::Launch(_)) && op.nodes.is_empty();

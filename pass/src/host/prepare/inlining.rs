@@ -1,6 +1,6 @@
-//! Helpers: functions that work on device memory that they are given, such as one that launches a kernel in a loop and
-//! takes the time, or that hand out what they allocate. Inlined where they are called, their ops join the tasks of the
-//! memory.
+//! Inlining: which functions are inlined into their callers because they work on device memory of the caller,
+//! such as one that launches a kernel in a loop and measures the time, or because they return memory that
+//! they allocate. Once inlined, their ops join the tasks of that memory.
 use std::collections::{HashMap, HashSet};
 
 use inkwell::llvm_sys::LLVMLinkage;
@@ -14,7 +14,8 @@ use crate::host::prepare::memory_flow;
 
 /// The most instructions of a helper, as clang writes them without optimisation: a few launches each.
 const LIMIT: usize = 600;
-/// The most instructions of one that is called in one place, and gone once it is inlined there.
+/// The most instructions of a helper that is called in one place only, and is dropped once it is inlined
+/// there.
 const LIMIT_OF_ONE_CALL: usize = 3_000;
 
 /// The helpers of a module. `wrappers` are those functions that are inlined anyway.
@@ -37,7 +38,7 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
     let keeping = keeping(collected, |one| {
         makers.contains(&one) || (wrappers.contains(&one) && calls.allocates(one))
     });
-    // One with objects of its own alone is better looked at alone.
+    // A function that works only on objects of its own is analysed by itself.
     let joins_callers = |function: Value| {
         makers.contains(&function)
             || keeping.contains(&function)
@@ -67,7 +68,7 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
     }
 }
 
-/// Those of the candidates that hand out what they, or other makers, allocate.
+/// The candidates that return memory which they, or other makers, allocate.
 fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> HashSet<Value> {
     let mut found: HashSet<Value> = HashSet::new();
     loop {
@@ -85,8 +86,8 @@ fn makers(calls: &Calls, wrappers: &HashSet<Value>, candidates: &[Value]) -> Has
     }
 }
 
-/// The functions of a whole program that use globals in which device memory is kept: inlined into `main`, if they can be,
-/// what they do can be followed. `allocators` are functions that allocate.
+/// The functions of a whole program that use globals in which device memory is kept: inlined into `main`, if
+/// they can be, what they do can be followed. `allocators` are functions that allocate.
 fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet<Value> {
     let is_main = |function: &Value| function.name() == "main" && !function.is_declaration();
     if !ir::functions(collected.module).any(|function| is_main(&function)) {
@@ -141,7 +142,7 @@ fn is_given_pointers(function: Value) -> bool {
     function.parameters().any(|parameter| parameter.ty().is_pointer())
 }
 
-/// Who calls whom in the module, and what they do to the GPU themselves.
+/// The call graph of the module, and what each function does to the GPU by itself.
 struct Calls<'a> {
     collected: &'a Collected,
     callees: HashMap<Value, Vec<Value>>,
@@ -220,7 +221,8 @@ impl<'a> Calls<'a> {
         self.does(function, |entry| entry.class == Class::Alloc)
     }
 
-    /// Whether it, or what it calls, ties a function to one GPU: its tasks are then better looked at alone.
+    /// Whether it, or a function that it calls, anchors a function to one GPU: its tasks are then better kept
+    /// apart.
     fn anchors(&self, function: Value) -> bool {
         self.does(function, |entry| entry.treatment == Treatment::Anchors)
     }

@@ -1,5 +1,5 @@
-//! Given: whether a function works on device memory of its caller's, or hands out what it allocates; read off the code as
-//! clang writes it, where parameters are kept in variables.
+//! Memory flow: whether a function works on device memory of its caller, or passes memory that it allocates
+//! to its caller; found in the unoptimised code of clang, which keeps parameters in variables.
 use inkwell::llvm_sys::LLVMOpcode;
 use mgb_catalogue::Class;
 
@@ -10,7 +10,7 @@ use crate::host::ir::memory;
 /// How many steps a value is followed.
 const DEPTH: u32 = 8;
 
-/// Whether a function launches on memory that it is given.
+/// Whether a function launches on memory that its caller passes.
 pub fn launches_on_given(collected: &Collected, function: Value) -> bool {
     let is_launch = |one: &Value| matches!(collected.callee(*one), Some(Callee::Stub(_)));
     let given = |one: Value| {
@@ -20,8 +20,8 @@ pub fn launches_on_given(collected: &Collected, function: Value) -> bool {
     function.instructions().filter(is_launch).any(given)
 }
 
-/// Whether a function hands out memory that it allocates itself or through `allocators`: by what it returns, or through a
-/// pointer that it is given.
+/// Whether a function passes memory that it allocates, itself or through `allocators`, to its caller: by its
+/// result, or through a pointer parameter.
 pub fn hands_out(collected: &Collected, allocators: impl Fn(Value) -> bool, function: Value) -> bool {
     let is_allocation = |one: &Value| match collected.callee(*one) {
         Some(Callee::Runtime(entry)) => entry.class == Class::Alloc,

@@ -164,14 +164,14 @@ fn predicate_of(predicate: Predicate) -> IntPredicate {
     }
 }
 
-/// An instruction as inkwell knows it.
+/// An instruction as an inkwell value.
 pub fn instruction<'ctx>(value: Value) -> InstructionValue<'ctx> {
     debug_assert!(value.is_instruction());
     // SAFETY: a live instruction of the module being rewritten.
     unsafe { InstructionValue::new(value.raw()) }
 }
 
-/// The raw handle of an inkwell value, back among ours.
+/// An inkwell value as a value of the analyses.
 pub fn handle<'ctx>(value: impl Into<AnyValueEnum<'ctx>>) -> Value {
     Value::from_raw(value.into().as_value_ref()).expect("inkwell's values are not null")
 }

@@ -1,7 +1,7 @@
-//! Rewrite: inserts the probes of static tasks, and has every use of the runtime go to lazyrt.
+//! Rewrite: inserts the probes of static tasks, and redirects every use of the runtime to lazyrt.
 //!
-//! A task's handle lives in a variable of the function that is 0 while the task has not begun:
-//! `task_use` and `task_end` read it, and need not know on which way control came.
+//! The handle of a task is in a variable of the function that is 0 before the task begins: `task_use` and
+//! `task_end` read it, whatever path control took.
 mod emit;
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::host::plan::Static;
 use crate::host::tasks::ends::End;
 use emit::Emitter;
 
-/// What lazyrt puts before the name of every runtime function.
+/// The prefix of the runtime functions in lazyrt.
 const PREFIX: &str = "mgb_";
 /// `sizeof(mgb_need)` of mgb.h.
 const NEED_BYTES: u64 = 64;
@@ -34,12 +34,13 @@ const NEED_VARIABLES: u64 = 4;
 const NEED_ALONE: u64 = 8;
 /// `sizeof(mgb_task_site)` of mgb.h.
 const SITE_BYTES: u64 = 24;
-/// Constructors of the module run later than this, so that an open process is known as such first.
+/// The priority of the constructor: it runs before those of the module, so that lazyrt knows first that the
+/// process is open.
 const EARLY: i32 = 101;
 
 /// Writes into one module.
 pub struct Rewriter<'ctx> {
-    /// Not ours to dispose of.
+    /// LLVM owns the module: it is never dropped here.
     module: ManuallyDrop<Module<'ctx>>,
     builder: Builder<'ctx>,
     /// The names of source files, as constants.
@@ -101,7 +102,7 @@ impl<'ctx> Rewriter<'ctx> {
                         }),
                     },
                 };
-                // Where there is no place for it the end is left out: it is a hint.
+                // An end that cannot be inserted is left out: ends are hints.
                 if let Some(before) = before {
                     self.end(before, handle)?;
                 }
@@ -195,7 +196,7 @@ impl<'ctx> Rewriter<'ctx> {
         }
     }
 
-    /// Has the program say at its start that it is open, and why.
+    /// Inserts a constructor that reports the process as open, and why.
     pub fn open(&self, reason: &str) -> Result<(), BuilderError> {
         let context = self.module.get_context();
         let tell = self.declare(
@@ -216,7 +217,7 @@ impl<'ctx> Rewriter<'ctx> {
         Ok(())
     }
 
-    /// Has lazyrt know of these calls, before each of them.
+    /// Notifies lazyrt before each of these calls.
     pub fn tell_before(&self, teller: &str, calls: &[Value]) -> Result<(), BuilderError> {
         if calls.is_empty() {
             return Ok(());

@@ -1,9 +1,9 @@
 //! Placement of `task_end`: where control leaves the region in which the task is still used.
 //!
-//! After the task has begun it is in use as long as one of its ops can still come, in this run of
-//! it. Where the last op stands in the middle of a block the end follows it; elsewhere it goes on
-//! the edges that leave. Ways on which the process ends are no exits. Several ends may be passed, or
-//! one without a begin: the handle is then 0, and ending 0 is nothing.
+//! After its begin a task is in use as long as one of its ops can still execute. Where the last op is in the
+//! middle of a block, the end follows it; elsewhere the end is on the edges that leave the region. Paths on
+//! which the process ends need no end. Control may pass several ends, or an end without a begin: the handle
+//! is then 0, and ending 0 does nothing.
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -89,7 +89,7 @@ fn events(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> Vec<Vec<(usize, Eve
     events
 }
 
-/// The blocks at whose start an op can still come.
+/// The blocks at whose start one of the ops can still execute.
 fn needed(cfg: &Cfg, events: &[Vec<(usize, Event)>]) -> HashSet<usize> {
     let mut needed = HashSet::new();
     let mut queue: Vec<usize> = (0..cfg.len()).collect();
@@ -117,8 +117,8 @@ fn begun(cfg: &Cfg, begin: usize) -> HashSet<usize> {
     begun
 }
 
-/// The blocks from which the function can be left other than by the end of the process, or the task
-/// begin anew. Unwinding out of `main` ends the process.
+/// The blocks from which the function can be left other than by the end of the process, or from which the
+/// task can begin again. Unwinding out of `main` ends the process.
 fn exits(cfg: &Cfg, begin: usize) -> HashSet<usize> {
     let unwinds = cfg.function.name() != "main";
     let leaving = (0..cfg.len()).filter(|&block| {
@@ -133,7 +133,7 @@ fn exits(cfg: &Cfg, begin: usize) -> HashSet<usize> {
     cfg.reaching(leaving.chain(again.then_some(begin)))
 }
 
-/// The op in the middle of a block after which no more come.
+/// The op in the middle of a block after which no other executes.
 fn last_op(cfg: &Cfg, block: usize, events: &[(usize, Event)], goes_on: bool) -> Option<Value> {
     let after = |at: usize| match events.get(at + 1) {
         Some((_, next)) => *next == Event::Op,

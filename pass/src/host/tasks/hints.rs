@@ -1,22 +1,23 @@
-//! Hints: what a programmer knows of a function's tasks, and says with the macros of `mgb.h`.
+//! Hints: what the source states about the tasks of a function with the macros of `mgb.h`.
 //!
-//! A hint is a call of `llvm.annotation` with a text of ours. It is inlined with the ops around it, and code generation
-//! makes nothing of it, with MGB or without.
+//! A hint is a call of `llvm.annotation` with one of the texts below. It is inlined with the ops around it,
+//! and no code is generated for it, with or without MGB.
 use mgb_catalogue::report::Code;
 
 use crate::host::ir::Value;
 use crate::host::ir::expr::{self, Expr};
 use crate::host::reason::Why;
 
-/// What `MGB_NEVER_MOVE` leaves.
+/// The annotation of `MGB_NEVER_MOVE`.
 const NEVER_MOVE: &[u8] = b"mgb.never-move\0";
-/// What `MGB_NEVER_SHARE` leaves.
+/// The annotation of `MGB_NEVER_SHARE`.
 const NEVER_SHARE: &[u8] = b"mgb.never-share\0";
 
-/// What `MGB_NEED` leaves.
+/// The annotation of `MGB_NEED`.
 const NEED: &[u8] = b"mgb.need\0";
 
-/// The bytes that the source says the tasks of a prepared function need, where the pass cannot tell.
+/// The bytes that the source states as the need of the tasks of a prepared function, for where the pass
+/// cannot compute it.
 pub fn need(function: Value) -> Option<Expr> {
     let mut hints = function
         .instructions()
@@ -25,7 +26,7 @@ pub fn need(function: Value) -> Option<Expr> {
     Some(expr::zext(64, Expr::of(bytes)))
 }
 
-/// Why the tasks of a prepared function may not move: the hints in it that say so, in the order they stand.
+/// Why the tasks of a prepared function may not move: the hints for it, in program order.
 pub fn never_move(function: Value) -> Vec<Why> {
     said(
         function,
@@ -35,7 +36,7 @@ pub fn never_move(function: Value) -> Vec<Why> {
     )
 }
 
-/// Why the tasks of a prepared function are to have a GPU for themselves, likewise.
+/// Why the tasks of a prepared function must not share a GPU: the hints for it, in program order.
 pub fn never_share(function: Value) -> Vec<Why> {
     said(
         function,

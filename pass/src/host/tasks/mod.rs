@@ -15,7 +15,7 @@ use crate::host::objects::launches::Launch;
 use crate::host::objects::ops::{self, Kind, Op};
 use crate::host::reason::Why;
 
-/// Ops that belong together, and what keeps them from being bound statically.
+/// The ops of one task, and what prevents a static binding.
 pub struct Candidate {
     /// Numbers of ops, in the order they stand.
     pub ops: Vec<usize>,
@@ -42,8 +42,8 @@ pub fn merge(
     .group(&all)
 }
 
-/// The tasks that remain of one without merging for the sake of device variables: they need not be one, since all that
-/// touch those that change run on one GPU. None where that makes no difference.
+/// The tasks that remain of one without merging for the sake of device variables: they need not be one, since
+/// all that touch those that change run on one GPU. None where that makes no difference.
 pub fn part(
     collected: &Collected,
     function: Value,
@@ -65,7 +65,7 @@ struct Merge<'a> {
     launches: &'a [Launch],
     objects: &'a Objects,
     anchors: Option<Why>,
-    /// Whether ops that touch one device variable belong together.
+    /// Whether ops that touch the same device variable are merged into one task.
     by_variables: bool,
 }
 
@@ -124,7 +124,7 @@ impl Merge<'_> {
         tasks
     }
 
-    /// The nodes, then the ops, then the variables, those that belong together in one set.
+    /// The nodes, then the ops, then the variables: those of one task are in one set.
     fn sets(&self, ops: &[usize]) -> UnionFind<usize> {
         let objects = self.objects;
         let (nodes, all) = (objects.len(), objects.ops.len());
@@ -152,8 +152,8 @@ impl Merge<'_> {
         sets
     }
 
-    /// A task that only copies to and from variables is bound at run time: it would choose their GPU knowing nothing of
-    /// what those will need that use them.
+    /// A task that only copies to and from variables is bound at run time: bound by itself, it would fix the
+    /// GPU of the variables without the needs of the tasks that use them.
     fn leave_variables_alone(&self, task: &mut Candidate) {
         let ops = || task.ops.iter().map(|&number| &self.objects.ops[number]);
         if !ops().any(|op| matches!(op.kind, Kind::Launch(_))) {
@@ -176,7 +176,7 @@ fn anchors(collected: &Collected, function: Value) -> Option<Why> {
                 Some(Why::new(Code::Anchored, text, call))
             }
             Some(Callee::Other(callee)) if callee == function => {
-                let text = "this function calls itself, its objects may be there several times";
+                let text = "this function calls itself, so its objects may exist several times";
                 Some(Why::new(Code::ManyObjects, text, call))
             }
             _ => None,

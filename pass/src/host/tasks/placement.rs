@@ -1,5 +1,5 @@
-//! Placement of `task_begin`: the latest point that dominates every touching op, outside of every
-//! loop in which the task cannot, or need not, begin each time anew.
+//! Placement of `task_begin`: the latest point that dominates every touching op, outside of every loop in
+//! which the task cannot, or need not, begin again in each iteration.
 use mgb_catalogue::report::Code;
 
 use crate::host::ir::Value;
@@ -7,8 +7,8 @@ use crate::host::ir::cfg::{Cfg, Loop, Point};
 use crate::host::ir::expr::Expr;
 use crate::host::reason::Why;
 
-/// The begin point of a task with these touching ops, which may begin inside the loops that `may_hold` allows, if they hold
-/// all of the ops. None only without ops.
+/// The begin point of a task with these touching ops, which may begin inside the loops that `may_hold`
+/// allows, if they hold all of the ops. None only without ops.
 pub fn begin(cfg: &Cfg, touching: &[Point], may_hold: impl Fn(&Loop) -> bool) -> Option<Point> {
     let mut block = cfg.common_dominator(touching.iter().map(|point| point.block))?;
     loop {
@@ -58,7 +58,7 @@ pub fn why_undefined(cfg: &Cfg, size: &Expr, begin: Point, touching: &[Point], c
             call,
         )
     } else {
-        let text = "this size is known on some ways only: no point before all ops of the task knows it";
+        let text = "this size is computed on some paths only, and not before all ops of the task";
         Why::new(Code::NoDominatingPoint, text, call)
     })
 }

@@ -1,5 +1,5 @@
-//! A size is not read at a task's begin if the program guards its read by a call: the program then ends as it does
-//! natively, and not by a signal.
+//! A size is not read at a task's begin if the program guards its read by a call: the program then ends as it
+//! does natively, and not by a signal.
 
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{bin, repository};

@@ -1,5 +1,5 @@
-//! Copies to shared memory that go on in the background on a GPU: here they are over when the next instruction
-//! begins, so that there is nothing to wait for.
+//! Copies to shared memory that go on in the background on a GPU: here they are over when the next
+//! instruction begins, so that there is nothing to wait for.
 use super::call::Call;
 use super::emit::Emitter;
 use super::types::bits;

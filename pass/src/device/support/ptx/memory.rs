@@ -54,8 +54,8 @@ fn elements(operand: &Operand) -> Vec<&Operand> {
     }
 }
 
-/// The pieces that an access is made of: each is moved at once. Accesses of up to 64 bits are one; a longer one
-/// is in pieces of 128 bits, which the host's processors load and store whole where they are aligned.
+/// The pieces that an access is made of: each is moved at once. Accesses of up to 64 bits are one; a longer
+/// one is in pieces of 128 bits, which the host's processors load and store whole where they are aligned.
 fn piece(total: u32) -> (String, u32) {
     match total {
         0..=64 => (format!("i{total}"), total),

@@ -1,9 +1,9 @@
 //! PTX in inline assembly, translated statement by statement.
 //!
-//! An assembly text becomes a function whose parameters are its inputs and whose results are its outputs. What
-//! it declares are variables of that function, what it jumps over are its blocks, and each instruction is a few
-//! lines of LLVM IR, written by the family that knows its mnemonic. An instruction that no family knows is an
-//! error that quotes it.
+//! An assembly text becomes a function whose parameters are its inputs and whose results are its outputs.
+//! What it declares are variables of that function, what it jumps over are its blocks, and each instruction
+//! is a few lines of LLVM IR, written by the family that knows its mnemonic. An instruction that no family
+//! knows is an error that quotes it.
 mod arithmetic;
 mod async_copy;
 mod atomic;

@@ -1,5 +1,5 @@
-//! The 16-bit formats, alone and in pairs: computed in `float`, whose sums, products, quotients and roots round
-//! to them as the exact ones do; fused products in `double`.
+//! The 16-bit formats, alone and in pairs: computed in `float`, whose sums, products, quotients and roots
+//! round to them as the exact ones do; fused products in `double`.
 use super::call::Call;
 use super::compare;
 use super::emit::Emitter;

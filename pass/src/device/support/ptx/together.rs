@@ -1,4 +1,5 @@
-//! What threads do together: barriers, shuffles, votes, matches and reductions, and barriers in shared memory.
+//! What threads do together: barriers, shuffles, votes, matches and reductions, and barriers in shared
+//! memory.
 use super::call::Call;
 use super::emit::Emitter;
 use super::parse::Operand;
