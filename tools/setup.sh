@@ -52,14 +52,19 @@ missing_packages() {
     fi
 }
 
-# Finishes an installation that was interrupted. dpkg itself does not wait for another one at work, apt does.
-finish_interrupted() {
+# Runs a command of dpkg's or apt's, again as long as another one holds a lock: dpkg waits for none, and apt for dpkg's
+# but not for that of its own lists.
+when_unlocked() {
     tries=0
-    until $as_root dpkg --configure -a; do
+    until $as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive "$@" >"$here/.setup.step" 2>&1 </dev/null; do
+        cat "$here/.setup.step" >>"$here/.setup.log"
+        grep -Eq 'lock was locked|ould not get lock|Unable to acquire the dpkg' "$here/.setup.step" || return 1
+        [ $tries != 0 ] || say "another program installs packages: waiting for it, up to 5 minutes"
         tries=$((tries + 1))
-        grep -q 'database lock was locked' "$here/.setup.log" && [ $tries -lt 150 ] || return 1
+        [ $tries -lt 150 ] || return 1
         sleep 2
     done
+    cat "$here/.setup.step" >>"$here/.setup.log"
 }
 
 install_packages() {
@@ -75,19 +80,18 @@ Debian packages hold"
         command -v sudo >/dev/null || die "missing Debian packages; run as root: $line"
     fi
     say "installing Debian packages: $packages"
-    export DEBIAN_FRONTEND=noninteractive
-    {
-        finish_interrupted &&
-            $as_root apt-get -qq -o DPkg::Lock::Timeout=300 update &&
-            $as_root apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $packages
-    } >"$here/.setup.log" 2>&1 </dev/null || {
+    : >"$here/.setup.log"
+    # The first finishes an installation that was interrupted.
+    when_unlocked dpkg --configure -a &&
+        when_unlocked apt-get -qq -o DPkg::Lock::Timeout=300 update &&
+        when_unlocked apt-get -qq -o DPkg::Lock::Timeout=300 install -y --no-install-recommends $packages || {
         tail -n 15 "$here/.setup.log" >&2
         echo "setup: failed to install $packages (all of it in .setup.log)." >&2
         echo "setup: run as root: $line" >&2
         die "if apt knows no clang-22: it comes from bookworm-security, \
 deb http://security.debian.org/debian-security bookworm-security main"
     }
-    rm -f "$here/.setup.log"
+    rm -f "$here/.setup.log" "$here/.setup.step"
     still=$(missing_packages | sort -u | tr '\n' ' ')
     [ -z "$still" ] || die "installed, but their programs are still not in PATH: $still"
 }
