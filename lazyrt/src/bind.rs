@@ -80,14 +80,13 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         if task.whole() > task.reserved {
             let grown;
             (state, grown) = ask(state, key, |client| grow(client, key, id));
-            match grown {
-                Ok(more) => {
-                    if let Some(task) = state.task(key) {
-                        // Not the total of mgbd's answer: others may have given room back since.
-                        task.reserved += more;
-                    }
-                }
-                Err(refusal) => return refused(state, key, &refusal),
+            let task = state.task(key).filter(|task| !task.is_unbound());
+            match (task, grown) {
+                // Another thread ended the task meanwhile, and the reservation with it: it begins anew.
+                (None, Err(Refusal::Protocol(_)) | Ok(_)) => {}
+                // Not the total of mgbd's answer: others may have given room back since.
+                (Some(task), Ok(more)) => task.reserved += more,
+                (_, Err(refusal)) => return refused(state, key, &refusal),
             }
             continue;
         }
@@ -254,7 +253,12 @@ fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> 
         None => "the program's lazy task".to_owned(),
     };
     drop(state);
-    notice::once("refused", format_args!("failed to place {what}: {refusal}"));
+    // The end of mgbd is said although an earlier task was refused for another reason.
+    let kind = match refusal {
+        Refusal::Disconnected => "mgbd-ended",
+        _ => "refused",
+    };
+    notice::once(kind, format_args!("failed to place {what}: {refusal}"));
     fail(Code::MEMORY_ALLOCATION)
 }
 

@@ -61,6 +61,8 @@ struct Taken {
 const KEPT: u32 = 8;
 /// How often to look for such an answer when every cell is taken.
 const LOOK: Duration = Duration::from_millis(1);
+/// How often a call that waits for a cell looks whether `mgbd` is alive.
+const FULL_CHECK: Duration = Duration::from_secs(1);
 
 impl Cells {
     pub(crate) fn new(mapping: Mapping, doorbell: OwnedFd, socket: OwnedFd) -> Cells {
@@ -83,29 +85,31 @@ impl Cells {
     }
 
     /// A cell for a call, told of without an answer or with one. `None`: such a
-    /// call has to wait for its answer, for too many do not.
-    fn claim(&self, told: bool) -> Option<usize> {
+    /// call has to wait for its answer, for too many do not. Waits while all cells
+    /// are taken, and looks now and then whether `mgbd` is still there: calls that
+    /// find it gone keep their cells.
+    fn claim(&self, told: bool) -> Result<Option<usize>, Gone> {
         let mut taken = self.taken.lock();
         loop {
             self.collect(&mut taken);
             if told && taken.free.count_ones() <= KEPT {
-                return None;
+                return Ok(None);
             }
             if taken.free != 0 {
                 break;
             }
-            if taken.told == 0 {
-                self.freed.wait(&mut taken);
-            } else {
-                self.freed.wait_for(&mut taken, LOOK);
+            if self.gone() {
+                return Err(Gone);
             }
+            let patience = if taken.told == 0 { FULL_CHECK } else { LOOK };
+            self.freed.wait_for(&mut taken, patience);
         }
         let at = taken.free.trailing_zeros() as usize;
         taken.free &= !(1 << at);
         if told {
             taken.told |= 1 << at;
         }
-        Some(at)
+        Ok(Some(at))
     }
 
     /// Takes back cells whose answer nobody waits for, where it has come.
@@ -142,8 +146,9 @@ impl Cells {
     /// before, or together with, whatever this process posts later.
     pub(crate) fn tell(&self, request: &Request) {
         match self.claim(true) {
-            Some(at) => self.post(at, request),
-            None => drop(self.call(request)),
+            Ok(Some(at)) => self.post(at, request),
+            Ok(None) => drop(self.call(request)),
+            Err(Gone) => {}
         }
     }
 
@@ -180,13 +185,14 @@ impl Cells {
         if self.hung_up.load(Ordering::Relaxed) {
             return Err(Gone);
         }
-        let Some(at) = self.claim(false) else {
+        let Some(at) = self.claim(false)? else {
             return Err(Gone);
         };
         let cell = &self.channel().cells[at];
         self.post(at, request);
         if !self.wait(at, request.asks_for_room()) {
             // The cell stays taken: whoever wakes up later may still write it.
+            self.freed.notify_all();
             return Err(Gone);
         }
         let reply = Reply::decode(cell);

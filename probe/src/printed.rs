@@ -6,3 +6,6 @@ pub const GPU_FAILED: &str = "mgb: the GPU failed under this program";
 
 /// Stands in front of the bytes there are, in a line about what no GPU can hold.
 pub const LARGEST_GPU: &str = "the largest GPU has";
+
+/// What a program says of a task for which it waited, or asked, when `mgbd` had ended.
+pub const MGBD_ENDED: &str = "mgbd ended before it gave the task room";

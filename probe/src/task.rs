@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use crate::printed::LARGEST_GPU;
+use crate::printed::{LARGEST_GPU, MGBD_ENDED};
 use crate::size::Bytes;
+use crate::socket_path;
 
 /// Identifies a task of this process: chosen by the client, unique in the
 /// process, never 0. It is also the handle that `mgb_task_begin` returns.
@@ -80,7 +81,7 @@ pub enum Refusal {
     #[error("every process on the GPU waits for more memory and none can be swapped out; run fewer at once")]
     Deadlock,
     /// `mgbd` is gone; what was granted stays usable.
-    #[error("mgbd went away; start it again and rerun the program")]
+    #[error("{MGBD_ENDED}; see its log {}.log, start mgbd again and rerun the program", socket_path().display())]
     Disconnected,
     /// The two sides do not understand each other.
     #[error("the channel to mgbd broke: {0}; use mgbd and the program's libmgb_rt.so of one version")]

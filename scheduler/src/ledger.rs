@@ -6,7 +6,8 @@
 //! ever got a grant on it and what these are expected to take beside
 //! ([`Context`]), and for what dead processes held until somebody says
 //! that it is free ([`Ledger::freed`]). Under a policy that knows no memory the
-//! ledger is *blind*: it keeps the same books and refuses nothing.
+//! ledger is *blind*: it keeps the same books and refuses nothing, but charges no
+//! GPU more than [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
 
 mod company;
 mod compute;
@@ -24,6 +25,9 @@ use crate::sms::{Shape, Sms, Spread};
 
 pub use company::Company;
 pub use entries::{Charges, ClientId, Context, Holding, LedgerError, Reclaiming, TaskKey};
+
+/// Most bytes that a blind ledger charges a GPU for tasks.
+pub const MOST_CHARGED: u64 = 1 << 60;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -115,13 +119,24 @@ impl Ledger {
         }
     }
 
+    /// How many of these bytes are charged: all of them, unless the ledger is blind and they would make a sum overflow.
+    fn charged(&self, gpu: usize, bytes: u64) -> u64 {
+        if self.blind {
+            bytes.min(MOST_CHARGED.saturating_sub(self.charges[gpu].bytes()))
+        } else {
+            bytes
+        }
+    }
+
     /// Enters a granted task. If it is the process's first one there, `overhead` is what the process is expected to take
     /// beside its tasks and an ordinary context.
-    pub fn grant(&mut self, key: TaskKey, holding: Holding, overhead: u64) -> Result<(), LedgerError> {
+    pub fn grant(&mut self, key: TaskKey, mut holding: Holding, overhead: u64) -> Result<(), LedgerError> {
         if self.tasks.contains_key(&key) {
             return Err(LedgerError::Task(key, true));
         }
         let gpu = holding.gpu;
+        holding.reserved = self.charged(gpu, holding.reserved);
+        holding.expected_bytes = self.charged(gpu, holding.expected_bytes);
         let is_first = !self.has_context(key.client, gpu);
         let overhead = if is_first { overhead } else { 0 };
         let cost = self.cost(key.client, gpu, holding.charged());
@@ -138,6 +153,7 @@ impl Ledger {
     /// Reserves `more` for a task, out of its headroom first; returns the whole.
     pub fn grow(&mut self, key: TaskKey, more: u64) -> Result<u64, LedgerError> {
         let gpu = self.tasks.get(&key).ok_or(LedgerError::Task(key, false))?.gpu;
+        let more = self.charged(gpu, more);
         self.admit(gpu, self.beyond_headroom(key, more))?;
         let reserved = self.alter(key, |held| held.reserved += more)?.reserved;
         self.check();

@@ -301,9 +301,45 @@ fn who_waits_when_mgbd_stops_is_told() {
     daemon.stop();
     assert_eq!(
         waits.until("refused"),
-        "refused mgbd went away; start it again and rerun the program"
+        format!(
+            "refused mgbd ended before it gave the task room; see its log {}.log, start mgbd again and rerun the program",
+            socket.display()
+        )
     );
     assert!(!socket.exists());
+}
+
+/// A channel has 64 cells: a thread beyond those waits for one, and is told as well.
+#[test]
+fn threads_that_found_no_cell_are_told_as_well_when_mgbd_ends() {
+    const THREADS: usize = 80;
+    let mut daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    let mut holds = daemon.client("begin 90 map 90 say up sleep 60000");
+    holds.until("up");
+    let client = mgb_probe::Client::connect(&daemon.socket()).unwrap();
+    let need = mgb_probe::Need {
+        mapped_bytes: 50 * MIB,
+        ..Default::default()
+    };
+    std::thread::scope(|scope| {
+        let ask = || {
+            client.begin(&mgb_probe::BeginRequest {
+                need,
+                ..Default::default()
+            })
+        };
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(ask)).collect();
+        daemon.wait_view("a full channel", |view| {
+            view.queue.len() == mgb_probe::wire::CELLS
+        });
+        daemon.stop();
+        common::wait_for("every thread to be told", || {
+            threads.iter().all(|thread| thread.is_finished())
+        });
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), Err(mgb_probe::Refusal::Disconnected));
+        }
+    });
 }
 
 #[test]

@@ -11,7 +11,11 @@ use std::time::Duration;
 use common::{DRIVER_FILE, Daemon, MIB, Setting, driver_files_open, wait_for};
 use mgb_probe::hello::Answer;
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{ANSWERED, CHANNEL_BYTES, Channel, KEEP, Op, Opening, POSTED, Reply, Request, Text};
+use mgb_probe::wire::{
+    ANSWERED, CHANNEL_BYTES, Channel, IDLE, KEEP, Op, Opening, POSTED, Reply, Request, Text,
+};
+use mgb_probe::{BeginRequest, Client, Need};
+use mgb_scheduler::Policy;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
 use rustix::net::{
@@ -322,6 +326,59 @@ fn nonsense_requests_are_answered_and_change_nothing() {
     let label = "begin 1 say up";
     let mut honest = daemon.client(label);
     honest.until("up");
+}
+
+#[test]
+fn requests_for_all_bytes_there_are_end_no_mgbd_that_knows_no_memory() {
+    for policy in [Policy::Sa, Policy::Cg(2)] {
+        let daemon = Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| config.policy = policy);
+        let intruder = Intruder::new(&daemon);
+        for (task, bytes) in [(1, u64::MAX), (2, u64::MAX - MIB), (3, 1 << 49), (4, u64::MAX)] {
+            intruder.post(0, &request(Op::Begin, task, bytes));
+            let refused = matches!(intruder.reply(0), Some(Reply::NeverFits { .. }));
+            assert_eq!(refused, task != 3, "{policy}");
+            intruder.channel().cells[0].state.store(IDLE, Ordering::Release);
+        }
+        intruder.post(0, &request(Op::Grow, 3, u64::MAX));
+        assert!(
+            matches!(intruder.reply(0), Some(Reply::NeverFits { .. })),
+            "{policy}"
+        );
+        assert!(daemon.view().gpus[0].reserved_bytes >= 1 << 49);
+    }
+}
+
+#[test]
+fn a_growth_whose_task_another_thread_ends_is_answered() {
+    let daemon = daemon();
+    let mut holder = daemon.client("begin 60 map 60 say up sleep 60000");
+    holder.until("up");
+    let client = Client::connect(&daemon.socket()).unwrap();
+    let need = Need {
+        mapped_bytes: 20 * MIB,
+        ..Need::default()
+    };
+    let grant = client
+        .begin(&BeginRequest {
+            need,
+            ..BeginRequest::default()
+        })
+        .unwrap();
+    std::thread::scope(|scope| {
+        let grows = scope.spawn(|| client.grow(grant.task, 50 * MIB));
+        daemon.wait_view("the growth to wait", |view| {
+            view.queue.iter().any(|waiting| waiting.growth)
+        });
+        client.end(grant.task, 0);
+        wait_for("an answer", || grows.is_finished());
+        let refusal = grows.join().unwrap().unwrap_err().to_string();
+        assert!(
+            refusal.contains("the task ended while it waited to grow"),
+            "{refusal}"
+        );
+    });
+    assert!(daemon.view().queue.is_empty());
+    holder.kill();
 }
 
 #[test]

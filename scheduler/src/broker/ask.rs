@@ -5,13 +5,17 @@ use std::time::Duration;
 use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request, Text};
 
 use super::past::Past;
-use super::{Broker, Touch, Waiting, reserved_on};
+use super::{Answer, Broker, Touch, Waiting, reserved_on};
 use crate::Ledger;
 use crate::ledger::{ClientId, TaskKey};
 
 /// Most tasks a client can have in the ledger at once: what an honest program
 /// never comes near, and what bounds the memory a hostile one can take.
 const MAX_TASKS: usize = 16 << 10;
+
+/// Most bytes in one request under a policy that knows no memory: more than any GPU has, so that the program that asks
+/// could not be served in any case.
+const MOST_BYTES: u64 = 1 << 50;
 
 impl Broker {
     /// Takes a request. `None`: it was put in the queue, and [`Broker::serve`]
@@ -59,15 +63,24 @@ impl Broker {
         if change(&mut self.ledger).is_err() {
             return unknown(request.task);
         }
-        if self.ledger.task(key).is_none() {
-            self.touched.remove(&key);
-            // Growing and ending at once: whoever waits would wait for ever.
-            if self.queue.grows_task(key) {
-                self.queue
-                    .retain(|waiting| waiting.key() != key || !waiting.grows());
-            }
-        }
+        self.forget_if_over(key);
         Reply::Done
+    }
+
+    /// Drops what is kept of a task that has left the ledger. A growth of it that waits is answered: one thread can ask
+    /// for more while another ends the task.
+    pub(super) fn forget_if_over(&mut self, key: TaskKey) {
+        if self.ledger.task(key).is_some() {
+            return;
+        }
+        self.touched.remove(&key);
+        for waiting in self.queue.take_growths_of(key) {
+            self.overdue.push(Answer {
+                client: waiting.client,
+                cell: waiting.cell,
+                reply: bad("the task ended while it waited to grow"),
+            });
+        }
     }
 
     fn begin(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
@@ -88,9 +101,7 @@ impl Broker {
         };
         let fit = allowed
             .iter()
-            .filter(|&&gpu| {
-                self.ledger.blind() || bytes.saturating_add(gpus[gpu].context_bytes) <= gpus[gpu].usable_bytes
-            })
+            .filter(|&&gpu| bytes.saturating_add(gpus[gpu].context_bytes) <= self.most_bytes(gpu))
             .fold(0u64, |mask, gpu| mask | 1 << gpu);
         if fit == 0 {
             self.counts.refused += 1;
@@ -136,7 +147,7 @@ impl Broker {
         let whole = reserved
             .saturating_add(bytes)
             .saturating_add(self.ledger.gpus()[gpu].context_bytes);
-        if !self.ledger.blind() && whole > usable {
+        if whole > self.most_bytes(gpu) {
             self.counts.refused += 1;
             return Some(Reply::NeverFits {
                 wanted: whole,
@@ -164,6 +175,15 @@ impl Broker {
             Duration::MAX,
         );
         None
+    }
+
+    /// Bytes that a process may have on the GPU, its context included.
+    fn most_bytes(&self, gpu: usize) -> u64 {
+        if self.ledger.blind() {
+            MOST_BYTES
+        } else {
+            self.ledger.gpus()[gpu].usable_bytes
+        }
     }
 
     pub(super) fn is_queued(&self, key: TaskKey) -> bool {

@@ -182,6 +182,8 @@ pub struct Broker {
     ledger: Ledger,
     clients: BTreeMap<ClientId, Client>,
     queue: Pending,
+    /// Answers to requests that left the queue without a grant; the next round delivers them.
+    overdue: Vec<Answer>,
     past: Past,
     overheads: Overheads,
     turns: Turns,
@@ -199,6 +201,7 @@ impl Broker {
             rules,
             clients: BTreeMap::new(),
             queue: Pending::default(),
+            overdue: Vec::new(),
             past: Past::default(),
             overheads: Overheads::default(),
             turns: Turns::default(),
@@ -218,9 +221,9 @@ impl Broker {
         self.counts
     }
 
-    /// Whether anybody waits.
+    /// Whether a request waits for an answer that [`Broker::serve`] gives.
     pub fn waiting(&self) -> bool {
-        !self.queue.is_empty()
+        !self.queue.is_empty() || !self.overdue.is_empty()
     }
 
     /// Whose turn it is at the driver, of those who wait for it. Called after each event, and when
@@ -264,6 +267,7 @@ impl Broker {
     pub fn hang_up(&mut self, client: ClientId) {
         self.turns.gone(client);
         self.queue.retain(|waiting| waiting.client != client);
+        self.overdue.retain(|answer| answer.client != client);
     }
 
     /// The client's process died; returns what is to be reclaimed.
@@ -306,8 +310,8 @@ impl Broker {
     /// A lease was taken away: the task is over, and held nothing.
     pub fn take_lease(&mut self, key: TaskKey) {
         self.past.forget(key);
-        if self.ledger.end(key, 0).is_ok() && self.ledger.task(key).is_none() {
-            self.touched.remove(&key);
+        if self.ledger.end(key, 0).is_ok() {
+            self.forget_if_over(key);
         }
     }
 

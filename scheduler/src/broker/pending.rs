@@ -87,6 +87,13 @@ impl Pending {
         self.grows.iter().any(|waiting| waiting.key() == key)
     }
 
+    /// The growths of a task leave.
+    pub(super) fn take_growths_of(&mut self, key: TaskKey) -> Vec<Box<Waiting>> {
+        self.grows
+            .extract_if(.., |waiting| waiting.key() == key)
+            .collect()
+    }
+
     pub(super) fn has(&self, key: TaskKey) -> bool {
         self.of(key.client).any(|waiting| waiting.key() == key)
     }

@@ -32,7 +32,7 @@ impl Broker {
     }
 
     fn round(&mut self, sight: &mut Sight, now: Duration, newcomers: bool) -> Vec<Answer> {
-        let mut answers = Vec::new();
+        let mut answers = std::mem::take(&mut self.overdue);
         if self.queue.is_empty() {
             return answers;
         }

@@ -112,6 +112,12 @@ impl Turns {
         clients.len() as u32
     }
 
+    /// The requests that wait, by client and cell.
+    #[cfg(test)]
+    pub(super) fn cells(&self) -> impl Iterator<Item = (ClientId, usize)> {
+        self.waiting.iter().map(|waiter| (waiter.client, waiter.cell))
+    }
+
     /// How long until somebody who waits has it by time alone.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         let oldest = self.waiting.iter().map(|waiter| waiter.since).min()?;

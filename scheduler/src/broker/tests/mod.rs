@@ -3,6 +3,7 @@
 mod alone;
 mod expect;
 mod fair;
+mod hostile;
 mod overhead;
 mod world;
 
