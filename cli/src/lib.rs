@@ -25,6 +25,7 @@ mod run;
 mod start_mgbd;
 mod status;
 mod stop;
+mod stop_mgbd;
 mod table;
 
 use std::ffi::OsString;
@@ -75,6 +76,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Demo(args) => ("mgb demo", demo::run(&args)),
         Command::Completions(args) => ("mgb completions", manual::completions(&args)),
         Command::Man(args) => ("mgb man", manual::man(&args)),
+        Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

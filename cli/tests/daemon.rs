@@ -135,7 +135,7 @@ fn another_policy_than_the_running_ones_is_refused() {
     let (code, _, said) = output(&mut stage.mgb(&["run", "--policy", "sa", "true"]));
     assert_eq!(code, Some(125));
     assert!(
-        said.contains("runs under the policy alg3, not sa: stop it with `kill "),
+        said.contains("runs under the policy alg3, not sa: stop it with `mgb stop`"),
         "{said}"
     );
 }

@@ -220,7 +220,7 @@ pub struct Counts {
     pub refused: u64,
     /// Times a task was told to swap itself out.
     pub swapped_out: u64,
-    /// Processes that died holding room.
+    /// Processes that a signal ended while they held room, as far as `/proc` still said how they ended.
     pub died_holding: u64,
     /// Clients turned away or cut off for breaking the protocol.
     pub offenders: u64,

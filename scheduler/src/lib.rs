@@ -8,8 +8,10 @@
 pub mod broker;
 pub mod daemon;
 pub mod deadlock;
+pub mod holder;
 pub mod ledger;
 pub mod node;
+mod peer;
 pub mod policies;
 pub mod sms;
 

@@ -7,7 +7,7 @@
 
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,13 +19,13 @@ use clap::{CommandFactory, Parser};
 use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
-use mgb_scheduler::{Policy, Queue, broker};
+use mgb_scheduler::{Policy, Queue, broker, holder};
 use tracing_subscriber::EnvFilter;
 
 /// Shares the GPUs of this node among programs built with MGB.
 ///
 /// Stays in the foreground; stops on SIGTERM and SIGINT. Programs that run go on
-/// with what they were granted.
+/// with what they were granted; their MPS ends with the last of them.
 #[derive(Debug, Parser)]
 #[command(
     name = "mgbd",
@@ -68,6 +68,9 @@ struct Options {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os().nth(1).is_some_and(|first| first == "hold") {
+        return hold();
+    }
     let options = Options::parse();
     let queue = match options.policy.serves(options.queue) {
         Ok(queue) => queue,
@@ -80,6 +83,29 @@ fn main() -> ExitCode {
         Err(error) => {
             eprintln!("mgbd: {error:#}");
             ExitCode::from(code(&error))
+        }
+    }
+}
+
+/// `mgbd hold SOCKET CONTROL`: not for people; see [`mgb_scheduler::holder`]. The listening socket is its standard input.
+fn hold() -> ExitCode {
+    let paths: Vec<PathBuf> = std::env::args_os().skip(2).map(PathBuf::from).collect();
+    let [mgbd, control] = paths.as_slice() else {
+        eprintln!(
+            "mgbd: hold is what mgbd starts by itself: it takes the path of a socket and that of MPS's control program"
+        );
+        return ExitCode::from(2);
+    };
+    let listen = || -> anyhow::Result<()> {
+        start_log(None)?;
+        let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
+        Ok(holder::run(listener, mgbd, control.clone())?)
+    };
+    match listen() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("mgbd: the holder ends: {error:#}");
+            ExitCode::FAILURE
         }
     }
 }
@@ -112,6 +138,8 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         mps: !options.no_mps,
         past: options.past.unwrap_or(usual.past),
         socket: usual.socket,
+        holder: Some(std::env::current_exe().context("failed to find mgbd's own program")?),
+        mps_control: usual.mps_control,
     };
     Ok(daemon::run(config, Box::new(node), stop)?)
 }

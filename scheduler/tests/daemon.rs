@@ -343,6 +343,26 @@ fn threads_that_found_no_cell_are_told_as_well_when_mgbd_ends() {
 }
 
 #[test]
+fn only_killed_processes_count_as_dead_with_room() {
+    let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));
+    // As programs end that free nothing: with a task, and with a context.
+    for script in ["begin 10 map 10 say up", "begin 10 map 10 end say up"] {
+        let mut client = daemon.client(script);
+        client.until("up");
+        client.finish();
+    }
+    daemon.check_empty();
+    assert_eq!(daemon.view().counts.died_holding, 0);
+    let mut client = daemon.client("begin 10 map 10 say up sleep 60000");
+    client.until("up");
+    // Nobody waits for it yet: that a signal ended it is to be seen as long as it is a zombie.
+    client.child.kill().unwrap();
+    daemon.wait_view("the death to count", |view| view.counts.died_holding == 1);
+    client.kill();
+    daemon.check_empty();
+}
+
+#[test]
 fn the_view_is_for_reading_only() {
     let mut daemon = Daemon::start(Setting::new(3, 100 * MIB, MIB));
     let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();

@@ -277,9 +277,13 @@ impl Broker {
         self.overhead_ends(client);
         self.clients.remove(&client);
         let lost = self.ledger.die(client, false, now);
-        self.counts.died_holding += u64::from(!lost.is_empty());
         self.forget_touches(client);
         lost
+    }
+
+    /// A process that held something was killed.
+    pub fn count_killed(&mut self) {
+        self.counts.died_holding += 1;
     }
 
     /// The client's process lives on as another program, which connected anew:

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use mgb_probe::wire::Reply;
+
 use super::server::Server;
 use crate::broker::{Answer, Sight};
 use crate::ledger::TaskKey;
@@ -78,6 +80,9 @@ impl Server {
     pub(super) fn deliver(&mut self, answers: Vec<Answer>) {
         self.changed |= !answers.is_empty();
         for Answer { client, cell, reply } in answers {
+            if matches!(reply, Reply::Granted { .. }) {
+                self.hold(client);
+            }
             if let Some(client) = self.clients.get_mut(&client) {
                 client.answer(cell, &reply);
             }

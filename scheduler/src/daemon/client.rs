@@ -22,6 +22,10 @@ pub(super) struct Client {
     /// `None` once it hung up.
     pub(super) line: Option<Line>,
     mapping: Mapping,
+    /// The memory that is mapped, for the holder.
+    pub(super) memory: OwnedFd,
+    /// The holder knows of it.
+    pub(super) is_held: bool,
     /// Bit n: cell n holds a request that is not answered yet.
     busy: u64,
     /// What it was told of others' waiting.
@@ -58,6 +62,8 @@ impl Client {
                 doorbell: guest.doorbell,
             }),
             mapping: guest.mapping,
+            memory: guest.memory,
+            is_held: false,
             busy: 0,
             wanted: false,
             kept: Vec::new(),

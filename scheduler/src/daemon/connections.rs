@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
 use super::client::Client;
-use super::family::{is_exiting, program_of};
+use super::family::{is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
@@ -137,8 +137,7 @@ impl Server {
         };
         let (pid, leaving) = (client.pid, client.leaving);
         if !leaving {
-            let lost = self.broker.die(id, self.now());
-            self.reclaims.died(pid, lost, seen, self.now());
+            self.dies(id, pid, seen);
         }
         self.outlive(id);
         if !self.keeper.keeps(pid) {
@@ -153,7 +152,10 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id) {
             let files = std::mem::take(&mut client.kept);
             let busy = client.busy_gpus(self.hello.gpus.len());
-            self.keeper.outlive(client.pid, files, busy, now);
+            self.keeper.outlive(id, client.pid, files, busy, now);
+            if client.is_held && !self.keeper.keeps_client(id) {
+                self.hold_files(id);
+            }
         }
     }
 
@@ -166,9 +168,17 @@ impl Server {
         };
         client.leaving = true;
         let pid = client.pid;
-        let lost = self.broker.die(id, self.now());
-        self.reclaims.died(pid, lost, seen, self.now());
+        self.dies(id, pid, seen);
         true
+    }
+
+    /// The client's process ends: what it holds is to be reclaimed.
+    fn dies(&mut self, id: ClientId, pid: u32, seen: Duration) {
+        let lost = self.broker.die(id, self.now());
+        if !lost.is_empty() && is_killed(pid) {
+            self.broker.count_killed();
+        }
+        self.reclaims.died(pid, lost, seen, self.now());
     }
 
     fn remove(&mut self, id: ClientId) {
@@ -180,6 +190,9 @@ impl Server {
             self.unwatch(&line.doorbell);
         }
         self.unwatch(&client.pidfd);
+        if client.is_held && !self.keeper.keeps_client(id) {
+            self.let_go(id);
+        }
         self.changed = true;
     }
 
@@ -221,6 +234,7 @@ impl Server {
                 let old = std::mem::replace(&mut client.kept, files);
                 self.keeper.close(old);
             }
+            self.hold_files(id);
             return;
         };
         tracing::warn!(

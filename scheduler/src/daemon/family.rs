@@ -45,6 +45,17 @@ pub(super) fn is_exiting(pid: u32) -> bool {
         .is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
+/// Whether a process that is on its way out was ended by a signal. Field 52 of its line in /proc holds the status that its
+/// parent gets. One that its parent has waited for says nothing any more, and counts as one that ended by itself.
+pub(super) fn is_killed(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let status = stat
+        .rsplit_once(')')
+        .and_then(|(_, fields)| fields.split_whitespace().nth(49));
+    let status = status.and_then(|status| status.parse::<i32>().ok());
+    status.is_some_and(|status| libc::WIFSIGNALED(status))
+}
+
 /// What a process runs: its executable as it lies on the disk (the same one built anew is another program), and its
 /// arguments, as far as `/proc` says.
 pub(super) fn program_of(pid: u32) -> Option<Program> {
@@ -66,6 +77,29 @@ fn number_of<T: Hash + ?Sized>(what: &T) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_a_process_ended_is_known_until_its_parent_waits() {
+        for (script, killed) in [
+            ("kill -9 $$", true),
+            ("kill -15 $$", true),
+            ("exit 3", false),
+            ("true", false),
+        ] {
+            let mut child = std::process::Command::new("sh")
+                .args(["-c", script])
+                .spawn()
+                .unwrap();
+            let pid = child.id();
+            let stat = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+            while !stat().contains(") Z") {
+                std::thread::sleep(std::time::Duration::from_millis(1));
+            }
+            assert_eq!(is_killed(pid), killed, "{script}");
+            child.wait().unwrap();
+            assert!(!is_killed(pid));
+        }
+    }
 
     #[test]
     fn a_child_belongs_to_its_parent() {

@@ -15,12 +15,16 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use crate::peer::peer;
+
 /// What a client brought.
 pub(super) struct Guest {
     pub(super) pid: u32,
     pub(super) pidfd: OwnedFd,
     pub(super) doorbell: OwnedFd,
     pub(super) mapping: Mapping,
+    /// The memory that is mapped.
+    pub(super) memory: OwnedFd,
     pub(super) observer: bool,
 }
 
@@ -131,31 +135,9 @@ fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
         pidfd,
         doorbell,
         mapping,
+        memory,
         observer,
     })
-}
-
-/// Who is at the other end. Asked for as plain numbers: the kernel says pid 0
-/// for a process that is not visible here.
-pub(super) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
-    use std::os::fd::AsRawFd;
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes of plain data to `peer`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
-    };
-    (done == 0).then_some(peer)
 }
 
 /// The seals make sure that the mapping stays whole: a memfd that could shrink

@@ -11,12 +11,15 @@
 //!
 //! When it is done nobody says. But a GPU with work queued is busy without a
 //! pause, and the driver's samples of how busy it was tell of pauses.
+//!
+//! The holder (see [`crate::holder`]) has the same files, so that they outlive `mgbd` too; both let go of them at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, fstat, major, stat};
 
+use crate::ledger::ClientId;
 use crate::node::Node;
 
 /// How long to keep them where the GPU never shows a pause.
@@ -34,6 +37,7 @@ pub(super) struct Keeper {
 }
 
 struct Kept {
+    id: ClientId,
     pid: u32,
     files: Vec<OwnedFd>,
     /// GPUs where work may be under way still.
@@ -78,7 +82,14 @@ impl Keeper {
     }
 
     /// A process is gone, while on these GPUs work of its may be under way.
-    pub(super) fn outlive(&mut self, pid: u32, files: Vec<OwnedFd>, gpus: Vec<usize>, now: Duration) {
+    pub(super) fn outlive(
+        &mut self,
+        id: ClientId,
+        pid: u32,
+        files: Vec<OwnedFd>,
+        gpus: Vec<usize>,
+        now: Duration,
+    ) {
         if files.is_empty() || gpus.is_empty() {
             return self.close(files);
         }
@@ -88,6 +99,7 @@ impl Keeper {
             "a process ended with work under way: its memory stays until that is done"
         );
         self.gone.push(Kept {
+            id,
             pid,
             files,
             gpus,
@@ -106,13 +118,18 @@ impl Keeper {
         self.gone.iter().any(|kept| kept.pid == pid)
     }
 
+    /// Whether files of this client are kept.
+    pub(super) fn keeps_client(&self, id: ClientId) -> bool {
+        self.gone.iter().any(|kept| kept.id == id)
+    }
+
     /// How long until the next look, if there is anything to look for.
     pub(super) fn interval(&self, now: Duration) -> Option<Duration> {
         (!self.gone.is_empty()).then(|| self.due.saturating_sub(now))
     }
 
-    /// Lets go of what is done with; the processes whose it was.
-    pub(super) fn check(&mut self, node: &dyn Node, now: Duration) -> Vec<u32> {
+    /// Lets go of what is done with; the clients whose it was, and their processes.
+    pub(super) fn check(&mut self, node: &dyn Node, now: Duration) -> Vec<(ClientId, u32)> {
         let mut over = Vec::new();
         if self.gone.is_empty() || now < self.due {
             return Vec::new();
@@ -144,6 +161,6 @@ impl Keeper {
             }
             self.close(std::mem::take(&mut kept.files));
         }
-        over.into_iter().map(|kept| kept.pid).collect()
+        over.into_iter().map(|kept| (kept.id, kept.pid)).collect()
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The lock file beside the socket says who runs there: a held `flock` is a
 //! living `mgbd`, whatever files lie about. What a crashed one left behind (the
-//! socket, its node view, its MPS) is noted in the same file and cleared away.
+//! socket, its node view) is noted in the same file and cleared away. What outlives
+//! an `mgbd` is with the holder (see [`crate::holder`]).
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
@@ -55,8 +56,6 @@ pub(super) struct Note {
     pub(super) pid: u32,
     /// POSIX shared-memory name of the node view.
     pub(super) view: Option<String>,
-    /// Pipe folder of the MPS.
-    pub(super) mps_pipe: Option<PathBuf>,
 }
 
 /// The listening socket; removed when dropped.
@@ -124,9 +123,9 @@ impl Listener {
         self.lock.write_all(text.as_bytes())
     }
 
-    /// The folder of the socket.
-    pub(super) fn folder(&self) -> &Path {
-        self.path.parent().unwrap_or(Path::new("."))
+    /// Where it listens.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 }
 
@@ -196,7 +195,7 @@ fn clear_stale(path: &Path) -> Result<(), ListenError> {
     {
         // Something listens without holding our lock: its lock file was removed.
         let pid =
-            super::greet::peer(&socket).map_or_else(|| "unknown".to_owned(), |peer| peer.pid.to_string());
+            crate::peer::peer(&socket).map_or_else(|| "unknown".to_owned(), |peer| peer.pid.to_string());
         return Err(ListenError::Running {
             path: path.to_owned(),
             pid,
@@ -206,7 +205,7 @@ fn clear_stale(path: &Path) -> Result<(), ListenError> {
     std::fs::remove_file(path).map_err(failed("remove the stale socket", path))
 }
 
-fn bind(path: &Path) -> rustix::io::Result<OwnedFd> {
+pub(super) fn bind(path: &Path) -> rustix::io::Result<OwnedFd> {
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -247,7 +246,6 @@ mod tests {
         let note = Note {
             pid: 1,
             view: Some("/v".to_owned()),
-            mps_pipe: None,
         };
         crashed.note(&note).unwrap();
         // As a crash does: descriptors closed, nothing cleaned up.

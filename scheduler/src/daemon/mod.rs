@@ -14,7 +14,8 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
-//! | `mps`      | the private MPS control daemon |
+//! | `hold`     | what the loop has the holder hold |
+//! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
 //! | `family`   | which process belongs to which client |
 
 mod activity;
@@ -23,9 +24,10 @@ mod client;
 mod connections;
 mod family;
 mod greet;
+mod hold;
+mod holder;
 mod keep;
 mod listener;
-mod mps;
 mod overhead;
 mod reclaim;
 mod remember;
@@ -57,8 +59,13 @@ pub struct Config {
     pub patience: Duration,
     /// Ends when there was no client for so long.
     pub idle_exit: Option<Duration>,
-    /// Starts an MPS control daemon of its own.
+    /// Has an MPS control daemon of its own.
     pub mps: bool,
+    /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]); `None`: nothing
+    /// does, and there is no MPS.
+    pub holder: Option<PathBuf>,
+    /// MPS's control program.
+    pub mps_control: PathBuf,
     /// The file of what programs took before, read and written; it need not be there.
     pub past: PathBuf,
 }
@@ -75,6 +82,8 @@ impl Config {
             patience: PATIENCE,
             idle_exit: None,
             mps: true,
+            holder: None,
+            mps_control: crate::holder::MPS_CONTROL.into(),
             past: past.into(),
         }
     }

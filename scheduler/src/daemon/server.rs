@@ -10,9 +10,9 @@ use rustix::event::{Timespec, epoll};
 use super::activity::Activities;
 use super::client::Client;
 use super::greet::Offence;
+use super::holder::{Holder, MpsState};
 use super::keep::Keeper;
 use super::listener::{Listener, Note};
-use super::mps::Mps;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
@@ -44,7 +44,8 @@ const SHOWING_WATCHED: Duration = Duration::from_millis(25);
 pub struct Server {
     // Dropped in this order: first what others could still connect to.
     pub(super) listener: Listener,
-    mps: Option<Mps>,
+    /// `None` where there is nothing that needs one.
+    pub(super) holder: Option<Holder>,
     board: Board,
     config: Config,
     pub(super) node: Box<dyn Node>,
@@ -91,11 +92,11 @@ impl Server {
             show::remove_stale(&view);
         }
         let board = Board::new()?;
-        let (mps, mps_note) = start_mps(&config, node.as_ref(), &listener);
+        let descriptors = raise_descriptor_limit();
+        let (holder, mps) = open_holder(&config, node.as_ref(), &listener);
         let note = Note {
             pid: std::process::id(),
             view: Some(board.name().to_owned()),
-            mps_pipe: mps.as_ref().map(|mps| mps.pipe().to_owned()),
         };
         if let Err(error) = listener.note(&note) {
             tracing::warn!(%error, "failed to write the lock file");
@@ -114,8 +115,8 @@ impl Server {
             version: wire::VERSION,
             policy: config.policy.to_string(),
             queue: config.queue.to_string(),
-            mps_pipe: mps.as_ref().map(|mps| mps.pipe().display().to_string()),
-            mps_note,
+            mps_pipe: mps.pipe.map(|pipe| pipe.display().to_string()),
+            mps_note: mps.note,
             gpus: node.gpus().to_vec(),
             mgbd_pid: std::process::id(),
             view: Some(board.name().to_owned()),
@@ -125,7 +126,10 @@ impl Server {
             queue: config.queue,
             ..Rules::new(config.policy)
         };
-        let descriptors = raise_descriptor_limit();
+        if let Some(line) = holder.as_ref().and_then(Holder::line) {
+            epoll::add(&epoll, line, Source::Holder.data(), epoll::EventFlags::IN)
+                .map_err(system("watch the holder"))?;
+        }
         let mut broker = Broker::new(hello.gpus.clone(), rules);
         Ok(Server {
             memory: Memory::open(config.past.clone(), &mut broker),
@@ -134,12 +138,12 @@ impl Server {
             activities: Activities::default(),
             overheads: Overheads::new(hello.gpus.len()),
             recent: None,
-            // Three descriptors each, and half of all for what is kept.
-            most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 3).clamp(1, MOST_CLIENTS),
+            // Four descriptors each, and half of all for what is kept.
+            most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 4).clamp(1, MOST_CLIENTS),
             most_kept: descriptors / 2,
             keeper: Keeper::new(node.as_ref()),
             listener,
-            mps,
+            holder,
             board,
             config,
             node,
@@ -177,10 +181,23 @@ impl Server {
                 "sharing"
             );
         }
-        let (policy, mps) = (&self.hello.policy, self.mps.is_some());
+        let (policy, mps) = (&self.hello.policy, self.hello.mps_pipe.is_some());
         tracing::info!(socket = %self.config.socket.display(), policy, mps, "mgbd is ready");
         let ended = self.serve_all();
-        self.memory.finish(&mut self.broker);
+        let Server {
+            holder,
+            memory,
+            mut broker,
+            listener,
+            clients,
+            ..
+        } = self;
+        memory.finish(&mut broker);
+        // Clients that wait are told before MPS is waited for.
+        drop((listener, clients));
+        if let Some(holder) = holder {
+            holder.end();
+        }
         ended
     }
 
@@ -218,6 +235,7 @@ impl Server {
                     Source::Guest(id) => self.greet(id),
                     Source::Socket(id) => self.socket(id, seen),
                     Source::Doorbell(id) => self.doorbell(id),
+                    Source::Holder => self.hear_holder(),
                     Source::Process(_) | Source::Stop => {}
                 }
             }
@@ -257,10 +275,12 @@ impl Server {
         for id in late {
             self.turn_away(id, &Offence::Silent);
         }
-        for pid in self.keeper.check(self.node.as_ref(), now) {
+        for (id, pid) in self.keeper.check(self.node.as_ref(), now) {
+            self.let_go(id);
             self.reclaims.exited(pid, now);
             self.changed = true;
         }
+        self.restart_holder();
         let turns = self.broker.take_turns(now);
         self.deliver(turns);
         let reclaiming = self.reclaims.interval(now).is_some();
@@ -324,6 +344,9 @@ impl Server {
         if let Some(wait) = self.keeper.interval(now) {
             sooner(wait);
         }
+        if let Some(wait) = self.holder.as_ref().and_then(Holder::due) {
+            sooner(wait);
+        }
         if let Some(wait) = self.memory.interval(&self.broker, now) {
             sooner(wait);
         }
@@ -376,24 +399,38 @@ impl Server {
     }
 }
 
-fn start_mps(config: &Config, node: &dyn Node, listener: &Listener) -> (Option<Mps>, Option<String>) {
-    let note = if !config.mps {
-        "switched off".to_owned()
+/// Finds or starts the holder where there is anything for it: files of a driver's, or MPS.
+fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option<Holder>, MpsState) {
+    let off = if !config.mps {
+        Some("switched off")
     } else if node.software() {
-        "software GPUs need none".to_owned()
+        Some("software GPUs need none")
     } else {
-        match Mps::start(listener.folder()) {
-            Ok(mps) => return (Some(mps), None),
-            Err(why) => {
-                tracing::warn!(
-                    why,
-                    "going on without MPS: kernels of different programs take turns"
-                );
-                why
-            }
-        }
+        None
     };
-    (None, Some(note))
+    let without = |note: &str| MpsState {
+        pipe: None,
+        note: Some(note.to_owned()),
+    };
+    let Some(program) = &config.holder else {
+        return (None, without(off.unwrap_or("no holder is to be started")));
+    };
+    if off.is_some() && node.driver_files().is_empty() {
+        return (None, without(off.unwrap_or_default()));
+    }
+    let control = config.mps_control.clone();
+    let (holder, mps) = Holder::open(program.clone(), control, listener.path(), off.is_none());
+    if let Some(why) = &mps.note {
+        tracing::warn!(
+            why,
+            "going on without MPS: kernels of different programs take turns"
+        );
+    }
+    let mps = match off {
+        Some(off) => without(off),
+        None => mps,
+    };
+    (Some(holder), mps)
 }
 
 /// As many descriptors as may be open.

@@ -13,6 +13,7 @@ pub(super) enum Source {
     Socket(ClientId),
     Doorbell(ClientId),
     Process(ClientId),
+    Holder,
 }
 
 impl Source {
@@ -24,6 +25,7 @@ impl Source {
             Source::Socket(id) => (3, id),
             Source::Doorbell(id) => (4, id),
             Source::Process(id) => (5, id),
+            Source::Holder => (6, 0),
         };
         epoll::EventData::new_u64(kind << 56 | id)
     }
@@ -38,6 +40,7 @@ impl Source {
             3 => Source::Socket(id),
             4 => Source::Doorbell(id),
             5 => Source::Process(id),
+            6 => Source::Holder,
             _ => return None,
         })
     }

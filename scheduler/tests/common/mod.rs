@@ -45,6 +45,8 @@ pub struct Setting {
     pub overflow: Arc<AtomicU64>,
     /// Whether the GPUs, busy so far, have had a pause.
     pub paused: Arc<AtomicBool>,
+    /// Whether programs want MPS on them.
+    pub mps: bool,
 }
 
 impl Setting {
@@ -57,6 +59,7 @@ impl Setting {
             lag,
             overflow: Arc::default(),
             paused: Arc::default(),
+            mps: false,
         }
     }
 }
@@ -122,7 +125,7 @@ impl Node for FakeNode {
     }
 
     fn software(&self) -> bool {
-        true
+        !self.setting.mps
     }
 
     fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
@@ -164,6 +167,30 @@ pub fn driver_files_open() -> usize {
         .count()
 }
 
+/// Runs an `mgbd` over make-believe GPUs until `stopped` becomes readable.
+pub fn run_mgbd(setting: Setting, folder: &Path, config: Config, stopped: UnixStream) {
+    let gpus = (0..setting.gpus as u32)
+        .map(|index| Gpu {
+            index,
+            node_index: index,
+            uuid: format!("GPU-{index}"),
+            name: "fake".to_owned(),
+            total_bytes: setting.total,
+            usable_bytes: setting.total,
+            context_bytes: setting.context,
+            max_warps: 1000,
+            multiprocessors: capability::multiprocessors(16 * 128, 9, 0),
+        })
+        .collect();
+    let node = FakeNode {
+        gpus,
+        setting,
+        folder: folder.join("memory"),
+        deaths: RefCell::default(),
+    };
+    daemon::run(config, Box::new(node), OwnedFd::from(stopped)).unwrap();
+}
+
 /// A running `mgbd` in a thread of the test.
 pub struct Daemon {
     pub folder: tempfile::TempDir,
@@ -179,42 +206,33 @@ impl Daemon {
 
     pub fn start_with(setting: Setting, change: impl FnOnce(&mut Config)) -> Daemon {
         let folder = tempfile::tempdir().unwrap();
-        let memory = folder.path().join("memory");
-        std::fs::create_dir(&memory).unwrap();
-        let mut config = Config::new(folder.path().join("mgbd.sock"));
-        change(&mut config);
-        let (stop, stopped) = UnixStream::pair().unwrap();
-        let gpus = (0..setting.gpus as u32)
-            .map(|index| Gpu {
-                index,
-                node_index: index,
-                uuid: format!("GPU-{index}"),
-                name: "fake".to_owned(),
-                total_bytes: setting.total,
-                usable_bytes: setting.total,
-                context_bytes: setting.context,
-                max_warps: 1000,
-                multiprocessors: capability::multiprocessors(16 * 128, 9, 0),
-            })
-            .collect();
-        let theirs = setting.clone();
-        let thread = std::thread::spawn(move || {
-            let node = FakeNode {
-                gpus,
-                setting: theirs,
-                folder: memory,
-                deaths: RefCell::default(),
-            };
-            daemon::run(config, Box::new(node), OwnedFd::from(stopped)).unwrap();
-        });
-        let daemon = Daemon {
+        std::fs::create_dir(folder.path().join("memory")).unwrap();
+        let mut daemon = Daemon::over(folder, setting);
+        daemon.start_again_with(change);
+        daemon
+    }
+
+    /// One that does not run yet.
+    pub fn over(folder: tempfile::TempDir, setting: Setting) -> Daemon {
+        Daemon {
             folder,
             setting,
-            thread: Some(thread),
-            stop: Some(stop),
-        };
-        wait_for("mgbd to listen", || daemon.socket().exists());
-        daemon
+            thread: None,
+            stop: None,
+        }
+    }
+
+    /// Starts another one where this one was.
+    pub fn start_again_with(&mut self, change: impl FnOnce(&mut Config)) {
+        let mut config = Config::new(self.socket());
+        change(&mut config);
+        let (stop, stopped) = UnixStream::pair().unwrap();
+        let (setting, folder) = (self.setting.clone(), self.folder.path().to_owned());
+        self.stop = Some(stop);
+        self.thread = Some(std::thread::spawn(move || {
+            run_mgbd(setting, &folder, config, stopped)
+        }));
+        wait_for("mgbd to listen", || self.socket().exists());
     }
 
     pub fn socket(&self) -> PathBuf {

@@ -26,6 +26,7 @@ mod ordinary;
 mod outputs;
 mod overhead;
 mod running;
+mod stop;
 mod turns;
 mod whole;
 mod wrapper;

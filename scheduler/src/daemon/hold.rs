@@ -1,0 +1,60 @@
+//! What the loop has the holder hold: clients from their first grant on, until nothing of them is left.
+
+use rustix::event::epoll;
+
+use super::server::Server;
+use super::source::Source;
+use crate::ledger::ClientId;
+
+impl Server {
+    /// Something was granted to the client, or it has files to be kept: it is held from now on.
+    pub(super) fn hold(&mut self, id: ClientId) {
+        if let (Some(holder), Some(client)) = (&self.holder, self.clients.get_mut(&id))
+            && !client.is_held
+        {
+            client.is_held = true;
+            holder.client(client);
+        }
+    }
+
+    /// The client's files are these now.
+    pub(super) fn hold_files(&mut self, id: ClientId) {
+        self.hold(id);
+        if let (Some(holder), Some(client)) = (&self.holder, self.clients.get(&id)) {
+            holder.keep(id, &client.kept);
+        }
+    }
+
+    /// Of a client that is gone, or has become another program, nothing is at work any more.
+    pub(super) fn let_go(&mut self, id: ClientId) {
+        if self.clients.contains_key(&id) {
+            self.hold_files(id);
+        } else if let Some(holder) = &self.holder {
+            holder.release(id);
+        }
+    }
+
+    pub(super) fn hear_holder(&mut self) {
+        // Its descriptor is closed with the line, and leaves the epoll by that.
+        if let Some(holder) = &mut self.holder {
+            holder.hear();
+        }
+    }
+
+    /// Starts a holder in the place of one that is gone.
+    pub(super) fn restart_holder(&mut self) {
+        let Some(holder) = &mut self.holder else { return };
+        if !holder.due().is_some_and(|wait| wait.is_zero()) {
+            return;
+        }
+        let held = self.clients.values().filter(|client| client.is_held);
+        if holder.again(held)
+            && let Some(line) = holder.line()
+        {
+            let watched = epoll::add(&self.epoll, line, Source::Holder.data(), epoll::EventFlags::IN);
+            if let Err(error) = watched {
+                tracing::warn!(%error, "failed to watch the holder");
+            }
+        }
+    }
+}

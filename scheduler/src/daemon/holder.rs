@@ -1,0 +1,275 @@
+//! `mgbd`'s side of the holder (see [`crate::holder`]): finds the one that runs, or starts one, and says what is to be held.
+
+use std::fs::{OpenOptions, Permissions};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use super::client::Client;
+use super::listener::bind;
+use crate::holder::packet::{receive, send};
+use crate::holder::wire::{FromHolder, ToHolder, VERSION};
+use crate::holder::{beside, socket_of};
+use crate::ledger::ClientId;
+
+/// How long a holder may take to greet.
+const GREETING: Duration = Duration::from_secs(10);
+/// How long it may take to start MPS, and before that its predecessor to stop one.
+const STARTING: Duration = Duration::from_secs(40);
+/// How long to wait for MPS to end.
+const ENDING: Duration = Duration::from_secs(15);
+/// How often to start a new one at most.
+const AGAIN: Duration = Duration::from_secs(1);
+/// How often to try again where one ends just as it is found.
+const TRIES: usize = 3;
+
+/// The holder of this `mgbd`.
+pub(super) struct Holder {
+    /// The program of `mgbd`, which is the holder's as well.
+    program: PathBuf,
+    mps_control: PathBuf,
+    /// Where `mgbd` listens.
+    mgbd: PathBuf,
+    wants_mps: bool,
+    /// `None`: there is none.
+    line: Option<OwnedFd>,
+    child: Option<Child>,
+    /// When one was last looked for.
+    tried: Instant,
+}
+
+/// MPS as the holder has it.
+#[derive(Debug, Default)]
+pub(super) struct MpsState {
+    /// Its pipe folder, where it runs.
+    pub(super) pipe: Option<PathBuf>,
+    /// Why it does not.
+    pub(super) note: Option<String>,
+}
+
+impl Holder {
+    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted.
+    pub(super) fn open(
+        program: PathBuf,
+        mps_control: PathBuf,
+        mgbd: &Path,
+        wants_mps: bool,
+    ) -> (Holder, MpsState) {
+        let mut holder = Holder {
+            program,
+            mps_control,
+            mgbd: mgbd.to_owned(),
+            wants_mps,
+            line: None,
+            child: None,
+            tried: Instant::now(),
+        };
+        match holder.connect(true) {
+            Ok(mps) => (holder, mps),
+            Err(why) => {
+                tracing::warn!(
+                    why,
+                    "going on without a holder: what programs have ends with this mgbd"
+                );
+                let mps = MpsState {
+                    pipe: None,
+                    note: wants_mps.then_some(why),
+                };
+                (holder, mps)
+            }
+        }
+    }
+
+    /// Connects, and waits for MPS if told so.
+    fn connect(&mut self, waits: bool) -> Result<MpsState, String> {
+        self.tried = Instant::now();
+        let line = self.dial()?;
+        let adopt = ToHolder::Adopt {
+            version: VERSION,
+            pid: std::process::id(),
+            mps: self.wants_mps,
+        };
+        let broken = |error: Errno| format!("the holder does not answer: {error}");
+        send(&line, &adopt, &[]).map_err(broken)?;
+        let mut mps = MpsState::default();
+        if waits {
+            let _ = sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(STARTING));
+            if let FromHolder::Mps { pipe, note } = receive(&line).map_err(broken)?.message {
+                mps = MpsState { pipe, note };
+            }
+        }
+        rustix::io::ioctl_fionbio(&line, true).map_err(broken)?;
+        self.line = Some(line);
+        Ok(mps)
+    }
+
+    /// A connection to a holder that has greeted.
+    fn dial(&mut self) -> Result<OwnedFd, String> {
+        let path = socket_of(&self.mgbd);
+        let failed = |what: &str, error: Errno| format!("failed to {what} {}: {error}", path.display());
+        for _ in 0..TRIES {
+            let address = SocketAddrUnix::new(&path).map_err(|error| failed("name", error))?;
+            let kind = SocketType::SEQPACKET;
+            let line = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+                .map_err(|error| failed("make", error))?;
+            match rustix::net::connect(&line, &address) {
+                Ok(()) => {}
+                // What a killed one left is replaced: only the mgbd that has the lock comes here.
+                Err(Errno::NOENT | Errno::CONNREFUSED) => {
+                    self.start(&path)
+                        .map_err(|error| format!("failed to start a holder: {error}"))?;
+                    continue;
+                }
+                Err(error) => return Err(failed("connect to", error)),
+            }
+            let _ = sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(GREETING));
+            match receive(&line).map(|packet| packet.message) {
+                Ok(FromHolder::Greeting { version, .. }) if version == VERSION => return Ok(line),
+                Ok(FromHolder::Greeting { version, pid }) => {
+                    return Err(format!(
+                        "the holder of another mgbd (pid {pid}, version {version} and not {VERSION}) still has programs; \
+                         start mgbd again when they have ended"
+                    ));
+                }
+                // It was about to end.
+                Err(Errno::PIPE) => {}
+                Ok(_) | Err(_) => return Err(format!("the holder at {} does not greet", path.display())),
+            }
+        }
+        Err(format!("no holder stays at {}; see mgbd's log", path.display()))
+    }
+
+    /// Starts a holder, which listens from now on.
+    fn start(&mut self, path: &Path) -> std::io::Result<()> {
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let listener = bind(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .mode(0o600)
+            .open(beside(&self.mgbd, ".log"))?;
+        let mut command = Command::new(&self.program);
+        command
+            .arg("hold")
+            .args([&self.mgbd, &self.mps_control])
+            .current_dir("/")
+            .stdin(Stdio::from(listener))
+            .stdout(Stdio::null())
+            .stderr(log);
+        // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other threads.
+        unsafe {
+            command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
+        }
+        let child = command.spawn()?;
+        tracing::info!(pid = child.id(), "started a holder");
+        self.child = Some(child);
+        Ok(())
+    }
+
+    /// The connection, to be watched.
+    pub(super) fn line(&self) -> Option<&OwnedFd> {
+        self.line.as_ref()
+    }
+
+    fn say(&self, message: &ToHolder, files: &[std::os::fd::BorrowedFd<'_>]) {
+        if let Some(line) = &self.line
+            && let Err(error) = send(line, message, files)
+            && error != Errno::PIPE
+        {
+            tracing::warn!(?message, %error, "the holder was not told: it may end too early or too late");
+        }
+    }
+
+    /// Something was granted to this client: it is to be held from now on.
+    pub(super) fn client(&self, client: &Client) {
+        let (id, pid) = (client.id, client.pid);
+        let files = [client.pidfd.as_fd(), client.memory.as_fd()];
+        self.say(&ToHolder::Client { id, pid }, &files);
+    }
+
+    /// These are the driver's files of the client now.
+    pub(super) fn keep(&self, id: ClientId, files: &[OwnedFd]) {
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
+        self.say(&ToHolder::Keep { id }, &files);
+    }
+
+    /// Nothing of the client is to be held any more.
+    pub(super) fn release(&self, id: ClientId) {
+        self.say(&ToHolder::Release { id }, &[]);
+    }
+
+    /// Hears what it says. False: it is gone.
+    pub(super) fn hear(&mut self) -> bool {
+        while let Some(line) = &self.line {
+            match receive(line).map(|packet| packet.message) {
+                Err(Errno::AGAIN) => return true,
+                Ok(FromHolder::Mps { note: Some(note), .. }) => {
+                    tracing::warn!(note, "the new holder has no MPS");
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "the holder is gone: programs and MPS go on, and another one is started");
+                    self.line = None;
+                    if let Some(mut child) = self.child.take() {
+                        // It closed its socket as it ended.
+                        let _ = child.wait();
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    /// When to start another one, if there is none.
+    pub(super) fn due(&self) -> Option<Duration> {
+        self.line
+            .is_none()
+            .then(|| AGAIN.saturating_sub(self.tried.elapsed()))
+    }
+
+    /// Starts another one, and says what it is to hold. True: there is one.
+    pub(super) fn again<'a>(&mut self, clients: impl Iterator<Item = &'a Client>) -> bool {
+        if let Err(why) = self.connect(false) {
+            tracing::warn!(why, "there is no holder: what programs have ends with this mgbd");
+            return false;
+        }
+        for client in clients {
+            self.client(client);
+            self.keep(client.id, &client.kept);
+        }
+        true
+    }
+
+    /// `mgbd` ends: waits for MPS to end, unless somebody is left to use it.
+    pub(super) fn end(self) {
+        let Some(line) = &self.line else { return };
+        let _ = rustix::io::ioctl_fionbio(line, false);
+        let _ = sockopt::set_socket_timeout(line, sockopt::Timeout::Recv, Some(ENDING));
+        if send(line, &ToHolder::End, &[]).is_err() {
+            return;
+        }
+        while let Ok(packet) = receive(line) {
+            if let FromHolder::Report { pids, mps } = packet.message {
+                tracing::info!(
+                    ?pids,
+                    mps,
+                    "these programs run on; MPS ends with the last of them"
+                );
+                return;
+            }
+        }
+        if let Some(mut child) = self.child {
+            let _ = child.try_wait();
+        }
+    }
+}

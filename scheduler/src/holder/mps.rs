@@ -1,0 +1,198 @@
+//! The MPS control daemon: kernels of different processes overlap only under MPS.
+//!
+//! It is a daemon of its own, known by its pipe folder. One that runs there for this user is adopted, whoever started it;
+//! none is ever stopped under a client.
+
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::fs::MemfdFlags;
+
+use super::MPS_CONTROL;
+
+/// The control daemon's socket is in the folder; its whole path has to fit a
+/// UNIX socket address.
+const MOST_PATH: usize = 100;
+/// How long it may take to answer, and to quit.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Most of an answer that is read.
+const MOST_ANSWER: u64 = 64 << 10;
+
+/// The MPS of one pipe folder, running or not.
+pub(super) struct Mps {
+    control: PathBuf,
+    pipe: PathBuf,
+    log: PathBuf,
+}
+
+impl Mps {
+    /// That of an `mgbd`, with its folders beside the socket.
+    pub(super) fn of(mgbd: &Path, control: PathBuf) -> Mps {
+        let folder = mgbd.parent().unwrap_or(Path::new("."));
+        // An mgbd at another socket in the same folder has an MPS of its own.
+        let name = match mgbd.file_name().and_then(|name| name.to_str()) {
+            None | Some("mgbd.sock") => "mps".to_owned(),
+            Some(name) => format!("{name}.mps"),
+        };
+        Mps {
+            control,
+            log: folder.join(format!("{name}-log")),
+            pipe: folder.join(name),
+        }
+    }
+
+    /// The pipe folder.
+    pub(super) fn pipe(&self) -> &Path {
+        &self.pipe
+    }
+
+    /// Adopts the one that runs, or starts one, or says why there is none.
+    pub(super) fn start(&self) -> Result<(), String> {
+        if self.pipe.as_os_str().len() >= MOST_PATH {
+            return Err(format!(
+                "{} is too long a path for MPS ({MOST_PATH} bytes); choose a shorter --socket",
+                self.pipe.display()
+            ));
+        }
+        for folder in [&self.pipe, &self.log] {
+            std::fs::create_dir_all(folder)
+                .map_err(|error| format!("failed to make {}: {error}", folder.display()))?;
+        }
+        if let Some(pid) = self.control_pid() {
+            if self.ask("get_server_list").is_none() {
+                return Err(format!(
+                    "the MPS that runs already (pid {pid}) does not answer; see {}, and stop it once its programs have ended",
+                    self.log.display()
+                ));
+            }
+            tracing::info!(pid, pipe = %self.pipe.display(), "going on with the MPS that runs already");
+            return Ok(());
+        }
+        let output = self
+            .command()
+            .arg("-d")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => format!("{MPS_CONTROL} is not installed"),
+                _ => format!("failed to run {MPS_CONTROL}: {error}"),
+            })?;
+        if !output.status.success() {
+            let text = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{MPS_CONTROL} -d failed: {}", text.trim()));
+        }
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            if self.is_running() && self.ask("get_server_list").is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Err(format!(
+            "{MPS_CONTROL} did not answer in {} s; see {}",
+            PATIENCE.as_secs(),
+            self.log.display()
+        ))
+    }
+
+    /// Whether its control daemon lives.
+    pub(super) fn is_running(&self) -> bool {
+        self.control_pid().is_some()
+    }
+
+    /// Whether a process uses it. One that does not answer may have clients.
+    pub(super) fn has_clients(&self) -> bool {
+        if !self.is_running() {
+            return false;
+        }
+        let Some(servers) = self.ask("get_server_list") else {
+            return true;
+        };
+        numbers(&servers).any(|server| {
+            let clients = self.ask(&format!("get_client_list {server}"));
+            clients.is_none_or(|clients| numbers(&clients).next().is_some())
+        })
+    }
+
+    /// Has it end, which waits for clients that have come meanwhile. False: it runs still.
+    pub(super) fn stop(&self) -> bool {
+        if !self.is_running() {
+            return true;
+        }
+        self.ask("quit");
+        let start = Instant::now();
+        while self.is_running() {
+            if start.elapsed() > PATIENCE {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.control);
+        command
+            .env("CUDA_MPS_PIPE_DIRECTORY", &self.pipe)
+            .env("CUDA_MPS_LOG_DIRECTORY", &self.log);
+        command
+    }
+
+    /// Sends a command; what it answers, if it takes it.
+    fn ask(&self, what: &str) -> Option<String> {
+        // A file and not a pipe: what it starts may keep that open.
+        let answer = rustix::fs::memfd_create("mps-answer", MemfdFlags::CLOEXEC).ok()?;
+        let mut answer = File::from(answer);
+        let mut child = self
+            .command()
+            .stdin(Stdio::piped())
+            .stdout(answer.try_clone().ok()?)
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
+        if let Some(mut input) = child.stdin.take() {
+            let _ = writeln!(input, "{what}");
+        }
+        let start = Instant::now();
+        while start.elapsed() < PATIENCE {
+            match child.try_wait() {
+                Ok(Some(status)) if status.success() => {
+                    let mut text = String::new();
+                    answer.rewind().ok()?;
+                    answer.take(MOST_ANSWER).read_to_string(&mut text).ok()?;
+                    return Some(text);
+                }
+                Ok(Some(_)) | Err(_) => return None,
+                Ok(None) => std::thread::sleep(Duration::from_millis(5)),
+            }
+        }
+        let _ = child.kill();
+        let _ = child.wait();
+        None
+    }
+
+    /// The control daemon's pid, if it lives, is one, and is this user's.
+    fn control_pid(&self) -> Option<u32> {
+        let text = std::fs::read_to_string(self.pipe.join("nvidia-cuda-mps-control.pid")).ok()?;
+        let pid: u32 = text.trim().parse().ok()?;
+        let process = PathBuf::from(format!("/proc/{pid}"));
+        let owner = std::fs::metadata(&process).ok()?.uid();
+        let name = std::fs::read_to_string(process.join("comm")).ok()?;
+        let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+        let ended = stat
+            .rsplit_once(") ")
+            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
+        // The kernel cuts names to 15 characters.
+        let is_control = MPS_CONTROL.starts_with(name.trim());
+        (is_control && !ended && owner == rustix::process::geteuid().as_raw()).then_some(pid)
+    }
+}
+
+/// The numbers of a list, one a line.
+fn numbers(list: &str) -> impl Iterator<Item = u32> {
+    list.split_whitespace().filter_map(|word| word.parse().ok())
+}

@@ -1,0 +1,73 @@
+//! Messages with descriptors over a `SOCK_SEQPACKET` socket.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use mgb_probe::wire::MOST_KEPT;
+use rustix::io::Errno;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// Longest message: a report of thousands of processes.
+const MOST_BYTES: usize = 64 << 10;
+
+/// Sends a message, without waiting for room.
+pub(crate) fn send(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    files: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    let text = serde_json::to_vec(message).map_err(|_| Errno::INVAL)?;
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !control.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(Errno::TOOMANYREFS);
+    }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(&text)], &mut control, flags).map(drop)
+}
+
+/// A message that arrived, with the descriptors beside it.
+pub(crate) struct Packet<T> {
+    pub(crate) message: T,
+    pub(crate) files: Vec<OwnedFd>,
+}
+
+/// Receives a message; waits for it as the socket does.
+///
+/// # Errors
+/// `PIPE` if the other side hung up, `BADMSG` for what is not such a message, `AGAIN` if there is none yet.
+pub(crate) fn receive<T: DeserializeOwned>(socket: impl AsFd) -> Result<Packet<T>, Errno> {
+    let mut buffer = vec![0; MOST_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let received = loop {
+        let mut into = [IoSliceMut::new(&mut buffer)];
+        match rustix::net::recvmsg(&socket, &mut into, &mut control, RecvFlags::CMSG_CLOEXEC) {
+            Err(Errno::INTR) => {}
+            Err(Errno::CONNRESET) => return Err(Errno::PIPE),
+            other => break other?,
+        }
+    };
+    let rights = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(rights) => Some(rights),
+        _ => None,
+    });
+    let files = rights.flatten().collect();
+    if received.bytes == 0 {
+        return Err(Errno::PIPE);
+    }
+    if received
+        .flags
+        .intersects(ReturnFlags::CTRUNC | ReturnFlags::TRUNC)
+    {
+        return Err(Errno::BADMSG);
+    }
+    let message = serde_json::from_slice(&buffer[..received.bytes]).map_err(|_| Errno::BADMSG)?;
+    Ok(Packet { message, files })
+}

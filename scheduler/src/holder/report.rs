@@ -1,0 +1,34 @@
+//! Asking a holder who is left.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use super::packet::{receive, send};
+use super::socket_of;
+use super::wire::{FromHolder, ToHolder};
+
+/// Who is left of the programs that an `mgbd` served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// Their processes.
+    pub pids: Vec<u32>,
+    /// Whether MPS runs for them.
+    pub mps: bool,
+}
+
+/// Asks the holder of the `mgbd` at `socket`. `None`: there is none.
+pub fn report(socket: &Path) -> Option<Report> {
+    let address = SocketAddrUnix::new(socket_of(socket)).ok()?;
+    let kind = SocketType::SEQPACKET;
+    let line = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).ok()?;
+    rustix::net::connect(&line, &address).ok()?;
+    sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(Duration::from_secs(10))).ok()?;
+    send(&line, &ToHolder::Who, &[]).ok()?;
+    loop {
+        if let FromHolder::Report { pids, mps } = receive(&line).ok()?.message {
+            return Some(Report { pids, mps });
+        }
+    }
+}

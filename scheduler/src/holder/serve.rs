@@ -1,0 +1,315 @@
+//! The holder's loop: one thread that waits for `mgbd`, for others who ask, and for the ends of processes.
+
+use std::fs::OpenOptions;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::net::SocketFlags;
+
+use super::held::Held;
+use super::mps::Mps;
+use super::packet::{Packet, receive, send};
+use super::wire::{FromHolder, ToHolder, VERSION};
+use super::{beside, socket_of};
+use crate::peer::peer;
+
+/// How long to wait for the next `mgbd` when one has ended without a word.
+const GRACE: Duration = Duration::from_secs(5);
+/// How often to look whether MPS has clients while it is all that is left.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Why a holder cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum HoldError {
+    /// A system call failed.
+    #[error("failed to {0}: {1}")]
+    System(&'static str, Errno),
+    /// Its lock file cannot be used.
+    #[error("failed to lock {0}: {1}")]
+    Lock(PathBuf, std::io::Error),
+}
+
+/// Runs the holder of the `mgbd` at `mgbd`, which listens on `listener` already, with this control program of MPS. Returns
+/// when nothing is left to hold.
+///
+/// # Errors
+/// When its lock cannot be had or the kernel fails to wait.
+pub fn run(listener: OwnedFd, mgbd: &Path, control: PathBuf) -> Result<(), HoldError> {
+    // One that ends may still be stopping MPS: until it is gone nothing is started.
+    let path = beside(mgbd, ".holder.lock");
+    let failed = |error| HoldError::Lock(path.clone(), error);
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(false).mode(0o600);
+    let lock = options.open(&path).map_err(failed)?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    let mut holder = Holder {
+        socket: socket_of(mgbd),
+        listener,
+        guests: Vec::new(),
+        mgbd: None,
+        mgbds: 0,
+        held: Vec::new(),
+        mps: Mps::of(mgbd, control),
+        alone_since: Some(Instant::now()),
+        is_told_to_end: false,
+        look: Instant::now(),
+    };
+    while !holder.is_over() {
+        holder.wait()?;
+        holder.settle();
+    }
+    holder.end();
+    Ok(())
+}
+
+struct Holder {
+    socket: PathBuf,
+    listener: OwnedFd,
+    /// Connections that have said nothing yet, or only ask.
+    guests: Vec<OwnedFd>,
+    mgbd: Option<OwnedFd>,
+    /// How many there have been.
+    mgbds: u64,
+    held: Vec<Held>,
+    mps: Mps,
+    /// Since when there is no `mgbd`.
+    alone_since: Option<Instant>,
+    /// The last `mgbd` said that it ends.
+    is_told_to_end: bool,
+    /// When to look at MPS next.
+    look: Instant,
+}
+
+/// What a descriptor of the wait is.
+#[derive(Clone, Copy)]
+enum What {
+    Listener,
+    Mgbd,
+    Guest(usize),
+    Process(usize),
+}
+
+impl Holder {
+    fn wait(&mut self) -> Result<(), HoldError> {
+        let mut whats = vec![What::Listener];
+        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        for (at, guest) in self.guests.iter().enumerate() {
+            whats.push(What::Guest(at));
+            fds.push(PollFd::new(guest, PollFlags::IN));
+        }
+        if let Some(mgbd) = &self.mgbd {
+            whats.push(What::Mgbd);
+            fds.push(PollFd::new(mgbd, PollFlags::IN));
+        }
+        for (at, held) in self.held.iter().enumerate() {
+            if let Some(process) = held.process() {
+                whats.push(What::Process(at));
+                fds.push(PollFd::from_borrowed_fd(process, PollFlags::IN));
+            }
+        }
+        let timeout = self.timeout();
+        match poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(HoldError::System("wait for events", error)),
+        }
+        let ready: Vec<What> = fds
+            .iter()
+            .zip(whats)
+            .filter(|(fd, _)| !fd.revents().is_empty())
+            .map(|(_, what)| what)
+            .collect();
+        drop(fds);
+        // In reverse: what one mgbd said comes before the next one, and guests leave their list from the end.
+        for what in ready.iter().rev() {
+            match *what {
+                What::Process(at) => self.held[at].ended(),
+                What::Guest(at) => self.guest(at),
+                What::Mgbd => self.hear(),
+                What::Listener => self.accept(),
+            }
+        }
+        Ok(())
+    }
+
+    /// How long to wait at most; `None`: until something happens.
+    fn timeout(&self) -> Option<Timespec> {
+        let now = Instant::now();
+        let alone = self.alone_since.filter(|_| self.held.is_empty()).map(|since| {
+            let grace = if self.is_told_to_end {
+                Duration::ZERO
+            } else {
+                GRACE
+            };
+            (since + grace).max(self.look)
+        });
+        let due = self.held.iter().filter_map(Held::due);
+        let next = due.chain(alone).min()?;
+        let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
+        Some(Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        })
+    }
+
+    fn accept(&mut self) {
+        while let Ok(guest) =
+            rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        {
+            let pid = std::process::id();
+            let greeting = FromHolder::Greeting {
+                version: VERSION,
+                pid,
+            };
+            let own = rustix::process::geteuid().as_raw();
+            let is_known = peer(&guest).is_some_and(|peer| peer.uid == own || peer.uid == 0);
+            if is_known && send(&guest, &greeting, &[]).is_ok() {
+                self.guests.push(guest);
+            }
+        }
+    }
+
+    /// Somebody who has only connected says something.
+    fn guest(&mut self, at: usize) {
+        match receive(&self.guests[at]) {
+            Err(Errno::AGAIN) => {}
+            Ok(Packet {
+                message: ToHolder::Who,
+                ..
+            }) => {
+                let _ = send(&self.guests[at], &self.report(), &[]);
+            }
+            Ok(Packet {
+                message: ToHolder::Adopt { version, pid, mps },
+                ..
+            }) if version == VERSION => {
+                let mgbd = self.guests.swap_remove(at);
+                self.adopted(mgbd, pid, mps);
+            }
+            Ok(_) | Err(_) => drop(self.guests.swap_remove(at)),
+        }
+    }
+
+    /// An `mgbd` goes on with what is held. There is one at a time: the lock beside its socket says so.
+    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: bool) {
+        // The last words of the one before.
+        self.hear();
+        tracing::info!(pid, held = self.held.len(), "an mgbd connected");
+        let (pipe, note) = if !wants_mps {
+            (None, None)
+        } else {
+            match self.mps.start() {
+                Ok(()) => (Some(self.mps.pipe().to_owned()), None),
+                Err(note) => (None, Some(note)),
+            }
+        };
+        let _ = send(&mgbd, &FromHolder::Mps { pipe, note }, &[]);
+        self.mgbds += 1;
+        self.mgbd = Some(mgbd);
+        self.alone_since = None;
+        self.is_told_to_end = false;
+    }
+
+    /// `mgbd` says something, or is gone.
+    fn hear(&mut self) {
+        while let Some(mgbd) = &self.mgbd {
+            let Packet { message, mut files } = match receive(mgbd) {
+                Ok(packet) => packet,
+                Err(Errno::AGAIN) => return,
+                Err(error) => {
+                    if error != Errno::PIPE {
+                        tracing::warn!(%error, "mgbd said something that is not understood");
+                    }
+                    tracing::info!(held = self.held.len(), "mgbd is gone");
+                    self.mgbd = None;
+                    self.alone_since = Some(Instant::now());
+                    return;
+                }
+            };
+            let now = self.mgbds;
+            let at = |held: &[Held], id| held.iter().position(|held| (held.mgbd, held.id) == (now, id));
+            match message {
+                ToHolder::Client { id, pid } => {
+                    if let (Some(channel), Some(process)) = (files.pop(), files.pop()) {
+                        self.held.push(Held::new(now, id, pid, process, &channel));
+                    }
+                }
+                ToHolder::Keep { id } => {
+                    if let Some(at) = at(&self.held, id) {
+                        self.held[at].keep(files);
+                    }
+                }
+                ToHolder::Release { id } => {
+                    if let Some(at) = at(&self.held, id) {
+                        self.held.swap_remove(at);
+                    }
+                }
+                ToHolder::End => self.is_told_to_end = true,
+                ToHolder::Who | ToHolder::Adopt { .. } => {}
+            }
+        }
+    }
+
+    fn report(&self) -> FromHolder {
+        FromHolder::Report {
+            pids: self.held.iter().map(|held| held.pid).collect(),
+            mps: self.mps.is_running(),
+        }
+    }
+
+    /// What follows from what happened: lets go of what nobody needs.
+    fn settle(&mut self) {
+        let now = Instant::now();
+        // The mgbd that named a process says itself when it is to be let go, unless it ends.
+        let mgbd = (self.mgbd.is_some() && !self.is_told_to_end).then_some(self.mgbds);
+        self.held
+            .retain_mut(|held| Some(held.mgbd) == mgbd || held.is_needed(now));
+        if self.is_told_to_end
+            && !self.held.is_empty()
+            && let Some(mgbd) = self.mgbd.take()
+        {
+            let _ = send(&mgbd, &self.report(), &[]);
+            self.alone_since = Some(now);
+        }
+        if self.is_told_to_end && self.mgbd.is_some() && self.alone_since.is_none() {
+            self.alone_since = Some(now);
+        }
+    }
+
+    /// Whether nothing is left to hold, and nobody uses MPS.
+    fn is_over(&mut self) -> bool {
+        let now = Instant::now();
+        let grace = if self.is_told_to_end {
+            Duration::ZERO
+        } else {
+            GRACE
+        };
+        let is_alone = self.alone_since.is_some_and(|since| now >= since + grace);
+        if !is_alone || !self.held.is_empty() || now < self.look {
+            return false;
+        }
+        self.look = now + LOOK;
+        if self.mps.has_clients() {
+            // mgbd does not wait for them.
+            if let Some(mgbd) = self.mgbd.take() {
+                let _ = send(&mgbd, &self.report(), &[]);
+            }
+            return false;
+        }
+        true
+    }
+
+    fn end(&mut self) {
+        // First, so that the next mgbd starts a holder of its own, which waits for the lock.
+        let _ = std::fs::remove_file(&self.socket);
+        if self.mps.is_running() {
+            let ended = self.mps.stop();
+            tracing::info!(ended, "nobody is left: MPS ends");
+        }
+        drop(self.mgbd.take());
+    }
+}

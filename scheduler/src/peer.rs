@@ -1,0 +1,24 @@
+//! Who is at the other end of a UNIX socket.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+/// The process at the other end. Asked for as plain numbers: the kernel says pid 0 for a process that is not visible here.
+pub(crate) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes of plain data to `peer`.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    (done == 0).then_some(peer)
+}

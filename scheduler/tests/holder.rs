@@ -1,0 +1,366 @@
+//! What outlives `mgbd`: MPS, and the driver's files of programs. MPS's control program is a script that notes what it is
+//! asked.
+
+mod common;
+
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use common::{DRIVER_FILE, Daemon, MIB, Setting, alive, run_mgbd, wait_for};
+use mgb_probe::Client;
+use mgb_scheduler::daemon::Config;
+use mgb_scheduler::holder::report;
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Not a test: what the others start as client processes.
+#[test]
+fn client_process() {
+    common::client_process();
+}
+
+/// Not a test: an `mgbd` in a process of its own, to be killed.
+#[test]
+fn mgbd_process() {
+    let Some(folder) = std::env::var_os("MGB_TEST_MGBD").map(PathBuf::from) else {
+        return;
+    };
+    let mut config = Config::new(folder.join("mgbd.sock"));
+    with_mps(&folder)(&mut config);
+    let (_never, stopped) = UnixStream::pair().unwrap();
+    run_mgbd(setting(), &folder, config, stopped);
+}
+
+/// As NVIDIA's: `-d` leaves a daemon behind that its pid file names; without it commands come on standard input.
+const CONTROL: &str = r#"#!/bin/sh
+pipe=$CUDA_MPS_PIPE_DIRECTORY
+pid=$pipe/nvidia-cuda-mps-control.pid
+case "$1" in
+-d)
+    echo start >>"$pipe/calls"
+    "$0" --daemon </dev/null >/dev/null 2>&1 &
+    echo $! >"$pid.new" && mv "$pid.new" "$pid"
+    exit 0 ;;
+--daemon)
+    while [ -d "$pipe" ]; do sleep 0.05; done
+    exit 0 ;;
+esac
+while read -r line; do
+    echo "$line" >>"$pipe/calls"
+    case "$line" in
+    get_server_list) [ ! -s "$pipe/clients" ] || echo 4711 ;;
+    get_client_list*) cat "$pipe/clients" ;;
+    quit*) kill "$(cat "$pid")" && rm "$pid" ;;
+    esac
+done
+"#;
+
+fn setting() -> Setting {
+    Setting {
+        mps: true,
+        ..Setting::new(1, 100 * MIB, MIB)
+    }
+}
+
+fn with_mps(folder: &Path) -> impl FnOnce(&mut Config) + use<> {
+    let control = folder.join("nvidia-cuda-mps-control");
+    move |config| {
+        config.holder = Some(env!("CARGO_BIN_EXE_mgbd").into());
+        config.mps_control = control;
+    }
+}
+
+/// An `mgbd` whose GPUs want MPS. Whoever kills it starts it in a process.
+struct Node {
+    daemon: Daemon,
+}
+
+impl Node {
+    fn new() -> Node {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("memory")).unwrap();
+        let control = folder.path().join("nvidia-cuda-mps-control");
+        fs::write(&control, CONTROL).unwrap();
+        fs::set_permissions(&control, fs::Permissions::from_mode(0o755)).unwrap();
+        Node {
+            daemon: Daemon::over(folder, setting()),
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.daemon.folder.path()
+    }
+
+    fn start(&mut self) {
+        let with = with_mps(self.folder());
+        self.daemon.start_again_with(with);
+    }
+
+    /// Starts one that can be killed.
+    fn start_process(&self) -> Child {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["mgbd_process", "--exact", "--nocapture", "--test-threads=1"])
+            .env("MGB_TEST_MGBD", self.folder())
+            .spawn()
+            .unwrap();
+        wait_for("mgbd to answer", || {
+            Client::observe(&self.daemon.socket()).is_ok()
+        });
+        child
+    }
+
+    fn calls(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder().join("mps/calls")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    fn count(&self, call: &str) -> usize {
+        self.calls().iter().filter(|line| line.starts_with(call)).count()
+    }
+
+    fn mps_runs(&self) -> bool {
+        let pid = fs::read_to_string(self.folder().join("mps/nvidia-cuda-mps-control.pid"));
+        pid.is_ok_and(|pid| alive(pid.trim().parse().unwrap()))
+    }
+
+    fn pipe(&self) -> Option<String> {
+        Client::observe(&self.daemon.socket())
+            .unwrap()
+            .hello()
+            .mps_pipe
+            .clone()
+    }
+
+    /// The holders that run for this node.
+    fn holders(&self) -> Vec<u32> {
+        let own = self.daemon.socket().display().to_string();
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(|pid| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+            words.len() > 2 && words[1] == b"hold" && words[2] == own.as_bytes() && alive(*pid)
+        })
+        .collect()
+    }
+
+    /// Files of the driver that the holder has.
+    fn files_held(&self) -> usize {
+        let count = |pid: &u32| {
+            let files = fs::read_dir(format!("/proc/{pid}/fd"))
+                .into_iter()
+                .flatten()
+                .flatten();
+            files
+                .filter(|file| fs::read_link(file.path()).is_ok_and(|to| to == Path::new(DRIVER_FILE)))
+                .count()
+        };
+        self.holders().iter().map(count).sum()
+    }
+
+    fn check_over(&self) {
+        wait_for("MPS to end", || !self.mps_runs());
+        wait_for("the holder to end", || self.holders().is_empty());
+        assert_eq!(
+            (self.count("start"), self.count("quit")),
+            (1, 1),
+            "{:?}",
+            self.calls()
+        );
+    }
+}
+
+#[test]
+fn the_last_one_out_stops_mps() {
+    let mut node = Node::new();
+    node.start();
+    wait_for("mgbd to answer", || {
+        Client::observe(&node.daemon.socket()).is_ok()
+    });
+    assert_eq!(node.pipe(), Some(node.folder().join("mps").display().to_string()));
+    let mut client = node.daemon.client("begin 10 map 10 end say done");
+    client.until("done");
+    client.finish();
+    assert!(node.mps_runs());
+    node.daemon.stop();
+    assert!(!node.mps_runs(), "mgbd ended before its MPS");
+    node.check_over();
+}
+
+#[test]
+fn mps_goes_on_under_a_client_when_mgbd_is_stopped_and_the_next_one_adopts_it() {
+    let mut node = Node::new();
+    node.start();
+    let mut client = node.daemon.client("begin 10 map 10 say up await say done");
+    client.until("up");
+    let pipe = node.pipe();
+    node.daemon.stop();
+    assert!(node.mps_runs());
+    let left = report(&node.daemon.socket()).expect("a holder");
+    assert_eq!((left.pids, left.mps), (vec![client.child.id()], true));
+    node.start();
+    wait_for("the next mgbd", || Client::observe(&node.daemon.socket()).is_ok());
+    assert_eq!(node.pipe(), pipe);
+    let mut other = node.daemon.client("begin 10 map 10 end say done");
+    other.until("done");
+    other.finish();
+    node.daemon.stop();
+    assert_eq!(
+        (node.count("start"), node.count("quit")),
+        (1, 0),
+        "{:?}",
+        node.calls()
+    );
+    node.daemon.go();
+    client.until("done");
+    client.finish();
+    node.check_over();
+}
+
+#[test]
+fn a_killed_mgbd_leaves_mps_and_the_files_of_programs_at_work() {
+    let mut node = Node::new();
+    let mut first = node.start_process();
+    let mut works = node.daemon.client(&format!(
+        "begin 10 map 10 keep {DRIVER_FILE} busy say up sleep 60000"
+    ));
+    let mut rests = node
+        .daemon
+        .client(&format!("begin 10 map 10 keep {DRIVER_FILE} say up sleep 60000"));
+    works.until("up");
+    rests.until("up");
+    wait_for("the files", || node.files_held() == 4);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    let holders = node.holders();
+    rests.kill();
+    wait_for("the idle one's files to go", || node.files_held() == 2);
+    works.kill();
+    node.start();
+    wait_for("the next mgbd", || Client::observe(&node.daemon.socket()).is_ok());
+    assert_eq!(node.holders(), holders, "the next mgbd goes on with the holder");
+    assert_eq!(node.files_held(), 2, "it ended at work");
+    assert_eq!(
+        (node.count("start"), node.count("quit")),
+        (1, 0),
+        "{:?}",
+        node.calls()
+    );
+    node.daemon.stop();
+    assert!(node.mps_runs(), "its work may run still");
+    end_holder(&node);
+}
+
+/// Kills the holder, and its MPS by hand.
+fn end_holder(node: &Node) {
+    for pid in node.holders() {
+        kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    }
+    wait_for("the holder to end", || node.holders().is_empty());
+}
+
+#[test]
+fn a_killed_mgbd_without_a_successor_takes_mps_with_it_once_its_programs_have_ended() {
+    let node = Node::new();
+    let mut mgbd = node.start_process();
+    let mut client = node.daemon.client("begin 10 map 10 say up await say done");
+    client.until("up");
+    mgbd.kill().unwrap();
+    mgbd.wait().unwrap();
+    node.daemon.go();
+    client.until("done");
+    assert_eq!(node.count("quit"), 0);
+    client.finish();
+    node.check_over();
+}
+
+#[test]
+fn a_killed_holder_is_replaced_and_mps_goes_on() {
+    let mut node = Node::new();
+    node.start();
+    let mut client = node.daemon.client(&format!(
+        "begin 10 map 10 keep {DRIVER_FILE} say up await say done"
+    ));
+    client.until("up");
+    wait_for("the files", || node.files_held() == 2);
+    end_holder(&node);
+    wait_for("another holder with the files", || node.files_held() == 2);
+    assert!(node.mps_runs());
+    node.daemon.go();
+    client.until("done");
+    client.finish();
+    wait_for("the files to go", || node.files_held() == 0);
+    node.daemon.stop();
+    node.check_over();
+}
+
+#[test]
+fn the_socket_of_a_killed_holder_is_in_nobodys_way() {
+    let mut node = Node::new();
+    node.start();
+    let mut client = node.daemon.client("begin 10 map 10 say up await say done");
+    client.until("up");
+    node.daemon.stop();
+    end_holder(&node);
+    assert!(node.folder().join("mgbd.sock.holder").exists());
+    node.start();
+    wait_for("the next mgbd", || Client::observe(&node.daemon.socket()).is_ok());
+    assert!(node.pipe().is_some());
+    node.daemon.go();
+    client.finish();
+    node.daemon.stop();
+    node.check_over();
+}
+
+/// A child of a program, of which mgbd does not know.
+#[test]
+fn mps_is_not_stopped_under_a_client_that_only_mps_knows() {
+    let mut node = Node::new();
+    node.start();
+    wait_for("mgbd to answer", || {
+        Client::observe(&node.daemon.socket()).is_ok()
+    });
+    fs::write(node.folder().join("mps/clients"), "815\n").unwrap();
+    node.daemon.stop();
+    let looks = node.count("get_client_list");
+    wait_for("the holder to look again", || {
+        node.count("get_client_list") > looks + 1
+    });
+    assert_eq!(node.count("quit"), 0);
+    fs::remove_file(node.folder().join("mps/clients")).unwrap();
+    node.check_over();
+}
+
+#[test]
+fn a_holder_of_another_version_is_left_alone() {
+    let mut node = Node::new();
+    let path = node.folder().join("mgbd.sock.holder");
+    let kind = SocketType::SEQPACKET;
+    let listener: OwnedFd =
+        rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();
+    rustix::net::bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+    rustix::net::listen(&listener, 8).unwrap();
+    let strange = std::thread::spawn(move || {
+        let line = rustix::net::accept(&listener).unwrap();
+        let greeting = br#"{"Greeting":{"version":99,"pid":7}}"#;
+        rustix::net::send(&line, greeting, SendFlags::NOSIGNAL).unwrap();
+        listener
+    });
+    node.start();
+    wait_for("mgbd to answer", || {
+        Client::observe(&node.daemon.socket()).is_ok()
+    });
+    let hello = Client::observe(&node.daemon.socket()).unwrap().hello().clone();
+    assert_eq!(hello.mps_pipe, None);
+    let note = hello.mps_note.unwrap();
+    assert!(note.contains("pid 7, version 99"), "{note}");
+    let mut client = node.daemon.client("begin 10 map 10 end say done");
+    client.until("done");
+    client.finish();
+    drop(strange.join().unwrap());
+    assert!(node.count("start") == 0 && path.exists());
+}
