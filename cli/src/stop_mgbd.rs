@@ -1,4 +1,5 @@
-//! `mgb stop`: ends mgbd. Programs that run go on; what they need outlives mgbd, and ends with the last of them.
+//! `mgb stop`: ends mgbd. Programs that run go on; what they need outlives mgbd, and ends with the last of
+//! them.
 
 use std::path::Path;
 use std::time::Duration;

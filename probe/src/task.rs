@@ -81,7 +81,10 @@ pub enum Refusal {
     #[error("every process on the GPU waits for more memory and none can be swapped out; run fewer at once")]
     Deadlock,
     /// `mgbd` is gone; what was granted stays usable.
-    #[error("{MGBD_ENDED}; see its log {}.log, start mgbd again and rerun the program", socket_path().display())]
+    #[error(
+        "{MGBD_ENDED}; see its log {}.log, start mgbd again and rerun the program",
+        socket_path().display()
+    )]
     Disconnected,
     /// The two sides do not understand each other.
     #[error("the channel to mgbd broke: {0}; use mgbd and the program's libmgb_rt.so of one version")]

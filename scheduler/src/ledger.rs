@@ -119,7 +119,8 @@ impl Ledger {
         }
     }
 
-    /// How many of these bytes are charged: all of them, unless the ledger is blind and they would make a sum overflow.
+    /// How many of these bytes are charged: all of them, unless the ledger is blind and they would make a
+    /// sum overflow.
     fn charged(&self, gpu: usize, bytes: u64) -> u64 {
         if self.blind {
             bytes.min(MOST_CHARGED.saturating_sub(self.charges[gpu].bytes()))

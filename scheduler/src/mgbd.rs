@@ -87,12 +87,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// `mgbd hold SOCKET CONTROL`: not for people; see [`mgb_scheduler::holder`]. The listening socket is its standard input.
+/// `mgbd hold SOCKET CONTROL`: not for people; see [`mgb_scheduler::holder`]. The listening socket is its
+/// standard input.
 fn hold() -> ExitCode {
     let paths: Vec<PathBuf> = std::env::args_os().skip(2).map(PathBuf::from).collect();
     let [mgbd, control] = paths.as_slice() else {
         eprintln!(
-            "mgbd: hold is what mgbd starts by itself: it takes the path of a socket and that of MPS's control program"
+            "mgbd: hold is what mgbd starts by itself: it takes a socket's path and MPS's control program"
         );
         return ExitCode::from(2);
     };

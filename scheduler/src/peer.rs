@@ -2,7 +2,8 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-/// The process at the other end. Asked for as plain numbers: the kernel says pid 0 for a process that is not visible here.
+/// The process at the other end. Asked for as plain numbers: the kernel says pid 0 for a process that is not
+/// visible here.
 pub(crate) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
     let mut peer = libc::ucred {
         pid: 0,

@@ -302,7 +302,8 @@ fn who_waits_when_mgbd_stops_is_told() {
     assert_eq!(
         waits.until("refused"),
         format!(
-            "refused mgbd ended before it gave the task room; see its log {}.log, start mgbd again and rerun the program",
+            "refused mgbd ended before it gave the task room; see its log {}.log, start mgbd again and \
+             rerun the program",
             socket.display()
         )
     );

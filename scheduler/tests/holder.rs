@@ -1,5 +1,5 @@
-//! What outlives `mgbd`: MPS, and the driver's files of programs. MPS's control program is a script that notes what it is
-//! asked.
+//! What outlives `mgbd`: MPS, and the driver's files of programs. MPS's control program is a script that
+//! notes what it is asked.
 
 mod common;
 
@@ -35,7 +35,8 @@ fn mgbd_process() {
     run_mgbd(setting(), &folder, config, stopped);
 }
 
-/// As NVIDIA's: `-d` leaves a daemon behind that its pid file names; without it commands come on standard input.
+/// As NVIDIA's: `-d` leaves a daemon behind that its pid file names; without it commands come on standard
+/// input.
 const CONTROL: &str = r#"#!/bin/sh
 pipe=$CUDA_MPS_PIPE_DIRECTORY
 pid=$pipe/nvidia-cuda-mps-control.pid

@@ -1,4 +1,5 @@
-//! Set-up beside another program that installs packages: dpkg's own refusal is waited out, and apt's as well.
+//! Set-up beside another program that installs packages: dpkg's own refusal is waited out, and apt's as
+//! well.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
@@ -8,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use mgb_tests::wait::until;
 use rustix::fs::{FlockOperation, fcntl_lock};
 
-/// A scratch checkout with set-up's script, a dpkg database of its own, and an apt-get that enters packages there. Its
-/// first update finds the lists locked.
+/// A scratch checkout with set-up's script, a dpkg database of its own, and an apt-get that enters packages
+/// there. Its first update finds the lists locked.
 struct Machine(tempfile::TempDir);
 
 const APT: &str = r#"#!/bin/sh
@@ -22,7 +23,8 @@ case "$*" in
         exit 100
     fi ;;
 *install*)
-    printf 'Package: wanted\nStatus: install ok installed\nVersion: 1\nArchitecture: all\nMaintainer: x\nDescription: x\n' \
+    printf 'Package: wanted\nStatus: install ok installed\nVersion: 1\n' >>"$DPKG_ADMINDIR/status"
+    printf 'Architecture: all\nMaintainer: x\nDescription: x\n' \
         >>"$DPKG_ADMINDIR/status" ;;
 esac
 "#;

@@ -65,16 +65,16 @@ pub fn ensure(start: &Start<'_>) -> Result<Client> {
     let hello = client.hello();
     if let Some(wanted) = start.policy.filter(|wanted| wanted.to_string() != hello.policy) {
         bail!(
-            "mgbd (pid {}) runs under the policy {}, not {wanted}: stop it with `mgb stop` (programs that run go on), or leave \
-             --policy away",
+            "mgbd (pid {}) runs under the policy {}, not {wanted}: stop it with `mgb stop` (programs \
+             that run go on), or leave --policy away",
             hello.mgbd_pid,
             hello.policy
         );
     }
     if let Some(wanted) = start.queue.filter(|wanted| wanted.to_string() != hello.queue) {
         bail!(
-            "mgbd (pid {}) serves its queue {}, not {wanted}: stop it with `mgb stop` (programs that run go on), or leave \
-             --queue away",
+            "mgbd (pid {}) serves its queue {}, not {wanted}: stop it with `mgb stop` (programs \
+             that run go on), or leave --queue away",
             hello.mgbd_pid,
             hello.queue
         );

@@ -13,8 +13,8 @@ use crate::ledger::{ClientId, TaskKey};
 /// never comes near, and what bounds the memory a hostile one can take.
 const MAX_TASKS: usize = 16 << 10;
 
-/// Most bytes in one request under a policy that knows no memory: more than any GPU has, so that the program that asks
-/// could not be served in any case.
+/// Most bytes in one request under a policy that knows no memory: more than any GPU has, so that the program
+/// that asks could not be served in any case.
 const MOST_BYTES: u64 = 1 << 50;
 
 impl Broker {
@@ -67,8 +67,8 @@ impl Broker {
         Reply::Done
     }
 
-    /// Drops what is kept of a task that has left the ledger. A growth of it that waits is answered: one thread can ask
-    /// for more while another ends the task.
+    /// Drops what is kept of a task that has left the ledger. A growth of it that waits is answered: one
+    /// thread can ask for more while another ends the task.
     pub(super) fn forget_if_over(&mut self, key: TaskKey) {
         if self.ledger.task(key).is_some() {
             return;

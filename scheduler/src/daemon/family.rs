@@ -45,8 +45,9 @@ pub(super) fn is_exiting(pid: u32) -> bool {
         .is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
-/// Whether a process that is on its way out was ended by a signal. Field 52 of its line in /proc holds the status that its
-/// parent gets. One that its parent has waited for says nothing any more, and counts as one that ended by itself.
+/// Whether a process that is on its way out was ended by a signal. Field 52 of its line in /proc holds the
+/// status that its parent gets. One that its parent has waited for says nothing any more, and counts as one
+/// that ended by itself.
 pub(super) fn is_killed(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     let status = stat

@@ -1,4 +1,5 @@
-//! `mgbd`'s side of the holder (see [`crate::holder`]): finds the one that runs, or starts one, and says what is to be held.
+//! `mgbd`'s side of the holder (see [`crate::holder`]): finds the one that runs, or starts one, and says
+//! what is to be held.
 
 use std::fs::{OpenOptions, Permissions};
 use std::os::fd::{AsFd, OwnedFd};
@@ -133,8 +134,8 @@ impl Holder {
                 Ok(FromHolder::Greeting { version, .. }) if version == VERSION => return Ok(line),
                 Ok(FromHolder::Greeting { version, pid }) => {
                     return Err(format!(
-                        "the holder of another mgbd (pid {pid}, version {version} and not {VERSION}) still has programs; \
-                         start mgbd again when they have ended"
+                        "the holder of another mgbd (pid {pid}, version {version} and not {VERSION}) still \
+                         has programs; start mgbd again when they have ended"
                     ));
                 }
                 // It was about to end.
@@ -166,7 +167,8 @@ impl Holder {
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
             .stderr(log);
-        // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other threads.
+        // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other
+        // threads.
         unsafe {
             command.pre_exec(|| rustix::process::setsid().map(drop).map_err(Into::into));
         }
@@ -218,7 +220,7 @@ impl Holder {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the holder is gone: programs and MPS go on, and another one is started");
+                    tracing::warn!(%error, "the holder is gone: programs and MPS go on, another starts");
                     self.line = None;
                     if let Some(mut child) = self.child.take() {
                         // It closed its socket as it ended.

@@ -12,7 +12,8 @@
 //! When it is done nobody says. But a GPU with work queued is busy without a
 //! pause, and the driver's samples of how busy it was tell of pauses.
 //!
-//! The holder (see [`crate::holder`]) has the same files, so that they outlive `mgbd` too; both let go of them at once.
+//! The holder (see [`crate::holder`]) has the same files, so that they outlive `mgbd` too; both let go of
+//! them at once.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, SystemTime};

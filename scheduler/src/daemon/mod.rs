@@ -61,8 +61,8 @@ pub struct Config {
     pub idle_exit: Option<Duration>,
     /// Has an MPS control daemon of its own.
     pub mps: bool,
-    /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]); `None`: nothing
-    /// does, and there is no MPS.
+    /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
+    /// `None`: nothing does, and there is no MPS.
     pub holder: Option<PathBuf>,
     /// MPS's control program.
     pub mps_control: PathBuf,

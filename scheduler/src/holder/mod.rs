@@ -1,12 +1,13 @@
 //! The holder: a process that keeps what must outlive `mgbd`.
 //!
-//! Programs run under an MPS control daemon of their own user, and the driver takes down what a process has on a GPU with
-//! the last open file by which it knows that process. Neither may end because `mgbd` does: so both are with a small process
-//! in a session of its own, `mgbd hold`, which `mgbd` starts and talks to over a socket beside its own. A later `mgbd` finds
-//! the holder there and goes on with it.
+//! Programs run under an MPS control daemon of their own user, and the driver takes down what a process has
+//! on a GPU with the last open file by which it knows that process. Neither may end because `mgbd` does: so
+//! both are with a small process in a session of its own, `mgbd hold`, which `mgbd` starts and talks to over
+//! a socket beside its own. A later `mgbd` finds the holder there and goes on with it.
 //!
-//! The holder has a pidfd, the channel and the driver's files of every process that was granted something. It ends when
-//! there is no `mgbd` and none of these processes is left, and stops MPS then; it never stops MPS under a client.
+//! The holder has a pidfd, the channel and the driver's files of every process that was granted something.
+//! It ends when there is no `mgbd` and none of these processes is left, and stops MPS then; it never stops
+//! MPS under a client.
 //!
 //! | module   | job |
 //! |----------|-----|

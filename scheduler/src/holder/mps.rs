@@ -1,7 +1,7 @@
 //! The MPS control daemon: kernels of different processes overlap only under MPS.
 //!
-//! It is a daemon of its own, known by its pipe folder. One that runs there for this user is adopted, whoever started it;
-//! none is ever stopped under a client.
+//! It is a daemon of its own, known by its pipe folder. One that runs there for this user is adopted,
+//! whoever started it; none is ever stopped under a client.
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
@@ -65,7 +65,8 @@ impl Mps {
         if let Some(pid) = self.control_pid() {
             if self.ask("get_server_list").is_none() {
                 return Err(format!(
-                    "the MPS that runs already (pid {pid}) does not answer; see {}, and stop it once its programs have ended",
+                    "the MPS that runs already (pid {pid}) does not answer; see {}, and stop it once its \
+                     programs have ended",
                     self.log.display()
                 ));
             }

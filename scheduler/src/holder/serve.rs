@@ -34,8 +34,8 @@ pub enum HoldError {
     Lock(PathBuf, std::io::Error),
 }
 
-/// Runs the holder of the `mgbd` at `mgbd`, which listens on `listener` already, with this control program of MPS. Returns
-/// when nothing is left to hold.
+/// Runs the holder of the `mgbd` at `mgbd`, which listens on `listener` already, with this control program
+/// of MPS. Returns when nothing is left to hold.
 ///
 /// # Errors
 /// When its lock cannot be had or the kernel fails to wait.
@@ -124,7 +124,8 @@ impl Holder {
             .map(|(_, what)| what)
             .collect();
         drop(fds);
-        // In reverse: what one mgbd said comes before the next one, and guests leave their list from the end.
+        // In reverse: what one mgbd said comes before the next one, and guests leave their list from the
+        // end.
         for what in ready.iter().rev() {
             match *what {
                 What::Process(at) => self.held[at].ended(),

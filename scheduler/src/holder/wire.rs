@@ -1,4 +1,5 @@
-//! What `mgbd` and the holder say to each other: JSON messages on a `SOCK_SEQPACKET` socket, descriptors beside them.
+//! What `mgbd` and the holder say to each other: JSON messages on a `SOCK_SEQPACKET` socket, descriptors
+//! beside them.
 
 use std::path::PathBuf;
 
@@ -36,7 +37,8 @@ pub(crate) enum ToHolder {
         /// The client.
         id: u64,
     },
-    /// `mgbd` ends. Answered by [`FromHolder::Report`] if somebody is left, else by hanging up once MPS has ended.
+    /// `mgbd` ends. Answered by [`FromHolder::Report`] if somebody is left, else by hanging up once MPS has
+    /// ended.
     End,
     /// Who is left? Answered by [`FromHolder::Report`]; asked by anybody.
     Who,

@@ -1,5 +1,5 @@
-//! Clients that ask for anything at all: no sum overflows, the ledger keeps its rules, and every request is answered
-//! exactly once.
+//! Clients that ask for anything at all: no sum overflows, the ledger keeps its rules, and every request is
+//! answered exactly once.
 
 use mgb_probe::Need;
 use mgb_probe::wire::Text;
