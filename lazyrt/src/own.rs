@@ -3,6 +3,7 @@
 // are treated with it.
 &[
     "__cudaLaunchKernel",
+    "__cudaPopCallConfiguration",
     "__cudaRegisterVar",
     "cudaDeviceDisablePeerAccess",
     "cudaDeviceEnablePeerAccess",

@@ -26,6 +26,7 @@ fn program(name: &str) -> PathBuf {
             "peers",
             "outside",
             "handles",
+            "misuse",
             "driver",
             "driver_by_name",
             "share",
@@ -85,6 +86,7 @@ cases! {
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;
+    misuse: plain_call (native), empty_pop;
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);

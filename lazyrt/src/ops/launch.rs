@@ -22,6 +22,9 @@ pub struct Dim3 {
 }
 
 impl Dim3 {
+    /// No block and no thread: no launch has such a grid.
+    pub const EMPTY: Dim3 = Dim3 { x: 0, y: 0, z: 0 };
+
     fn product(self) -> u64 {
         u64::from(self.x)
             .saturating_mul(u64::from(self.y))

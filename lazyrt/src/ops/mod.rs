@@ -4,6 +4,7 @@ mod alloc;
 mod batch;
 pub mod boxes;
 mod company;
+mod configuration;
 mod copy;
 mod device;
 mod errors;
