@@ -88,7 +88,8 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     match bind::prepare(key, asked) {
         Ok(_) => Ok(()),
         Err(error) => {
-            discharge(key, kind, bytes);
+            let returned = state::lock().withdraw(key, kind, bytes);
+            back::give_back(returned);
             Err(error)
         }
     }

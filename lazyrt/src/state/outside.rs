@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{Device, Key, Returned, State};
 use crate::outside::{Kind, Source};
+use crate::task::Task;
 
 /// One array, or one piece of managed memory.
 #[derive(Clone, Copy, Debug)]
@@ -47,11 +48,24 @@ impl State {
 
     /// Takes a charge back; the room to give back to mgbd.
     pub fn discharge(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
+        self.take_back(key, kind, bytes, Task::held)
+    }
+
+    /// Takes back a charge that was refused. Its room was never granted, so that what is reserved is for the rest of
+    /// the task; unless it was granted and something else failed.
+    pub fn withdraw(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
+        self.take_back(key, kind, bytes, Task::whole)
+    }
+
+    /// Takes a charge back, and gives back what is reserved beyond the bytes that `keeps` says.
+    fn take_back(&mut self, key: Key, kind: Kind, bytes: u64, keeps: fn(&Task) -> u64) -> Option<Returned> {
         let task = self.task(key)?;
         let before = task.whole();
         task.outside.remove(kind, bytes);
-        let id = task.id?;
-        let spare = (before - task.whole().min(before)).min(task.reserved);
+        let (id, after) = (task.id?, task.whole());
+        let spare = before
+            .saturating_sub(after)
+            .min(task.reserved.saturating_sub(keeps(task)));
         if spare == 0 || !(task.is_loose() || task.ended) {
             return None;
         }
@@ -135,5 +149,35 @@ impl State {
             task.outside = Default::default();
         }
         gone
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use mgb_probe::TaskId;
+    use mgb_probe::need::{GRANULE, LAZY};
+
+    use super::*;
+
+    #[test]
+    fn a_charge_that_was_refused_takes_nothing_from_the_rest() {
+        let mut state = State::default();
+        let key = state.new_task(None, 0, true);
+        let id = TaskId::from_raw(7).unwrap();
+        state.charge(key, Kind::Pool, 4 * GRANULE);
+        let task = state.task(key).unwrap();
+        task.need.flags |= LAZY;
+        task.bind(id, 0, 0, 4 * GRANULE);
+        // More, for which no room was granted.
+        state.charge(key, Kind::Pool, 3 * GRANULE);
+        assert_eq!(state.withdraw(key, Kind::Pool, 3 * GRANULE), None);
+        assert_eq!(state.task(key).unwrap().reserved, 4 * GRANULE);
+        // What was granted goes back.
+        let bytes = GRANULE;
+        assert_eq!(
+            state.discharge(key, Kind::Pool, bytes),
+            Some(Returned { id, bytes })
+        );
+        assert_eq!(state.task(key).unwrap().reserved, 3 * GRANULE);
     }
 }
