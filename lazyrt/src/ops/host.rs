@@ -30,6 +30,8 @@ const ALLOC_FLAGS: u32 = 1 | 2 | 4;
 const REGISTER_SAME: u32 = 1 | 2;
 /// `cudaHostRegisterPortable`, `...Mapped`, `...IoMemory`, `...ReadOnly`.
 const REGISTER_FLAGS: u32 = 1 | 2 | 4 | 8;
+/// Addresses of programs end before this one.
+const ADDRESSES: usize = 1 << 56;
 /// Pages are of this size at least.
 const PAGE: usize = 4096;
 
@@ -171,7 +173,10 @@ pub unsafe fn register(
     if pointer.is_null() || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
         return fail(Code::INVALID_VALUE);
     }
-    let (start, end) = (pointer as usize, pointer as usize + bytes);
+    let start = pointer as usize;
+    let Some(end) = start.checked_add(bytes).filter(|&end| end <= ADDRESSES) else {
+        return fail(Code::INVALID_VALUE);
+    };
     let mut early = EARLY.lock();
     let before = early.range(..end).next_back();
     if before.is_some_and(|(at, known)| at + known.bytes > start) {

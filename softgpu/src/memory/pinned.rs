@@ -19,6 +19,9 @@ pub struct Pinned {
     registered: bool,
 }
 
+/// Addresses of programs end before this one.
+const ADDRESSES: usize = 1 << 56;
+
 static RANGES: RwLock<BTreeMap<usize, Pinned>> = RwLock::new(BTreeMap::new());
 
 /// Allocates pinned memory.
@@ -54,12 +57,13 @@ pub fn free(base: usize) -> Result {
 
 /// Notes that a range of the program's own memory is pinned.
 pub fn register(base: usize, size: usize, flags: u32) -> Result {
-    if base == 0 || size == 0 {
+    let end = base.checked_add(size).filter(|&end| end <= ADDRESSES);
+    let Some(end) = end.filter(|_| base != 0 && size != 0) else {
         return Err(Error::INVALID_VALUE);
-    }
+    };
     let mut ranges = RANGES.write();
     let overlaps = ranges
-        .range(..base + size)
+        .range(..end)
         .next_back()
         .is_some_and(|(_, r)| r.base + r.size > base);
     if overlaps {
