@@ -9,9 +9,13 @@ const PT_LOAD: u32 = 1;
 const PT_DYNAMIC: u32 = 2;
 
 const DT_NEEDED: i64 = 1;
+const DT_PLTRELSZ: i64 = 2;
 const DT_HASH: i64 = 4;
 const DT_STRTAB: i64 = 5;
 const DT_SYMTAB: i64 = 6;
+const DT_RELA: i64 = 7;
+const DT_RELASZ: i64 = 8;
+const DT_JMPREL: i64 = 23;
 const DT_GNU_HASH: i64 = 0x6fff_fef5;
 
 /// An entry of the dynamic symbol table: `Elf64_Sym`.
@@ -23,6 +27,15 @@ struct Symbol {
     section: u16,
     value: u64,
     size: u64,
+}
+
+/// A relocation: `Elf64_Rela`.
+#[repr(C)]
+struct Relocation {
+    offset: u64,
+    /// The symbol in the upper half.
+    info: u64,
+    addend: i64,
 }
 
 /// A section's header: `Elf64_Shdr`.
@@ -46,9 +59,19 @@ pub struct Object<'a> {
     headers: &'a [libc::Elf64_Phdr],
     strings: u64,
     symbols: u64,
-    /// How many symbols there may be that are not defined: they come first.
-    undefined: usize,
+    /// All symbols before this one are looked at for those that are not defined.
+    end: usize,
     needed: Vec<u64>,
+}
+
+/// The largest number of a symbol that these relocations name.
+///
+/// # Safety
+/// `table` is valid for reads of so many bytes.
+unsafe fn last_symbol(table: *const Relocation, bytes: usize) -> usize {
+    // SAFETY: contract of this function.
+    let all = unsafe { std::slice::from_raw_parts(table, bytes / size_of::<Relocation>()) };
+    all.iter().map(|one| (one.info >> 32) as usize).max().unwrap_or(0)
 }
 
 impl<'a> Object<'a> {
@@ -68,10 +91,11 @@ impl<'a> Object<'a> {
             headers,
             strings: 0,
             symbols: 0,
-            undefined: 0,
+            end: 0,
             needed: Vec::new(),
         };
         let (mut gnu_hash, mut hash) = (0u64, 0u64);
+        let (mut relocations, mut plt) = ([0u64; 2], [0u64; 2]);
         let mut entry = (info.dlpi_addr + dynamic.p_vaddr) as *const [i64; 2];
         // SAFETY: the table ends with a zero tag.
         while let [tag, value] = unsafe { *entry }
@@ -83,6 +107,10 @@ impl<'a> Object<'a> {
                 DT_SYMTAB => object.symbols = value as u64,
                 DT_GNU_HASH => gnu_hash = value as u64,
                 DT_HASH => hash = value as u64,
+                DT_RELA => relocations[0] = value as u64,
+                DT_RELASZ => relocations[1] = value as u64,
+                DT_JMPREL => plt[0] = value as u64,
+                DT_PLTRELSZ => plt[1] = value as u64,
                 _ => {}
             }
             // SAFETY: not yet at the end.
@@ -94,7 +122,7 @@ impl<'a> Object<'a> {
         }
         // SAFETY: the hash tables are where the object says. GNU's has the defined symbols, from the one named in its
         // second word on; the old one has as many chains as there are symbols.
-        object.undefined = unsafe {
+        object.end = unsafe {
             if gnu_hash > object.base {
                 *(gnu_hash as *const u32).add(1) as usize
             } else if hash > object.base {
@@ -103,6 +131,15 @@ impl<'a> Object<'a> {
                 0
             }
         };
+        // Where nothing is defined GNU ld writes an empty table, whose second word says nothing. What is not defined
+        // here is relocated, so that the relocations name it in any case.
+        for [table, bytes] in [relocations, plt] {
+            if table > object.base {
+                // SAFETY: the table is where the object says, and loaded with it.
+                let named = unsafe { last_symbol(table as *const Relocation, bytes as usize) };
+                object.end = object.end.max(named + 1);
+            }
+        }
         Some(object)
     }
 
@@ -114,8 +151,8 @@ impl<'a> Object<'a> {
     /// The names that it leaves to others.
     pub fn undefined(&self) -> impl Iterator<Item = &'a [u8]> {
         let symbols = self.symbols as *const Symbol;
-        (1..self.undefined).filter_map(move |at| {
-            // SAFETY: the table has more symbols than these.
+        (1..self.end).filter_map(move |at| {
+            // SAFETY: a hash table or a relocation says that the table has so many symbols.
             let symbol = unsafe { &*symbols.add(at) };
             (symbol.section == 0).then(|| self.string(symbol.name.into()))
         })
