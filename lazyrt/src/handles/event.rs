@@ -41,7 +41,7 @@ fn here(slot: &Slot, gpu: u32) -> Result<Handle, Own> {
     let mut real = place.load(Ordering::Acquire);
     if real.is_null() {
         // SAFETY: writes one handle.
-        check(unsafe { native::cudaEventCreateWithFlags(&mut real, slot.flags) })?;
+        check(unsafe { native::cudaEventCreateWithFlags(&mut real, slot.flags()) })?;
         place.store(real, Ordering::Release);
     }
     Ok(real)
@@ -166,11 +166,15 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
     };
     let place = stream::place(on)?;
     if place.is_none() && on as usize <= LAST_DEFAULT && state::may_be_several() {
-        // The default stream of a device that is on no GPU yet: nobody knows where it would have to wait.
-        // SAFETY: an event of the runtime's.
-        return Ok(unsafe { native::cudaEventSynchronize(event) });
+        // The default stream of a device that is on no GPU yet. The host must not wait in its place: what the event waits
+        // for may take this thread. So the device gets its GPU now.
+        stream::go_to(on)?;
     }
-    let Some(gpu) = place.or(there).or_else(current) else {
+    let Some(gpu) = place
+        .or_else(|| stream::place(on).ok()?)
+        .or(there)
+        .or_else(current)
+    else {
         return fail(Code::INVALID_HANDLE);
     };
     device::select(gpu, device::ordinal(gpu)?)?;
@@ -208,7 +212,7 @@ pub fn elapsed(
         return Ok((code, between));
     };
     let never = |slot: &Slot| slot.last.load(Ordering::Acquire) == NOWHERE;
-    if never(first) || never(second) || (first.flags | second.flags) & NO_TIMING != 0 {
+    if never(first) || never(second) || (first.flags() | second.flags()) & NO_TIMING != 0 {
         return fail(Code::INVALID_HANDLE);
     }
     let of = |slot: &Slot, gpu| slot.real(gpu).load(Ordering::Acquire);

@@ -13,7 +13,7 @@ pub mod stream;
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
@@ -36,28 +36,33 @@ pub enum Kind {
     Event,
 }
 
-/// One stream or event.
+/// One stream or event, and after its end the next one that gets this place. Other threads may look at it at any time,
+/// by a handle that has ended: so all that changes is atomic or behind a lock.
 #[repr(align(128))]
 pub struct Slot {
-    kind: Kind,
+    /// Whether it is an event.
+    is_event: AtomicBool,
     alive: AtomicBool,
     /// As it was made.
-    flags: u32,
-    /// Of a stream, as it was asked for; `None`: the runtime's default.
-    priority: Option<i32>,
+    flags: AtomicU32,
+    /// Of a stream, as it was asked for, or [`NO_PRIORITY`].
+    priority: AtomicI64,
     /// Device of the program that it was made for.
-    device: usize,
+    device: AtomicUsize,
     /// Where it was used last, and one more; or [`NOWHERE`], [`BEFORE`].
     last: AtomicU32,
-    /// What the runtime made of it, by GPU.
+    /// What the runtime made of it, by GPU. Written under `moving`.
     real: OnceLock<Box<[AtomicPtr<c_void>]>>,
-    /// Held while it changes GPUs.
+    /// Held while it changes GPUs, and while what the runtime made of it comes and goes.
     moving: Mutex<()>,
     /// Of a stream: events recorded on it before it was anywhere.
     early: Mutex<Vec<&'static Slot>>,
     /// Of such an event: when that was, in nanoseconds of the machine's monotonic clock.
     when: AtomicU64,
 }
+
+/// [`Slot::priority`]: the runtime's default.
+const NO_PRIORITY: i64 = i64::MIN;
 
 /// [`Slot::last`]: not used yet.
 const NOWHERE: u32 = 0;
@@ -109,46 +114,42 @@ fn base() -> Option<usize> {
 
 /// A new slot.
 fn make(kind: Kind, flags: u32, priority: Option<i32>) -> Result<&'static Slot, Own> {
-    let slot = Slot {
-        kind,
-        alive: AtomicBool::new(true),
-        flags,
-        priority,
-        device: thread::with(|thread| thread.device()),
-        last: AtomicU32::new(NOWHERE),
-        real: OnceLock::new(),
-        moving: Mutex::new(()),
-        early: Mutex::new(Vec::new()),
-        when: AtomicU64::new(0),
-    };
     let mut free = FREE.lock();
-    let place = if free.len() > REST {
-        let rested = free.pop_front().map(std::ptr::from_ref);
-        rested.map(<*const Slot>::cast_mut)
-    } else {
-        None
+    let rested = if free.len() > REST { free.pop_front() } else { None };
+    let slot = match rested {
+        Some(slot) => slot,
+        None => new_slot()?,
     };
-    let place = match place {
-        Some(place) => place,
-        None => {
-            let Some(base) = base() else {
-                return fail(Code::MEMORY_ALLOCATION);
-            };
-            let used = USED.load(Ordering::Relaxed);
-            if used == SLOTS {
-                return fail(Code::MEMORY_ALLOCATION);
-            }
-            (base as *mut Slot).wrapping_add(used)
-        }
+    drop(free);
+    slot.begin(kind, flags, priority);
+    Ok(slot)
+}
+
+/// A place that was never used, with a slot that is not alive. The caller holds the lock of [`FREE`].
+fn new_slot() -> Result<&'static Slot, Own> {
+    let used = USED.load(Ordering::Relaxed);
+    let Some(base) = base().filter(|_| used < SLOTS) else {
+        return fail(Code::MEMORY_ALLOCATION);
     };
-    // SAFETY: the place is in the mapping and aligned, and either was never used or its handle ended long ago.
-    unsafe {
-        place.write(slot);
-        if place.addr() == BASE.load(Ordering::Relaxed) + USED.load(Ordering::Relaxed) * size_of::<Slot>() {
-            USED.fetch_add(1, Ordering::Release);
-        }
-        Ok(&*place)
-    }
+    let place = (base as *mut Slot).wrapping_add(used);
+    // SAFETY: the place is in the mapping and aligned, and nobody reads slots from `USED` on.
+    let slot = unsafe {
+        place.write(Slot {
+            is_event: AtomicBool::new(false),
+            alive: AtomicBool::new(false),
+            flags: AtomicU32::new(0),
+            priority: AtomicI64::new(NO_PRIORITY),
+            device: AtomicUsize::new(0),
+            last: AtomicU32::new(NOWHERE),
+            real: OnceLock::new(),
+            moving: Mutex::new(()),
+            early: Mutex::new(Vec::new()),
+            when: AtomicU64::new(0),
+        });
+        &*place
+    };
+    USED.store(used + 1, Ordering::Release);
+    Ok(slot)
 }
 
 /// The slot of a handle; `None`: the handle is the runtime's.
@@ -175,12 +176,50 @@ pub fn is_own(handle: Handle) -> bool {
 fn find(handle: Handle, kind: Kind) -> Result<Option<&'static Slot>, Own> {
     match slot(handle) {
         None => Ok(None),
-        Some(slot) if slot.kind == kind && slot.alive.load(Ordering::Acquire) => Ok(Some(slot)),
+        Some(slot) if slot.alive.load(Ordering::Acquire) && slot.kind() == kind => Ok(Some(slot)),
         Some(_) => fail(Code::INVALID_HANDLE),
     }
 }
 
 impl Slot {
+    /// Becomes a new stream or event. Nobody has its handle; what the last one held was taken as it ended.
+    fn begin(&'static self, kind: Kind, flags: u32, priority: Option<i32>) {
+        let device = thread::with(|thread| thread.device());
+        self.is_event.store(kind == Kind::Event, Ordering::Relaxed);
+        self.flags.store(flags, Ordering::Relaxed);
+        self.priority
+            .store(priority.map_or(NO_PRIORITY, i64::from), Ordering::Relaxed);
+        self.device.store(device, Ordering::Relaxed);
+        self.when.store(0, Ordering::Relaxed);
+        self.early.lock().clear();
+        self.last.store(NOWHERE, Ordering::Release);
+        // Whoever sees that it is alive sees the rest.
+        self.alive.store(true, Ordering::Release);
+    }
+
+    fn kind(&self) -> Kind {
+        if self.is_event.load(Ordering::Relaxed) {
+            Kind::Event
+        } else {
+            Kind::Stream
+        }
+    }
+
+    /// As it was made.
+    fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Of a stream, as it was asked for; `None`: the runtime's default.
+    fn priority(&self) -> Option<i32> {
+        i32::try_from(self.priority.load(Ordering::Relaxed)).ok()
+    }
+
+    /// Device of the program that it was made for.
+    fn device(&self) -> usize {
+        self.device.load(Ordering::Relaxed)
+    }
+
     fn handle(&'static self) -> Handle {
         std::ptr::from_ref(self).cast_mut().cast()
     }
@@ -206,6 +245,7 @@ impl Slot {
 
     /// All that the runtime made of it; it has none any more.
     fn take_real(&self) -> Vec<Handle> {
+        let _moving = self.moving.lock();
         let all = self.real.get().map_or(&[][..], |all| &all[..]);
         all.iter()
             .map(|real| real.swap(std::ptr::null_mut(), Ordering::AcqRel))
@@ -218,10 +258,11 @@ impl Slot {
         if self.real.get().is_none() {
             return;
         }
+        let _moving = self.moving.lock();
         self.real(gpu).store(std::ptr::null_mut(), Ordering::Release);
         if self.at() == Some(gpu) {
             event::note_now(self);
-            let last = match self.kind {
+            let last = match self.kind() {
                 Kind::Stream => NOWHERE,
                 Kind::Event => BEFORE,
             };
@@ -309,8 +350,8 @@ pub fn program_handle(kind: Kind, real: Handle) -> Handle {
     let base = BASE.load(Ordering::Acquire) as *const Slot;
     let used = USED.load(Ordering::Acquire);
     let is_it = |slot: &&Slot| {
-        slot.kind == kind
-            && slot.alive.load(Ordering::Acquire)
+        slot.alive.load(Ordering::Acquire)
+            && slot.kind() == kind
             && slot
                 .real
                 .get()
@@ -345,7 +386,7 @@ pub fn forget(device: usize) {
     for at in 0..USED.load(Ordering::Acquire) {
         // SAFETY: as in `program_handle`.
         let slot: &'static Slot = unsafe { &*base.wrapping_add(at) };
-        if slot.device == device {
+        if slot.device() == device {
             slot.take_real();
             slot.bury();
         }
@@ -393,5 +434,36 @@ mod tests {
         assert!(two.at().is_none() && two.take_real().is_empty());
         // Its place is not used again at once.
         assert_ne!(make(Kind::Event, 0, None).unwrap().handle(), one.handle());
+    }
+
+    #[test]
+    fn a_place_that_is_used_again_leaks_nothing() {
+        let own: Vec<_> = (0..=2 * REST)
+            .map(|_| {
+                let slot = make(Kind::Event, 0, None).unwrap();
+                let held = slot.real(0) as *const _;
+                slot.early.lock().push(slot);
+                slot.last.store(BEFORE, Ordering::Release);
+                (slot.handle(), held)
+            })
+            .collect();
+        assert!(own.iter().all(|(handle, _)| slot(*handle).unwrap().bury()));
+        let mut again = 0;
+        for _ in 0..=2 * REST {
+            let slot = make(Kind::Stream, 1, Some(-3)).unwrap();
+            assert_eq!(
+                (slot.kind(), slot.flags(), slot.priority()),
+                (Kind::Stream, 1, Some(-3))
+            );
+            assert!(slot.early.lock().is_empty() && slot.at().is_none());
+            if let Some((_, held)) = own.iter().find(|(handle, _)| *handle == slot.handle()) {
+                assert!(
+                    std::ptr::eq(slot.real(0), *held),
+                    "the memory of the last one was lost"
+                );
+                again += 1;
+            }
+        }
+        assert!(again > 0);
     }
 }

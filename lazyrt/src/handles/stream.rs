@@ -30,7 +30,7 @@ pub fn real(stream: Stream) -> Result<Stream, Own> {
         }
         return Ok(stream);
     };
-    if slot.flags & NON_BLOCKING == 0 {
+    if slot.flags() & NON_BLOCKING == 0 {
         default::blocking_in_order()?;
     }
     if let Some(gpu) = slot.at()
@@ -69,9 +69,9 @@ fn make_real(slot: &Slot) -> Result<Stream, Own> {
     let mut real = std::ptr::null_mut();
     // SAFETY: writes one handle.
     check(unsafe {
-        match slot.priority {
-            Some(priority) => native::cudaStreamCreateWithPriority(&mut real, slot.flags, priority),
-            None => native::cudaStreamCreateWithFlags(&mut real, slot.flags),
+        match slot.priority() {
+            Some(priority) => native::cudaStreamCreateWithPriority(&mut real, slot.flags(), priority),
+            None => native::cudaStreamCreateWithFlags(&mut real, slot.flags()),
         }
     })?;
     Ok(real)
@@ -91,7 +91,7 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
         return Ok(None);
     };
-    let lazy = state::lazy_shared_of(slot.device).filter(|lazy| lazy.is_bound());
+    let lazy = state::lazy_shared_of(slot.device()).filter(|lazy| lazy.is_bound());
     let gpu = lazy.map(|lazy| lazy.place().0).or(slot.at());
     gpu.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
 }
@@ -103,8 +103,8 @@ pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
     Ok(call(real(stream)?))
 }
 
-/// Makes the stream's GPU current.
-fn go_to(stream: Stream) -> Result<(), Own> {
+/// Makes the stream's GPU current; a device that is on none gets one.
+pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
     let several = state::may_be_several();
     let home = if several { home_of(stream)? } else { None };
     let (gpu, ordinal) = match (home, place(stream)?) {
@@ -128,7 +128,7 @@ pub fn is_own(stream: Stream) -> Result<bool, Own> {
 
 /// Flags and device of the program.
 pub fn facts(stream: Stream) -> Result<Option<(u32, usize)>, Own> {
-    Ok(find(stream, Kind::Stream)?.map(|slot| (slot.flags, slot.device)))
+    Ok(find(stream, Kind::Stream)?.map(|slot| (slot.flags(), slot.device())))
 }
 
 /// Waits for the stream, or asks whether it is done, by `call`.
