@@ -155,14 +155,23 @@ impl Binder for Lazy {
 
     fn may_rest(&self, id: TaskId) -> bool {
         // A trace tells of every run by itself.
-        !crate::trace::is_wanted()
-            && thread::with(|thread| thread.cached(id.raw())).is_some_and(Shared::is_empty)
+        if crate::trace::is_wanted() {
+            return false;
+        }
+        let shared = thread::with(|thread| thread.cached(id.raw())).filter(|shared| shared.is_empty());
+        if let Some(shared) = shared {
+            shared.set_resting(true);
+        }
+        shared.is_some()
     }
 
     fn resume(&self, site: &Site<'_>, need: &Need, id: TaskId) -> bool {
         let shared = thread::with(|thread| thread.cached(id.raw()));
         let fits =
             |shared: &&Shared| shared.device() == state::current() && opaque::lets_be_on(shared.place().0);
+        if let Some(shared) = shared {
+            shared.set_resting(false);
+        }
         let Some(shared) = shared.filter(fits) else {
             return false;
         };

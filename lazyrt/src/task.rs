@@ -21,6 +21,7 @@ pub struct Shared {
     ordinal: AtomicI32,
     lent: AtomicU64,
     device: AtomicUsize,
+    resting: AtomicBool,
 }
 
 impl Shared {
@@ -34,6 +35,7 @@ impl Shared {
             ordinal: AtomicI32::new(0),
             lent: AtomicU64::new(0),
             device: AtomicUsize::new(0),
+            resting: AtomicBool::new(false),
         }))
     }
 
@@ -83,6 +85,16 @@ impl Shared {
     /// The program's device that was current when the task was made.
     pub fn device(&self) -> Device {
         self.device.load(Ordering::Relaxed)
+    }
+
+    /// Whether the task is over and only keeps its grant, which mgbd may have taken back without a word.
+    pub fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
+    }
+
+    /// The task is over and keeps its grant, or begins again.
+    pub fn set_resting(&self, rests: bool) {
+        self.resting.store(rests, Ordering::Relaxed);
     }
 
     fn set(&self, ready: bool, empty: bool) {
@@ -207,6 +219,7 @@ impl Task {
     pub fn new(shared: &'static Shared, site: Option<OwnSite>, thread: u64, lazy: bool) -> Task {
         shared.handle.store(0, Ordering::Release);
         shared.lent.store(0, Ordering::Release);
+        shared.set_resting(false);
         shared.set(false, true);
         shared.device.store(crate::state::current(), Ordering::Relaxed);
         Task {

@@ -35,6 +35,7 @@ pub struct Thread {
     number: Cell<u64>,
     cached: Cell<Option<&'static Shared>>,
     gathers: Cell<bool>,
+    per_thread: Cell<bool>,
     pub(crate) slot: Cell<Option<&'static Slot>>,
 }
 
@@ -50,6 +51,7 @@ thread_local! {
             number: Cell::new(0),
             cached: Cell::new(None),
             gathers: Cell::new(false),
+            per_thread: Cell::new(false),
             slot: Cell::new(None),
         }
     };
@@ -131,6 +133,16 @@ impl Thread {
     /// The thread has allocated something for a site that has not begun.
     pub fn note_gathering(&self) {
         self.gathers.set(true);
+    }
+
+    /// Whether the call that the thread is in takes the default stream for the thread's own.
+    pub fn is_per_thread(&self) -> bool {
+        self.per_thread.get()
+    }
+
+    /// Such a call begins or ends.
+    pub fn set_per_thread(&self, inside: bool) {
+        self.per_thread.set(inside);
     }
 
     /// A number that no other thread of the process has had.

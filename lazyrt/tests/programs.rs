@@ -82,14 +82,38 @@ cases! {
         numbers (native), first_waits (native), functions_first (native);
     places: places (native), batches (native), graph_places (native);
     peers: peer_codes (native), peer_kernels (native), peer_copies (native), peer_order (native),
-        peer_graphs (native), swapped_graphs, pool_copies (native);
+        peer_graphs (native), swapped_graphs, captured_by_default (native), unused_waits (native), pool_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;
-    misuse: plain_call (native), empty_pop;
+    misuse: plain_call (native), empty_pop, registered (native);
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
+}
+
+/// GNU ld writes an empty hash table into a program that defines nothing for others: what such a program calls is seen
+/// all the same.
+#[test]
+fn what_a_fixed_program_calls_is_seen() {
+    let program = program("driver").with_file_name("fixed");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/fixed.cu");
+    let mut command = Command::new(bin("mgb-clang++"));
+    command.args(["--offload-arch=sm_90", "-O1", "-no-pie", "-fuse-ld=bfd"]);
+    command
+        .args(["-Wl,--hash-style=gnu", "-o"])
+        .arg(&program)
+        .arg(&source);
+    command.arg(prefix().join("lib/softgpu/libcuda.so.1"));
+    Running::start(&mut command).end().success();
+    let node = Node::start("2x64MiB", "mgb");
+    let run = |mode| {
+        let mut command = node.command(&program, &[]);
+        Running::start(command.env("MGB", mode)).end().success()
+    };
+    assert_eq!(run("off").trim(), "2 2");
+    // It calls the driver API, and so sees the GPU that it was granted alone.
+    assert_eq!(run("require").trim(), "1 1");
 }
 
 /// A process that calls the driver API sees the GPU that it was granted, and no other, whichever ordinal that GPU has

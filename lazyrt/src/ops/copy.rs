@@ -5,7 +5,7 @@ use std::ffi::c_void;
 
 use parking_lot::MutexGuard;
 
-use super::run;
+use super::{pools, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
@@ -255,7 +255,7 @@ pub unsafe fn from_gpu_to_gpu(
     // SAFETY: the caller says so.
     unsafe {
         match stream {
-            Some(stream) => on(stream, |stream| {
+            Some(stream) => on(pools::named(stream), |stream| {
                 native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
             }),
             None => native::cudaMemcpyPeer(dst, to, src, from, count),

@@ -82,9 +82,14 @@ macro_rules! exports {
             gate::back();
             if const { is_per_thread(stringify!($name)) } {
                 handles::note_stream();
+                thread::with(|thread| thread.set_per_thread(true));
             }
-            // SAFETY: the caller says so.
-            match unsafe { $treat(real, $($arg),*) } {
+            // SAFETY: the contract of the runtime's function is that of the treatment.
+            let answer = unsafe { $treat(real, $($arg),*) };
+            if const { is_per_thread(stringify!($name)) } {
+                thread::with(|thread| thread.set_per_thread(false));
+            }
+            match answer {
                 Ok(code) => {
                     if !code.is_success() && const { !ends_contexts(stringify!($name)) } {
                         code::seen(code);

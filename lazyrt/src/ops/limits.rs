@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::time::{Duration, Instant};
 
+use mgb_probe::TaskId;
 use mgb_probe::need::GRANULE;
 
 use super::run;
@@ -76,7 +77,7 @@ const VIEW_PATIENCE: Duration = Duration::from_millis(500);
 /// writes it a moment after it has answered.
 fn room_in_ledger(gpu: u32) -> Option<u64> {
     let client = mode::client()?;
-    let held = state::lock().reserved_on(gpu);
+    let (held, resting) = state::lock().reserved_on(gpu);
     let start = Instant::now();
     loop {
         let view = client.status().ok()?;
@@ -84,14 +85,29 @@ fn room_in_ledger(gpu: u32) -> Option<u64> {
             .tasks
             .iter()
             .filter(|task| task.pid == std::process::id() && task.gpu == gpu);
-        let shown: u64 = own.map(|task| task.reserved_bytes).sum();
-        if shown == held || start.elapsed() > VIEW_PATIENCE {
+        let shown: Vec<(u64, u64)> = own.map(|task| (task.task, task.reserved_bytes)).collect();
+        if is_current(&shown, held, &resting) || start.elapsed() > VIEW_PATIENCE {
             let gpu = view.gpus.iter().find(|view| view.gpu.index == gpu)?;
             let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
             return Some(gpu.gpu.usable_bytes.saturating_sub(charged));
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Whether a view that shows these tasks of this process, by their numbers, knows all that it has reserved. A task that
+/// rests need not be there: mgbd may have taken its grant back, which this process sees as it begins again.
+fn is_current(shown: &[(u64, u64)], held: u64, resting: &[(TaskId, u64)]) -> bool {
+    let rests = |number: u64| resting.iter().find(|(id, _)| id.raw() == number);
+    let mut sum = 0;
+    for &(number, bytes) in shown {
+        match rests(number) {
+            Some(&(_, kept)) if kept == bytes => {}
+            Some(_) => return false,
+            None => sum += bytes,
+        }
+    }
+    sum == held
 }
 
 /// `cudaDeviceSetLimit`: kept for contexts to come, and set in those that are there.
@@ -115,4 +131,25 @@ pub unsafe fn set_limit(
         }
     }
     Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_view_may_lack_what_rests_and_nothing_else() {
+        let rests = [(TaskId::from_raw(7).unwrap(), 100)];
+        let shows = |shown: &[(u64, u64)]| is_current(shown, 30, &rests);
+        assert!(shows(&[(5, 10), (6, 20), (7, 100)]));
+        assert!(shows(&[(5, 10), (6, 20)]), "its grant was taken back");
+        assert!(
+            !shows(&[(5, 10), (7, 100)]) && !shows(&[]),
+            "what runs is not shown yet"
+        );
+        assert!(
+            !shows(&[(5, 10), (6, 20), (7, 90)]),
+            "what rests is not shown as it is"
+        );
+    }
 }

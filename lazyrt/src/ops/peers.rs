@@ -197,12 +197,12 @@ unsafe fn copy(
                 // A capture refuses the call, which the runtime is to say.
                 Some(stream) if pools::is_capturing(stream) => {
                     let (to, from) = (places.first, places.second);
-                    on(stream, |stream| {
+                    on(pools::named(stream), |stream| {
                         native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
                     })
                 }
                 _ if !places.are_one() => from_gpu_to_gpu(dst, src, count, &places, stream),
-                Some(stream) => on(stream, |stream| {
+                Some(stream) => on(pools::named(stream), |stream| {
                     native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)
                 }),
                 None => native::cudaMemcpy(dst, src, count, DEFAULT),

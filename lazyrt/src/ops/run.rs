@@ -47,9 +47,19 @@ pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code)
     if !state::may_be_several() {
         return on_task(key, Asked::default(), || in_order(stream, call));
     }
+    match ordered_by_itself(stream)? {
+        Some(stream) => in_stream(key, stream, call),
+        None => in_default_stream(key, call),
+    }
+}
+
+/// The stream, if what is in it needs no wait for default streams: one of the program's own, or a thread's default
+/// stream that captures, where a wait would end the capture.
+fn ordered_by_itself(stream: Option<Stream>) -> Result<Option<Stream>, Own> {
     match stream {
-        Some(stream) if stream as usize > LAST_DEFAULT => in_stream(key, stream, call),
-        _ => in_default_stream(key, call),
+        Some(stream) if stream as usize > LAST_DEFAULT => Ok(Some(stream)),
+        Some(stream) if state::may_be_several() && pools::captures_by_default(stream)? => Ok(Some(stream)),
+        _ => Ok(None),
     }
 }
 
@@ -94,7 +104,7 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
 pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     let here = state::lazy_shared().filter(|here| here.is_bound());
     match (stream, here) {
-        (Some(stream), _) if stream as usize > LAST_DEFAULT => on_objects(key, Some(stream), call),
+        (Some(_), _) if ordered_by_itself(stream)?.is_some() => on_objects(key, stream, call),
         (_, Some(here)) if state::may_be_several() => {
             let here = here.place();
             let there = bind::prepare(key, Asked::default())?.place();
@@ -113,8 +123,12 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
     }
 }
 
-/// Where a stream that is no default one has its work, and that GPU's ordinal.
+/// Where a stream has its work, and that GPU's ordinal. A thread's default stream is where the current device is.
 fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
+    if stream as usize <= LAST_DEFAULT {
+        let own = state::lazy_shared().filter(|own| own.is_bound());
+        return Ok(own.map(Shared::place));
+    }
     if crate::handles::is_own(stream) {
         return crate::handles::stream::home_of(stream);
     }
@@ -256,7 +270,7 @@ impl Places {
 /// own device wherever the memory is. Where GPUs differ and the copy is in no stream of the program's own, what each was
 /// given before comes before it, and what each is given later comes after it: the program sees one default stream.
 pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce(Places) -> Code) -> Answer {
-    let stream = stream.filter(|&stream| stream as usize > LAST_DEFAULT);
+    let stream = ordered_by_itself(stream)?;
     let mut call = Some(call);
     let mut call = |places| call.take().map_or(Code::UNKNOWN, |call| call(places));
     // The GPU of the stream, where the copy is left to it: that is not the one on which both are, or keeps the copy for
@@ -267,7 +281,8 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
         if places.are_one() {
             several && at != places.first
         } else {
-            pools::is_capturing(stream)
+            // A default stream is here only if it captures, on the GPU of the current device.
+            stream as usize <= LAST_DEFAULT || pools::is_capturing(stream)
         }
     };
     let answer = on_two(first, second, |places| {
@@ -317,12 +332,24 @@ fn between_waits(places: Places, here: Option<i32>, call: impl FnOnce(Places) ->
     {
         before = wait_for(here);
     }
-    let selected = device::at(first).map(|gpu| device::select(gpu, first));
-    if !before.is_success() || !matches!(selected, Some(Ok(()))) {
-        return before;
+    let selected = || device::at(first).map(|gpu| device::select(gpu, first));
+    if let Err(code) = may_go_on(before, selected) {
+        return code;
     }
     let code = call(places);
     if code.is_success() { wait_for(first) } else { code }
+}
+
+/// Whether a copy can be made: what it waits for was done, and its GPU could be made current. Else what it answers.
+fn may_go_on(before: Code, selected: impl FnOnce() -> Option<Result<(), Own>>) -> Result<(), Code> {
+    if !before.is_success() {
+        return Err(before);
+    }
+    match selected() {
+        Some(Ok(())) => Ok(()),
+        Some(Err(Own(code))) => Err(code),
+        None => Err(Code::UNKNOWN),
+    }
 }
 
 /// Runs `call` once both tasks are ready, on the GPU of the first.
@@ -353,4 +380,18 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Ans
         }
     }
     fail(Code::MEMORY_ALLOCATION)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_whose_gpu_cannot_be_current_fails() {
+        let lost = || Some(fail(Code::DEVICES_UNAVAILABLE));
+        assert_eq!(may_go_on(Code::SUCCESS, lost), Err(Code::DEVICES_UNAVAILABLE));
+        assert_eq!(may_go_on(Code::SUCCESS, || None), Err(Code::UNKNOWN));
+        assert_eq!(may_go_on(Code::NO_DEVICE, || Some(Ok(()))), Err(Code::NO_DEVICE));
+        assert_eq!(may_go_on(Code::SUCCESS, || Some(Ok(()))), Ok(()));
+    }
 }

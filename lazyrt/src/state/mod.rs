@@ -11,6 +11,7 @@ mod spares;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
+use mgb_probe::TaskId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::devices::Devices;
@@ -182,13 +183,18 @@ impl State {
         tasks.map(|(key, task)| (*key, task.shared)).collect()
     }
 
-    /// Bytes that the process has reserved on the GPU.
-    pub fn reserved_on(&self, gpu: u32) -> u64 {
-        let there = self
-            .tasks
-            .values()
-            .filter(|task| task.id.is_some() && task.gpu == Some(gpu));
-        there.map(|task| task.reserved).sum()
+    /// What the process has reserved on the GPU: the bytes of tasks that have them, and those of each task that rests,
+    /// whose grant mgbd may have taken back.
+    pub fn reserved_on(&self, gpu: u32) -> (u64, Vec<(TaskId, u64)>) {
+        let (mut firm, mut resting) = (0, Vec::new());
+        for task in self.tasks.values().filter(|task| task.gpu == Some(gpu)) {
+            match task.id {
+                Some(id) if task.shared.is_resting() => resting.push((id, task.reserved)),
+                Some(_) => firm += task.reserved,
+                None => {}
+            }
+        }
+        (firm, resting)
     }
 
     /// Task `from`, which was never bound or holds no memory of a GPU, becomes part of `into`.

@@ -4,6 +4,7 @@
 //   misuse CASE
 
 #include "check.h"
+#include <cstdint>
 
 __global__ void add(int *values, int count, int value) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -59,7 +60,22 @@ static void empty_pop() {
   OK(cudaGetLastError());
 }
 
+// Sizes that no host memory has, before there is a context and after.
+static void registered() {
+  static char page[1 << 16];
+  for (int context = 0; context < 2; context++) {
+    for (size_t size : {SIZE_MAX, SIZE_MAX / 2, SIZE_MAX - size_t(page)})
+      IS(cudaHostRegister(page, size, cudaHostRegisterDefault), cudaErrorInvalidValue);
+    IS(cudaGetLastError(), cudaErrorInvalidValue);
+    IS(cudaHostUnregister(page), cudaErrorHostMemoryNotRegistered);
+    OK(cudaHostRegister(page, sizeof page, cudaHostRegisterDefault));
+    OK(cudaHostUnregister(page));
+    cudaGetLastError();
+    OK(cudaFree(box(1)));
+  }
+}
+
 int main(int argc, char **argv) {
-  const Case cases[] = {CASE(plain_call), CASE(empty_pop)};
+  const Case cases[] = {CASE(plain_call), CASE(empty_pop), CASE(registered)};
   return play(argc, argv, cases);
 }

@@ -1,7 +1,9 @@
 // Devices that reach each other's memory, one case per argument. Every case also holds natively.
 
 #include "devices.h"
+#include <atomic>
 #include <mgb.h>
+#include <thread>
 
 __global__ void gather(unsigned char **from, unsigned char *to, size_t count) {
   size_t i = size_t(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -357,10 +359,74 @@ static void swapped_graphs() {
   }
 }
 
+// Copies between devices in a thread's own default stream while that captures: nothing may be waited for then.
+static void captured_by_default() {
+  const size_t bytes = 3 << 20, part = 1000;
+  for (int d = devices(); d-- > 0;) {
+    OK(cudaSetDevice(d));
+    make(boxes[d], bytes);
+    OK(cudaMemset(boxes[d].pointer, 7 + d, bytes));
+    OK(cudaDeviceSynchronize());
+  }
+  for (int d = 0; d < 2; d++) {
+    OK(cudaSetDevice(d));
+    cudaGraph_t graph;
+    cudaGraphExec_t executable;
+    OK(cudaStreamBeginCapture(cudaStreamPerThread, cudaStreamCaptureModeThreadLocal));
+    OK(cudaMemcpyAsync(boxes[0].pointer + d * part, boxes[1].pointer, part, cudaMemcpyDeviceToDevice,
+                       cudaStreamPerThread));
+    OK(cudaMemcpyAsync(boxes[1].pointer + bytes - part, boxes[0].pointer + bytes - part, part,
+                       cudaMemcpyDeviceToDevice, cudaStreamPerThread));
+    OK(cudaStreamEndCapture(cudaStreamPerThread, &graph));
+    OK(cudaGraphInstantiate(&executable, graph, 0));
+    OK(cudaGraphDestroy(graph));
+    OK(cudaGraphLaunch(executable, cudaStreamPerThread));
+    OK(cudaStreamSynchronize(cudaStreamPerThread));
+    unsigned char host[part];
+    OK(cudaMemcpy(host, boxes[0].pointer + d * part, part, cudaMemcpyDeviceToHost));
+    for (unsigned char byte : host)
+      EXPECT(byte == 8);
+    OK(cudaMemcpy(host, boxes[1].pointer + bytes - part, part, cudaMemcpyDeviceToHost));
+    for (unsigned char byte : host)
+      EXPECT(byte == 7);
+    OK(cudaMemset(boxes[1].pointer + bytes - part, 9, part));
+    OK(cudaDeviceSynchronize());
+    OK(cudaGraphExecDestroy(executable));
+  }
+}
+
+// The default stream of a device that has done nothing yet waits for an event of another device, whose work waits for
+// this thread.
+static void unused_waits() {
+  static std::atomic<bool> go{false};
+  const size_t bytes = 1 << 20;
+  cudaStream_t stream;
+  cudaEvent_t event;
+  OK(cudaSetDevice(0));
+  make(boxes[0], bytes);
+  OK(cudaMemset(boxes[0].pointer, 1, bytes));
+  OK(cudaStreamCreate(&stream));
+  OK(cudaEventCreate(&event));
+  OK(cudaMemsetAsync(boxes[0].pointer, 3, bytes, stream));
+  OK(cudaLaunchHostFunc(stream, [](void *) { while (!go) std::this_thread::yield(); }, nullptr));
+  OK(cudaEventRecord(event, stream));
+  OK(cudaSetDevice(1));
+  OK(cudaStreamWaitEvent(cudaStreamLegacy, event, 0));
+  go = true;
+  make(boxes[1], bytes);
+  OK(cudaMemset(boxes[1].pointer, 2, bytes));
+  OK(cudaDeviceSynchronize());
+  OK(cudaEventQuery(event));
+  unsigned char host[2];
+  OK(cudaMemcpy(host, boxes[0].pointer, 1, cudaMemcpyDeviceToHost));
+  OK(cudaMemcpy(host + 1, boxes[1].pointer, 1, cudaMemcpyDeviceToHost));
+  EXPECT(host[0] == 3 && host[1] == 2);
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
       CASE(peer_codes), CASE(peer_kernels), CASE(peer_copies), CASE(peer_order), CASE(peer_graphs), CASE(swapped_graphs),
-      CASE(pool_copies),
+      CASE(pool_copies), CASE(captured_by_default), CASE(unused_waits),
   };
   return play(argc, argv, cases);
 }
