@@ -16,7 +16,7 @@ pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
         .filter(|(key, task)| {
             **key != into
                 && task.ended
-                && !task.busy
+                && !task.is_held()
                 && task.objects > 0
                 && task.thread == thread
                 && task.site.as_ref().is_some_and(|own| own.key == site)

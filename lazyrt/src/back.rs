@@ -1,59 +1,200 @@
 //! Memory behind a bound task's objects, and what was recorded for them.
+//!
+//! Mapping takes the driver milliseconds, and bytes that come back from the host may be many. So nothing of
+//! this happens under the state's lock: the task is marked as moving, and who wants it or one of its objects
+//! waits.
+
+use std::ffi::c_void;
+
+use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
 use crate::ops::opaque;
 use crate::records::Record;
-use crate::state::{Backing, Freed, Key, Returned, State};
+use crate::state::{self, Backing, CHANGED, Freed, Key, Returned, State};
 use crate::{device, driver, handles, mode, native};
 
-/// `cudaMemcpyHostToDevice`.
+/// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
 const HOST_TO_DEVICE: u32 = 1;
+const DEVICE_TO_HOST: u32 = 2;
+
+type Locked = MutexGuard<'static, State>;
+
+/// Why there is no memory behind an object.
+#[derive(Debug)]
+pub enum Failed {
+    /// The driver did not give it.
+    Memory(Failure),
+    /// The bytes could not be copied into it. They are still in host memory.
+    Copy(Code),
+}
+
+/// An extent whose backing changes. The state has [`Backing::Moving`] in its place meanwhile.
+pub struct Part {
+    /// Its start.
+    pub address: u64,
+    /// Its bytes.
+    pub length: u64,
+    /// What is behind it.
+    pub backing: Backing,
+}
 
 /// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
-/// room for all of it, and its GPU is current on this thread.
-pub fn all(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
-    let Ok(driver) = driver::get() else { return Ok(()) };
+/// room for all of it, and its GPU is current on this thread. The lock is released meanwhile.
+pub fn all(mut state: Locked, key: Key, gpu: u32, ordinal: i32) -> (Locked, Result<(), Failed>) {
+    let mut parts = take(&mut state, key);
+    if parts.is_empty() {
+        return (state, Ok(()));
+    }
+    drop(state);
+    let mut done = Ok(());
+    for part in &mut parts {
+        done = put(part, gpu, ordinal);
+        if done.is_err() {
+            break;
+        }
+    }
+    let mut state = state::lock();
+    settle(&mut state, key, parts);
+    (state, done)
+}
+
+/// The task's extents without memory. From here on they count as mapped, and the task as moving.
+fn take(state: &mut State, key: Key) -> Vec<Part> {
     let State {
         extents,
         tasks,
         spares,
         ..
     } = state;
+    let mut parts = Vec::new();
     let Some(task) = tasks.get_mut(&key) else {
-        return Ok(());
+        return parts;
     };
-    while let Some(&address) = task.unbacked.first() {
+    while let Some(address) = task.unbacked.pop_first() {
         let Some(extent) = extents.get_mut(&address) else {
-            task.unbacked.remove(&address);
             continue;
         };
-        let memory = match std::mem::replace(&mut extent.backing, Backing::None) {
-            Backing::Spare(there, memory) if there == gpu => {
-                spares.settle();
-                memory
-            }
-            before => {
-                if let Backing::Spare(_, memory) = before {
-                    spares.settle();
-                    driver.release(address, extent.length, memory)?;
-                } else {
-                    extent.backing = before;
-                }
-                driver.back(address, extent.length, ordinal)?
-            }
-        };
-        if let Some(client) = mode::client() {
-            client.published().mapped(gpu, extent.length);
+        let backing = std::mem::replace(&mut extent.backing, Backing::Moving);
+        if matches!(backing, Backing::Spare(..)) {
+            spares.settle();
         }
-        extent.lent = 0;
-        let before = std::mem::replace(&mut extent.backing, Backing::Device(memory));
-        task.set_backed(address, extent.length);
-        if let Backing::Host(bytes) = before {
-            driver.to_device(address, &bytes)?;
+        task.unbacked_bytes -= extent.length;
+        task.mapped += extent.length;
+        parts.push(Part {
+            address,
+            length: extent.length,
+            backing,
+        });
+    }
+    if !parts.is_empty() {
+        task.begin_move();
+    }
+    parts
+}
+
+/// Puts memory behind one of them. Where that fails it keeps what it had.
+fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
+    let Ok(driver) = driver::get() else {
+        return Err(Failed::Copy(Code::INITIALIZATION));
+    };
+    let memory = match std::mem::replace(&mut part.backing, Backing::None) {
+        Backing::Spare(there, memory) if there == gpu => memory,
+        Backing::Spare(_, memory) => {
+            driver
+                .release(part.address, part.length, memory)
+                .map_err(Failed::Memory)?;
+            driver
+                .back(part.address, part.length, ordinal)
+                .map_err(Failed::Memory)?
+        }
+        before => {
+            part.backing = before;
+            driver
+                .back(part.address, part.length, ordinal)
+                .map_err(Failed::Memory)?
+        }
+    };
+    if let Backing::Host(bytes) = &part.backing {
+        let code = copy(
+            gpu,
+            part.address as *mut _,
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            HOST_TO_DEVICE,
+        );
+        if !code.is_success() {
+            // The bytes stay where they are.
+            let _ = driver.release(part.address, part.length, memory);
+            return Err(Failed::Copy(code));
         }
     }
+    if let Some(client) = mode::client() {
+        client.published().mapped(gpu, part.length);
+    }
+    part.backing = Backing::Device(memory);
     Ok(())
+}
+
+/// Ends the move: what is behind the extents now, whether or not it worked.
+fn settle(state: &mut State, key: Key, parts: Vec<Part>) {
+    let State {
+        extents,
+        tasks,
+        spares,
+        ..
+    } = state;
+    let Some(task) = tasks.get_mut(&key) else { return };
+    for Part {
+        address,
+        length,
+        backing,
+    } in parts
+    {
+        let Some(extent) = extents.get_mut(&address) else {
+            continue;
+        };
+        if matches!(backing, Backing::Device(_)) {
+            extent.lent = 0;
+            task.note_backed();
+        } else {
+            if matches!(backing, Backing::Spare(..)) {
+                spares.unsettle();
+            }
+            task.note_unbacked(address, length);
+        }
+        extent.backing = backing;
+    }
+    task.end_move();
+    CHANGED.notify_all();
+}
+
+/// Copies device memory to the host, for a swap. The GPU is current on this thread.
+pub fn save(bytes: &mut [u8], gpu: u32, from: u64) -> Code {
+    copy(
+        gpu,
+        bytes.as_mut_ptr().cast(),
+        from as *const _,
+        bytes.len(),
+        DEVICE_TO_HOST,
+    )
+}
+
+/// Copies in a stream of lazyrt's own, and waits for it: the default stream would wait for the program's, and
+/// end a capture of theirs.
+fn copy(gpu: u32, to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Code {
+    let _unheard = device::Unheard::begin();
+    let stream = match device::own_stream(gpu) {
+        Ok(stream) => stream,
+        Err(Own(code)) => return code,
+    };
+    // SAFETY: both ranges are as long as that, and nobody uses them before the stream is done: the task
+    // moves.
+    let given = unsafe { native::cudaMemcpyAsync(to, from, bytes, kind, stream) };
+    // SAFETY: a stream that is there.
+    let done = unsafe { native::cudaStreamSynchronize(stream) };
+    if given.is_success() { done } else { given }
 }
 
 /// Lets another GPU use all of the task's memory.
@@ -78,15 +219,28 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
     Ok(())
 }
 
-/// Does what was recorded, in order. The task is bound and backed, its GPU current on this thread.
-pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
+/// Does what was recorded, in order. The task is bound and backed, its GPU current on this thread. The lock
+/// is released meanwhile.
+pub fn replay(mut state: Locked, key: Key) -> (Locked, Result<(), Own>) {
     let Some(task) = state.tasks.get_mut(&key) else {
-        return Ok(());
+        return (state, Ok(()));
     };
     if task.records.is_empty() {
-        return Ok(());
+        return (state, Ok(()));
     }
     let (gpu, records) = (task.shared.place().0, task.records.take());
+    task.begin_move();
+    drop(state);
+    let done = play(gpu, &records);
+    let mut state = state::lock();
+    if let Some(task) = state.tasks.get_mut(&key) {
+        task.end_move();
+    }
+    CHANGED.notify_all();
+    (state, done)
+}
+
+fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
     // Where the program has streams, one of them may be capturing: no other than lazyrt's own is touched then.
     let stream = if opaque::is_anchored() || handles::any_stream() {
         device::own_stream(gpu)?
@@ -94,7 +248,7 @@ pub fn replay(state: &mut State, key: Key) -> Result<(), Own> {
         std::ptr::null_mut()
     };
     let mut failed = Code::SUCCESS;
-    for record in &records {
+    for record in records {
         // SAFETY: the addresses were checked when the op was recorded, and records of freed objects are
         // forgotten; the host bytes are the record's own, and there until all is done.
         let code = unsafe {

@@ -6,10 +6,11 @@ use mgb_probe::need::{LAZY, Need};
 use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
+use crate::back::{self, Failed};
 use crate::code::{Code, Own, fail};
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::{Shared, Task};
-use crate::{back, device, mode, narrow, notice, swap, thread};
+use crate::{device, mode, narrow, notice, swap, thread};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
@@ -48,7 +49,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         if task.refused {
             return fail(Code::MEMORY_ALLOCATION);
         }
-        if task.busy {
+        if task.is_held() {
             CHANGED.wait(&mut state);
             continue;
         }
@@ -79,7 +80,11 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         }
         if task.whole() > task.reserved {
             let grown;
+            let start = Instant::now();
             (state, grown) = ask(state, key, |client| grow(client, key, id));
+            if let Some(task) = state.task(key) {
+                task.seen.waited += start.elapsed();
+            }
             let task = state.task(key).filter(|task| !task.is_unbound());
             match (task, grown) {
                 // Another thread ended the task meanwhile, and the reservation with it: it begins anew.
@@ -90,27 +95,45 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             }
             continue;
         }
-        match back::all(&mut state, key, gpu, ordinal) {
+        let backed;
+        (state, backed) = back::all(state, key, gpu, ordinal);
+        match backed {
             Ok(()) => {}
-            Err(failure) if failure.is_out_of_memory() => {
+            Err(Failed::Memory(failure)) if failure.is_out_of_memory() => {
                 drop(state);
                 back::release_spares();
                 state = state::lock();
                 state = wait_for_memory(state, key, &mut waiting_since)?;
                 continue;
             }
-            Err(failure) => {
+            Err(Failed::Memory(failure)) => {
                 notice::once(
                     "back",
                     format_args!("failed to put memory behind an object: {failure}"),
                 );
                 return fail(Code::UNKNOWN);
             }
+            Err(Failed::Copy(code)) => {
+                notice::once(
+                    "swap-in",
+                    format_args!(
+                        "failed to copy swapped bytes back (error {}); they are kept in host memory",
+                        code.0
+                    ),
+                );
+                return fail(code);
+            }
         }
-        back::replay(&mut state, key)?;
+        let replayed;
+        (state, replayed) = back::replay(state, key);
+        replayed?;
         let Some(task) = state.tasks.get(&key) else {
             return fail(Code::UNKNOWN);
         };
+        if !task.unbacked.is_empty() {
+            // Allocated by another thread meanwhile: there may be no room for it yet.
+            continue;
+        }
         task.publish();
         return Ok(task.shared);
     }
@@ -124,7 +147,7 @@ pub fn place(key: Key) -> Result<u32, Own> {
         let Some(task) = state.tasks.get(&key) else {
             return fail(Code::INVALID_VALUE);
         };
-        if task.busy {
+        if task.is_held() {
             CHANGED.wait(&mut state);
         } else if let (Some(_), Some(gpu)) = (task.id, task.gpu) {
             return Ok(gpu);
@@ -203,25 +226,30 @@ fn ask<T>(
         task.busy = true;
     }
     drop(state);
-    let start = Instant::now();
     let answer = mode::client().map_or(Err(Refusal::Disconnected), question);
     let mut state = state::lock();
     if let Some(task) = state.task(key) {
         task.busy = false;
-        task.seen.waited += start.elapsed();
     }
     CHANGED.notify_all();
     (state, answer)
 }
 
 fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, Own> {
-    let (mut state, answer) = ask(state, key, |client| client.begin(request));
-    let grant = match answer {
-        Ok(grant) => grant,
+    let (mut state, answer) = ask(state, key, |client| {
+        let grant = client.begin(request)?;
+        narrow::before_driver(grant.gpu);
+        // May start the driver, and wait for a turn at it.
+        Ok((grant, device::ordinal(grant.gpu)))
+    });
+    let (grant, ordinal) = match answer {
+        Ok(granted) => granted,
         Err(refusal) => return refused(state, key, &refusal),
     };
-    narrow::before_driver(grant.gpu);
-    let ordinal = match device::ordinal(grant.gpu) {
+    if let Some(task) = state.task(key) {
+        task.seen.waited += grant.waited;
+    }
+    let ordinal = match ordinal {
         Ok(ordinal) => ordinal,
         Err(error) => {
             drop(state);

@@ -152,7 +152,9 @@ fn note_context(gpu: u32, ordinal: i32) {
                 work::note_endless(gpu);
             }
         }
-        for &(limit, value) in LIMITS.lock().iter() {
+        // The driver may take its time: who only reads them does not wait for it.
+        let limits = LIMITS.lock().clone();
+        for (limit, value) in limits {
             // SAFETY: no pointers.
             unsafe { native::cudaDeviceSetLimit(limit, value) };
         }

@@ -55,8 +55,6 @@ driver! {
     map = "cuMemMap": fn(Address, usize, usize, CUmemGenericAllocationHandle, u64);
     unmap = "cuMemUnmap": fn(Address, usize);
     set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
-    to_host = "cuMemcpyDtoH_v2": fn(*mut c_void, Address, usize);
-    to_device = "cuMemcpyHtoD_v2": fn(Address, *const c_void, usize);
     context_device = "cuCtxGetDevice": fn(*mut c_int);
     error_name = "cuGetErrorName": fn(CUresult, *mut *const c_char);
 }
@@ -247,22 +245,6 @@ impl Driver {
         // SAFETY: made by `back`; consumed here.
         let released = check("cuMemRelease", unsafe { (self.release)(memory.handle) });
         unmapped.and(released)
-    }
-
-    /// Copies device memory to the host. A context of its device is current.
-    pub fn to_host(&self, to: &mut [u8], from: Address) -> Result<(), Failure> {
-        // SAFETY: `to` is as long as what is copied.
-        check("cuMemcpyDtoH", unsafe {
-            (self.to_host)(to.as_mut_ptr().cast(), from, to.len())
-        })
-    }
-
-    /// Copies host memory to the device. A context of its device is current.
-    pub fn to_device(&self, to: Address, from: &[u8]) -> Result<(), Failure> {
-        // SAFETY: `from` is as long as what is copied.
-        check("cuMemcpyHtoD", unsafe {
-            (self.to_device)(to, from.as_ptr().cast(), from.len())
-        })
     }
 }
 

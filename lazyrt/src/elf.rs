@@ -131,8 +131,8 @@ impl<'a> Object<'a> {
                 0
             }
         };
-        // Where nothing is defined GNU ld writes an empty table, whose second word says nothing. What is not defined
-        // here is relocated, so that the relocations name it in any case.
+        // Where nothing is defined GNU ld writes an empty table, whose second word says nothing. What is not
+        // defined here is relocated, so that the relocations name it in any case.
         for [table, bytes] in [relocations, plt] {
             if table > object.base {
                 // SAFETY: the table is where the object says, and loaded with it.

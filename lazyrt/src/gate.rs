@@ -10,7 +10,7 @@
 //! one, the gate cannot be closed.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -172,16 +172,34 @@ impl Drop for Closed {
     }
 }
 
-/// Closes the gate once every other thread has left it. `None`: some thread may be in a call that cannot
-/// be waited for, or the system has come to refuse what it takes. The caller is outside and holds no lock of lazyrt's.
+/// Why the gate is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Open {
+    /// Some thread may be in a call that cannot be waited for, or the system has come to refuse what it
+    /// takes.
+    ForGood,
+    /// A thread was inside all the time, perhaps for work that waits for what another thread is to send.
+    Still,
+}
+
+/// Closes the gate once every other thread has left it. The caller is outside and holds no lock of lazyrt's.
 pub fn close() -> Option<Closed> {
+    close_until(None).ok()
+}
+
+/// The same, unless it takes longer. Meanwhile no thread gets in.
+pub fn close_within(limit: Duration) -> Result<Closed, Open> {
+    close_until(Some(Instant::now() + limit))
+}
+
+fn close_until(until: Option<Instant>) -> Result<Closed, Open> {
     let own = thread::with(|thread| thread.slot.get());
     back();
     let only = CLOSERS.lock();
     CLOSED.store(1, Ordering::SeqCst);
     let closed = Closed { _only: only };
     if FENCED_BY_CLOSER.load(Ordering::SeqCst) && !membarrier(FENCE_ALL) {
-        return None;
+        return Err(Open::ForGood);
     }
     let others: Vec<&'static Slot> = SLOTS
         .lock()
@@ -192,6 +210,9 @@ pub fn close() -> Option<Closed> {
     let mut rounds = 0u32;
     for slot in others {
         while slot.inside.load(Ordering::SeqCst) {
+            if until.is_some_and(|until| Instant::now() >= until) {
+                return Err(Open::Still);
+            }
             rounds += 1;
             if rounds < 100 {
                 std::thread::yield_now();
@@ -200,10 +221,10 @@ pub fn close() -> Option<Closed> {
             }
         }
         if slot.passing.load(Ordering::SeqCst) {
-            return None;
+            return Err(Open::ForGood);
         }
     }
-    Some(closed)
+    Ok(closed)
 }
 
 #[cfg(test)]
@@ -243,9 +264,23 @@ mod tests {
             });
             there.wait();
             assert!(close().is_none());
+            let limit = Duration::from_secs(60);
+            assert_eq!(close_within(limit).err(), Some(Open::ForGood));
             gone.wait();
             there.wait();
             assert!(close().is_some());
+            // One that stays inside is not waited for any longer than that, and the gate is open afterwards.
+            let stays = scope.spawn(|| {
+                let inside = enter();
+                there.wait();
+                gone.wait();
+                drop(inside);
+            });
+            there.wait();
+            assert_eq!(close_within(Duration::from_millis(5)).err(), Some(Open::Still));
+            assert_eq!(CLOSED.load(Ordering::SeqCst), 0);
+            gone.wait();
+            stays.join().expect("it ends");
             STOP.store(true, Ordering::Relaxed);
         });
     }

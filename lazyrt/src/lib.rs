@@ -36,6 +36,7 @@ mod open;
 mod ops;
 mod outside;
 mod patience;
+mod quiet;
 mod records;
 mod state;
 mod swap;

@@ -2,12 +2,25 @@
 //!
 //! Quiescent means: the gate is closed, so no thread is in a native call, and the GPU has finished all it
 //! was given. The next op of the task asks for room again and brings the bytes back to the same GPU.
+//!
+//! What the GPU is at may wait for what another thread is to send. So it is waited for with the gate open and
+//! without any lock first, and only for a moment with the gate closed; and where it does not end, nothing is
+//! swapped.
+
+use std::time::{Duration, Instant};
 
 use mgb_probe::TaskId;
 
-use crate::state::{self, Backing, Key, State};
-use crate::task::Shared;
-use crate::{back, device, driver, gate, mode, notice};
+use crate::back::{self, Part};
+use crate::code::Code;
+use crate::gate::{self, Closed, Open};
+use crate::state::{self, Backing, CHANGED, Key, State};
+use crate::{device, driver, mode, notice, quiet};
+
+/// How long a GPU may take to finish what it was given.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the gate may be closed for what it was given last, at first; twice as long with each try.
+const CLOSED: Duration = Duration::from_millis(250);
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
@@ -27,79 +40,163 @@ pub fn out_gpu(gpu: u32) {
 
 fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
     back::release_spares();
-    let Some(closed) = gate::close() else { return false };
-    let mut state = state::lock();
-    let chosen = choose(&state);
-    let mut freed = Vec::new();
-    for key in chosen {
-        freed.extend(out_one(&mut state, key));
-    }
-    drop(state);
+    let Some(closed) = close_quietly(&choose) else {
+        return false;
+    };
+    let chosen = choose(&state::lock());
+    let moved: Vec<(Key, Option<(TaskId, u64)>)> = chosen
+        .into_iter()
+        .filter_map(|key| Some((key, out_one(key)?)))
+        .collect();
+    let freed = || moved.iter().filter_map(|(_, freed)| *freed);
     // mgbd hears of it before any thread goes on and asks for the room again.
     if let Some(client) = mode::client() {
-        for &(id, bytes) in &freed {
+        for (id, bytes) in freed() {
             client.swapped(id, bytes);
         }
     }
+    let mut state = state::lock();
+    for (key, _) in &moved {
+        if let Some(task) = state.task(*key) {
+            task.end_move();
+        }
+    }
+    CHANGED.notify_all();
+    drop(state);
     drop(closed);
-    !freed.is_empty()
+    freed().next().is_some()
 }
 
-/// The task's reservation that was given up.
-fn out_one(state: &mut State, key: Key) -> Option<(TaskId, u64)> {
-    let State { extents, tasks, .. } = state;
-    let task = tasks.get_mut(&key)?;
-    let (id, gpu) = (task.id?, task.gpu?);
-    let (_, ordinal) = task.shared.place();
-    if task.mapped > 0 {
-        let quiet = is_quiet(task.shared, gpu, ordinal);
-        let driver = driver::get().ok().filter(|_| quiet)?;
-        for &address in &task.extents {
-            let Some(extent) = extents.get_mut(&address) else {
-                continue;
-            };
-            if !matches!(extent.backing, Backing::Device(_)) {
-                continue;
-            }
-            let Some(mut bytes) = room(extent.length) else {
-                notice::once(
-                    "host-memory",
-                    format_args!(
-                        "too little host memory to swap {} bytes of device memory out",
-                        extent.length
-                    ),
-                );
-                break;
-            };
-            if let Err(failure) = driver.to_host(&mut bytes, address) {
-                notice::once("swap", format_args!("failed to swap out: {failure}"));
-                break;
-            }
-            if let Some(client) = mode::client() {
-                client.published().unmapping(gpu, extent.length);
-            }
-            let Backing::Device(memory) = std::mem::replace(&mut extent.backing, Backing::Host(bytes)) else {
-                continue;
-            };
-            if let Err(failure) = driver.release(address, extent.length, memory) {
-                notice::once("release", format_args!("failed to free device memory: {failure}"));
-            }
-            task.mapped -= extent.length;
-            if task.unbacked.insert(address) {
-                task.unbacked_bytes += extent.length;
+/// Closes the gate at a moment at which the GPUs of these tasks have nothing to do. `None`: there was none.
+fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>) -> Option<Closed> {
+    let until = Instant::now() + PATIENCE;
+    let mut limit = CLOSED;
+    while all_quiet(choose, until) {
+        match gate::close_within(limit) {
+            Ok(closed) if all_quiet(choose, Instant::now() + limit) => return Some(closed),
+            Ok(_) | Err(Open::Still) => {}
+            Err(Open::ForGood) => return None,
+        }
+        if Instant::now() >= until {
+            break;
+        }
+        limit *= 2;
+    }
+    // Else the GPU refuses to be waited for, as while a stream captures.
+    if Instant::now() >= until {
+        notice::once(
+            "busy",
+            format_args!(
+                "could not swap device memory out: the GPU had work of this process for {} s",
+                PATIENCE.as_secs()
+            ),
+        );
+    }
+    None
+}
+
+/// Waits until the GPUs that may use the tasks' memory have done what they were given.
+fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
+    let mut gpus = Vec::new();
+    {
+        let state = state::lock();
+        let tasks = choose(&state).into_iter().filter_map(|key| state.tasks.get(&key));
+        for task in tasks.filter(|task| task.mapped > 0) {
+            gpus.push(task.shared.place());
+            if task.shared.is_lent_at_all() {
+                gpus.extend(device::with_context());
             }
         }
     }
-    let freed = task.reserved - task.held().min(task.reserved);
-    task.reserved -= freed;
-    task.publish();
-    (freed > 0).then_some((id, freed))
+    gpus.sort_unstable();
+    gpus.dedup();
+    gpus.into_iter()
+        .all(|(gpu, ordinal)| quiet::wait(gpu, ordinal, until))
 }
 
-/// Waits for the task's GPU, and for the others if they may use its memory.
-fn is_quiet(shared: &Shared, gpu: u32, ordinal: i32) -> bool {
-    let wait = |(gpu, ordinal)| device::settle(gpu, ordinal).is_ok_and(|code| code.is_success());
-    (!shared.is_lent_at_all() || device::with_context().all(wait)) && wait((gpu, ordinal))
+/// Swaps one out, which is marked as moving then; and its reservation that was given up.
+fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
+    let (id, gpu, ordinal, mut parts) = take(&mut state::lock(), key)?;
+    if !parts.is_empty() && device::select(gpu, ordinal).is_ok() {
+        for part in &mut parts {
+            if !save(part, gpu) {
+                break;
+            }
+        }
+    }
+    let mut state = state::lock();
+    let State { extents, tasks, .. } = &mut *state;
+    let task = tasks.get_mut(&key)?;
+    for Part {
+        address,
+        length,
+        backing,
+    } in parts
+    {
+        let Some(extent) = extents.get_mut(&address) else {
+            continue;
+        };
+        if matches!(backing, Backing::Host(_)) {
+            task.note_unbacked(address, length);
+        }
+        extent.backing = backing;
+    }
+    let freed = task.reserved - task.held().min(task.reserved);
+    task.reserved -= freed;
+    Some((freed > 0).then_some((id, freed)))
+}
+
+/// The task's extents that have memory of its GPU. From here on the task is marked as moving.
+fn take(state: &mut State, key: Key) -> Option<(TaskId, u32, i32, Vec<Part>)> {
+    let State { extents, tasks, .. } = state;
+    let task = tasks.get_mut(&key)?;
+    let (id, (gpu, ordinal)) = (task.id?, task.shared.place());
+    if task.is_moving() {
+        return None;
+    }
+    let mut parts = Vec::new();
+    for &address in &task.extents {
+        if let Some(extent) = extents.get_mut(&address)
+            && matches!(extent.backing, Backing::Device(_))
+        {
+            parts.push(Part {
+                address,
+                length: extent.length,
+                backing: std::mem::replace(&mut extent.backing, Backing::Moving),
+            });
+        }
+    }
+    task.begin_move();
+    Some((id, gpu, ordinal, parts))
+}
+
+/// Brings the bytes of an extent to the host, and frees its memory. False: all is as it was.
+fn save(part: &mut Part, gpu: u32) -> bool {
+    let Ok(driver) = driver::get() else { return false };
+    let Some(mut bytes) = room(part.length) else {
+        notice::once(
+            "host-memory",
+            format_args!(
+                "too little host memory to swap {} bytes of device memory out",
+                part.length
+            ),
+        );
+        return false;
+    };
+    let code = back::save(&mut bytes, gpu, part.address);
+    if code != Code::SUCCESS {
+        notice::once("swap", format_args!("failed to swap out (error {})", code.0));
+        return false;
+    }
+    if let Some(client) = mode::client() {
+        client.published().unmapping(gpu, part.length);
+    }
+    if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
+        && let Err(failure) = driver.release(part.address, part.length, memory)
+    {
+        notice::once("release", format_args!("failed to free device memory: {failure}"));
+    }
+    true
 }
 
 /// Host memory for swapped bytes; none if the host has too little.

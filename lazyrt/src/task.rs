@@ -184,6 +184,8 @@ pub struct Task {
     pub refused: bool,
     /// A thread is asking mgbd for it.
     pub busy: bool,
+    /// A thread changes what is behind its extents, without the lock.
+    moving: bool,
     /// Bytes it may map.
     pub reserved: u64,
     /// Bytes it has mapped.
@@ -234,6 +236,7 @@ impl Task {
             ended: false,
             refused: false,
             busy: false,
+            moving: false,
             reserved: 0,
             mapped: 0,
             extents: BTreeSet::new(),
@@ -263,7 +266,11 @@ impl Task {
 
     /// Whether anything has to be done before its next op.
     pub fn is_ready(&self) -> bool {
-        !self.is_unbound() && !self.refused && self.unbacked.is_empty() && self.records.is_empty()
+        !self.is_unbound()
+            && !self.refused
+            && !self.moving
+            && self.unbacked.is_empty()
+            && self.records.is_empty()
     }
 
     /// Tells launches how it stands. Called after every change.
@@ -312,14 +319,40 @@ impl Task {
         self.publish();
     }
 
-    /// The extent has memory now, which no other GPU may use yet.
-    pub fn set_backed(&mut self, extent: u64, length: u64) {
+    /// Whether a thread is about to change it, which others wait for.
+    pub fn is_held(&self) -> bool {
+        self.busy || self.moving
+    }
+
+    /// Whether a thread changes what is behind its extents.
+    pub fn is_moving(&self) -> bool {
+        self.moving
+    }
+
+    /// A thread changes what is behind its extents from here on, and launches wait.
+    pub fn begin_move(&mut self) {
+        self.moving = true;
+        self.publish();
+    }
+
+    /// It is through with that. Whoever waits is to be notified.
+    pub fn end_move(&mut self) {
+        self.moving = false;
+        self.publish();
+    }
+
+    /// An extent that counts as mapped has new memory, which no other GPU may use yet.
+    pub fn note_backed(&mut self) {
         self.shared.lent.store(0, Ordering::Release);
-        if self.unbacked.remove(&extent) {
-            self.unbacked_bytes -= length;
-        }
-        self.mapped += length;
         self.seen.mapped = self.seen.mapped.max(self.mapped);
+    }
+
+    /// An extent that counts as mapped has no memory.
+    pub fn note_unbacked(&mut self, extent: u64, length: u64) {
+        self.mapped -= length;
+        if self.unbacked.insert(extent) {
+            self.unbacked_bytes += length;
+        }
     }
 
     /// An object of that size is live.

@@ -27,6 +27,7 @@ fn program(name: &str) -> PathBuf {
             "outside",
             "handles",
             "misuse",
+            "swapping",
             "driver",
             "driver_by_name",
             "share",
@@ -82,7 +83,8 @@ cases! {
         numbers (native), first_waits (native), functions_first (native);
     places: places (native), batches (native), graph_places (native);
     peers: peer_codes (native), peer_kernels (native), peer_copies (native), peer_order (native),
-        peer_graphs (native), swapped_graphs, captured_by_default (native), unused_waits (native), pool_copies (native);
+        peer_graphs (native), swapped_graphs, captured_by_default (native),
+        unused_waits (native), pool_copies (native);
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;
@@ -92,8 +94,8 @@ cases! {
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
 }
 
-/// GNU ld writes an empty hash table into a program that defines nothing for others: what such a program calls is seen
-/// all the same.
+/// GNU ld writes an empty hash table into a program that defines nothing for others: what such a program
+/// calls is seen all the same.
 #[test]
 fn what_a_fixed_program_calls_is_seen() {
     let program = program("driver").with_file_name("fixed");
@@ -250,6 +252,27 @@ fn memory_outside_the_arena_is_charged() {
 #[test]
 fn what_was_answered_is_not_refused() {
     all_at_once("semantics", &["greedy"; 4]);
+}
+
+/// Memory that is swapped while other things go on: work that another thread is to let go on.
+#[test]
+fn swaps_leave_the_rest_alone() {
+    for name in ["there_and_back", "waiting_work"] {
+        let node = Node::start("1x64MiB", "mgb");
+        let mut command = node.command(program("swapping"), &[name]);
+        Running::start(command.env("MGB", "require")).end().success();
+        node.wait_until_empty();
+    }
+}
+
+/// A copy that fails as swapped bytes come back is an error of the call, and no bytes are lost.
+#[test]
+fn a_swap_whose_copy_fails_loses_nothing() {
+    let node = Node::start("1x64MiB", "mgb");
+    let mut command = node.command(program("swapping"), &["failed_copy"]);
+    // The first copy brings the bytes to the host, the second one back.
+    command.env("MGB", "require").env("SOFTGPU_FAIL", "copy@copy=2");
+    Running::start(&mut command).end().success();
 }
 
 /// `MGB_GUARD`: other addresses, the same meaning; and what runs past an object faults.

@@ -7,11 +7,13 @@
 //!                          cudaErrorUnknown, and a reset does not help
 //!              | "ecc"     cudaErrorECCUncorrectable, until the context ends
 //!              | "oom"     one allocation fails with cudaErrorMemoryAllocation
+//!              | "copy"    one copy fails with cudaErrorUnknown
 //!              | "slow"    everything takes longer, in modelled time
 //! DEVICE       = its number on the node; without one, any device (not for "device")
 //! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
 //!              | "kernel=" N             as the process's N-th kernel there runs
 //!              | "alloc=" N              at the process's N-th allocation there
+//!              | "copy=" N               at the process's N-th copy there
 //!              | "factor=" N [ "@" NUMBER ( "s" | "ms" ) ]
 //!                                        N times as long, from the start or from then on (only for "slow")
 //! ```
@@ -40,6 +42,7 @@ enum What {
     Device,
     Ecc,
     Memory,
+    Copy,
     /// So many times.
     Slow(u64),
 }
@@ -50,6 +53,7 @@ enum When {
     After(u64),
     Kernel(u64),
     Allocation(u64),
+    Copy(u64),
 }
 
 /// One rule, and how far it is.
@@ -107,6 +111,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
         "device" => (What::Device, moment),
         "ecc" => (What::Ecc, moment),
         "oom" => (What::Memory, moment),
+        "copy" => (What::Copy, moment),
         _ => return Err(format!("{what:?} is no failure")),
     };
     let when = if moment == "0ms" {
@@ -115,6 +120,8 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
         When::Kernel(number(at)?)
     } else if let Some(at) = moment.strip_prefix("alloc=") {
         When::Allocation(number(at)?)
+    } else if let Some(at) = moment.strip_prefix("copy=") {
+        When::Copy(number(at)?)
     } else if let Some(after) = moment.strip_suffix("ms") {
         When::After(number(after)?.saturating_mul(1_000_000))
     } else if let Some(after) = moment.strip_suffix('s') {
@@ -124,6 +131,9 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     };
     if what == What::Memory && !matches!(when, When::Allocation(_)) {
         return Err("memory runs out at allocations".to_owned());
+    }
+    if what == What::Copy && !matches!(when, When::Copy(_)) {
+        return Err("copies fail at copies".to_owned());
     }
     if matches!(what, What::Slow(_)) && !matches!(when, When::After(_)) {
         return Err("a device is slow from a time on".to_owned());
@@ -169,7 +179,7 @@ impl What {
             What::Device => Error::UNKNOWN,
             What::Ecc => Error::ECC_UNCORRECTABLE,
             What::Memory => Error::OUT_OF_MEMORY,
-            What::Slow(_) => Error::UNKNOWN,
+            What::Copy | What::Slow(_) => Error::UNKNOWN,
         }
     }
 
@@ -178,6 +188,7 @@ impl What {
             What::Device => "falls off the bus",
             What::Ecc => "has an uncorrectable ECC error",
             What::Memory => "has no memory for this allocation",
+            What::Copy => "fails to copy",
             What::Slow(_) => "is slow",
         }
     }
@@ -231,6 +242,17 @@ pub fn kernel(device: usize) -> Result {
 pub fn allocation(device: usize) -> Result {
     each(device, |when| match when {
         When::Allocation(due) => Some(due),
+        _ => None,
+    })
+}
+
+/// A device is asked for a copy.
+///
+/// # Errors
+/// The failure that is due.
+pub fn copy(device: usize) -> Result {
+    each(device, |when| match when {
+        When::Copy(due) => Some(due),
         _ => None,
     })
 }
@@ -331,6 +353,7 @@ mod tests {
             ("ecc@kernel=0", "from 1 on"),
             ("ecc@noon", "no moment"),
             ("oom@2s", "at allocations"),
+            ("copy@alloc=2", "at copies"),
             ("device@2s", "no device is named"),
             ("slow:1@2s", "no factor"),
             ("slow:1@factor=0", "from 1 on"),

@@ -166,8 +166,8 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
     };
     let place = stream::place(on)?;
     if place.is_none() && on as usize <= LAST_DEFAULT && state::may_be_several() {
-        // The default stream of a device that is on no GPU yet. The host must not wait in its place: what the event waits
-        // for may take this thread. So the device gets its GPU now.
+        // The default stream of a device that is on no GPU yet. The host must not wait in its place: what the
+        // event waits for may take this thread. So the device gets its GPU now.
         stream::go_to(on)?;
     }
     let Some(gpu) = place

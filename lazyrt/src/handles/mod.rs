@@ -36,8 +36,8 @@ pub enum Kind {
     Event,
 }
 
-/// One stream or event, and after its end the next one that gets this place. Other threads may look at it at any time,
-/// by a handle that has ended: so all that changes is atomic or behind a lock.
+/// One stream or event, and after its end the next one that gets this place. Other threads may look at it at
+/// any time, by a handle that has ended: so all that changes is atomic or behind a lock.
 #[repr(align(128))]
 pub struct Slot {
     /// Whether it is an event.

@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use mgb_probe::need::GRANULE;
 use mgb_probe::printed::LARGEST_GPU;
 use mgb_probe::size::Bytes;
+use parking_lot::Mutex;
 
 use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
@@ -55,6 +56,20 @@ fn reserve() -> Result<Arena, Own> {
     fail(Code::MEMORY_ALLOCATION)
 }
 
+/// Reserves the arena, once. That may start the driver, which takes long: not under the state's lock.
+fn have_arena() -> Result<(), Own> {
+    static MAKING: Mutex<()> = Mutex::new(());
+    if state::lock().arena.is_some() {
+        return Ok(());
+    }
+    let _making = MAKING.lock();
+    if state::lock().arena.is_none() {
+        let arena = reserve()?;
+        state::lock().arena = Some(arena);
+    }
+    Ok(())
+}
+
 /// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the largest
 /// of them has.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
@@ -84,13 +99,8 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
     if let Some(code) = code::broken() {
         return fail(code);
     }
-    let key = {
-        let mut state = state::lock();
-        if state.arena.is_none() {
-            state.arena = Some(reserve()?);
-        }
-        state.task_of_use(told)
-    };
+    have_arena()?;
+    let key = state::lock().task_of_use(told);
     let lazy = state::lock().is_lazy(key);
     let mut state = state::lock();
     let key = state.resolve(key);
@@ -120,7 +130,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
                 ..Asked::default()
             },
         ) {
-            let freed = state::lock().free(address);
+            let freed = state::lock_still(address).free(address);
             crate::back::finish_free(freed.unwrap_or_default());
             return Err(error);
         }

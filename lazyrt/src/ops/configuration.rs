@@ -1,9 +1,9 @@
 //! The configuration that `<<<...>>>` pushes for a kernel's host stub.
 //!
-//! A stub that is called as an ordinary function finds none. clang's stub does not look at what the pop answers and
-//! launches with its own uninitialised variables, whose stream the driver would follow as a pointer. So a pop that
-//! fails leaves an empty grid here, in the default stream: CUDA refuses that launch, and the program goes on. nvcc's stub
-//! looks, and launches nothing.
+//! A stub that is called as an ordinary function finds none. clang's stub does not look at what the pop
+//! answers and launches with its own uninitialised variables, whose stream the driver would follow as a
+//! pointer. So a pop that fails leaves an empty grid here, in the default stream: CUDA refuses that launch,
+//! and the program goes on. nvcc's stub looks, and launches nothing.
 
 use std::ffi::c_void;
 

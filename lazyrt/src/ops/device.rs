@@ -100,7 +100,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     let closed = gate::close();
     let objects = state::lock().objects_of(own);
     for object in objects {
-        let freed = state::lock().free(object);
+        let freed = state::lock_still(object).free(object);
         back::finish_free(freed.unwrap_or_default());
     }
     back::release_spares();
@@ -124,7 +124,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
                 others |= bound.map_or(0, |gpu| 1 << gpu);
                 continue;
             }
-            if let Some(task) = state.task(key).filter(|task| !task.busy) {
+            if let Some(task) = state.task(key).filter(|task| !task.is_held()) {
                 task.records.take();
                 task.ended = true;
                 if let Some(id) = task.id {

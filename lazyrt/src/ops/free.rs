@@ -70,7 +70,7 @@ fn object(address: u64) -> Answer {
             code = if code.is_success() { done } else { code };
         }
     }
-    let freed = state::lock().free(address);
+    let freed = state::lock_still(address).free(address);
     match freed {
         Some(freed) => back::finish_free(freed),
         // Another thread was faster.

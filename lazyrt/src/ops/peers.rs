@@ -119,7 +119,7 @@ pub fn bring(shared: &Shared) -> Result<(), Own> {
             // SAFETY: no pointers. The error was this call's.
             unsafe { native::cudaGetLastError() };
         }
-        if let Err(failure) = back::lend(&mut state::lock(), key, gpu, ordinal) {
+        if let Err(failure) = back::lend(&mut state::lock_task_still(key), key, gpu, ordinal) {
             notice::once(
                 "lend",
                 format_args!(

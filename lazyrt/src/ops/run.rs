@@ -53,8 +53,8 @@ pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code)
     }
 }
 
-/// The stream, if what is in it needs no wait for default streams: one of the program's own, or a thread's default
-/// stream that captures, where a wait would end the capture.
+/// The stream, if what is in it needs no wait for default streams: one of the program's own, or a thread's
+/// default stream that captures, where a wait would end the capture.
 fn ordered_by_itself(stream: Option<Stream>) -> Result<Option<Stream>, Own> {
     match stream {
         Some(stream) if stream as usize > LAST_DEFAULT => Ok(Some(stream)),
@@ -123,7 +123,8 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
     }
 }
 
-/// Where a stream has its work, and that GPU's ordinal. A thread's default stream is where the current device is.
+/// Where a stream has its work, and that GPU's ordinal. A thread's default stream is where the current device
+/// is.
 fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     if stream as usize <= LAST_DEFAULT {
         let own = state::lazy_shared().filter(|own| own.is_bound());
@@ -211,7 +212,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
 /// Lets a stream's GPU use the task's memory.
 pub fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
     device::select(gpu, ordinal)?;
-    back::lend(&mut state::lock(), key, gpu, ordinal).or_else(|failure| {
+    back::lend(&mut state::lock_task_still(key), key, gpu, ordinal).or_else(|failure| {
         notice::once(
             "lend",
             format_args!("a stream cannot reach an object of another device of this program: {failure}"),
@@ -340,7 +341,8 @@ fn between_waits(places: Places, here: Option<i32>, call: impl FnOnce(Places) ->
     if code.is_success() { wait_for(first) } else { code }
 }
 
-/// Whether a copy can be made: what it waits for was done, and its GPU could be made current. Else what it answers.
+/// Whether a copy can be made: what it waits for was done, and its GPU could be made current. Else what it
+/// answers.
 fn may_go_on(before: Code, selected: impl FnOnce() -> Option<Result<(), Own>>) -> Result<(), Code> {
     if !before.is_success() {
         return Err(before);

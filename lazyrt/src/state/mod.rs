@@ -59,6 +59,24 @@ pub fn lock() -> MutexGuard<'static, State> {
     STATE.lock()
 }
 
+/// The state, once no thread changes what is behind the object that starts here.
+pub fn lock_still(start: u64) -> MutexGuard<'static, State> {
+    let mut state = lock();
+    while state.is_moving(start) {
+        CHANGED.wait(&mut state);
+    }
+    state
+}
+
+/// The state, once no thread changes what is behind the task's extents.
+pub fn lock_task_still(key: Key) -> MutexGuard<'static, State> {
+    let mut state = lock();
+    while state.task(key).is_some_and(|task| task.is_moving()) {
+        CHANGED.wait(&mut state);
+    }
+    state
+}
+
 /// The state, if nobody keeps it for long: for the end of the process.
 pub fn try_lock() -> Option<MutexGuard<'static, State>> {
     STATE.try_lock_for(std::time::Duration::from_millis(200))
@@ -94,6 +112,11 @@ impl State {
             .get(&handle)
             .map(|&key| self.resolve(key))
             .filter(|key| self.tasks.contains_key(key))
+    }
+
+    fn is_moving(&self, start: u64) -> bool {
+        let task = self.owner(start).and_then(|key| self.tasks.get(&key));
+        task.is_some_and(Task::is_moving)
     }
 
     /// Says which task a handle means.
@@ -144,7 +167,7 @@ impl State {
     /// Forgets a task that is over and owns nothing.
     pub fn drop_if_over(&mut self, key: Key) {
         let over = |task: &Task| {
-            (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.busy
+            (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.is_held()
         };
         if self.is_lazy(key) || !self.tasks.get(&key).is_some_and(over) {
             return;
@@ -183,8 +206,8 @@ impl State {
         tasks.map(|(key, task)| (*key, task.shared)).collect()
     }
 
-    /// What the process has reserved on the GPU: the bytes of tasks that have them, and those of each task that rests,
-    /// whose grant mgbd may have taken back.
+    /// What the process has reserved on the GPU: the bytes of tasks that have them, and those of each task
+    /// that rests, whose grant mgbd may have taken back.
     pub fn reserved_on(&self, gpu: u32) -> (u64, Vec<(TaskId, u64)>) {
         let (mut firm, mut resting) = (0, Vec::new());
         for task in self.tasks.values().filter(|task| task.gpu == Some(gpu)) {
@@ -219,7 +242,7 @@ impl State {
                         task.mapped += extent.length;
                         task.seen.mapped = task.seen.mapped.max(task.mapped);
                     }
-                    Backing::None | Backing::Host(_) | Backing::Spare(..) => {
+                    Backing::None | Backing::Host(_) | Backing::Spare(..) | Backing::Moving => {
                         task.add_unbacked(address, extent.length)
                     }
                 }

@@ -25,6 +25,8 @@ pub enum Backing {
     Host(Vec<u8>),
     /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
     Spare(u32, Memory),
+    /// What a thread has taken to change it; its task is marked.
+    Moving,
 }
 
 /// A run of granules, backed as one.
@@ -154,7 +156,7 @@ impl State {
         let extent = self.extents.get(&self.extent_of(start))?;
         match extent.backing {
             Backing::Device(_) => self.tasks.get(&extent.owner)?.gpu,
-            Backing::None | Backing::Host(_) | Backing::Spare(..) => None,
+            Backing::None | Backing::Host(_) | Backing::Spare(..) | Backing::Moving => None,
         }
     }
 

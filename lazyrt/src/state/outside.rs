@@ -51,8 +51,8 @@ impl State {
         self.take_back(key, kind, bytes, Task::held)
     }
 
-    /// Takes back a charge that was refused. Its room was never granted, so that what is reserved is for the rest of
-    /// the task; unless it was granted and something else failed.
+    /// Takes back a charge that was refused. Its room was never granted, so that what is reserved is for the
+    /// rest of the task; unless it was granted and something else failed.
     pub fn withdraw(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
         self.take_back(key, kind, bytes, Task::whole)
     }

@@ -75,6 +75,11 @@ impl Spares {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
+    /// A granule is behind an extent again, not charged: the charge was taken back.
+    pub fn unsettle(&mut self) {
+        self.waiting += 1;
+    }
+
     /// All of them, to be released.
     pub fn take_all(&mut self) -> Vec<Mapped> {
         let list = std::mem::take(&mut self.list).into_iter();

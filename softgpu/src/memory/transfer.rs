@@ -38,6 +38,7 @@ impl Transfer {
     /// # Errors
     /// Those of [`Transfer::of_named`]; `INVALID_VALUE` for mapped memory that the device may not use.
     pub fn new(gpu: &Gpu, copy: Copy, kind: i32) -> Result<Transfer> {
+        crate::fail::copy(gpu.index)?;
         let transfer = Transfer {
             named: false,
             ..Transfer::of_named(gpu, copy, kind)?

@@ -1,0 +1,100 @@
+//! Waiting for a GPU to have nothing left to do, with a limit.
+//!
+//! CUDA has no such call: a synchronisation ends when the work ends, and work may wait for what another
+//! thread is yet to send. So a thread of lazyrt's own synchronises, and whoever wants to know waits for that
+//! thread, as long as it can afford. Where it takes longer, that thread stays with the GPU and the next one
+//! who asks finds it there.
+
+use std::time::Instant;
+
+use mgb_probe::wire::MAX_GPUS;
+use parking_lot::{Condvar, Mutex};
+
+use crate::device;
+
+/// The synchronisations of one GPU, one after another.
+struct Line {
+    /// How many have begun, and how many are over.
+    begun: u64,
+    over: u64,
+    /// Whether the last one that is over was a success.
+    good: bool,
+}
+
+static LINES: [Mutex<Line>; MAX_GPUS] = [const {
+    Mutex::new(Line {
+        begun: 0,
+        over: 0,
+        good: false,
+    })
+}; MAX_GPUS];
+static OVER: [Condvar; MAX_GPUS] = [const { Condvar::new() }; MAX_GPUS];
+
+/// Whether everything that this process had given the GPU before the call is done by then. False if the GPU
+/// failed, too. The caller holds no lock of lazyrt's.
+pub fn wait(gpu: u32, ordinal: i32, until: Instant) -> bool {
+    wait_by(gpu, until, move || {
+        device::settle(gpu, ordinal).is_ok_and(|code| code.is_success())
+    })
+}
+
+fn wait_by(gpu: u32, until: Instant, settle: impl Fn() -> bool + Copy + Send + 'static) -> bool {
+    let at = gpu as usize % MAX_GPUS;
+    let mut line = LINES[at].lock();
+    // One that began before says nothing of what was given since.
+    let wanted = line.begun + 1;
+    while line.over < wanted {
+        if line.begun == line.over {
+            let number = line.begun + 1;
+            let settling = std::thread::Builder::new().name("mgb-settle".to_owned());
+            let started = settling.spawn(move || {
+                let good = settle();
+                let mut line = LINES[at].lock();
+                line.over = number;
+                line.good = good;
+                OVER[at].notify_all();
+            });
+            if started.is_err() {
+                return false;
+            }
+            line.begun = number;
+        }
+        if OVER[at].wait_until(&mut line, until).timed_out() {
+            return line.over >= wanted && line.good;
+        }
+    }
+    line.good
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_ends_though_the_work_does_not() {
+        static DONE: AtomicBool = AtomicBool::new(false);
+        static TIMES: AtomicU32 = AtomicU32::new(0);
+        let settle = || {
+            TIMES.fetch_add(1, Ordering::SeqCst);
+            while !DONE.load(Ordering::SeqCst) {
+                std::thread::yield_now();
+            }
+            true
+        };
+        let gpu = MAX_GPUS as u32 - 2;
+        let wait = |length| wait_by(gpu, Instant::now() + length, settle);
+        assert!(!wait(Duration::from_millis(20)));
+        // The same thread is still there: no second one piles up.
+        assert!(!wait(Duration::from_millis(20)));
+        assert_eq!(TIMES.load(Ordering::SeqCst), 1);
+        DONE.store(true, Ordering::SeqCst);
+        assert!(wait(Duration::from_secs(60)));
+        assert!(
+            TIMES.load(Ordering::SeqCst) >= 2,
+            "the first says nothing of later work"
+        );
+    }
+}
