@@ -1,4 +1,4 @@
-//! The judgements: a family's defaults, a function's own row, and roles that follow from C types.
+//! The treatments: the defaults of a family, the row of a function, and roles that follow from C types.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,7 +15,7 @@ pub struct Rules {
     function: BTreeMap<String, Row>,
 }
 
-/// A family's defaults, or a function's own judgement: what is not said falls to the next in line.
+/// The defaults of a family, or the row of a function: what a row leaves out, the family decides.
 #[derive(Default, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Row {
@@ -33,10 +33,10 @@ struct Row {
     note: Option<String>,
 }
 
-/// A function with everything decided.
+/// A function with all its properties.
 pub struct Judged<'a> {
     pub function: &'a Function,
-    /// Where the arguments stand: for a form that no header declares, its base.
+    /// Where the arguments are declared: for a form that no header declares, its base.
     pub signature: &'a Function,
     pub roles: Vec<Role>,
     pub family: String,

@@ -1,7 +1,7 @@
-//! The words the table is written in: what a function is, what an argument is, how MGB treats it.
+//! The kinds that the table is written in: of functions, of arguments, and how MGB treats a function.
 //!
-//! The build script includes this file too, so that a word in `treatments.toml` which is none of
-//! these fails the build with its place named.
+//! The build script includes this file too, so that an unknown word in `treatments.toml` fails the build with
+//! its line.
 
 /// An enum whose variants are also words of `treatments.toml`.
 macro_rules! words {
@@ -30,21 +30,21 @@ macro_rules! words {
 words! {
     /// How MGB treats a function of the runtime.
     pub enum Treatment {
-        /// Hands out or takes back addresses; needs no GPU (`cudaMalloc`, `cudaFree`).
+        /// Allocates or frees addresses; needs no GPU (`cudaMalloc`, `cudaFree`).
         Address,
         /// Runs on the GPU of the objects it names; binds them first (launches, copies to host).
         Bound,
         /// Recorded while unbound when small, and replayed at binding; bound otherwise.
         Recorded,
-        /// Answered by lazyrt: without a GPU while nothing is bound, passed on where it has to be.
+        /// Answered by lazyrt: without a GPU while nothing is bound, passed through where it must be.
         Answered,
-        /// Needs no GPU and no context, and changes nothing: passed on as it is (`cudaGetErrorString`).
+        /// Needs no GPU and no context, and changes nothing: passed through (`cudaGetErrorString`).
         Native,
-        /// Binds, and ties the process to that GPU (streams, events, graphs, handles).
+        /// Binds, and anchors the process to that GPU (streams, events, graphs, handles).
         Anchors,
         /// Refused, with the reason.
         Refused,
-        /// What is left: bind what the call may need, everything if that is not known, then pass it through.
+        /// All others: bind what the call may need, everything if that is not known, then pass it through.
         BindThenPass,
     }
 }
@@ -117,7 +117,7 @@ words! {
         Symbol,
         /// Part of registering modules and kernels.
         Register,
-        /// Asks or sets something without touching memory objects.
+        /// Queries or sets something without touching memory objects.
         Query,
         /// Anything else.
         Other,

@@ -1,8 +1,8 @@
 //! The CUDA API table: every function of the runtime, what it means and how MGB treats it.
 //!
-//! Generated from CUDA's headers and libcudart's symbol table (`data/api.json`, written by
-//! `tools/generate.py`) and from the project's own judgements (`data/treatments.toml`), which the
-//! build script joins into one sorted table. The pass, lazyrt, softgpu and the docs' support table
+//! Generated from the CUDA headers and the symbol table of libcudart (`data/api.json`, written by
+//! `tools/generate.py`) and from the treatments that the project decided on (`data/treatments.toml`), which
+//! the build script joins into one sorted table. The pass, lazyrt, softgpu and the support table of the docs
 //! are driven from it.
 
 mod kinds;
@@ -47,7 +47,7 @@ pub struct Entry {
     pub declared: bool,
     /// Exported by libcudart.
     pub exported: bool,
-    /// For `_ptsz` and `_ptds` forms, the plain function. A form takes over all its base's facts.
+    /// For `_ptsz` and `_ptds` forms, the plain function. A form has all properties of its base.
     pub base: Option<&'static str>,
     /// Why it is treated so, or what does not work; may be empty.
     pub note: &'static str,
@@ -64,7 +64,7 @@ impl Entry {
         (0..self.params.len()).filter(move |&at| self.params[at].role == role)
     }
 
-    /// The function whose form this is: the base's name, or its own.
+    /// The plain function of this form: its base, or itself.
     pub fn plain_name(&self) -> &'static str {
         self.base.unwrap_or(self.name)
     }

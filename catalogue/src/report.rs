@@ -1,7 +1,7 @@
-//! The pass's report: what it found in a module, as JSON in the object's `.mgb.report` section.
+//! The report of the pass: what it found in a module, as JSON in the `.mgb.report` section of the object.
 //!
-//! The pass writes one document per module, ended by a newline. A linker lays the sections of all
-//! objects after one another, so that a program's section is read back to back ([`parse_all`]).
+//! The pass writes one document per module, ended by a newline. A linker concatenates the sections of all
+//! objects, so the section of a program holds several documents ([`parse_all`]).
 
 use std::fmt;
 
@@ -32,7 +32,7 @@ pub struct Report {
 pub struct Task {
     /// Its number in the module, from 1; the site's id at run time.
     pub id: u32,
-    /// The function it stands in, demangled.
+    /// The function that holds it, demangled.
     pub function: String,
     /// Every call of its function in this module was inlined: only callers in other files run the task.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -51,16 +51,16 @@ pub struct Task {
     /// What it asks for; a lazy task's is known at run time only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub need: Option<Need>,
-    /// Where `task_begin` stands.
+    /// Where `task_begin` is inserted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begin: Option<Place>,
-    /// Where `task_end` stands: one for each edge that leaves the task's region.
+    /// Where `task_end` is inserted: one for each edge that leaves the region of the task.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ends: Vec<Place>,
     /// Whether its objects may move to another GPU once it is bound; absent where nothing was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub movable: Option<Movable>,
-    /// Why it is to have a GPU for itself; a lazy task gets none, whatever stands here.
+    /// Why it must not share a GPU; a lazy task shares its GPU in any case.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub alone: Vec<Reason>,
 }
@@ -81,7 +81,7 @@ pub enum Kind {
 pub struct Reason {
     /// The stable name of the reason.
     pub code: Code,
-    /// A sentence for people, naming the thing.
+    /// A sentence that names the object or function.
     pub text: String,
     /// Where in the source.
     #[serde(flatten, default, skip_serializing_if = "Option::is_none")]
@@ -119,7 +119,7 @@ pub enum Code {
     PointersInMemory,
     /// The program calls the driver API, or another library that uses CUDA by itself.
     OpenProcess,
-    /// The kernel or the code around it uses what ties a task to its GPU.
+    /// The kernel, or the code around it, uses something that exists on one GPU only.
     Anchored,
     /// The source says that the task is to have a GPU for itself.
     Alone,
@@ -172,7 +172,7 @@ pub struct Place {
 pub struct Op {
     /// The runtime's function, or `launch`.
     pub op: String,
-    /// Where it stands.
+    /// Its place in the source.
     #[serde(flatten)]
     pub at: Place,
     /// For a launch: the kernel, demangled.
@@ -192,8 +192,7 @@ pub struct Object {
     pub name: String,
     /// Its size in bytes, as a formula.
     pub bytes: String,
-    /// A device variable, which is there on each GPU with the program's code: no part of what the task asks
-    /// for.
+    /// A device variable, which each GPU has together with the code of the program: not part of the need.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub variable: bool,
 }
@@ -218,7 +217,7 @@ pub struct Need {
 /// Whether a bound task may leave its GPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Movable {
-    /// Nothing of the context is in its data.
+    /// Its data holds nothing that is valid in one context only.
     pub movable: bool,
     /// Why not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -259,7 +258,7 @@ impl std::error::Error for ReadError {
 }
 
 impl Report {
-    /// The document as it stands in the section: one line, ended by a newline.
+    /// The document in the form of the section: one line, ended by a newline.
     pub fn to_line(&self) -> String {
         let mut line = serde_json::to_string(self).expect("reports hold strings and numbers only");
         line.push('\n');

@@ -1,6 +1,6 @@
-//! What the software GPU refuses of the runtime, by name and with the reason (`data/softgpu.txt`).
+//! The functions of the runtime that the software GPU refuses, with the reason (`data/softgpu.txt`).
 
-/// Name or beginning of names, and reason.
+/// Name or prefix of names, and reason.
 fn rows() -> impl Iterator<Item = (&'static str, &'static str)> {
     let lines = include_str!("../data/softgpu.txt").lines();
     lines
@@ -23,7 +23,7 @@ pub fn refusal(name: &str) -> Option<&'static str> {
     found.next().map(|(_, reason)| reason)
 }
 
-/// The rows that are about none of these functions.
+/// The rows that match none of these functions.
 pub fn unused<'a>(refused: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'static str> + 'a {
     let none = move |pattern: &str| {
         let mut about = crate::all().iter().filter(|entry| matches(pattern, entry.name));

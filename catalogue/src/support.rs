@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use crate::{Entry, Treatment, all, cuda_version};
 
-/// What each treatment means, in a user's words.
+/// The meaning of each treatment for a user.
 fn meaning(treatment: Treatment) -> &'static str {
     match treatment {
         Treatment::Address => "hands out or takes back addresses of the arena; needs no GPU",

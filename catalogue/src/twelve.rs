@@ -1,17 +1,17 @@
-//! What CUDA 12's headers declare otherwise than CUDA 13's: programs compiled with them run with CUDA 13's
-//! runtime.
+//! What the headers of CUDA 12 declare differently from those of CUDA 13: programs compiled with them run
+//! with the runtime of CUDA 13.
 //!
-//! Made by comparing the declarations and the layouts of structures of CUDA 12.4 and 12.9 with those of 13.0.
-//! What is not here is the same in both, or grew into bytes that were reserved before.
+//! From a comparison of the declarations and structure layouts of CUDA 12.4 and 12.9 with those of 13.0. What
+//! is not listed is the same in both, or grew into bytes that were reserved before.
 
-/// What becomes of a function as CUDA 12 declares it.
+/// How a function of CUDA 12 is adapted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twelve {
     /// CUDA 13 has it under this name.
     Named(&'static str),
-    /// lazyrt has a function that turns its arguments into CUDA 13's: `mgb_cuda12_` and its name.
+    /// lazyrt has a function that converts its arguments to those of CUDA 13: `mgb_cuda12_` and its name.
     Bridged,
-    /// It cannot be done with CUDA 13's runtime, for this reason.
+    /// The runtime of CUDA 13 cannot do it, for this reason.
     Refused(&'static str),
 }
 
@@ -99,8 +99,8 @@ const TABLE: &[(&str, Twelve)] = &[
     ),
 ];
 
-/// What becomes of the function of this name; none where CUDA 13 has the same. `_ptsz` and `_ptds` at its end
-/// are the caller's.
+/// How the function of this name is adapted; none where CUDA 13 has the same. A suffix `_ptsz` or `_ptds`
+/// must be removed by the caller.
 pub fn twelve(name: &str) -> Option<Twelve> {
     let at = TABLE.binary_search_by(|(known, _)| known.cmp(&name)).ok()?;
     Some(TABLE[at].1)
