@@ -189,8 +189,8 @@ fn write(collected: &Collected, planned: Vec<(Value, Vec<Task>)>, open: Open) {
             .expect("the constructor's block is there");
     }
     rewriter
-        .tell_before("mgb_before_library", &library_calls)
-        .and_then(|()| rewriter.tell_before("mgb_before_driver", &driver_calls))
+        .notify_before("mgb_before_library", &library_calls)
+        .and_then(|()| rewriter.notify_before("mgb_before_driver", &driver_calls))
         .expect("a call is in a block");
     rewriter.rename(collected);
     for report in &reports.all {

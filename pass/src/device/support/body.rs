@@ -11,7 +11,7 @@ pub struct Foreign<'a> {
     pub takes: Vec<String>,
 }
 
-/// The body that stands for a foreign function.
+/// The body that replaces a foreign function on the host.
 #[derive(Default)]
 pub struct Body {
     /// Instructions, the last a terminator.

@@ -89,7 +89,7 @@ fn split(name: &str) -> Option<(&str, bool)> {
         .map(|name| (name, true))
 }
 
-/// Whether [`body`] stands for this function whatever its body in libdevice.
+/// Whether [`body`] replaces this function even if libdevice has a body for it.
 pub fn is_known(name: &str) -> bool {
     split(name).is_some()
 }

@@ -55,7 +55,7 @@ fn barrier(name: &str, foreign: &Foreign) -> Option<Body> {
     ))
 }
 
-/// `shfl.sync.<kind>.<type>`, with `p` at the end also telling whether the source lane was in range.
+/// `shfl.sync.<kind>.<type>`; with `p` at the end it also returns whether the source lane was in range.
 fn shuffle(name: &str, foreign: &Foreign) -> Option<Body> {
     let (kind, ty) = name.split_once('.')?;
     let kind = ["idx", "up", "down", "bfly"]

@@ -7,9 +7,9 @@ use mgb_catalogue::{Class, Entry, Role};
 
 use crate::host::ir::{self, Value};
 
+mod nvcc_source;
 pub mod open;
 pub mod resources;
-mod source;
 pub mod sources;
 mod stubs;
 pub mod twelve;
@@ -71,7 +71,7 @@ impl Collected {
         }
         collected.find_stubs();
         if collected.by_nvcc {
-            source::name(module);
+            nvcc_source::name(module);
         }
         collected
     }

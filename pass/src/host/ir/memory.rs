@@ -18,8 +18,11 @@ pub fn address(pointer: Value) -> (Value, Option<i64>) {
 /// Allocators of host memory: `malloc`, `calloc`, and C++ `new`.
 const HOST_ALLOCATORS: [&str; 4] = ["malloc", "calloc", "_Znwm", "_Znam"];
 
-/// Functions that free host memory.
-pub const HOST_FREES: [&str; 5] = ["free", "_ZdlPv", "_ZdaPv", "_ZdlPvm", "_ZdaPvm"];
+/// Whether a call frees host memory: `free`, and every form of C++ `delete`.
+pub fn frees_host_memory(call: Value) -> bool {
+    let name = call.callee().map(|callee| callee.name());
+    name.is_some_and(|name| name == "free" || name.starts_with("_Zdl") || name.starts_with("_Zda"))
+}
 
 /// Whether a pointer is known to be into host memory.
 pub fn is_host_memory(pointer: Value) -> bool {

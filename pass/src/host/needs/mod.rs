@@ -53,7 +53,7 @@ pub struct Need {
 
 impl Need {
     /// Whether it knows as much of the launches of the task as another.
-    pub fn is_as_known_as(&self, other: &Need) -> bool {
+    pub fn knows_as_much_as(&self, other: &Need) -> bool {
         let complete = |need: &Need| [need.grid.complete, need.block.complete, need.shared.complete];
         let (own, others) = (complete(self), complete(other));
         own.iter().zip(others).all(|(&own, other)| own || !other)

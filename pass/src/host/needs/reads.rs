@@ -167,11 +167,10 @@ impl<'a> Reads<'a> {
     /// Whether memory behind a pointer is there at the begin as it is at this load: control surely comes from
     /// the begin to the load, and nothing deletes the memory by this name on the way to the begin.
     fn is_alive_until(&self, object: Value, load: Value) -> bool {
-        let deletes = |user: &Value| {
-            let name = user.callee().map(|callee| callee.name());
-            name.is_some_and(|name| name.starts_with("_Zdl") || name.starts_with("_Zda") || name == "free")
-        };
-        let mut deleted = object.users().into_iter().filter(deletes);
+        let mut deleted = object
+            .users()
+            .into_iter()
+            .filter(|&user| memory::frees_host_memory(user));
         !deleted.any(|call| self.cfg.reaches(self.cfg.point(call), self.begin))
             && self.surely_comes(object, load)
     }

@@ -174,7 +174,7 @@ fn access_by_call(
                 false => Access::Escape(Why::new(Code::PointersInMemory, text, call)),
             })
         }
-        Some(Callee::Other(function)) if memory::HOST_FREES.contains(&function.name().as_str()) => None,
+        Some(Callee::Other(_)) if memory::frees_host_memory(call) => None,
         Some(Callee::Stub(_)) if passes_by_value(call, pointer) => Some(Access::Argument),
         Some(Callee::Other(function)) => {
             let text = format!(

@@ -241,7 +241,7 @@ impl Planner<'_> {
         let before = before.filter(|&before| before != begin);
         Ok(Some(
             match before.map(|before| need(before).map(|need| (before, need))) {
-                Some(Ok((before, need))) if need.is_as_known_as(&own) => (before, need),
+                Some(Ok((before, need))) if need.knows_as_much_as(&own) => (before, need),
                 _ => (begin, own),
             },
         ))

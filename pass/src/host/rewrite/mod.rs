@@ -218,7 +218,7 @@ impl<'ctx> Rewriter<'ctx> {
     }
 
     /// Notifies lazyrt before each of these calls.
-    pub fn tell_before(&self, teller: &str, calls: &[Value]) -> Result<(), BuilderError> {
+    pub fn notify_before(&self, teller: &str, calls: &[Value]) -> Result<(), BuilderError> {
         if calls.is_empty() {
             return Ok(());
         }

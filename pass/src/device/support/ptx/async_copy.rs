@@ -12,7 +12,7 @@ pub fn emit(emitter: &mut Emitter, it: &Call) -> Option<()> {
         ("commit_group" | "wait_all", []) | ("wait_group", [_]) => Some(()),
         ("mbarrier", [place]) => {
             let place = emitter.pointer(place)?;
-            // Without `.noinc` the arrival is one more than the barrier was told of.
+            // Without `.noinc` the arrival is in addition to the expected count of the barrier.
             if it.has("noinc") {
                 let arrive = [("ptr", place.as_str()), ("i32", "1"), ("i1", "false")];
                 emitter.call("softgpu.mbarrier_arrive", "i64", &arrive);

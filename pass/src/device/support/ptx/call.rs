@@ -22,7 +22,7 @@ impl Call<'_> {
         self.modifiers.iter().rev().find_map(|text| Type::parse(text))
     }
 
-    /// The modifiers that are none of the known, whose order and meaning an instruction must not pass over.
+    /// None if there is a modifier other than the known ones: an instruction must not ignore one.
     pub fn only(&self, known: &[&str]) -> Option<()> {
         self.modifiers
             .iter()

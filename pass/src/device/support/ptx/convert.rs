@@ -132,7 +132,7 @@ fn rounding(it: &Call) -> Option<char> {
         .and_then(|text| text.chars().nth(1))
 }
 
-/// Rounds a number to a whole one.
+/// Rounds a number to an integer.
 fn whole(emitter: &mut Emitter, it: &Call, ty: Type, value: &str) -> Option<String> {
     let function = match rounding(it)? {
         'n' => "rint",
@@ -173,7 +173,8 @@ fn from_integer(emitter: &mut Emitter, it: &Call, target: Type, source: Type, va
     let mode = rounding(it)?;
     let signed = source.kind == Kind::Signed;
     if target.is_small() {
-        // Whole numbers beyond 2^53 are infinite in the one format, and a hair off at worst in the other.
+        // Integers beyond 2^53 are infinite in the one format, and inexact by at most one rounding in the
+        // other.
         let sign = if signed { "si" } else { "ui" };
         let exact = emitter.value(format!("{sign}tofp {} {value} to double", source.register()));
         return Some(formats::narrow(emitter, target, &exact, mode));
@@ -222,7 +223,7 @@ fn between_floats(
         }
         let exact = emitter.value(format!("fpext float {wide} to double"));
         let narrow = formats::narrow(emitter, target, &exact, mode);
-        // What is no number has one form then, and another where a double is narrowed.
+        // Not-a-number has one form then, and another where a double is narrowed.
         let none = emitter.value(format!("fcmp uno float {wide}, {wide}"));
         return Some(emitter.value(format!("select i1 {none}, i16 32767, i16 {narrow}")));
     }

@@ -43,7 +43,8 @@ fn cast(ty: &str, inward: bool) -> &'static str {
 }
 
 impl Emitter {
-    /// Starts a function: `outputs` results, and parameters of which `tied` says which output each starts.
+    /// Starts a function with `outputs` results; `tied` gives, for each parameter, the output that it
+    /// initialises.
     pub fn new(foreign: &Foreign, program: &Program, outputs: usize, tied: &[Option<usize>]) -> Option<Self> {
         let results = if outputs == 0 {
             Vec::new()
@@ -165,7 +166,7 @@ impl Emitter {
         self.ended = true;
     }
 
-    /// Begins a block; the one before goes on into it.
+    /// Begins a block; the previous one falls through into it.
     pub fn start(&mut self, block: &str) {
         if !self.ended {
             let _ = writeln!(self.code, "br label %{block}");
@@ -329,7 +330,7 @@ impl Emitter {
         })
     }
 
-    /// Calls what stands for one of NVVM's intrinsics, `name` without its `llvm.nvvm.`.
+    /// Calls the replacement of one of the NVVM intrinsics, `name` without its `llvm.nvvm.`.
     pub fn intrinsic(&mut self, name: &str, returns: &str, arguments: &[(&str, &str)]) -> Option<String> {
         let symbol = format!("softgpu.ptx.{name}.{}", returns.replace(['{', '}', ' ', ','], ""));
         let full = format!("llvm.nvvm.{name}");
@@ -341,16 +342,7 @@ impl Emitter {
         let body = function(&foreign)?;
         self.helpers.insert(definition(&symbol, &foreign, &body));
         self.helpers.extend(body.declarations);
-        let arguments: Vec<String> = arguments
-            .iter()
-            .map(|(ty, value)| format!("{ty} {value}"))
-            .collect();
-        let call = format!("call {returns} @\"{symbol}\"({})", arguments.join(", "));
-        if returns == "void" {
-            self.line(call);
-            return Some(String::new());
-        }
-        Some(self.value(call))
+        Some(self.call(&format!("\"{symbol}\""), returns, arguments))
     }
 
     /// Calls one of LLVM's own intrinsics, or a function of the prelude.

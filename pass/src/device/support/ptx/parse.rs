@@ -14,7 +14,7 @@ pub enum Operand {
     Register(Register),
     /// An operand of the assembly: `$0`.
     Outer(usize),
-    /// A number, or a name that is no register: a special register, a label, `WARP_SZ`.
+    /// A number, or a name that is not a register: a special register, a label, `WARP_SZ`.
     Word(String),
     /// `[base+offset]`
     Address(Box<Operand>, i64),
@@ -57,7 +57,7 @@ pub struct Program {
     pub registers: Vec<Type>,
 }
 
-/// What `$$` of the assembly text stands for meanwhile: a character that PTX has no use for.
+/// The replacement of `$$` in the assembly text while it is parsed: a character that PTX does not use.
 const DOLLAR: char = '\u{1}';
 
 /// Parses an assembly text as LLVM writes it; an error is the statement that it does not know.

@@ -1,4 +1,4 @@
-//! PTX's types, and what stands for each in LLVM IR.
+//! The types of PTX, and their types in LLVM IR.
 
 /// How the bits of a value are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
