@@ -18,7 +18,9 @@ fn matches(pattern: &str, name: &str) -> bool {
 
 /// Why the software GPU refuses a function; `None` for those that it has.
 pub fn refusal(name: &str) -> Option<&'static str> {
-    let plain = crate::lookup(name).and_then(|entry| entry.base).unwrap_or(name);
+    let plain = crate::table::lookup(name)
+        .and_then(|entry| entry.base)
+        .unwrap_or(name);
     let mut found = rows().filter(|(pattern, _)| matches(pattern, plain));
     found.next().map(|(_, reason)| reason)
 }
@@ -26,7 +28,9 @@ pub fn refusal(name: &str) -> Option<&'static str> {
 /// The rows that match none of these functions.
 pub fn unused<'a>(refused: impl Fn(&str) -> bool + 'a) -> impl Iterator<Item = &'static str> + 'a {
     let none = move |pattern: &str| {
-        let mut about = crate::all().iter().filter(|entry| matches(pattern, entry.name));
+        let mut about = crate::table::all()
+            .iter()
+            .filter(|entry| matches(pattern, entry.name));
         !about.any(|entry| refused(entry.name))
     };
     rows()

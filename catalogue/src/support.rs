@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use crate::{Entry, Treatment, all, cuda_version};
+use crate::kinds::Treatment;
+use crate::table::{Entry, all, cuda_version};
 
 /// The meaning of each treatment for a user.
 fn meaning(treatment: Treatment) -> &'static str {

@@ -123,7 +123,7 @@ mod tests {
         assert!(TABLE.is_sorted_by(|(a, _), (b, _)| a < b));
         for (name, what) in TABLE {
             if let Named(new) = what {
-                assert!(crate::lookup(new).is_some(), "{name}: {new}");
+                assert!(crate::table::lookup(new).is_some(), "{name}: {new}");
             }
         }
         assert_eq!(twelve("cudaMalloc"), None);
