@@ -88,10 +88,9 @@ impl Pending {
     }
 
     /// The growths of a task leave.
-    pub(super) fn take_growths_of(&mut self, key: TaskKey) -> Vec<Box<Waiting>> {
-        self.grows
-            .extract_if(.., |waiting| waiting.key() == key)
-            .collect()
+    pub(super) fn take_growths_of(&mut self, key: TaskKey) -> Vec<Waiting> {
+        let leave = self.grows.extract_if(.., |waiting| waiting.key() == key);
+        leave.map(|waiting| *waiting).collect()
     }
 
     pub(super) fn has(&self, key: TaskKey) -> bool {
