@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::printed::{LARGEST_GPU, MGBD_ENDED};
 use crate::size::Bytes;
-use crate::socket_path;
+use crate::socket::socket_path;
 
 /// Identifies a task of this process: chosen by the client, unique in the
 /// process, never 0. It is also the handle that `mgb_task_begin` returns.
