@@ -3,6 +3,7 @@
 
 use parking_lot::MutexGuard;
 
+use crate::session;
 use crate::state::{Key, State};
 use crate::swap;
 
@@ -30,8 +31,8 @@ pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
             // The new reservation covers the memory as it lies: only the old one goes back.
             state.merge(key, into);
             drop(state);
-            if let (Some(client), Some(id)) = (crate::mode::client(), id) {
-                client.give_back(id, mapped);
+            if let Some(id) = id {
+                session::give_back(id, mapped);
             }
             state = crate::state::lock();
         } else {

@@ -10,7 +10,6 @@ use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
-use crate::ops::opaque;
 use crate::records::Record;
 use crate::state::{self, Backing, CHANGED, Freed, Key, Returned, State};
 use crate::{device, driver, handles, mode, native};
@@ -199,7 +198,9 @@ fn copy(gpu: u32, to: *mut c_void, from: *const c_void, bytes: usize, kind: u32)
 
 /// Lets another GPU use all of the task's memory.
 pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), Failure> {
-    let Ok(driver) = driver::get() else { return Ok(()) };
+    let Ok(driver) = driver_start::get() else {
+        return Ok(());
+    };
     let State { extents, tasks, .. } = state;
     let Some(task) = tasks.get_mut(&key) else {
         return Ok(());
@@ -242,7 +243,7 @@ pub fn replay(mut state: Locked, key: Key) -> (Locked, Result<(), Own>) {
 
 fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
     // Where the program has streams, one of them may be capturing: no other than lazyrt's own is touched then.
-    let stream = if opaque::is_anchored() || handles::any_stream() {
+    let stream = if state::is_anchored() || work::any_stream() {
         device::own_stream(gpu)?
     } else {
         std::ptr::null_mut()
@@ -294,7 +295,7 @@ fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
 /// holds no lock.
 pub fn finish_free(freed: Freed) {
     if let Some((address, length, _, memory)) = freed.memory {
-        if let Ok(driver) = driver::get()
+        if let Ok(driver) = driver_start::get()
             && let Err(failure) = driver.release(address, length, memory)
         {
             crate::notice::once("release", format_args!("failed to free device memory: {failure}"));
@@ -317,9 +318,7 @@ pub fn release_spares() {
 
 /// Gives room back to mgbd. The caller holds no lock.
 pub fn give_back(returned: impl IntoIterator<Item = Returned>) {
-    if let Some(client) = mode::client() {
-        for Returned { id, bytes } in returned {
-            client.give_back(id, bytes);
-        }
+    for Returned { id, bytes } in returned {
+        session::give_back(id, bytes);
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::MutexGuard;
 
 use crate::back::{self, Failed};
 use crate::code::{Code, Own, fail};
+use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::{Shared, Task};
 use crate::{device, mode, narrow, notice, swap, thread};
@@ -158,6 +159,33 @@ pub fn place(key: Key) -> Result<u32, Own> {
     }
 }
 
+/// Gives this thread a current GPU with a context: one that the process is on already, if there is one.
+pub fn be_somewhere() -> Result<(), Own> {
+    if thread::with(|thread| thread.gpu()).is_some() && contexts::any() {
+        return Ok(());
+    }
+    if let Some((gpu, ordinal)) = device::with_context().next() {
+        return device::select(gpu, ordinal);
+    }
+    lazy().map(|_| ())
+}
+
+/// Binds the lazy task, where the process is if it is anywhere.
+#[cold]
+pub fn lazy() -> Result<&'static Shared, Own> {
+    let (key, gpu): (Key, _) = {
+        let mut state = state::lock();
+        (state.lazy_task(), state.bound_gpu(state::current()))
+    };
+    prepare(
+        key,
+        Asked {
+            gpu,
+            ..Asked::default()
+        },
+    )
+}
+
 /// Asks for what the task lacks until it is granted, and makes room for others when told to; the bytes granted.
 /// All of it is this thread's, with the task marked busy: mgbd waits for the one it told to ask again.
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
@@ -204,7 +232,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
         site: None,
         name: None,
         // What has run somewhere stays there: its bytes may mean something on that GPU only.
-        gpu: narrow::gpu()
+        gpu: visible::gpu()
             .or(state.anchor(task.device))
             .or(variables)
             .or(task.gpu)
@@ -253,16 +281,14 @@ fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, 
         Ok(ordinal) => ordinal,
         Err(error) => {
             drop(state);
-            if let Some(client) = mode::client() {
-                client.end(grant.task, 0);
-            }
+            session::end(grant.task, 0);
             return Err(error);
         }
     };
     if let Some(task) = state.task(key) {
         task.need = request.need;
         task.bind(grant.task, grant.gpu, ordinal, grant.reserved_bytes);
-        if let Some(gpu) = mode::client().and_then(|client| client.hello().gpus.get(grant.gpu as usize)) {
+        if let Some(gpu) = session::gpu(grant.gpu) {
             task.outside.set_capacity(device::capacity(gpu));
         }
     }

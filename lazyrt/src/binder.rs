@@ -4,11 +4,11 @@ use mgb_probe::need::VARIABLES;
 use mgb_probe::{Binder, Grant, Hello, Need, Places, Refusal, Site, TaskId};
 
 use crate::bind::{self, Asked};
-use crate::ops::opaque;
+use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
-use crate::task::{OwnSite, Shared};
+use crate::task::OwnSite;
 use crate::thread::{self, Use};
-use crate::{absorb, device, handles, narrow, swap};
+use crate::{absorb, device, swap, visible, work};
 
 struct Lazy;
 
@@ -82,7 +82,7 @@ impl Binder for Lazy {
 
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant) {
         // Without an ordinal every op of the task fails, with the reason on stderr.
-        narrow::before_driver(grant.gpu);
+        visible::restrict_to(grant.gpu);
         let ordinal = device::ordinal(grant.gpu).ok();
         let mut state = state::lock();
         let key = beginning(&mut state, site);
@@ -201,7 +201,7 @@ impl Binder for Lazy {
 
     fn still_waiting(&self) {
         // Handles mean streams whose work this does not see.
-        if !opaque::is_anchored() && !handles::any_stream() {
+        if !state::is_anchored() && !work::any_stream() {
             device::publish_finished();
         }
     }
@@ -209,7 +209,7 @@ impl Binder for Lazy {
     fn places(&self, need: &Need) -> Places {
         let mut state = state::lock();
         let device = state::current();
-        let tied = narrow::gpu().or(state.anchor(device));
+        let tied = visible::gpu().or(state.anchor(device));
         if !follows_variables(need) {
             return Places {
                 // Launches of the new task may reach lazy objects through pointers in memory.

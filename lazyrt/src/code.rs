@@ -1,9 +1,5 @@
 //! `cudaError_t`, as far as lazyrt itself returns or looks for values.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use crate::fault;
-
 /// A `cudaError_t`.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,27 +45,6 @@ pub struct Own(pub Code);
 
 /// What an op answers.
 pub type Answer = Result<Code, Own>;
-
-static BROKEN: AtomicU32 = AtomicU32::new(0);
-
-/// Keeps a native answer in mind, if it is sticky.
-pub fn seen(code: Code) {
-    if code.is_sticky() {
-        BROKEN.store(code.0, Ordering::Relaxed);
-        fault::watch();
-    }
-}
-
-/// The sticky error that the process has had: what ops that do not ask the runtime have to answer as well.
-pub fn broken() -> Option<Code> {
-    let code = Code(BROKEN.load(Ordering::Relaxed));
-    (!code.is_success()).then_some(code)
-}
-
-/// The device was reset.
-pub fn mended() {
-    BROKEN.store(0, Ordering::Relaxed);
-}
 
 /// Fails with an error of lazyrt's own.
 pub fn fail<T>(code: Code) -> Result<T, Own> {

@@ -1,7 +1,6 @@
 //! The GPUs of the grants as this process numbers them, and each thread's current one.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
@@ -9,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
 use crate::patience::Patience;
-use crate::{driver, handles, keep, mode, native, notice, open, ops, thread, work};
+use crate::{contexts, driver_start, keep, native, notice, open, session, thread, work};
 
 /// `cudaStreamCaptureModeRelaxed`.
 const CAPTURE_RELAXED: u32 = 2;
@@ -24,27 +23,14 @@ const PER_THREAD: usize = 2;
 /// `cudaEventDisableTiming`.
 const NO_TIMING: u32 = 2;
 
-static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 /// Limits that the program set, for every context that is made.
 static LIMITS: Mutex<Vec<(u32, usize)>> = Mutex::new(Vec::new());
-
-/// The driver; on failure says once what is missing.
-pub fn driver() -> Result<&'static driver::Driver, Own> {
-    mode::note_use();
-    driver::get().map_err(|why| {
-        notice::once("driver", format_args!("{why}"));
-        Own(Code::INITIALIZATION)
-    })
-}
 
 /// The ordinal of a grant's GPU in this process.
 pub fn ordinal(gpu: u32) -> Result<i32, Own> {
     static ORDINALS: OnceLock<Vec<Option<i32>>> = OnceLock::new();
-    let driver = driver()?;
-    let Some(client) = mode::client() else {
-        return fail(Code::INITIALIZATION);
-    };
-    let gpus = &client.hello().gpus;
+    let driver = driver_start::required()?;
+    let gpus = session::gpus();
     let ordinals = ORDINALS.get_or_init(|| {
         let seen = driver.uuids().unwrap_or_default();
         let find = |uuid: &str| seen.iter().position(|own| own.eq_ignore_ascii_case(uuid));
@@ -70,7 +56,7 @@ pub fn ordinal(gpu: u32) -> Result<i32, Own> {
 
 /// The GPU that has this ordinal in this process.
 pub fn at(ordinal: i32) -> Option<u32> {
-    let gpus = mode::client()?.hello().gpus.len();
+    let gpus = session::gpus().len();
     (0..gpus as u32).find(|&gpu| self::ordinal(gpu).is_ok_and(|own| own == ordinal))
 }
 
@@ -79,28 +65,9 @@ pub fn capacity(gpu: &Gpu) -> u64 {
     gpu.usable_bytes.saturating_sub(gpu.context_bytes)
 }
 
-/// Whether this process has a context on any GPU.
-pub fn any_context() -> bool {
-    CONTEXTS.load(Ordering::Acquire) != 0
-}
-
-fn has_context(gpu: u32) -> bool {
-    CONTEXTS.load(Ordering::Acquire) & (1 << (gpu % MAX_GPUS as u32)) != 0
-}
-
-/// Whether this process has contexts on several GPUs.
-#[inline]
-pub fn on_several() -> bool {
-    let mask = CONTEXTS.load(Ordering::Relaxed);
-    mask & mask.wrapping_sub(1) != 0
-}
-
 /// The GPUs with a context of this process, and their ordinals.
 pub fn with_context() -> impl Iterator<Item = (u32, i32)> {
-    let mask = CONTEXTS.load(Ordering::Acquire);
-    (0..MAX_GPUS as u32)
-        .filter(move |gpu| mask & (1 << gpu) != 0)
-        .filter_map(|gpu| Some((gpu, ordinal(gpu).ok()?)))
+    contexts::gpus().filter_map(|gpu| Some((gpu, ordinal(gpu).ok()?)))
 }
 
 /// Makes the GPU current on this thread, with a context. Waits while the GPU is unavailable.
@@ -109,7 +76,7 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
         return Ok(());
     }
     // A context that the program made current by the driver API stays so: it is one of the only GPU that it sees.
-    if open::calls_driver() && driver()?.has_context(ordinal) {
+    if open::calls_driver() && driver_start::required()?.has_context(ordinal) {
         note_context(gpu, ordinal);
         return Ok(());
     }
@@ -118,8 +85,8 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
 
 /// Makes the GPU's own context current on this thread, whatever was before.
 pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
-    let turn = mode::client()
-        .filter(|_| !has_context(gpu))
+    let turn = session::client()
+        .filter(|_| !contexts::is_on(gpu))
         .map(|client| client.turn(true));
     let mut patience = Patience::begin();
     loop {
@@ -129,7 +96,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
             break;
         }
         // A context that there was may be broken for good.
-        if has_context(gpu) || !patience.again(code) {
+        if contexts::is_on(gpu) || !patience.again(code) {
             return fail(code);
         }
         // SAFETY: no pointers. The error was this thread's, and is being dealt with.
@@ -161,6 +128,18 @@ fn note_context(gpu: u32, ordinal: i32) {
         ops::context_made();
         handles::context_made();
     }
+    if let Some(client) = session::client() {
+        session::context_made(gpu);
+        keep::driver_files(client);
+        if open::is_open() {
+            work::note_endless(gpu);
+        }
+    }
+    for &(limit, value) in LIMITS.lock().iter() {
+        // SAFETY: no pointers.
+        unsafe { native::cudaDeviceSetLimit(limit, value) };
+    }
+    contexts::set_up();
 }
 
 /// Keeps a limit for contexts to come.
@@ -182,14 +161,11 @@ pub fn limit(limit: u32) -> Option<usize> {
 /// Waits for everything this process has under way on the GPU.
 pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     select(gpu, ordinal)?;
-    let published = mode::client().map(mgb_probe::Client::published);
-    let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
+    let launches = session::launches_in_flight(gpu);
     let wait = work::wait(gpu);
     // SAFETY: no pointers.
     let code = unsafe { native::cudaDeviceSynchronize() };
-    if let Some(published) = published {
-        published.launches_finished(gpu, launches);
-    }
+    session::launches_finished(gpu, launches);
     if code.is_success() {
         wait.over();
     }
@@ -203,7 +179,7 @@ pub struct Unheard(Option<u32>);
 impl Unheard {
     /// From here on.
     pub fn begin() -> Unheard {
-        if !any_context() {
+        if !contexts::any() {
             return Unheard(None);
         }
         let mut mode = CAPTURE_RELAXED;
@@ -278,20 +254,19 @@ pub fn settle(gpu: u32, ordinal: i32) -> Result<Code, Own> {
 
 /// Tells mgbd of launches that have finished, for a process without streams of its own. Does not wait.
 pub fn publish_finished() {
-    let Some(client) = mode::client() else { return };
     for (gpu, ordinal) in with_context() {
-        let launches = client.published().launches_in_flight(gpu);
+        let launches = session::launches_in_flight(gpu);
         // SAFETY: the default stream.
         let idle = || unsafe { native::cudaStreamQuery(std::ptr::null_mut()) }.is_success();
         if launches > 0 && select(gpu, ordinal).is_ok() && idle() {
-            client.published().launches_finished(gpu, launches);
+            session::launches_finished(gpu, launches);
         }
     }
 }
 
-/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`. Nothing of what goes is
-/// mapped any more.
-pub fn reset(keep: u64) -> Code {
+/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`; calls `gone` for the GPU of each.
+/// Nothing of what goes is mapped any more.
+pub fn reset(keep: u64, gone: impl Fn(u32)) -> Code {
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in with_context().filter(|(gpu, _)| keep & (1 << gpu) == 0) {
         STREAMS.lock()[gpu as usize % MAX_GPUS] = 0;
@@ -300,7 +275,7 @@ pub fn reset(keep: u64) -> Code {
             Ok(()) => unsafe { native::cudaDeviceReset() },
             Err(Own(code)) => code,
         };
-        crate::handles::context_gone(gpu);
+        gone(gpu);
         if !code.is_success() {
             answer = code;
         }

@@ -4,8 +4,7 @@
 //! `libcuda.so` first, which need not be the library that the program's runtime uses; so the functions are
 //! looked up here, and what is missing is named.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
-use std::sync::OnceLock;
+use std::ffi::{CStr, c_int, c_uint, c_void};
 
 use cudarc::driver::sys::{
     CUmemAccess_flags, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
@@ -14,7 +13,6 @@ pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CU
 
 use crate::code::Code;
 use crate::patience::Patience;
-use crate::{addresses, mode};
 
 /// A device address of the driver.
 pub type Address = u64;
@@ -56,7 +54,6 @@ driver! {
     unmap = "cuMemUnmap": fn(Address, usize);
     set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
     context_device = "cuCtxGetDevice": fn(*mut c_int);
-    error_name = "cuGetErrorName": fn(CUresult, *mut *const c_char);
 }
 
 /// What failed, in the driver's words.
@@ -77,12 +74,7 @@ impl Failure {
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(
-            f,
-            "{} failed: {}",
-            self.what,
-            get().map_or("?".into(), |driver| driver.name(self.result))
-        )
+        write!(f, "{} failed: {:?}", self.what, self.result)
     }
 }
 
@@ -94,24 +86,8 @@ fn check(what: &'static str, result: CUresult) -> Result<(), Failure> {
     }
 }
 
-static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
-
-/// Whether lazyrt has loaded and initialised it.
-pub fn is_loaded() -> bool {
-    DRIVER.get().is_some()
-}
-
-/// The driver, initialised. The error says what is missing; it stays the same for the process.
-pub fn get() -> Result<&'static Driver, &'static str> {
-    DRIVER.get_or_init(load).as_ref().map_err(String::as_str)
-}
-
-fn load() -> Result<Driver, String> {
-    let _turn = mode::client().map(|client| client.turn(false));
-    addresses::hand_over(initialise)
-}
-
-fn initialise() -> Result<Driver, String> {
+/// Loads the driver and initialises it. The error says what is missing.
+pub fn initialise() -> Result<Driver, String> {
     // SAFETY: a C string; loading the driver runs only its own constructors.
     let library = unsafe { libc::dlopen(c"libcuda.so.1".as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
@@ -141,28 +117,13 @@ fn initialise() -> Result<Driver, String> {
     };
     if result != CUresult::CUDA_SUCCESS {
         return Err(format!(
-            "cuInit failed: {}; is there a GPU that this process may use?",
-            driver.name(result)
+            "cuInit failed: {result:?}; is there a GPU that this process may use?"
         ));
     }
     Ok(driver)
 }
 
 impl Driver {
-    fn name(&self, result: CUresult) -> String {
-        let mut text = std::ptr::null();
-        // SAFETY: `text` is where the function writes a pointer to a constant string.
-        let known =
-            unsafe { (self.error_name)(result, &mut text) } == CUresult::CUDA_SUCCESS && !text.is_null();
-        if !known {
-            return format!("{result:?}");
-        }
-        // SAFETY: the driver says that it is a C string.
-        CString::from(unsafe { CStr::from_ptr(text) })
-            .to_string_lossy()
-            .into_owned()
-    }
-
     /// Whether this thread's current context is one of that device.
     pub fn has_context(&self, ordinal: i32) -> bool {
         let mut device = -1;

@@ -8,9 +8,9 @@ use std::sync::Once;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use crate::code::{self, Code, Own};
-use crate::mode::{self, Mode};
-use crate::{device, work};
+use crate::code::{Code, Own};
+use crate::session::{self, Mode};
+use crate::{device, fault, work};
 
 /// How long to wait for a kernel that may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -27,7 +27,7 @@ pub fn watch(once: &'static Once) {
 
 extern "C" fn settle() {
     // A forked child has no GPU of its own.
-    if mode::decided() != Some(Mode::Mgb) || !device::with_context().any(|(gpu, _)| work::is_busy(gpu)) {
+    if session::decided() != Some(Mode::Mgb) || !device::with_context().any(|(gpu, _)| work::is_busy(gpu)) {
         return;
     }
     let (done, all) = mpsc::channel();
@@ -36,7 +36,7 @@ extern "C" fn settle() {
             // Where the runtime is being taken down already nobody knows, and mgbd waits.
             match device::settle(gpu, ordinal) {
                 Ok(Code::SUCCESS) => work::ended(gpu),
-                Ok(code) | Err(Own(code)) => code::seen(code),
+                Ok(code) | Err(Own(code)) => fault::note(code),
             }
         }
         let _ = done.send(());

@@ -1,32 +1,53 @@
-//! A word at the end of a program whose GPU has failed under it.
+//! Errors after which the process can use its GPU no more, and a line about them as the process ends.
 //!
-//! Under MPS a fault of one program ends the contexts of all on its GPU. A program that checks no call goes on with
-//! what its memory happens to hold, and ends with 0. With a GPU for itself that is its own affair; beside others it may
-//! have done nothing wrong, and nobody would ever know. So the process says so as it ends, and `mgb batch` takes such a job
-//! for failed ([`GPU_FAILED`] is what it looks for). One that resets the device has seen to it.
+//! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no call goes on
+//! with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So lazyrt prints a line at
+//! the end of such a process, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). A program that
+//! resets the device has dealt with the error.
 
 use std::sync::Once;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use mgb_probe::printed::GPU_FAILED;
 
-use crate::code;
-use crate::mode::{self, Mode};
+use crate::code::Code;
+use crate::session::{self, Mode};
 
-/// From now on the end of the process tells.
-pub fn watch() {
+/// The last sticky error, 0 for none.
+static STICKY: AtomicU32 = AtomicU32::new(0);
+
+/// Notes a native answer: a sticky one is kept.
+pub fn note(code: Code) {
+    if code.is_sticky() {
+        STICKY.store(code.0, Ordering::Relaxed);
+        report_at_exit();
+    }
+}
+
+/// The sticky error that the process has had: ops that do not ask the runtime answer it as well.
+pub fn sticky() -> Option<Code> {
+    let code = Code(STICKY.load(Ordering::Relaxed));
+    (!code.is_success()).then_some(code)
+}
+
+/// The device was reset.
+pub fn clear() {
+    STICKY.store(0, Ordering::Relaxed);
+}
+
+fn report_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: the handler is a function of this library, which stays loaded.
-        unsafe { libc::atexit(tell) };
+        unsafe { libc::atexit(report) };
     });
 }
 
-extern "C" fn tell() {
-    let (Some(code), Some(Mode::Mgb)) = (code::broken(), mode::decided()) else {
+extern "C" fn report() {
+    let (Some(code), Some(Mode::Mgb)) = (sticky(), session::decided()) else {
         return;
     };
-    let under_mps = mode::client().is_some_and(|client| client.hello().mps_pipe.is_some());
-    let others = if under_mps {
+    let others = if session::is_under_mps() {
         ". Under MPS a fault of any program ends all on its GPU: if this one did nothing wrong, run it again"
     } else {
         ""

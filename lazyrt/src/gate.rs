@@ -14,19 +14,12 @@ use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use crate::gate_slot::Slot;
 use crate::thread::{self, Thread};
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, and the registration that it takes.
 const FENCE_ALL: i32 = 1 << 3;
 const REGISTER: i32 = 1 << 4;
-
-/// One thread's mark.
-#[repr(align(64))]
-pub struct Slot {
-    inside: AtomicBool,
-    passing: AtomicBool,
-    taken: AtomicBool,
-}
 
 /// Whether [`FENCE_ALL`] is there. Set before any thread relies on it, and never taken back.
 static FENCED_BY_CLOSER: AtomicBool = AtomicBool::new(false);
@@ -72,11 +65,7 @@ fn new_slot() -> &'static Slot {
             .is_ok()
     });
     let slot = free.unwrap_or_else(|| {
-        let slot: &'static Slot = Box::leak(Box::new(Slot {
-            inside: AtomicBool::new(false),
-            passing: AtomicBool::new(false),
-            taken: AtomicBool::new(true),
-        }));
+        let slot: &'static Slot = Box::leak(Box::new(Slot::taken()));
         slots.push(slot);
         slot
     });

@@ -11,14 +11,16 @@
 //! `gate`.
 
 mod absorb;
-mod addresses;
+mod address_hold;
 mod arena;
 mod back;
 mod bind;
 mod binder;
 mod code;
+mod contexts;
 mod device;
 mod driver;
+mod driver_start;
 mod elf;
 mod ending;
 mod enter;
@@ -26,10 +28,10 @@ mod fault;
 mod free_list;
 mod functions;
 mod gate;
+mod gate_slot;
 mod handles;
 mod keep;
-mod mode;
-mod narrow;
+mod launch_view;
 mod native;
 mod notice;
 mod open;
@@ -38,22 +40,28 @@ mod outside;
 mod patience;
 mod quiet;
 mod records;
+mod restrict;
+mod session;
+mod startup;
 mod state;
 mod swap;
 mod task;
 mod thread;
 mod trace;
+mod trace_line;
 mod twelve;
+mod visible;
 mod work;
 
 #[cfg(test)]
 mod tests;
 
-/// The probe must know its binder before a program's first `mgb_task_begin`, which may come before any
-/// call of the runtime.
 extern "C" fn at_load() {
-    binder::register();
-    open::at_load();
+    contexts::set_set_up(|| {
+        ops::context_made();
+        handles::context_made();
+    });
+    startup::at_load();
 }
 
 #[used]

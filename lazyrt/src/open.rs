@@ -5,7 +5,7 @@
 //! in the loaded objects: libraries known to use CUDA, functions of the runtime or the driver that an object calls
 //! past lazyrt, a runtime that was linked into an object, a program that may load libraries later.
 
-use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
+use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::elf::Object;
-use crate::{device, mode, work};
+use crate::{contexts, work};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 /// The first reason, for the trace.
@@ -71,34 +71,6 @@ const NOT_SEARCHED: [&[u8]; 11] = [
     b"libomp.so",
 ];
 
-/// Called by programs' constructors that the pass adds: this module is open.
-///
-/// # Safety
-/// `reason` is null or a C string.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mgb_module_open(reason: *const c_char) {
-    let reason = if reason.is_null() {
-        c"a module says so"
-    } else {
-        // SAFETY: the caller says so.
-        unsafe { CStr::from_ptr(reason) }
-    };
-    open(reason.to_string_lossy().into_owned());
-    join_early();
-}
-
-/// At load: a process that is seen to be open is made ready before code outside MGB can use CUDA.
-pub fn at_load() {
-    if is_open() {
-        join_early();
-    }
-}
-
-/// The driver must know its MPS before code outside MGB loads it, and nobody says when that will be.
-fn join_early() {
-    mode::connect_early();
-}
-
 /// Whether code of the process calls the driver API, which knows nothing of tasks: such a process is narrowed to one GPU.
 pub fn calls_driver() -> bool {
     if CALLS_DRIVER.load(Ordering::Acquire) {
@@ -134,7 +106,7 @@ fn look_if_new() {
     let reason = look_at_all();
     SEEN.store(loaded, Ordering::Release);
     if let Some(reason) = reason {
-        open(reason);
+        note(reason);
     }
 }
 
@@ -143,10 +115,11 @@ pub fn reason() -> Option<String> {
     WHY.lock().clone()
 }
 
-fn open(reason: String) {
+/// The process is open, for this reason.
+pub fn note(reason: String) {
     WHY.lock().get_or_insert(reason);
     OPEN.store(true, Ordering::Release);
-    for (gpu, _) in device::with_context() {
+    for gpu in contexts::gpus() {
         work::note_endless(gpu);
     }
 }

@@ -1,12 +1,12 @@
 //! Tasks: who owns which extents, on which GPU, with how much room.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mgb_probe::{Need, Site, TaskId};
 
 use crate::arena::Pool;
+use crate::launch_view::{Device, Shared};
 use crate::outside::Outside;
 use crate::records::Records;
 use crate::state::Device;
@@ -229,7 +229,7 @@ impl Task {
             site,
             thread,
             lazy,
-            device: crate::state::current(),
+            device,
             id: None,
             gpu: None,
             need: Need::default(),
@@ -285,9 +285,7 @@ impl Task {
         self.reserved = reserved;
         self.ended = false;
         self.granted = Some(now());
-        self.shared.gpu.store(gpu, Ordering::Relaxed);
-        self.shared.ordinal.store(ordinal, Ordering::Relaxed);
-        self.shared.handle.store(id.raw(), Ordering::Release);
+        self.shared.bind(id.raw(), gpu, ordinal);
         self.publish();
     }
 
@@ -304,7 +302,7 @@ impl Task {
         if let Some(from) = self.granted.take() {
             let to = now();
             self.seen.run += to.saturating_sub(from);
-            if let Some(gpu) = self.gpu.filter(|_| crate::trace::is_wanted()) {
+            if let Some(gpu) = self.gpu.filter(|_| trace::is_wanted()) {
                 self.spans.push(Span { gpu, from, to });
             }
         }

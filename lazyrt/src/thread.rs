@@ -7,8 +7,8 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::Code;
-use crate::gate::Slot;
-use crate::task::Shared;
+use crate::gate_slot::Slot;
+use crate::launch_view::{Device, Shared};
 
 /// Whose the thread's next GPU op is, as the pass told with `mgb_task_use`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,6 +62,11 @@ pub fn with<T>(f: impl FnOnce(&Thread) -> T) -> T {
     THREAD.with(f)
 }
 
+/// The device that the program has chosen on this thread.
+pub fn current_device() -> Device {
+    with(|thread| thread.device())
+}
+
 impl Thread {
     /// Notes whose the next op is.
     pub fn tell(&self, next: Use) {
@@ -80,7 +85,7 @@ impl Thread {
     }
 
     /// The same, as an index of tables.
-    pub fn device(&self) -> usize {
+    pub fn device(&self) -> Device {
         (self.program_device.get() as usize).min(mgb_probe::wire::MAX_GPUS - 1)
     }
 

@@ -26,6 +26,22 @@ struct New(AtomicBool);
 
 static NEW: [New; MAX_GPUS] = [const { New(AtomicBool::new(false)) }; MAX_GPUS];
 
+/// Whether work may be in streams of the program's own.
+static STREAMS: AtomicBool = AtomicBool::new(false);
+
+/// Streams of the program's own may have work from here on: a thread's default one, which is nobody else's.
+#[inline]
+pub fn note_stream() {
+    if !STREAMS.load(Ordering::Relaxed) {
+        STREAMS.store(true, Ordering::Release);
+    }
+}
+
+/// Whether streams of the program's own may have work.
+pub fn any_stream() -> bool {
+    STREAMS.load(Ordering::Acquire)
+}
+
 /// From here on the words are these. Called before the process's first op.
 pub fn publish(words: &'static [GpuWords; MAX_GPUS]) {
     WORDS.store(words.as_ptr().cast_mut(), Ordering::Release);

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use super::{current, follow};
 use crate::code::Own;
 use crate::native::Stream;
-use crate::{device, state, work};
+use crate::{contexts, device, state, work};
 
 /// Streams up to this value are CUDA's default streams, which every GPU has.
 pub const LAST_DEFAULT: usize = 2;
@@ -44,7 +44,7 @@ pub fn note_shared() {
 
 #[inline]
 fn matters() -> bool {
-    device::on_several() && SHARED.load(Ordering::Acquire) && !state::may_be_several()
+    contexts::on_several() && SHARED.load(Ordering::Acquire) && !state::may_be_several()
 }
 
 /// The next op of this thread is in a default stream of its GPU: what the others were given comes first.
@@ -61,7 +61,7 @@ pub fn blocking_in_order() -> Result<(), Own> {
 
 /// Makes the default streams of this thread's GPU wait for what every other GPU was given, whatever it does.
 pub fn gather() -> Result<(), Own> {
-    if device::on_several() && !state::may_be_several() {
+    if contexts::on_several() && !state::may_be_several() {
         join_all()
     } else {
         Ok(())

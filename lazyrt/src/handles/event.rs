@@ -190,7 +190,7 @@ pub fn done(event: Handle, call: impl FnOnce(Handle) -> Code) -> Answer {
     };
     match slot.at() {
         Some(gpu) => Ok(call(slot.real(gpu).load(Ordering::Acquire))),
-        None => Ok(crate::code::broken().unwrap_or(Code::SUCCESS)),
+        None => Ok(crate::fault::sticky().unwrap_or(Code::SUCCESS)),
     }
 }
 

@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
 use crate::native::{self, Stream};
-use crate::{device, mode, state, thread};
+use crate::{device, session, state, thread};
 
 /// `cudaEventDisableTiming`.
 const NO_TIMING: u32 = 2;
@@ -79,8 +79,6 @@ const REST: usize = 1024;
 static BASE: AtomicUsize = AtomicUsize::new(0);
 static USED: AtomicUsize = AtomicUsize::new(0);
 static FREE: Mutex<std::collections::VecDeque<&'static Slot>> = Mutex::new(std::collections::VecDeque::new());
-/// Whether work may be in streams of the program's own.
-static STREAMS: AtomicBool = AtomicBool::new(false);
 
 fn base() -> Option<usize> {
     match BASE.load(Ordering::Acquire) {
@@ -227,7 +225,7 @@ impl Slot {
     /// What the runtime made of it on that GPU; null if nothing.
     fn real(&self, gpu: u32) -> &AtomicPtr<c_void> {
         let all = self.real.get_or_init(|| {
-            let gpus = mode::client().map_or(0, |client| client.hello().gpus.len());
+            let gpus = session::gpus().len();
             (0..gpus.max(1))
                 .map(|_| AtomicPtr::new(std::ptr::null_mut()))
                 .collect()
@@ -365,19 +363,6 @@ pub fn program_handle(kind: Kind, real: Handle) -> Handle {
 /// A context was made: what was recorded on default streams before comes first there.
 pub fn context_made() {
     event::record_early(&event::DEFAULTS);
-}
-
-/// Streams of the program's own may have work from here on: a thread's default one, which is nobody else's.
-#[inline]
-pub fn note_stream() {
-    if !STREAMS.load(Ordering::Relaxed) {
-        STREAMS.store(true, Ordering::Release);
-    }
-}
-
-/// Whether streams of the program's own may have work.
-pub fn any_stream() -> bool {
-    STREAMS.load(Ordering::Acquire)
 }
 
 /// The program's device is reset, and all handles made for it are gone.

@@ -7,7 +7,7 @@ use super::{Handle, Kind, Slot, check, current, event, find, follow, home, make}
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
-use crate::{device, state, thread};
+use crate::{device, state, thread, work};
 
 /// `cudaStreamNonBlocking`.
 const NON_BLOCKING: u32 = 1;
@@ -51,7 +51,7 @@ fn bring(slot: &'static Slot) -> Result<Stream, Own> {
     let here = slot.real(gpu);
     if here.load(Ordering::Acquire).is_null() {
         here.store(make_real(slot)?, Ordering::Release);
-        super::note_stream();
+        work::note_stream();
     }
     let real = here.load(Ordering::Acquire);
     match slot.at() {
@@ -116,7 +116,7 @@ pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
             let key = state::lock().lazy_task_of(device);
             bind::prepare(key, Asked::default())?.place()
         }
-        (None, None) => return crate::ops::opaque::be_somewhere(),
+        (None, None) => return crate::bind::be_somewhere(),
     };
     device::select(gpu, ordinal)
 }
@@ -138,7 +138,7 @@ pub fn done(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
     };
     match slot.at() {
         Some(gpu) => Ok(call(slot.real(gpu).load(Ordering::Acquire))),
-        None => Ok(crate::code::broken().unwrap_or(Code::SUCCESS)),
+        None => Ok(crate::fault::sticky().unwrap_or(Code::SUCCESS)),
     }
 }
 

@@ -9,10 +9,10 @@ use parking_lot::Mutex;
 
 use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
-use crate::code::{self, Answer, Code, Own, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
 use crate::state::{self, Key, State};
-use crate::{addresses, device, mode, notice, open, thread};
+use crate::{address_hold, device, driver_start, fault, notice, open, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const PLACES: [(u64, u64); 7] = [
@@ -28,16 +28,16 @@ const PLACES: [(u64, u64); 7] = [
 const PITCH: usize = 512;
 
 fn reserve() -> Result<Arena, Own> {
-    mode::note_use();
+    session::note_use();
     let arena = if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
         Arena::guarded
     } else {
         Arena::new
     };
-    if let Some((base, bytes)) = addresses::hold(&PLACES) {
+    if let Some((base, bytes)) = address_hold::hold(&PLACES) {
         return Ok(arena(base, bytes));
     }
-    let driver = device::driver()?;
+    let driver = driver_start::required()?;
     let mut last = None;
     for (hint, bytes) in PLACES {
         match driver.reserve(bytes, hint) {
@@ -73,11 +73,9 @@ fn have_arena() -> Result<(), Own> {
 /// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the largest
 /// of them has.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
-    let (Some(client), Some(task)) = (mode::client(), state.tasks.get(&key)) else {
-        return None;
-    };
+    let task = state.tasks.get(&key)?;
     let bound = task.id.and(task.gpu);
-    let gpus = client.hello().gpus.iter();
+    let gpus = session::gpus().iter();
     let largest = gpus
         .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
         .map(device::capacity)
@@ -96,7 +94,7 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
     let told = thread::with(|thread| thread.take_use());
-    if let Some(code) = code::broken() {
+    if let Some(code) = fault::sticky() {
         return fail(code);
     }
     have_arena()?;

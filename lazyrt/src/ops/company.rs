@@ -2,7 +2,7 @@
 
 use crate::bind::{self, Asked};
 use crate::code::{Code, Own, fail};
-use crate::task::Shared;
+use crate::launch_view::Shared;
 use crate::{back, device, notice, state};
 
 /// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory

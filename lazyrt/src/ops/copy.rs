@@ -13,7 +13,7 @@ use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::state::{self, Key, State};
 use crate::thread::{self, Use};
-use crate::{device, open};
+use crate::{contexts, open};
 
 pub const HOST_TO_HOST: u32 = 0;
 pub const HOST_TO_DEVICE: u32 = 1;
@@ -109,7 +109,7 @@ pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
 /// Whether a source outside the arena is host memory: by the caller's word, or because there is no context that
 /// other device memory could belong to.
 fn comes_from_host(kind: u32) -> bool {
-    kind == HOST_TO_DEVICE || (kind == DEFAULT && !device::any_context())
+    kind == HOST_TO_DEVICE || (kind == DEFAULT && !contexts::any())
 }
 
 type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32) -> Code;
@@ -161,7 +161,7 @@ unsafe fn linear(
     }
     let bytes = count as u64;
     let mut state = state::lock();
-    if count == 0 && !device::any_context() {
+    if count == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);
     }
     let side = |state: &State, address| match bytes {
@@ -188,7 +188,7 @@ unsafe fn linear(
             }
             Ok(Code::SUCCESS)
         }
-        (None, None) if !device::any_context() && matches!(kind, HOST_TO_HOST | DEFAULT) => {
+        (None, None) if !contexts::any() && matches!(kind, HOST_TO_HOST | DEFAULT) => {
             drop(state);
             // SAFETY: no device memory exists in this process, so both are host memory of `count` bytes.
             unsafe { std::ptr::copy(src.cast::<u8>(), dst.cast::<u8>(), count) };

@@ -3,9 +3,9 @@
 
 use mgb_probe::wire::MAX_GPUS;
 
-use crate::code::{self, Answer, Code, Own, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::state::Device;
-use crate::{back, device, driver, gate, mode, narrow, native, state, thread};
+use crate::{back, device, driver_start, fault, gate, native, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -15,7 +15,7 @@ pub unsafe fn set(_native: unsafe extern "C" fn(i32) -> Code, ordinal: i32) -> A
     exists(ordinal)?;
     state::note_choice(ordinal);
     thread::with(|thread| thread.set_program_device(ordinal));
-    narrow::choose_context()?;
+    restrict::choose_context()?;
     Ok(Code::SUCCESS)
 }
 
@@ -43,7 +43,7 @@ pub unsafe fn init(
     _flags: u32,
 ) -> Answer {
     exists(ordinal)?;
-    narrow::have_context()?;
+    restrict::have_context()?;
     Ok(Code::SUCCESS)
 }
 
@@ -55,11 +55,11 @@ pub fn check(ordinal: i32) -> Result<Device, Own> {
 
 /// Fails as CUDA does for an ordinal that is none. Makes no context.
 fn exists(ordinal: i32) -> Result<(), Own> {
-    if !driver::is_loaded() && is_shared(ordinal) {
-        mode::note_use();
+    if !driver_start::is_loaded() && is_shared(ordinal) {
+        session::note_use();
         return Ok(());
     }
-    device::driver()?;
+    driver_start::required()?;
     let mut count = 0;
     // SAFETY: writes one int.
     let code = unsafe { native::cudaGetDeviceCount(&mut count) };
@@ -77,7 +77,7 @@ fn exists(ordinal: i32) -> Result<(), Own> {
 /// least as many as mgbd shares.
 fn is_shared(ordinal: i32) -> bool {
     let sees_all = std::env::var_os("CUDA_VISIBLE_DEVICES").is_none();
-    let shared = mode::client().map_or(0, |client| client.hello().gpus.len());
+    let shared = session::gpus().len();
     sees_all && usize::try_from(ordinal).is_ok_and(|ordinal| ordinal < shared)
 }
 
@@ -107,11 +107,9 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     let mut rest = Vec::new();
     let others = {
         let mut state = state::lock();
-        super::opaque::let_go(&mut state, own);
+        state::let_go(&mut state, own);
         for (gpu, bytes) in state.forget_outside(own) {
-            if let Some(client) = mode::client() {
-                client.published().unmapping(gpu, bytes);
-            }
+            session::unmapping(gpu, bytes);
         }
         state.drop_lazy(own);
         super::peers::forget(own);
@@ -136,16 +134,14 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         }
         others
     };
-    if let Some(client) = mode::client() {
-        for id in rest {
-            client.end(id, 0);
-        }
+    for id in rest {
+        session::end(id, 0);
     }
     if others == 0 {
         super::function::forget();
     }
-    let code = device::reset(others);
-    code::mended();
+    let code = device::reset(others, crate::handles::context_gone);
+    fault::clear();
     drop(closed);
     Ok(if answer.is_success() { code } else { answer })
 }

@@ -7,7 +7,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
 use crate::handles::is_own;
 use crate::native::Stream;
-use crate::{device, open, thread};
+use crate::{contexts, open, thread};
 
 type Event = *mut c_void;
 
@@ -98,7 +98,7 @@ const EXTERNAL: u32 = 1;
 pub fn check_flags(flags: u32) -> Result<(), Own> {
     match flags {
         0 => Ok(()),
-        EXTERNAL if device::any_context() => Ok(()),
+        EXTERNAL if contexts::any() => Ok(()),
         EXTERNAL => fail(Code::ILLEGAL_STATE),
         _ => fail(Code::INVALID_VALUE),
     }

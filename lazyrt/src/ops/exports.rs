@@ -16,11 +16,11 @@ use super::{
     alloc, batch, boxes, copy, device, errors, event, free, function, graphs, host, launch, limits, node,
     outside, peers, places, pointers, pools, ranges, rows, set, stream, symbol, sync,
 };
-use crate::code::{self, Code, Own};
+use crate::code::{Code, Own};
 use crate::functions::index;
-use crate::mode::{Mode, mode};
 use crate::native::{self, Stream};
-use crate::{gate, handles, thread};
+use crate::session::{Mode, mode};
+use crate::{fault, gate, thread, work};
 
 /// Keeps an error of lazyrt's own for `cudaGetLastError`. It takes the place of an earlier one of the
 /// runtime's, as a later error does natively.
@@ -92,7 +92,7 @@ macro_rules! exports {
             match answer {
                 Ok(code) => {
                     if !code.is_success() && const { !ends_contexts(stringify!($name)) } {
-                        code::seen(code);
+                        fault::note(code);
                     }
                     code
                 }

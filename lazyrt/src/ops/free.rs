@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::Stream;
-use crate::{back, device, narrow, open, state, thread, work};
+use crate::{back, contexts, device, open, restrict, state, thread, work};
 
 /// `cudaFree`.
 ///
@@ -15,11 +15,11 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
     thread::with(|thread| thread.take_use());
     let address = pointer as u64;
     if address == 0 {
-        narrow::have_context()?;
+        restrict::have_context()?;
         return Ok(Code::SUCCESS);
     }
     if !state::lock().in_arena(address) {
-        return if device::any_context() {
+        return if contexts::any() {
             // Memory of another source: managed memory, a pool's, a library's.
             // SAFETY: the caller says so.
             let code = unsafe { native(pointer) };

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use parking_lot::Mutex;
 
 use crate::code::{Answer, Code, fail};
-use crate::{device, narrow, native, thread};
+use crate::{contexts, device, driver_start, native, restrict, thread};
 
 /// One setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ pub unsafe fn set_device_flags(_native: unsafe extern "C" fn(u32) -> Code, flags
         return fail(Code::INVALID_VALUE);
     }
     let answer = set(Setting::DeviceFlags(flags), true)?;
-    narrow::have_context()?;
+    restrict::have_context()?;
     Ok(answer)
 }
 
@@ -140,7 +140,7 @@ pub unsafe fn device_flags(native: unsafe extern "C" fn(*mut u32) -> Code, out: 
             Ok(Code::SUCCESS)
         }
         None => {
-            device::driver()?;
+            driver_start::required()?;
             // SAFETY: the caller says so.
             Ok(unsafe { native(out) })
         }
@@ -149,7 +149,7 @@ pub unsafe fn device_flags(native: unsafe extern "C" fn(*mut u32) -> Code, out: 
 
 fn most_shared() -> i32 {
     let mut bytes = 0;
-    if device::driver().is_err() {
+    if driver_start::required().is_err() {
         return 0;
     }
     // SAFETY: writes one int, and makes no context.
@@ -159,8 +159,8 @@ fn most_shared() -> i32 {
 
 fn set(setting: Setting, can_wait: bool) -> Answer {
     thread::with(|thread| thread.take_use());
-    if !device::any_context() && !can_wait {
-        super::opaque::be_somewhere()?;
+    if !contexts::any() && !can_wait {
+        crate::bind::be_somewhere()?;
     }
     let mut kept = KEPT.lock();
     for (gpu, ordinal) in device::with_context() {

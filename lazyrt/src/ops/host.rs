@@ -7,9 +7,9 @@ use std::ffi::c_void;
 use parking_lot::Mutex;
 
 use super::opaque;
-use crate::code::{self, Answer, Code, fail};
+use crate::code::{Answer, Code, fail};
 use crate::handles::default;
-use crate::{device, native, notice, thread};
+use crate::{contexts, device, fault, native, notice, thread};
 
 /// Host memory that was asked for before there was a context.
 struct Early {
@@ -67,7 +67,7 @@ pub unsafe fn alloc(
 unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_use());
     default::note_shared();
-    if device::any_context() || crate::open::is_open() {
+    if contexts::any() || crate::open::is_open() {
         return opaque::run_anywhere(native);
     }
     if out.is_null() || flags & !ALLOC_FLAGS != 0 {
@@ -82,7 +82,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
         return Ok(Code::SUCCESS);
     }
     let mut early = EARLY.lock();
-    if device::any_context() {
+    if contexts::any() {
         // Another thread made one meanwhile: nobody would pin this memory any more.
         drop(early);
         return opaque::run_anywhere(native);
@@ -132,7 +132,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
         }
     };
     let Some(known) = found else {
-        return if device::any_context() {
+        return if contexts::any() {
             // SAFETY: the caller says so.
             opaque::run_anywhere(|| unsafe { native(pointer) })
         } else {
@@ -166,7 +166,7 @@ pub unsafe fn register(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     default::note_shared();
-    if device::any_context() || crate::open::is_open() {
+    if contexts::any() || crate::open::is_open() {
         // SAFETY: the caller says so.
         return opaque::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
     }
@@ -209,7 +209,7 @@ pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, poin
     };
     match found {
         Some(known) if !known.pinned => Ok(Code::SUCCESS),
-        _ if device::any_context() => {
+        _ if contexts::any() => {
             // SAFETY: the caller says so.
             opaque::run_anywhere(|| unsafe { native(pointer) })
         }
@@ -234,7 +234,7 @@ pub fn context_made() {
         if !known.pinned {
             // SAFETY: no arguments. The error is being dealt with.
             unsafe { native::cudaGetLastError() };
-            code::seen(code);
+            fault::note(code);
             notice::once(
                 "pin",
                 format_args!(

@@ -7,10 +7,10 @@ use super::{company, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind, on};
+use crate::launch_view::Shared;
 use crate::native::Stream;
-use crate::task::Shared;
 use crate::thread::{self, Thread, Use};
-use crate::{device, ending, gate, mode, state};
+use crate::{device, ending, gate, session, state};
 
 /// `dim3`.
 #[repr(C)]
@@ -182,9 +182,7 @@ static FIRST: Once = Once::new();
 
 #[inline]
 fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
-    if let Some(client) = mode::client() {
-        client.published().launch_started(shared.place().0);
-    }
+    session::launch_started(shared.place().0);
     let answer = run::on_ready(shared, inside, call);
     ending::watch(&FIRST);
     answer

@@ -9,7 +9,7 @@ use mgb_probe::need::GRANULE;
 use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, fail};
-use crate::{device, mode, native, state, thread};
+use crate::{device, native, session, state, thread};
 
 /// What the driver counts as free and gives to nobody: on an H200 the last 3.1 MiB.
 const UNREACHABLE: u64 = 2 * GRANULE;

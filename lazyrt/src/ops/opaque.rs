@@ -4,7 +4,6 @@
 
 use std::ffi::c_void;
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::places;
 use crate::bind::{self, Asked};
@@ -12,13 +11,10 @@ use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
 use crate::gate::{self, Inside};
 use crate::handles::{self, Kind};
-use crate::mode::{Mode, mode};
-use crate::state::{self, Device, Key, State};
-use crate::task::Shared;
+use crate::launch_view::Shared;
+use crate::session::{Mode, mode};
+use crate::state;
 use crate::{device, ending, native, thread};
-
-/// The program's devices that are tied to a GPU, one bit each; read without the lock.
-static ANCHORED: AtomicU64 = AtomicU64::new(0);
 
 /// Whether the end of the process is waited for.
 static FIRST: Once = Once::new();
@@ -145,35 +141,24 @@ pub fn run_blind(call: impl FnOnce() -> Code) -> Answer {
 
 /// Runs a call that needs a context, whichever.
 pub fn run_anywhere(call: impl FnOnce() -> Code) -> Answer {
-    be_somewhere()?;
+    bind::be_somewhere()?;
     Ok(call())
-}
-
-/// Gives this thread a current GPU with a context: one that the process is on already, if there is one.
-pub fn be_somewhere() -> Result<(), Own> {
-    if thread::with(|thread| thread.gpu()).is_some() && device::any_context() {
-        return Ok(());
-    }
-    if let Some((gpu, ordinal)) = device::with_context().next() {
-        return device::select(gpu, ordinal);
-    }
-    bind_lazy().map(|_| ())
 }
 
 /// Everything bound and backed as far as the function needs it, the GPU current, inside the gate. What this GPU was lent
 /// by others before it is lent again, since a graph may use it; for a function that describes a copy, everything is.
 fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
     if !touches && !anchors {
-        be_somewhere()?;
+        bind::be_somewhere()?;
         return Ok(gate::enter());
     }
     loop {
-        let tied = is_tied(state::current());
+        let tied = state::is_tied(state::current());
         let ready = state::lazy_shared().filter(|shared| shared.is_ready() && (tied || !anchors));
         let shared = match ready {
             Some(shared) => shared,
             None if anchors => anchor()?,
-            None => bind_lazy()?,
+            None => bind::lazy()?,
         };
         if touches {
             let others = state::lock().unready(state::current());
@@ -213,53 +198,10 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
     }
 }
 
-/// Binds the lazy task, where the process is if it is anywhere.
-#[cold]
-fn bind_lazy() -> Result<&'static Shared, Own> {
-    let (key, gpu): (Key, _) = {
-        let mut state = state::lock();
-        (state.lazy_task(), state.bound_gpu(state::current()))
-    };
-    bind::prepare(
-        key,
-        Asked {
-            gpu,
-            ..Asked::default()
-        },
-    )
-}
-
 /// Binds the lazy task, and ties the process to its GPU.
 #[cold]
 fn anchor() -> Result<&'static Shared, Own> {
-    let shared = bind_lazy()?;
-    tie(state::current(), shared.place().0);
+    let shared = bind::lazy()?;
+    state::tie(state::current(), shared.place().0);
     Ok(shared)
-}
-
-/// Ties a device of the program to the GPU of its lazy task.
-pub fn tie(device: Device, gpu: u32) {
-    state::lock().tie(device, gpu);
-    ANCHORED.fetch_or(1 << device, Ordering::Release);
-}
-
-/// Whether the device's handles leave a task on this GPU where it is.
-pub fn lets_be_on(gpu: u32) -> bool {
-    let device = state::current();
-    !is_tied(device) || state::lock().anchor(device) == Some(gpu)
-}
-
-/// Whether handles of the runtime tie any device of the program to a GPU.
-pub fn is_anchored() -> bool {
-    ANCHORED.load(Ordering::Acquire) != 0
-}
-
-fn is_tied(device: Device) -> bool {
-    ANCHORED.load(Ordering::Acquire) & (1 << device) != 0
-}
-
-/// The device's handles are gone.
-pub fn let_go(state: &mut State, device: Device) {
-    state.untie(device);
-    ANCHORED.fetch_and(!(1 << device), Ordering::Release);
 }

@@ -11,7 +11,7 @@ use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
 use crate::state::{self, Key};
-use crate::{back, device, mode, notice, thread};
+use crate::{back, device, notice, session, thread};
 
 /// `cudaChannelFormatDesc`.
 #[repr(C)]
@@ -67,8 +67,8 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     let place = bind::prepare(key, asked)?.place();
     let mut state = state::lock();
     let key = state.resolve(key);
-    if let (Some(client), Some(task)) = (mode::client(), state.tasks.get(&key))
-        && let Some(gpu) = client.hello().gpus.get(place.0 as usize)
+    if let Some(task) = state.tasks.get(&key)
+        && let Some(gpu) = session::gpu(place.0)
         && kind != Kind::Managed
         && task.firm().saturating_add(bytes) > device::capacity(gpu)
     {
@@ -115,8 +115,8 @@ pub fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl 
             let mut state = state::lock();
             state.add_piece(name, key, kind, bytes);
             let gpu = state.task(key).and_then(|task| task.gpu);
-            if let (Some(client), Some(gpu)) = (mode::client(), gpu) {
-                client.published().mapped(gpu, bytes);
+            if let Some(gpu) = gpu {
+                session::mapped(gpu, bytes);
             }
             Ok(Code::SUCCESS)
         }
@@ -132,8 +132,8 @@ pub fn freed(name: u64) -> bool {
     let Some((gpu, bytes, returned)) = state::lock().remove_piece(name) else {
         return false;
     };
-    if let (Some(client), Some(gpu)) = (mode::client(), gpu) {
-        client.published().unmapping(gpu, bytes);
+    if let Some(gpu) = gpu {
+        session::unmapping(gpu, bytes);
     }
     back::give_back(returned);
     true

@@ -14,9 +14,9 @@ use super::{device as program, pools, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
+use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
-use crate::task::Shared;
 use crate::{back, device, notice, thread};
 
 /// By device: those whose memory it may reach, one bit each.

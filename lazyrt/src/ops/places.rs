@@ -57,7 +57,7 @@ pub fn real(device: i32) -> Result<i32, Own> {
         ..Asked::default()
     };
     let (gpu, ordinal) = bind::prepare(key, asked)?.place();
-    opaque::tie(checked, gpu);
+    state::tie(checked, gpu);
     Ok(ordinal)
 }
 

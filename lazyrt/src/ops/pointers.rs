@@ -6,7 +6,7 @@ use super::peers;
 use super::places::program_device;
 use crate::code::{Answer, Code, fail};
 use crate::state::{self, State};
-use crate::{device, thread};
+use crate::{contexts, thread};
 
 /// `cudaMemoryTypeUnregistered`, `cudaMemoryTypeHost` and `cudaMemoryTypeDevice`.
 const UNREGISTERED: i32 = 0;
@@ -91,7 +91,7 @@ pub unsafe fn attributes(
         return Ok(Code::SUCCESS);
     }
     drop(state);
-    if !device::any_context() {
+    if !contexts::any() {
         *out = if super::host::is_early(pointer) {
             Attributes::pinned(pointer.cast_mut())
         } else {

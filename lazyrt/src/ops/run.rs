@@ -7,10 +7,10 @@ use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
 use crate::handles::default::{self, LAST_DEFAULT};
+use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::task::Shared;
-use crate::{back, device, ending, gate, mode, notice, thread, work};
+use crate::{back, device, ending, gate, notice, session, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -232,14 +232,11 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
         }
         let (gpu, ordinal) = shared.place();
         device::select(gpu, ordinal)?;
-        let published = mode::client().map(mgb_probe::Client::published);
-        let launches = published.map_or(0, |published| published.launches_in_flight(gpu));
+        let launches = session::launches_in_flight(gpu);
         let wait = work::wait(gpu);
         let code = in_order(None, call);
-        if code.is_success() && !super::opaque::is_anchored() && !crate::handles::any_stream() {
-            if let Some(published) = published {
-                published.launches_finished(gpu, launches);
-            }
+        if code.is_success() && !state::is_anchored() && !crate::work::any_stream() {
+            session::launches_finished(gpu, launches);
             wait.over();
         } else {
             work::note(gpu);

@@ -10,7 +10,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
 use crate::native::Stream;
 use crate::records::Record;
-use crate::{device, state, thread};
+use crate::{contexts, state, thread};
 
 type Set = unsafe extern "C" fn(*mut c_void, i32, usize) -> Code;
 type SetAsync = unsafe extern "C" fn(*mut c_void, i32, usize, Stream) -> Code;
@@ -102,7 +102,7 @@ fn plane(dst: *mut c_void, pitch: usize, width: usize, height: usize) -> Result<
 /// Sets a span. `value`: of a set that may be recorded.
 pub fn set(span: Span, value: Option<i32>, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     let told = thread::with(|thread| thread.take_use());
-    if span.bytes == 0 && !device::any_context() {
+    if span.bytes == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);
     }
     let mut state = state::lock();

@@ -15,7 +15,7 @@ use super::pools::Pool;
 use crate::code::{Answer, Code, Own};
 use crate::outside::{Kind, Source};
 use crate::state::{self, Key, State};
-use crate::{back, device, mode, native};
+use crate::{back, contexts, device, native, session};
 
 /// `cudaMemPoolAttrReservedMemCurrent` and `cudaMemPoolAttrUsedMemCurrent`.
 const RESERVED: u32 = 5;
@@ -93,7 +93,7 @@ pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl F
     let fits = held - used.min(held) >= bytes;
     let answer = first(key, source, bytes, held, fits).and_then(|()| {
         let code = opaque::run(&call)?;
-        if code != Code::MEMORY_ALLOCATION || !device::any_context() {
+        if code != Code::MEMORY_ALLOCATION || !contexts::any() {
             return Ok(code);
         }
         // It takes more than its size, or nothing that the source holds fits: once more, with room for that.
@@ -244,11 +244,11 @@ pub fn publish_level(source: Source, held: u64) {
         return;
     };
     let before = std::mem::replace(&mut known.held, held);
-    if let (Some(client), Some(gpu)) = (mode::client(), gpu) {
+    if let Some(gpu) = gpu {
         if held >= before {
-            client.published().mapped(gpu, held - before);
+            session::mapped(gpu, held - before);
         } else {
-            client.published().unmapping(gpu, before - held);
+            session::unmapping(gpu, before - held);
         }
     }
 }

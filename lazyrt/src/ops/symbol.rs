@@ -10,7 +10,7 @@ use crate::code::{Answer, Code};
 use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::records::Record;
-use crate::{device, state, thread};
+use crate::{contexts, state, thread};
 
 const HOST_TO_DEVICE: u32 = 1;
 const DEFAULT: u32 = 4;
@@ -143,7 +143,7 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
     // Before any context there is no device memory but the arena's that CUDA could find by its address.
     let from_host = match kind {
         HOST_TO_DEVICE => true,
-        DEFAULT => !device::any_context(),
+        DEFAULT => !contexts::any(),
         _ => false,
     } && !src.is_null()
         && count > 0;

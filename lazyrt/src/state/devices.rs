@@ -5,16 +5,14 @@
 //! devices never share a GPU, as the devices themselves do not. Static tasks that touch variables say so, and run where
 //! the device's variables have their values.
 
-use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use mgb_probe::wire::MAX_GPUS;
 
 use super::{Key, State};
-use crate::task::{Shared, Task};
-use crate::thread;
-
-/// A device as the program numbers them.
-pub type Device = usize;
+use crate::launch_view::{Device, Shared};
+use crate::task::Task;
+use crate::thread::current_device as current;
 
 /// What launches see of each device's lazy task.
 static LAZY: [AtomicPtr<Shared>; MAX_GPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_GPUS];
@@ -54,11 +52,6 @@ pub fn may_be_several() -> bool {
     SEVERAL.load(Ordering::Acquire)
 }
 
-/// The device that the program has chosen on this thread.
-pub fn current() -> Device {
-    thread::with(|thread| thread.device())
-}
-
 /// What launches see of the current device's lazy task, if there is one.
 #[inline]
 pub fn lazy_shared() -> Option<&'static Shared> {
@@ -71,6 +64,37 @@ pub fn lazy_shared_of(device: Device) -> Option<&'static Shared> {
     let lazy = LAZY.get(device)?.load(Ordering::Acquire);
     // SAFETY: null, or a leaked Shared.
     unsafe { lazy.as_ref() }
+}
+
+/// The program's devices that are tied to a GPU, one bit each; read without the lock.
+static ANCHORED: AtomicU64 = AtomicU64::new(0);
+
+/// Ties a device of the program to the GPU of its lazy task.
+pub fn tie(device: Device, gpu: u32) {
+    super::lock().tie(device, gpu);
+    ANCHORED.fetch_or(1 << device, Ordering::Release);
+}
+
+/// Whether the device's handles leave a task on this GPU where it is.
+pub fn lets_be_on(gpu: u32) -> bool {
+    let device = current();
+    !is_tied(device) || super::lock().anchor(device) == Some(gpu)
+}
+
+/// Whether handles of the runtime tie any device of the program to a GPU.
+pub fn is_anchored() -> bool {
+    ANCHORED.load(Ordering::Acquire) != 0
+}
+
+/// Whether handles of the runtime tie this device to a GPU.
+pub fn is_tied(device: Device) -> bool {
+    ANCHORED.load(Ordering::Acquire) & (1 << device) != 0
+}
+
+/// The device's handles are gone.
+pub fn let_go(state: &mut State, device: Device) {
+    state.untie(device);
+    ANCHORED.fetch_and(!(1 << device), Ordering::Release);
 }
 
 impl State {

@@ -15,12 +15,17 @@ use mgb_probe::TaskId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use self::devices::Devices;
-pub use self::devices::{Device, current, lazy_shared, lazy_shared_of, may_be_several, note_choice};
+pub use self::devices::{
+    is_anchored, is_tied, lazy_shared, lazy_shared_of, let_go, lets_be_on, may_be_several, note_choice, tie,
+};
 pub use self::objects::{Backing, Extent, Freed, Object, Returned};
 use self::outside::Elsewhere;
 use self::spares::Spares;
 use crate::arena::Arena;
-use crate::task::{OwnSite, Shared, Task};
+pub use crate::launch_view::Device;
+use crate::launch_view::Shared;
+use crate::task::{OwnSite, Task};
+pub use crate::thread::current_device as current;
 use crate::thread::{self, Use};
 
 /// Names a task; never used again.

@@ -217,9 +217,7 @@ impl State {
             }
         };
         task.mapped -= extent.length;
-        if let Some(client) = crate::mode::client() {
-            client.published().unmapping(gpu, extent.length);
-        }
+        crate::session::unmapping(gpu, extent.length);
         freed.memory = if extent.lent == 0 {
             self.spares.keep(address, extent.length, gpu, memory)
         } else {

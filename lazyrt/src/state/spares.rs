@@ -12,15 +12,14 @@ use super::Key;
 use super::objects::{Backing, Extent};
 use crate::arena::Arena;
 use crate::driver::Memory;
+use crate::session;
 
 /// Address, length, GPU, memory.
 pub type Mapped = (u64, u64, u32, Memory);
 
 /// Bytes that may be kept. They are counted over all GPUs, so that the process keeps less than it is charged for.
 fn most(gpu: u32) -> u64 {
-    let gpus = crate::mode::client().map_or(&[][..], |client| &client.hello().gpus);
-    gpus.get(gpu as usize)
-        .map_or(0, |gpu| spare_bytes(gpu.usable_bytes))
+    session::gpu(gpu).map_or(0, |gpu| spare_bytes(gpu.usable_bytes))
 }
 
 /// See the module.

@@ -1,0 +1,44 @@
+//! The one GPU that the driver of a restricted process sees (see `restrict`).
+
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::{driver_start, open, session};
+
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+
+/// The GPU, index into the hello; -1 while the process is not restricted.
+static RESTRICTED: AtomicI64 = AtomicI64::new(-1);
+
+/// The only GPU that this process sees, if it is restricted to one.
+pub fn gpu() -> Option<u32> {
+    u32::try_from(RESTRICTED.load(Ordering::Acquire)).ok()
+}
+
+/// Restricts a process that calls the driver API to the GPU that mgbd granted. Called with each grant, before anything
+/// asks the driver for its GPUs; does nothing where the driver was initialised before.
+pub fn restrict_to(gpu: u32) {
+    if !open::calls_driver() || driver_start::is_loaded() {
+        return;
+    }
+    let Some(granted) = session::gpu(gpu) else {
+        return;
+    };
+    RESTRICTED.store(i64::from(gpu), Ordering::Release);
+    let before = std::env::var_os(VISIBLE);
+    set(Some(OsString::from(&granted.uuid)));
+    let _ = driver_start::required();
+    // The driver has read it; programs that this one starts ask for themselves.
+    set(before);
+}
+
+fn set(value: Option<OsString>) {
+    // SAFETY: this is the process's first GPU op, as where the MPS pipe is set. A thread that reads the environment by
+    // itself at this moment races with it, as with any `setenv` of a library.
+    unsafe {
+        match value {
+            Some(value) => std::env::set_var(VISIBLE, value),
+            None => std::env::remove_var(VISIBLE),
+        }
+    }
+}
