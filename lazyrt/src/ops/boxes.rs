@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 
 use super::copy::{DEFAULT, Span, claim, on_either, read_of, task_of, written_of};
-use super::{alloc, device, opaque, run};
+use super::{alloc, opaque, ordinals, run};
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::{self, Stream};
@@ -309,7 +309,10 @@ unsafe fn copy_peer(parameters: *const PeerParameters, stream: Option<Stream>) -
     let Some(&asked) = (unsafe { parameters.as_ref() }) else {
         return fail(Code::INVALID_VALUE);
     };
-    let (to_device, from_device) = (device::check(asked.to_device)?, device::check(asked.from_device)?);
+    let (to_device, from_device) = (
+        ordinals::check(asked.to_device)?,
+        ordinals::check(asked.from_device)?,
+    );
     let key = |side: &Side, device| {
         let mut state = state::lock();
         let span = side.span(asked.extent);

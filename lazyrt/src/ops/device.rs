@@ -1,18 +1,16 @@
 //! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on which
 //! GPU they run.
 
-use mgb_probe::wire::MAX_GPUS;
-
-use crate::code::{Answer, Code, Own, fail};
-use crate::state::Device;
-use crate::{back, device, driver_start, fault, gate, native, restrict, session, state, thread};
+use super::ordinals;
+use crate::code::{Answer, Code, fail};
+use crate::{back, device, fault, gate, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
 ///
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn set(_native: unsafe extern "C" fn(i32) -> Code, ordinal: i32) -> Answer {
-    exists(ordinal)?;
+    ordinals::exists(ordinal)?;
     state::note_choice(ordinal);
     thread::with(|thread| thread.set_program_device(ordinal));
     restrict::choose_context()?;
@@ -42,43 +40,9 @@ pub unsafe fn init(
     _device_flags: u32,
     _flags: u32,
 ) -> Answer {
-    exists(ordinal)?;
+    ordinals::exists(ordinal)?;
     restrict::have_context()?;
     Ok(Code::SUCCESS)
-}
-
-/// The device of an argument. Fails as CUDA does for an ordinal that is none.
-pub fn check(ordinal: i32) -> Result<Device, Own> {
-    exists(ordinal)?;
-    Ok((ordinal as usize).min(MAX_GPUS - 1))
-}
-
-/// Fails as CUDA does for an ordinal that is none. Makes no context.
-fn exists(ordinal: i32) -> Result<(), Own> {
-    if !driver_start::is_loaded() && is_shared(ordinal) {
-        session::note_use();
-        return Ok(());
-    }
-    driver_start::required()?;
-    let mut count = 0;
-    // SAFETY: writes one int.
-    let code = unsafe { native::cudaGetDeviceCount(&mut count) };
-    if !code.is_success() {
-        return fail(code);
-    }
-    if (0..count).contains(&ordinal) {
-        Ok(())
-    } else {
-        fail(Code::INVALID_DEVICE)
-    }
-}
-
-/// Whether it is certain without the driver that there is such a device: a process that sees all GPUs of the node sees at
-/// least as many as mgbd shares.
-fn is_shared(ordinal: i32) -> bool {
-    let sees_all = std::env::var_os("CUDA_VISIBLE_DEVICES").is_none();
-    let shared = session::gpus().len();
-    sees_all && usize::try_from(ordinal).is_ok_and(|ordinal| ordinal < shared)
 }
 
 /// `cudaDeviceReset`: the objects and handles of the program's device are gone, its tasks over. GPUs that other

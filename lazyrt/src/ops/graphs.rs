@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::places::{Access, Properties};
 use super::sources::{charged, room, settle_all};
-use super::{opaque, places};
+use super::{opaque, ordinals};
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
 use crate::native::{self, Stream};
@@ -404,7 +404,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) ->
 /// As CUDA says.
 pub unsafe fn trim(native: unsafe extern "C" fn(i32) -> Code, device: i32) -> Answer {
     thread::with(|thread| thread.take_use());
-    let ordinal = places::real(device)?;
+    let ordinal = ordinals::real(device)?;
     TRIMS.fetch_add(1, Ordering::AcqRel);
     // SAFETY: the caller says so.
     let answer = opaque::run(|| unsafe { native(ordinal) });

@@ -18,6 +18,7 @@ mod launch;
 mod limits;
 mod node;
 pub mod opaque;
+mod ordinals;
 mod outside;
 mod peers;
 mod places;

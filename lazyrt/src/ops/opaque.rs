@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::sync::Once;
 
-use super::places;
+use super::ordinals;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
@@ -42,7 +42,7 @@ impl Arguments {
             // SAFETY: the build script counted the arguments of this very function; they are the callee's to change.
             unsafe {
                 let device = argument.read() as usize as i32;
-                argument.write(places::real(device)? as u32 as usize as *mut c_void);
+                argument.write(ordinals::real(device)? as u32 as usize as *mut c_void);
             }
         }
         Ok(())

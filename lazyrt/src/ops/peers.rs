@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mgb_probe::wire::MAX_GPUS;
 
 use super::copy::{DEFAULT, Span, from_gpu_to_gpu, task_of};
-use super::{device as program, pools, run};
+use super::{ordinals, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
-use crate::handles::on;
+use crate::handles::{self, on};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
@@ -37,7 +37,7 @@ pub fn reaches(from: Device, to: Device) -> bool {
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn enable(_native: unsafe extern "C" fn(i32, u32) -> Code, peer: i32, flags: u32) -> Answer {
-    let other = program::check(peer)?;
+    let other = ordinals::check(peer)?;
     let own = state::current();
     if flags != 0 {
         return fail(Code::INVALID_VALUE);
@@ -65,7 +65,7 @@ pub unsafe fn enable(_native: unsafe extern "C" fn(i32, u32) -> Code, peer: i32,
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn disable(_native: unsafe extern "C" fn(i32) -> Code, peer: i32) -> Answer {
-    let other = program::check(peer)?;
+    let other = ordinals::check(peer)?;
     let own = state::current();
     let bit = 1 << other;
     if REACH[own].fetch_and(!bit, Ordering::AcqRel) & bit == 0 {
@@ -179,7 +179,7 @@ unsafe fn copy(
     stream: Option<Stream>,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    let (to_device, from_device) = (program::check(to_device)?, program::check(from_device)?);
+    let (to_device, from_device) = (ordinals::check(to_device)?, ordinals::check(from_device)?);
     if count == 0 {
         return Ok(Code::SUCCESS);
     }
@@ -195,7 +195,7 @@ unsafe fn copy(
         unsafe {
             match stream {
                 // A capture refuses the call, which the runtime is to say.
-                Some(stream) if pools::is_capturing(stream) => {
+                Some(stream) if handles::stream::is_capturing(stream) => {
                     let (to, from) = (places.first, places.second);
                     on(pools::named(stream), |stream| {
                         native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)

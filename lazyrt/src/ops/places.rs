@@ -3,13 +3,14 @@
 
 use std::ffi::c_void;
 
+use super::opaque;
+use super::ordinals::{program_device, real};
 use super::pools::Pool;
-use super::{device as program, opaque};
-use crate::bind::{self, Asked};
+
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
 use crate::native::Stream;
-use crate::{state, thread};
+use crate::thread;
 
 /// `cudaMemLocation`.
 #[repr(C)]
@@ -41,31 +42,6 @@ pub struct Access {
 }
 
 const _: () = assert!(size_of::<Properties>() == 88 && size_of::<Access>() == 12);
-
-/// The real number of the program's device: binds its lazy task, and ties the device to that GPU. A wrong one is left to
-/// the runtime to report.
-pub fn real(device: i32) -> Result<i32, Own> {
-    let Ok(checked) = program::check(device) else {
-        return Ok(device);
-    };
-    let (key, gpu) = {
-        let mut state = state::lock();
-        (state.lazy_task_of(checked), state.bound_gpu(checked))
-    };
-    let asked = Asked {
-        gpu,
-        ..Asked::default()
-    };
-    let (gpu, ordinal) = bind::prepare(key, asked)?.place();
-    state::tie(checked, gpu);
-    Ok(ordinal)
-}
-
-/// The program's device that has the runtime's number: the reverse of [`real`].
-pub fn program_device(ordinal: i32) -> i32 {
-    let found = crate::device::at(ordinal).and_then(|gpu| state::lock().device_on(gpu));
-    found.map_or(ordinal, |device| device as i32)
-}
 
 impl Location {
     /// With the real number.

@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
+use super::ordinals::program_device;
 use super::peers;
-use super::places::program_device;
 use crate::code::{Answer, Code, fail};
 use crate::state::{self, State};
 use crate::{contexts, thread};

@@ -7,7 +7,7 @@ use mgb_probe::need::GRANULE;
 use super::opaque;
 use super::sources::{charged, publish_level, settle_all};
 use crate::code::{Answer, Code, Own, fail};
-use crate::handles::on;
+use crate::handles::{self, on};
 use crate::native::{self, Stream};
 use crate::outside::Source;
 use crate::state;
@@ -118,7 +118,7 @@ unsafe fn allocate(
     // Ties the device, so that the stream and the pool are on its GPU.
     let mut is_captured = false;
     opaque::run(|| {
-        is_captured = is_capturing(stream);
+        is_captured = handles::stream::is_capturing(stream);
         Code::SUCCESS
     })?;
     if is_captured {

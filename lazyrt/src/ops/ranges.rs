@@ -3,7 +3,8 @@
 use std::ffi::c_void;
 
 use super::opaque;
-use super::places::{DEVICE, program_device};
+use super::ordinals::program_device;
+use super::places::DEVICE;
 use crate::code::{Answer, Code};
 use crate::{native, thread};
 

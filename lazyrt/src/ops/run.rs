@@ -2,7 +2,6 @@
 
 use std::sync::Once;
 
-use super::pools;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
@@ -10,7 +9,7 @@ use crate::handles::default::{self, LAST_DEFAULT};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::{back, device, ending, gate, notice, session, thread, work};
+use crate::{back, device, ending, gate, handles, notice, session, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
