@@ -12,7 +12,7 @@ use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
 use crate::records::Record;
 use crate::state::{self, Backing, CHANGED, Freed, Key, Returned, State};
-use crate::{device, driver, handles, mode, native};
+use crate::{device, driver_start, native, session, work};
 
 /// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
 const HOST_TO_DEVICE: u32 = 1;
@@ -95,7 +95,7 @@ fn take(state: &mut State, key: Key) -> Vec<Part> {
 
 /// Puts memory behind one of them. Where that fails it keeps what it had.
 fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
-    let Ok(driver) = driver::get() else {
+    let Ok(driver) = driver_start::get() else {
         return Err(Failed::Copy(Code::INITIALIZATION));
     };
     let memory = match std::mem::replace(&mut part.backing, Backing::None) {
@@ -129,9 +129,7 @@ fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
             return Err(Failed::Copy(code));
         }
     }
-    if let Some(client) = mode::client() {
-        client.published().mapped(gpu, part.length);
-    }
+    session::mapped(gpu, part.length);
     part.backing = Backing::Device(memory);
     Ok(())
 }

@@ -10,8 +10,8 @@ use crate::back::{self, Failed};
 use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
-use crate::task::{Shared, Task};
-use crate::{device, mode, narrow, notice, swap, thread};
+use crate::task::Task;
+use crate::{contexts, device, notice, session, swap, thread, visible};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
@@ -254,7 +254,7 @@ fn ask<T>(
         task.busy = true;
     }
     drop(state);
-    let answer = mode::client().map_or(Err(Refusal::Disconnected), question);
+    let answer = session::client().map_or(Err(Refusal::Disconnected), question);
     let mut state = state::lock();
     if let Some(task) = state.task(key) {
         task.busy = false;
@@ -266,7 +266,7 @@ fn ask<T>(
 fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, Own> {
     let (mut state, answer) = ask(state, key, |client| {
         let grant = client.begin(request)?;
-        narrow::before_driver(grant.gpu);
+        visible::restrict_to(grant.gpu);
         // May start the driver, and wait for a turn at it.
         Ok((grant, device::ordinal(grant.gpu)))
     });

@@ -168,7 +168,7 @@ impl Binder for Lazy {
     fn resume(&self, site: &Site<'_>, need: &Need, id: TaskId) -> bool {
         let shared = thread::with(|thread| thread.cached(id.raw()));
         let fits =
-            |shared: &&Shared| shared.device() == state::current() && opaque::lets_be_on(shared.place().0);
+            |shared: &&Shared| shared.device() == state::current() && state::lets_be_on(shared.place().0);
         if let Some(shared) = shared {
             shared.set_resting(false);
         }

@@ -110,23 +110,8 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
 /// This thread is on the GPU now, and the process has a context there.
 fn note_context(gpu: u32, ordinal: i32) {
     thread::with(|thread| thread.set_on(gpu, ordinal));
-    let bit = 1u64 << (gpu % MAX_GPUS as u32);
-    if CONTEXTS.fetch_or(bit, Ordering::AcqRel) & bit == 0 {
-        if let Some(client) = mode::client() {
-            client.published().context_made(gpu);
-            keep::driver_files(client);
-            if open::is_open() {
-                work::note_endless(gpu);
-            }
-        }
-        // The driver may take its time: who only reads them does not wait for it.
-        let limits = LIMITS.lock().clone();
-        for (limit, value) in limits {
-            // SAFETY: no pointers.
-            unsafe { native::cudaDeviceSetLimit(limit, value) };
-        }
-        ops::context_made();
-        handles::context_made();
+    if !contexts::note(gpu) {
+        return;
     }
     if let Some(client) = session::client() {
         session::context_made(gpu);
@@ -135,7 +120,9 @@ fn note_context(gpu: u32, ordinal: i32) {
             work::note_endless(gpu);
         }
     }
-    for &(limit, value) in LIMITS.lock().iter() {
+    // The driver may take long: other threads read the limits meanwhile.
+    let limits = LIMITS.lock().clone();
+    for (limit, value) in limits {
         // SAFETY: no pointers.
         unsafe { native::cudaDeviceSetLimit(limit, value) };
     }

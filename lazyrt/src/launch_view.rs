@@ -15,6 +15,7 @@ pub struct Shared {
     ordinal: AtomicI32,
     lent: AtomicU64,
     device: AtomicUsize,
+    resting: AtomicBool,
 }
 
 impl Shared {
@@ -28,6 +29,7 @@ impl Shared {
             ordinal: AtomicI32::new(0),
             lent: AtomicU64::new(0),
             device: AtomicUsize::new(0),
+            resting: AtomicBool::new(false),
         }))
     }
 
@@ -79,11 +81,22 @@ impl Shared {
         self.device.load(Ordering::Relaxed)
     }
 
+    /// Whether the task is over and only keeps its grant, which mgbd may have taken back without a message.
+    pub fn is_resting(&self) -> bool {
+        self.resting.load(Ordering::Relaxed)
+    }
+
+    /// The task is over and keeps its grant, or begins again.
+    pub fn set_resting(&self, rests: bool) {
+        self.resting.store(rests, Ordering::Relaxed);
+    }
+
     /// It is given to a new task of that device, which is on no GPU.
     pub fn renew(&self, device: Device) {
         self.handle.store(0, Ordering::Release);
         self.lent.store(0, Ordering::Release);
         self.set(false, true);
+        self.set_resting(false);
         self.device.store(device, Ordering::Relaxed);
     }
 

@@ -197,13 +197,6 @@ pub fn give_back(task: TaskId, bytes: u64) {
     }
 }
 
-/// So many bytes of a task's room were swapped out.
-pub fn swapped(task: TaskId, bytes: u64) {
-    if let Some(client) = client() {
-        client.swapped(task, bytes);
-    }
-}
-
 /// Ends a task, of which so many bytes stay mapped.
 pub fn end(task: TaskId, kept: u64) {
     if let Some(client) = client() {

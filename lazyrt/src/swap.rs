@@ -15,7 +15,7 @@ use crate::back::{self, Part};
 use crate::code::Code;
 use crate::gate::{self, Closed, Open};
 use crate::state::{self, Backing, CHANGED, Key, State};
-use crate::{device, driver, mode, notice, quiet};
+use crate::{device, driver_start, notice, quiet, session};
 
 /// How long a GPU may take to finish what it was given.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
         .collect();
     let freed = || moved.iter().filter_map(|(_, freed)| *freed);
     // mgbd hears of it before any thread goes on and asks for the room again.
-    if let Some(client) = mode::client() {
+    if let Some(client) = session::client() {
         for (id, bytes) in freed() {
             client.swapped(id, bytes);
         }
@@ -172,7 +172,9 @@ fn take(state: &mut State, key: Key) -> Option<(TaskId, u32, i32, Vec<Part>)> {
 
 /// Brings the bytes of an extent to the host, and frees its memory. False: all is as it was.
 fn save(part: &mut Part, gpu: u32) -> bool {
-    let Ok(driver) = driver::get() else { return false };
+    let Ok(driver) = driver_start::get() else {
+        return false;
+    };
     let Some(mut bytes) = room(part.length) else {
         notice::once(
             "host-memory",
@@ -188,9 +190,7 @@ fn save(part: &mut Part, gpu: u32) -> bool {
         notice::once("swap", format_args!("failed to swap out (error {})", code.0));
         return false;
     }
-    if let Some(client) = mode::client() {
-        client.published().unmapping(gpu, part.length);
-    }
+    session::unmapping(gpu, part.length);
     if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
         && let Err(failure) = driver.release(part.address, part.length, memory)
     {

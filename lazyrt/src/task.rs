@@ -9,99 +9,7 @@ use crate::arena::Pool;
 use crate::launch_view::{Device, Shared};
 use crate::outside::Outside;
 use crate::records::Records;
-use crate::state::Device;
-
-/// What a launch looks at without any lock. Never freed, only given to another task.
-#[derive(Debug)]
-pub struct Shared {
-    handle: AtomicU64,
-    ready: AtomicBool,
-    empty: AtomicBool,
-    gpu: AtomicU32,
-    ordinal: AtomicI32,
-    lent: AtomicU64,
-    device: AtomicUsize,
-    resting: AtomicBool,
-}
-
-impl Shared {
-    /// For a new task.
-    pub fn leak() -> &'static Shared {
-        Box::leak(Box::new(Shared {
-            handle: AtomicU64::new(0),
-            ready: AtomicBool::new(false),
-            empty: AtomicBool::new(true),
-            gpu: AtomicU32::new(0),
-            ordinal: AtomicI32::new(0),
-            lent: AtomicU64::new(0),
-            device: AtomicUsize::new(0),
-            resting: AtomicBool::new(false),
-        }))
-    }
-
-    /// Whether it belongs to the task of this handle.
-    pub fn is_of(&self, handle: u64) -> bool {
-        self.handle.load(Ordering::Acquire) == handle
-    }
-
-    /// Whether the task is bound and all its objects are backed. Only stable inside the gate.
-    pub fn is_ready(&self) -> bool {
-        self.ready.load(Ordering::Acquire)
-    }
-
-    /// Whether the task is bound.
-    pub fn is_bound(&self) -> bool {
-        self.handle.load(Ordering::Acquire) != 0
-    }
-
-    /// Whether the task has no objects.
-    pub fn is_empty(&self) -> bool {
-        self.empty.load(Ordering::Acquire)
-    }
-
-    /// The GPU (index into the hello) and its ordinal in this process. Only of a task that was ready.
-    pub fn place(&self) -> (u32, i32) {
-        (
-            self.gpu.load(Ordering::Relaxed),
-            self.ordinal.load(Ordering::Relaxed),
-        )
-    }
-
-    /// Whether another GPU may use all its memory. Only of a task that is ready.
-    pub fn is_lent(&self, gpu: u32) -> bool {
-        self.lent.load(Ordering::Acquire) & (1 << gpu) != 0
-    }
-
-    /// Whether any other GPU may use its memory.
-    pub fn is_lent_at_all(&self) -> bool {
-        self.lent.load(Ordering::Acquire) != 0
-    }
-
-    /// Another GPU may use all its memory.
-    pub fn note_lent(&self, gpu: u32) {
-        self.lent.fetch_or(1 << gpu, Ordering::Release);
-    }
-
-    /// The program's device that was current when the task was made.
-    pub fn device(&self) -> Device {
-        self.device.load(Ordering::Relaxed)
-    }
-
-    /// Whether the task is over and only keeps its grant, which mgbd may have taken back without a word.
-    pub fn is_resting(&self) -> bool {
-        self.resting.load(Ordering::Relaxed)
-    }
-
-    /// The task is over and keeps its grant, or begins again.
-    pub fn set_resting(&self, rests: bool) {
-        self.resting.store(rests, Ordering::Relaxed);
-    }
-
-    fn set(&self, ready: bool, empty: bool) {
-        self.empty.store(empty, Ordering::Release);
-        self.ready.store(ready, Ordering::Release);
-    }
-}
+use crate::{thread, trace};
 
 /// A static task's site, kept beyond the call that told it.
 #[derive(Clone, Debug)]
@@ -219,11 +127,8 @@ pub struct Task {
 impl Task {
     /// A task that holds nothing.
     pub fn new(shared: &'static Shared, site: Option<OwnSite>, thread: u64, lazy: bool) -> Task {
-        shared.handle.store(0, Ordering::Release);
-        shared.lent.store(0, Ordering::Release);
-        shared.set_resting(false);
-        shared.set(false, true);
-        shared.device.store(crate::state::current(), Ordering::Relaxed);
+        let device = thread::current_device();
+        shared.renew(device);
         Task {
             shared,
             site,
@@ -341,7 +246,7 @@ impl Task {
 
     /// An extent that counts as mapped has new memory, which no other GPU may use yet.
     pub fn note_backed(&mut self) {
-        self.shared.lent.store(0, Ordering::Release);
+        self.shared.forget_lent();
         self.seen.mapped = self.seen.mapped.max(self.mapped);
     }
 

@@ -7,6 +7,7 @@
 //!
 //! In an open process handles are the runtime's own, for code that lazyrt does not see may get them.
 
+pub mod capture;
 pub mod default;
 pub mod event;
 pub mod stream;

@@ -121,16 +121,6 @@ pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
     device::select(gpu, ordinal)
 }
 
-/// Whether the stream captures.
-pub fn is_capturing(stream: Stream) -> bool {
-    let mut status = 0;
-    // SAFETY: writes one int; a bad stream is an error here as in the call to come.
-    let code = super::on(stream, |stream| unsafe {
-        native::cudaStreamIsCapturing(stream, &mut status)
-    });
-    code.is_success() && status != 0
-}
-
 /// Whether lazyrt made the stream, and it is alive.
 pub fn is_own(stream: Stream) -> Result<bool, Own> {
     Ok(find(stream, Kind::Stream)?.is_some())

@@ -5,10 +5,10 @@ use std::ffi::c_void;
 
 use parking_lot::MutexGuard;
 
-use super::{pools, run};
+use super::run;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
-use crate::handles::on;
+use crate::handles::{capture, on};
 use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::state::{self, Key, State};
@@ -255,7 +255,7 @@ pub unsafe fn from_gpu_to_gpu(
     // SAFETY: the caller says so.
     unsafe {
         match stream {
-            Some(stream) => on(pools::named(stream), |stream| {
+            Some(stream) => on(capture::named(stream), |stream| {
                 native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
             }),
             None => native::cudaMemcpyPeer(dst, to, src, from, count),

@@ -81,7 +81,7 @@ macro_rules! exports {
             }
             gate::back();
             if const { is_per_thread(stringify!($name)) } {
-                handles::note_stream();
+                work::note_stream();
                 thread::with(|thread| thread.set_per_thread(true));
             }
             // SAFETY: the contract of the runtime's function is that of the treatment.

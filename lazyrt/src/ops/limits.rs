@@ -76,7 +76,7 @@ const VIEW_PATIENCE: Duration = Duration::from_millis(500);
 /// Bytes of the GPU that nobody is charged for, from a view that knows what this process holds by now: mgbd
 /// writes it a moment after it has answered.
 fn room_in_ledger(gpu: u32) -> Option<u64> {
-    let client = mode::client()?;
+    let client = session::client()?;
     let (held, resting) = state::lock().reserved_on(gpu);
     let start = Instant::now();
     loop {

@@ -13,7 +13,7 @@ use super::copy::{DEFAULT, Span, from_gpu_to_gpu, task_of};
 use super::{ordinals, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
-use crate::handles::{self, on};
+use crate::handles::{capture, on};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
@@ -195,14 +195,14 @@ unsafe fn copy(
         unsafe {
             match stream {
                 // A capture refuses the call, which the runtime is to say.
-                Some(stream) if handles::stream::is_capturing(stream) => {
+                Some(stream) if capture::is_capturing(stream) => {
                     let (to, from) = (places.first, places.second);
-                    on(pools::named(stream), |stream| {
+                    on(capture::named(stream), |stream| {
                         native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
                     })
                 }
                 _ if !places.are_one() => from_gpu_to_gpu(dst, src, count, &places, stream),
-                Some(stream) => on(pools::named(stream), |stream| {
+                Some(stream) => on(capture::named(stream), |stream| {
                     native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)
                 }),
                 None => native::cudaMemcpy(dst, src, count, DEFAULT),

@@ -7,11 +7,11 @@ use mgb_probe::need::GRANULE;
 use super::opaque;
 use super::sources::{charged, publish_level, settle_all};
 use crate::code::{Answer, Code, Own, fail};
-use crate::handles::{self, on};
+use crate::handles::{capture, on};
 use crate::native::{self, Stream};
 use crate::outside::Source;
 use crate::state;
-use crate::{back, device, thread};
+use crate::{back, thread};
 
 /// `cudaMemPool_t`.
 pub type Pool = *mut c_void;
@@ -29,41 +29,6 @@ fn current_pool() -> Result<usize, Own> {
         Ok(pool as usize)
     } else {
         fail(code)
-    }
-}
-
-/// Whether the stream captures.
-pub fn is_capturing(stream: Stream) -> bool {
-    let mut status = 0;
-    // SAFETY: writes one int; a bad stream is an error here as in the call to come.
-    let code = on(named(stream), |stream| unsafe {
-        native::cudaStreamIsCapturing(stream, &mut status)
-    });
-    code.is_success() && status != 0
-}
-
-/// `cudaStreamPerThread`.
-const PER_THREAD: usize = 2;
-
-/// The stream that a call means by this handle, by name: null is the thread's own default stream in some
-/// calls.
-pub fn named(stream: Stream) -> Stream {
-    if stream.is_null() && thread::with(|thread| thread.is_per_thread()) {
-        return PER_THREAD as Stream;
-    }
-    stream
-}
-
-/// Whether this is the thread's own default stream of the current device, and it captures. The legacy one
-/// never does. Makes that device's GPU current: each has such a stream.
-pub fn captures_by_default(stream: Stream) -> Result<bool, Own> {
-    let own = state::lazy_shared().filter(|own| own.is_bound());
-    match own.map(|own| own.place()) {
-        Some((gpu, ordinal)) if named(stream) as usize == PER_THREAD => {
-            device::select(gpu, ordinal)?;
-            Ok(is_capturing(stream))
-        }
-        _ => Ok(false),
     }
 }
 
@@ -118,7 +83,7 @@ unsafe fn allocate(
     // Ties the device, so that the stream and the pool are on its GPU.
     let mut is_captured = false;
     opaque::run(|| {
-        is_captured = handles::stream::is_capturing(stream);
+        is_captured = capture::is_capturing(stream);
         Code::SUCCESS
     })?;
     if is_captured {

@@ -5,11 +5,12 @@ use std::sync::Once;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
+use crate::handles::capture;
 use crate::handles::default::{self, LAST_DEFAULT};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::{back, device, ending, gate, handles, notice, session, thread, work};
+use crate::{back, device, ending, gate, notice, session, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -57,7 +58,7 @@ pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code)
 fn ordered_by_itself(stream: Option<Stream>) -> Result<Option<Stream>, Own> {
     match stream {
         Some(stream) if stream as usize > LAST_DEFAULT => Ok(Some(stream)),
-        Some(stream) if state::may_be_several() && pools::captures_by_default(stream)? => Ok(Some(stream)),
+        Some(stream) if state::may_be_several() && capture::captures_by_default(stream)? => Ok(Some(stream)),
         _ => Ok(None),
     }
 }
@@ -279,7 +280,7 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
             several && at != places.first
         } else {
             // A default stream is here only if it captures, on the GPU of the current device.
-            stream as usize <= LAST_DEFAULT || pools::is_capturing(stream)
+            stream as usize <= LAST_DEFAULT || capture::is_capturing(stream)
         }
     };
     let answer = on_two(first, second, |places| {

@@ -1,0 +1,40 @@
+//! Whether a stream captures, and which stream a call means.
+
+use super::on;
+use crate::code::Own;
+use crate::native::{self, Stream};
+use crate::{device, state, thread};
+
+/// `cudaStreamPerThread`.
+const PER_THREAD: usize = 2;
+
+/// Whether the stream captures.
+pub fn is_capturing(stream: Stream) -> bool {
+    let mut status = 0;
+    // SAFETY: writes one int; a bad stream is an error here as in the call to come.
+    let code = on(named(stream), |stream| unsafe {
+        native::cudaStreamIsCapturing(stream, &mut status)
+    });
+    code.is_success() && status != 0
+}
+
+/// The stream that a call means by this handle, by name: null is the thread's own default stream in some calls.
+pub fn named(stream: Stream) -> Stream {
+    if stream.is_null() && thread::with(|thread| thread.is_per_thread()) {
+        return PER_THREAD as Stream;
+    }
+    stream
+}
+
+/// Whether this is the thread's own default stream of the current device, and it captures. The legacy one never does.
+/// Makes that device's GPU current: each has such a stream.
+pub fn captures_by_default(stream: Stream) -> Result<bool, Own> {
+    let own = state::lazy_shared().filter(|own| own.is_bound());
+    match own.map(|own| own.place()) {
+        Some((gpu, ordinal)) if named(stream) as usize == PER_THREAD => {
+            device::select(gpu, ordinal)?;
+            Ok(is_capturing(stream))
+        }
+        _ => Ok(false),
+    }
+}
