@@ -1,9 +1,9 @@
 //! The arena's addresses, while there is no driver yet that could reserve them.
 //!
-//! Programs allocate first, and then may wait for long: for their input, or for room on a GPU. The driver initialises one
-//! process after another on the whole node, so that many which start together and do so early keep those from making
-//! their context that have been granted a GPU. So a mapping without access holds the addresses until this process has to
-//! do with a GPU; then the driver reserves the same ones.
+//! Programs allocate first, and then may wait for long: for their input, or for room on a GPU. The driver
+//! initialises one process after another on the whole node, so that many which start together and do so early
+//! keep those from making their context that have been granted a GPU. So a mapping without access holds the
+//! addresses until this process has to do with a GPU; then the driver reserves the same ones.
 
 use parking_lot::Mutex;
 
@@ -19,8 +19,8 @@ enum Holder {
 
 static HOLDER: Mutex<Holder> = Mutex::new(Holder::Nobody);
 
-/// Holds the first of these ranges, each its start and length, in which nothing lies; those that start at 0 have no place yet.
-/// `None`: the driver is there already, or there is no such range.
+/// Holds the first of these ranges, each its start and length, in which nothing lies; those that start at 0
+/// have no place yet. `None`: the driver is there already, or there is no such range.
 pub fn hold(places: &[(Address, u64)]) -> Option<(Address, u64)> {
     let mut holder = HOLDER.lock();
     if matches!(*holder, Holder::Driver) {

@@ -75,7 +75,8 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
     if thread::with(|thread| thread.is_on(ordinal)) {
         return Ok(());
     }
-    // A context that the program made current by the driver API stays so: it is one of the only GPU that it sees.
+    // A context that the program made current by the driver API stays so: it is one of the only GPU that it
+    // sees.
     if open::calls_driver() && driver_start::required()?.has_context(ordinal) {
         note_context(gpu, ordinal);
         return Ok(());
@@ -159,8 +160,8 @@ pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     Ok(code)
 }
 
-/// While it lives, calls of this thread's that the program did not ask for go unheard by a capture that goes on in
-/// another: CUDA would refuse them, and end the capture.
+/// While it lives, calls of this thread's that the program did not ask for go unheard by a capture that goes
+/// on in another: CUDA would refuse them, and end the capture.
 pub struct Unheard(Option<u32>);
 
 impl Unheard {
@@ -251,8 +252,8 @@ pub fn publish_finished() {
     }
 }
 
-/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`; calls `gone` for the GPU of each.
-/// Nothing of what goes is mapped any more.
+/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`; calls `gone` for the
+/// GPU of each. Nothing of what goes is mapped any more.
 pub fn reset(keep: u64, gone: impl Fn(u32)) -> Code {
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in with_context().filter(|(gpu, _)| keep & (1 << gpu) == 0) {

@@ -13,8 +13,8 @@ pub fn is_loaded() -> bool {
     DRIVER.get().is_some()
 }
 
-/// The driver, initialised. The error says what is missing; it stays the same for the process. The first call may wait
-/// for up to 30 s for its turn: call it without a lock.
+/// The driver, initialised. The error says what is missing; it stays the same for the process. The first call
+/// may wait for up to 30 s for its turn: call it without a lock.
 pub fn get() -> Result<&'static Driver, &'static str> {
     DRIVER.get_or_init(load).as_ref().map_err(String::as_str)
 }

@@ -1,9 +1,9 @@
 //! Errors after which the process can use its GPU no more, and a line about them as the process ends.
 //!
-//! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no call goes on
-//! with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So lazyrt prints a line at
-//! the end of such a process, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). A program that
-//! resets the device has dealt with the error.
+//! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no
+//! call goes on with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So
+//! lazyrt prints a line at the end of such a process, and `mgb batch` counts the job as failed
+//! ([`GPU_FAILED`] is what it looks for). A program that resets the device has dealt with the error.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,13 +1,14 @@
 //! Processes whose own code calls the driver API are restricted to one GPU: the one that mgbd grants.
 //!
-//! The driver's ordinals, contexts and allocations are the program's own business; lazyrt sees none of them. So such a
-//! process asks for a GPU before anything of CUDA is initialised, and the driver is initialised with that GPU as the only
-//! one: `cuDeviceGet(0)`, `cudaSetDevice(0)` and every library mean the same GPU, whatever its number on the node. Both
-//! APIs count one device. Which context is current is the program's choice, too.
+//! The driver's ordinals, contexts and allocations are the program's own business; lazyrt sees none of them.
+//! So such a process asks for a GPU before anything of CUDA is initialised, and the driver is initialised
+//! with that GPU as the only one: `cuDeviceGet(0)`, `cudaSetDevice(0)` and every library mean the same GPU,
+//! whatever its number on the node. Both APIs count one device. Which context is current is the program's
+//! choice, too.
 //!
-//! How the program comes by the driver's functions does not matter: by linking, by loading the driver, or from the runtime.
-//! A driver that is initialised by code that the pass has not seen, before the process's first call of the runtime, sees
-//! all GPUs that it saw before.
+//! How the program comes by the driver's functions does not matter: by linking, by loading the driver, or
+//! from the runtime. A driver that is initialised by code that the pass has not seen, before the process's
+//! first call of the runtime, sees all GPUs that it saw before.
 
 use crate::code::Own;
 use crate::launch_view::Device;
@@ -22,8 +23,8 @@ pub extern "C" fn mgb_before_driver() {
     session::mode();
 }
 
-/// Asks for a GPU and initialises the driver with that one alone. Makes no context. Where mgbd refuses, or the driver was
-/// in use before, the process stays unrestricted.
+/// Asks for a GPU and initialises the driver with that one alone. Makes no context. Where mgbd refuses, or
+/// the driver was in use before, the process stays unrestricted.
 pub fn to_one_gpu() {
     let key = state::lock().lazy_task_of(FIRST);
     if let Ok(gpu) = bind::place(key) {
@@ -31,7 +32,8 @@ pub fn to_one_gpu() {
     }
 }
 
-/// A context as the runtime has one current after `cudaFree(0)`, where the program's own code could look for it.
+/// A context as the runtime has one current after `cudaFree(0)`, where the program's own code could look for
+/// it.
 pub fn have_context() -> Result<(), Own> {
     with_gpu(device::select)
 }

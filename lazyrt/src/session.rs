@@ -1,8 +1,9 @@
 //! The process's session with mgbd: whether the process runs under MGB, and what it says to mgbd.
 //!
-//! The mode is decided at the first GPU op, and anew in a forked child, by the function that [`set_start`] registers:
-//! the modules that a session needs at its start lie above this one. Everything here may be called by any thread;
-//! without a session the notices to mgbd do nothing and the questions answer that there is nothing.
+//! The mode is decided at the first GPU op, and anew in a forked child, by the function that [`set_start`]
+//! registers: the modules that a session needs at its start lie above this one. Everything here may be called
+//! by any thread; without a session the notices to mgbd do nothing and the questions answer that there is
+//! nothing.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Once, OnceLock};

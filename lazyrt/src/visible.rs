@@ -15,8 +15,8 @@ pub fn gpu() -> Option<u32> {
     u32::try_from(RESTRICTED.load(Ordering::Acquire)).ok()
 }
 
-/// Restricts a process that calls the driver API to the GPU that mgbd granted. Called with each grant, before anything
-/// asks the driver for its GPUs; does nothing where the driver was initialised before.
+/// Restricts a process that calls the driver API to the GPU that mgbd granted. Called with each grant, before
+/// anything asks the driver for its GPUs; does nothing where the driver was initialised before.
 pub fn restrict_to(gpu: u32) {
     if !open::calls_driver() || driver_start::is_loaded() {
         return;
@@ -33,8 +33,8 @@ pub fn restrict_to(gpu: u32) {
 }
 
 fn set(value: Option<OsString>) {
-    // SAFETY: this is the process's first GPU op, as where the MPS pipe is set. A thread that reads the environment by
-    // itself at this moment races with it, as with any `setenv` of a library.
+    // SAFETY: this is the process's first GPU op, as where the MPS pipe is set. A thread that reads the
+    // environment by itself at this moment races with it, as with any `setenv` of a library.
     unsafe {
         match value {
             Some(value) => std::env::set_var(VISIBLE, value),

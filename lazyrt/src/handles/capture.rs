@@ -18,7 +18,8 @@ pub fn is_capturing(stream: Stream) -> bool {
     code.is_success() && status != 0
 }
 
-/// The stream that a call means by this handle, by name: null is the thread's own default stream in some calls.
+/// The stream that a call means by this handle, by name: null is the thread's own default stream in some
+/// calls.
 pub fn named(stream: Stream) -> Stream {
     if stream.is_null() && thread::with(|thread| thread.is_per_thread()) {
         return PER_THREAD as Stream;
@@ -26,8 +27,8 @@ pub fn named(stream: Stream) -> Stream {
     stream
 }
 
-/// Whether this is the thread's own default stream of the current device, and it captures. The legacy one never does.
-/// Makes that device's GPU current: each has such a stream.
+/// Whether this is the thread's own default stream of the current device, and it captures. The legacy one
+/// never does. Makes that device's GPU current: each has such a stream.
 pub fn captures_by_default(stream: Stream) -> Result<bool, Own> {
     let own = state::lazy_shared().filter(|own| own.is_bound());
     match own.map(|own| own.place()) {

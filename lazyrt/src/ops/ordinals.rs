@@ -33,16 +33,16 @@ pub fn exists(ordinal: i32) -> Result<(), Own> {
     }
 }
 
-/// Whether it is certain without the driver that there is such a device: a process that sees all GPUs of the node sees at
-/// least as many as mgbd shares.
+/// Whether it is certain without the driver that there is such a device: a process that sees all GPUs of the
+/// node sees at least as many as mgbd shares.
 fn is_shared(ordinal: i32) -> bool {
     let sees_all = std::env::var_os("CUDA_VISIBLE_DEVICES").is_none();
     let shared = session::gpus().len();
     sees_all && usize::try_from(ordinal).is_ok_and(|ordinal| ordinal < shared)
 }
 
-/// The real number of the program's device: binds its lazy task, and ties the device to that GPU. A wrong one is left to
-/// the runtime to report.
+/// The real number of the program's device: binds its lazy task, and ties the device to that GPU. A wrong one
+/// is left to the runtime to report.
 pub fn real(device: i32) -> Result<i32, Own> {
     let Ok(checked) = check(device) else {
         return Ok(device);
