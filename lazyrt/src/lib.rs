@@ -16,6 +16,7 @@ mod arena;
 mod back;
 mod bind;
 mod binder;
+mod clock;
 mod code;
 mod contexts;
 mod device;

@@ -9,7 +9,7 @@ use crate::arena::Pool;
 use crate::launch_view::{Device, Shared};
 use crate::outside::Outside;
 use crate::records::Records;
-use crate::{thread, trace};
+use crate::{clock, thread, trace};
 
 /// A static task's site, kept beyond the call that told it.
 #[derive(Clone, Debug)]
@@ -50,7 +50,8 @@ pub struct Seen {
     pub run: Duration,
 }
 
-/// A stretch of time that a task held its room. Times of the machine's monotonic clock, which all processes share.
+/// A stretch of time that a task held its room. Times of the machine's monotonic clock, which all processes
+/// share.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     /// GPU; index into the hello.
@@ -59,12 +60,6 @@ pub struct Span {
     pub from: Duration,
     /// When it was over.
     pub to: Duration,
-}
-
-/// The machine's monotonic clock.
-pub fn now() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// One task.
@@ -189,7 +184,7 @@ impl Task {
         self.gpu = Some(gpu);
         self.reserved = reserved;
         self.ended = false;
-        self.granted = Some(now());
+        self.granted = Some(clock::now());
         self.shared.bind(id.raw(), gpu, ordinal);
         self.publish();
     }
@@ -205,7 +200,7 @@ impl Task {
     /// It runs no longer.
     pub fn stop_clock(&mut self) {
         if let Some(from) = self.granted.take() {
-            let to = now();
+            let to = clock::now();
             self.seen.run += to.saturating_sub(from);
             if let Some(gpu) = self.gpu.filter(|_| trace::is_wanted()) {
                 self.spans.push(Span { gpu, from, to });

@@ -1,6 +1,6 @@
 //! Whether a stream captures, and which stream a call means.
 
-use super::on;
+use super::stream::on;
 use crate::code::Own;
 use crate::native::{self, Stream};
 use crate::{device, state, thread};

@@ -1,16 +1,18 @@
-//! The default streams of a process whose tasks are on several GPUs. Each GPU has default streams of its own; the
-//! program sees one, in which everything is in order, and which waits for its blocking streams and is waited for by them.
+//! The default streams of a process whose tasks are on several GPUs. Each GPU has default streams of its own;
+//! the program sees one, in which everything is in order, and which waits for its blocking streams and is
+//! waited for by them.
 //!
-//! Tasks share no device memory, so that order between GPUs shows in one way only: in host memory that one of them writes
-//! while the program goes on, and that another reads. Only once there may be such memory does work on a GPU wait for what
-//! the others were given before; until then tasks on several GPUs run beside each other.
+//! Tasks share no device memory, so that order between GPUs shows in one way only: in host memory that one of
+//! them writes while the program goes on, and that another reads. Only once there may be such memory does
+//! work on a GPU wait for what the others were given before; until then tasks on several GPUs run beside each
+//! other.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
-use super::{current, follow};
+use super::across::{current, follow};
 use crate::code::Own;
 use crate::native::Stream;
 use crate::{contexts, device, state, work};

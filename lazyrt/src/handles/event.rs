@@ -1,25 +1,19 @@
 //! Events: recorded on the GPU where their stream is, waited for from any.
-//!
-//! One recorded before its stream was on any GPU marks a moment at which the stream had nothing to do: it is
-//! done, and it is recorded in earnest before the stream's first work, so that times count from there.
 
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::Ordering;
 
-use parking_lot::Mutex;
-
+use super::across::{NO_TIMING, check, current, elsewhere};
 use super::default::{self, LAST_DEFAULT};
-use super::{BEFORE, Handle, Kind, NO_TIMING, NOWHERE, Slot, check, current, elsewhere, find, make, stream};
+use super::early::{early, forget_early, here};
+use super::slot::{Handle, Kind, NOWHERE, Slot, find, make};
+use super::stream;
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
-use crate::task::now as monotonic;
-use crate::{device, state, work};
+use crate::{clock, device, state, work};
 
 /// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`.
 const FLAGS: u32 = 1 | NO_TIMING | INTERPROCESS;
 const INTERPROCESS: u32 = 4;
-
-/// Events recorded on default streams before the process had a context.
-pub static DEFAULTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 /// A new event; on no GPU.
 pub fn create(flags: u32) -> Result<Handle, Own> {
@@ -27,24 +21,6 @@ pub fn create(flags: u32) -> Result<Handle, Own> {
         return fail(Code::INVALID_VALUE);
     }
     Ok(make(Kind::Event, flags, None)?.handle())
-}
-
-/// The event on this thread's GPU.
-fn here(slot: &Slot, gpu: u32) -> Result<Handle, Own> {
-    let place: &AtomicPtr<_> = slot.real(gpu);
-    let real = place.load(Ordering::Acquire);
-    if !real.is_null() {
-        return Ok(real);
-    }
-    let _moving = slot.moving.lock();
-    let _unheard = device::Unheard::begin();
-    let mut real = place.load(Ordering::Acquire);
-    if real.is_null() {
-        // SAFETY: writes one handle.
-        check(unsafe { native::cudaEventCreateWithFlags(&mut real, slot.flags()) })?;
-        place.store(real, Ordering::Release);
-    }
-    Ok(real)
 }
 
 /// The event as the runtime knows it: where it was recorded, else on this thread's GPU.
@@ -90,60 +66,6 @@ pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Co
         slot.last.store(gpu + 1, Ordering::Release);
     }
     Ok(code)
-}
-
-/// Notes that the event is to be recorded before the stream's first work.
-fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
-    forget_early(slot);
-    note_now(slot);
-    slot.last.store(BEFORE, Ordering::Release);
-    let stream = find(on, Kind::Stream)?;
-    stream.map_or(&DEFAULTS, |stream| &stream.early).lock().push(slot);
-    Ok(())
-}
-
-/// Nanoseconds of the machine's monotonic clock.
-fn now() -> u64 {
-    monotonic().as_nanos() as u64
-}
-
-/// The event is done by now.
-pub fn note_now(slot: &Slot) {
-    slot.when.store(now(), Ordering::Relaxed);
-}
-
-fn forget_early(slot: &'static Slot) {
-    if slot.last.load(Ordering::Acquire) == BEFORE {
-        DEFAULTS.lock().retain(|other| !std::ptr::eq(*other, slot));
-        // That of another stream is told by `last` when its turn comes.
-    }
-}
-
-/// Records what was recorded on a stream before it was anywhere.
-pub fn record_early_on(stream: &'static Slot, gpu: u32, real_stream: Stream) {
-    let early = std::mem::take(&mut *stream.early.lock());
-    record_all(early, gpu, real_stream);
-}
-
-/// The same for default streams, on this thread's GPU.
-pub fn record_early(list: &Mutex<Vec<&'static Slot>>) {
-    if let Some(gpu) = current() {
-        let early = std::mem::take(&mut *list.lock());
-        record_all(early, gpu, std::ptr::null_mut());
-    }
-}
-
-fn record_all(early: Vec<&'static Slot>, gpu: u32, real_stream: Stream) {
-    for slot in early {
-        if slot.last.load(Ordering::Acquire) != BEFORE || !slot.alive.load(Ordering::Acquire) {
-            continue;
-        }
-        let Ok(event) = here(slot, gpu) else { continue };
-        // SAFETY: event and stream are of this GPU.
-        if unsafe { native::cudaEventRecord(event, real_stream) }.is_success() {
-            slot.last.store(gpu + 1, Ordering::Release);
-        }
-    }
 }
 
 /// Makes a stream wait for an event. `call` is the runtime's function.
@@ -238,6 +160,11 @@ pub fn elapsed(
     Ok((code, between))
 }
 
+/// Nanoseconds of the machine's monotonic clock.
+fn now() -> u64 {
+    clock::now().as_nanos() as u64
+}
+
 /// How often to look at both clocks.
 const TRIES: usize = 4;
 
@@ -289,7 +216,7 @@ pub fn destroy(event: Handle) -> Answer {
     };
     forget_early(slot);
     let mut answer = Code::SUCCESS;
-    if slot.bury() {
+    if slot.retire() {
         for real in slot.take_real() {
             // SAFETY: made by lazyrt, and destroyed once.
             let code = unsafe { native::cudaEventDestroy(real) };

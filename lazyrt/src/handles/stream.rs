@@ -2,8 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
+use super::across::{check, current, follow, home};
 use super::default::{self, LAST_DEFAULT};
-use super::{Handle, Kind, Slot, check, current, event, find, follow, home, make};
+use super::early;
+use super::slot::{Handle, Kind, Slot, find, make};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
@@ -20,8 +22,8 @@ pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
     Ok(make(Kind::Stream, flags, priority)?.handle())
 }
 
-/// The stream as the runtime knows it on this thread's GPU. A stream that was used on another GPU goes on here
-/// after what it has there.
+/// The stream as the runtime knows it on this thread's GPU. A stream that was used on another GPU goes on
+/// here after what it has there.
 #[inline]
 pub fn real(stream: Stream) -> Result<Stream, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
@@ -39,6 +41,16 @@ pub fn real(stream: Stream) -> Result<Stream, Own> {
         return Ok(slot.real(gpu).load(Ordering::Acquire));
     }
     bring(slot)
+}
+
+/// Runs a call with the stream as the runtime knows it on this thread's GPU, which is current. For calls
+/// inside the gate.
+#[inline]
+pub fn on(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Code {
+    match real(stream) {
+        Ok(real) => call(real),
+        Err(Own(code)) => code,
+    }
 }
 
 #[cold]
@@ -61,7 +73,7 @@ fn bring(slot: &'static Slot) -> Result<Stream, Own> {
         _ => {}
     }
     slot.last.store(gpu + 1, Ordering::Release);
-    event::record_early_on(slot, gpu, real);
+    early::record_early_on(slot, gpu, real);
     Ok(real)
 }
 
@@ -85,8 +97,8 @@ pub fn place(stream: Stream) -> Result<Option<u32>, Own> {
     })
 }
 
-/// In a program of several devices: the GPU of the stream's device, where its work is ordered with that of the device's
-/// default stream. `None`: it is on none yet, or no stream of lazyrt's.
+/// In a program of several devices: the GPU of the stream's device, where its work is ordered with that of
+/// the device's default stream. `None`: it is on none yet, or no stream of lazyrt's.
 pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
         return Ok(None);
@@ -96,8 +108,8 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     gpu.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
 }
 
-/// Runs `call` with the stream as the runtime knows it, on its GPU; where it is on none yet, on any the process
-/// may be on.
+/// Runs `call` with the stream as the runtime knows it, on its GPU; where it is on none yet, on any the
+/// process may be on.
 pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
     go_to(stream)?;
     Ok(call(real(stream)?))
@@ -148,7 +160,7 @@ pub fn destroy(stream: Stream) -> Answer {
         return fail(Code::INVALID_HANDLE);
     };
     let mut answer = Code::SUCCESS;
-    if slot.bury() {
+    if slot.retire() {
         slot.early.lock().clear();
         for real in slot.take_real() {
             // SAFETY: made by `make_real`, and destroyed once.
