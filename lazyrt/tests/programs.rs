@@ -254,10 +254,11 @@ fn what_was_answered_is_not_refused() {
     all_at_once("semantics", &["greedy"; 4]);
 }
 
-/// Memory that is swapped while other things go on: work that another thread is to let go on.
+/// Memory that is swapped while other things go on: work that another thread is to let go on, a
+/// capture.
 #[test]
 fn swaps_leave_the_rest_alone() {
-    for name in ["there_and_back", "waiting_work"] {
+    for name in ["there_and_back", "waiting_work", "during_capture"] {
         let node = Node::start("1x64MiB", "mgb");
         let mut command = node.command(program("swapping"), &[name]);
         Running::start(command.env("MGB", "require")).end().success();

@@ -105,7 +105,45 @@ static void waiting_work() {
   OK(cudaStreamDestroy(stream));
 }
 
+// Memory of a task that is over comes back while a stream of another thread captures, and the capture goes on.
+static void during_capture() {
+  static mgb_task_site site = {sizeof(mgb_task_site), 2, "swapping.cu", "during_capture"};
+  mgb_need need = {};
+  need.size = sizeof need;
+  need.peak_bytes = need.mapped_bytes = BYTES;
+  cudaStream_t own, captured;
+  cudaGraph_t graph;
+  void *pointer;
+  OK(cudaStreamCreateWithFlags(&own, cudaStreamNonBlocking));
+  OK(cudaStreamCreate(&captured));
+  mgb_task_use(&site, 0);
+  OK(cudaMalloc(&pointer, BYTES));
+  boxes[0] = {static_cast<unsigned char *>(pointer), BYTES};
+  uint64_t task = mgb_task_begin(&site, &need);
+  mgb_task_use(&site, task);
+  OK(cudaMemsetAsync(pointer, 4, BYTES, own));
+  OK(cudaStreamSynchronize(own));
+  mgb_task_end(task);
+  push_out();
+  OK(cudaStreamBeginCapture(captured, cudaStreamCaptureModeThreadLocal));
+  std::thread([own] {
+    OK(cudaMemsetAsync(boxes[0].pointer, 5, 1, own));
+    OK(cudaStreamSynchronize(own));
+  }).join();
+  cudaStreamCaptureStatus status;
+  OK(cudaStreamIsCapturing(captured, &status));
+  EXPECT(status == cudaStreamCaptureStatusActive);
+  OK(cudaStreamEndCapture(captured, &graph));
+  OK(cudaGraphDestroy(graph));
+  OK(cudaMemsetAsync(boxes[0].pointer, 4, 1, own));
+  OK(cudaStreamSynchronize(own));
+  expect(4);
+  OK(cudaFree(boxes[0].pointer));
+  OK(cudaStreamDestroy(captured));
+  OK(cudaStreamDestroy(own));
+}
+
 int main(int argc, char **argv) {
-  const Case cases[] = {CASE(there_and_back), CASE(failed_copy), CASE(waiting_work)};
+  const Case cases[] = {CASE(there_and_back), CASE(failed_copy), CASE(waiting_work), CASE(during_capture)};
   return play(argc, argv, cases);
 }
