@@ -23,7 +23,7 @@ pub fn join(shared: &Shared) -> Result<bool, Own> {
     }
     // What was given to the other GPU before comes first, as it does on one.
     device::settle(other, other_ordinal)?;
-    let lent = back::lend(&mut state::lock(), key, gpu, ordinal);
+    let lent = back::lend(&mut state::lock_task_still(key), key, gpu, ordinal);
     device::select(gpu, ordinal)?;
     match lent {
         Ok(()) => Ok(true),

@@ -55,7 +55,8 @@ pub unsafe fn free_async(
 
 fn object(address: u64) -> Answer {
     let (behind, lent) = {
-        let state = state::lock();
+        // While it moves nobody knows what is behind it.
+        let state = state::lock_still(address);
         if state.object_at(address).is_none() {
             return fail(Code::INVALID_VALUE);
         }
