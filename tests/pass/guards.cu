@@ -170,3 +170,28 @@ void divided(size_t n, size_t parts) {
   cudaMalloc(&y, quotient(n, parts));
   work<<<1, 1>>>(x, y);
 }
+
+// The bound of a loop is a read like any other.
+// CHECK: lazy in counted_after_call(Config*)
+// CHECK: why allocated-in-loop
+void counted_after_call(Config *config) {
+  int *x, *all[16];
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  log_error(1);
+  for (size_t i = 0; i < config->n; i++)
+    cudaMalloc(&all[i], 64);
+  for (size_t i = 0; i < config->n; i++)
+    work<<<1, 1>>>(x, all[i]);
+}
+// CHECK: static in counted_after_printf(Config*)
+void counted_after_printf(Config *config) {
+  int *x, *all[16];
+  cudaMalloc(&x, 64);
+  cudaMemset(x, 0, 64);
+  printf("x\n");
+  for (size_t i = 0; i < config->n; i++)
+    cudaMalloc(&all[i], 64);
+  for (size_t i = 0; i < config->n; i++)
+    work<<<1, 1>>>(x, all[i]);
+}
