@@ -4,9 +4,8 @@
 //! A wait spins for a bounded time (most answers come at once when a core is
 //! free) and then sleeps on the cell's state as a futex. Where spinning was in
 //! vain it is left out for the next calls: more callers than cores would only
-//! keep each other and `mgbd` from running. The state says that somebody sleeps,
-//! and the kernel compares it before he does, so no wake is lost and none is made
-//! in vain; the timeout only serves to look whether `mgbd` is still there.
+//! keep each other and `mgbd` from running. No wake is lost ([`crate::wire::state`]);
+//! the timeout only serves to look whether `mgbd` is still there.
 
 use std::io::IoSlice;
 use std::mem::MaybeUninit;
@@ -18,22 +17,17 @@ use parking_lot::{Condvar, Mutex};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
-use rustix::thread::futex;
 
 use crate::mapping::Mapping;
 use crate::spin::Spin;
-use crate::wire::{ANSWERED, ASLEEP, CELLS, Channel, IDLE, MOST_KEPT, POSTED, Reply, Request};
+use crate::wire::state::{clear, is_answered, post, sleep};
+use crate::wire::{CELLS, Channel, MOST_KEPT, Reply, Request};
 
-/// When a sleeping caller first looks whether `mgbd` is alive: no call asks before, since most are answered by then.
-const FIRST_CHECK: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 2_000_000,
-};
+/// When a sleeping caller first looks whether `mgbd` is alive: no call asks before, since most are answered
+/// by then.
+const FIRST_CHECK: Duration = Duration::from_millis(2);
 /// How often it looks from then on.
-const LIFE_CHECK: Timespec = Timespec {
-    tv_sec: 1,
-    tv_nsec: 0,
-};
+const LIFE_CHECK: Duration = Duration::from_secs(1);
 
 /// `mgbd` is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,8 +111,8 @@ impl Cells {
         let told = taken.told;
         for at in (0..CELLS).filter(|at| told & (1 << at) != 0) {
             let state = &self.channel().cells[at].state;
-            if state.load(Ordering::Acquire) == ANSWERED {
-                state.store(IDLE, Ordering::Relaxed);
+            if is_answered(state) {
+                clear(state);
                 taken.told &= !(1 << at);
                 taken.free |= 1 << at;
             }
@@ -137,7 +131,7 @@ impl Cells {
         let cell = &channel.cells[at];
         request.encode(cell);
         cell.seq.fetch_add(1, Ordering::Relaxed);
-        cell.state.store(POSTED, Ordering::Release);
+        post(&cell.state);
         channel.posted.fetch_or(1 << at, Ordering::Release);
         self.ring();
     }
@@ -152,7 +146,8 @@ impl Cells {
         }
     }
 
-    /// Sends a message on the socket, with descriptors. Errors: `mgbd` is gone, or too many descriptors are under way.
+    /// Sends a message on the socket, with descriptors. Errors: `mgbd` is gone, or too many descriptors are
+    /// under way.
     pub(crate) fn send(&self, message: &[u8], files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
         let mut control = SendAncillaryBuffer::new(&mut space);
@@ -196,7 +191,7 @@ impl Cells {
             return Err(Gone);
         }
         let reply = Reply::decode(cell);
-        cell.state.store(IDLE, Ordering::Relaxed);
+        clear(&cell.state);
         self.release(at);
         Ok(reply)
     }
@@ -210,31 +205,24 @@ impl Cells {
     /// Waits for the answer, the binder knowing about it or not; false if `mgbd` went away without one.
     fn wait(&self, at: usize, known: bool) -> bool {
         let state = &self.channel().cells[at].state;
-        if self.spin.until(|| state.load(Ordering::Acquire) == ANSWERED) {
+        if self.spin.until(|| is_answered(state)) {
             return true;
         }
-        let mut checked = false;
-        loop {
-            // Fails where the answer has come, and where it slept already.
-            let _ = state.compare_exchange(POSTED, ASLEEP, Ordering::AcqRel, Ordering::Acquire);
-            if state.load(Ordering::Acquire) == ANSWERED {
-                return true;
-            }
-            // Not FUTEX_PRIVATE: the waker is another process.
-            let patience = if checked { &LIFE_CHECK } else { &FIRST_CHECK };
-            let slept = futex::wait(state, futex::Flags::empty(), ASLEEP, Some(patience));
-            if slept == Err(Errno::TIMEDOUT) {
+        let mut patience = FIRST_CHECK;
+        while !is_answered(state) {
+            if !sleep(state, patience) {
                 if self.gone() {
-                    return state.load(Ordering::Acquire) == ANSWERED;
+                    return is_answered(state);
                 }
-                if checked
+                if patience == LIFE_CHECK
                     && known
                     && let Some(binder) = crate::binder()
                 {
                     binder.still_waiting();
                 }
-                checked = true;
+                patience = LIFE_CHECK;
             }
         }
+        true
     }
 }

@@ -2,11 +2,9 @@
 //! run of its site on the same thread, so that a task inside a loop does not ask
 //! anew each time.
 //!
-//! The grant is offered in a word of the channel. The client takes it up again by
-//! putting a 0 there; `mgbd`, when somebody waits, takes it away in the same way.
-//! So nobody ever waits for a lease, and neither side asks the other. While
-//! anybody waits ([`Channel::wanted`]) nothing is kept at all: the client offers
-//! first and looks then, `mgbd` says that it is wanted first and looks then.
+//! The grant is offered in a word of the channel ([`offer`]): no process ever waits
+//! for a lease, and neither side asks the other. While anybody waits
+//! ([`Channel::wanted`]) nothing is kept at all.
 //!
 //! Which leases there are is each thread's own affair: taking one up costs no
 //! lock.
@@ -18,7 +16,7 @@ use std::sync::atomic::Ordering;
 
 use crate::client::{Client, FORKS};
 use crate::need::Need;
-use crate::wire::LEASES;
+use crate::wire::{LEASES, offer};
 use crate::{TaskId, binder};
 
 /// Tasks of a thread that run at once and may keep their grants.
@@ -87,9 +85,7 @@ fn is_of_this_process(entry: &Entry) -> bool {
 /// Withdraws the offer. False: `mgbd` has taken it.
 fn take_back(client: &Client, entry: &Entry) -> bool {
     let word = &client.channel().leases[entry.slot];
-    let mine = word
-        .compare_exchange(entry.task.raw(), 0, Ordering::SeqCst, Ordering::SeqCst)
-        .is_ok();
+    let mine = offer::withdraw(word, entry.task.raw());
     client
         .lease_slots()
         .fetch_and(!(1 << entry.slot), Ordering::Release);
@@ -172,18 +168,15 @@ pub(crate) fn keep(client: &Client, task: TaskId, rests: impl FnOnce() -> bool) 
             return Kept::Granted(task);
         };
         entry.slot = slot;
-        client.channel().leases[slot].store(task.raw(), Ordering::SeqCst);
-        if client.channel().wanted.load(Ordering::SeqCst) != 0 {
+        let channel = client.channel();
+        let offered = offer::offer(&channel.leases[slot], &channel.wanted, task.raw());
+        // Registers the destructor. A thread that is ending keeps nothing.
+        if !offered || END.try_with(|_| ()).is_err() {
             return if take_back(client, &entry) {
                 Kept::Granted(task)
             } else {
                 Kept::Lost(task)
             };
-        }
-        // Registers the destructor. A thread that is ending keeps nothing.
-        if END.try_with(|_| ()).is_err() {
-            take_back(client, &entry);
-            return Kept::Granted(task);
         }
         let free = own.resting.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {

@@ -26,6 +26,7 @@ mod published;
 pub mod size;
 mod socket;
 mod spin;
+pub mod sync;
 mod task;
 pub mod view;
 mod visible;

@@ -12,15 +12,20 @@
 //!
 //! Changing the layout or the meaning of anything here changes [`VERSION`].
 
+pub mod offer;
 mod reply;
 mod request;
+pub mod state;
 mod text;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 pub use reply::Reply;
 pub use request::{MAKES_CONTEXT, Op, Request, WHOLE_PROCESS};
+pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};
 pub use text::Text;
+
+use crate::sync;
 
 /// Version of the channel, the handshake and the node view together.
 pub const VERSION: u32 = 7;
@@ -113,15 +118,14 @@ pub struct Channel {
     /// [`VERSION`].
     pub version: AtomicU64,
     /// Bit n: cell n holds a request that `mgbd` has not taken yet.
-    pub posted: AtomicU64,
+    pub posted: sync::AtomicU64,
     /// Written by `mgbd`: not 0 while anybody on the node waits. Nothing is kept
     /// as a lease then.
-    pub wanted: AtomicU64,
+    pub wanted: sync::AtomicU64,
     reserved: [AtomicU64; 4],
     /// Tasks that are over, hold nothing and keep their grant for their next run;
-    /// 0: none. Whoever puts a 0 in place of one owns it: the client takes its
-    /// task up again, or `mgbd` takes it as ended.
-    pub leases: [AtomicU64; LEASES],
+    /// 0: none. See [`offer`].
+    pub leases: [sync::AtomicU64; LEASES],
     /// What the client says about itself as it runs.
     pub published: PublishedWords,
     /// The calls.
@@ -184,8 +188,8 @@ impl Default for GpuWords {
 /// request; `mgbd` keeps its own note of that and believes no state here.
 #[repr(C, align(64))]
 pub struct Cell {
-    /// [`IDLE`], [`POSTED`], [`ASLEEP`] or [`ANSWERED`]; the futex the client waits on.
-    pub state: AtomicU32,
+    /// See [`state`].
+    pub state: sync::AtomicU32,
     reserved: AtomicU32,
     /// Counts the calls made through this cell; for traces.
     pub seq: AtomicU64,
@@ -195,15 +199,7 @@ pub struct Cell {
     pub reply: [AtomicU64; REPLY_WORDS],
 }
 
-/// [`Cell::state`]: no call.
-pub const IDLE: u32 = 0;
-/// [`Cell::state`]: the request is complete.
-pub const POSTED: u32 = 1;
-/// [`Cell::state`]: the reply is complete.
-pub const ANSWERED: u32 = 2;
-/// A cell's state: as [`POSTED`], and the caller sleeps, so that whoever answers has to wake it.
-pub const ASLEEP: u32 = 3;
-
+#[cfg(not(loom))]
 const _: () = {
     assert!(size_of::<Cell>() == 320);
     assert!(size_of::<GpuWords>() == 64);
@@ -224,5 +220,5 @@ fn pair(low: u32, high: u32) -> u64 {
     u64::from(low) | u64::from(high) << 32
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests;

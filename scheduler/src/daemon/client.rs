@@ -5,8 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{ANSWERED, ASLEEP, CELLS, Channel, LEASES, POSTED, Reply, Request};
-use rustix::thread::futex;
+use mgb_probe::wire::{CELLS, Channel, Reply, Request, offer, state};
 
 use super::greet::Guest;
 use crate::ledger::ClientId;
@@ -80,8 +79,7 @@ impl Client {
         let mut requests = Vec::new();
         for at in (0..CELLS).filter(|at| posted & (1 << at) != 0) {
             let cell = &self.channel().cells[at];
-            let filled = matches!(cell.state.load(Ordering::Acquire), POSTED | ASLEEP);
-            if self.busy & (1 << at) != 0 || !filled {
+            if self.busy & (1 << at) != 0 || !state::is_posted(&cell.state) {
                 return Err(Breach::Cell);
             }
             let request = Request::decode(cell).ok_or(Breach::UnknownOp)?;
@@ -100,9 +98,7 @@ impl Client {
         self.busy &= !bit;
         let cell = &self.channel().cells[at];
         reply.encode(cell);
-        if cell.state.swap(ANSWERED, Ordering::AcqRel) == ASLEEP {
-            let _ = futex::wake(&cell.state, futex::Flags::empty(), u32::MAX >> 1);
-        }
+        state::answer(&cell.state);
     }
 
     /// Bytes it says it has mapped on the GPU, and a count that changes when
@@ -116,7 +112,7 @@ impl Client {
     /// Tells it whether anybody waits.
     pub(super) fn want(&mut self, wanted: bool) {
         if self.wanted != wanted {
-            self.channel().wanted.store(u64::from(wanted), Ordering::SeqCst);
+            offer::want(&self.channel().wanted, wanted);
             self.wanted = wanted;
         }
     }
@@ -131,12 +127,7 @@ impl Client {
 
     /// Takes them; the client can take them up no more.
     pub(super) fn take_leases(&self) -> Vec<u64> {
-        let words = &self.channel().leases[..LEASES];
-        words
-            .iter()
-            .map(|word| word.swap(0, Ordering::SeqCst))
-            .filter(|&task| task != 0)
-            .collect()
+        self.channel().leases.iter().filter_map(offer::take).collect()
     }
 
     /// Whether it says it has a context on the GPU.
