@@ -5,13 +5,13 @@ CARGO_FLAGS = --release --workspace --locked
 TARGET = $(or $(CARGO_TARGET_DIR),target)/release
 PREFIX = $(CURDIR)/build
 
-# Tests see the tree that set-up found, and the folder that `build` has laid out. Builds are told of the tree as well,
-# though they need none: cudarc is compiled anew whenever CUDA_PATH changes.
+# Tests use the CUDA tree that set-up found, and the folder that `build` has laid out. Builds get CUDA_PATH as well, though
+# they need no CUDA: cudarc is compiled anew whenever the variable changes.
 export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches bench-table libraries random generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
+.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,35 +26,35 @@ build: setup ## build everything, and lay it out in build/
 examples: build ## build the examples, plain and with MGB, in build/examples/
 	@tools/programs.sh $(PREFIX) examples
 
-demo: examples ## run a list of jobs under each policy, on GPUs if there are any, else on software GPUs
+demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
 	$(PREFIX)/bin/mgb demo --page $(PREFIX)/demo.html
 
 test: build lit ## run every test
 	@tools/setup.sh lld-22 ccache
 	$(CARGO) test $(CARGO_FLAGS)
 
-kill-test: build ## the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test plays a few)
+kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test runs a few)
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
 
-random-test: build ## 10,000 random programs on softgpu and 200 generated ones, natively and under MGB (make test plays a few; MGB_RANDOM_FIRST=N: others)
+random-test: build ## run 10,000 random programs and 200 generated ones on softgpu, natively and under MGB (make test runs a few; MGB_RANDOM_FIRST=N: others)
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
 		--nocapture --test-threads=2
 
-asan: build ## the conformance set with AddressSanitizer in programs, kernels and softgpu
+asan: build ## run the conformance set with AddressSanitizer in programs, kernels and softgpu
 	@tools/setup.sh libclang-rt-22-dev
 	@tools/asan.sh $(or $(CARGO_TARGET_DIR),target)/asan $(PREFIX)
 	$(CARGO) test $(CARGO_FLAGS) --test asan -- --ignored --nocapture --test-threads=1
 
-lit: build
+lit: build ## run the pass's tests on IR (lit and FileCheck)
 	@tools/lit.sh $(PREFIX)
 
-lit-19: ## the pass for LLVM 19, and its tests by LLVM 19's tools
+lit-19: ## build the pass for LLVM 19, and run its tests with LLVM 19's tools
 	@tools/setup.sh llvm-19-dev llvm-19 clang-19
 	$(CARGO) build $(filter-out --workspace,$(CARGO_FLAGS)) --package mgb-pass --no-default-features --features llvm19 \
 		--target-dir $(TARGET)/llvm19
 	@MGB_PASS=$(abspath $(TARGET))/llvm19/release/libmgb_pass.so LLVM_PREFIX=/usr/lib/llvm-19 tools/lit.sh $(PREFIX) pass
 
-check: setup ## formatting, clippy with warnings as errors, documentation
+check: setup ## check formatting, clippy with warnings as errors, documentation
 	cargo fmt --all --check
 	$(CARGO) clippy $(CARGO_FLAGS) --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc $(CARGO_FLAGS) --no-deps --document-private-items
@@ -65,10 +65,13 @@ conformance: build ## build the conformance set, plain and with MGB, in build/co
 benches: build ## build the benchmarks, plain and with MGB, in build/benches/
 	@tools/programs.sh $(PREFIX) benches
 
-bench-table: ## write README's table of measurements anew from benches/results/
-	tools/bench_table.py --write README.md $(sort $(wildcard benches/results/*.json))
+bench-table: ## write the table in BENCHMARKING.md from benches/results/
+	tools/bench_table.py --write BENCHMARKING.md $(sort $(wildcard benches/results/*.json))
 
-libraries: build ## build the programs that use CUDA's libraries (those that are there), plain and with MGB, in build/libraries/
+gain-picture: ## draw docs/gain.svg, the picture in README.md, from benches/results/
+	tools/gain_picture.py --write docs/gain.svg $(sort $(wildcard benches/results/*.json))
+
+libraries: build ## build the programs that use CUDA's libraries (as far as installed), plain and with MGB, in build/libraries/
 	@tools/programs.sh $(PREFIX) tests/libraries
 
 random: build ## build the interpreter of random programs, plain and with MGB, in build/random/
@@ -80,18 +83,18 @@ generated: build ## build 40 generated sources with MGB in build/generated/; a b
 	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
 		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
 
-bundle: examples conformance benches libraries random ## dist/mgb-bundle/: what a machine with GPUs needs to run the examples and trials
+bundle: examples conformance benches libraries random ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
-deny: ## licences, bans, sources and advisories of the dependencies (cargo install cargo-deny; fetches the advisories)
+deny: ## check licences, bans, sources and advisories of the dependencies (needs cargo install cargo-deny; fetches the advisories)
 	cargo deny check
 
-support: setup ## write docs/SUPPORT.md anew from the catalogue, docs/SOFTGPU.md from the conformance set
+support: setup ## write docs/SUPPORT.md from the catalogue, and the table in docs/SOFTGPU.md from the conformance set
 	$(CARGO) run --quiet --release --package mgb-catalogue --example support >docs/SUPPORT.md.new
 	@mv docs/SUPPORT.md.new docs/SUPPORT.md
 	$(CARGO) run --quiet --release --package mgb-tests --example softgpu_table >docs/SOFTGPU.md.new
 	@mv docs/SOFTGPU.md.new docs/SOFTGPU.md
 
-clean: ## remove what was built; what set-up fetched stays in .cuda/
+clean: ## remove what was built; what set-up fetched into .cuda/ stays
 	cargo clean
 	rm -rf build dist

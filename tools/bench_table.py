@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes README's table of measurements from the documents of `mgb bench`.
+"""Writes the table of measurements in BENCHMARKING.md from the documents of `mgb bench`.
 
-    bench_table.py FILE...                    print the table
-    bench_table.py --write README.md FILE...  put it between the marks in README.md
-    bench_table.py --check README.md FILE...  exit with 1 if what is there is not that table
+    bench_table.py FILE...               print the table
+    bench_table.py --write PAGE FILE...  put it between the marks in PAGE
+    bench_table.py --check PAGE FILE...  exit with 1 if what is there is not that table
 
-A table a kind of node, a line a mix and policy, as the documents have them; nothing is computed here but geometric means."""
+A table per kind of node, a line per mix and policy, as the documents have them; only geometric means are computed here."""
 
 import argparse
 import json
@@ -111,25 +111,25 @@ def split(text, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", metavar="FILE")
-    parser.add_argument("--write", metavar="README")
-    parser.add_argument("--check", metavar="README")
+    parser.add_argument("--write", metavar="PAGE")
+    parser.add_argument("--check", metavar="PAGE")
     arguments = parser.parse_args()
     documents = []
     for name in sorted(arguments.files):
         with open(name, encoding="utf-8") as file:
             documents.append(json.load(file))
     text = table(documents)
-    readme = arguments.write or arguments.check
-    if not readme:
+    page = arguments.write or arguments.check
+    if not page:
         print(text)
         return
-    with open(readme, encoding="utf-8") as file:
-        before, between, after = split(file.read(), readme)
+    with open(page, encoding="utf-8") as file:
+        before, between, after = split(file.read(), page)
     if arguments.check:
         if between != text:
-            sys.exit(f"bench_table: the table in {readme} is not what the documents say: run `make bench-table`")
+            sys.exit(f"bench_table: the table in {page} is not what the documents say: run `make bench-table`")
         return
-    with open(readme, "w", encoding="utf-8") as file:
+    with open(page, "w", encoding="utf-8") as file:
         file.write(f"{before}{BEGIN}\n{text}\n{END}{after}")
 
 

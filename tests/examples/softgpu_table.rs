@@ -1,5 +1,10 @@
-//! Prints `docs/SOFTGPU.md`.
+//! Prints `docs/SOFTGPU.md` with a current table.
 
-fn main() {
-    print!("{}", mgb_tests::conformance::markdown());
+use mgb_tests::conformance::with_table;
+use mgb_tests::prefix::repository;
+
+fn main() -> std::io::Result<()> {
+    let page = std::fs::read_to_string(repository().join("docs/SOFTGPU.md"))?;
+    print!("{}", with_table(&page));
+    Ok(())
 }

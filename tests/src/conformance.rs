@@ -177,16 +177,31 @@ fn same(kind: &str, wanted: u64, got: u64) -> bool {
     is_nan(wanted) && is_nan(got) || apart <= u128::from(ulps) && (ulps > 0 || wanted == got)
 }
 
-/// The table of what softgpu does, for `docs/SOFTGPU.md`.
-pub fn markdown() -> String {
+const BEGIN: &str = "<!-- begin of the conformance table -->\n";
+const END: &str = "<!-- end of the conformance table -->\n";
+
+/// `docs/SOFTGPU.md` with a current table of what softgpu does as a real GPU; the rest as in `page`.
+///
+/// # Panics
+/// If the page lacks the lines between which the table stands.
+pub fn with_table(page: &str) -> String {
+    let (before, rest) = page
+        .split_once(BEGIN)
+        .expect("docs/SOFTGPU.md has the line that begins the table");
+    let (_, after) = rest
+        .split_once(END)
+        .expect("docs/SOFTGPU.md has the line that ends the table");
+    format!("{before}{BEGIN}{}{END}{after}", table())
+}
+
+fn table() -> String {
     let programs = programs();
     let cases: usize = programs.iter().map(|p| p.recorded.len()).sum();
     let missing: usize = programs.iter().map(|p| p.missing.len()).sum();
     let mut text = format!(
-        "# What the software GPU does as a real one\n\n\
-         Generated from the conformance set by `make support`; do not edit. {cases} cases, each an intrinsic or a \
-         family of the API, were recorded on a real GPU (NVIDIA H200, CUDA 13.0); softgpu agrees on {}. Integers and \
-         codes are compared exactly, floating-point results within the units in the last place that each case states.\n\n\
+        "Written by `make support`. {cases} cases, each an intrinsic or a family of the API, were recorded on a real GPU \
+         (NVIDIA H200, CUDA 13.0);\nsoftgpu agrees on {}. Integers and codes are compared exactly, floating-point \
+         results within the units in the last place that\neach case states.\n\n\
          | program | what its cases are about | cases | agree |\n|---|---|---:|---:|\n",
         cases - missing
     );

@@ -1,4 +1,5 @@
-//! README's table is what the documents of `mgb bench` under `benches/results/` say.
+//! The table in BENCHMARKING.md and the picture in README.md are what the documents of `mgb bench` under
+//! `benches/results/` say.
 
 use std::fs;
 use std::path::PathBuf;
@@ -25,7 +26,15 @@ fn document() -> Value {
 }
 
 fn table(arguments: &[&str]) -> Ended {
-    let script = repository().join("tools/bench_table.py");
+    tool("tools/bench_table.py", arguments)
+}
+
+fn picture(arguments: &[&str]) -> Ended {
+    tool("tools/gain_picture.py", arguments)
+}
+
+fn tool(script: &str, arguments: &[&str]) -> Ended {
+    let script = repository().join(script);
     let script = script.to_str().expect("paths of tests are UTF-8");
     run(&mut command("python3", &[&[script], arguments].concat()))
 }
@@ -55,33 +64,69 @@ fn the_table_says_what_the_document_says() {
     insta::assert_snapshot!(table(&[file, later, larger]).success());
     let printed = table(&[file]).success();
 
-    let readme = folder.path().join("README.md");
+    let page = folder.path().join("PAGE.md");
     let marks = "a\n<!-- begin of mgb bench's table -->\nold\n<!-- end of mgb bench's table -->\nb\n";
-    fs::write(&readme, marks).expect("a temporary folder can be written");
-    let readme = readme.to_str().expect("paths of tests are UTF-8");
-    assert_eq!(table(&["--check", readme, file]).code(), 1);
-    table(&["--write", readme, file]).success();
-    table(&["--check", readme, file]).success();
-    let written = fs::read_to_string(readme).expect("it was written");
+    fs::write(&page, marks).expect("a temporary folder can be written");
+    let page = page.to_str().expect("paths of tests are UTF-8");
+    assert_eq!(table(&["--check", page, file]).code(), 1);
+    table(&["--write", page, file]).success();
+    table(&["--check", page, file]).success();
+    let written = fs::read_to_string(page).expect("it was written");
     assert!(written.starts_with("a\n<!-- begin") && written.ends_with("-->\nb\n"));
     assert!(written.contains(printed.trim_end()), "{written}");
 }
 
 #[test]
-fn readmes_table_is_the_measured_one() {
-    let results = repository().join("benches/results");
-    let entries = fs::read_dir(&results).map_or_else(|_| Vec::new(), |entries| entries.flatten().collect());
-    let files: Vec<PathBuf> = entries
-        .iter()
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "json"))
-        .collect();
-    let readme = repository().join("README.md");
-    let mut arguments = vec!["--check", readme.to_str().expect("paths of tests are UTF-8")];
-    arguments.extend(
-        files
-            .iter()
-            .map(|file| file.to_str().expect("paths of tests are UTF-8")),
-    );
-    table(&arguments).success();
+fn the_picture_leaves_failed_runs_hollow() {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = folder.path().join("results.json");
+    let mut measured = document();
+    let figures = measured["figures"]
+        .as_array_mut()
+        .expect("a document has figures");
+    for figure in figures.iter_mut().filter(|figure| figure["policy"] == "mgb") {
+        figure["policy"] = json!("mgb -j auto");
+    }
+    fs::write(&file, measured.to_string()).expect("a temporary folder can be written");
+    let file = file.to_str().expect("paths of tests are UTF-8");
+    let drawn = picture(&[file]).success();
+    // cg:4 lost three jobs in W1 and none in W2.
+    assert_eq!(drawn.matches(">3 ✗<").count(), 1, "{drawn}");
+    assert_eq!(drawn.matches(">2.5<").count(), 1, "{drawn}");
+    assert!(drawn.contains(">4.5<") && drawn.contains(">W2<"), "{drawn}");
+
+    let kept = folder.path().join("gain.svg");
+    fs::write(&kept, "old").expect("a temporary folder can be written");
+    let kept = kept.to_str().expect("paths of tests are UTF-8");
+    assert_eq!(picture(&["--check", kept, file]).code(), 1);
+    picture(&["--write", kept, file]).success();
+    picture(&["--check", kept, file]).success();
+}
+
+/// The arguments that check a page against all kept documents.
+fn check(page: &str) -> Vec<String> {
+    let entries = fs::read_dir(repository().join("benches/results")).expect("results are kept");
+    let files = entries.map(|entry| entry.expect("the folder can be read").path());
+    let documents = files.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    let text = |path: PathBuf| {
+        path.into_os_string()
+            .into_string()
+            .expect("paths of tests are UTF-8")
+    };
+    ["--check".to_owned(), text(repository().join(page))]
+        .into_iter()
+        .chain(documents.map(text))
+        .collect()
+}
+
+#[test]
+fn the_kept_table_is_the_measured_one() {
+    let arguments = check("BENCHMARKING.md");
+    table(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).success();
+}
+
+#[test]
+fn the_kept_picture_is_the_measured_one() {
+    let arguments = check("docs/gain.svg");
+    picture(&arguments.iter().map(String::as_str).collect::<Vec<_>>()).success();
 }
