@@ -1,5 +1,6 @@
 //! The documents are true where a machine can tell: files, links, targets and settings that they name exist.
 
+mod layers;
 mod page;
 mod paths;
 mod settings;
@@ -66,6 +67,16 @@ fn architecture_names_modules_of_each_crate() {
     assert!(
         crates >= 7,
         "the crates are not described in paragraphs that begin with **name/**"
+    );
+}
+
+#[test]
+fn architecture_shows_the_layers() {
+    let page = Page::read("ARCHITECTURE.md");
+    let wanted = layers::wanted();
+    assert!(
+        layers::kept(&page.text) == wanted,
+        "ARCHITECTURE.md is to have this between its marks, as layers.toml is now:\n{wanted}"
     );
 }
 
