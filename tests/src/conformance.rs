@@ -199,9 +199,9 @@ fn table() -> String {
     let cases: usize = programs.iter().map(|p| p.recorded.len()).sum();
     let missing: usize = programs.iter().map(|p| p.missing.len()).sum();
     let mut text = format!(
-        "Written by `make support`. {cases} cases, each an intrinsic or a family of the API, were recorded on a real GPU \
-         (NVIDIA H200, CUDA 13.0);\nsoftgpu agrees on {}. Integers and codes are compared exactly, floating-point \
-         results within the units in the last place that\neach case states.\n\n\
+        "Written by `make support`. {cases} cases, each an intrinsic or a family of the API, were recorded \
+         on a real GPU (NVIDIA\nH200, CUDA 13.0); softgpu agrees on {}. Integers and codes are compared \
+         exactly, floating-point results within the units\nin the last place that each case states.\n\n\
          | program | what its cases are about | cases | agree |\n|---|---|---:|---:|\n",
         cases - missing
     );
