@@ -11,8 +11,8 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMAtomicOrdering, LLVMIntPredicate, LLVMLinkage, LLVMTypeKind};
 
-/// Calls LLVM.
-macro_rules! llvm {
+/// Calls LLVM's C API.
+macro_rules! c_api {
     ($call:expr) => {
         // SAFETY: the handles are of live IR, and of the kind the call asks for (head of this file).
         unsafe { $call }
@@ -50,7 +50,7 @@ impl Value {
     /// Its name; empty when it has none.
     pub fn name(self) -> String {
         let mut length = 0;
-        let name = llvm!(LLVMGetValueName2(self.0, &mut length));
+        let name = c_api!(LLVMGetValueName2(self.0, &mut length));
         if name.is_null() || length == 0 {
             return String::new();
         }
@@ -61,18 +61,18 @@ impl Value {
 
     /// Gives it a name.
     pub fn set_name(self, name: &str) {
-        llvm!(LLVMSetValueName2(self.0, name.as_ptr().cast(), name.len()));
+        c_api!(LLVMSetValueName2(self.0, name.as_ptr().cast(), name.len()));
     }
 
     /// Its type.
     pub fn ty(self) -> Type {
-        Type(llvm!(LLVMTypeOf(self.0)))
+        Type(c_api!(LLVMTypeOf(self.0)))
     }
 
     /// What instruction it is; none for anything else.
     pub fn opcode(self) -> Option<LLVMOpcode> {
         self.is_instruction()
-            .then(|| llvm!(LLVMGetInstructionOpcode(self.0)))
+            .then(|| c_api!(LLVMGetInstructionOpcode(self.0)))
     }
 
     /// Whether it is this instruction.
@@ -82,98 +82,100 @@ impl Value {
 
     /// Whether it is an instruction.
     pub fn is_instruction(self) -> bool {
-        !llvm!(LLVMIsAInstruction(self.0)).is_null()
+        !c_api!(LLVMIsAInstruction(self.0)).is_null()
     }
 
     /// Whether it is a function.
     pub fn is_function(self) -> bool {
-        !llvm!(LLVMIsAFunction(self.0)).is_null()
+        !c_api!(LLVMIsAFunction(self.0)).is_null()
     }
 
     /// Whether it is a parameter of a function.
     pub fn is_argument(self) -> bool {
-        !llvm!(LLVMIsAArgument(self.0)).is_null()
+        !c_api!(LLVMIsAArgument(self.0)).is_null()
     }
 
     /// Whether it is a global: variable, function or alias.
     pub fn is_global(self) -> bool {
-        !llvm!(LLVMIsAGlobalValue(self.0)).is_null()
+        !c_api!(LLVMIsAGlobalValue(self.0)).is_null()
     }
 
     /// Whether it is a global variable that has a place in memory.
     pub fn is_variable(self) -> bool {
-        !llvm!(LLVMIsAGlobalVariable(self.0)).is_null()
+        !c_api!(LLVMIsAGlobalVariable(self.0)).is_null()
             && self.linkage() != LLVMLinkage::LLVMExternalWeakLinkage
     }
 
     /// Whether a load is volatile or atomic: what it reads may change without the function doing anything.
     pub fn is_volatile_or_atomic(self) -> bool {
-        llvm!(LLVMGetVolatile(self.0)) != 0
-            || llvm!(LLVMGetOrdering(self.0)) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
+        c_api!(LLVMGetVolatile(self.0)) != 0
+            || c_api!(LLVMGetOrdering(self.0)) != LLVMAtomicOrdering::LLVMAtomicOrderingNotAtomic
     }
 
     /// Whether it is a constant, globals included.
     pub fn is_constant(self) -> bool {
-        llvm!(LLVMIsConstant(self.0)) != 0
+        c_api!(LLVMIsConstant(self.0)) != 0
     }
 
     /// Whether it is zero, a null pointer, undef or poison.
     pub fn is_null_or_undef(self) -> bool {
-        llvm!(LLVMIsNull(self.0)) != 0 || llvm!(LLVMIsUndef(self.0)) != 0 || llvm!(LLVMIsPoison(self.0)) != 0
+        c_api!(LLVMIsNull(self.0)) != 0
+            || c_api!(LLVMIsUndef(self.0)) != 0
+            || c_api!(LLVMIsPoison(self.0)) != 0
     }
 
     /// Whether it is zero or a null pointer.
     pub fn is_null(self) -> bool {
-        llvm!(LLVMIsNull(self.0)) != 0
+        c_api!(LLVMIsNull(self.0)) != 0
     }
 
     /// The value of an integer constant of at most 64 bits, zero-extended.
     pub fn constant(self) -> Option<u64> {
         let fits = self.ty().int_width().is_some_and(|width| width <= 64);
-        let constant = fits && !llvm!(LLVMIsAConstantInt(self.0)).is_null();
-        constant.then(|| llvm!(LLVMConstIntGetZExtValue(self.0)))
+        let constant = fits && !c_api!(LLVMIsAConstantInt(self.0)).is_null();
+        constant.then(|| c_api!(LLVMConstIntGetZExtValue(self.0)))
     }
 
     /// The value of a floating-point constant.
     pub fn real(self) -> Option<f64> {
         let mut loses = 0;
-        let constant = !llvm!(LLVMIsAConstantFP(self.0)).is_null();
-        constant.then(|| llvm!(LLVMConstRealGetDouble(self.0, &mut loses)))
+        let constant = !c_api!(LLVMIsAConstantFP(self.0)).is_null();
+        constant.then(|| c_api!(LLVMConstRealGetDouble(self.0, &mut loses)))
     }
 
     /// The function of a parameter.
     pub fn parameter_of(self) -> Value {
-        Self(llvm!(LLVMGetParamParent(self.0)))
+        Self(c_api!(LLVMGetParamParent(self.0)))
     }
 
     /// Its operands; a call's last is the callee.
     pub fn operands(self) -> impl Iterator<Item = Value> {
-        let count = llvm!(LLVMGetNumOperands(self.0)).max(0) as c_uint;
-        (0..count).filter_map(move |at| Self::from_raw(llvm!(LLVMGetOperand(self.0, at))))
+        let count = c_api!(LLVMGetNumOperands(self.0)).max(0) as c_uint;
+        (0..count).filter_map(move |at| Self::from_raw(c_api!(LLVMGetOperand(self.0, at))))
     }
 
     /// One operand.
     pub fn operand(self, at: u32) -> Value {
-        Self(llvm!(LLVMGetOperand(self.0, at)))
+        Self(c_api!(LLVMGetOperand(self.0, at)))
     }
 
     /// What uses it, each user once.
     pub fn users(self) -> Vec<Value> {
-        let first = llvm!(LLVMGetFirstUse(self.0));
+        let first = c_api!(LLVMGetFirstUse(self.0));
         let uses = list((!first.is_null()).then_some(first), |at| {
-            let next = llvm!(LLVMGetNextUse(at));
+            let next = c_api!(LLVMGetNextUse(at));
             (!next.is_null()).then_some(next)
         });
         // In the order of LLVM's list: pointers differ from run to run.
         let mut seen = HashSet::new();
-        uses.filter_map(|at| Self::from_raw(llvm!(LLVMGetUser(at))))
+        uses.filter_map(|at| Self::from_raw(c_api!(LLVMGetUser(at))))
             .filter(|&user| seen.insert(user))
             .collect()
     }
 
     /// Whether anything uses it.
     pub fn has_uses(self) -> bool {
-        !llvm!(LLVMGetFirstUse(self.0)).is_null()
+        !c_api!(LLVMGetFirstUse(self.0)).is_null()
     }
 
     /// Whether it is a call or an invoke (`callbr` counts as neither).
@@ -186,7 +188,7 @@ impl Value {
         if !self.is_call() {
             return None;
         }
-        Self::from_raw(llvm!(LLVMGetCalledValue(self.0))).filter(|callee| callee.is_function())
+        Self::from_raw(c_api!(LLVMGetCalledValue(self.0))).filter(|callee| callee.is_function())
     }
 
     /// Whether it is a debug, lifetime or assumption intrinsic: it describes other values and does nothing
@@ -202,7 +204,7 @@ impl Value {
 
     /// How many arguments a call has.
     pub fn argument_count(self) -> u32 {
-        llvm!(LLVMGetNumArgOperands(self.0))
+        c_api!(LLVMGetNumArgOperands(self.0))
     }
 
     /// The arguments of a call.
@@ -212,62 +214,62 @@ impl Value {
 
     /// The incoming values of a phi.
     pub fn incoming(self) -> impl Iterator<Item = Value> {
-        (0..llvm!(LLVMCountIncoming(self.0))).map(move |at| Self(llvm!(LLVMGetIncomingValue(self.0, at))))
+        (0..c_api!(LLVMCountIncoming(self.0))).map(move |at| Self(c_api!(LLVMGetIncomingValue(self.0, at))))
     }
 
     /// The incoming values of a phi, with the blocks they come from.
     pub fn incoming_from(self) -> impl Iterator<Item = (Value, Block)> {
-        let from = move |at| Block::from_raw(llvm!(LLVMGetIncomingBlock(self.0, at)));
+        let from = move |at| Block::from_raw(c_api!(LLVMGetIncomingBlock(self.0, at)));
         self.incoming().zip((0..).filter_map(from))
     }
 
     /// The predicate of an integer comparison.
     pub fn predicate(self) -> LLVMIntPredicate {
-        llvm!(LLVMGetICmpPredicate(self.0))
+        c_api!(LLVMGetICmpPredicate(self.0))
     }
 
     /// The type an alloca makes room for.
     pub fn allocated_type(self) -> Type {
-        Type(llvm!(LLVMGetAllocatedType(self.0)))
+        Type(c_api!(LLVMGetAllocatedType(self.0)))
     }
 
     /// The block an instruction stands in.
     pub fn block(self) -> Block {
-        Block(llvm!(LLVMGetInstructionParent(self.0)))
+        Block(c_api!(LLVMGetInstructionParent(self.0)))
     }
 
     /// The instruction after it.
     pub fn next(self) -> Option<Value> {
-        Self::from_raw(llvm!(LLVMGetNextInstruction(self.0)))
+        Self::from_raw(c_api!(LLVMGetNextInstruction(self.0)))
     }
 
     /// The block that an invoke continues in if nothing is thrown.
     pub fn normal_successor(self) -> Block {
-        Block(llvm!(LLVMGetNormalDest(self.0)))
+        Block(c_api!(LLVMGetNormalDest(self.0)))
     }
 
     /// Whether a function has no body here.
     pub fn is_declaration(self) -> bool {
-        llvm!(LLVMIsDeclaration(self.0)) != 0
+        c_api!(LLVMIsDeclaration(self.0)) != 0
     }
 
     /// Whether a global variable has a definition here that leaves its value undefined.
     pub fn is_undefined_variable(self) -> bool {
-        let initializer = llvm!(LLVMGetInitializer(self.0));
-        !initializer.is_null() && llvm!(LLVMIsUndef(initializer)) != 0
+        let initializer = c_api!(LLVMGetInitializer(self.0));
+        !initializer.is_null() && c_api!(LLVMIsUndef(initializer)) != 0
     }
 
     /// Whether a global variable is there once for the process, and zero when it starts.
     pub fn starts_as_zero(self) -> bool {
-        let initializer = Self::from_raw(llvm!(LLVMGetInitializer(self.0)));
+        let initializer = Self::from_raw(c_api!(LLVMGetInitializer(self.0)));
         initializer.is_some_and(Value::is_null)
-            && llvm!(LLVMIsThreadLocal(self.0)) == 0
-            && llvm!(LLVMIsExternallyInitialized(self.0)) == 0
+            && c_api!(LLVMIsThreadLocal(self.0)) == 0
+            && c_api!(LLVMIsExternallyInitialized(self.0)) == 0
     }
 
     /// The section that a global is to be in; empty where the target chooses.
     pub fn section(self) -> String {
-        let name = llvm!(LLVMGetSection(self.0));
+        let name = c_api!(LLVMGetSection(self.0));
         if name.is_null() {
             return String::new();
         }
@@ -278,14 +280,14 @@ impl Value {
 
     /// The bytes of a global string constant, with its zero byte.
     pub fn text(self) -> Option<Vec<u8>> {
-        if llvm!(LLVMIsAGlobalVariable(self.0)).is_null() {
+        if c_api!(LLVMIsAGlobalVariable(self.0)).is_null() {
             return None;
         }
-        let initializer = llvm!(LLVMGetInitializer(self.0));
-        if initializer.is_null() || llvm!(LLVMIsAConstantDataSequential(initializer)).is_null() {
+        let initializer = c_api!(LLVMGetInitializer(self.0));
+        if initializer.is_null() || c_api!(LLVMIsAConstantDataSequential(initializer)).is_null() {
             return None;
         }
-        if llvm!(LLVMIsConstantString(initializer)) == 0 {
+        if c_api!(LLVMIsConstantString(initializer)) == 0 {
             return None;
         }
         let mut length = 0;
@@ -299,14 +301,14 @@ impl Value {
 
     /// How the linker sees a global.
     pub fn linkage(self) -> LLVMLinkage {
-        llvm!(LLVMGetLinkage(self.0))
+        c_api!(LLVMGetLinkage(self.0))
     }
 
     /// The blocks of a function, its entry first.
     pub fn blocks(self) -> impl Iterator<Item = Block> {
-        let first = Block::from_raw(llvm!(LLVMGetFirstBasicBlock(self.0)));
+        let first = Block::from_raw(c_api!(LLVMGetFirstBasicBlock(self.0)));
         list(first, |block| {
-            Block::from_raw(llvm!(LLVMGetNextBasicBlock(block.0)))
+            Block::from_raw(c_api!(LLVMGetNextBasicBlock(block.0)))
         })
     }
 
@@ -317,7 +319,7 @@ impl Value {
 
     /// The parameters of a function.
     pub fn parameters(self) -> impl Iterator<Item = Value> {
-        (0..llvm!(LLVMCountParams(self.0))).map(move |at| Self(llvm!(LLVMGetParam(self.0, at))))
+        (0..c_api!(LLVMCountParams(self.0))).map(move |at| Self(c_api!(LLVMGetParam(self.0, at))))
     }
 }
 
@@ -334,20 +336,20 @@ impl Block {
 
     /// The function it is part of.
     pub fn function(self) -> Value {
-        Value(llvm!(LLVMGetBasicBlockParent(self.0)))
+        Value(c_api!(LLVMGetBasicBlockParent(self.0)))
     }
 
     /// Its instructions.
     pub fn instructions(self) -> impl Iterator<Item = Value> {
         list(
-            Value::from_raw(llvm!(LLVMGetFirstInstruction(self.0))),
+            Value::from_raw(c_api!(LLVMGetFirstInstruction(self.0))),
             Value::next,
         )
     }
 
     /// Its last instruction.
     pub fn terminator(self) -> Option<Value> {
-        Value::from_raw(llvm!(LLVMGetBasicBlockTerminator(self.0)))
+        Value::from_raw(c_api!(LLVMGetBasicBlockTerminator(self.0)))
     }
 
     /// The blocks its terminator may go to; one that is named twice is here twice.
@@ -355,9 +357,9 @@ impl Block {
         let Some(terminator) = self.terminator() else {
             return Vec::new();
         };
-        let count = llvm!(LLVMGetNumSuccessors(terminator.0));
+        let count = c_api!(LLVMGetNumSuccessors(terminator.0));
         (0..count)
-            .map(|at| Block(llvm!(LLVMGetSuccessor(terminator.0, at))))
+            .map(|at| Block(c_api!(LLVMGetSuccessor(terminator.0, at))))
             .collect()
     }
 
@@ -381,7 +383,7 @@ impl Block {
 impl Type {
     /// What kind of type it is.
     pub fn kind(self) -> LLVMTypeKind {
-        llvm!(LLVMGetTypeKind(self.0))
+        c_api!(LLVMGetTypeKind(self.0))
     }
 
     /// Whether it is a pointer.
@@ -391,17 +393,17 @@ impl Type {
 
     /// The bits of an integer; none for other types.
     pub fn int_width(self) -> Option<u32> {
-        (self.kind() == LLVMTypeKind::LLVMIntegerTypeKind).then(|| llvm!(LLVMGetIntTypeWidth(self.0)))
+        (self.kind() == LLVMTypeKind::LLVMIntegerTypeKind).then(|| c_api!(LLVMGetIntTypeWidth(self.0)))
     }
 
     /// Whether a value of this type may hold a pointer.
     pub fn holds_pointer(self) -> bool {
         match self.kind() {
             LLVMTypeKind::LLVMPointerTypeKind => true,
-            LLVMTypeKind::LLVMStructTypeKind => (0..llvm!(LLVMCountStructElementTypes(self.0)))
-                .any(|at| Type(llvm!(LLVMStructGetTypeAtIndex(self.0, at))).holds_pointer()),
+            LLVMTypeKind::LLVMStructTypeKind => (0..c_api!(LLVMCountStructElementTypes(self.0)))
+                .any(|at| Type(c_api!(LLVMStructGetTypeAtIndex(self.0, at))).holds_pointer()),
             LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => {
-                Type(llvm!(LLVMGetElementType(self.0))).holds_pointer()
+                Type(c_api!(LLVMGetElementType(self.0))).holds_pointer()
             }
             _ => false,
         }
@@ -410,12 +412,12 @@ impl Type {
 
 /// The functions of a module.
 pub fn functions(module: LLVMModuleRef) -> impl Iterator<Item = Value> {
-    let first = Value::from_raw(llvm!(LLVMGetFirstFunction(module)));
-    list(first, |at| Value::from_raw(llvm!(LLVMGetNextFunction(at.raw()))))
+    let first = Value::from_raw(c_api!(LLVMGetFirstFunction(module)));
+    list(first, |at| Value::from_raw(c_api!(LLVMGetNextFunction(at.raw()))))
 }
 
 /// The global variables of a module.
 pub fn globals(module: LLVMModuleRef) -> impl Iterator<Item = Value> {
-    let first = Value::from_raw(llvm!(LLVMGetFirstGlobal(module)));
-    list(first, |at| Value::from_raw(llvm!(LLVMGetNextGlobal(at.raw()))))
+    let first = Value::from_raw(c_api!(LLVMGetFirstGlobal(module)));
+    list(first, |at| Value::from_raw(c_api!(LLVMGetNextGlobal(at.raw()))))
 }
