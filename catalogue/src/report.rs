@@ -22,7 +22,7 @@ pub struct Report {
     pub source: String,
     /// The tasks, in the order of the source.
     pub tasks: Vec<Task>,
-    /// What holds for the whole module and keeps all of it lazy.
+    /// What makes the process open: each of its devices then stays on one GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub module_reasons: Vec<Reason>,
 }
@@ -123,6 +123,8 @@ pub enum Code {
     Anchored,
     /// The source says that the task is to have a GPU for itself.
     Alone,
+    /// Its ops are called while different devices of the program are current.
+    SeveralDevices,
     /// A reason of a later version.
     #[serde(other)]
     Other,
@@ -130,7 +132,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 17] = [
         Code::NoDominatingPoint,
         Code::NeedUndefined,
         Code::UnknownObject,
@@ -146,6 +148,7 @@ impl Code {
         Code::OpenProcess,
         Code::Anchored,
         Code::Alone,
+        Code::SeveralDevices,
         Code::Other,
     ];
 }

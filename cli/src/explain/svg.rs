@@ -286,7 +286,7 @@ mod tests {
         for part in [
             "peak    2 * (4 * n) bytes",
             "allocated-elsewhere",
-            "whole module is lazy",
+            "the process is open",
         ] {
             assert!(svg.contains(part), "no {part} in {svg}");
         }

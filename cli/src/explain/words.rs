@@ -14,9 +14,12 @@ pub fn module(report: &Report) -> String {
     format!("{}: {tasks} ({fixed} static, {lazy} lazy)", report.source)
 }
 
-/// Why a whole module is lazy.
+/// Why the process is open.
 pub fn whole_module(reason: &Reason) -> String {
-    format!("the whole module is lazy: {}", because(reason))
+    format!(
+        "the process is open, and each of its devices stays on one GPU: {}",
+        because(reason)
+    )
 }
 
 /// When a task is bound.

@@ -40,6 +40,7 @@ use ir::Value;
 use ir::helpers;
 use ir::names::Names;
 use plan::Task;
+use tasks::devices::Choosers;
 
 /// The named metadata that a processed module carries.
 const MARK: &std::ffi::CStr = c"mgb.processed";
@@ -101,10 +102,18 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool
     };
     let variables = Variables::new(&collected, sources);
     let resources = Resources::new(&collected);
+    let choosers = Choosers::new(&collected);
     let planned: Vec<(Value, Vec<Task>)> = holders
         .iter()
         .map(|holder| {
-            let mut tasks = plan_or_lazy(&collected, &variables, &resources, &names, holder.function);
+            let mut tasks = plan_or_lazy(
+                &collected,
+                &variables,
+                &resources,
+                &choosers,
+                &names,
+                holder.function,
+            );
             for task in &mut tasks {
                 task.entry.for_others = holder.for_others;
             }
@@ -122,10 +131,11 @@ fn plan_or_lazy(
     collected: &Collected,
     variables: &Variables,
     resources: &Resources,
+    choosers: &Choosers,
     names: &Names,
     function: Value,
 ) -> Vec<Task> {
-    let plan = AssertUnwindSafe(|| plan::plan(collected, variables, resources, names, function));
+    let plan = AssertUnwindSafe(|| plan::plan(collected, variables, resources, choosers, names, function));
     catch_unwind(plan).unwrap_or_else(|panic| {
         let name = helpers::demangle(&function.name());
         let text = format!(

@@ -132,6 +132,20 @@ impl Collected {
         users.filter(|user| user.is_call()).collect()
     }
 
+    /// The functions with a call of one of the runtime's functions, and those that call them by their names.
+    pub fn reaching(&self, name: &str) -> HashSet<Value> {
+        let mut found = HashSet::new();
+        let mut calls = self.calls_of(name);
+        while let Some(call) = calls.pop() {
+            let function = call.block().function();
+            if found.insert(function) {
+                let users = function.users().into_iter();
+                calls.extend(users.filter(|user| user.callee() == Some(function)));
+            }
+        }
+        found
+    }
+
     /// Whether an instruction is a GPU op that tasks are made of.
     pub fn is_op(&self, instruction: Value) -> bool {
         match self.callee(instruction) {

@@ -19,10 +19,14 @@ use crate::host::objects::ops::{Kind, Op};
 use crate::host::objects::{self, Objects};
 use crate::host::plan::formula::Writer;
 use crate::host::reason::Why;
+use crate::host::tasks::devices::{Choosers, Device, Devices};
 use crate::host::tasks::ends::{self, End};
 use crate::host::tasks::hints;
 use crate::host::tasks::placement;
 use crate::host::tasks::{self, Candidate};
+
+/// Why a task is lazy that has no begin with its own device current.
+const BEFORE_ITS_DEVICE: &str = "the task would have to begin before cudaSetDevice chooses its device";
 
 /// What will be inserted for a static task.
 pub struct Static {
@@ -75,10 +79,12 @@ pub fn plan(
     collected: &Collected,
     variables: &Variables,
     resources: &Resources,
+    choosers: &Choosers,
     names: &Names,
     function: Value,
 ) -> Vec<Task> {
     let cfg = Cfg::new(function);
+    let devices = Devices::new(collected, choosers, &cfg);
     let launches = launches::find(collected, variables, resources, &cfg);
     let objects = objects::find(collected, variables, &cfg, &launches);
     let writer = Writer::new(names);
@@ -86,6 +92,7 @@ pub fn plan(
         collected,
         variables,
         cfg: &cfg,
+        devices: &devices,
         launches: &launches,
         objects: &objects,
         writer,
@@ -138,6 +145,7 @@ struct Planner<'a> {
     collected: &'a Collected,
     variables: &'a Variables,
     cfg: &'a Cfg,
+    devices: &'a Devices,
     launches: &'a [Launch],
     objects: &'a Objects,
     writer: Writer<'a>,
@@ -149,13 +157,16 @@ struct Planner<'a> {
 impl Planner<'_> {
     /// What to insert for a task, or why it is lazy.
     fn insertion(&self, candidate: &Candidate) -> Result<Static, Vec<Why>> {
-        // An unknown size is no obstacle if the source states the sum.
-        let is_obstacle = |why: &&Why| why.code != Code::NeedUndefined || self.need_hint.is_none();
-        if candidate.obstacles.iter().any(|why| is_obstacle(&why)) {
-            return Err(candidate.obstacles.clone());
-        }
         let (cfg, all) = (self.cfg, &self.objects.ops);
         let ops = || candidate.ops.iter().map(|&number| &all[number]);
+        let device = self.devices.of_all(cfg, ops());
+        // An unknown size is no obstacle if the source states the sum.
+        let is_obstacle = |why: &&Why| why.code != Code::NeedUndefined || self.need_hint.is_none();
+        let mut obstacles = candidate.obstacles.clone();
+        obstacles.extend(device.as_ref().err().cloned());
+        if obstacles.iter().any(|why| is_obstacle(&why)) {
+            return Err(obstacles);
+        }
         let mut touching: Vec<Point> = Vec::new();
         for op in ops().filter(|op| op.is_touching()) {
             touching.push(cfg.point(op.call));
@@ -163,13 +174,13 @@ impl Planner<'_> {
                 touching.extend(self.launches[number].push.map(|push| cfg.point(push)));
             }
         }
-        let Some((begin, need)) = self.begin(candidate, &touching)? else {
-            let at = all[candidate.ops[0]].call;
-            return Err(vec![Why::new(
-                Code::NoDominatingPoint,
-                "nothing in this task needs a GPU",
-                at,
-            )]);
+        let lazy = |code, text| Err(vec![Why::new(code, text, all[candidate.ops[0]].call)]);
+        if touching.is_empty() {
+            return lazy(Code::NoDominatingPoint, "nothing in this task needs a GPU");
+        }
+        let device = device.ok().flatten();
+        let Some((begin, need)) = self.begin(candidate, &touching, device)? else {
+            return lazy(Code::SeveralDevices, BEFORE_ITS_DEVICE);
         };
         let calls: Vec<(Value, bool)> = ops()
             .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
@@ -189,9 +200,16 @@ impl Planner<'_> {
         })
     }
 
-    /// Where the task begins, and what it asks for there; none if nothing in it needs a GPU.
-    fn begin(&self, candidate: &Candidate, touching: &[Point]) -> Result<Option<(Point, Need)>, Vec<Why>> {
+    /// Where the task of a device begins, and what it asks for there; none if the device is not current yet
+    /// wherever it could begin.
+    fn begin(
+        &self,
+        candidate: &Candidate,
+        touching: &[Point],
+        device: Option<Device>,
+    ) -> Result<Option<(Point, Need)>, Vec<Why>> {
         let (cfg, all) = (self.cfg, &self.objects.ops);
+        let is_current = |point| device.is_none_or(|device| self.devices.at(point) == device);
         let need = |begin| {
             let reads = Reads::new(self.collected, cfg, begin);
             let hint = self.need_hint.as_ref();
@@ -205,7 +223,7 @@ impl Planner<'_> {
             .collect();
         // If the loop ran again without allocating the objects again, the task would begin twice.
         let renews = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
-        let Some(begin) = placement::begin(cfg, touching, renews) else {
+        let Some(begin) = placement::begin(cfg, touching, is_current, renews) else {
             return Ok(None);
         };
         let own = need(begin);
@@ -216,8 +234,8 @@ impl Planner<'_> {
             let is_piling = |one: &Loop| piling.iter().any(|other| other.header == one.header);
             let piles = |whys: &[Why]| whys.iter().any(|why| why.code == Code::AllocatedInLoop);
             let outside = [
-                placement::begin(cfg, touching, |one| renews(one) && !is_piling(one)),
-                placement::begin(cfg, touching, |_| false),
+                placement::begin(cfg, touching, is_current, |one| renews(one) && !is_piling(one)),
+                placement::begin(cfg, touching, is_current, |_| false),
             ];
             return match own {
                 Err(whys) if piles(&whys) => outside
@@ -225,7 +243,7 @@ impl Planner<'_> {
                     .flatten()
                     .find_map(|before| need(before).ok().map(|need| (before, need)))
                     .map(Some)
-                    .ok_or(whys),
+                    .ok_or_else(|| self.piling(candidate, whys, &outside)),
                 own => own.map(|own| Some((begin, own))),
             };
         }
@@ -237,7 +255,7 @@ impl Planner<'_> {
             let is_bare = |op: &Op| matches!(op.kind, Kind::Launch(_)) && op.nodes.is_empty();
             all.iter().filter(inside).all(is_bare)
         };
-        let before = placement::begin(cfg, touching, |one| !only_launches(one));
+        let before = placement::begin(cfg, touching, is_current, |one| !only_launches(one));
         let before = before.filter(|&before| before != begin);
         Ok(Some(
             match before.map(|before| need(before).map(|need| (before, need))) {
@@ -245,6 +263,16 @@ impl Planner<'_> {
                 _ => (begin, own),
             },
         ))
+    }
+
+    /// Why a task is lazy that could count what a loop allocates only before the loop, at one of these
+    /// points.
+    fn piling(&self, candidate: &Candidate, mut whys: Vec<Why>, outside: &[Option<Point>]) -> Vec<Why> {
+        if outside.iter().all(Option::is_none) {
+            let first = self.objects.ops[candidate.ops[0]].call;
+            whys.push(Why::new(Code::SeveralDevices, BEFORE_ITS_DEVICE, first));
+        }
+        whys
     }
 
     /// Launches whose stub is not known here: a configuration is pushed, then a pointer called.

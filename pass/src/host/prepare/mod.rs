@@ -72,11 +72,14 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     }
     let was_inlined = |function| wrappers.contains(&function) || called.contains(&function);
     let holders = drop_unused(holders, was_inlined);
+    let choosing = collected.reaching("cudaSetDevice");
     for &function in &holders {
         for _ in 0..ROUNDS {
             names.mark(function);
             promote(function);
-            let given = inline_given(collected, function) | inline_computing(collected, function);
+            let given = inline_given(collected, function)
+                | inline_computing(collected, function)
+                | inline_choosing(collected, &choosing, function);
             // Calls of a function that a helper was given are known by now.
             if !(given | inline_helpers(function, is_inlined)) {
                 break;
@@ -211,6 +214,15 @@ fn inline_computing(collected: &Collected, function: Value) -> bool {
     inline_where(function, |call| {
         let is_small = |callee| is_small(collected, callee);
         computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_small)
+    })
+}
+
+/// Inlines small functions that choose a device, such as a guard that sets one and later the one before:
+/// which device is current is then seen. True when there was one.
+fn inline_choosing(collected: &Collected, choosing: &HashSet<Value>, function: Value) -> bool {
+    inline_where(function, |call| {
+        let is_meant = |callee| choosing.contains(&callee) && is_small(collected, callee);
+        call.callee().is_some_and(is_meant)
     })
 }
 

@@ -1,4 +1,5 @@
 //! Tasks: the ops of one function, merged where they share memory objects (union-find).
+pub mod devices;
 pub mod ends;
 pub mod hints;
 pub mod placement;

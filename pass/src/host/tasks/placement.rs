@@ -7,31 +7,44 @@ use crate::host::ir::cfg::{Cfg, Loop, Point};
 use crate::host::ir::expr::Expr;
 use crate::host::reason::Why;
 
-/// The begin point of a task with these touching ops, which may begin inside the loops that `may_hold`
-/// allows, if they hold all of the ops. None only without ops.
-pub fn begin(cfg: &Cfg, touching: &[Point], may_hold: impl Fn(&Loop) -> bool) -> Option<Point> {
+/// The begin point of a task with these touching ops: the latest at which `is_current` says that the task's
+/// device is, in the loops that `may_hold` allows alone, if they hold all of the ops. None without ops, or
+/// without such a point.
+pub fn begin(
+    cfg: &Cfg,
+    touching: &[Point],
+    is_current: impl Fn(Point) -> bool,
+    may_hold: impl Fn(&Loop) -> bool,
+) -> Option<Point> {
     let mut block = cfg.common_dominator(touching.iter().map(|point| point.block))?;
     loop {
         let outermost = cfg
             .loops_around(block)
             .filter(|one| !may_hold(one) || touching.iter().any(|point| !one.body.contains(&point.block)))
             .max_by_key(|one| one.body.len());
-        let Some(outermost) = outermost else { break };
-        block = match outermost.body.contains(&outermost.header) {
-            true => cfg.immediate_dominator(outermost.header)?,
-            false => outermost.header,
-        };
+        if let Some(outermost) = outermost {
+            block = match outermost.body.contains(&outermost.header) {
+                true => cfg.immediate_dominator(outermost.header)?,
+                false => outermost.header,
+            };
+            continue;
+        }
+        let ops = touching.iter().filter(|point| point.block == block);
+        let end = cfg.block(block).instructions().count().saturating_sub(1);
+        let latest = ops.map(|point| point.at).min().unwrap_or(end);
+        let head = first_instruction(cfg, block).unwrap_or(latest);
+        let points = (head.min(latest)..=latest).rev().map(|at| Point { block, at });
+        if let Some(point) = points.into_iter().find(|&point| is_current(point)) {
+            return Some(point);
+        }
+        block = cfg.immediate_dominator(block)?;
     }
-    let first = touching
-        .iter()
-        .filter(|point| point.block == block)
-        .map(|point| point.at)
-        .min();
-    let last = cfg.block(block).instructions().count().saturating_sub(1);
-    Some(Point {
-        block,
-        at: first.unwrap_or(last),
-    })
+}
+
+/// The number of the first instruction of a block in front of which others may stand.
+fn first_instruction(cfg: &Cfg, block: usize) -> Option<usize> {
+    let first = cfg.block(block).first_insertion_point()?;
+    Some(cfg.point(first).at)
 }
 
 /// Whether everything an expression reads is defined at the point.
