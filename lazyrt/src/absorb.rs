@@ -10,7 +10,8 @@ use crate::swap;
 /// Moves what ended tasks of the site, begun on the same thread, still own to the task `into`.
 pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
     let Some(task) = state.task(into) else { return };
-    let (thread, gpu, room) = (task.thread, task.gpu, task.reserved.saturating_sub(task.whole()));
+    let (thread, device) = (task.thread, task.device);
+    let (gpu, room) = (task.gpu, task.reserved.saturating_sub(task.whole()));
     let old: Vec<Key> = state
         .tasks
         .iter()
@@ -20,6 +21,7 @@ pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
                 && !task.is_held()
                 && task.objects > 0
                 && task.thread == thread
+                && task.device == device
                 && task.site.as_ref().is_some_and(|own| own.key == site)
         })
         .map(|(key, _)| *key)

@@ -11,7 +11,7 @@ use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::Task;
-use crate::{contexts, device, notice, session, swap, thread, visible};
+use crate::{contexts, device, notice, open, session, swap, thread, visible};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
@@ -56,7 +56,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         }
         if task.is_unbound() {
             let (device, lazy) = (task.device, task.lazy);
-            let choosing = || state.others_are_choosing(device) || state.are_variables_being_chosen();
+            let choosing = || state.others_are_choosing(device) || state.is_choosing();
             if lazy && task.gpu.is_none() && choosing() {
                 CHANGED.wait(&mut state);
                 continue;
@@ -211,12 +211,10 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     let Some(task) = state.tasks.get(&key) else {
         return BeginRequest::default();
     };
-    let taken = if task.lazy {
-        state.gpus_of_others(task.device)
-    } else {
-        0
-    };
+    let taken = state.gpus_of_others(task.device);
     let variables = task.lazy.then(|| state.variables_gpu(task.device)).flatten();
+    let has_home = open::is_open() || state::may_be_several();
+    let home = has_home.then(|| state.home(task.device)).flatten();
     let is_free = |gpu: &u32| taken & 1u64.checked_shl(*gpu).unwrap_or(0) == 0;
     BeginRequest {
         need: Need {
@@ -236,6 +234,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
             .or(state.anchor(task.device))
             .or(variables)
             .or(task.gpu)
+            .or(home)
             .or(asked.gpu.filter(is_free)),
         avoid: taken,
         whole_process: false,

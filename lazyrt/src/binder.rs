@@ -5,10 +5,10 @@ use mgb_probe::{Binder, Grant, Hello, Need, Places, Refusal, Site, TaskId};
 
 use crate::bind::{self, Asked};
 use crate::launch_view::Shared;
-use crate::state::{self, CHANGED, Key, State};
+use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, Use};
-use crate::{absorb, device, swap, visible, work};
+use crate::{absorb, device, open, swap, visible, work};
 
 struct Lazy;
 
@@ -35,7 +35,7 @@ fn beginning(state: &mut State, site: Option<&Site<'_>>) -> Key {
     };
     let thread = thread::with(|thread| thread.number());
     let key = state
-        .take_pending(site.key)
+        .take_gathered(site.key)
         .unwrap_or_else(|| state.new_task(None, thread, false));
     if let Some(task) = state.task(key) {
         task.site = Some(OwnSite::from(site));
@@ -48,10 +48,11 @@ fn follows_variables(need: &Need) -> bool {
     need.flags & VARIABLES != 0
 }
 
-/// Ends the choice of a GPU for the device's variables, for a task that follows them.
-fn chose(state: &mut State, gpu: Option<u32>) {
-    state.chose_variables(state::current(), gpu);
-    CHANGED.notify_all();
+/// Ends the choice of a GPU for the device, if this thread made one.
+fn chose(state: &mut State) {
+    if state.chose(state::current()) {
+        CHANGED.notify_all();
+    }
 }
 
 /// Has the device's lazy task do on the GPU what was recorded before a task that may read it; false where it cannot.
@@ -68,6 +69,15 @@ fn catch_up(gpu: u32) -> bool {
         ..Asked::default()
     };
     bind::prepare(lazy, asked).is_ok()
+}
+
+/// Whether a GPU where a device's task rested has not become another device's since.
+fn is_free_for(device: Device, gpu: u32) -> bool {
+    !state::may_be_several() || {
+        let state = state::lock();
+        let others = state.gpus_of_others(device) & 1u64.checked_shl(gpu).unwrap_or(0);
+        others == 0 && state.home(device).is_none_or(|home| home == gpu)
+    }
 }
 
 impl Binder for Lazy {
@@ -96,8 +106,9 @@ impl Binder for Lazy {
         }
         let follows = follows_variables(need);
         if follows {
-            chose(&mut state, Some(grant.gpu));
+            state.put_variables(state::current(), grant.gpu);
         }
+        chose(&mut state);
         match site {
             Some(site) => absorb::ended(state, key, site.key),
             None => drop(state),
@@ -115,14 +126,17 @@ impl Binder for Lazy {
         let mut state = state::lock();
         let key = beginning(&mut state, site);
         state.name(task.raw(), key);
-        if follows_variables(need) {
-            chose(&mut state, None);
-        }
-        if let Some(task) = state.task(key) {
-            task.need = *need;
-            // The lazy task may ask again, once it is smaller.
-            task.refused = !task.lazy;
-            task.publish();
+        chose(&mut state);
+        let Some(task) = state.task(key) else { return };
+        task.need = *need;
+        // The lazy task may ask again, once it is smaller.
+        task.refused = !task.lazy;
+        task.publish();
+        if task.refused && state::may_be_several() {
+            // The pass may have counted what is on several devices: each device's lazy task holds its own.
+            task.refused = false;
+            let lazy = state.lazy_task();
+            state.merge(key, lazy);
         }
     }
 
@@ -139,6 +153,10 @@ impl Binder for Lazy {
         let Some(task) = state.task(key) else { return 0 };
         if task.id != Some(id) && !id.is_refused() {
             // Its objects belong to a later task of the same site.
+            return 0;
+        }
+        if id.is_refused() && task.lazy {
+            // What was refused is a part of the lazy task, which goes on.
             return 0;
         }
         task.ended = true;
@@ -167,8 +185,10 @@ impl Binder for Lazy {
 
     fn resume(&self, site: &Site<'_>, need: &Need, id: TaskId) -> bool {
         let shared = thread::with(|thread| thread.cached(id.raw()));
-        let fits =
-            |shared: &&Shared| shared.device() == state::current() && state::lets_be_on(shared.place().0);
+        let fits = |shared: &&Shared| {
+            let (device, (gpu, _)) = (state::current(), shared.place());
+            shared.device() == device && state::lets_be_on(gpu) && is_free_for(device, gpu)
+        };
         if let Some(shared) = shared {
             shared.set_resting(false);
         }
@@ -187,7 +207,7 @@ impl Binder for Lazy {
             let Some(key) = state.by_handle(id.raw()) else {
                 return false;
             };
-            if let Some(gathered) = state.take_pending(site.key) {
+            if let Some(gathered) = state.take_gathered(site.key) {
                 state.merge(gathered, key);
             }
         }
@@ -207,22 +227,31 @@ impl Binder for Lazy {
     }
 
     fn places(&self, need: &Need) -> Places {
+        let follows = follows_variables(need);
+        // Handles of the runtime's own, and those of one of several devices, are on one GPU with all that
+        // uses them.
+        let has_home = open::is_open() || state::may_be_several();
         let mut state = state::lock();
         let device = state::current();
-        let tied = visible::gpu().or(state.anchor(device));
-        if !follows_variables(need) {
-            return Places {
+        loop {
+            let tied = visible::gpu().or(state.anchor(device));
+            let home = match (has_home, follows) {
+                (true, _) => state.home(device),
+                (false, true) => state.variables_gpu(device),
                 // Launches of the new task may reach lazy objects through pointers in memory.
-                gpu: tied.or(state.lazy_gpu(device)),
-                avoid: 0,
+                (false, false) => state.lazy_gpu(device),
             };
-        }
-        while state.variables_gpu(device).is_none() && !state.choose_variables(device) {
+            let gpu = tied.or(home);
+            if gpu.is_some() || !(has_home || follows) {
+                return Places { gpu, avoid: 0 };
+            }
+            if state.choose(device) {
+                return Places {
+                    gpu: None,
+                    avoid: state.gpus_of_others(device),
+                };
+            }
             CHANGED.wait(&mut state);
-        }
-        Places {
-            gpu: tied.or(state.variables_gpu(device)),
-            avoid: state.gpus_of_others(device),
         }
     }
 }

@@ -159,6 +159,11 @@ impl Task {
         self.id.is_none()
     }
 
+    /// The GPU where it runs or has memory.
+    pub fn occupied(&self) -> Option<u32> {
+        self.id.and(self.gpu).filter(|_| !self.shared.is_resting())
+    }
+
     /// Whether it was bound at run time, with what it had then: nobody knows what it will need.
     pub fn is_loose(&self) -> bool {
         self.need.flags & mgb_probe::need::LAZY != 0

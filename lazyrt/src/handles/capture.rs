@@ -1,6 +1,6 @@
 //! Whether a stream captures, and which stream a call means.
 
-use super::stream::on;
+use super::stream;
 use crate::code::Own;
 use crate::native::{self, Stream};
 use crate::{device, state, thread};
@@ -8,13 +8,14 @@ use crate::{device, state, thread};
 /// `cudaStreamPerThread`.
 const PER_THREAD: usize = 2;
 
-/// Whether the stream captures.
+/// Whether the stream captures. Asked where the stream is: what only asks does not have it go on elsewhere.
 pub fn is_capturing(stream: Stream) -> bool {
+    let Ok(Some(real)) = stream::real_where_it_is(named(stream)) else {
+        return false;
+    };
     let mut status = 0;
     // SAFETY: writes one int; a bad stream is an error here as in the call to come.
-    let code = on(named(stream), |stream| unsafe {
-        native::cudaStreamIsCapturing(stream, &mut status)
-    });
+    let code = unsafe { native::cudaStreamIsCapturing(real, &mut status) };
     code.is_success() && status != 0
 }
 

@@ -53,6 +53,15 @@ pub fn on(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Code {
     }
 }
 
+/// The stream as the runtime knows it on the GPU where it was used last; none if it was used on none.
+pub fn real_where_it_is(stream: Stream) -> Result<Option<Stream>, Own> {
+    let Some(slot) = find(stream, Kind::Stream)? else {
+        return Ok(Some(stream));
+    };
+    let there = slot.at().map(|gpu| slot.real(gpu).load(Ordering::Acquire));
+    Ok(there)
+}
+
 #[cold]
 fn bring(slot: &'static Slot) -> Result<Stream, Own> {
     let Some(gpu) = current() else {

@@ -77,11 +77,8 @@ pub fn claim(state: &mut State, told: Option<Use>, owner: Key) -> Key {
     };
     let same_site = |state: &State| {
         let key = |key| {
-            state
-                .tasks
-                .get(key)
-                .and_then(|task| task.site.as_ref())
-                .map(|site| site.key)
+            let task = state.tasks.get(key)?;
+            Some((task.site.as_ref()?.key, task.device))
         };
         key(&owner).is_some() && key(&owner) == key(&into)
     };

@@ -160,7 +160,9 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -
 #[inline]
 fn known(thread: &Thread, told: Option<Use>) -> Option<&'static Shared> {
     match told {
-        Some(told) if told.handle != 0 => thread.cached(told.handle),
+        Some(told) if told.handle != 0 => thread
+            .cached(told.handle)
+            .filter(|shared| shared.device() == thread.device()),
         Some(told) if told.site != 0 => None,
         _ => state::lazy_shared(),
     }

@@ -79,13 +79,12 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
     let is_others = {
         let state = state::lock();
         let task = state.tasks.get(&state.resolve(key));
-        task.is_some_and(|task| task.lazy && task.device != own)
+        task.is_some_and(|task| task.device != own)
     };
     if !is_others {
         return on_task(key, Asked::default(), call);
     }
-    let here = state::lazy_shared_of(own).filter(|here| here.is_bound());
-    if let Some((gpu, ordinal)) = here.map(Shared::place) {
+    if let Some((gpu, ordinal)) = here()? {
         let code = device::settle_default(gpu, ordinal)?;
         if !code.is_success() {
             return Ok(code);
@@ -99,14 +98,23 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
     }
 }
 
+/// The GPU of the current device, where its default streams are, and that GPU's ordinal; none while it has no
+/// task.
+fn here() -> Result<Option<(u32, i32)>, Own> {
+    if let Some(lazy) = state::lazy_shared().filter(|lazy| lazy.is_bound()) {
+        return Ok(Some(lazy.place()));
+    }
+    let bound = state::lock().bound_gpu(state::current());
+    bound.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
+}
+
 /// As [`on_objects`], for a call that touches memory beside the objects which may be for the current device alone: that of a
 /// pool. It is run there, and lent the objects.
 pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
-    let here = state::lazy_shared().filter(|here| here.is_bound());
-    match (stream, here) {
+    let several = state::may_be_several();
+    match (stream, if several { here()? } else { None }) {
         (Some(_), _) if ordered_by_itself(stream)?.is_some() => on_objects(key, stream, call),
-        (_, Some(here)) if state::may_be_several() => {
-            let here = here.place();
+        (_, Some(here)) => {
             let there = bind::prepare(key, Asked::default())?.place();
             if here == there {
                 return on_task(key, Asked::default(), call);
@@ -275,6 +283,11 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
     // a graph, which finds memory by the addresses alone.
     let mut elsewhere = None;
     let several = state::may_be_several();
+    // Nobody takes a lock inside the gate. A device that has no task yet has no work to wait for either.
+    let here = match stream {
+        Some(_) => None,
+        None => here()?.map(|(_, ordinal)| ordinal),
+    };
     let is_left = |places: &Places, at, stream| {
         if places.are_one() {
             several && at != places.first
@@ -298,8 +311,6 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
                 Err(Own(code)) => code,
             };
         }
-        let own = state::lazy_shared().filter(|own| own.is_bound());
-        let here = own.map(|own| own.place().1);
         if places.are_one() && (!several || here.is_none_or(|here| here == places.first)) {
             call(places)
         } else {

@@ -12,6 +12,7 @@ use mgb_probe::wire::MAX_GPUS;
 use super::{Key, State};
 use crate::launch_view::{Device, Shared};
 use crate::task::Task;
+use crate::thread;
 use crate::thread::current_device as current;
 
 /// What launches see of each device's lazy task.
@@ -23,8 +24,8 @@ struct Known {
     lazy: Option<Key>,
     anchor: Option<u32>,
     variables: Option<u32>,
-    /// A thread is asking for the GPU of the variables.
-    choosing: bool,
+    /// The thread that is asking for the GPU of the device's first static task, or of its variables.
+    choosing: Option<u64>,
 }
 
 /// What the state knows of the devices.
@@ -165,24 +166,31 @@ impl State {
             .or_else(|| self.lazy(device).and_then(|task| task.gpu))
     }
 
-    /// Begins to choose the GPU of the device's variables; false while another thread chooses for any device, since no
-    /// two devices may choose the same one.
-    pub fn choose_variables(&mut self, device: Device) -> bool {
-        let free = !self.are_variables_being_chosen() && !self.lazy_is_choosing(device);
-        self.devices.0[device].choosing |= free;
+    /// This thread begins to choose the GPU of a device; false while another thread chooses for any device,
+    /// since no two devices may choose the same one.
+    pub fn choose(&mut self, device: Device) -> bool {
+        let free = !self.is_choosing() && !self.lazy_is_choosing(device);
+        if free {
+            self.devices.0[device].choosing = Some(thread::with(|thread| thread.number()));
+        }
         free
     }
 
-    /// The choice is made, or failed.
-    pub fn chose_variables(&mut self, device: Device, gpu: Option<u32>) {
-        let known = &mut self.devices.0[device];
-        known.choosing = false;
-        known.variables = known.variables.or(gpu);
+    /// This thread's choice for the device is made, or failed. False: it was choosing nothing.
+    pub fn chose(&mut self, device: Device) -> bool {
+        let own = thread::with(|thread| thread.number());
+        let choosing = &mut self.devices.0[device].choosing;
+        choosing.take_if(|thread| *thread == own).is_some()
     }
 
-    /// Whether some thread is asking for the GPU of a device's variables.
-    pub fn are_variables_being_chosen(&self) -> bool {
-        self.devices.0.iter().any(|known| known.choosing)
+    /// The device's variables have their values on this GPU, unless they had them on another before.
+    pub fn put_variables(&mut self, device: Device, gpu: u32) {
+        self.devices.0[device].variables.get_or_insert(gpu);
+    }
+
+    /// Whether some thread is asking for the GPU of a device.
+    pub fn is_choosing(&self) -> bool {
+        self.devices.0.iter().any(|known| known.choosing.is_some())
     }
 
     fn lazy_is_choosing(&self, device: Device) -> bool {
@@ -195,17 +203,25 @@ impl State {
         self.lazy(device).is_some_and(|task| !task.records.is_empty())
     }
 
-    /// The GPUs of other devices' lazy tasks, variables and handles, one bit each.
+    /// The GPUs of other devices' tasks, variables and handles, one bit each.
     pub fn gpus_of_others(&self, device: Device) -> u64 {
-        let mut mask = 0;
-        for other in (0..MAX_GPUS).filter(|&other| other != device) {
-            // What has run somewhere stays there, bound or not.
-            let places = [self.anchor(other), self.variables_gpu(other)];
-            for gpu in places.into_iter().flatten() {
-                mask |= 1u64.checked_shl(gpu).unwrap_or(0);
-            }
-        }
-        mask
+        let others = (0..MAX_GPUS).filter(|&other| other != device);
+        // What has run somewhere stays there, bound or not.
+        let kept = others.flat_map(|other| [self.anchor(other), self.variables_gpu(other)]);
+        let tasks = self.tasks.values().filter(|task| task.device != device);
+        let bound = tasks.map(Task::occupied);
+        let bit = |gpu: u32| 1u64.checked_shl(gpu).unwrap_or(0);
+        kept.chain(bound).flatten().fold(0, |mask, gpu| mask | bit(gpu))
+    }
+
+    /// The GPU of a device of which several are used, or whose handles are the runtime's own: all its tasks
+    /// run there.
+    pub fn home(&self, device: Device) -> Option<u32> {
+        let anchored = self.anchor(device);
+        anchored.or_else(|| self.variables_gpu(device)).or_else(|| {
+            let mut own = self.tasks.values().filter(|task| task.device == device);
+            own.find_map(Task::occupied)
+        })
     }
 
     /// Whether some thread is asking for the GPU of another device's lazy task.

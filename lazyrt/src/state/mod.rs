@@ -141,15 +141,38 @@ impl State {
         self.pending.remove(&(site, thread))
     }
 
+    /// The same for the current device, at its begin. What was gathered while another one was current becomes
+    /// part of that one's lazy task: the pass did not see that the device changed.
+    pub fn take_gathered(&mut self, site: usize) -> Option<Key> {
+        let key = self.take_pending(site)?;
+        let device = self.tasks.get(&key)?.device;
+        if device == current() {
+            return Some(key);
+        }
+        let lazy = self.lazy_task_of(device);
+        self.merge(key, lazy);
+        None
+    }
+
+    /// The task itself if it is the current device's, else that one's lazy task.
+    fn of_current_device(&mut self, key: Key) -> Key {
+        let is_own = |task: &Task| task.device == current();
+        if self.tasks.get(&key).is_some_and(is_own) {
+            key
+        } else {
+            self.lazy_task()
+        }
+    }
+
     /// The task that an op belongs to by what the pass told, else the lazy one.
     pub fn task_of_use(&mut self, told: Option<Use>) -> Key {
         match told {
             Some(told) if told.handle != 0 => match self.by_handle(told.handle) {
-                Some(key) => key,
+                Some(key) => self.of_current_device(key),
                 None => self.lazy_task(),
             },
             Some(told) if told.site != 0 => match self.pending(told.site) {
-                Some(key) => key,
+                Some(key) => self.of_current_device(key),
                 None => {
                     let thread = thread::with(|thread| thread.number());
                     // Its names are not known here; they come with its begin.
