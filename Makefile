@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
+.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,13 +77,16 @@ libraries: build ## build the programs that use CUDA's libraries (as far as inst
 random: build ## build the interpreter of random programs, plain and with MGB, in build/random/
 	@tools/programs.sh $(PREFIX) tests/random
 
+matrix: build ## build the program of the matrix of arrangements, plain and with MGB, in build/matrix/
+	@tools/programs.sh $(PREFIX) tests/matrix
+
 generated: build ## build 40 generated sources with MGB in build/generated/; a bundle made later has them too
 	@mkdir -p $(PREFIX)/generated/src
 	$(CARGO) run --quiet --release --package mgb-tests --example generate 1 40 $(PREFIX)/generated/src
 	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
 		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
 
-bundle: examples conformance benches libraries random ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
+bundle: examples conformance benches libraries random matrix ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
 deny: ## check licences, bans, sources and advisories of the dependencies (needs cargo install cargo-deny; fetches the advisories)

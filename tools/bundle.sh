@@ -22,7 +22,7 @@ cp -R "$prefix/lib/softgpu" "$prefix/lib/libmgb_rt.so" "$new/lib/"
 cp -L "$prefix/cuda/lib64/libcudart.so.13" "$new/lib/"
 ln -s libcudart.so.13 "$new/lib/libcudart.so"
 cp -R "$prefix/examples/." "$new/examples/"
-cp -R "$prefix/conformance" "$prefix/benches" "$prefix/libraries" "$prefix/random" "$new/"
+cp -R "$prefix/conformance" "$prefix/benches" "$prefix/libraries" "$prefix/random" "$prefix/matrix" "$new/"
 [ ! -d "$prefix/generated" ] || cp -R "$prefix/generated" "$new/"
 rm -rf "$new"/*/*/.empty "$new"/*/*/.compiler "$new"/*/*/*.o
 cp -R "$here/tests/gpu" "$new/trials"

@@ -125,6 +125,17 @@ pub fn random() -> PathBuf {
     folder
 }
 
+/// The folder with the matrix's program in its three kinds. Built at the first call of a test.
+///
+/// # Panics
+///
+/// When the build fails; the message has make's output.
+pub fn matrix() -> PathBuf {
+    let folder = cache("mgb-matrix");
+    build(&folder, &mut make("tests/matrix", "-O1", &folder));
+    folder
+}
+
 /// The folder with the programs of Thrust and CUB; none where this CUDA lacks their headers. Built at the first call of a
 /// test.
 ///
