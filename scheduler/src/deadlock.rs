@@ -45,7 +45,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 /// How long a task without a launch in flight may ask for nothing, while its
 /// process waits for room, before it counts as unable to go on. Being wrong

@@ -21,10 +21,11 @@ use std::time::Duration;
 use mgb_probe::Gpu;
 use mgb_probe::view::TaskState;
 
+use crate::client::ClientId;
 use crate::sms::{Shape, Sms, Spread};
 
 pub use company::Company;
-pub use entries::{Charges, ClientId, Context, Holding, LedgerError, Reclaiming, TaskKey};
+pub use entries::{Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;

@@ -6,6 +6,7 @@
 //! [`daemon`].
 
 pub mod broker;
+pub mod client;
 pub mod daemon;
 pub mod deadlock;
 pub mod holder;

@@ -7,7 +7,8 @@ use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request, Text};
 use super::past::Past;
 use super::{Answer, Broker, Touch, Waiting, reserved_on};
 use crate::Ledger;
-use crate::ledger::{ClientId, TaskKey};
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
 
 /// Most tasks a client can have in the ledger at once: what an honest program
 /// never comes near, and what bounds the memory a hostile one can take.

@@ -21,7 +21,7 @@ use mgb_probe::need::ALONE;
 use mgb_probe::wire::Request;
 
 use super::{Broker, Sight, Waiting};
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 use crate::policies::{HOLDER_PATIENCE, Waiter};
 
 impl Broker {

@@ -4,152 +4,45 @@
 //! is, what the driver shows ([`Sight`]), and carries the answers. `mgbd` does,
 //! and so do the tests.
 
+mod answer;
 mod ask;
 mod expect;
+mod memory;
 mod overhead;
 mod past;
 mod pending;
 mod program;
 mod remembered;
+mod rules;
 mod serve;
 mod show;
+mod snapshot;
 mod stuck;
 mod turns;
 mod view;
+mod waiting;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mgb_probe::Gpu;
 use mgb_probe::need::ALONE;
 use mgb_probe::view::Counts;
-use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 
+pub use answer::Answer;
 pub use program::Program;
 pub use remembered::Remembered;
+pub use rules::{MPS_CLIENTS, PATIENCE, Rules};
+pub use snapshot::{Activity, Sight};
 pub use view::WHOLE;
 
-use crate::ledger::{ClientId, Ledger, Reclaiming, TaskKey};
-use crate::{Policy, Queue};
+use crate::client::ClientId;
+use crate::ledger::{Ledger, Reclaiming, TaskKey};
 use overhead::Overheads;
-use past::{Past, Which};
+use past::Past;
 use pending::Pending;
 use turns::Turns;
-
-/// What the driver and the clients' publications show.
-#[derive(Clone, Debug, Default)]
-pub struct Sight {
-    /// By GPU: bytes that the driver shows free beyond what holders may still
-    /// map. `None`: the driver does not say, and the ledger alone decides.
-    pub covered: Vec<Option<u64>>,
-    /// Clients with launches in flight, by GPU.
-    pub busy: BTreeSet<(ClientId, usize)>,
-    /// Tasks that are over but keep their grant until somebody waits for it.
-    pub leased: BTreeSet<TaskKey>,
-    /// How much of the last time processes had work under way, by client and GPU in that order. Who is missing is taken
-    /// for busy.
-    pub activity: Vec<Activity>,
-}
-
-/// How busy a process has been on a GPU lately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Activity {
-    /// Who.
-    pub client: ClientId,
-    /// GPU index.
-    pub gpu: usize,
-    /// In parts of [`WHOLE`].
-    pub part: u32,
-}
-
-/// An answer to carry to a client.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Whose.
-    pub client: ClientId,
-    /// The call's cell.
-    pub cell: usize,
-    /// What to say.
-    pub reply: Reply,
-}
-
-/// What the broker is to do.
-#[derive(Clone, Copy, Debug)]
-pub struct Rules {
-    /// Who gets what.
-    pub policy: Policy,
-    /// Who goes first.
-    pub queue: Queue,
-    /// How long the first in the queue may be passed by others.
-    pub patience: Duration,
-    /// Most processes on a GPU at once.
-    pub max_processes: u32,
-}
-
-/// How long the first in the queue may be passed by others, unless set. What is kept for him is of no use to others until
-/// then: with 10 s a batch of jobs of some 20 s each had a mean turnaround a quarter longer, and the same makespan and longest
-/// wait (`cargo bench --bench replay`).
-pub const PATIENCE: Duration = Duration::from_secs(30);
-/// Clients that an MPS server takes for one GPU.
-pub const MPS_CLIENTS: u32 = 48;
-
-impl Rules {
-    /// The usual rules for a policy.
-    pub fn new(policy: Policy) -> Rules {
-        Rules {
-            policy,
-            queue: policy.serves(None).unwrap_or_default(),
-            patience: PATIENCE,
-            max_processes: MPS_CLIENTS,
-        }
-    }
-}
-
-/// A request that waits.
-#[derive(Clone, Debug)]
-struct Waiting {
-    client: ClientId,
-    cell: usize,
-    request: Request,
-    since: Duration,
-    /// Bytes to reserve, all of a new task or more of a growing one.
-    bytes: u64,
-    /// Bytes that are to be there for it: of a new task what it is expected to have at most, never less than `bytes`.
-    expected_bytes: u64,
-    /// Of those that it does not ask for, so many are for the process's overhead, as far as they are there.
-    overhead: u64,
-    /// GPUs it can go to.
-    gpus: u64,
-    /// What it is remembered by; `None` if nobody knows the program, or it grows.
-    which: Option<Which>,
-}
-
-impl Waiting {
-    fn key(&self) -> TaskKey {
-        TaskKey {
-            client: self.client,
-            task: self.request.task,
-        }
-    }
-
-    fn grows(&self) -> bool {
-        self.request.op == Op::Grow
-    }
-
-    /// What is expected of the process beside its tasks.
-    fn expected_overhead(&self) -> u64 {
-        self.overhead.min(self.expected_bytes - self.bytes)
-    }
-
-    /// Whether it is to have more room than it asks for.
-    fn expects(&self) -> bool {
-        self.expected_bytes > self.bytes
-    }
-
-    fn waits(&self, now: Duration) -> Duration {
-        now.saturating_sub(self.since)
-    }
-}
+use waiting::{Waiting, is_whole_process};
 
 /// A client that was told to make room and has not asked again.
 #[derive(Clone, Copy, Debug)]
@@ -344,10 +237,6 @@ impl Broker {
     fn wants_alone(&self, waiting: &Waiting) -> bool {
         !self.ledger.blind() && !waiting.grows() && waiting.request.need.flags & ALONE != 0
     }
-}
-
-fn is_whole_process(request: &Request) -> bool {
-    request.flags & WHOLE_PROCESS != 0
 }
 
 #[cfg(test)]

@@ -10,11 +10,10 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 
 use lru::LruCache;
-use mgb_probe::wire::Request;
 
+use super::program::Program;
 use super::remembered::RememberedProgram;
-use super::{Broker, Program, is_whole_process};
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 /// Most programs that are remembered.
 const MOST: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
@@ -39,14 +38,14 @@ impl Default for Overheads {
 }
 
 impl Overheads {
-    fn of(&mut self, program: Program) -> u64 {
+    pub(super) fn of(&mut self, program: Program) -> u64 {
         let any = self.known.get(&program.whatever()).copied();
         let same = self.known.get(&program).copied();
         same.or(any).unwrap_or(0)
     }
 
     /// A process of the program has so many bytes. Others need not wait for its end to know.
-    fn took(&mut self, client: ClientId, program: Program, bytes: u64) {
+    pub(super) fn took(&mut self, client: ClientId, program: Program, bytes: u64) {
         let most = self.seen.entry(client).or_default();
         *most = bytes.max(*most);
         for program in program.kinds() {
@@ -56,7 +55,7 @@ impl Overheads {
     }
 
     /// A process is gone: one that took less than those before brings it down half-way.
-    fn ended(&mut self, client: ClientId, program: Option<Program>) {
+    pub(super) fn ended(&mut self, client: ClientId, program: Option<Program>) {
         // Of one that was never looked at nothing is known.
         let (Some(most), Some(program)) = (self.seen.remove(&client), program) else {
             return;
@@ -91,30 +90,6 @@ impl Overheads {
             overhead_bytes: *bytes,
         };
         self.known.iter().rev().map(one).collect()
-    }
-}
-
-impl Broker {
-    /// The driver shows that the client's process has so many bytes on the GPU beside its tasks and an ordinary context.
-    pub fn has_overhead(&mut self, client: ClientId, gpu: usize, bytes: u64) {
-        self.ledger.has_taken(client, gpu, bytes);
-        if let Some(program) = self.clients.get(&client).and_then(|entry| entry.program) {
-            self.overheads.took(client, program, bytes);
-        }
-    }
-
-    /// Bytes to keep for the process that asks, if this is for its first task. A plain program has said what it needs.
-    pub(super) fn expected_overhead(&mut self, client: ClientId, request: &Request) -> u64 {
-        if is_whole_process(request) || self.ledger.contexts_of(client).next().is_some() {
-            return 0;
-        }
-        let program = self.clients.get(&client).and_then(|entry| entry.program);
-        program.map_or(0, |program| self.overheads.of(program))
-    }
-
-    pub(super) fn overhead_ends(&mut self, client: ClientId) {
-        let program = self.clients.get(&client).and_then(|entry| entry.program);
-        self.overheads.ended(client, program);
     }
 }
 

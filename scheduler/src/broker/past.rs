@@ -12,7 +12,8 @@ use mgb_probe::wire::{Request, Text};
 
 use super::program::Program;
 use super::remembered::RememberedTask;
-use crate::ledger::{ClientId, TaskKey};
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
 
 /// Most kinds of tasks that are remembered.
 const MOST: NonZeroUsize = NonZeroUsize::new(8192).unwrap();

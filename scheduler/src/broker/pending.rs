@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use super::Waiting;
-use crate::ledger::{ClientId, TaskKey};
+use super::waiting::Waiting;
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
 use crate::policies::Waiter;
 
 /// See the module.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Broker, Program};
+use super::program::Program;
 
 /// See the module. Those used last come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,26 +33,4 @@ pub(super) struct RememberedProgram {
     #[serde(flatten)]
     pub(super) program: Program,
     pub(super) overhead_bytes: u64,
-}
-
-impl Broker {
-    /// Begins with what an earlier broker remembered.
-    pub fn recall(&mut self, remembered: &Remembered) {
-        self.past.recall(remembered.mean, &remembered.tasks);
-        self.overheads.recall(&remembered.programs);
-    }
-
-    /// Whether something was learned since it was last asked what is remembered.
-    pub fn has_learned(&self) -> bool {
-        self.past.has_learned() || self.overheads.has_learned()
-    }
-
-    /// What is remembered now.
-    pub fn remembered(&mut self) -> Remembered {
-        Remembered {
-            mean: self.past.mean(),
-            tasks: self.past.remembered(),
-            programs: self.overheads.remembered(),
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mgb_probe::view::{TaskState, TaskView, WaitView};
 
 use super::Broker;
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 /// Most entries of each list in the view, so that it keeps to its segment.
 const MOST: usize = 1024;

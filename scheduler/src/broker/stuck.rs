@@ -6,8 +6,9 @@ use std::time::Duration;
 use mgb_probe::wire::Reply;
 
 use super::{Answer, Broker, Client, Sight, Told, Waiting, reserved_on};
+use crate::client::ClientId;
 use crate::deadlock::{self, BUSY, Blocked, Holder, QUIET, Room, Way};
-use crate::ledger::{ClientId, Holding, TaskKey};
+use crate::ledger::{Holding, TaskKey};
 use crate::policies::HOLDER_PATIENCE;
 
 impl Broker {

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
-use super::Answer;
-use crate::ledger::ClientId;
+use super::answer::Answer;
+use crate::client::ClientId;
 
 /// How many have their turn at once.
 const AT_ONCE: usize = 4;

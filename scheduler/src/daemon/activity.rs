@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::client::Client;
 use crate::Ledger;
 use crate::broker::{Activity, WHOLE};
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 /// The time in which what was seen comes to count a third.
 const MEMORY: Duration = Duration::from_millis(500);

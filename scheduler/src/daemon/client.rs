@@ -8,7 +8,7 @@ use mgb_probe::mapping::Mapping;
 use mgb_probe::wire::{CELLS, Channel, Reply, Request, offer, state};
 
 use super::greet::Guest;
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 /// A client, connected or (its process still alive) not any more.
 pub(super) struct Client {

@@ -12,7 +12,7 @@ use super::family::{is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 impl Server {
     pub(super) fn accept(&mut self) {

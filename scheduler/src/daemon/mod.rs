@@ -21,7 +21,9 @@
 mod activity;
 mod answers;
 mod client;
+mod config;
 mod connections;
+mod error;
 mod family;
 mod greet;
 mod hold;
@@ -37,71 +39,11 @@ mod sight;
 mod source;
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::time::Duration;
 
+pub use config::Config;
+pub use error::DaemonError;
 pub use listener::{ListenError, Listener};
 pub use server::Server;
-
-use crate::broker::PATIENCE;
-use crate::{Policy, Queue};
-
-/// How `mgbd` is to run.
-#[derive(Clone, Debug)]
-pub struct Config {
-    /// Where it listens.
-    pub socket: PathBuf,
-    /// Who gets what.
-    pub policy: Policy,
-    /// Who goes first; as [`Policy::serves`] has it.
-    pub queue: Queue,
-    /// How long the first in the queue may be passed by others.
-    pub patience: Duration,
-    /// Ends when there was no client for so long.
-    pub idle_exit: Option<Duration>,
-    /// Has an MPS control daemon of its own.
-    pub mps: bool,
-    /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
-    /// `None`: nothing does, and there is no MPS.
-    pub holder: Option<PathBuf>,
-    /// MPS's control program.
-    pub mps_control: PathBuf,
-    /// The file of what programs took before, read and written; it need not be there.
-    pub past: PathBuf,
-}
-
-impl Config {
-    /// The usual way to run at a socket.
-    pub fn new(socket: PathBuf) -> Config {
-        let mut past = socket.as_os_str().to_owned();
-        past.push(".past");
-        Config {
-            socket,
-            policy: Policy::Mgb,
-            queue: Queue::Largest,
-            patience: PATIENCE,
-            idle_exit: None,
-            mps: true,
-            holder: None,
-            mps_control: crate::holder::MPS_CONTROL.into(),
-            past: past.into(),
-        }
-    }
-}
-
-/// Why `mgbd` ended otherwise than it should.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// It could not listen.
-    #[error(transparent)]
-    Listen(#[from] ListenError),
-    /// A system call failed.
-    #[error("failed to {0}: {1}")]
-    System(&'static str, rustix::io::Errno),
-    /// The node view could not be made.
-    #[error("failed to make the node view: {0}; is /dev/shm there and writable?")]
-    View(String),
-}
 
 /// Runs until `stop` becomes readable, or nobody needed it for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::client::Client;
 use crate::Ledger;
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 use crate::node::{Memory, Node, Resident};
 
 /// Between two looks at a GPU: many programs live for a second or two. A list takes the driver 40 us, at most some 15 ms while

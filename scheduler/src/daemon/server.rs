@@ -9,6 +9,8 @@ use rustix::event::{Timespec, epoll};
 
 use super::activity::Activities;
 use super::client::Client;
+use super::config::Config;
+use super::error::DaemonError;
 use super::greet::Offence;
 use super::holder::{Holder, MpsState};
 use super::keep::Keeper;
@@ -19,10 +21,9 @@ use super::remember::Memory;
 use super::show::{self, Board};
 use super::sight::Eyes;
 use super::source::Source;
-use super::{Config, DaemonError};
 use crate::Broker;
 use crate::broker::{Rules, Sight};
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 use crate::node::Node;
 
 /// How long a connection may stay silent before it has to have said hello.

@@ -9,7 +9,7 @@ use mgb_probe::Hello;
 use mgb_probe::view::{Counts, GpuView, NodeView, Segment};
 use shared_memory::{Shmem, ShmemConf};
 
-use super::DaemonError;
+use super::error::DaemonError;
 use super::reclaim::Reclaims;
 use super::sight::Seen;
 use crate::Broker;

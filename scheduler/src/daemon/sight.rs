@@ -18,7 +18,8 @@ use super::client::Client;
 use super::family::belongs_to;
 use crate::Ledger;
 use crate::broker::Sight;
-use crate::ledger::{ClientId, TaskKey};
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
 use crate::node::{Memory, Node, Resident};
 
 /// How often to ask again while clients keep mapping.

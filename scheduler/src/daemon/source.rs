@@ -2,7 +2,7 @@
 
 use rustix::event::epoll;
 
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 /// What an event is about. Travels through epoll as a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

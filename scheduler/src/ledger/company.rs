@@ -4,8 +4,8 @@
 //! ends: whoever waited for that would wait for the whole life of a neighbour. Nor does a task that is swapped out, unless it
 //! is to be alone: its GPU is kept for it.
 
-use super::{ClientId, Holding, Ledger};
-use crate::policies::Who;
+use super::{Holding, Ledger};
+use crate::client::{ClientId, ClientSet};
 
 impl Holding {
     /// Whether its process is on the GPU by it.
@@ -25,9 +25,9 @@ pub struct OnGpu {
     /// Processes there.
     pub count: u32,
     /// Who they are, with what dead ones left running.
-    pub present: Who,
+    pub present: ClientSet,
     /// Whose tasks have it for themselves.
-    pub alone: Who,
+    pub alone: ClientSet,
     last: Option<ClientId>,
 }
 
@@ -50,7 +50,7 @@ impl Company {
             }
         }
         for entry in ledger.reclaiming() {
-            gpus[entry.gpu].present = Who::Several;
+            gpus[entry.gpu].present = ClientSet::Several;
         }
         Company(gpus)
     }

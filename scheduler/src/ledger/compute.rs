@@ -1,7 +1,8 @@
 //! What tasks take of the multiprocessors, under policies for which compute is a
 //! hard limit. A task takes it from its grant to its end.
 
-use super::{ClientId, Ledger, TaskKey};
+use super::{Ledger, TaskKey};
+use crate::client::ClientId;
 use crate::sms::{Launch, Shape, Sms};
 
 impl Ledger {

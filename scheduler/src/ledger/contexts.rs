@@ -3,7 +3,8 @@
 //! A process takes more there than its tasks ask for: libraries bring modules and workspaces of their own. What programs
 //! of its kind took before is kept for it until it has taken it: the driver shows that from then on.
 
-use super::{ClientId, Context, Ledger};
+use super::{Context, Ledger};
+use crate::client::ClientId;
 
 impl Ledger {
     /// Whether the client is charged for a context on the GPU.

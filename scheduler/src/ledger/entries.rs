@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::Text;
 
-/// A client, numbered in the order of arrival: a smaller one is senior.
-pub type ClientId = u64;
+use crate::client::ClientId;
 
 /// A task on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -4,7 +4,8 @@
 //! It is a wish, as what is kept for a process's overhead is ([`super::Context`]): whoever finds that it is in the way has
 //! the ledger forgo both. It ends with the task, and when the task's memory goes to the host, and never comes back.
 
-use super::{ClientId, Holding, Ledger, LedgerError, TaskKey};
+use super::{Holding, Ledger, LedgerError, TaskKey};
+use crate::client::ClientId;
 
 impl Holding {
     /// Bytes that it is charged.

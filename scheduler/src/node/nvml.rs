@@ -16,7 +16,7 @@ use nvml_wrapper::{Device, Nvml};
 use super::{Memory, Node, NodeError, Resident, capability, software};
 
 /// The driver's library.
-pub(super) const LIBRARY: &str = "libnvidia-ml.so.1";
+const LIBRARY: &str = "libnvidia-ml.so.1";
 
 /// Bytes a context takes where nobody says otherwise: measured with driver 580
 /// on an H200, with and without MPS.
@@ -122,7 +122,8 @@ impl NvmlNode {
             let context = match limits.context {
                 Some(bytes) => bytes,
                 None if is_software => {
-                    let context = software::context_bytes(&device).ok_or(DiscoverError::OldSoftware)?;
+                    let context =
+                        software::context_bytes(&device, LIBRARY).ok_or(DiscoverError::OldSoftware)?;
                     context + spare_bytes(usable)
                 }
                 None => CONTEXT_BYTES + spare_bytes(usable),

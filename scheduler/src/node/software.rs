@@ -7,10 +7,11 @@ use nvml_wrapper::Device;
 
 type ContextBytes = unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> c_int;
 
-/// Bytes that a process's context takes on a software GPU; `None` if this is not softgpu's library, or an older one.
-pub(super) fn context_bytes(device: &Device<'_>) -> Option<u64> {
-    // SAFETY: the library that NVML was initialized from, loaded and initialized already.
-    let library = unsafe { Library::new(super::nvml::LIBRARY) }.ok()?;
+/// Bytes that a process's context takes on a software GPU; `None` if `library`, which NVML was initialized from, is not
+/// softgpu's, or is an older one.
+pub(super) fn context_bytes(device: &Device<'_>, library: &str) -> Option<u64> {
+    // SAFETY: NVML was initialized from this library: its initializers ran already.
+    let library = unsafe { Library::new(library) }.ok()?;
     // SAFETY: softgpu exports the function with this signature; nobody else exports one of this name.
     let ask = unsafe { library.get::<ContextBytes>(b"softgpuDeviceGetContextBytes\0") }.ok()?;
     let mut bytes = 0;

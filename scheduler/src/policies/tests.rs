@@ -8,6 +8,7 @@ mod order;
 use std::time::Duration;
 
 use super::*;
+use crate::client::ClientSet;
 use crate::node::test_multiprocessors;
 use crate::sms::{Launch, Sms};
 
@@ -32,8 +33,8 @@ fn gpu(room: u64) -> GpuState {
         processes: 0,
         max_processes: 48,
         present: 0,
-        present_by: Who::Nobody,
-        alone_by: Who::Nobody,
+        present_by: ClientSet::Empty,
+        alone_by: ClientSet::Empty,
         growth_waits: false,
         growth_aged: false,
         stalled: false,

@@ -2,40 +2,8 @@
 
 use std::time::Duration;
 
-use crate::ledger::ClientId;
+use crate::client::{ClientId, ClientSet};
 use crate::sms::{Launch, Sms};
-
-/// Which processes are concerned.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Who {
-    /// None.
-    #[default]
-    Nobody,
-    /// This one only.
-    One(ClientId),
-    /// More than one, or such as are no clients.
-    Several,
-}
-
-impl Who {
-    /// With one more.
-    pub fn with(self, client: ClientId) -> Who {
-        match self {
-            Who::Nobody => Who::One(client),
-            Who::One(other) if other == client => self,
-            _ => Who::Several,
-        }
-    }
-
-    /// Whether anybody but this client is among them.
-    pub fn others_than(self, client: ClientId) -> bool {
-        match self {
-            Who::Nobody => false,
-            Who::One(other) => other != client,
-            Who::Several => true,
-        }
-    }
-}
 
 /// A GPU as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,9 +26,9 @@ pub struct GpuState {
     /// Processes that have room or a task there: those whom a task that wants the GPU for itself waits for.
     pub present: u32,
     /// Who has room or a task there, what the dead left included.
-    pub present_by: Who,
+    pub present_by: ClientSet,
     /// Whose tasks have the GPU for themselves.
-    pub alone_by: Who,
+    pub alone_by: ClientSet,
     /// Somebody there waits to grow: processes that hold nothing there stay out.
     pub growth_waits: bool,
     /// That somebody has waited beyond the patience: nobody begins there.

@@ -7,11 +7,14 @@ mod hostile;
 mod overhead;
 mod world;
 
+use std::collections::BTreeSet;
+
+use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 use proptest::prelude::*;
 
 use super::*;
 use crate::node::test_gpu;
-use crate::policies::Way;
+use crate::policies::{Policy, Queue, Way};
 use world::{Act, World, request};
 
 /// FlexGPU's four processes, in bytes at 1/`shrink` of the sizes.

@@ -3,7 +3,7 @@
 use mgb_probe::Need;
 use mgb_probe::wire::Text;
 
-use crate::broker::*;
+use super::*;
 use crate::node::test_gpu;
 
 /// What a process does next, one step at a time.

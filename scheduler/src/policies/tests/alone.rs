@@ -13,7 +13,7 @@ fn alone(client: u64) -> Waiter {
 fn with_company(present: u32) -> GpuState {
     GpuState {
         present,
-        present_by: Who::Several,
+        present_by: ClientSet::Several,
         ..gpu(10)
     }
 }
@@ -34,8 +34,8 @@ fn it_goes_where_nobody_is_and_nobody_follows() {
 #[test]
 fn others_keep_off_a_gpu_that_somebody_has_for_himself() {
     let taken = GpuState {
-        alone_by: Who::One(1),
-        present_by: Who::One(1),
+        alone_by: ClientSet::One(1),
+        present_by: ClientSet::One(1),
         ..gpu(10)
     };
     let jobs = [waiter(2, 1, 1)];

@@ -1,0 +1,32 @@
+//! A snapshot of what the driver and the clients' publications show.
+
+use std::collections::BTreeSet;
+
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
+
+/// What the driver and the clients' publications show.
+#[derive(Clone, Debug, Default)]
+pub struct Sight {
+    /// By GPU: bytes that the driver shows free beyond what holders may still
+    /// map. `None`: the driver does not say, and the ledger alone decides.
+    pub covered: Vec<Option<u64>>,
+    /// Clients with launches in flight, by GPU.
+    pub busy: BTreeSet<(ClientId, usize)>,
+    /// Tasks that are over but keep their grant until somebody waits for it.
+    pub leased: BTreeSet<TaskKey>,
+    /// How much of the last time processes had work under way, by client and GPU in that order. Who is missing is taken
+    /// for busy.
+    pub activity: Vec<Activity>,
+}
+
+/// How busy a process has been on a GPU lately.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activity {
+    /// Who.
+    pub client: ClientId,
+    /// GPU index.
+    pub gpu: usize,
+    /// In parts of [`super::WHOLE`].
+    pub part: u32,
+}

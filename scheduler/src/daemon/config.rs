@@ -1,0 +1,50 @@
+//! How `mgbd` is to run.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::broker::PATIENCE;
+use crate::{Policy, Queue};
+
+/// The settings of an `mgbd`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Who gets what.
+    pub policy: Policy,
+    /// Who goes first; as [`Policy::serves`] has it.
+    pub queue: Queue,
+    /// How long the first in the queue may be passed by others.
+    pub patience: Duration,
+    /// Ends when there was no client for so long.
+    pub idle_exit: Option<Duration>,
+    /// Has an MPS control daemon of its own.
+    pub mps: bool,
+    /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
+    /// `None`: nothing does, and there is no MPS.
+    pub holder: Option<PathBuf>,
+    /// MPS's control program.
+    pub mps_control: PathBuf,
+    /// The file of what programs took before, read and written; it need not be there.
+    pub past: PathBuf,
+}
+
+impl Config {
+    /// The usual way to run at a socket.
+    pub fn new(socket: PathBuf) -> Config {
+        let mut past = socket.as_os_str().to_owned();
+        past.push(".past");
+        Config {
+            socket,
+            policy: Policy::Mgb,
+            queue: Queue::Largest,
+            patience: PATIENCE,
+            idle_exit: None,
+            mps: true,
+            holder: None,
+            mps_control: crate::holder::MPS_CONTROL.into(),
+            past: past.into(),
+        }
+    }
+}

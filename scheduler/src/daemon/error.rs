@@ -1,0 +1,17 @@
+//! Why `mgbd` ends otherwise than it should.
+
+use super::listener::ListenError;
+
+/// Why `mgbd` ended otherwise than it should.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// It could not listen.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A system call failed.
+    #[error("failed to {0}: {1}")]
+    System(&'static str, rustix::io::Errno),
+    /// The node view could not be made.
+    #[error("failed to make the node view: {0}; is /dev/shm there and writable?")]
+    View(String),
+}
