@@ -18,6 +18,7 @@ mod measure;
 mod node;
 mod nvcc;
 mod out;
+mod parallel;
 mod policy;
 mod prefix;
 mod program;
@@ -32,7 +33,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 use args::{Cli, Command};
 use exit::Outcome;
@@ -74,8 +75,8 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Explain(args) => ("mgb explain", explain::run(&args)),
         Command::Bench(args) => ("mgb bench", bench::run(&args)),
         Command::Demo(args) => ("mgb demo", demo::run(&args)),
-        Command::Completions(args) => ("mgb completions", manual::completions(&args)),
-        Command::Man(args) => ("mgb man", manual::man(&args)),
+        Command::Completions(args) => ("mgb completions", manual::completions(&args, Cli::command())),
+        Command::Man(args) => ("mgb man", manual::man(&args, Cli::command())),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }

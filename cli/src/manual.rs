@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::CommandFactory;
+use clap::Command;
 use clap_complete::Shell;
 
-use crate::args::Cli;
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
 
@@ -26,20 +25,20 @@ pub struct Man {
     folder: Option<PathBuf>,
 }
 
-/// Runs `mgb completions`.
-pub fn completions(args: &Completions) -> Outcome {
+/// Runs `mgb completions` for the command line `mgb`.
+pub fn completions(args: &Completions, mut mgb: Command) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "mgb", &mut script);
+    clap_complete::generate(args.shell, &mut mgb, "mgb", &mut script);
     out::print(&String::from_utf8_lossy(&script));
     Ok(exit::OK)
 }
 
-/// Runs `mgb man`.
-pub fn man(args: &Man) -> Outcome {
+/// Runs `mgb man` for the command line `mgb`.
+pub fn man(args: &Man, mgb: Command) -> Outcome {
     match &args.folder {
         Some(folder) => {
-            let written = std::fs::create_dir_all(folder)
-                .and_then(|()| clap_mangen::generate_to(Cli::command(), folder));
+            let written =
+                std::fs::create_dir_all(folder).and_then(|()| clap_mangen::generate_to(mgb, folder));
             written
                 .with_context(|| format!("failed to write pages into {}", folder.display()))
                 .code(exit::USAGE)?;
@@ -47,7 +46,7 @@ pub fn man(args: &Man) -> Outcome {
         }
         None => {
             let mut page = Vec::new();
-            let rendered = clap_mangen::Man::new(Cli::command()).render(&mut page);
+            let rendered = clap_mangen::Man::new(mgb).render(&mut page);
             rendered.context("failed to make the page").code(exit::USAGE)?;
             out::print(&String::from_utf8_lossy(&page));
             Ok(exit::OK)

@@ -2,7 +2,7 @@
 
 use mgb_scheduler::Policy;
 
-use crate::batch::parallel::Parallel;
+use crate::parallel::Parallel;
 
 /// Whether whole processes are placed by device mask, instead of tasks by their probes.
 pub fn places_processes(policy: Policy) -> bool {

@@ -1,9 +1,7 @@
 //! Runs jobs, so many at once, until all have ended or the batch is stopped.
 
 use std::collections::VecDeque;
-use std::ffi::OsString;
 use std::os::fd::AsFd;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -16,34 +14,12 @@ use super::cause::Cause;
 use super::job::{Running, never_started};
 use super::jobfile::Job;
 use super::outcome::JobOutcome;
-use super::parallel::Parallel;
-use crate::machine::Machine;
+use super::setup::Setup;
+use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
 /// How long jobs may take to end after SIGTERM before they are killed.
 const GRACE: Duration = Duration::from_secs(5);
-
-/// What all jobs have in common.
-#[derive(Debug)]
-pub struct Setup {
-    /// `mgb` itself: each job starts as `mgb run`.
-    pub mgb: PathBuf,
-    /// The GPUs.
-    pub machine: Machine,
-    /// Variables of every job, beside those of the batch.
-    pub environment: Vec<(OsString, OsString)>,
-    /// How many run at once at most.
-    pub parallel: Parallel,
-    /// What to go by where that is as many as the node can use.
-    pub auto: auto::Settings,
-    /// The folder for logs.
-    pub logs: PathBuf,
-    /// Where programs write down their tasks.
-    pub trace: PathBuf,
-    /// Whether jobs whose GPU failed under them run once more, one at a time after all others: then it is no other
-    /// job's fault.
-    pub again: bool,
-}
 
 /// Follows a batch.
 pub trait Observer {

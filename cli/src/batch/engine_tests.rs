@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use super::auto;
 use super::cause::Cause;
-use super::engine::{self, Observer, Setup};
+use super::engine::{self, Observer};
 use super::jobfile::Job;
 use super::outcome::{JobOutcome, State};
-use super::parallel::Parallel;
+use super::setup::Setup;
 use crate::machine::Machine;
+use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
 /// What `mgb run --placement FILE [--need N] -- PROGRAM …` does, without GPUs.

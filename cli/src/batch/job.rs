@@ -11,9 +11,9 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::cause::Cause;
-use super::engine::Setup;
 use super::jobfile::Job;
 use super::outcome::{JobOutcome, State, Stretch};
+use super::setup::Setup;
 use super::trace;
 use crate::run::Placement;
 

@@ -6,8 +6,8 @@ pub mod engine;
 pub mod job;
 pub mod jobfile;
 pub mod outcome;
-pub mod parallel;
 pub mod progress;
+pub mod setup;
 mod summary;
 mod trace;
 
@@ -26,13 +26,13 @@ use crate::daemon::{self, Start};
 use crate::exit::{self, Outcome, WithCode};
 use crate::machine::Machine;
 use crate::out;
+use crate::parallel::Parallel;
 use crate::policy;
 use crate::prefix::Prefix;
 use crate::stop::StopSignals;
-use engine::Setup;
 use outcome::BatchOutcome;
-use parallel::Parallel;
 use progress::Progress;
+use setup::Setup;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
 ///

@@ -98,7 +98,7 @@ fn failure(job: &JobOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::parallel::Parallel;
+    use crate::parallel::Parallel;
     use std::time::Duration;
 
     fn job(number: usize, state: State, cause: Option<Cause>) -> JobOutcome {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::batch::parallel::Parallel;
+use crate::parallel::Parallel;
 
 /// Processes per GPU that `cg` alone stands for.
 const SWEEP: [u32; 5] = [2, 3, 4, 6, 8];

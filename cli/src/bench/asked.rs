@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use super::args::{Args, Mps};
 use super::arm::Wanted;
-use super::{Args, Mps};
-use crate::batch::parallel::Parallel;
 use crate::machine::Machine;
+use crate::parallel::Parallel;
 
 /// What is compared where the user does not say.
 const POLICIES: [&str; 4] = ["sa", "cg", "alg3", "mgb"];

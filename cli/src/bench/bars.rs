@@ -1,7 +1,7 @@
 //! A picture of bars: for each mix a group, in it a bar a policy.
 
 use crate::element::Element;
-use crate::measure::page::chart::{LEFT, PLOT, place};
+use crate::measure::page::scale::{LEFT, PLOT, place};
 
 /// Heights in the drawing's own units.
 const BAR: f64 = 14.0;

@@ -11,7 +11,7 @@ use super::results::{MixEntry, Results, Run};
 use super::table;
 use crate::batch::outcome::BatchOutcome;
 use crate::element::Element;
-use crate::measure::page::chart::Scale;
+use crate::measure::page::scale::Scale;
 use crate::measure::page::{self, HOW_TO_READ, legend, section};
 
 /// Writes the page.
@@ -113,7 +113,7 @@ fn runs(results: &Results, mix: &MixEntry) -> Element {
 mod tests {
     use roxmltree::{Document, ParsingOptions};
 
-    use super::super::figures;
+    use super::super::compare;
     use super::super::results::tests::{results, run};
     use super::*;
 
@@ -128,7 +128,7 @@ mod tests {
     fn page() -> String {
         let mut results = results();
         results.runs.push(run("W", "cg:2", 1, &[2.0, 3.0], 1));
-        results.figures = figures::of(&results);
+        results.figures = compare::of(&results);
         text(&results)
     }
 

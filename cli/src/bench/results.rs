@@ -35,7 +35,7 @@ pub struct Results {
     pub alone: Vec<AloneEntry>,
     /// Each mix under each policy, once or more often.
     pub runs: Vec<Run>,
-    /// What follows from all that, a line a mix and policy. Made anew whenever the document is written.
+    /// What follows from all that, a line a mix and policy. See `compare::of`.
     pub figures: Vec<Figures>,
 }
 
@@ -192,8 +192,7 @@ impl Results {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(&mut self, file: &Path) -> Result<()> {
-        self.figures = super::figures::of(self);
+    pub fn write(&self, file: &Path) -> Result<()> {
         let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
         let write = || -> Result<()> {
             let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;

@@ -5,9 +5,9 @@ use serde_json::Value;
 use super::*;
 use crate::batch::cause::Cause;
 use crate::batch::outcome::Stretch;
-use crate::batch::parallel::Parallel;
 use crate::bench::bound::{Alone, Resources};
 use crate::bench::facts::tests::facts;
+use crate::parallel::Parallel;
 
 fn profile(kernels_s: f64) -> Profile {
     Profile {
@@ -121,10 +121,11 @@ fn what_is_written_can_be_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("results.json");
     let mut written = results();
+    written.figures = crate::bench::compare::of(&written);
     written.write(&file).unwrap();
-    let mut read = Results::read(&file).unwrap().go_on(&facts()).unwrap();
+    let read = Results::read(&file).unwrap().go_on(&facts()).unwrap();
     assert!(read.has("W", &written.runs[0].arm, 1) && !read.has("W", &written.runs[0].arm, 2));
-    assert_eq!(read.figures, crate::bench::figures::of(&written));
+    assert_eq!(read.figures, written.figures);
     // Nothing is lost on the way.
     let again = folder.path().join("again.json");
     read.write(&again).unwrap();
@@ -219,7 +220,7 @@ fn kept_documents_are_what_their_runs_say() {
                 .collect();
             mix.bound = Bound::of(&alone, node);
         }
-        results.figures = crate::bench::figures::of(&results);
+        results.figures = crate::bench::compare::of(&results);
         let value = |results: &Results| serde_json::to_value((&results.mixes, &results.figures)).unwrap();
         assert!(is_close(&value(&results), &value(&before)), "{}", file.display());
         count += 1;

@@ -8,6 +8,7 @@ use mgb_probe::size::Bytes;
 use super::alone;
 use super::arm::Arm;
 use super::bound::{Alone, Bound, Resources};
+use super::compare;
 use super::mixes::Mix;
 use super::profile::{self, Output};
 use super::results::{JobResult, MixEntry, Results, Run, thinned};
@@ -16,10 +17,10 @@ use super::table;
 use crate::batch::auto::peaks::Peaks;
 use crate::batch::jobfile::Job;
 use crate::batch::outcome::{BatchOutcome, JobOutcome};
-use crate::batch::parallel::Parallel;
 use crate::daemon::{Private, Start};
 use crate::measure::policy_batch::PolicyBatch;
 use crate::measure::sampler::Sample;
+use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
 /// Samples kept of a run: enough for its picture, in a document that may be kept for long.
@@ -83,7 +84,7 @@ impl Session<'_> {
                         return Ok(());
                     };
                     results.runs.push(done);
-                    results.write(self.file)?;
+                    self.write(results)?;
                     if let Some(figures) = results
                         .figures
                         .iter()
@@ -95,6 +96,11 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    fn write(&self, results: &mut Results) -> Result<()> {
+        results.figures = compare::of(results);
+        results.write(self.file)
     }
 
     /// A mix's jobs alone, and its bound. False when asked to stop.
@@ -149,7 +155,7 @@ impl Session<'_> {
             jobs: commands,
             bound: Bound::of(&alone, node),
         })?;
-        results.write(self.file)?;
+        self.write(results)?;
         Ok(true)
     }
 

@@ -100,7 +100,7 @@ pub fn text(results: &Results) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures;
+    use super::super::compare;
     use super::super::results::tests::{results, run};
     use super::*;
 
@@ -108,7 +108,7 @@ mod tests {
     fn the_table() {
         let mut results = results();
         results.runs.push(run("W", "cg:2", 1, &[2.0, 3.0], 1));
-        results.figures = figures::of(&results);
+        results.figures = compare::of(&results);
         insta::assert_snapshot!(text(&results));
     }
 }

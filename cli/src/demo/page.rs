@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::table::{self, DemoOutcome};
 use crate::element::Element;
-use crate::measure::page::chart::Scale;
+use crate::measure::page::scale::Scale;
 use crate::measure::page::{self, HOW_TO_READ, legend, section};
 
 /// Writes the page, whole or not at all.

@@ -5,10 +5,10 @@ use roxmltree::{Document, Node, ParsingOptions};
 use super::*;
 use crate::batch::cause::Cause;
 use crate::batch::outcome::{BatchOutcome, JobOutcome, State, Stretch};
-use crate::batch::parallel::Parallel;
 use crate::demo::jobs::HostPhase;
 use crate::measure::page::{LEGEND, STYLE};
 use crate::measure::sampler::Sample;
+use crate::parallel::Parallel;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -156,7 +156,7 @@ mod tests {
     use super::*;
     use crate::batch::cause::Cause;
     use crate::batch::outcome::{JobOutcome, State};
-    use crate::batch::parallel::Parallel;
+    use crate::parallel::Parallel;
     use std::time::Duration;
 
     fn batch(policy: &str, makespan: u64, failed: usize) -> BatchOutcome {

@@ -7,12 +7,13 @@ use mgb_probe::Hello;
 
 use super::sampler::{Sample, Sampler};
 use crate::batch::auto::{self, peaks::Peaks};
-use crate::batch::engine::{self, Setup};
+use crate::batch::engine;
 use crate::batch::jobfile::Job;
 use crate::batch::outcome::BatchOutcome;
-use crate::batch::parallel::Parallel;
 use crate::batch::progress::Progress;
+use crate::batch::setup::Setup;
 use crate::daemon::Start;
+use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
 /// What to run, and how.

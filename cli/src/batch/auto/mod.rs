@@ -3,9 +3,9 @@
 mod controller;
 mod host;
 pub mod peaks;
+mod settings;
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -19,20 +19,10 @@ use peaks::Peaks;
 
 pub use controller::{PACE, STEP};
 pub use host::{memory_free, memory_total};
+pub use settings::Settings;
 
 /// Of host memory, what is left to others: the page cache of programs' input, and whoever else is there.
 const SPARED: u64 = 20;
-
-/// What `-j auto` goes by.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The socket of the mgbd in use.
-    pub socket: PathBuf,
-    /// How many GPUs it shares.
-    pub gpus: usize,
-    /// What jobs took before.
-    pub peaks: Peaks,
-}
 
 /// Follows the node for one batch.
 pub struct Follower {

@@ -2,7 +2,7 @@
 
 use mgb_probe::size::Bytes;
 
-use super::chart::{LEFT, PLOT, Scale, place};
+use super::scale::{LEFT, PLOT, Scale, place};
 use crate::element::Element;
 use crate::measure::sampler::Sample;
 

@@ -1,15 +1,18 @@
 //! The parts that pages are made of. A page is one file, without anything from elsewhere: it can be kept, sent and opened
 //! anywhere.
 
-pub mod chart;
+mod chart;
 mod curves;
+pub mod scale;
+mod state;
 
-use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
+use crate::batch::outcome::{BatchOutcome, JobOutcome};
 use crate::element::Element;
 use crate::table::seconds;
 
 use super::sampler::Sample;
-use chart::Scale;
+use scale::Scale;
+use state::state;
 
 /// How a page looks.
 pub const STYLE: &str = include_str!("style.css");
@@ -112,14 +115,4 @@ fn jobs(jobs: &[JobOutcome]) -> Element {
         .class("jobs")
         .child(Element::new("tr").children(heads.map(|head| Element::new("th").text(head))))
         .children(jobs.iter().map(row))
-}
-
-/// How a job ended, in words.
-fn state(job: &JobOutcome) -> String {
-    match (job.state, &job.cause) {
-        (State::Done, _) => "right".to_owned(),
-        (_, Some(cause)) => cause.short(),
-        (State::Failed, None) => "failed".to_owned(),
-        (State::Stopped | State::NotStarted, None) => "stopped".to_owned(),
-    }
 }
