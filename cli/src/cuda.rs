@@ -39,7 +39,8 @@ impl Cuda {
         })
     }
 
-    /// The toolkit at `root`, which the user named: also one of CUDA 12, if CUDA 13's runtime is found elsewhere.
+    /// The toolkit at `root`, which the user named: also one of CUDA 12, if CUDA 13's runtime is found
+    /// elsewhere.
     ///
     /// # Errors
     /// When it is neither.
@@ -74,7 +75,8 @@ impl Cuda {
         self.version.0 == 13
     }
 
-    /// Looks in `$CUDA_PATH`, `$CUDA_HOME`, `/usr/local/cuda`, above `nvcc` in `$PATH`, and in MGB's own folder.
+    /// Looks in `$CUDA_PATH`, `$CUDA_HOME`, `/usr/local/cuda`, above `nvcc` in `$PATH`, and in MGB's own
+    /// folder.
     ///
     /// # Errors
     /// When there is none, or when a variable names a folder that is none: the user meant that one.

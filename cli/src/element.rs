@@ -1,5 +1,5 @@
-//! Elements of pages and drawings: HTML and SVG as a tree that escapes what it holds and closes what it opens. They are
-//! read by browsers and, in tests, by an XML parser, so they are written as both take it.
+//! Elements of pages and drawings: HTML and SVG as a tree that escapes what it holds and closes what it
+//! opens. They are read by browsers and, in tests, by an XML parser, so they are written as both take it.
 
 use std::fmt::{self, Display, Formatter, Write};
 
@@ -17,7 +17,8 @@ enum Content {
     Text(String),
 }
 
-/// Elements that never hold anything. Browsers take `<td/>` for an opening tag, so others are closed at length.
+/// Elements that never hold anything. Browsers take `<td/>` for an opening tag, so others are closed at
+/// length.
 const EMPTY: [&str; 6] = ["meta", "line", "path", "rect", "br", "col"];
 
 impl Element {

@@ -19,8 +19,8 @@ use anyhow::anyhow;
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
 
-/// Print what the compiler pass found: every GPU task, its operations with source lines, what it needs, and whether
-/// it is bound before it runs (static) or at run time (lazy), with the reason.
+/// Print what the compiler pass found: every GPU task, its operations with source lines, what it needs, and
+/// whether it is bound before it runs (static) or at run time (lazy), with the reason.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -35,15 +35,16 @@ Examples:
   mgb explain --reason address-escapes
                             what a reason means, and what to do about it")]
 pub struct Args {
-    /// An object file, a program, a shared library or a static archive that mgb clang has made; or a source, which is
-    /// compiled for its report.
+    /// An object file, a program, a shared library or a static archive that mgb clang has made; or a source,
+    /// which is compiled for its report.
     #[arg(required_unless_present = "reason")]
     file: Option<PathBuf>,
     /// Print the reports as a JSON array.
     #[arg(long)]
     json: bool,
-    /// Draw the tasks as an SVG picture, for a browser: per task a frame with what it needs, its operations in the order of
-    /// the source on the left, its memory objects on the right, and a line from each operation to what it touches.
+    /// Draw the tasks as an SVG picture, for a browser: per task a frame with what it needs, its operations
+    /// in the order of the source on the left, its memory objects on the right, and a line from each
+    /// operation to what it touches.
     #[arg(long, conflicts_with = "json")]
     svg: bool,
     /// Draw the same as text in Graphviz's language DOT, for `dot` and other tools.

@@ -28,8 +28,8 @@ pub enum Machine {
 }
 
 impl Machine {
-    /// `MGB_SOFTGPU=1` or `SOFTGPU_DEVICES` choose software GPUs, `MGB_SOFTGPU=0` real ones; else real ones if the
-    /// driver lists any.
+    /// `MGB_SOFTGPU=1` or `SOFTGPU_DEVICES` choose software GPUs, `MGB_SOFTGPU=0` real ones; else real ones
+    /// if the driver lists any.
     pub fn find(prefix: &Prefix) -> Result<Self> {
         let soft = |why: String| {
             let libraries = prefix.softgpu().context("failed to put software GPUs in")?;

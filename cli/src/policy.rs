@@ -9,8 +9,8 @@ pub fn places_processes(policy: Policy) -> bool {
     matches!(policy, Policy::Sa | Policy::Cg(_))
 }
 
-/// How many jobs a batch runs at once on `gpus` GPUs when the user does not say: as many as the node can use, where the
-/// policy sees to it that they fit.
+/// How many jobs a batch runs at once on `gpus` GPUs when the user does not say: as many as the node can use,
+/// where the policy sees to it that they fit.
 pub fn default_parallel(policy: Policy, gpus: usize) -> Parallel {
     let each = match policy {
         Policy::Sa => 1,

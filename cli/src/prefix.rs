@@ -73,7 +73,8 @@ impl Prefix {
         self.0.join("include")
     }
 
-    /// A folder with an empty `curand_mtgp32_kernel.h`: clang includes that header whether cuRAND is there or not.
+    /// A folder with an empty `curand_mtgp32_kernel.h`: clang includes that header whether cuRAND is there or
+    /// not.
     pub fn empty_headers(&self) -> PathBuf {
         self.0.join("share/empty")
     }

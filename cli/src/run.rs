@@ -19,8 +19,8 @@ use crate::program::{self, ProgramError};
 
 /// Run a program on the GPUs that mgbd shares, starting mgbd if none runs.
 ///
-/// A program built with `mgb clang` asks for room task by task. For any other program, say with --need how much GPU
-/// memory it takes: it waits for a GPU with that much room, and sees only that one.
+/// A program built with `mgb clang` asks for room task by task. For any other program, say with --need how
+/// much GPU memory it takes: it waits for a GPU with that much room, and sees only that one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -32,7 +32,8 @@ pub struct Args {
     /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
     need: Option<u64>,
-    /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
+    /// Policy for an mgbd that is started now: mgb, alg2, alg3,
+    /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
     /// Who goes first, for an mgbd that is started now: in-order, backfill, shortest or largest.
@@ -96,8 +97,8 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     };
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();
-    // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes when the
-    // program replaces mgb, the pid stays.
+    // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes
+    // when the program replaces mgb, the pid stays.
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         return Ok(());

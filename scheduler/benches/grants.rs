@@ -1,6 +1,7 @@
-//! How long a task waits for its grant on an idle node, beside one exchange of 64 bytes over a plain UNIX socket between
-//! as many processes: `cargo bench -p mgb-scheduler --bench grants`. mgbd, the plain server and each client are processes
-//! of their own; the GPUs are made up, so that only asking, deciding and answering is measured.
+//! How long a task waits for its grant on an idle node, beside one exchange of 64 bytes over a plain UNIX
+//! socket between as many processes: `cargo bench -p mgb-scheduler --bench grants`. mgbd, the plain server
+//! and each client are processes of their own; the GPUs are made up, so that only asking, deciding and
+//! answering is measured.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;

@@ -1,11 +1,13 @@
-//! What another policy, order or patience would have made of jobs that `mgb bench` has measured, without a GPU: the real
-//! broker in virtual time. `cargo bench -p mgb-scheduler --bench replay -- benches/results/*.json`
+//! What another policy, order or patience would have made of jobs that `mgb bench` has measured, without a
+//! GPU: the real broker in virtual time. `cargo bench -p mgb-scheduler --bench replay --
+//! benches/results/*.json`
 //!
-//! The kinds of jobs are those of the documents, with what they took under MGB: how long before a task's grant, how long the
-//! task held its memory, how long from then to the end (medians). Lists of them are drawn from seeds, half small and half
-//! large as in the mixes, or a sixth small; jobs start 40 ms apart. Under `shortest` each list is played twice, and the broker
-//! of the second time, which counts, knows what that of the first remembered. Nothing slows anything down here: what is
-//! shown is what waiting for memory costs, and in which order.
+//! The kinds of jobs are those of the documents, with what they took under MGB: how long before a task's
+//! grant, how long the task held its memory, how long from then to the end (medians). Lists of them are drawn
+//! from seeds, half small and half large as in the mixes, or a sixth small; jobs start 40 ms apart. Under
+//! `shortest` each list is played twice, and the broker of the second time, which counts, knows what that of
+//! the first remembered. Nothing slows anything down here: what is shown is what waiting for memory costs,
+//! and in which order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +25,8 @@ const CONTEXT: u64 = 517 << 20;
 const DRAWS: u64 = 40;
 /// Between the starts of two jobs.
 const PACE: Duration = Duration::from_millis(40);
-/// How often mgbd looks again while somebody waits is finer; here that only decides when patience is seen to be over.
+/// How often mgbd looks again while somebody waits is finer; here that only decides when patience is seen to
+/// be over.
 const TICK: Duration = Duration::from_millis(500);
 /// For how long a grant counts as work under way; from then on a task is taken to be in a host phase.
 const ACTIVE: Duration = Duration::from_millis(500);

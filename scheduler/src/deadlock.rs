@@ -15,8 +15,8 @@
 //!   that holds memory there waits on it and is of the ring. A process that has
 //!   nothing yet is in no ring: it waits like any newcomer. One that was told to
 //!   swap does not wait until it asks again, so one victim at a time is told.
-//! - What tasks on stalled GPUs are only expected to need is given up before anything else ([`crate::broker`]'s
-//!   expectations), so that bytes here are bytes that somebody has or asks for.
+//! - What tasks on stalled GPUs are only expected to need is given up before anything else
+//!   ([`crate::broker`]'s expectations), so that bytes here are bytes that somebody has or asks for.
 //! - For the request of the most senior process of the ring that swapping could
 //!   make fit, the most junior process on its GPU makes room, if it is junior to that
 //!   one. Seniority is the order of arrival of processes and never changes.
@@ -35,11 +35,10 @@
 //! - Where even that helps nobody, and those who only have a context there are
 //!   of the ring as well, the most junior process is refused.
 //!
-//! Why this ends: each step swaps somebody out, grants something or refuses
-//! somebody. A process that was swapped asks for its whole at once and holds
-//! only its context meanwhile; no newcomer enters a GPU where growth waits, but
-//! for a process of the ring, once per GPU. So between two grants there are at most as many swaps as processes, and every
-//! grant lets a program go on. The most senior process makes room for others
+//! Why this ends: each step swaps somebody out, grants something or refuses somebody. A process that was
+//! swapped asks for its whole at once and holds only its context meanwhile; no newcomer enters a GPU where
+//! growth waits, but for a process of the ring, once per GPU. So between two grants there are at most as many
+//! swaps as processes, and every grant lets a program go on. The most senior process makes room for others
 //! only when it cannot go on before they are gone.
 
 use std::collections::BTreeSet;
@@ -176,7 +175,8 @@ fn ring(
     }
 }
 
-/// Whether somebody on the GPU may go on, given who cannot; for a request that wants to be `alone`, anybody at all.
+/// Whether somebody on the GPU may go on, given who cannot; for a request that wants to be `alone`, anybody
+/// at all.
 fn moves(
     holders: &[Holder],
     rooms: &[Room],

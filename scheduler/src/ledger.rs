@@ -130,8 +130,8 @@ impl Ledger {
         }
     }
 
-    /// Enters a granted task. If it is the process's first one there, `overhead` is what the process is expected to take
-    /// beside its tasks and an ordinary context.
+    /// Enters a granted task. If it is the process's first one there, `overhead` is what the process is
+    /// expected to take beside its tasks and an ordinary context.
     pub fn grant(&mut self, key: TaskKey, mut holding: Holding, overhead: u64) -> Result<(), LedgerError> {
         if self.tasks.contains_key(&key) {
             return Err(LedgerError::Task(key, true));
@@ -162,8 +162,8 @@ impl Ledger {
         Ok(reserved)
     }
 
-    /// Takes up to `less` off a task's reservation; returns what was taken, which becomes headroom as far as the task
-    /// is expected to need it again. An ended task without a reservation leaves the ledger.
+    /// Takes up to `less` off a task's reservation; returns what was taken, which becomes headroom as far as
+    /// the task is expected to need it again. An ended task without a reservation leaves the ledger.
     pub fn shrink(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
         self.alter(key, |held| held.swapped = false)?;
         self.take(key, less)

@@ -41,7 +41,8 @@ struct Options {
     /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
     #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
-    /// Who goes first: in-order, backfill, shortest or largest [default: the policy's own order, largest for mgb, else backfill]
+    /// Who goes first: in-order, backfill, shortest or largest [default: the policy's own order, largest for
+    /// mgb, else backfill]
     #[arg(long, value_name = "NAME")]
     queue: Option<Queue>,
     /// Let later tasks pass the first in the queue for so long, in seconds
@@ -56,7 +57,8 @@ struct Options {
     /// Bytes that a process's context takes on a GPU
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     context: Option<u64>,
-    /// Keep what programs took in this file, for the mgbd that is started next [default: beside the socket, with .past]
+    /// Keep what programs took in this file, for the mgbd that is started next [default: beside the socket,
+    /// with .past]
     #[arg(long, value_name = "FILE")]
     past: Option<PathBuf>,
     /// Start no MPS control daemon

@@ -179,10 +179,9 @@ fn a_whole_process_task_outlives_its_channel() {
     daemon.check_empty();
 }
 
-/// The driver lists a process when it begins to make its context, and takes the
-/// memory for it later.
-/// The driver takes down what a process had when the last of its files is closed: if kernels of it still run, that ends
-/// every other program on the GPU.
+/// The driver lists a process when it begins to make its context, and takes the memory for it later. The
+/// driver takes down what a process had when the last of its files is closed: if kernels of it still run,
+/// that ends every other program on the GPU.
 #[test]
 fn what_is_killed_at_work_stays_until_the_work_is_done() {
     let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));

@@ -12,7 +12,8 @@ fn client_process() {
     common::client_process();
 }
 
-/// Four processes have the driver; who comes next has to wait until one of them is killed, or has had it for too long.
+/// Four processes have the driver; who comes next has to wait until one of them is killed, or has had it for
+/// too long.
 #[test]
 fn a_turn_at_the_driver_ends_with_its_process_or_by_time() {
     let daemon = Daemon::start(Setting::new(1, 100 * MIB, MIB));

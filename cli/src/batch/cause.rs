@@ -32,8 +32,8 @@ pub enum Cause {
         /// The line, with what it wants and what there is.
         log_line: String,
     },
-    /// Its GPU failed under it, by a fault of its own or, under MPS, of another program: its results are void, whatever its
-    /// exit code says.
+    /// Its GPU failed under it, by a fault of its own or, under MPS, of another program: its results are
+    /// void, whatever its exit code says.
     GpuFault {
         /// The line, with CUDA's error.
         log_line: String,

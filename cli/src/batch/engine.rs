@@ -220,7 +220,8 @@ impl Batch<'_> {
         if overdue || signals > usize::from(first) && self.force_at.is_some() {
             self.observer.stopping(true);
             self.stop_all(Signal::KILL);
-            // Once is enough: nothing survives it, and until it is reaped there is nothing to be impatient about.
+            // Once is enough: nothing survives it, and until it is reaped there is nothing to be impatient
+            // about.
             self.force_at = Some(Instant::now() + Duration::from_secs(3600));
         }
     }

@@ -58,7 +58,8 @@ impl<'a> Running<'a> {
             .stdout(output)
             .stderr(errors)
             .process_group(0);
-        // SAFETY: prctl is async-signal-safe, and the closure touches no memory of the parent's other threads.
+        // SAFETY: prctl is async-signal-safe, and the closure touches no memory of the parent's other
+        // threads.
         unsafe {
             // A batch that is killed by force leaves no jobs behind.
             command.pre_exec(|| {

@@ -36,9 +36,9 @@ use setup::Setup;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
 ///
-/// The file holds a command a line, as a shell would read it but without pipes and variables; # begins a comment. A
-/// line may begin with need=SIZE, for a program that was not built with mgb clang (see mgb run --need). Every program
-/// is looked for before any is started. Each job's output goes to a log of its own.
+/// The file holds a command a line, as a shell would read it but without pipes and variables; # begins a
+/// comment. A line may begin with need=SIZE, for a program that was not built with mgb clang (see mgb run
+/// --need). Every program is looked for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -54,18 +54,20 @@ Exit code: 0 if every job ended with 0, else 1; 2 for a job file with errors, 3 
 pub struct Args {
     /// The job file.
     file: PathBuf,
-    /// How many jobs run at once at most, or auto: as many as the node can use, by the queue for GPU memory, the GPUs'
-    /// load, cores and host memory [default: one per GPU under sa, N per GPU under cg:N, else auto].
+    /// How many jobs run at once at most, or auto: as many as the node can use, by the queue for GPU memory,
+    /// the GPUs' load, cores and host memory [default: one per GPU under sa, N per GPU under cg:N, else
+    /// auto].
     #[arg(short = 'j', long, value_name = "N|auto")]
     jobs: Option<Parallel>,
-    /// Policy for an mgbd that is started now: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
+    /// Policy for an mgbd that is started now: mgb, alg2, alg3,
+    /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
     /// Who goes first, for an mgbd that is started now: in-order, backfill, shortest or largest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
-    /// Run jobs once more, one at a time after all others, whose GPU failed under them: under MPS a fault of one job
-    /// ends all on its GPU. Their logs end in -again.
+    /// Run jobs once more, one at a time after all others, whose GPU failed under them: under MPS a fault of
+    /// one job ends all on its GPU. Their logs end in -again.
     #[arg(long)]
     again: bool,
     /// Print the summary as JSON.

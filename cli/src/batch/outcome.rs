@@ -39,7 +39,8 @@ pub struct JobOutcome {
     pub cause: Option<Cause>,
     /// The GPUs it was placed on, by mgbd's numbers; empty if it used none, or did not live to say.
     pub gpus: Vec<u32>,
-    /// When it held room on a GPU, and where: a line a task, or one for the whole process where that was placed.
+    /// When it held room on a GPU, and where: a line a task, or one for the whole process where that was
+    /// placed.
     pub tasks: Vec<Stretch>,
     /// Until its process was started.
     #[serde(rename = "queued_s", with = "as_seconds")]
@@ -70,7 +71,8 @@ pub struct JobOutcome {
 pub struct Stretch {
     /// The GPU, by mgbd's number.
     pub gpu: u32,
-    /// The function that holds the task; `lazy` for what was bound at run time, `process` for a whole process.
+    /// The function that holds the task; `lazy` for what was bound at run time, `process` for a whole
+    /// process.
     pub task: String,
     /// From the grant,
     #[serde(rename = "from_s", with = "as_seconds")]

@@ -24,7 +24,7 @@ pub struct Setup {
     pub logs: PathBuf,
     /// Where programs write down their tasks.
     pub trace: PathBuf,
-    /// Whether jobs whose GPU failed under them run once more, one at a time after all others: then it is no other
-    /// job's fault.
+    /// Whether jobs whose GPU failed under them run once more, one at a time after all others: then it is no
+    /// other job's fault.
     pub again: bool,
 }

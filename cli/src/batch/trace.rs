@@ -40,8 +40,8 @@ struct Span {
     to_ns: u64,
 }
 
-/// The GPUs of the process's tasks, the sum of what they waited, and when they held room, counted from `began`. A
-/// program that was killed, or not built with MGB, has left nothing.
+/// The GPUs of the process's tasks, the sum of what they waited, and when they held room, counted from
+/// `began`. A program that was killed, or not built with MGB, has left nothing.
 pub fn of_process(trace: &Path, pid: u32, began: Instant) -> (Vec<u32>, Duration, Vec<Stretch>) {
     let text = fs::read_to_string(trace).unwrap_or_default();
     of_text(&text, pid, monotonic(began))

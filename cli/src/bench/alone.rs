@@ -1,5 +1,6 @@
-//! Each distinct job alone, as its plain binary: for the bound, for slow-down, and for the right result. These first runs
-//! also warm what every later one finds warm: the programs and CUDA's libraries in the page cache.
+//! Each distinct job alone, as its plain binary: for the bound, for slow-down, and for the right result.
+//! These first runs also warm what every later one finds warm: the programs and CUDA's libraries in the page
+//! cache.
 
 use std::collections::HashSet;
 use std::fs;

@@ -17,12 +17,13 @@ pub enum Mps {
     Both,
 }
 
-/// Measure on this node what sharing gains: mixes of jobs under each policy, beside one process per GPU (sa), so many
-/// blind to memory (cg), and the bound that no schedule can beat.
+/// Measure on this node what sharing gains: mixes of jobs under each policy, beside one process per GPU (sa),
+/// so many blind to memory (cg), and the bound that no schedule can beat.
 ///
-/// Each distinct job runs alone first: for the bound, and for its result, which every later run must have. The baselines
-/// sa and cg run plain binaries, the others those built with MGB, all in one order and under the same MPS. BENCHMARKING.md
-/// says what makes the comparison fair. Results are written after each mix under each policy: --resume goes on.
+/// Each distinct job runs alone first: for the bound, and for its result, which every later run must have.
+/// The baselines sa and cg run plain binaries, the others those built with MGB, all in one order and under
+/// the same MPS. BENCHMARKING.md says what makes the comparison fair. Results are written after each mix
+/// under each policy: --resume goes on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,13 +32,14 @@ Examples:
   mgb bench --resume w.json
   mgb bench --list jobs.txt --policy sa,mgb,mgb/shortest --jobs 8,auto
 
-Exit code: 0 if no job failed but under cg, else 1; 2 for wrong usage, 3 if the node cannot serve; 130 after Ctrl-C.")]
+Exit code: 0 if no job failed but under cg, else 1; 2 for wrong usage, 3 if the node cannot serve; \
+130 after Ctrl-C.")]
 pub struct Args {
     /// The mixes, by their names in benches/mixes.toml [default: all].
     #[arg(long, value_name = "MIXES", value_delimiter = ',', conflicts_with = "list")]
     pub mix: Vec<String>,
-    /// The policies, each as NAME or NAME/QUEUE with a queue discipline; cg stands for cg:2 to cg:8 [default: sa, cg and
-    /// all that know what fits; with --quick sa, cg:4 and mgb].
+    /// The policies, each as NAME or NAME/QUEUE with a queue discipline; cg stands for cg:2 to cg:8 [default:
+    /// sa, cg and all that know what fits; with --quick sa, cg:4 and mgb].
     #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
     pub policy: Vec<String>,
     /// Jobs at once under policies that know what fits: numbers or auto [default: auto].
@@ -72,7 +74,8 @@ pub struct Args {
         conflicts_with = "resume"
     )]
     pub output: PathBuf,
-    /// Go on with these results: what is there is not run again, and what other options leave open is as it was.
+    /// Go on with these results: what is there is not run again, and what other options leave open is as it
+    /// was.
     #[arg(long, value_name = "FILE")]
     pub resume: Option<PathBuf>,
     /// The page [default: beside the results, with .html].

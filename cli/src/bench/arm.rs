@@ -43,7 +43,8 @@ impl Arm {
         }
     }
 
-    /// Whether mgbd is to have seen the jobs before: who serves the shortest first has to know which they are.
+    /// Whether mgbd is to have seen the jobs before: who serves the shortest first has to know which they
+    /// are.
     pub fn rehearses(&self) -> bool {
         self.queue.as_deref() == Some("shortest")
     }

@@ -46,7 +46,8 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What these arguments ask for; what they leave open is as in `before`, if there is something to go on with.
+    /// What these arguments ask for; what they leave open is as in `before`, if there is something to go on
+    /// with.
     pub fn new(args: &Args, machine: &Machine, before: Option<&Self>) -> Result<Self> {
         let default = before.cloned().unwrap_or_else(|| Self {
             mixes: args.quick.then(|| QUICK_MIX.to_owned()).into_iter().collect(),

@@ -1,10 +1,10 @@
-//! The lower bound on a mix's makespan, from what its jobs take alone: no schedule is shorter than the busiest resource
-//! needs, or than the longest job. And one on the mean turnaround: by the time that so many jobs have ended, each resource
-//! has done at least what as many of the smallest need of it, and a job that takes as long as the longest of the shortest
-//! as many is over.
+//! The lower bound on a mix's makespan, from what its jobs take alone: no schedule is shorter than the
+//! busiest resource needs, or than the longest job. And one on the mean turnaround: by the time that so many
+//! jobs have ended, each resource has done at least what as many of the smallest need of it, and a job that
+//! takes as long as the longest of the shortest as many is over.
 //!
-//! A kernel counts as one that fills its GPU. Kernels that do not may overlap under MPS, and a schedule may then beat the
-//! term `kernels`; the term is said beside the bound, so that this can be seen.
+//! A kernel counts as one that fills its GPU. Kernels that do not may overlap under MPS, and a schedule may
+//! then beat the term `kernels`; the term is said beside the bound, so that this can be seen.
 
 use serde::{Deserialize, Serialize};
 
@@ -44,8 +44,8 @@ pub struct Bound {
     /// The lower bound on the mean turnaround; 0: from before there was one.
     #[serde(default)]
     pub turnaround_s: f64,
-    /// Jobs that do not say where their time goes: they count in `longest_s` only, so that the bound is lower than it
-    /// could be.
+    /// Jobs that do not say where their time goes: they count in `longest_s` only, so that the bound is lower
+    /// than it could be.
     pub unknown: usize,
 }
 
@@ -102,8 +102,8 @@ impl Bound {
     }
 }
 
-/// When the first job, the first two, ... can have ended at the earliest by what they need of one resource, of which there
-/// are so many: the smallest first.
+/// When the first job, the first two, ... can have ended at the earliest by what they need of one resource,
+/// of which there are so many: the smallest first.
 fn ends(jobs: &[Alone], units: f64, needs: fn(&Profile) -> f64) -> Vec<f64> {
     let mut needs: Vec<f64> = jobs
         .iter()

@@ -1,4 +1,5 @@
-//! What follows from runs: how much better than one process per GPU, how close to the bound, how many failures.
+//! What follows from runs: how much better than one process per GPU, how close to the bound, how many
+//! failures.
 
 use super::figures::{Figures, mean, rounded};
 use super::results::{Results, Run};

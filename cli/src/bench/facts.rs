@@ -144,8 +144,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What is not the same, each with both values: nothing where measurements can be put together. Host memory may
-    /// grow while a virtual machine runs.
+    /// What is not the same, each with both values: nothing where measurements can be put together. Host
+    /// memory may grow while a virtual machine runs.
     pub fn differences(&self, now: &Self) -> Vec<String> {
         let mut differences = Vec::new();
         let mut compare = |what: &str, before: String, now: String| {

@@ -38,8 +38,8 @@ pub struct Figures {
     /// The turnaround over `sa` that a schedule at the bound on that would have.
     #[serde(default)]
     pub turnaround_bound_over_sa: Option<f64>,
-    /// Seconds in kernels over those of the same job alone: mean over the jobs that were right. What a job waits for in
-    /// mgbd's queue within its first copy is apart; what its kernels wait for on the GPU is not.
+    /// Seconds in kernels over those of the same job alone: mean over the jobs that were right. What a job
+    /// waits for in mgbd's queue within its first copy is apart; what its kernels wait for on the GPU is not.
     pub kernel_slowdown: Option<f64>,
     /// The most jobs that ran at once.
     pub at_once: usize,
@@ -58,8 +58,8 @@ pub fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// Geometric means over mixes of throughput and turnaround over `sa`, a line a policy that has figures on all of them
-/// without a failure.
+/// Geometric means over mixes of throughput and turnaround over `sa`, a line a policy that has figures on all
+/// of them without a failure.
 pub fn geometric_means(figures: &[Figures], mixes: &[&str]) -> Vec<(String, f64, f64)> {
     let mut policies: Vec<&str> = Vec::new();
     for one in figures {

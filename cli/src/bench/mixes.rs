@@ -1,5 +1,5 @@
-//! The mixes of `benches/mixes.toml`: which jobs, how large, in which order. The file describes its own format, and how
-//! jobs are drawn, so that anybody draws the same.
+//! The mixes of `benches/mixes.toml`: which jobs, how large, in which order. The file describes its own
+//! format, and how jobs are drawn, so that anybody draws the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -161,8 +161,8 @@ impl Mix {
         }
     }
 
-    /// Its jobs in the order in which they are queued, for GPUs of `capacity` bytes, with the workloads in `folder`. A
-    /// list's commands run as they were written.
+    /// Its jobs in the order in which they are queued, for GPUs of `capacity` bytes, with the workloads in
+    /// `folder`. A list's commands run as they were written.
     ///
     /// # Errors
     /// When a workload is not there.

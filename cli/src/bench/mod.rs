@@ -1,4 +1,5 @@
-//! `mgb bench`: mixes of jobs under one policy after the other, and what came of it: a document, a table, a page.
+//! `mgb bench`: mixes of jobs under one policy after the other, and what came of it: a document, a table, a
+//! page.
 
 mod alone;
 mod args;

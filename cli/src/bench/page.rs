@@ -1,5 +1,5 @@
-//! The page of a measurement: throughput and turnaround of each mix as bars, the table, and for each mix the GPUs, their
-//! memory and the queue over time under each policy.
+//! The page of a measurement: throughput and turnaround of each mix as bars, the table, and for each mix the
+//! GPUs, their memory and the queue over time under each policy.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The document of a measurement: written anew after each mix under each policy, so that one that was stopped can be
-//! resumed.
+//! The document of a measurement: written anew after each mix under each policy, so that one that was stopped
+//! can be resumed.
 
 use std::fs;
 use std::path::Path;

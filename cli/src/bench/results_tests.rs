@@ -17,7 +17,8 @@ fn profile(kernels_s: f64) -> Profile {
     }
 }
 
-/// A run of two jobs that ended then, of which the first so many failed. Kernels take longer the more policies differ from `sa`.
+/// A run of two jobs that ended then, of which the first so many failed. Kernels take longer the more
+/// policies differ from `sa`.
 pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) -> Run {
     let at = Duration::from_secs_f64;
     let job = |(index, end): (usize, &f64)| JobOutcome {

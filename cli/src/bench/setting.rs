@@ -18,7 +18,8 @@ const SOFTWARE_GPUS: usize = 4;
 /// Their memory, where the user names none: small, since their kernels run on the host's cores.
 const SOFTWARE_MEMORY: u64 = 64 << 20;
 
-/// What measured capacities are rounded down to, so that sizes do not hang on a few megabytes of somebody else's.
+/// What measured capacities are rounded down to, so that sizes do not hang on a few megabytes of somebody
+/// else's.
 const ROUND: u64 = 1 << 30;
 
 /// A node as it is.
@@ -122,8 +123,8 @@ impl Setting {
         self.ballast.is_some()
     }
 
-    /// The workloads: plain, or built with MGB. On software GPUs kernels are in the latter only, which then run natively
-    /// where whole processes are placed.
+    /// The workloads: plain, or built with MGB. On software GPUs kernels are in the latter only, which then
+    /// run natively where whole processes are placed.
     pub fn folder(&self, plain: bool) -> PathBuf {
         let form = if plain && !self.node.machine.is_soft() {
             "plain"
@@ -137,7 +138,8 @@ impl Setting {
     pub fn environment(&self, arm: &Arm) -> Environment {
         let mut environment = self.environment.clone();
         if !arm.places_processes() {
-            // A program that cannot reach mgbd, such as one of another version, must not pass for one under it.
+            // A program that cannot reach mgbd, such as one of another version, must not pass for one under
+            // it.
             environment.push(("MGB".into(), "require".into()));
         }
         let mps = arm.mps;

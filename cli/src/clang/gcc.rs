@@ -1,5 +1,5 @@
-//! What nvcc's command lines say to gcc and clang does not take, where clang is nvcc's host compiler: people have written
-//! their makefiles with gcc in mind, and none of this changes what a program means.
+//! What nvcc's command lines say to gcc and clang does not take, where clang is nvcc's host compiler: people
+//! have written their makefiles with gcc in mind, and none of this changes what a program means.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -7,7 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 /// Set where nvcc calls `mgb-clang++` as its host compiler.
 pub const VARIABLE: &str = "MGB_HOST_OF_NVCC";
 
-/// Options of gcc that clang refuses, by how they begin: they tune its optimiser, or say how it reports and dumps.
+/// Options of gcc that clang refuses, by how they begin: they tune its optimiser, or say how it reports and
+/// dumps.
 const REFUSED: &[&str] = &[
     "-fabi-version=",
     "-fconcepts",

@@ -69,8 +69,8 @@ fn gather(line: &CommandLine, clang: &Path, cxx: bool) -> anyhow::Result<Parts> 
     let named = line.joined(Meaning::CudaPath).map(OsStr::to_owned);
     let cuda = match &named {
         Some(root) if is_cuda => Some(Cuda::named(Path::new(root), &prefix).context("--cuda-path")?),
-        // Without CUDA sources only the runtime is wanted, to link with. Makefiles have a CUDA_PATH of their own, such as the
-        // folder of their kernels, and hand it on where it was set outside.
+        // Without CUDA sources only the runtime is wanted, to link with. Makefiles have a CUDA_PATH of their
+        // own, such as the folder of their kernels, and hand it on where it was set outside.
         Some(root) => Cuda::named(Path::new(root), &prefix)
             .ok()
             .or_else(|| Cuda::installed(&prefix)),

@@ -7,7 +7,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 /// How deep response files may name others.
 const DEEPEST: usize = 16;
 
-/// Replaces every `@file` by what the file holds. One that cannot be read stays as it is: clang names it then.
+/// Replaces every `@file` by what the file holds. One that cannot be read stays as it is: clang names it
+/// then.
 pub fn expand(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
     let mut expanded = Vec::new();
     for argument in arguments {
@@ -26,8 +27,8 @@ fn expand_one(argument: OsString, depth: usize, into: &mut Vec<OsString>) {
     }
 }
 
-/// Splits as clang does on Unix: white space separates, quotes of both kinds group, a backslash takes the next
-/// character as it is, within quotes too.
+/// Splits as clang does on Unix: white space separates, quotes of both kinds group, a backslash takes the
+/// next character as it is, within quotes too.
 pub fn words(text: &[u8]) -> Vec<OsString> {
     let mut words = Vec::new();
     let mut word: Option<Vec<u8>> = None;

@@ -13,7 +13,8 @@ use signal_hook::iterator::Signals;
 
 use super::response;
 
-/// Beyond this many bytes the arguments go through a response file: the kernel takes 2 MiB, environment included.
+/// Beyond this many bytes the arguments go through a response file: the kernel takes 2 MiB, environment
+/// included.
 const LONGEST_LINE: usize = 512 << 10;
 
 /// Becomes clang. Returns only if that fails.
@@ -32,8 +33,8 @@ pub struct Pass {
     pub headers: Option<(u32, u32)>,
 }
 
-/// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run on the
-/// host module. The folder is gone when this returns, however clang ended.
+/// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run
+/// on the host module. The folder is gone when this returns, however clang ended.
 pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Result<u8> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
     let folder =

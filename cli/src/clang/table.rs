@@ -1,8 +1,8 @@
 //! clang's options, as far as the wrapper must know them: sorted tables.
 //!
-//! `EXACT` lists whole options, among them every option whose value is the next argument, so that a value is never
-//! taken for an input. `PREFIX` lists options whose value is joined to them. Everything else that starts with `-` is
-//! clang's own business.
+//! `EXACT` lists whole options, among them every option whose value is the next argument, so that a value is
+//! never taken for an input. `PREFIX` lists options whose value is joined to them. Everything else that
+//! starts with `-` is clang's own business.
 
 /// What an option means to the wrapper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -43,8 +43,8 @@ pub fn find_clang() -> Result<PathBuf> {
     }
 }
 
-/// Whether a tool that `clang` calls, such as the `clang-linker-wrapper` of its newer offloading driver, is missing
-/// beside it.
+/// Whether a tool that `clang` calls, such as the `clang-linker-wrapper` of its newer offloading driver, is
+/// missing beside it.
 pub fn lacks_beside(tool: &str, clang: &Path) -> bool {
     let folder = clang
         .canonicalize()

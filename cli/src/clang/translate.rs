@@ -1,5 +1,6 @@
-//! Turns the user's clang command line into MGB's: ours before it, so that the user's options win, the libraries after
-//! it, and what is in between as it was, except that the static CUDA runtime becomes the shared one.
+//! Turns the user's clang command line into MGB's: ours before it, so that the user's options win, the
+//! libraries after it, and what is in between as it was, except that the static CUDA runtime becomes the
+//! shared one.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -33,8 +34,8 @@ pub struct Parts {
     pub lacks_lld: bool,
 }
 
-/// Makes clang track source lines through the optimiser, for the report, without writing debug sections: it does so
-/// when remarks are asked for. No pass has this name, so none are printed.
+/// Makes clang track source lines through the optimiser, for the report, without writing debug sections: it
+/// does so when remarks are asked for. No pass has this name, so none are printed.
 const TRACK_LINES: &str = "-Rpass-analysis=^mgb-lines$";
 
 /// The whole new command line.
@@ -124,8 +125,8 @@ fn libraries(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
             .map(OsString::from),
         );
     }
-    // A program that uses no CUDA stays without these libraries. Only GNU ld keeps a library that is needed by
-    // another library alone, as libcudart is by libmgb_rt.
+    // A program that uses no CUDA stays without these libraries. Only GNU ld keeps a library that is needed
+    // by another library alone, as libcudart is by libmgb_rt.
     let needed = if cuda_source || line.has(Meaning::Linker) || line.links_with_lld() {
         "--no-as-needed"
     } else {
@@ -150,8 +151,8 @@ fn libraries(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     Ok(words)
 }
 
-/// What links the shared runtime. Trees laid together from NVIDIA's Python wheels lack the plain name, and beside a
-/// toolkit of CUDA 12 it may be that one's.
+/// What links the shared runtime. Trees laid together from NVIDIA's Python wheels lack the plain name, and
+/// beside a toolkit of CUDA 12 it may be that one's.
 fn runtime_library(parts: &Parts) -> &'static str {
     let by_version = |cuda: &Cuda| !cuda.is_thirteen() || !cuda.lib.join("libcudart.so").exists();
     if parts.cuda.as_ref().is_some_and(by_version) {
@@ -161,8 +162,8 @@ fn runtime_library(parts: &Parts) -> &'static str {
     }
 }
 
-/// The argument as it was, with the CUDA runtime by any name replaced by the shared one: kernels registered in one
-/// runtime cannot be launched through another, so a process must hold exactly one.
+/// The argument as it was, with the CUDA runtime by any name replaced by the shared one: kernels registered
+/// in one runtime cannot be launched through another, so a process must hold exactly one.
 fn shared_runtime(argument: &Argument, runtime: &str) -> Vec<OsString> {
     let word = argument.word.as_bytes();
     let value = argument.value.as_deref().map(OsStr::as_bytes);

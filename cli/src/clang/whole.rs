@@ -1,7 +1,8 @@
 //! Whole programs: what `-flto` means to the wrapper.
 //!
-//! With clang's own `-flto`, compiles leave the pass's work to the link, where lld runs it over all files at once.
-//! `-flto=thin` looks at files one by one even at link, so that the pass looks at each as it is compiled, as without.
+//! With clang's own `-flto`, compiles leave the pass's work to the link, where lld runs it over all files at
+//! once. `-flto=thin` looks at files one by one even at link, so that the pass looks at each as it is
+//! compiled, as without.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -70,8 +71,8 @@ impl CommandLine {
         Some(name.as_bytes().windows(3).any(|part| part == b"lld"))
     }
 
-    /// Whether a whole program is put together: `-flto` says so, and so does an object that has been left to the link,
-    /// since CMake gives the options of CUDA to compiles alone.
+    /// Whether a whole program is put together: `-flto` says so, and so does an object that has been left to
+    /// the link, since CMake gives the options of CUDA to compiles alone.
     fn is_whole(&self) -> bool {
         self.lto() == Lto::Full || (self.lto() == Lto::Off && self.has_bitcode())
     }

@@ -1,7 +1,7 @@
 //! Finds mgbd, and starts it where none runs.
 //!
-//! A new mgbd is started by a helper process, `mgb start-mgbd`, that ends when mgbd answers: so mgbd is nobody's child,
-//! and a program that `mgb run` becomes never finds an mgbd among its own.
+//! A new mgbd is started by a helper process, `mgb start-mgbd`, that ends when mgbd answers: so mgbd is
+//! nobody's child, and a program that `mgb run` becomes never finds an mgbd among its own.
 
 mod private;
 mod start;
@@ -50,10 +50,12 @@ impl Start<'_> {
     }
 }
 
-/// Connects to the mgbd of this socket, starting one if none runs. The connection only looks; it is no client.
+/// Connects to the mgbd of this socket, starting one if none runs. The connection only looks; it is no
+/// client.
 ///
 /// # Errors
-/// When one runs under another policy or order than asked for, when it turns this user away, or when none can be started.
+/// When one runs under another policy or order than asked for, when it turns this user away, or when none can
+/// be started.
 pub fn ensure(start: &Start<'_>) -> Result<Client> {
     let client = match Client::observe(&start.socket) {
         Err(ConnectError::NotRunning(_)) => {

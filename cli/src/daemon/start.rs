@@ -14,8 +14,9 @@ use rustix::fs::{FlockOperation, flock};
 
 use super::{Start, way_out};
 
-/// Seconds without a client after which an mgbd that mgb has started ends by itself. A program becomes a client at its
-/// first GPU task only, and may read its input for a while before: without an mgbd it would then run unscheduled.
+/// Seconds without a client after which an mgbd that mgb has started ends by itself. A program becomes a
+/// client at its first GPU task only, and may read its input for a while before: without an mgbd it would
+/// then run unscheduled.
 const IDLE_EXIT: &str = "60";
 
 /// How long a new mgbd may take until it answers: starting MPS on a node with many GPUs takes seconds.

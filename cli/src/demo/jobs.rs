@@ -58,8 +58,8 @@ const fn fixed(name: &'static str, arguments: &'static [&'static str]) -> Kind {
     Fixed { name, arguments }
 }
 
-/// Memory in percent of a GPU. Most jobs are between a fifth and two fifths: so two or three share a GPU safely, and
-/// four sometimes do.
+/// Memory in percent of a GPU. Most jobs are between a fifth and two fifths: so two or three share a GPU
+/// safely, and four sometimes do.
 const JOBS: [Kind; 26] = [
     phases(38, 3, 800),
     phases(25, 3, 700),

@@ -38,12 +38,13 @@ const DEFAULT_LEAVE: u64 = 16 << 30;
 /// Jobs at once on a GPU, under policies that know what fits.
 const JOBS_PER_GPU: usize = 4;
 
-/// Run the same 26 jobs one at a time per GPU (sa), four at a time (cg:4) and under MGB, and compare: in a table, and on
-/// a page to open in a browser.
+/// Run the same 26 jobs one at a time per GPU (sa), four at a time (cg:4) and under MGB, and compare: in a
+/// table, and on a page to open in a browser.
 ///
 /// On real GPUs where there are any, with their memory made short by a program that holds the rest; else on 4
-/// software GPUs of 256 MiB. The jobs are the examples; each checks its own result. Under cg:4 nobody knows what the
-/// others need, so that jobs run out of memory; under mgb none does. Nothing else of MGB on this machine is touched.
+/// software GPUs of 256 MiB. The jobs are the examples; each checks its own result. Under cg:4 nobody knows
+/// what the others need, so that jobs run out of memory; under mgb none does. Nothing else of MGB on this
+/// machine is touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code: 0 if every job under sa and mgb was right, else 1.")]
 pub struct Args {
@@ -55,7 +56,8 @@ pub struct Args {
         default_value = "sa,cg:4,mgb"
     )]
     policies: Vec<Policy>,
-    /// Leave so much free on every GPU, by holding the rest [default: 16GiB on real GPUs, all on software GPUs].
+    /// Leave so much free on every GPU, by holding the rest [default: 16GiB on real GPUs, all on software
+    /// GPUs].
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     leave: Option<u64>,
     /// What the jobs do between their GPU phases [default: compute on real GPUs, wait on software GPUs].
@@ -149,7 +151,8 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
         None => folder.join("logs"),
     };
     let mut batches = Vec::new();
-    // Of the first policy's mgbd: the same jobs for all, whatever a few megabytes of somebody else's do meanwhile.
+    // Of the first policy's mgbd: the same jobs for all, whatever a few megabytes of somebody else's do
+    // meanwhile.
     let mut node: Option<(String, u64)> = None;
     for &policy in &args.policies {
         if stop.exit_code().is_some() {
@@ -166,7 +169,8 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
             environment,
             options: Vec::new(),
         };
-        // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run natively.
+        // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run
+        // natively.
         let form = if policy::places_processes(policy) {
             native
         } else {

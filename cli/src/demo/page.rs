@@ -1,5 +1,5 @@
-//! The demo's page: for each policy a lane per GPU with a bar per task, the memory in use under its capacity, and the
-//! queue, all on one time axis.
+//! The demo's page: for each policy a lane per GPU with a bar per task, the memory in use under its capacity,
+//! and the queue, all on one time axis.
 
 use std::path::Path;
 

@@ -1,8 +1,9 @@
-//! Draws reports as text for Graphviz: a cluster per file and in it one per task, with the task's ops in the order of the
-//! source on the left, its objects on the right, and an edge from each op to each object that it may touch.
+//! Draws reports as text for Graphviz: a cluster per file and in it one per task, with the task's ops in the
+//! order of the source on the left, its objects on the right, and an edge from each op to each object that it
+//! may touch.
 //!
-//! The ops of a task are the rows of one node, a table in Graphviz's own HTML: nodes of their own would be ordered as their
-//! edges cross least.
+//! The ops of a task are the rows of one node, a table in Graphviz's own HTML: nodes of their own would be
+//! ordered as their edges cross least.
 
 use std::fmt::Write;
 

@@ -1,8 +1,8 @@
-//! Draws reports as one SVG that needs nothing else: a frame per task, its ops in the order of the source on the left, its
-//! objects on the right, and a curve from each op to each object that it may touch.
+//! Draws reports as one SVG that needs nothing else: a frame per task, its ops in the order of the source on
+//! the left, its objects on the right, and a curve from each op to each object that it may touch.
 //!
-//! The order of ops is given by the source, so all there is to lay out is where objects stand: beside the middle of the
-//! ops that touch them, as near as the others let them.
+//! The order of ops is given by the source, so all there is to lay out is where objects stand: beside the
+//! middle of the ops that touch them, as near as the others let them.
 
 use mgb_catalogue::report::{Object, Op, Report, Task};
 
@@ -185,7 +185,8 @@ impl Drawing {
     }
 }
 
-/// The row of each object, in parts of a row: the mean of the ops that touch it, moved down past objects above.
+/// The row of each object, in parts of a row: the mean of the ops that touch it, moved down past objects
+/// above.
 fn object_rows(task: &Task) -> Vec<f64> {
     let mean = |object: &Object| {
         let touching = task.ops.iter().enumerate();

@@ -33,7 +33,8 @@ pub fn kind(task: &Task) -> &'static str {
 /// What a task is whose every call was inlined.
 pub const FOR_OTHERS: &str = "for callers in other files: in this one every call was inlined";
 
-/// What follows a task's name, each with the word it comes under; lines without one belong to the line before.
+/// What follows a task's name, each with the word it comes under; lines without one belong to the line
+/// before.
 pub fn facts(task: &Task) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     for reason in &task.reasons {

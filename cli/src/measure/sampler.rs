@@ -1,5 +1,5 @@
-//! Looks at mgbd's node view again and again while a batch runs: what the driver says is used, what tasks have reserved,
-//! and how many requests wait.
+//! Looks at mgbd's node view again and again while a batch runs: what the driver says is used, what tasks
+//! have reserved, and how many requests wait.
 
 use std::path::Path;
 use std::sync::Arc;

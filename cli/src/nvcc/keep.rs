@@ -1,6 +1,6 @@
-//! `mgb nvcc --keep-nvcc`: NVIDIA's own nvcc compiles the device code, for sources that clang does not take as CUDA. Its
-//! host compiler is `mgb-clang++`, which loads the pass and links MGB's runtime. Everything else of its command line stays
-//! as it was.
+//! `mgb nvcc --keep-nvcc`: NVIDIA's own nvcc compiles the device code, for sources that clang does not take
+//! as CUDA. Its host compiler is `mgb-clang++`, which loads the pass and links MGB's runtime. Everything else
+//! of its command line stays as it was.
 
 use std::env;
 use std::ffi::OsString;
@@ -126,8 +126,8 @@ fn ours(prefix: &Prefix) -> Vec<OsString> {
     ]
 }
 
-/// The words without our own, and without those that choose the host compiler and the runtime: nvcc warns of a second
-/// one.
+/// The words without our own, and without those that choose the host compiler and the runtime: nvcc warns of
+/// a second one.
 fn without_ours(words: Vec<OsString>) -> Vec<OsString> {
     const CHOOSE: [&[u8]; 4] = [b"-ccbin", b"--compiler-bindir", b"-cudart", b"--cudart"];
     let mut kept = Vec::new();

@@ -42,7 +42,8 @@ impl Request {
     /// Takes `words` apart.
     ///
     /// # Errors
-    /// On options that nvcc does not know, unless they are to be forwarded; on values that are missing or too many.
+    /// On options that nvcc does not know, unless they are to be forwarded; on values that are missing or too
+    /// many.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Self> {
         let mut request = Self::default();
         request.take(words, DEEPEST)?;

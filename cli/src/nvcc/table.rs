@@ -15,7 +15,8 @@ pub struct Entry {
     pub fate: Fate,
 }
 
-/// How the value of an option is given: after `=` or as the next word; joined too where the short name is one letter.
+/// How the value of an option is given: after `=` or as the next word; joined too where the short name is one
+/// letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value {
     /// It has none.

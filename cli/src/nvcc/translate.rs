@@ -91,7 +91,8 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
     }
     if across_files(request)? {
         if sources {
-            // ptxas ends as if it had crashed on what it cannot resolve, and clang would ask for a bug report.
+            // ptxas ends as if it had crashed on what it cannot resolve, and clang would ask for a bug
+            // report.
             words.insert(0, "-fno-crash-diagnostics".into());
         }
         notes.push("-rdc=true, -dc: each file's device code is compiled whole".into());

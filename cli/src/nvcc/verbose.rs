@@ -1,5 +1,5 @@
-//! What `-v` and `-dryrun` print: the settings and steps, in the form in which nvcc prints its own, since CMake and
-//! others read it.
+//! What `-v` and `-dryrun` print: the settings and steps, in the form in which nvcc prints its own, since
+//! CMake and others read it.
 
 use std::fmt::Write;
 

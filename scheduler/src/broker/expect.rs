@@ -1,19 +1,21 @@
-//! Expectations: a task that begins is to have the room to which tasks of its kind grew before, and that room is kept
-//! for it while it runs ([`crate::ledger::Holding::headroom`]). With a process's first task comes what its program took
-//! beside tasks before ([`super::overhead`]).
+//! Expectations: a task that begins is to have the room to which tasks of its kind grew before, and that room
+//! is kept for it while it runs ([`crate::ledger::Holding::headroom`]). With a process's first task comes
+//! what its program took beside tasks before ([`super::overhead`]).
 //!
-//! They are wishes, and give way to whoever cannot do without. After a round, and only then, since most of those who wait
-//! are served in it:
+//! They are wishes, and give way to whoever cannot do without. After a round, and only then, since most of
+//! those who wait are served in it:
 //!
-//! - On a stalled GPU (see [`crate::deadlock`]) nothing is kept for anybody, and processes that can only go to such GPUs
-//!   begin with what they ask for. So nobody swaps or is refused for room that nobody has asked for.
+//! - On a stalled GPU (see [`crate::deadlock`]) nothing is kept for anybody, and processes that can only go
+//!   to such GPUs begin with what they ask for. So nobody swaps or is refused for room that nobody has asked
+//!   for.
 //! - Nothing is kept from a growth that has waited for the patience: others wait for what its process holds.
 //! - Nothing that is kept for a process keeps it from beginning a task itself.
 //! - The first of those whom only expectations keep from beginning, its own or others', waits for
-//!   [`HOLDER_PATIENCE`] times the patience after it has become the first, and no less than tasks last on average:
-//!   usually somebody ends meanwhile. Then it begins with what it asks for, and what is kept for others on a GPU where
-//!   that helps is theirs no more. Where there is nobody to wait for, since all that others have there are contexts, it
-//!   begins at once with all the room there is, or with what is kept for those.
+//!   [`HOLDER_PATIENCE`] times the patience after it has become the first, and no less than tasks last on
+//!   average: usually somebody ends meanwhile. Then it begins with what it asks for, and what is kept for
+//!   others on a GPU where that helps is theirs no more. Where there is nobody to wait for, since all that
+//!   others have there are contexts, it begins at once with all the room there is, or with what is kept for
+//!   those.
 
 use std::time::Duration;
 
@@ -25,8 +27,9 @@ use crate::client::ClientId;
 use crate::policies::{HOLDER_PATIENCE, Waiter};
 
 impl Broker {
-    /// Bytes that are to be there for a task that begins on one of `gpus`, if so many `more` than it asks for are expected:
-    /// never so many that no GPU could hold them. One that has a GPU for itself can grow there anyway.
+    /// Bytes that are to be there for a task that begins on one of `gpus`, if so many `more` than it asks for
+    /// are expected: never so many that no GPU could hold them. One that has a GPU for itself can grow there
+    /// anyway.
     pub(super) fn expected_bytes(&self, request: &Request, gpus: u64, more: u64) -> u64 {
         let bytes = request.need.reserved_bytes();
         if self.ledger.blind() || request.need.flags & ALONE != 0 {
@@ -44,7 +47,8 @@ impl Broker {
         (0..self.ledger.gpus().len()).filter(move |gpu| gpus & (1 << gpu) != 0)
     }
 
-    /// After a round: has those give up what they are only expected to need who must, as the module says. False: nobody.
+    /// After a round: has those give up what they are only expected to need who must, as the module says.
+    /// False: nobody.
     pub(super) fn give_up_expectations(
         &mut self,
         covered: &[Option<u64>],
@@ -182,8 +186,8 @@ impl Broker {
         kept_out.next()
     }
 
-    /// Has a task begin with what it asks for; where that is not there, what is kept on the GPU for the client, or for
-    /// all, is given up.
+    /// Has a task begin with what it asks for; where that is not there, what is kept on the GPU for the
+    /// client, or for all, is given up.
     fn begin_with_less(&mut self, at: usize, gpu: usize, covered: &[Option<u64>], from: Option<ClientId>) {
         self.queue.expect(at, 0);
         let waiter = &self.queue.waiters()[at];

@@ -7,7 +7,8 @@ use super::{Broker, Remembered};
 use crate::client::ClientId;
 
 impl Broker {
-    /// The driver shows that the client's process has so many bytes on the GPU beside its tasks and an ordinary context.
+    /// The driver shows that the client's process has so many bytes on the GPU beside its tasks and an
+    /// ordinary context.
     pub fn has_overhead(&mut self, client: ClientId, gpu: usize, bytes: u64) {
         self.ledger.has_taken(client, gpu, bytes);
         if let Some(program) = self.clients.get(&client).and_then(|entry| entry.program) {
@@ -15,7 +16,8 @@ impl Broker {
         }
     }
 
-    /// Bytes to keep for the process that asks, if this is for its first task. A plain program has said what it needs.
+    /// Bytes to keep for the process that asks, if this is for its first task. A plain program has said what
+    /// it needs.
     pub(super) fn expected_overhead(&mut self, client: ClientId, request: &Request) -> u64 {
         if is_whole_process(request) || self.ledger.contexts_of(client).next().is_some() {
             return 0;

@@ -196,7 +196,8 @@ impl Broker {
             .retain(|key, _| key.client != client || self.ledger.task(*key).is_some());
     }
 
-    /// Tasks that run to the end of their process: lazy ones of programs that free nothing, and whole processes.
+    /// Tasks that run to the end of their process: lazy ones of programs that free nothing, and whole
+    /// processes.
     fn ends_with_its_process(&mut self, client: ClientId, now: Duration) {
         for (key, held) in self.ledger.tasks_of(client) {
             self.past.ended(key, now.saturating_sub(held.granted));

@@ -1,7 +1,8 @@
-//! How long tasks took when they ran before, and how far they grew, by program and site: of runs with the same arguments
-//! where there were any, else of all.
+//! How long tasks took when they ran before, and how far they grew, by program and site: of runs with the
+//! same arguments where there were any, else of all.
 //!
-//! Whoever runs the broker says what a program is ([`Program`]), not the client. What is remembered is bounded.
+//! Whoever runs the broker says what a program is ([`Program`]), not the client. What is remembered is
+//! bounded.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -43,8 +44,8 @@ impl Which {
 pub(super) struct Taken {
     /// From the grant to the end; of several runs, the later weigh more. `None`: no run has ended.
     pub(super) lasted: Option<Duration>,
-    /// The most bytes that it had reserved at once, less those of its begin, which may differ a little from run to run.
-    /// A run that grows further says so at once, one that grows less brings it down half-way.
+    /// The most bytes that it had reserved at once, less those of its begin, which may differ a little from
+    /// run to run. A run that grows further says so at once, one that grows less brings it down half-way.
     pub(super) grown_bytes: u64,
 }
 

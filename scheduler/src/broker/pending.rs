@@ -16,7 +16,8 @@ pub(super) struct Pending {
     /// The same, entry by entry: what a decision goes through.
     waiters: Vec<Waiter>,
     grows: Vec<Box<Waiting>>,
-    /// How many waiters are of processes that have something: mostly none, and then nobody needs to be looked for.
+    /// How many waiters are of processes that have something: mostly none, and then nobody needs to be looked
+    /// for.
     of_holders: usize,
     /// How many want a GPU for themselves.
     alone: usize,
@@ -103,8 +104,8 @@ impl Pending {
         self.expecting > 0
     }
 
-    /// One who wants to begin, by its position in [`Pending::waiters`], is to have this room, or what it asks for if that
-    /// is more.
+    /// One who wants to begin, by its position in [`Pending::waiters`], is to have this room, or what it asks
+    /// for if that is more.
     pub(super) fn expect(&mut self, at: usize, bytes: u64) {
         let waiting = &mut self.begins[at];
         self.expecting -= usize::from(waiting.expects());

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a process runs, by numbers that nothing else has: what is remembered of it is expected of the next one.
+/// What a process runs, by numbers that nothing else has: what is remembered of it is expected of the next
+/// one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Program {
     /// Its executable; another one, or the same one changed, is another program.
@@ -33,7 +34,8 @@ impl Program {
         Program::new(self.executable)
     }
 
-    /// All that a run of it says something of. The more general comes last, and so is not forgotten before the other.
+    /// All that a run of it says something of. The more general comes last, and so is not forgotten before
+    /// the other.
     pub(super) fn kinds(self) -> impl Iterator<Item = Program> {
         let own = self.arguments.is_some().then_some(self);
         own.into_iter().chain([self.whatever()])

@@ -17,9 +17,9 @@ pub struct Rules {
     pub max_processes: u32,
 }
 
-/// How long the first in the queue may be passed by others, unless set. What is kept for him is of no use to others until
-/// then: with 10 s a batch of jobs of some 20 s each had a mean turnaround a quarter longer, and the same makespan and longest
-/// wait (`cargo bench --bench replay`).
+/// How long the first in the queue may be passed by others, unless set. What is kept for him is of no use to
+/// others until then: with 10 s a batch of jobs of some 20 s each had a mean turnaround a quarter longer, and
+/// the same makespan and longest wait (`cargo bench --bench replay`).
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// Clients that an MPS server takes for one GPU.
 pub const MPS_CLIENTS: u32 = 48;

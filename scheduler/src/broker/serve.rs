@@ -19,14 +19,14 @@ use crate::policies::{GpuState, Placement, View, warps_charged};
 use crate::sms::Launch;
 
 impl Broker {
-    /// Answers whoever can be answered now, and takes what it grants off what `sight` has covered. While anybody waits
-    /// although there are leases, the caller takes those away and serves again.
+    /// Answers whoever can be answered now, and takes what it grants off what `sight` has covered. While
+    /// anybody waits although there are leases, the caller takes those away and serves again.
     pub fn serve(&mut self, sight: &mut Sight, now: Duration) -> Vec<Answer> {
         self.round(sight, now, false)
     }
 
-    /// Grants what fits to those who have come since nobody waited, by a sight that may be a moment old. Whoever waits
-    /// after that is answered by [`Broker::serve`].
+    /// Grants what fits to those who have come since nobody waited, by a sight that may be a moment old.
+    /// Whoever waits after that is answered by [`Broker::serve`].
     pub fn serve_newcomers(&mut self, sight: &mut Sight, now: Duration) -> Vec<Answer> {
         self.round(sight, now, true)
     }
@@ -71,7 +71,8 @@ impl Broker {
         self.ledger.room(gpu).min(covered[gpu].unwrap_or(u64::MAX))
     }
 
-    /// The same for tasks that begin: what holders are expected to need is not theirs, although the driver shows it free.
+    /// The same for tasks that begin: what holders are expected to need is not theirs, although the driver
+    /// shows it free.
     pub(super) fn room_to_begin(&self, covered: &[Option<u64>], gpu: usize) -> u64 {
         if self.ledger.blind() {
             return u64::MAX;
@@ -79,8 +80,8 @@ impl Broker {
         self.room_without(0, covered, gpu)
     }
 
-    /// Whether a growth can be granted: the driver shows all of it free, and what its headroom does not hold is left in
-    /// the ledger.
+    /// Whether a growth can be granted: the driver shows all of it free, and what its headroom does not hold
+    /// is left in the ledger.
     pub(super) fn has_room_to_grow(&self, waiting: &Waiting, covered: &[Option<u64>], gpu: usize) -> bool {
         let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
         let is_shown = covered[gpu].is_none_or(|shown| waiting.bytes <= shown);
@@ -119,7 +120,8 @@ impl Broker {
         }
     }
 
-    /// Grants more to a task. False if the ledger has no room for it, which would be an error of the caller's.
+    /// Grants more to a task. False if the ledger has no room for it, which would be an error of the
+    /// caller's.
     pub(super) fn grant_growth(
         &mut self,
         waiting: &Waiting,
@@ -167,7 +169,8 @@ impl Broker {
         }
     }
 
-    /// Grants a task that begins. False if the ledger has no room for it, which would be an error of the caller's.
+    /// Grants a task that begins. False if the ledger has no room for it, which would be an error of the
+    /// caller's.
     pub(super) fn grant(
         &mut self,
         waiting: &Waiting,

@@ -15,8 +15,8 @@ pub struct Sight {
     pub busy: BTreeSet<(ClientId, usize)>,
     /// Tasks that are over but keep their grant until somebody waits for it.
     pub leased: BTreeSet<TaskKey>,
-    /// How much of the last time processes had work under way, by client and GPU in that order. Who is missing is taken
-    /// for busy.
+    /// How much of the last time processes had work under way, by client and GPU in that order. Who is
+    /// missing is taken for busy.
     pub activity: Vec<Activity>,
 }
 

@@ -149,8 +149,8 @@ impl Broker {
         self.answer(&waiting, reply, answers);
     }
 
-    /// Every process on every GPU, and the GPUs that are stalled. Nobody, where no wait concerns those who hold something:
-    /// of most rounds that is all there is to know.
+    /// Every process on every GPU, and the GPUs that are stalled. Nobody, where no wait concerns those who
+    /// hold something: of most rounds that is all there is to know.
     pub(super) fn holders_that_wait(&self, sight: &Sight, now: Duration) -> (Vec<Holder>, u64) {
         if self.blocked(now).is_empty() {
             let empty = self.without_memory();
@@ -286,8 +286,8 @@ impl Broker {
         !waits && quiet < if busy { BUSY } else { QUIET }
     }
 
-    /// The requests that can be part of a deadlock: those of processes that have something, and of others such as
-    /// have wanted a GPU for themselves very long.
+    /// The requests that can be part of a deadlock: those of processes that have something, and of others
+    /// such as have wanted a GPU for themselves very long.
     fn blocked(&self, now: Duration) -> Vec<Blocked> {
         let very_long = self.rules.patience.saturating_mul(HOLDER_PATIENCE);
         let blocked = |waiting: &Waiting| Blocked {

@@ -1,11 +1,13 @@
 //! Turns at the driver.
 //!
-//! To initialise the driver and to make a context are served one after another on the whole node, whichever the GPU. Of 40
-//! processes that start at once all go through every step together, so that the first is as late as the last: on four H200s
-//! under MPS they are ready after 7.5 to 8.1 s. In turns of four the first is ready after 0.8 s and the last after 6.8 s (two
-//! at once 0.4 and 6.7 s, one 0.3 and 7.2 s). Four and not two, as other drivers may serve more at once.
+//! To initialise the driver and to make a context are served one after another on the whole node, whichever
+//! the GPU. Of 40 processes that start at once all go through every step together, so that the first is as
+//! late as the last: on four H200s under MPS they are ready after 7.5 to 8.1 s. In turns of four the first is
+//! ready after 0.8 s and the last after 6.8 s (two at once 0.4 and 6.7 s, one 0.3 and 7.2 s). Four and not
+//! two, as other drivers may serve more at once.
 //!
-//! A turn is a courtesy: who does not end it is waited for only so long, and nobody waits for longer than [`PATIENCE`].
+//! A turn is a courtesy: who does not end it is waited for only so long, and nobody waits for longer than
+//! [`PATIENCE`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -72,7 +74,8 @@ impl Turns {
         self.waiting.retain(|waiter| waiter.client != client);
     }
 
-    /// Whose turn it is now: first of those who only lack their context, then of those who have a task already.
+    /// Whose turn it is now: first of those who only lack their context, then of those who have a task
+    /// already.
     pub(super) fn next(&mut self, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
         if self.waiting.is_empty() {
             return Vec::new();

@@ -17,7 +17,8 @@ pub(super) struct Waiting {
     pub(super) since: Duration,
     /// Bytes to reserve, all of a new task or more of a growing one.
     pub(super) bytes: u64,
-    /// Bytes that are to be there for it: of a new task what it is expected to have at most, never less than `bytes`.
+    /// Bytes that are to be there for it: of a new task what it is expected to have at most, never less than
+    /// `bytes`.
     pub(super) expected_bytes: u64,
     /// Of those that it does not ask for, so many are for the process's overhead, as far as they are there.
     pub(super) overhead: u64,

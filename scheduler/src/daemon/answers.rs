@@ -1,4 +1,5 @@
-//! Answering: a look at the GPUs, a round of the broker over what was seen, and its answers into the channels.
+//! Answering: a look at the GPUs, a round of the broker over what was seen, and its answers into the
+//! channels.
 
 use std::time::Duration;
 
@@ -8,8 +9,8 @@ use super::server::Server;
 use crate::broker::{Answer, Sight};
 use crate::ledger::TaskKey;
 
-/// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the memory
-/// meanwhile.
+/// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the
+/// memory meanwhile.
 const YOUNG: Duration = Duration::from_millis(1);
 
 impl Server {

@@ -214,8 +214,8 @@ impl Server {
         }
     }
 
-    /// A client wants files to be kept. That it cannot have them kept is no reason to cut it off: a file that it found to
-    /// be the driver's may be another's by the time it is sent.
+    /// A client wants files to be kept. That it cannot have them kept is no reason to cut it off: a file that
+    /// it found to be the driver's may be another's by the time it is sent.
     fn files(&mut self, id: ClientId, message: Message) {
         if message.bytes() != KEEP {
             return self.cut_off(id, &"it sent a message on its socket that is none of a client's");

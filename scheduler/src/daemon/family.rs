@@ -57,8 +57,8 @@ pub(super) fn is_killed(pid: u32) -> bool {
     status.is_some_and(|status| libc::WIFSIGNALED(status))
 }
 
-/// What a process runs: its executable as it lies on the disk (the same one built anew is another program), and its
-/// arguments, as far as `/proc` says.
+/// What a process runs: its executable as it lies on the disk (the same one built anew is another program),
+/// and its arguments, as far as `/proc` says.
 pub(super) fn program_of(pid: u32) -> Option<Program> {
     let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
     let executable = number_of(&(file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));

@@ -1,9 +1,10 @@
-//! What clients' processes have on the GPUs beside their tasks and an ordinary context, from the driver's list of
-//! processes.
+//! What clients' processes have on the GPUs beside their tasks and an ordinary context, from the driver's
+//! list of processes.
 //!
-//! A client maps before it says so, and the driver is asked in between. So a figure counts only as far as two looks in a
-//! row agree, and of what the client says before and after the question the more counts. A list whose sum is more than
-//! what is in use on the GPU says something else than what each process has, and does not count at all.
+//! A client maps before it says so, and the driver is asked in between. So a figure counts only as far as two
+//! looks in a row agree, and of what the client says before and after the question the more counts. A list
+//! whose sum is more than what is in use on the GPU says something else than what each process has, and does
+//! not count at all.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use crate::Ledger;
 use crate::client::ClientId;
 use crate::node::{Memory, Node, Resident};
 
-/// Between two looks at a GPU: many programs live for a second or two. A list takes the driver 40 us, at most some 15 ms while
-/// processes come and go (an H200).
+/// Between two looks at a GPU: many programs live for a second or two. A list takes the driver 40 us, at most
+/// some 15 ms while processes come and go (an H200).
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Bytes that a client's process has beside its tasks and an ordinary context.

@@ -43,8 +43,8 @@ pub(super) struct Reclaims {
 }
 
 impl Reclaims {
-    /// Notes a death that was marked in the ledger at `now`, and to which the loop woke up at `seen`. The process may
-    /// still be on its way out.
+    /// Notes a death that was marked in the ledger at `now`, and to which the loop woke up at `seen`. The
+    /// process may still be on its way out.
     pub(super) fn died(&mut self, pid: u32, lost: Vec<Reclaiming>, seen: Duration, now: Duration) {
         for lost in lost {
             let marked = now.saturating_sub(seen);

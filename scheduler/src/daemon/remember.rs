@@ -1,8 +1,8 @@
-//! What programs took, kept in a file for the next `mgbd`: one that users' commands start ends when it has been idle for a
-//! minute, and the programs come again.
+//! What programs took, kept in a file for the next `mgbd`: one that users' commands start ends when it has
+//! been idle for a minute, and the programs come again.
 //!
-//! The file is written whole and renamed, by a thread, since a disk may be slow; at the end by `mgbd` itself. One that cannot
-//! be read or written is named in the log, and nothing else depends on it.
+//! The file is written whole and renamed, by a thread, since a disk may be slow; at the end by `mgbd` itself.
+//! One that cannot be read or written is named in the log, and nothing else depends on it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};

@@ -243,7 +243,8 @@ impl Server {
         }
     }
 
-    /// Waits for events, awake at first where somebody has just asked: programs that end a task often begin the next.
+    /// Waits for events, awake at first where somebody has just asked: programs that end a task often begin
+    /// the next.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
         let at_once = Timespec {
             tv_sec: 0,

@@ -77,8 +77,8 @@ impl Holder<'_> {
         (bytes.min(self.published), changes)
     }
 
-    /// Bytes of its context, if it says that it has made it. The driver lists a process from the moment it begins to
-    /// make one, long before the memory is taken, so being listed says nothing.
+    /// Bytes of its context, if it says that it has made it. The driver lists a process from the moment it
+    /// begins to make one, long before the memory is taken, so being listed says nothing.
     fn said_context(&self, gpu: usize) -> u64 {
         let made = self.client.is_some_and(|client| client.says_context(gpu));
         if made { self.context } else { 0 }

@@ -80,7 +80,8 @@ fn what_foreign_programs_hold_is_waited_for() {
     }
 }
 
-/// What processes take beyond their contexts looks like this: nobody waits for it to go away while a swap helps.
+/// What processes take beyond their contexts looks like this: nobody waits for it to go away while a swap
+/// helps.
 #[test]
 fn what_is_outside_the_ledger_does_not_keep_a_ring_closed() {
     let room = Room {

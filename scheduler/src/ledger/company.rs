@@ -1,8 +1,8 @@
 //! Who is on which GPU: what decides whether a task can have one for itself.
 //!
-//! A process is on a GPU if it has room or a running task there. Its context alone disturbs nobody, and stays until it
-//! ends: whoever waited for that would wait for the whole life of a neighbour. Nor does a task that is swapped out, unless it
-//! is to be alone: its GPU is kept for it.
+//! A process is on a GPU if it has room or a running task there. Its context alone disturbs nobody, and stays
+//! until it ends: whoever waited for that would wait for the whole life of a neighbour. Nor does a task that
+//! is swapped out, unless it is to be alone: its GPU is kept for it.
 
 use super::{Holding, Ledger};
 use crate::client::{ClientId, ClientSet};

@@ -11,8 +11,8 @@ impl Ledger {
         &self.sms
     }
 
-    /// Enters the blocks of a granted task: as many as find a place, since a task may be let in beside others that only
-    /// wait.
+    /// Enters the blocks of a granted task: as many as find a place, since a task may be let in beside others
+    /// that only wait.
     pub fn compute(&mut self, key: TaskKey, launch: &Launch) {
         let Some(holding) = self.tasks.get(&key).filter(|holding| holding.running) else {
             return;

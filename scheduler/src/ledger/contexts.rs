@@ -1,7 +1,8 @@
 //! Contexts: what a process is charged on each GPU on which it ever got a grant, as long as it lives.
 //!
-//! A process takes more there than its tasks ask for: libraries bring modules and workspaces of their own. What programs
-//! of its kind took before is kept for it until it has taken it: the driver shows that from then on.
+//! A process takes more there than its tasks ask for: libraries bring modules and workspaces of their own.
+//! What programs of its kind took before is kept for it until it has taken it: the driver shows that from
+//! then on.
 
 use super::{Context, Ledger};
 use crate::client::ClientId;
@@ -53,8 +54,8 @@ impl Ledger {
             .map_or(0, |context| context.overhead)
     }
 
-    /// The client was seen to have so many bytes on the GPU beside its tasks and context: by what it never had before,
-    /// less is kept for it.
+    /// The client was seen to have so many bytes on the GPU beside its tasks and context: by what it never
+    /// had before, less is kept for it.
     pub fn has_taken(&mut self, client: ClientId, gpu: usize, taken: u64) {
         let Some(context) = self.contexts.get_mut(&(client, gpu)) else {
             return;

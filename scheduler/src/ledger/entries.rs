@@ -22,8 +22,8 @@ pub struct Holding {
     pub gpu: usize,
     /// Bytes reserved.
     pub reserved: u64,
-    /// Bytes that it is expected to have at most, which it is charged if that is more; 0: nobody expects anything, or
-    /// not any more.
+    /// Bytes that it is expected to have at most, which it is charged if that is more; 0: nobody expects
+    /// anything, or not any more.
     pub expected_bytes: u64,
     /// Warps charged; 0 once it ended.
     pub warps: u64,
@@ -47,9 +47,11 @@ pub struct Holding {
 pub struct Context {
     /// Bytes of an ordinary context.
     pub bytes: u64,
-    /// Bytes that the process is expected to take beside that, and has not taken yet: modules, libraries' workspaces.
+    /// Bytes that the process is expected to take beside that, and has not taken yet: modules, libraries'
+    /// workspaces.
     pub overhead: u64,
-    /// Bytes that it was last seen to have beside that. They are no charge: the driver shows that they are not free.
+    /// Bytes that it was last seen to have beside that. They are no charge: the driver shows that they are
+    /// not free.
     pub taken: u64,
     /// The most that it was seen to have.
     pub most_taken: u64,

@@ -1,8 +1,10 @@
-//! Headroom: what a running task is expected to need beyond what it has. It is charged as if it were reserved, so that
-//! nobody else is placed there, and only the task itself can grow into it. Clients are not told of it.
+//! Headroom: what a running task is expected to need beyond what it has. It is charged as if it were
+//! reserved, so that nobody else is placed there, and only the task itself can grow into it. Clients are not
+//! told of it.
 //!
-//! It is a wish, as what is kept for a process's overhead is ([`super::Context`]): whoever finds that it is in the way has
-//! the ledger forgo both. It ends with the task, and when the task's memory goes to the host, and never comes back.
+//! It is a wish, as what is kept for a process's overhead is ([`super::Context`]): whoever finds that it is
+//! in the way has the ledger forgo both. It ends with the task, and when the task's memory goes to the host,
+//! and never comes back.
 
 use super::{Holding, Ledger, LedgerError, TaskKey};
 use crate::client::ClientId;

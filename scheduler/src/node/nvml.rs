@@ -21,13 +21,14 @@ const LIBRARY: &str = "libnvidia-ml.so.1";
 /// Bytes a context takes where nobody says otherwise: measured with driver 580
 /// on an H200, with and without MPS.
 pub const CONTEXT_BYTES: u64 = 526 << 20;
-/// Bytes that the MPS server takes of a GPU, and the little that the driver counts as free and gives to nobody: measured
-/// as above, 65 MiB (74 while no client is there) and 3 MiB.
+/// Bytes that the MPS server takes of a GPU, and the little that the driver counts as free and gives to
+/// nobody: measured as above, 65 MiB (74 while no client is there) and 3 MiB.
 const SERVER_BYTES: u64 = 80 << 20;
 /// What a driver's version says when its GPUs are software.
 const SOFTWARE: &str = "softgpu";
-/// A GPU that was busy for less of a sample's time than this, in percent, had pauses: one with kernels or copies queued
-/// reads 99 or 100 (measured on an H200: a sample each 200 ms, as well for copies and for kernels of 200 µs).
+/// A GPU that was busy for less of a sample's time than this, in percent, had pauses: one with kernels or
+/// copies queued reads 99 or 100 (measured on an H200: a sample each 200 ms, as well for copies and for
+/// kernels of 200 µs).
 const PAUSED: f64 = 80.0;
 
 /// Why there is no node to share.

@@ -7,8 +7,8 @@ use nvml_wrapper::Device;
 
 type ContextBytes = unsafe extern "C" fn(*mut c_void, *mut c_ulonglong) -> c_int;
 
-/// Bytes that a process's context takes on a software GPU; `None` if `library`, which NVML was initialized from, is not
-/// softgpu's, or is an older one.
+/// Bytes that a process's context takes on a software GPU; `None` if `library`, which NVML was initialized
+/// from, is not softgpu's, or is an older one.
 pub(super) fn context_bytes(device: &Device<'_>, library: &str) -> Option<u64> {
     // SAFETY: NVML was initialized from this library: its initializers ran already.
     let library = unsafe { Library::new(library) }.ok()?;

@@ -107,8 +107,8 @@ pub(super) trait Choose {
     /// It has got this one.
     fn placed(&mut self, _waiter: &Waiter, _gpu: usize) {}
 
-    /// Of GPUs that will not do for now, the one that is to be kept for the task; never one that has less to spare
-    /// than another, so that it does not change for ever.
+    /// Of GPUs that will not do for now, the one that is to be kept for the task; never one that has less to
+    /// spare than another, so that it does not change for ever.
     fn nearest(&mut self, _waiter: &Waiter, fitting: u64, _gpus: &[GpuState]) -> usize {
         fitting.trailing_zeros() as usize
     }
@@ -189,8 +189,8 @@ impl Round<'_> {
         self.survey();
     }
 
-    /// Whether a newcomer can have nothing, and has nothing kept for it that is not kept already: of most tasks in a
-    /// long queue that is all there is to know.
+    /// Whether a newcomer can have nothing, and has nothing kept for it that is not kept already: of most
+    /// tasks in a long queue that is all there is to know.
     fn is_settled(&self, waiter: &Waiter, order: Order) -> bool {
         let wants = waiter.gpus & self.all;
         waiter.contexts == 0
@@ -278,8 +278,8 @@ impl Order {
     }
 }
 
-/// Serves the queue. With `by_priority`, only tasks of the highest priority there is begin; one that has waited very
-/// long counts as such.
+/// Serves the queue. With `by_priority`, only tasks of the highest priority there is begin; one that has
+/// waited very long counts as such.
 pub(super) fn place(
     view: &View<'_>,
     queue: Queue,

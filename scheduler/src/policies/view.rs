@@ -17,7 +17,8 @@ pub struct GpuState {
     pub max_warps: u64,
     /// Warps of the tasks running there.
     pub warps: u64,
-    /// Of those, the warps of tasks whose processes have had work under way there lately: no more than `warps`.
+    /// Of those, the warps of tasks whose processes have had work under way there lately: no more than
+    /// `warps`.
     pub active_warps: u64,
     /// Processes that hold something there.
     pub processes: u32,
@@ -47,7 +48,8 @@ pub struct Waiter {
     pub client: ClientId,
     /// GPUs it may be placed on, by index.
     pub gpus: u64,
-    /// GPUs on which the process already has a context. If there is any, others wait for the process to go on.
+    /// GPUs on which the process already has a context. If there is any, others wait for the process to go
+    /// on.
     pub contexts: u64,
     /// It wants a GPU for itself.
     pub alone: bool,

@@ -1,11 +1,11 @@
 //! How many jobs to run at once, from what the node looks like: a pure function of samples.
 //!
-//! One more is wanted while nothing that jobs share is used up: the GPUs, cores, host memory; and while jobs have not ended
-//! more slowly since more of them run. That tasks wait for room on a GPU is no reason to stop: a program that waits takes
-//! no core, its host phase before is over by the time it gets room, and mgbd packs better the more it may choose from.
-//! Only where [`QUEUED`] wait for each GPU more would take host memory for nothing. The number rises by [`STEP`] a [`PACE`]
-//! at first, then by one. That many start at once does not make them wait for each other: mgbd has them take turns at the
-//! driver.
+//! One more is wanted while nothing that jobs share is used up: the GPUs, cores, host memory; and while jobs
+//! have not ended more slowly since more of them run. That tasks wait for room on a GPU is no reason to stop:
+//! a program that waits takes no core, its host phase before is over by the time it gets room, and mgbd packs
+//! better the more it may choose from. Only where [`QUEUED`] wait for each GPU more would take host memory
+//! for nothing. The number rises by [`STEP`] a [`PACE`] at first, then by one. That many start at once does
+//! not make them wait for each other: mgbd has them take turns at the driver.
 
 use std::time::Duration;
 
@@ -49,8 +49,8 @@ pub struct Sample {
     pub cores_used: f64,
     /// GPUs.
     pub gpus: usize,
-    /// The sum over GPUs of the share that is at work now: 0 without a launch in flight, else the warps charged over
-    /// those that it can hold.
+    /// The sum over GPUs of the share that is at work now: 0 without a launch in flight, else the warps
+    /// charged over those that it can hold.
     pub gpus_used: f64,
     /// Host memory that can be had, in bytes.
     pub memory_free: u64,
@@ -176,7 +176,8 @@ impl Controller {
             .limit
             .and_then(|(limit, windows)| Some((limit, windows.checked_sub(1)?)));
         match self.best {
-            // Jobs differ, and so do windows: only clearly more jobs that do not get clearly more done are too many.
+            // Jobs differ, and so do windows: only clearly more jobs that do not get clearly more done are
+            // too many.
             Some(best)
                 if level.running > 1.25 * best.running && level.per_second < WORTH * best.per_second =>
             {

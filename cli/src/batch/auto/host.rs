@@ -1,11 +1,12 @@
-//! What the host has left, as the kernel says. Read anew each time: virtual machines get more memory while they run.
+//! What the host has left, as the kernel says. Read anew each time: virtual machines get more memory while
+//! they run.
 
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// Bytes of host memory that can be had now: what the kernel calls available, or less where a control group of this
-/// process has a limit. None where the kernel does not say.
+/// Bytes of host memory that can be had now: what the kernel calls available, or less where a control group
+/// of this process has a limit. None where the kernel does not say.
 pub fn memory_free() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let available = meminfo(&text, "MemAvailable:")?;
@@ -23,8 +24,8 @@ fn meminfo(text: &str, name: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// The least room under a limit, from this process's control group up to the root: of version 2, or version 1's memory
-/// controller. None without a limit.
+/// The least room under a limit, from this process's control group up to the root: of version 2, or version
+/// 1's memory controller. None without a limit.
 fn group_room() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
@@ -55,7 +56,8 @@ fn group_room() -> Option<u64> {
     ] {
         let Some(path) = path else { continue };
         let own = Path::new(root).join(path.trim_start_matches('/'));
-        // In a container the path may be the host's: then only the root is there, which is the container's own.
+        // In a container the path may be the host's: then only the root is there, which is the container's
+        // own.
         rooms.extend(
             own.ancestors()
                 .take_while(|folder| folder.starts_with(root))
@@ -85,7 +87,8 @@ fn room_in(folder: &Path, [limit, usage, reclaimable]: [&str; 3]) -> Option<u64>
     Some(limit.saturating_sub(usage.saturating_sub(cached)))
 }
 
-/// Time that all cores together have spent idle since the machine started, or with work that gives way to ours.
+/// Time that all cores together have spent idle since the machine started, or with work that gives way to
+/// ours.
 pub fn idle_time() -> Option<Duration> {
     // Zero asks and changes nothing. Jobs are as nice as this process.
     let gives_way = rustix::process::nice(0).is_ok_and(|own| own <= 0);

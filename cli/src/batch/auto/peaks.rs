@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::batch::jobfile::Job;
 
-/// For how long a job of a program that nobody has seen before may still grow to what a job is guessed to take.
+/// For how long a job of a program that nobody has seen before may still grow to what a job is guessed to
+/// take.
 const GROWING: Duration = Duration::from_secs(10);
 
 /// The most that finished jobs had, in bytes.

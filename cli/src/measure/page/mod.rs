@@ -1,5 +1,5 @@
-//! The parts that pages are made of. A page is one file, without anything from elsewhere: it can be kept, sent and opened
-//! anywhere.
+//! The parts that pages are made of. A page is one file, without anything from elsewhere: it can be kept,
+//! sent and opened anywhere.
 
 mod chart;
 mod curves;

@@ -4,8 +4,8 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A broker over GPUs of 101 bytes with contexts of 1. Clients 1 to 9 have come; 1 was of program 7 and gone again, after
-/// its task had begun with 10 bytes and grown to `grown`.
+/// A broker over GPUs of 101 bytes with contexts of 1. Clients 1 to 9 have come; 1 was of program 7 and gone
+/// again, after its task had begun with 10 bytes and grown to `grown`.
 fn after_a_run(gpus: u32, grown: u64) -> Broker {
     let gpus = (0..gpus).map(|index| test_gpu(index, 101, 1)).collect();
     let mut broker = Broker::new(gpus, patient_for_ten_seconds());
@@ -140,7 +140,8 @@ fn growth_into_headroom_needs_the_drivers_room_and_none_of_the_ledgers() {
     assert_eq!(granted(&mut broker, 0), []);
 }
 
-/// A foreign program has memory: what the driver shows free is not enough for a newcomer and for what is kept.
+/// A foreign program has memory: what the driver shows free is not enough for a newcomer and for what is
+/// kept.
 #[test]
 fn what_the_driver_shows_free_is_kept_too() {
     let mut broker = after_a_run(1, 70);
@@ -347,7 +348,8 @@ fn policies_without_memory_expect_nothing() {
     assert_eq!(broker.ledger().charges(0).headroom, 0);
 }
 
-/// A task that has nothing yet and goes on keeps its GPU from being stalled, as long as something is kept for it.
+/// A task that has nothing yet and goes on keeps its GPU from being stalled, as long as something is kept for
+/// it.
 #[test]
 fn headroom_counts_as_long_as_its_task_can_go_on() {
     for has_waiting_thread in [false, true] {

@@ -8,8 +8,9 @@ use crate::policies::HOLDER_PATIENCE;
 const RUN: Duration = Duration::from_secs(3);
 const TICK: Duration = Duration::from_secs(1);
 
-/// How long a task of `large` waits on a GPU of 100 bytes, while there is always somebody else who would fit at once: two
-/// new processes a second, each with a task of `small` that lasts for [`RUN`]. Each kind is expected to grow so far.
+/// How long a task of `large` waits on a GPU of 100 bytes, while there is always somebody else who would fit
+/// at once: two new processes a second, each with a task of `small` that lasts for [`RUN`]. Each kind is
+/// expected to grow so far.
 fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
     let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], rules);
     let begin = |need: Need| Request {

@@ -63,8 +63,8 @@ fn two_that_hold_and_begin_more_both_finish() {
     assert_eq!((world.processes[0].swaps, world.processes[1].swaps), (0, 1));
 }
 
-/// The first and the second wait to grow, each kept from it by contexts of the others; the third could end, and only
-/// has to be let in.
+/// The first and the second wait to grow, each kept from it by contexts of the others; the third could end,
+/// and only has to be let in.
 #[test]
 fn who_could_begin_where_others_cannot_grow_is_let_in() {
     let lives = vec![
@@ -333,7 +333,8 @@ proptest! {
         lives in proptest::collection::vec(proptest::collection::vec(act(), 1..10), 1..7),
         is_patient in any::<bool>(),
         rules in rules(),
-        // By life; the same lives again, all at once or when those before are dead: what they took is known then.
+        // By life; the same lives again, all at once or when those before are dead: what they took is known
+        // then.
         programs in proptest::collection::vec(proptest::option::of(0..3u64), 7),
         again in proptest::collection::vec(any::<bool>(), 0..3),
         foreign in (0..12u64, 0..200u64),

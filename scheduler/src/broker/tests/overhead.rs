@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A broker over a GPU of 101 bytes with contexts of 1. Clients 1 to 9 have come; 1 was of program 7 and gone again, after
-/// its process had had `overhead` bytes beside its task.
+/// A broker over a GPU of 101 bytes with contexts of 1. Clients 1 to 9 have come; 1 was of program 7 and gone
+/// again, after its process had had `overhead` bytes beside its task.
 fn after_a_run(overhead: u64) -> Broker {
     let mut broker = Broker::new(vec![test_gpu(0, 101, 1)], patient_for_ten_seconds());
     for client in 1..10 {

@@ -186,8 +186,8 @@ impl World {
         }
     }
 
-    /// Whether one that is granted something on the GPU, perhaps to be alone there, may have it: others that are at work
-    /// must not be in company.
+    /// Whether one that is granted something on the GPU, perhaps to be alone there, may have it: others that
+    /// are at work must not be in company.
     fn check_company(&self, at: usize, gpu: u32, alone: bool) {
         let others = self.processes.iter().enumerate();
         for (_, other) in others.filter(|(other, process)| *other != at && !process.dead) {

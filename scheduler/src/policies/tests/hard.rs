@@ -22,7 +22,8 @@ fn alg2(gpus: &[GpuState], sms: &[Sms], jobs: &[Waiter]) -> Vec<(usize, usize)> 
 #[test]
 fn alg2_begins_what_finds_its_place_at_once() {
     let gpus = [gpu(100), gpu(100)];
-    // 32 halves fit a GPU: the first two fill one, the third is too much for what the second has left beside the fourth.
+    // 32 halves fit a GPU: the first two fill one, the third is too much for what the second has left beside
+    // the fourth.
     let jobs = [
         halves(1, 20),
         halves(2, 12),
