@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
-use mgb_scheduler::broker::{Broker, Program, Rules, Sight};
+use mgb_scheduler::broker::{Broker, Program, Rules, Snapshot};
 use mgb_scheduler::{Policy, Queue};
 
 mod h200;
@@ -67,7 +67,7 @@ fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
 
 struct Bench {
     broker: Broker,
-    sight: Sight,
+    snapshot: Snapshot,
     case: Case,
     now: Duration,
     next: u64,
@@ -84,7 +84,7 @@ impl Bench {
         let broker = Broker::new(gpus.collect(), rules);
         let mut bench = Bench {
             broker,
-            sight: Sight::default(),
+            snapshot: Snapshot::default(),
             case,
             now: Duration::ZERO,
             next: 1,
@@ -128,7 +128,7 @@ impl Bench {
         if self.case == Case::Grown {
             let grow = request(Op::Grow, 4 * GIB, 64, 0);
             assert_eq!(self.broker.request(client, 1, grow, self.now), None);
-            let answers = self.broker.serve(&mut self.sight.clone(), self.now);
+            let answers = self.broker.serve(&mut self.snapshot.clone(), self.now);
             assert_eq!(answers.len(), 1);
         }
         for entry in self.broker.die(client, self.now) {
@@ -162,9 +162,9 @@ impl Bench {
 
     fn serve(&mut self) -> (Duration, usize) {
         self.now += Duration::from_micros(10);
-        let mut sight = self.sight.clone();
+        let mut snapshot = self.snapshot.clone();
         let start = Instant::now();
-        let answers = self.broker.serve(&mut sight, self.now);
+        let answers = self.broker.serve(&mut snapshot, self.now);
         let took = start.elapsed();
         for answer in &answers {
             assert!(matches!(answer.reply, Reply::Granted { .. }));

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mgb_probe::Need;
 use mgb_probe::wire::{Op, Reply, Request, Text};
-use mgb_scheduler::broker::{Activity, Broker, Program, Remembered, Rules, Sight};
+use mgb_scheduler::broker::{Activity, Broker, Program, Remembered, Rules, Snapshot};
 use mgb_scheduler::{Policy, Queue};
 use serde_json::Value;
 
@@ -166,13 +166,13 @@ impl Replay<'_> {
             .granted
             .iter()
             .filter(|(_, (_, since))| *since + ACTIVE <= now);
-        let mut sight = Sight {
+        let mut snapshot = Snapshot {
             activity: idle
                 .map(|(&client, &(gpu, _))| Activity { client, gpu, part: 0 })
                 .collect(),
-            ..Sight::default()
+            ..Snapshot::default()
         };
-        for answer in self.broker.serve(&mut sight, now) {
+        for answer in self.broker.serve(&mut snapshot, now) {
             let Reply::Granted { gpu, .. } = answer.reply else {
                 panic!("{answer:?}");
             };

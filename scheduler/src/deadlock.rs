@@ -210,7 +210,8 @@ pub fn beside(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Option
         .find_map(|request| let_in(holders, request, rooms))
 }
 
-/// Has a request that wants to be alone begin where its room is there, and company is all that is in its way.
+/// Has a request that wants to be alone begin where its room is there, and other processes there are all that
+/// is in its way.
 fn let_in(holders: &[Holder], request: &Blocked, rooms: &[Room]) -> Option<Way> {
     let open = |gpu: &usize| !is_closed(holders, request, *gpu) && has_room(holders, request, rooms, *gpu);
     let gpu = targets(request, rooms).find(open).filter(|_| request.alone)?;

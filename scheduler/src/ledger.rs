@@ -9,7 +9,7 @@
 //! ledger is *blind*: it keeps the same books and refuses nothing, but charges no
 //! GPU more than [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
 
-mod company;
+mod colocation;
 mod compute;
 mod contexts;
 mod entries;
@@ -24,13 +24,13 @@ use mgb_probe::view::TaskState;
 use crate::client::ClientId;
 use crate::sms::{Shape, Sms, Spread};
 
-pub use company::Company;
+pub use colocation::Colocation;
 pub use entries::{Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;
 
-/// See the module.
+/// What every task and process holds on every GPU, and the sums of it.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     gpus: Vec<Gpu>,

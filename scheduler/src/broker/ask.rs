@@ -194,15 +194,15 @@ impl Broker {
     fn enqueue(&mut self, waiting: Waiting, expected: Duration) {
         let thread = waiting.request.thread;
         if let Some(client) = self.clients.get_mut(&waiting.client)
-            && let Some(told) = client.told.filter(|told| told.thread == thread)
+            && let Some(order) = client.swap_order.filter(|order| order.thread == thread)
         {
             // It asks again: did it make room?
-            client.told = None;
-            let reserved = reserved_on(&self.ledger, waiting.client, told.gpu);
-            if reserved >= told.reserved {
-                client.cannot_swap |= 1 << told.gpu;
+            client.swap_order = None;
+            let reserved = reserved_on(&self.ledger, waiting.client, order.gpu);
+            if reserved >= order.reserved {
+                client.cannot_swap |= 1 << order.gpu;
             } else {
-                client.cannot_swap &= !(1 << told.gpu);
+                client.cannot_swap &= !(1 << order.gpu);
             }
         }
         if !waiting.grows() {

@@ -22,7 +22,7 @@ use std::time::Duration;
 use mgb_probe::need::ALONE;
 use mgb_probe::wire::Request;
 
-use super::{Broker, Sight, Waiting};
+use super::{Broker, Snapshot, Waiting};
 use crate::client::ClientId;
 use crate::policies::{HOLDER_PATIENCE, Waiter};
 
@@ -52,7 +52,7 @@ impl Broker {
     pub(super) fn give_up_expectations(
         &mut self,
         covered: &[Option<u64>],
-        sight: &Sight,
+        snapshot: &Snapshot,
         now: Duration,
     ) -> bool {
         let is_kept = (0..self.ledger.gpus().len()).any(|gpu| self.ledger.charges(gpu).kept() > 0);
@@ -62,7 +62,7 @@ impl Broker {
         }
         let mut gives = false;
         if self.queue.of_holders().next().is_some() {
-            gives |= self.give_up_on_stalled(sight, now);
+            gives |= self.give_up_on_stalled(snapshot, now);
             gives |= self.give_up_for_growth(now);
             gives |= self.give_up_for_own(covered);
         }
@@ -76,8 +76,8 @@ impl Broker {
         self.ledger.charges(gpu).kept() < before
     }
 
-    fn give_up_on_stalled(&mut self, sight: &Sight, now: Duration) -> bool {
-        let stalled = self.stalled(&self.holders(sight, now), now);
+    fn give_up_on_stalled(&mut self, snapshot: &Snapshot, now: Duration) -> bool {
+        let stalled = self.stalled(&self.holders(snapshot, now), now);
         let mut gives = false;
         for gpu in self.among(stalled) {
             gives |= self.keep_nothing(gpu, None);

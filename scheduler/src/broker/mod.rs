@@ -1,7 +1,7 @@
 //! The broker: takes the clients' requests, keeps the queue, and answers.
 //!
 //! It has no clock, no driver and no channel: whoever runs it says what time it
-//! is, what the driver shows ([`Sight`]), and carries the answers. `mgbd` does,
+//! is, what the driver shows ([`Snapshot`]), and carries the answers. `mgbd` does,
 //! and so do the tests.
 
 mod answer;
@@ -33,7 +33,7 @@ pub use answer::Answer;
 pub use program::Program;
 pub use remembered::Remembered;
 pub use rules::{MPS_CLIENTS, PATIENCE, Rules};
-pub use snapshot::{Activity, Sight};
+pub use snapshot::{Activity, Snapshot};
 pub use view::WHOLE;
 
 use crate::client::ClientId;
@@ -44,9 +44,9 @@ use pending::Pending;
 use turns::Turns;
 use waiting::{Waiting, is_whole_process};
 
-/// A client that was told to make room and has not asked again.
+/// A client that was sent an order to swap out and has not asked again.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct SwapOrder {
     thread: u32,
     gpu: usize,
     reserved: u64,
@@ -56,8 +56,8 @@ struct Told {
 struct Client {
     pid: u32,
     program: Option<Program>,
-    told: Option<Told>,
-    /// GPUs on which it was told and nothing came of it.
+    swap_order: Option<SwapOrder>,
+    /// GPUs on which an order to swap freed nothing.
     cannot_swap: u64,
 }
 
@@ -68,7 +68,7 @@ struct Touch {
     at: Duration,
 }
 
-/// See the module.
+/// The scheduler without clock, driver and sockets: it takes requests, keeps the queue and answers.
 #[derive(Debug)]
 pub struct Broker {
     rules: Rules,

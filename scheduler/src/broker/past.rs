@@ -57,7 +57,7 @@ struct Run {
     grown_bytes: u64,
 }
 
-/// See the module.
+/// What tasks took when they ran before.
 #[derive(Debug)]
 pub(super) struct Past {
     taken: LruCache<Which, Taken>,

@@ -8,7 +8,7 @@ use crate::client::ClientId;
 use crate::ledger::TaskKey;
 use crate::policies::Waiter;
 
-/// See the module.
+/// The requests that wait.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "requests are large, and leave from the middle")]
 pub(super) struct Pending {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::program::Program;
 
-/// See the module. Those used last come last.
+/// What a broker has learned of programs and their tasks. Those used last come last.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Remembered {
     /// How long tasks lasted on average.

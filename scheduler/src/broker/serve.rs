@@ -13,52 +13,52 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
-use super::{Answer, Broker, Sight, Touch, Waiting, is_whole_process};
-use crate::ledger::{Company, Holding};
+use super::{Answer, Broker, Snapshot, Touch, Waiting, is_whole_process};
+use crate::ledger::{Colocation, Holding};
 use crate::policies::{GpuState, Placement, View, warps_charged};
 use crate::sms::Launch;
 
 impl Broker {
-    /// Answers whoever can be answered now, and takes what it grants off what `sight` has covered. While
-    /// anybody waits although there are leases, the caller takes those away and serves again.
-    pub fn serve(&mut self, sight: &mut Sight, now: Duration) -> Vec<Answer> {
-        self.round(sight, now, false)
+    /// Answers whoever can be answered now, and takes what it grants off what `snapshot` has covered.
+    /// While anybody waits although there are leases, the caller takes those away and serves again.
+    pub fn serve(&mut self, snapshot: &mut Snapshot, now: Duration) -> Vec<Answer> {
+        self.round(snapshot, now, false)
     }
 
-    /// Grants what fits to those who have come since nobody waited, by a sight that may be a moment old.
+    /// Grants what fits to those who have come since nobody waited, by a snapshot that may be a moment old.
     /// Whoever waits after that is answered by [`Broker::serve`].
-    pub fn serve_newcomers(&mut self, sight: &mut Sight, now: Duration) -> Vec<Answer> {
-        self.round(sight, now, true)
+    pub fn serve_newcomers(&mut self, snapshot: &mut Snapshot, now: Duration) -> Vec<Answer> {
+        self.round(snapshot, now, true)
     }
 
-    fn round(&mut self, sight: &mut Sight, now: Duration, newcomers: bool) -> Vec<Answer> {
+    fn round(&mut self, snapshot: &mut Snapshot, now: Duration, newcomers: bool) -> Vec<Answer> {
         let mut answers = std::mem::take(&mut self.overdue);
         if self.queue.is_empty() {
             return answers;
         }
-        let mut covered = std::mem::take(&mut sight.covered);
+        let mut covered = std::mem::take(&mut snapshot.covered);
         covered.resize(self.ledger.gpus().len(), None);
         // Deadlocks and compute that rests are matters of those who have waited.
         let (mut holders, mut stalled) = (Vec::new(), 0);
         if !newcomers || self.rules.policy.compute_hard() {
-            (holders, stalled) = self.holders_that_wait(sight, now);
+            (holders, stalled) = self.holders_that_wait(snapshot, now);
         }
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         if !newcomers {
-            self.admit_aged(&mut covered, sight, now, &mut answers);
+            self.admit_aged(&mut covered, snapshot, now, &mut answers);
         }
-        let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
+        let gpus = self.gpu_states(&covered, snapshot, stalled, &holders, now);
         self.serve_beginners(&mut covered, &gpus, now, &mut answers);
-        if !newcomers && sight.leased.is_empty() && !self.ledger.blind() {
-            if self.give_up_expectations(&covered, sight, now) {
-                (holders, stalled) = self.holders_that_wait(sight, now);
+        if !newcomers && snapshot.leased.is_empty() && !self.ledger.blind() {
+            if self.give_up_expectations(&covered, snapshot, now) {
+                (holders, stalled) = self.holders_that_wait(snapshot, now);
                 self.serve_growth(&mut covered, stalled, now, &mut answers);
-                let gpus = self.gpu_states(&covered, sight, stalled, &holders, now);
+                let gpus = self.gpu_states(&covered, snapshot, stalled, &holders, now);
                 self.serve_beginners(&mut covered, &gpus, now, &mut answers);
             }
-            self.break_deadlocks(&mut covered, sight, now, &mut answers);
+            self.break_deadlocks(&mut covered, snapshot, now, &mut answers);
         }
-        sight.covered = covered;
+        snapshot.covered = covered;
         answers
     }
 
@@ -101,12 +101,12 @@ impl Broker {
         let mut growing: Vec<Waiting> = self.queue.grows().iter().map(|w| Waiting::clone(w)).collect();
         growing.sort_by_key(|waiting| (waiting.client, waiting.since));
         let mut kept = 0u64;
-        let company = Company::of(&self.ledger);
+        let colocation = Colocation::of(&self.ledger);
         for waiting in growing {
             let Some(gpu) = self.ledger.task(waiting.key()).map(|held| held.gpu) else {
                 continue;
             };
-            if company.is_closed(gpu, waiting.client) {
+            if colocation.is_closed(gpu, waiting.client) {
                 continue;
             }
             let fits = self.has_room_to_grow(&waiting, covered, gpu);

@@ -7,7 +7,7 @@ use crate::ledger::TaskKey;
 
 /// What the driver and the clients' publications show.
 #[derive(Clone, Debug, Default)]
-pub struct Sight {
+pub struct Snapshot {
     /// By GPU: bytes that the driver shows free beyond what holders may still
     /// map. `None`: the driver does not say, and the ledger alone decides.
     pub covered: Vec<Option<u64>>,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
-use super::{Answer, Broker, Client, Sight, Told, Waiting, reserved_on};
+use super::{Answer, Broker, Client, Snapshot, SwapOrder, Waiting, reserved_on};
 use crate::client::ClientId;
 use crate::deadlock::{self, BUSY, Blocked, Holder, QUIET, Room, Way};
 use crate::ledger::{Holding, TaskKey};
@@ -17,7 +17,7 @@ impl Broker {
     pub(super) fn break_deadlocks(
         &mut self,
         covered: &mut [Option<u64>],
-        sight: &Sight,
+        snapshot: &Snapshot,
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
@@ -27,7 +27,7 @@ impl Broker {
             if blocked.is_empty() {
                 return;
             }
-            let holders = self.holders(sight, now);
+            let holders = self.holders(snapshot, now);
             match deadlock::resolve(&holders, &blocked, &self.rooms(covered)) {
                 None => return,
                 Some(Way::Swap {
@@ -35,7 +35,7 @@ impl Broker {
                     gpu,
                     for_itself,
                 }) => {
-                    self.tell(client, gpu, for_itself, answers);
+                    self.order_swap(client, gpu, for_itself, answers);
                 }
                 Some(Way::Admit { client, gpu }) => {
                     if !self.admit(client, gpu, covered, now, answers) {
@@ -58,12 +58,12 @@ impl Broker {
     pub(super) fn admit_aged(
         &mut self,
         covered: &mut [Option<u64>],
-        sight: &Sight,
+        snapshot: &Snapshot,
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
         // Nobody has a lease while somebody waits that long.
-        if !sight.leased.is_empty() {
+        if !snapshot.leased.is_empty() {
             return;
         }
         loop {
@@ -71,7 +71,7 @@ impl Broker {
             if !blocked.iter().any(|request| request.aged) {
                 return;
             }
-            let way = deadlock::beside(&self.holders(sight, now), &blocked, &self.rooms(covered));
+            let way = deadlock::beside(&self.holders(snapshot, now), &blocked, &self.rooms(covered));
             let Some(Way::Admit { client, gpu }) = way else {
                 return;
             };
@@ -110,7 +110,7 @@ impl Broker {
         self.grant(&waiting, gpu, covered, now, answers)
     }
 
-    fn tell(&mut self, client: ClientId, gpu: usize, for_itself: bool, answers: &mut Vec<Answer>) {
+    fn order_swap(&mut self, client: ClientId, gpu: usize, for_itself: bool, answers: &mut Vec<Answer>) {
         let bit = 1u64 << gpu;
         // Its growth there, if that task has memory of its own to give up.
         let own = self.queue.of(client).find(|waiting| {
@@ -139,7 +139,7 @@ impl Broker {
             "everybody on the GPU waits: the youngest makes room"
         );
         if let Some(entry) = self.clients.get_mut(&client) {
-            entry.told = Some(Told {
+            entry.swap_order = Some(SwapOrder {
                 thread,
                 gpu,
                 reserved,
@@ -151,13 +151,13 @@ impl Broker {
 
     /// Every process on every GPU, and the GPUs that are stalled. Nobody, where no wait concerns those who
     /// hold something: of most rounds that is all there is to know.
-    pub(super) fn holders_that_wait(&self, sight: &Sight, now: Duration) -> (Vec<Holder>, u64) {
+    pub(super) fn holders_that_wait(&self, snapshot: &Snapshot, now: Duration) -> (Vec<Holder>, u64) {
         if self.blocked(now).is_empty() {
             let empty = self.without_memory();
-            debug_assert_eq!(empty, self.stalled(&self.holders(sight, now), now));
+            debug_assert_eq!(empty, self.stalled(&self.holders(snapshot, now), now));
             return (Vec::new(), empty);
         }
-        let holders = self.holders(sight, now);
+        let holders = self.holders(snapshot, now);
         let stalled = self.stalled(&holders, now);
         (holders, stalled)
     }
@@ -191,7 +191,7 @@ impl Broker {
     }
 
     /// Every process on every GPU. Goes through the ledger once: there may be hundreds.
-    pub(super) fn holders(&self, sight: &Sight, now: Duration) -> Vec<Holder> {
+    pub(super) fn holders(&self, snapshot: &Snapshot, now: Duration) -> Vec<Holder> {
         let mut waiting: Vec<&Waiting> = self.queue.of_holders().collect();
         waiting.sort_by_key(|waiting| waiting.client);
         let mut tasks = self.ledger.tasks().peekable();
@@ -212,7 +212,7 @@ impl Broker {
                 let own = waiting[from..].partition_point(|waiting| waiting.client == client);
                 requests = &waiting[from..from + own];
             }
-            holders.push(self.holder(client, gpu, entry, &mine, requests, sight, now));
+            holders.push(self.holder(client, gpu, entry, &mine, requests, snapshot, now));
         }
         holders
     }
@@ -228,7 +228,7 @@ impl Broker {
         entry: Option<&Client>,
         mine: &[(TaskKey, &Holding)],
         requests: &[&Waiting],
-        sight: &Sight,
+        snapshot: &Snapshot,
         now: Duration,
     ) -> Holder {
         let here = || mine.iter().filter(|(_, held)| held.gpu == gpu);
@@ -244,14 +244,14 @@ impl Broker {
         if entry.is_none_or(unable) {
             swappable = 0;
         }
-        let told = entry.is_some_and(|entry| entry.told.is_some());
+        let ordered = entry.is_some_and(|entry| entry.swap_order.is_some());
         // Whether the process waits, and none of its tasks on the GPU that count can go on.
         let waits = |counts: fn(&Holding) -> bool| {
-            !told
+            !ordered
                 && !requests.is_empty()
                 && here()
                     .filter(|(_, held)| counts(held))
-                    .all(|(key, held)| !self.can_go_on(*key, held, requests, sight, now))
+                    .all(|(key, held)| !self.can_go_on(*key, held, requests, snapshot, now))
         };
         let waits_with_room = waits(|held| held.charged() > 0 || held.keeps_others_out());
         Holder {
@@ -272,7 +272,7 @@ impl Broker {
         key: TaskKey,
         held: &Holding,
         requests: &[&Waiting],
-        sight: &Sight,
+        snapshot: &Snapshot,
         now: Duration,
     ) -> bool {
         let Some(touch) = self.touched.get(&key).filter(|_| held.running) else {
@@ -282,7 +282,7 @@ impl Broker {
             .iter()
             .any(|waiting| waiting.key() == key || waiting.request.thread == touch.thread);
         let quiet = now.saturating_sub(touch.at);
-        let busy = sight.busy.contains(&(key.client, held.gpu));
+        let busy = snapshot.busy.contains(&(key.client, held.gpu));
         !waits && quiet < if busy { BUSY } else { QUIET }
     }
 

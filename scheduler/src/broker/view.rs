@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use super::{Broker, Sight, Waiting};
+use super::{Broker, Snapshot, Waiting};
 use crate::deadlock::Holder;
-use crate::ledger::Company;
+use crate::ledger::Colocation;
 use crate::policies::{GpuState, Waiter};
 use crate::sms::Launch;
 
-/// Parts of a whole in which [`Sight::activity`] counts.
+/// Parts of a whole in which [`Snapshot::activity`] counts.
 pub const WHOLE: u32 = 1000;
 
 impl Broker {
@@ -17,15 +17,15 @@ impl Broker {
     pub(super) fn gpu_states(
         &self,
         covered: &[Option<u64>],
-        sight: &Sight,
+        snapshot: &Snapshot,
         stalled: u64,
         holders: &[Holder],
         now: Duration,
     ) -> Vec<GpuState> {
-        let company = Company::of(&self.ledger);
+        let colocation = Colocation::of(&self.ledger);
         let mut states: Vec<GpuState> = (0..self.ledger.gpus().len())
             .map(|gpu| {
-                let (info, on) = (&self.ledger.gpus()[gpu], company.on(gpu));
+                let (info, on) = (&self.ledger.gpus()[gpu], colocation.on(gpu));
                 let warps = self.ledger.charges(gpu).warps;
                 GpuState {
                     room: self.room_to_begin(covered, gpu),
@@ -45,7 +45,7 @@ impl Broker {
                 }
             })
             .collect();
-        for key in &sight.leased {
+        for key in &snapshot.leased {
             if let Some(held) = self.ledger.task(*key) {
                 let state = &mut states[held.gpu];
                 state.warps = state.warps.saturating_sub(held.warps);
@@ -53,7 +53,7 @@ impl Broker {
         }
         for waiting in self.queue.grows() {
             let gpu = waiting.gpus.trailing_zeros() as usize;
-            if !company.is_closed(gpu, waiting.client) {
+            if !colocation.is_closed(gpu, waiting.client) {
                 states[gpu].growth_waits = true;
                 states[gpu].growth_aged |= waiting.waits(now) >= self.rules.patience;
             }
@@ -62,14 +62,14 @@ impl Broker {
             let is_still = |holder: &Holder| (holder.client, holder.gpu) == (client, gpu) && holder.still;
             states[gpu].resting &= holders.iter().any(is_still);
         }
-        self.note_activity(sight, &mut states);
+        self.note_activity(snapshot, &mut states);
         states
     }
 
     /// Takes off the warps of tasks whose processes are in a host phase.
-    fn note_activity(&self, sight: &Sight, states: &mut [GpuState]) {
+    fn note_activity(&self, snapshot: &Snapshot, states: &mut [GpuState]) {
         let mut idle = vec![0u64; states.len()];
-        let mut entries = sight.activity.iter().peekable();
+        let mut entries = snapshot.activity.iter().peekable();
         for (key, held) in self.ledger.tasks().filter(|(_, held)| held.warps > 0) {
             while entries.next_if(|entry| entry.client < key.client).is_some() {}
             // An entry of each GPU, of which there are few.

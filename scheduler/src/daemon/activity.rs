@@ -24,7 +24,7 @@ struct Lately {
     seen: Duration,
 }
 
-/// See the module.
+/// How busy each process has been on each GPU lately.
 #[derive(Debug, Default)]
 pub(super) struct Activities {
     lately: BTreeMap<(ClientId, usize), Lately>,

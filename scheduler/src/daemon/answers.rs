@@ -6,7 +6,7 @@ use std::time::Duration;
 use mgb_probe::wire::Reply;
 
 use super::server::Server;
-use crate::broker::{Answer, Sight};
+use crate::broker::{Answer, Snapshot};
 use crate::ledger::TaskKey;
 
 /// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the
@@ -22,32 +22,35 @@ impl Server {
         {
             // Most of those who come find room, by what was seen a moment ago.
             let is_young = now.saturating_sub(seen) < YOUNG;
-            let (mut sight, seen) = if is_young {
+            let (mut snapshot, seen) = if is_young {
                 (remembered, seen)
             } else {
-                (self.look(), now)
+                (self.sample(), now)
             };
-            let answers = self.broker.serve_newcomers(&mut sight, now);
+            let answers = self.broker.serve_newcomers(&mut snapshot, now);
             self.deliver(answers);
             if !self.broker.waiting() {
-                self.recent = Some((sight, seen));
+                self.recent = Some((snapshot, seen));
                 return;
             }
-            fresh = (!is_young).then_some(sight);
+            fresh = (!is_young).then_some(snapshot);
         }
-        let mut sight = fresh.unwrap_or_else(|| self.look());
-        if self.reclaims.check(&self.eyes.gpus, &mut self.broker, now) {
+        let mut snapshot = fresh.unwrap_or_else(|| self.sample());
+        if self
+            .reclaims
+            .check(&self.memory_monitor.gpus, &mut self.broker, now)
+        {
             self.changed = true;
-            sight = self.look();
+            snapshot = self.sample();
         }
-        let answers = self.broker.serve(&mut sight, now);
+        let answers = self.broker.serve(&mut snapshot, now);
         self.deliver(answers);
         if self.broker.waiting() && self.take_leases() {
-            sight = self.look();
-            let answers = self.broker.serve(&mut sight, now);
+            snapshot = self.sample();
+            let answers = self.broker.serve(&mut snapshot, now);
             self.deliver(answers);
         }
-        self.recent = (!self.broker.waiting()).then_some((sight, now));
+        self.recent = (!self.broker.waiting()).then_some((snapshot, now));
     }
 
     /// Somebody waits: from here on no client keeps a lease, and those there are end. False: there was none.
@@ -71,11 +74,13 @@ impl Server {
     }
 
     /// Looks at the GPUs.
-    pub(super) fn look(&mut self) -> Sight {
+    pub(super) fn sample(&mut self) -> Snapshot {
         let (ledger, now) = (self.broker.ledger(), self.now());
-        let mut sight = self.eyes.look(self.node.as_ref(), ledger, &self.clients);
-        sight.activity = self.activities.sample(ledger, &self.clients, now);
-        sight
+        let mut snapshot = self
+            .memory_monitor
+            .sample(self.node.as_ref(), ledger, &self.clients);
+        snapshot.activity = self.activities.sample(ledger, &self.clients, now);
+        snapshot
     }
 
     pub(super) fn deliver(&mut self, answers: Vec<Answer>) {

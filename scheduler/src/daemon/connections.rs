@@ -72,7 +72,7 @@ impl Server {
             });
         if guest.observer && self.changed {
             // It reads the view next, and shall find in it what was before.
-            self.look();
+            self.sample();
             self.show(self.now());
         }
         let Some((socket, _)) = self.guests.get(&id) else {

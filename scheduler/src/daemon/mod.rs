@@ -8,7 +8,7 @@
 //! | `greet`    | the handshake, and what it refuses |
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
-//! | `sight`    | what NVML shows against what the clients say |
+//! | `memory_monitor`    | what NVML shows against what the clients say |
 //! | `overhead` | what clients' processes have beside their tasks |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `keep`     | files of the driver's that outlive their process |
@@ -30,12 +30,12 @@ mod hold;
 mod holder;
 mod keep;
 mod listener;
+mod memory_monitor;
 mod overhead;
 mod reclaim;
 mod remember;
 mod server;
 mod show;
-mod sight;
 mod source;
 
 use std::os::fd::OwnedFd;

@@ -14,7 +14,7 @@ use crate::Ledger;
 use crate::client::ClientId;
 use crate::node::{Memory, Node, Resident};
 
-/// Between two looks at a GPU: many programs live for a second or two. A list takes the driver 40 us, at most
+/// Between two samples of a GPU: many programs live for a second or two. A list takes the driver 40 us, at most
 /// some 15 ms while processes come and go (an H200).
 const EVERY: Duration = Duration::from_millis(250);
 
@@ -23,37 +23,37 @@ pub(super) type Overhead = (ClientId, u64);
 
 /// One GPU.
 #[derive(Clone, Debug, Default)]
-struct Look {
+struct Sample {
     at: Duration,
     seen: BTreeMap<ClientId, u64>,
 }
 
-/// See the module.
+/// Measures what processes take on a GPU beside their tasks and contexts.
 #[derive(Debug)]
 pub(super) struct Overheads {
-    last: Vec<Look>,
+    last: Vec<Sample>,
 }
 
 impl Overheads {
     pub(super) fn new(gpus: usize) -> Overheads {
         Overheads {
-            last: vec![Look::default(); gpus],
+            last: vec![Sample::default(); gpus],
         }
     }
 
-    /// Looks at one GPU that it is time to look at, if there is any: who has how much there.
-    pub(super) fn look(
+    /// Samples one GPU that is due, if there is any: how much each process has there.
+    pub(super) fn sample(
         &mut self,
         node: &dyn Node,
         ledger: &Ledger,
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Option<(usize, Vec<Overhead>)> {
-        let is_due = |look: &Look| now.saturating_sub(look.at) >= EVERY;
+        let is_due = |sample: &Sample| now.saturating_sub(sample.at) >= EVERY;
         let gpu = self.last.iter().position(is_due)?;
         let last = &mut self.last[gpu];
         last.at = now;
-        let seen = look_at(gpu, node, ledger, clients);
+        let seen = sample_gpu(gpu, node, ledger, clients);
         let agreed = seen
             .iter()
             .filter_map(|(client, bytes)| Some((*client, *bytes.min(last.seen.get(client)?))))
@@ -63,7 +63,7 @@ impl Overheads {
     }
 }
 
-fn look_at(
+fn sample_gpu(
     gpu: usize,
     node: &dyn Node,
     ledger: &Ledger,

@@ -5,7 +5,7 @@
 //! have. Where others come, go and grow at that very moment the sum may never
 //! come out, so a short while after the process is gone it counts as free all
 //! the same. Either way a grant also needs the driver's free memory to cover it
-//! (see `sight`), so letting go of the charge can never overfill a GPU.
+//! (see `memory_monitor`), so letting go of the charge can never overfill a GPU.
 //!
 //! Where the driver says nothing at all, the room is free a fixed time after the
 //! death: measured with driver 580, its memory is free when the exit shows.
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use mgb_probe::view::ReclaimView;
 
-use super::sight::Seen;
+use super::memory_monitor::GpuSample;
 use crate::Broker;
 use crate::ledger::Reclaiming;
 
@@ -93,7 +93,7 @@ impl Reclaims {
     }
 
     /// Gives back what the driver shows free; true if anything was.
-    pub(super) fn check(&mut self, gpus: &[Seen], broker: &mut Broker, now: Duration) -> bool {
+    pub(super) fn check(&mut self, gpus: &[GpuSample], broker: &mut Broker, now: Duration) -> bool {
         let mut any = false;
         for entry in self.entries.iter_mut().filter(|entry| entry.freed.is_none()) {
             let seen = &gpus[entry.lost.gpu];
@@ -129,7 +129,7 @@ impl Reclaims {
 }
 
 impl Entry {
-    fn is_free(&mut self, seen: &Seen, now: Duration) -> bool {
+    fn is_free(&mut self, seen: &GpuSample, now: Duration) -> bool {
         let Some(gone) = self.gone else {
             return false;
         };

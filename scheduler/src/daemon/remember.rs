@@ -30,7 +30,7 @@ struct Content {
     remembered: Remembered,
 }
 
-/// See the module.
+/// The file of what programs took before, and the thread that writes it.
 #[derive(Debug)]
 pub(super) struct Memory {
     file: PathBuf,
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
     use crate::Policy;
-    use crate::broker::{Program, Rules, Sight};
+    use crate::broker::{Program, Rules, Snapshot};
     use crate::node::test_gpu;
 
     fn broker() -> Broker {
@@ -179,7 +179,7 @@ mod tests {
             label: Text::new("a.cu:main"),
         };
         broker.request(1, 0, request(Op::Begin), Duration::ZERO);
-        assert_eq!(broker.serve(&mut Sight::default(), Duration::ZERO).len(), 1);
+        assert_eq!(broker.serve(&mut Snapshot::default(), Duration::ZERO).len(), 1);
         broker.request(1, 0, request(Op::End), Duration::from_secs(5));
         assert!(broker.has_learned());
     }

@@ -15,14 +15,14 @@ use super::greet::Offence;
 use super::holder::{Holder, MpsState};
 use super::keep::Keeper;
 use super::listener::{Listener, Note};
+use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
 use super::show::{self, Board};
-use super::sight::Eyes;
 use super::source::Source;
 use crate::Broker;
-use crate::broker::{Rules, Sight};
+use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;
 use crate::node::Node;
 
@@ -55,12 +55,12 @@ pub struct Server {
     pub(super) epoll: OwnedFd,
     pub(super) hello: Hello,
     pub(super) broker: Broker,
-    pub(super) eyes: Eyes,
+    pub(super) memory_monitor: MemoryMonitor,
     pub(super) activities: Activities,
     overheads: Overheads,
     memory: Memory,
     /// What was last seen when nobody had to wait, less what was granted since, and when.
-    pub(super) recent: Option<(Sight, Duration)>,
+    pub(super) recent: Option<(Snapshot, Duration)>,
     pub(super) reclaims: Reclaims,
     pub(super) keeper: Keeper,
     pub(super) clients: BTreeMap<ClientId, Client>,
@@ -135,7 +135,7 @@ impl Server {
         Ok(Server {
             memory: Memory::open(config.past.clone(), &mut broker),
             broker,
-            eyes: Eyes::new(hello.gpus.len()),
+            memory_monitor: MemoryMonitor::new(hello.gpus.len()),
             activities: Activities::default(),
             overheads: Overheads::new(hello.gpus.len()),
             recent: None,
@@ -290,7 +290,7 @@ impl Server {
         if reclaiming || self.broker.waiting() {
             self.serve(reclaiming, now);
         } else if show {
-            self.look();
+            self.sample();
         }
         let waiting = self.broker.waiting();
         for client in self.clients.values_mut() {
@@ -301,7 +301,7 @@ impl Server {
         }
         // Last, so that nobody who could be answered waits for the driver's list.
         let (ledger, node) = (self.broker.ledger(), self.node.as_ref());
-        if let Some((gpu, seen)) = self.overheads.look(node, ledger, &self.clients, now) {
+        if let Some((gpu, seen)) = self.overheads.sample(node, ledger, &self.clients, now) {
             for (client, bytes) in seen {
                 self.broker.has_overhead(client, gpu, bytes);
             }
@@ -328,7 +328,7 @@ impl Server {
         self.board.write(show::node_view(
             &self.hello,
             &self.broker,
-            &self.eyes.gpus,
+            &self.memory_monitor.gpus,
             &self.reclaims,
             clients,
             self.offenders,

@@ -10,8 +10,8 @@ use mgb_probe::view::{Counts, GpuView, NodeView, Segment};
 use shared_memory::{Shmem, ShmemConf};
 
 use super::error::DaemonError;
+use super::memory_monitor::GpuSample;
 use super::reclaim::Reclaims;
-use super::sight::Seen;
 use crate::Broker;
 
 /// The segment; removed when dropped.
@@ -63,7 +63,7 @@ pub(super) fn remove_stale(name: &str) {
 pub(super) fn node_view(
     hello: &Hello,
     broker: &Broker,
-    gpus: &[Seen],
+    gpus: &[GpuSample],
     reclaims: &Reclaims,
     clients: u32,
     offenders: u64,

@@ -185,19 +185,19 @@ fn company_is_room_or_a_running_task() {
     };
     ledger.grant(key(1), alone, 0).unwrap();
     ledger.grant(key(2), holding(0, 40, 0), 0).unwrap();
-    let company = Company::of(&ledger);
-    assert_eq!(company.on(0).count, 2);
-    assert!(company.is_closed(0, 2) && !company.is_closed(0, 1));
+    let colocation = Colocation::of(&ledger);
+    assert_eq!(colocation.on(0).count, 2);
+    assert!(colocation.is_closed(0, 2) && !colocation.is_closed(0, 1));
     ledger.end(key(1), 0).unwrap();
     ledger.swap(key(2), 40).unwrap();
-    let company = Company::of(&ledger);
-    assert_eq!(company.on(0).count, 0, "contexts, and what is in host memory");
-    assert!(!company.is_closed(0, 2) && !company.on(0).present.others_than(3));
+    let colocation = Colocation::of(&ledger);
+    assert_eq!(colocation.on(0).count, 0, "contexts, and what is in host memory");
+    assert!(!colocation.is_closed(0, 2) && !colocation.on(0).present.others_than(3));
     ledger.grow(key(2), 1).unwrap();
-    assert!(Company::of(&ledger).on(0).present.others_than(3));
+    assert!(Colocation::of(&ledger).on(0).present.others_than(3));
     ledger.die(2, false, Duration::ZERO);
     assert!(
-        Company::of(&ledger).on(0).present.others_than(3),
+        Colocation::of(&ledger).on(0).present.others_than(3),
         "its room is not free yet"
     );
 }

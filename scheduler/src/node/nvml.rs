@@ -67,7 +67,7 @@ pub struct Limits {
     pub mps: bool,
 }
 
-/// See the module.
+/// The GPUs of the node as NVML shows them.
 pub struct NvmlNode {
     devices: Vec<Device<'static>>,
     gpus: Vec<Gpu>,

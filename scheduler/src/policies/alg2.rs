@@ -21,7 +21,7 @@ struct Answer {
     fits: u64,
 }
 
-/// See the module.
+/// Chooses the first GPU on which all blocks of the task find a place.
 pub(super) struct Alg2 {
     sms: Vec<Sms>,
     answers: [Answer; REMEMBERED],

@@ -8,7 +8,7 @@
 use super::queue::{Choose, bits};
 use super::{GpuState, Waiter};
 
-/// See the module.
+/// Chooses the GPU with the fewest warps charged.
 pub(super) struct Alg3;
 
 impl Choose for Alg3 {

@@ -13,7 +13,7 @@ use super::{GpuState, Waiter};
 /// Loads that differ by less than this part of what the GPU holds are equal.
 const NEAR: u64 = 20;
 
-/// See the module.
+/// Chooses the GPU with the least load.
 pub(super) struct Mgb;
 
 /// Load in thousandths of what the GPU holds.

@@ -39,7 +39,7 @@ use super::{GpuState, Placement, View, Waiter};
 /// How many times the patience a process that has something may pass others.
 pub const HOLDER_PATIENCE: u32 = 4;
 
-/// Who goes first; see the module.
+/// The order in which waiting tasks are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
     /// Nobody passes anybody.
@@ -156,7 +156,7 @@ impl Round<'_> {
         self.most = bits(self.open[0]).map(|at| self.gpus[at].room).max().unwrap_or(0);
     }
 
-    /// GPUs of the set on which the task has its memory and the company it wants.
+    /// GPUs of the set on which the task has its memory and, if it wants a GPU for itself, no other process.
     fn fitting(&self, waiter: &Waiter, among: u64) -> u64 {
         let with = waiter.contexts;
         let open = waiter.gpus & among & (self.open[0] & with | self.open[1] & !with);
@@ -235,8 +235,8 @@ impl Round<'_> {
         let (keeps, one) = if order.strict {
             (waiter.gpus, false)
         } else if waiter.alone {
-            let company = |&at: &usize| (self.gathering & (1 << at) == 0, self.gpus[at].present);
-            let least = bits(waiter.gpus & self.all).min_by_key(company);
+            let fewest = |&at: &usize| (self.gathering & (1 << at) == 0, self.gpus[at].present);
+            let least = bits(waiter.gpus & self.all).min_by_key(fewest);
             (least.map_or(0, |at| 1 << at), true)
         } else {
             match self.fitting(waiter, self.all) {

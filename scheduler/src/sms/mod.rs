@@ -55,7 +55,7 @@ impl Spread {
     }
 }
 
-/// See the module.
+/// The multiprocessors of a GPU, and what runs on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sms {
     kind: Multiprocessors,

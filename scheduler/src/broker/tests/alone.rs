@@ -34,7 +34,7 @@ fn tell(broker: &mut Broker, client: ClientId, op: Op, task: u64, bytes: u64) {
 
 /// Who is granted what in a round: client, task and GPU.
 fn granted(broker: &mut Broker, now: u64) -> Vec<(ClientId, usize, u32)> {
-    let answers = broker.serve(&mut Sight::default(), Duration::from_secs(now));
+    let answers = broker.serve(&mut Snapshot::default(), Duration::from_secs(now));
     answers
         .into_iter()
         .map(|answer| match answer.reply {
@@ -78,7 +78,7 @@ fn it_waits_for_room_and_for_tasks_of_others_but_not_for_contexts() {
     ask(&mut broker, 1, request(Op::Begin, 1, 0, 1), 0);
     assert_eq!(granted(&mut broker, 0), [(1, 1, 0)]);
     ask(&mut broker, 2, alone(Op::Begin, 1, 10, 2), 0);
-    assert_eq!(granted(&mut broker, 0), [], "a task without memory is company");
+    assert_eq!(granted(&mut broker, 0), [], "a task without memory is on the GPU");
     ask(&mut broker, 1, request(Op::Grow, 1, 10, 1), 0);
     assert_eq!(granted(&mut broker, 0), [(1, 1, 0)]);
     tell(&mut broker, 1, Op::End, 1, 5);
@@ -105,7 +105,7 @@ fn it_waits_until_the_room_of_the_dead_is_free() {
     assert_eq!(granted(&mut broker, 0), [(3, 1, 0)]);
 }
 
-/// A lease may be taken up again until it is taken away: it is company until then.
+/// A lease may be taken up again until it is taken away: it is on the GPU until then.
 #[test]
 fn a_lease_is_company_until_it_is_taken_away() {
     let mut broker = broker(1);
@@ -113,11 +113,11 @@ fn a_lease_is_company_until_it_is_taken_away() {
     granted(&mut broker, 0);
     ask(&mut broker, 2, alone(Op::Begin, 1, 10, 2), 0);
     let key = TaskKey { client: 1, task: 1 };
-    let mut sight = Sight {
+    let mut snapshot = Snapshot {
         leased: [key].into(),
-        ..Sight::default()
+        ..Snapshot::default()
     };
-    assert!(broker.serve(&mut sight, Duration::from_secs(60)).is_empty());
+    assert!(broker.serve(&mut snapshot, Duration::from_secs(60)).is_empty());
     broker.take_lease(key);
     assert_eq!(granted(&mut broker, 60), [(2, 1, 0)]);
 }

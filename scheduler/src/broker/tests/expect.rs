@@ -49,8 +49,8 @@ fn grow(broker: &mut Broker, client: ClientId, task: u64, bytes: u64, now: u64) 
     ask(broker, client, request(Op::Grow, task, bytes, client as u32), now);
 }
 
-fn granted_by(broker: &mut Broker, sight: &mut Sight, now: u64) -> Vec<(ClientId, u64)> {
-    let answers = broker.serve(sight, SECOND * now as u32).into_iter();
+fn granted_by(broker: &mut Broker, snapshot: &mut Snapshot, now: u64) -> Vec<(ClientId, u64)> {
+    let answers = broker.serve(snapshot, SECOND * now as u32).into_iter();
     let reserved = |answer: Answer| match answer.reply {
         Reply::Granted { reserved, .. } => (answer.client, reserved),
         other => panic!("{other:?} to {}", answer.client),
@@ -60,7 +60,7 @@ fn granted_by(broker: &mut Broker, sight: &mut Sight, now: u64) -> Vec<(ClientId
 
 /// Who has how much then, of those who are granted something.
 fn granted(broker: &mut Broker, now: u64) -> Vec<(ClientId, u64)> {
-    granted_by(broker, &mut Sight::default(), now)
+    granted_by(broker, &mut Snapshot::default(), now)
 }
 
 #[test]
@@ -127,14 +127,14 @@ fn growth_into_headroom_needs_the_drivers_room_and_none_of_the_ledgers() {
     assert_eq!(broker.ledger().room(0), 0);
     // Somebody on the GPU goes on: nobody is stuck.
     grow(&mut broker, 2, 1, 60, 0);
-    let shown = |bytes| Sight {
+    let shown = |bytes| Snapshot {
         covered: vec![Some(bytes)],
-        ..Sight::default()
+        ..Snapshot::default()
     };
     assert_eq!(granted_by(&mut broker, &mut shown(59), 0), []);
-    let mut sight = shown(60);
-    assert_eq!(granted_by(&mut broker, &mut sight, 0), [(2, 70)]);
-    assert_eq!(sight.covered, [Some(0)], "all of it is used up");
+    let mut snapshot = shown(60);
+    assert_eq!(granted_by(&mut broker, &mut snapshot, 0), [(2, 70)]);
+    assert_eq!(snapshot.covered, [Some(0)], "all of it is used up");
     // One byte more than was expected is nobody's.
     grow(&mut broker, 2, 1, 1, 0);
     assert_eq!(granted(&mut broker, 0), []);
@@ -147,16 +147,16 @@ fn what_the_driver_shows_free_is_kept_too() {
     let mut broker = after_a_run(1, 70);
     broker.identify(2, Program::new(7));
     begin(&mut broker, 2, 1, 10, 0);
-    let mut sight = Sight {
+    let mut snapshot = Snapshot {
         covered: vec![Some(81)],
-        ..Sight::default()
+        ..Snapshot::default()
     };
-    assert_eq!(granted_by(&mut broker, &mut sight, 0), [(2, 10)]);
-    assert_eq!(sight.covered, [Some(70)]);
+    assert_eq!(granted_by(&mut broker, &mut snapshot, 0), [(2, 10)]);
+    assert_eq!(snapshot.covered, [Some(70)]);
     begin(&mut broker, 3, 1, 10, 0);
-    assert_eq!(granted_by(&mut broker, &mut sight, 0), []);
+    assert_eq!(granted_by(&mut broker, &mut snapshot, 0), []);
     begin(&mut broker, 4, 1, 9, 0);
-    assert_eq!(granted_by(&mut broker, &mut sight, 0), [(4, 9)]);
+    assert_eq!(granted_by(&mut broker, &mut snapshot, 0), [(4, 9)]);
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn no_more_is_expected_than_a_gpu_holds() {
     broker.freed(2);
     broker.identify(3, Program::new(7));
     begin(&mut broker, 3, 1, 17, 0);
-    let answers = broker.serve_newcomers(&mut Sight::default(), Duration::ZERO);
+    let answers = broker.serve_newcomers(&mut Snapshot::default(), Duration::ZERO);
     assert_eq!(answers.len(), 1, "a GPU can hold it");
     assert_eq!(broker.ledger().charges(0).headroom, 83);
 }

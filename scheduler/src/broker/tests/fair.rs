@@ -21,9 +21,9 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
         broker.arrive(client, client as u32);
         broker.identify(client, Program::new(client));
         broker.request(client, 0, begin(need), Duration::ZERO);
-        broker.serve(&mut Sight::default(), Duration::ZERO);
+        broker.serve(&mut Snapshot::default(), Duration::ZERO);
         broker.request(client, 0, request(Op::Grow, 1, grows, 1), Duration::ZERO);
-        broker.serve(&mut Sight::default(), Duration::ZERO);
+        broker.serve(&mut Snapshot::default(), Duration::ZERO);
         broker.die(client, RUN);
         broker.freed(client);
         need
@@ -53,7 +53,7 @@ fn waits(rules: Rules, large: (Need, u64), small: (Need, u64)) -> Duration {
         if now == patient {
             assert_eq!(broker.request(3, 0, begin(large), now), None);
         }
-        for answer in broker.serve(&mut Sight::default(), now) {
+        for answer in broker.serve(&mut Snapshot::default(), now) {
             assert!(matches!(answer.reply, Reply::Granted { .. }));
             if answer.client == 3 {
                 return now - patient;
@@ -140,7 +140,7 @@ fn begin(broker: &mut Broker, client: ClientId, bytes: u64, now: Duration) {
 
 /// Who is granted how much.
 fn granted(broker: &mut Broker, now: Duration) -> Vec<(ClientId, u64)> {
-    let answers = broker.serve(&mut Sight::default(), now).into_iter();
+    let answers = broker.serve(&mut Snapshot::default(), now).into_iter();
     let reserved = |answer: Answer| match answer.reply {
         Reply::Granted { reserved, .. } => (answer.client, reserved),
         other => panic!("{other:?}"),
@@ -178,11 +178,11 @@ fn a_task_in_a_host_phase_keeps_nobody_off_its_gpu() {
         assert_eq!(broker.request(client, 0, begin, Duration::ZERO), None);
     };
     let place = |broker: &mut Broker, activity: &[Activity]| {
-        let mut sight = Sight {
+        let mut snapshot = Snapshot {
             activity: activity.to_vec(),
-            ..Sight::default()
+            ..Snapshot::default()
         };
-        match broker.serve(&mut sight, Duration::ZERO)[..] {
+        match broker.serve(&mut snapshot, Duration::ZERO)[..] {
             [
                 Answer {
                     reply: Reply::Granted { gpu, .. },

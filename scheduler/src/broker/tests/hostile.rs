@@ -154,15 +154,15 @@ impl Crowd {
             }
             Event::Serve { covered, busy } => {
                 let contexts = self.broker.ledger().contexts();
-                let mut sight = Sight {
+                let mut snapshot = Snapshot {
                     covered: vec![Some(covered), None],
                     busy: contexts
                         .filter(|_| busy)
                         .map(|(client, gpu, _)| (client, gpu))
                         .collect(),
-                    ..Sight::default()
+                    ..Snapshot::default()
                 };
-                let mut answers = self.broker.serve(&mut sight, self.now);
+                let mut answers = self.broker.serve(&mut snapshot, self.now);
                 answers.extend(self.broker.take_turns(self.now));
                 for answer in answers {
                     assert!(
@@ -244,7 +244,7 @@ fn two_hostile_requests_overflow_no_sum_under_policies_that_know_no_memory() {
             crowd
                 .broker
                 .request(1, 0, request(Op::Begin, task, (1 << 50) - 5, 1), Duration::ZERO);
-            crowd.broker.serve(&mut Sight::default(), Duration::ZERO);
+            crowd.broker.serve(&mut Snapshot::default(), Duration::ZERO);
         }
         let charges = crowd.broker.ledger().charges(0);
         assert_eq!(
@@ -256,7 +256,10 @@ fn two_hostile_requests_overflow_no_sum_under_policies_that_know_no_memory() {
             .broker
             .request(1, 0, request(Op::Grow, 5000, 1, 1), Duration::ZERO);
         assert_eq!(more, None);
-        assert_eq!(crowd.broker.serve(&mut Sight::default(), Duration::ZERO).len(), 1);
+        assert_eq!(
+            crowd.broker.serve(&mut Snapshot::default(), Duration::ZERO).len(),
+            1
+        );
     }
 }
 
@@ -283,18 +286,18 @@ fn a_growth_whose_task_ends_meanwhile_is_answered() {
         broker.arrive(1, 1);
         broker.request(1, 0, request(Op::Begin, 1, 60, 1), Duration::ZERO);
         // The driver has little, so the growth waits.
-        let sight = || Sight {
+        let snapshot = || Snapshot {
             covered: vec![Some(65)],
-            ..Sight::default()
+            ..Snapshot::default()
         };
-        assert_eq!(broker.serve(&mut sight(), Duration::ZERO).len(), 1);
+        assert_eq!(broker.serve(&mut snapshot(), Duration::ZERO).len(), 1);
         assert_eq!(
             broker.request(1, 7, request(Op::Grow, 1, 30, 1), Duration::ZERO),
             None
         );
-        let mut full = Sight {
+        let mut full = Snapshot {
             covered: vec![Some(0)],
-            ..Sight::default()
+            ..Snapshot::default()
         };
         assert!(broker.serve(&mut full, Duration::ZERO).is_empty());
         end(&mut broker);

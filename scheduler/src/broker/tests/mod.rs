@@ -124,7 +124,7 @@ fn what_can_never_fit_is_refused_at_once() {
         broker.request(1, 0, request(Op::Begin, 1, 1, 1), Duration::ZERO),
         None
     );
-    broker.serve(&mut Sight::default(), Duration::ZERO);
+    broker.serve(&mut Snapshot::default(), Duration::ZERO);
     let more = request(Op::Grow, 1, 80 << 30, 1);
     assert!(matches!(
         broker.request(1, 0, more, Duration::ZERO),
@@ -137,20 +137,20 @@ fn room_that_the_driver_does_not_show_free_is_not_granted() {
     let mut broker = Broker::new(vec![test_gpu(0, 100, 10)], Rules::new(Policy::Mgb));
     broker.arrive(1, 1);
     broker.request(1, 0, request(Op::Begin, 1, 50, 1), Duration::ZERO);
-    let sight = |free| Sight {
+    let snapshot = |free| Snapshot {
         covered: vec![Some(free)],
-        ..Sight::default()
+        ..Snapshot::default()
     };
-    assert!(broker.serve(&mut sight(59), Duration::ZERO).is_empty());
-    assert_eq!(broker.serve(&mut sight(60), Duration::ZERO).len(), 1);
+    assert!(broker.serve(&mut snapshot(59), Duration::ZERO).is_empty());
+    assert_eq!(broker.serve(&mut snapshot(60), Duration::ZERO).len(), 1);
 }
 
 #[test]
-fn newcomers_have_what_a_remembered_sight_has_left() {
+fn newcomers_have_what_a_remembered_snapshot_has_left() {
     let mut broker = Broker::new(vec![test_gpu(0, 1000, 10)], Rules::new(Policy::Mgb));
-    let mut remembered = Sight {
+    let mut remembered = Snapshot {
         covered: vec![Some(130)],
-        ..Sight::default()
+        ..Snapshot::default()
     };
     for client in 1..=3 {
         broker.arrive(client, client as u32);
@@ -166,22 +166,22 @@ fn newcomers_have_what_a_remembered_sight_has_left() {
     assert!(broker.waiting(), "for a new look");
 }
 
-/// All wait to grow: by a remembered sight nobody is told to make room.
+/// All wait to grow: by a remembered snapshot nobody is told to make room.
 #[test]
-fn a_remembered_sight_tells_nobody_to_make_room() {
+fn a_remembered_snapshot_tells_nobody_to_make_room() {
     let mut broker = Broker::new(vec![test_gpu(0, 20, 0)], Rules::new(Policy::Mgb));
     for client in [1, 2] {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
     }
     let now = Duration::from_millis(100);
-    assert_eq!(broker.serve_newcomers(&mut Sight::default(), now).len(), 2);
+    assert_eq!(broker.serve_newcomers(&mut Snapshot::default(), now).len(), 2);
     for client in [1, 2] {
         broker.request(client, 0, request(Op::Grow, 1, 5, 1), now);
     }
-    assert!(broker.serve_newcomers(&mut Sight::default(), now).is_empty());
+    assert!(broker.serve_newcomers(&mut Snapshot::default(), now).is_empty());
     assert_eq!(
-        broker.serve(&mut Sight::default(), now)[0].reply,
+        broker.serve(&mut Snapshot::default(), now)[0].reply,
         Reply::SwapOut { gpu: 0 }
     );
 }
@@ -194,15 +194,15 @@ fn a_running_thread_keeps_its_process_from_waiting() {
         broker.request(client, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
     }
     let now = Duration::from_millis(100);
-    assert_eq!(broker.serve(&mut Sight::default(), now).len(), 2);
+    assert_eq!(broker.serve(&mut Snapshot::default(), now).len(), 2);
     // Thread 1 of both waits for more; thread 9 of the second has a task too.
     broker.request(2, 1, request(Op::Begin, 2, 0, 9), now);
-    assert_eq!(broker.serve(&mut Sight::default(), now).len(), 1);
+    assert_eq!(broker.serve(&mut Snapshot::default(), now).len(), 1);
     broker.request(2, 2, request(Op::Grow, 2, 0, 9), now);
     broker.request(1, 0, request(Op::Grow, 1, 5, 1), now);
-    let mut busy = Sight {
+    let mut busy = Snapshot {
         busy: [(2, 0)].into(),
-        ..Sight::default()
+        ..Snapshot::default()
     };
     assert!(broker.serve(&mut busy, now).is_empty());
     broker.request(2, 0, request(Op::Grow, 1, 5, 1), now);
@@ -220,24 +220,24 @@ fn who_was_told_and_frees_nothing_is_refused() {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
     }
-    broker.serve(&mut Sight::default(), Duration::ZERO);
+    broker.serve(&mut Snapshot::default(), Duration::ZERO);
     for client in [1, 2] {
         broker.request(client, 0, request(Op::Grow, 1, 5, 1), Duration::ZERO);
     }
-    let answers = broker.serve(&mut Sight::default(), Duration::ZERO);
+    let answers = broker.serve(&mut Snapshot::default(), Duration::ZERO);
     assert_eq!(
         (answers[0].client, answers[0].reply),
         (2, Reply::SwapOut { gpu: 0 })
     );
     // The junior asks again and freed nothing; then the senior likewise.
     broker.request(2, 0, request(Op::Grow, 1, 5, 1), Duration::ZERO);
-    let answers = broker.serve(&mut Sight::default(), Duration::ZERO);
+    let answers = broker.serve(&mut Snapshot::default(), Duration::ZERO);
     assert_eq!(
         (answers[0].client, answers[0].reply),
         (1, Reply::SwapOut { gpu: 0 })
     );
     broker.request(1, 0, request(Op::Grow, 1, 5, 1), Duration::ZERO);
-    let answers = broker.serve(&mut Sight::default(), Duration::ZERO);
+    let answers = broker.serve(&mut Snapshot::default(), Duration::ZERO);
     assert_eq!((answers[0].client, answers[0].reply), (2, Reply::Deadlock));
 }
 
@@ -268,9 +268,9 @@ fn a_blind_policy_grants_what_does_not_fit() {
         broker.arrive(client, client as u32);
         broker.request(client, 0, request(Op::Begin, 1, 1000, 1), Duration::ZERO);
     }
-    assert_eq!(broker.serve(&mut Sight::default(), Duration::ZERO).len(), 2);
+    assert_eq!(broker.serve(&mut Snapshot::default(), Duration::ZERO).len(), 2);
     broker.die(1, Duration::ZERO);
-    assert_eq!(broker.serve(&mut Sight::default(), Duration::ZERO).len(), 1);
+    assert_eq!(broker.serve(&mut Snapshot::default(), Duration::ZERO).len(), 1);
 }
 
 fn act() -> impl Strategy<Value = Act> {

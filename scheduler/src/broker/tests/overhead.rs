@@ -30,11 +30,13 @@ fn begin(broker: &mut Broker, client: ClientId, bytes: u64, free: u64) -> Vec<(C
 }
 
 fn serve(broker: &mut Broker, free: u64, second: u64) -> Vec<(ClientId, u64)> {
-    let mut sight = Sight {
+    let mut snapshot = Snapshot {
         covered: vec![Some(free)],
-        ..Sight::default()
+        ..Snapshot::default()
     };
-    let answers = broker.serve(&mut sight, Duration::from_secs(second)).into_iter();
+    let answers = broker
+        .serve(&mut snapshot, Duration::from_secs(second))
+        .into_iter();
     let reserved = |answer: Answer| match answer.reply {
         Reply::Granted { reserved, .. } => (answer.client, reserved),
         other => panic!("{other:?} to {}", answer.client),
@@ -115,11 +117,11 @@ fn who_waits_for_room_that_its_own_library_has_is_told_so() {
     let grow = request(Op::Grow, 1, 50, 2);
     assert_eq!(broker.request(2, 1, grow, Duration::ZERO), None);
     // The ledger has 60 left, the driver 30, and nobody else will ever give any back.
-    let mut sight = Sight {
+    let mut snapshot = Snapshot {
         covered: vec![Some(30)],
-        ..Sight::default()
+        ..Snapshot::default()
     };
-    let answers = broker.serve(&mut sight, Duration::from_secs(3));
+    let answers = broker.serve(&mut snapshot, Duration::from_secs(3));
     assert_eq!(answers.len(), 1, "{answers:?}");
     assert_eq!(answers[0].reply, Reply::Deadlock);
 }

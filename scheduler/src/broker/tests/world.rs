@@ -187,7 +187,7 @@ impl World {
     }
 
     /// Whether one that is granted something on the GPU, perhaps to be alone there, may have it: others that
-    /// are at work must not be in company.
+    /// are at work must not share their GPU.
     fn check_company(&self, at: usize, gpu: u32, alone: bool) {
         let others = self.processes.iter().enumerate();
         for (_, other) in others.filter(|(other, process)| *other != at && !process.dead) {
@@ -310,12 +310,12 @@ impl World {
                     on.map(|gpu| (process.client, gpu))
                 })
                 .collect();
-            let mut sight = Sight {
+            let mut snapshot = Snapshot {
                 busy,
                 covered: self.covered(),
-                ..Sight::default()
+                ..Snapshot::default()
             };
-            for answer in self.broker.serve(&mut sight, self.now) {
+            for answer in self.broker.serve(&mut snapshot, self.now) {
                 let at = answer.client as usize - 1;
                 if answer.cell == 0 {
                     self.answer(at, answer.reply);

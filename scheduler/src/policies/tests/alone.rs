@@ -51,7 +51,7 @@ fn others_pass_it_until_it_is_old_and_then_leave_it_one_gpu() {
     let mut jobs = [alone(1), alone(2), waiter(3, 1, 1), waiter(4, 1, 1)];
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 1)]);
     jobs[0].since = ago(10);
-    // The GPU with the least company is left to it, and to the next of its kind.
+    // The GPU with the fewest processes is left to it, and to the next of its kind.
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
     jobs[1].since = ago(10);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);

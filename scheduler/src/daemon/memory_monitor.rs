@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use super::client::Client;
 use super::family::belongs_to;
 use crate::Ledger;
-use crate::broker::Sight;
+use crate::broker::Snapshot;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 use crate::node::{Memory, Node, Resident};
@@ -27,7 +27,7 @@ const TRIES: usize = 4;
 
 /// What was seen of a GPU.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct GpuSample {
     /// What the driver says; `None` if it does not.
     pub(super) memory: Option<Memory>,
     /// Who has a context there, as the driver says; `None` if it does not.
@@ -45,17 +45,17 @@ pub(super) struct Seen {
     pub(super) launches: u64,
 }
 
-impl Seen {
+impl GpuSample {
     fn covered(&self) -> Option<u64> {
         self.memory
             .map(|memory| memory.free.saturating_sub(self.outstanding))
     }
 }
 
-/// The eyes of `mgbd`.
+/// Samples the memory of every GPU.
 #[derive(Default)]
-pub(super) struct Eyes {
-    pub(super) gpus: Vec<Seen>,
+pub(super) struct MemoryMonitor {
+    pub(super) gpus: Vec<GpuSample>,
     complained: bool,
 }
 
@@ -87,17 +87,17 @@ impl Holder<'_> {
 
 type Clients = BTreeMap<ClientId, Client>;
 
-impl Eyes {
-    pub(super) fn new(gpus: usize) -> Eyes {
-        Eyes {
-            gpus: vec![Seen::default(); gpus],
+impl MemoryMonitor {
+    pub(super) fn new(gpus: usize) -> MemoryMonitor {
+        MemoryMonitor {
+            gpus: vec![GpuSample::default(); gpus],
             complained: false,
         }
     }
 
-    /// Looks at every GPU.
-    pub(super) fn look(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Sight {
-        let mut sight = Sight::default();
+    /// Samples every GPU.
+    pub(super) fn sample(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Snapshot {
+        let mut snapshot = Snapshot::default();
         let holders = holders(ledger, clients);
         // Who holds nothing has no lease.
         for client in holders.iter().flatten().filter_map(|holder| holder.client) {
@@ -105,23 +105,23 @@ impl Eyes {
                 client: client.id,
                 task,
             });
-            sight.leased.extend(keys);
+            snapshot.leased.extend(keys);
         }
         for (gpu, holders) in holders.iter().enumerate() {
-            self.look_at(gpu, node, ledger, clients, holders);
-            sight.covered.push(self.gpus[gpu].covered());
+            self.sample_gpu(gpu, node, ledger, clients, holders);
+            snapshot.covered.push(self.gpus[gpu].covered());
             for client in holders.iter().filter_map(|holder| holder.client) {
                 let launches = client.launches(gpu);
                 self.gpus[gpu].launches += u64::from(launches);
                 if launches > 0 {
-                    sight.busy.insert((client.id, gpu));
+                    snapshot.busy.insert((client.id, gpu));
                 }
             }
         }
-        sight
+        snapshot
     }
 
-    fn look_at(
+    fn sample_gpu(
         &mut self,
         gpu: usize,
         node: &dyn Node,

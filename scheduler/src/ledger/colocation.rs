@@ -31,13 +31,13 @@ pub struct OnGpu {
     last: Option<ClientId>,
 }
 
-/// See the module.
+/// Which processes are on which GPU.
 #[derive(Clone, Debug)]
-pub struct Company(Vec<OnGpu>);
+pub struct Colocation(Vec<OnGpu>);
 
-impl Company {
+impl Colocation {
     /// As the ledger has it now.
-    pub fn of(ledger: &Ledger) -> Company {
+    pub fn of(ledger: &Ledger) -> Colocation {
         let mut gpus = vec![OnGpu::default(); ledger.gpus().len()];
         // A client's tasks follow each other.
         for (key, held) in ledger.tasks().filter(|(_, held)| held.is_present()) {
@@ -52,7 +52,7 @@ impl Company {
         for entry in ledger.reclaiming() {
             gpus[entry.gpu].present = ClientSet::Several;
         }
-        Company(gpus)
+        Colocation(gpus)
     }
 
     /// Who is on the GPU.
