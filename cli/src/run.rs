@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
-use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need, socket_path};
+use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
 use mgb_scheduler::{Policy, Queue};
 use serde::{Deserialize, Serialize};
 
@@ -86,15 +86,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     if std::env::var_os("MGB").is_some_and(|value| value == "off") {
         return Ok(());
     }
-    let start = Start {
-        prefix: &prefix,
-        machine: &machine,
-        policy: args.policy,
-        queue: args.queue,
-        socket: socket_path(),
-        environment: Vec::new(),
-        options: Vec::new(),
-    };
+    let start = Start::shared(&prefix, &machine, args.policy, args.queue);
     let observer = daemon::ensure(&start)?;
     let policy = observer.hello().policy.parse::<Policy>().ok();
     // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes

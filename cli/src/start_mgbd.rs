@@ -1,6 +1,5 @@
 //! `mgb start-mgbd`: the helper through which the other commands start mgbd (see `daemon`).
 
-use mgb_probe::socket_path;
 use mgb_scheduler::{Policy, Queue};
 
 use crate::daemon::{self, Start};
@@ -24,15 +23,7 @@ pub fn run(args: &Args) -> Outcome {
     let start = || {
         let prefix = Prefix::find()?;
         let machine = Machine::find(&prefix)?;
-        let start = Start {
-            prefix: &prefix,
-            machine: &machine,
-            policy: args.policy,
-            queue: args.queue,
-            socket: socket_path(),
-            environment: Vec::new(),
-            options: Vec::new(),
-        };
+        let start = Start::shared(&prefix, &machine, args.policy, args.queue);
         daemon::start_detached(&start)
     };
     start().code(exit::NODE)?;

@@ -24,6 +24,36 @@ pub struct Job {
     pub arguments: Vec<String>,
 }
 
+impl Job {
+    /// A job of one of MGB's own programs in `folder`: the error names its `kind`, and the
+    /// `target` of make that builds it.
+    ///
+    /// # Errors
+    /// When the program was not built.
+    pub fn of_own(
+        number: usize,
+        (kind, target): (&str, &str),
+        folder: &Path,
+        name: &str,
+        arguments: Vec<String>,
+    ) -> Result<Self> {
+        let program = folder.join(name);
+        if !program.exists() {
+            bail!(
+                "the {kind} {} is missing: run `make {target}` first",
+                program.display()
+            );
+        }
+        Ok(Self {
+            number,
+            text: format!("{name} {}", arguments.join(" ")),
+            need: None,
+            program,
+            arguments,
+        })
+    }
+}
+
 /// Reads the file, and checks that every program in it can be started.
 ///
 /// # Errors

@@ -19,7 +19,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use mgb_probe::{Client, socket_path};
+use mgb_probe::Client;
 use mgb_scheduler::{Policy, Queue};
 
 use crate::daemon::{self, Start};
@@ -84,15 +84,7 @@ pub fn run(args: &Args) -> Outcome {
     let prefix = Prefix::find().code(exit::NODE)?;
     let machine = Machine::find(&prefix).code(exit::NODE)?;
     machine.notice();
-    let start = Start {
-        prefix: &prefix,
-        machine: &machine,
-        policy: args.policy,
-        queue: args.queue,
-        socket: socket_path(),
-        environment: Vec::new(),
-        options: Vec::new(),
-    };
+    let start = Start::shared(&prefix, &machine, args.policy, args.queue);
     daemon::ensure(&start).code(exit::NODE)?;
     // A client until the end: jobs come and go, and mgbd shall not take a gap for the end of its work.
     let client = Client::connect(&start.socket)

@@ -172,26 +172,19 @@ impl Mix {
             Jobs::Drawn(settings) => settings,
         };
         let job = |(index, setting): (usize, &Setting)| {
-            let program = folder.join(&setting.program);
-            if !program.exists() {
-                bail!(
-                    "the workload {} is missing: run `make benches` first",
-                    program.display()
-                );
-            }
             let bytes = (capacity as f64 * setting.size) as u64;
             let mut arguments = vec![bytes.to_string()];
             arguments.extend(setting.args.iter().cloned());
-            let text = format!("{} {}", setting.program, arguments.join(" "));
-            // Its clocks run in any case; this has it print them.
-            arguments.push("--profile".to_owned());
-            Ok(Job {
-                number: index + 1,
-                text,
-                need: None,
-                program,
+            let mut job = Job::of_own(
+                index + 1,
+                ("workload", "benches"),
+                folder,
+                &setting.program,
                 arguments,
-            })
+            )?;
+            // Its clocks run in any case; this has it print them.
+            job.arguments.push("--profile".to_owned());
+            Ok(job)
         };
         settings.iter().enumerate().map(job).collect()
     }

@@ -241,14 +241,11 @@ impl Session<'_> {
         let past = playing.past.unwrap_or(&new).display().to_string();
         let mut options = arm.options();
         options.extend(["--past".to_owned(), past]);
+        let node = &self.setting.node;
         let start = Start {
-            prefix: &self.setting.node.prefix,
-            machine: &self.setting.node.machine,
-            policy: None,
-            queue: None,
-            socket: self.folder.join("mgbd.sock"),
             environment: self.setting.environment(arm),
             options,
+            ..Start::at(self.folder.join("mgbd.sock"), &node.prefix, &node.machine)
         };
         let (mgbd, client) =
             Private::start(&start).with_context(|| format!("failed to measure under {arm}"))?;

@@ -72,13 +72,9 @@ impl Setting {
             at_once: None,
         };
         let start = Start {
-            prefix,
-            machine,
-            policy: None,
-            queue: None,
-            socket: folder.join("mgbd.sock"),
             environment: environment.clone(),
             options: arm.options(),
+            ..Start::at(folder.join("mgbd.sock"), prefix, machine)
         };
         let (mgbd, client) = Private::start(&start)?;
         let view = client.status()?;

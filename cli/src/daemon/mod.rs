@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail};
-use mgb_probe::{Client, ConnectError};
+use mgb_probe::{Client, ConnectError, socket_path};
 use mgb_scheduler::{Policy, Queue};
 
 use crate::machine::Machine;
@@ -39,8 +39,35 @@ pub struct Start<'a> {
     pub options: Vec<String>,
 }
 
-impl Start<'_> {
-    /// What mgbd is told of how to share, as its options and those of `mgb start-mgbd` are spelled.
+impl<'a> Start<'a> {
+    /// The user's mgbd, which all their commands share.
+    pub fn shared(
+        prefix: &'a Prefix,
+        machine: &'a Machine,
+        policy: Option<Policy>,
+        queue: Option<Queue>,
+    ) -> Self {
+        Self {
+            policy,
+            queue,
+            ..Self::at(socket_path(), prefix, machine)
+        }
+    }
+
+    /// An mgbd at a socket of its own, with the policy and the order that it has by itself.
+    pub fn at(socket: PathBuf, prefix: &'a Prefix, machine: &'a Machine) -> Self {
+        Self {
+            prefix,
+            machine,
+            policy: None,
+            queue: None,
+            socket,
+            environment: Vec::new(),
+            options: Vec::new(),
+        }
+    }
+
+    /// How mgbd is to share, as its options and those of `mgb start-mgbd` are spelled.
     fn sharing(&self) -> Vec<String> {
         let policy = self
             .policy

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::batch::jobfile::Job;
 
@@ -97,21 +97,7 @@ pub fn list(folder: &Path, capacity: u64, host: HostPhase) -> Result<Vec<Job>> {
     let jobs = JOBS.iter().enumerate();
     jobs.map(|(index, kind)| {
         let (name, arguments) = command(kind, capacity, host);
-        let program = folder.join(name);
-        if !program.exists() {
-            bail!(
-                "the example {} is missing: run `make examples` first",
-                program.display()
-            );
-        }
-        let text = format!("{name} {}", arguments.join(" "));
-        Ok(Job {
-            number: index + 1,
-            text,
-            need: None,
-            program,
-            arguments,
-        })
+        Job::of_own(index + 1, ("example", "examples"), folder, name, arguments)
     })
     .collect()
 }

@@ -161,13 +161,9 @@ fn measure(args: &Args, stop: &StopSignals, folder: &Path) -> Result<DemoOutcome
         let socket = folder.join(format!("{}.sock", policy.to_string().replace(':', "-")));
         let environment = environment.clone();
         let start = Start {
-            prefix: &prefix,
-            machine: &machine,
             policy: Some(policy),
-            queue: None,
-            socket,
             environment,
-            options: Vec::new(),
+            ..Start::at(socket, &prefix, &machine)
         };
         // The baselines run plain binaries; on software GPUs kernels are in the MGB binaries, which run
         // natively.
