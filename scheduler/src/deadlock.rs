@@ -57,7 +57,7 @@ pub const BUSY: Duration = Duration::from_secs(20);
 /// A process on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Who.
+    /// The client.
     pub client: ClientId,
     /// GPU index.
     pub gpu: usize,
@@ -79,7 +79,7 @@ pub struct Holder {
 /// A request that does not fit now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// Whose.
+    /// The client that asked.
     pub client: ClientId,
     /// GPUs it may go to, by index.
     pub gpus: u64,
@@ -113,7 +113,7 @@ pub struct Room {
 pub enum Way {
     /// The process is to swap out what it holds on the GPU.
     Swap {
-        /// Who.
+        /// The client.
         client: ClientId,
         /// GPU index.
         gpu: usize,
@@ -123,14 +123,14 @@ pub enum Way {
     /// The process has room on the GPU, and is to have it although others wait
     /// to grow, or are where somebody is to be alone.
     Admit {
-        /// Who.
+        /// The client.
         client: ClientId,
         /// GPU index.
         gpu: usize,
     },
     /// Nobody can: the process's waiting requests are refused.
     Refuse {
-        /// Who.
+        /// The client.
         client: ClientId,
     },
 }

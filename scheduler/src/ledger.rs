@@ -1,4 +1,4 @@
-//! The ledger: who holds what on which GPU. It has one writer, and refuses
+//! The ledger: what each process holds on which GPU. It has one writer, and refuses
 //! every entry that would charge a GPU beyond its capacity.
 //!
 //! A GPU is charged for the reservations of tasks, for what they are expected to
@@ -70,7 +70,7 @@ impl Ledger {
         &self.gpus
     }
 
-    /// Whether memory is not looked at.
+    /// Whether the policy ignores memory.
     pub fn blind(&self) -> bool {
         self.blind
     }
@@ -106,7 +106,7 @@ impl Ledger {
         self.tasks.get(&key)
     }
 
-    /// Room of the dead.
+    /// Room of dead processes that the driver does not show free yet.
     pub fn reclaiming(&self) -> &[Reclaiming] {
         &self.reclaiming
     }

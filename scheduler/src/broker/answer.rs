@@ -7,7 +7,7 @@ use crate::client::ClientId;
 /// An answer to carry to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whose.
+    /// The client that asked.
     pub client: ClientId,
     /// The call's cell.
     pub cell: usize,

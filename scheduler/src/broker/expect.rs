@@ -3,17 +3,17 @@
 //! what its program took beside tasks before ([`super::overhead`]).
 //!
 //! They are wishes, and give way to whoever cannot do without. After a round, and only then, since most of
-//! those who wait are served in it:
+//! waiting requests are served in it:
 //!
-//! - On a stalled GPU (see [`crate::deadlock`]) nothing is kept for anybody, and processes that can only go
-//!   to such GPUs begin with what they ask for. So nobody swaps or is refused for room that nobody has asked
-//!   for.
+//! - On a stalled GPU (see [`crate::deadlock`]) nothing is kept for any process, and processes that can only
+//!   go to such GPUs begin with what they ask for. So no process swaps or is refused for room that none has
+//!   asked for.
 //! - Nothing is kept from a growth that has waited for the patience: others wait for what its process holds.
 //! - Nothing that is kept for a process keeps it from beginning a task itself.
-//! - The first of those whom only expectations keep from beginning, its own or others', waits for
+//! - The first request that only expectations (its own or others') keep from beginning waits for
 //!   [`HOLDER_PATIENCE`] times the patience after it has become the first, and no less than tasks last on
-//!   average: usually somebody ends meanwhile. Then it begins with what it asks for, and what is kept for
-//!   others on a GPU where that helps is theirs no more. Where there is nobody to wait for, since all that
+//!   average: usually some task ends meanwhile. Then it begins with what it asks for, and what is kept for
+//!   others on a GPU where that helps is theirs no more. Where there is no task to wait for, since all that
 //!   others have there are contexts, it begins at once with all the room there is, or with what is kept for
 //!   those.
 
@@ -47,8 +47,8 @@ impl Broker {
         (0..self.ledger.gpus().len()).filter(move |gpu| gpus & (1 << gpu) != 0)
     }
 
-    /// After a round: has those give up what they are only expected to need who must, as the module says.
-    /// False: nobody.
+    /// After a round: takes expected bytes from the processes that must give them up, as the module
+    /// describes. False: no process gave anything up.
     pub(super) fn give_up_expectations(
         &mut self,
         covered: &[Option<u64>],
@@ -69,7 +69,7 @@ impl Broker {
         gives | self.give_up_for_first(covered, now)
     }
 
-    /// True: somebody gives something up there.
+    /// True: a process gave something up there.
     fn keep_nothing(&mut self, gpu: usize, only: Option<ClientId>) -> bool {
         let before = self.ledger.charges(gpu).kept();
         self.ledger.forgo(gpu, only);
@@ -159,7 +159,7 @@ impl Broker {
         true
     }
 
-    /// The first who could begin if nobody expected anything, by its position, and where.
+    /// The first request that could begin without expectations, by its position, and its GPU.
     fn first_kept_out(&self, covered: &[Option<u64>]) -> Option<(usize, usize)> {
         let rooms = self.rooms_to_begin(covered);
         let without = |gpu| self.room_without(self.ledger.charges(gpu).kept(), covered, gpu);
@@ -176,7 +176,7 @@ impl Broker {
             if bytes > most || self.can_begin(waiter, &rooms) {
                 return None;
             }
-            // Of those who want a GPU for themselves others are in the way.
+            // A task that wants a GPU for itself waits for other processes, not for expectations.
             let could = |gpu: &usize| {
                 self.cost(waiter, bytes, *gpu) <= rooms_without[*gpu] && (!waiter.alone || is_idle(*gpu))
             };

@@ -61,7 +61,7 @@ struct Client {
     cannot_swap: u64,
 }
 
-/// Who last asked for a task, and when.
+/// The thread that last asked for a task, and when.
 #[derive(Clone, Copy, Debug)]
 struct Touch {
     thread: u32,
@@ -119,7 +119,7 @@ impl Broker {
         !self.queue.is_empty() || !self.overdue.is_empty()
     }
 
-    /// Whose turn it is at the driver, of those who wait for it. Called after each event, and when
+    /// Gives turns at the driver to waiting processes. Called after each event, and when
     /// [`Broker::next_turn_in`] says so.
     pub fn take_turns(&mut self, now: Duration) -> Vec<Answer> {
         let ledger = &self.ledger;
@@ -132,7 +132,7 @@ impl Broker {
         self.turns.waiting()
     }
 
-    /// How long until it is somebody's turn if nothing happens; `None`: nobody waits for it.
+    /// How long until the next turn if nothing happens; `None`: no process waits for one.
     pub fn next_turn_in(&self, now: Duration) -> Option<Duration> {
         self.turns.due(now)
     }

@@ -1,6 +1,6 @@
 //! Overhead: what processes take on a GPU beside their tasks and an ordinary context, by program: that of
 //! those with the same arguments where there were any, else of all. Libraries load modules and make
-//! workspaces of their own, of which nobody asks the broker; the driver tells of them afterwards.
+//! workspaces of their own without asking the broker; the driver shows them afterwards.
 //!
 //! What a program took before is expected of it the next time: its first task begins where there is room for
 //! that as well, and the room is kept until the process has taken it. It is a wish, and gives way as all

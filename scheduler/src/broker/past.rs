@@ -62,7 +62,7 @@ struct Run {
 pub(super) struct Past {
     taken: LruCache<Which, Taken>,
     running: HashMap<TaskKey, Run>,
-    /// The mean of all that ended, the later weighing more: what is expected of those nobody knows.
+    /// The mean of all that ended, the later weighing more: what is expected of unknown tasks.
     mean: Option<Duration>,
     has_learned: bool,
 }
@@ -95,7 +95,7 @@ impl Past {
         }
     }
 
-    /// What it took; `None`: nobody knows.
+    /// What it took; `None`: unknown.
     pub(super) fn of(&mut self, which: &Which) -> Option<Taken> {
         let any = Which {
             program: which.program.whatever(),

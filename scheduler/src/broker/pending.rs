@@ -1,5 +1,5 @@
-//! Who waits: those who want to begin, in the order in which they came and as the
-//! policies see them, and those who want to grow.
+//! The waiting requests: tasks to begin, in order of arrival and as the
+//! policies see them, and tasks to grow.
 
 use std::time::Duration;
 
@@ -39,22 +39,22 @@ impl Pending {
         self.begins.iter().chain(&self.grows).map(Box::as_ref)
     }
 
-    /// Those who want to grow.
+    /// Requests to grow.
     pub(super) fn grows(&self) -> &[Box<Waiting>] {
         &self.grows
     }
 
-    /// One who wants to begin, by its position in [`Pending::waiters`].
+    /// A request to begin, by its position in [`Pending::waiters`].
     pub(super) fn beginner(&self, at: usize) -> &Waiting {
         &self.begins[at]
     }
 
-    /// Those who want to begin, as the policies see them.
+    /// Requests to begin, as the policies see them.
     pub(super) fn waiters(&self) -> &[Waiter] {
         &self.waiters
     }
 
-    /// Those of processes that have something: whom others may wait for.
+    /// Requests of processes that hold something, so that others may wait for them.
     pub(super) fn of_holders(&self) -> impl Iterator<Item = &Waiting> {
         let among = if self.of_holders > 0 {
             self.waiters.len()
@@ -67,7 +67,7 @@ impl Pending {
         held.chain(&self.grows).map(Box::as_ref)
     }
 
-    /// Those who want a GPU for themselves, and came at that time or before.
+    /// Requests for a GPU of their own that came at that time or before.
     pub(super) fn alone_since(&self, then: Duration) -> impl Iterator<Item = &Waiting> {
         let among = if self.alone > 0 { self.waiters.len() } else { 0 };
         let begins = self.waiters[..among].iter().zip(&self.begins);
@@ -99,12 +99,12 @@ impl Pending {
         self.of(key.client).any(|waiting| waiting.key() == key)
     }
 
-    /// Whether anybody is to have more room than he asks for.
+    /// Whether any request is to have more room than it asks for.
     pub(super) fn expects(&self) -> bool {
         self.expecting > 0
     }
 
-    /// One who wants to begin, by its position in [`Pending::waiters`], is to have this room, or what it asks
+    /// The request to begin at this position in [`Pending::waiters`] is to have this room, or what it asks
     /// for if that is more.
     pub(super) fn expect(&mut self, at: usize, bytes: u64) {
         let waiting = &mut self.begins[at];
@@ -114,7 +114,7 @@ impl Pending {
         self.waiters[at].bytes = waiting.expected_bytes;
     }
 
-    /// One more who wants to begin.
+    /// Adds a request to begin.
     pub(super) fn begin(&mut self, waiting: Waiting, waiter: Waiter) {
         self.expecting += usize::from(waiting.expects());
         self.begins.push(Box::new(waiting));
@@ -123,7 +123,7 @@ impl Pending {
         self.alone += usize::from(waiter.alone);
     }
 
-    /// One more who wants to grow.
+    /// Adds a request to grow.
     pub(super) fn grow(&mut self, waiting: Waiting) {
         self.grows.push(Box::new(waiting));
     }

@@ -7,9 +7,9 @@ use crate::policies::{Policy, Queue};
 /// What the broker is to do.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules {
-    /// Who gets what.
+    /// The policy, which decides what is granted.
     pub policy: Policy,
-    /// Who goes first.
+    /// The order in which requests are served.
     pub queue: Queue,
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,

@@ -1,13 +1,13 @@
 //! One round over the queue: growth first, then what the policy grants, the same
-//! again if somebody gives up room that is only expected to be needed
+//! again if a process gives up room that is only expected to be needed
 //! ([`super::expect`]), then the way out of a deadlock.
 //!
-//! Growth goes before new tasks, since others wait for those who grow; among
+//! Growth goes before new tasks, since others wait for growing tasks; among
 //! growths the senior process goes first, and after the patience no junior
 //! growth passes it on its GPU. On a stalled GPU (see [`crate::deadlock`])
-//! nothing is kept for anybody: there only those who pass can set it going.
+//! nothing is kept: only requests that pass can set the GPU going again.
 //!
-//! While a task has a GPU for itself, nobody else grows or begins there.
+//! While a task has a GPU for itself, no other task grows or begins there.
 
 use std::time::Duration;
 
@@ -20,12 +20,12 @@ use crate::sms::Launch;
 
 impl Broker {
     /// Answers whoever can be answered now, and takes what it grants off what `snapshot` has covered.
-    /// While anybody waits although there are leases, the caller takes those away and serves again.
+    /// If requests wait although there are leases, the caller takes those away and serves again.
     pub fn serve(&mut self, snapshot: &mut Snapshot, now: Duration) -> Vec<Answer> {
         self.round(snapshot, now, false)
     }
 
-    /// Grants what fits to those who have come since nobody waited, by a snapshot that may be a moment old.
+    /// Grants what fits to requests that came while none waited; the snapshot may be up to 1 ms old.
     /// Whoever waits after that is answered by [`Broker::serve`].
     pub fn serve_newcomers(&mut self, snapshot: &mut Snapshot, now: Duration) -> Vec<Answer> {
         self.round(snapshot, now, true)
@@ -38,7 +38,7 @@ impl Broker {
         }
         let mut covered = std::mem::take(&mut snapshot.covered);
         covered.resize(self.ledger.gpus().len(), None);
-        // Deadlocks and compute that rests are matters of those who have waited.
+        // Deadlocks and resting GPUs concern only requests that have waited.
         let (mut holders, mut stalled) = (Vec::new(), 0);
         if !newcomers || self.rules.policy.compute_hard() {
             (holders, stalled) = self.holders_that_wait(snapshot, now);

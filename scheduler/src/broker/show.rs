@@ -11,7 +11,7 @@ use crate::client::ClientId;
 const MOST: usize = 1024;
 
 impl Broker {
-    /// Who holds room.
+    /// The tasks that hold room.
     pub fn task_views(&self, now: Duration) -> Vec<TaskView> {
         let living = self.ledger.tasks().map(|(key, held)| TaskView {
             pid: self.pid(key.client),
@@ -36,7 +36,7 @@ impl Broker {
         living.chain(dead).take(MOST).collect()
     }
 
-    /// Who waits.
+    /// The requests that wait.
     pub fn wait_views(&self, now: Duration) -> Vec<WaitView> {
         self.queue
             .iter()

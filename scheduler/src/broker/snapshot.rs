@@ -13,17 +13,17 @@ pub struct Snapshot {
     pub covered: Vec<Option<u64>>,
     /// Clients with launches in flight, by GPU.
     pub busy: BTreeSet<(ClientId, usize)>,
-    /// Tasks that are over but keep their grant until somebody waits for it.
+    /// Tasks that are over but keep their grant until another request waits for it.
     pub leased: BTreeSet<TaskKey>,
-    /// How much of the last time processes had work under way, by client and GPU in that order. Who is
-    /// missing is taken for busy.
+    /// How much of the last time processes had work under way, by client and GPU in that order. A
+    /// process that is missing counts as busy.
     pub activity: Vec<Activity>,
 }
 
 /// How busy a process has been on a GPU lately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Activity {
-    /// Who.
+    /// The client.
     pub client: ClientId,
     /// GPU index.
     pub gpu: usize,

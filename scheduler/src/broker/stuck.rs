@@ -62,7 +62,7 @@ impl Broker {
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
-        // Nobody has a lease while somebody waits that long.
+        // No lease is left while a request waits that long.
         if !snapshot.leased.is_empty() {
             return;
         }
@@ -81,7 +81,7 @@ impl Broker {
         }
     }
 
-    /// Lets a process have its room on a GPU where others wait to grow, or where somebody is to be alone.
+    /// Lets a process have its room on a GPU where others wait to grow, or where a task is to be alone.
     fn admit(
         &mut self,
         client: ClientId,
@@ -162,7 +162,7 @@ impl Broker {
         (holders, stalled)
     }
 
-    /// GPUs on which nobody holds memory, is kept alone, or has left some.
+    /// GPUs on which no process holds memory, has the GPU for itself, or has left memory to reclaim.
     fn without_memory(&self) -> u64 {
         let all = (0..self.ledger.gpus().len()).fold(0, |all, gpu| all | 1 << gpu);
         let reclaiming = self.ledger.reclaiming().iter().map(|entry| entry.gpu);
@@ -172,7 +172,7 @@ impl Broker {
         taken.fold(all, |empty, gpu| empty & !(1 << gpu))
     }
 
-    /// GPUs on which nobody who holds memory can go on by himself.
+    /// GPUs on which no process that holds memory can go on by itself.
     pub(super) fn stalled(&self, holders: &[Holder], now: Duration) -> u64 {
         deadlock::stalled(holders, &self.blocked(now), &self.rooms(&[]))
     }

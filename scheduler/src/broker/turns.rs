@@ -6,7 +6,7 @@
 //! ready after 0.8 s and the last after 6.8 s (two at once 0.4 and 6.7 s, one 0.3 and 7.2 s). Four and not
 //! two, as other drivers may serve more at once.
 //!
-//! A turn is a courtesy: who does not end it is waited for only so long, and nobody waits for longer than
+//! A turn is advisory: a process that does not end it loses it after a while, and none waits longer than
 //! [`PATIENCE`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// How long to wait for one, at most.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Who has a turn, and who waits for one.
+/// The processes that have a turn, and those that wait for one.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     holders: BTreeMap<ClientId, Holder>,
@@ -74,7 +74,7 @@ impl Turns {
         self.waiting.retain(|waiter| waiter.client != client);
     }
 
-    /// Whose turn it is now: first of those who only lack their context, then of those who have a task
+    /// The next turns: first for processes that only lack their context, then for those that have a task
     /// already.
     pub(super) fn next(&mut self, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
         if self.waiting.is_empty() {
@@ -121,7 +121,7 @@ impl Turns {
         self.waiting.iter().map(|waiter| (waiter.client, waiter.cell))
     }
 
-    /// How long until somebody who waits has it by time alone.
+    /// How long until a waiting process gets its turn by time alone.
     pub(super) fn due(&self, now: Duration) -> Option<Duration> {
         let oldest = self.waiting.iter().map(|waiter| waiter.since).min()?;
         let turns = self.holders.values().map(|holder| holder.since + LONGEST);
@@ -197,11 +197,11 @@ mod tests {
     fn nobody_waits_for_ever() {
         let mut turns = crowd(9);
         assert_eq!(turns.next(AT(0), |_| false).len(), AT_ONCE);
-        // Those who do not end their turn lose it.
+        // A process that does not end its turn loses it.
         assert_eq!(turns.due(AT(500)), Some(AT(1500)));
         assert!(turns.next(AT(1999), |_| false).is_empty());
         assert_eq!(clients(&turns.next(AT(2000), |_| false)), [5, 6, 7, 8]);
-        // Those who are passed again and again have theirs in the end.
+        // A process that was passed again and again gets its turn in the end.
         for at in (2..30).map(|second| AT(second * 1000)) {
             for client in 5..=8 {
                 turns.over(client);

@@ -24,7 +24,7 @@ pub(super) struct Waiting {
     pub(super) overhead: u64,
     /// GPUs it can go to.
     pub(super) gpus: u64,
-    /// What it is remembered by; `None` if nobody knows the program, or it grows.
+    /// What it is remembered by; `None` if the program is unknown, or if it grows.
     pub(super) which: Option<Which>,
 }
 

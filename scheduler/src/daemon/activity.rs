@@ -31,7 +31,7 @@ pub(super) struct Activities {
 }
 
 impl Activities {
-    /// Takes a sample of all who have a running task, and tells how busy they have been.
+    /// Samples all processes with a running task; returns how busy they have been.
     pub(super) fn sample(
         &mut self,
         ledger: &Ledger,

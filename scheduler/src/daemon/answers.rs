@@ -20,7 +20,7 @@ impl Server {
         if let Some((remembered, seen)) = self.recent.take()
             && !reclaiming
         {
-            // Most of those who come find room, by what was seen a moment ago.
+            // Most new requests find room; the fast path may use a snapshot up to 1 ms old.
             let is_young = now.saturating_sub(seen) < YOUNG;
             let (mut snapshot, seen) = if is_young {
                 (remembered, seen)
@@ -53,7 +53,7 @@ impl Server {
         self.recent = (!self.broker.waiting()).then_some((snapshot, now));
     }
 
-    /// Somebody waits: from here on no client keeps a lease, and those there are end. False: there was none.
+    /// A request waits: from here on no client keeps a lease, and existing ones end. False: there was none.
     fn take_leases(&mut self) -> bool {
         for client in self.clients.values_mut() {
             client.want(true);

@@ -109,7 +109,7 @@ impl Client {
         (published.gpus[gpu].resident.load(Ordering::Acquire), changes)
     }
 
-    /// Tells it whether anybody waits.
+    /// Publishes to the client whether any request waits.
     pub(super) fn want(&mut self, wanted: bool) {
         if self.wanted != wanted {
             offer::want(&self.channel().wanted, wanted);

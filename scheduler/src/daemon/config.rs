@@ -11,9 +11,9 @@ use crate::{Policy, Queue};
 pub struct Config {
     /// Where it listens.
     pub socket: PathBuf,
-    /// Who gets what.
+    /// The policy, which decides what is granted.
     pub policy: Policy,
-    /// Who goes first; as [`Policy::serves`] has it.
+    /// The order in which requests are served; as [`Policy::serves`] has it.
     pub queue: Queue,
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,

@@ -75,7 +75,8 @@ impl Keeper {
     /// Closes files that nothing needs any more.
     pub(super) fn close(&self, files: Vec<OwnedFd>) {
         if !files.is_empty() {
-            // The last close of such files takes the driver some 20 to 200 ms. Without a thread it is done here.
+            // The last close of such files takes the driver some 20 to 200 ms. Without a thread it is done
+            // here.
             let _ = std::thread::Builder::new()
                 .name("closer".to_owned())
                 .spawn(move || drop(files));

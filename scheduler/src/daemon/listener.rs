@@ -24,7 +24,7 @@ pub enum ListenError {
     Running {
         /// The socket.
         path: PathBuf,
-        /// Whose it is, as its lock file says.
+        /// The pid of the process that holds it, as its lock file says.
         pid: String,
     },
     /// The folder is not ours alone.
@@ -166,14 +166,14 @@ fn private_folder(folder: &Path) -> Result<(), ListenError> {
     if metadata.uid() != own && metadata.uid() != 0 {
         return Err(folder_error(&format!("belongs to uid {}", metadata.uid())));
     }
-    // A sticky folder such as /tmp lets nobody replace our socket.
+    // In a sticky folder such as /tmp no other user can replace this socket.
     if metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0 {
         return Err(folder_error("can be written by others"));
     }
     Ok(())
 }
 
-/// Removes a socket that nobody listens at any more. We hold the lock, so an
+/// Removes a socket without a listener. The caller holds the lock, so an
 /// `mgbd` cannot be it.
 fn clear_stale(path: &Path) -> Result<(), ListenError> {
     use std::os::unix::fs::FileTypeExt;

@@ -30,7 +30,7 @@ const TRIES: usize = 4;
 pub(super) struct GpuSample {
     /// What the driver says; `None` if it does not.
     pub(super) memory: Option<Memory>,
-    /// Who has a context there, as the driver says; `None` if it does not.
+    /// The processes with a context there, as the driver says; `None` if it does not.
     pub(super) residents: Option<Vec<Resident>>,
     /// Bytes that living holders may still map.
     pub(super) outstanding: u64,
@@ -59,7 +59,7 @@ pub(super) struct MemoryMonitor {
     complained: bool,
 }
 
-/// One holder of a GPU: what the ledger has of it, and who it is, if it is still connected or alive.
+/// A client that holds something on a GPU: its entries in the ledger, and its connection if there is one.
 struct Holder<'a> {
     id: ClientId,
     client: Option<&'a Client>,
@@ -99,7 +99,7 @@ impl MemoryMonitor {
     pub(super) fn sample(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Snapshot {
         let mut snapshot = Snapshot::default();
         let holders = holders(ledger, clients);
-        // Who holds nothing has no lease.
+        // A client that holds nothing has no lease.
         for client in holders.iter().flatten().filter_map(|holder| holder.client) {
             let keys = client.leases().map(|task| TaskKey {
                 client: client.id,
@@ -194,7 +194,7 @@ impl MemoryMonitor {
     }
 }
 
-/// Who holds something, by GPU, in the order of the clients.
+/// The clients that hold something, by GPU, in the order of the clients.
 fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
     let mut gpus: Vec<Vec<Holder<'a>>> = ledger.gpus().iter().map(|_| Vec::new()).collect();
     // Whoever has a task on a GPU is charged for a context there.

@@ -45,7 +45,7 @@ pub use error::DaemonError;
 pub use listener::{ListenError, Listener};
 pub use server::Server;
 
-/// Runs until `stop` becomes readable, or nobody needed it for long enough.
+/// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
     let listener = Listener::open(&config.socket)?;
     Server::new(config, node, listener, stop)?.run()

@@ -14,8 +14,8 @@ use crate::Ledger;
 use crate::client::ClientId;
 use crate::node::{Memory, Node, Resident};
 
-/// Between two samples of a GPU: many programs live for a second or two. A list takes the driver 40 us, at most
-/// some 15 ms while processes come and go (an H200).
+/// Between two samples of a GPU: many programs live for a second or two. A list takes the driver 40 us, at
+/// most some 15 ms while processes come and go (an H200).
 const EVERY: Duration = Duration::from_millis(250);
 
 /// Bytes that a client's process has beside its tasks and an ordinary context.

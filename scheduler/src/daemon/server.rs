@@ -32,13 +32,13 @@ const GREETING: Duration = Duration::from_secs(5);
 pub(super) const MOST_GUESTS: usize = 128;
 /// Clients at once, if descriptors allow.
 const MOST_CLIENTS: usize = 4096;
-/// How often to look again while somebody waits: foreign memory may come free.
+/// Between two samples while a request waits: foreign memory may come free.
 const WAITING: Duration = Duration::from_millis(50);
 /// How often the node view is written while there are clients.
 const SHOWING: Duration = Duration::from_millis(200);
 /// The same after a change: writing it costs as much as several answers.
 const SHOWING_CHANGES: Duration = Duration::from_millis(20);
-/// How often while somebody watches: programs take memory of which only the driver tells.
+/// Between two samples while an observer is connected: only the driver shows what programs take.
 const SHOWING_WATCHED: Duration = Duration::from_millis(25);
 
 /// A running `mgbd`.
@@ -59,7 +59,7 @@ pub struct Server {
     pub(super) activities: Activities,
     overheads: Overheads,
     memory: Memory,
-    /// What was last seen when nobody had to wait, less what was granted since, and when.
+    /// The last snapshot taken while no request waited, less what was granted since, and its time.
     pub(super) recent: Option<(Snapshot, Duration)>,
     pub(super) reclaims: Reclaims,
     pub(super) keeper: Keeper,
@@ -75,7 +75,7 @@ pub struct Server {
     idle: Option<Duration>,
     shown: Duration,
     pub(super) changed: bool,
-    /// Somebody asked for something since the last wait.
+    /// A client asked for something since the last wait.
     pub(super) asked: bool,
     spin: Spin,
 }
@@ -243,7 +243,7 @@ impl Server {
         }
     }
 
-    /// Waits for events, awake at first where somebody has just asked: programs that end a task often begin
+    /// Waits for events, awake at first after a request: programs that end a task often begin
     /// the next.
     fn wait(&mut self, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
         let at_once = Timespec {
@@ -299,7 +299,7 @@ impl Server {
         if show {
             self.show(now);
         }
-        // Last, so that nobody who could be answered waits for the driver's list.
+        // Last, so that no request that could be answered waits for the driver's list.
         let (ledger, node) = (self.broker.ledger(), self.node.as_ref());
         if let Some((gpu, seen)) = self.overheads.sample(node, ledger, &self.clients, now) {
             for (client, bytes) in seen {

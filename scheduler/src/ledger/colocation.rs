@@ -1,4 +1,4 @@
-//! Who is on which GPU: what decides whether a task can have one for itself.
+//! Which processes are on which GPU: this decides whether a task can have one for itself.
 //!
 //! A process is on a GPU if it has room or a running task there. Its context alone disturbs nobody, and stays
 //! until it ends: whoever waited for that would wait for the whole life of a neighbour. Nor does a task that
@@ -19,14 +19,14 @@ impl Holding {
     }
 }
 
-/// Who is on a GPU.
+/// The processes on a GPU.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnGpu {
     /// Processes there.
     pub count: u32,
-    /// Who they are, with what dead ones left running.
+    /// The clients there, with what dead ones left running.
     pub present: ClientSet,
-    /// Whose tasks have it for themselves.
+    /// Clients whose tasks have it for themselves.
     pub alone: ClientSet,
     last: Option<ClientId>,
 }
@@ -55,7 +55,7 @@ impl Colocation {
         Colocation(gpus)
     }
 
-    /// Who is on the GPU.
+    /// The processes on the GPU.
     pub fn on(&self, gpu: usize) -> &OnGpu {
         &self.0[gpu]
     }

@@ -24,7 +24,7 @@ impl Ledger {
         self.computing.insert(key, (shape, spread));
     }
 
-    /// Whose tasks compute, and on which GPU.
+    /// The clients with computing tasks, and their GPUs.
     pub fn computing(&self) -> impl Iterator<Item = (ClientId, usize)> {
         let on = |key: &TaskKey| Some((key.client, self.tasks.get(key)?.gpu));
         self.computing.keys().filter_map(on)

@@ -9,7 +9,7 @@ use crate::client::ClientId;
 /// A task on the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskKey {
-    /// Whose it is.
+    /// The client that asked.
     pub client: ClientId,
     /// The client's number for it.
     pub task: u64,
@@ -62,7 +62,7 @@ pub struct Context {
 pub struct Reclaiming {
     /// Names the entry.
     pub id: u64,
-    /// Who died.
+    /// The client that died.
     pub client: ClientId,
     /// GPU index.
     pub gpu: usize,

@@ -50,7 +50,7 @@ pub trait Node {
     /// The memory of a GPU now.
     fn memory(&self, gpu: usize) -> Result<Memory, NodeError>;
 
-    /// Who has a context on a GPU now.
+    /// The processes with a context on a GPU now.
     fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError>;
 
     /// One device file of each kind by which the driver knows a process that uses

@@ -11,8 +11,8 @@
 //! | `sa`       | blind  | one process per GPU at a time |
 //! | `cg:N`     | blind  | up to N processes per GPU |
 //!
-//! Who is served first is apart from that: [`Queue`]. Those that are blind serve
-//! in turn, and know no tasks that want a GPU for themselves.
+//! The order of service is a choice of its own: [`Queue`]. Blind policies serve
+//! in order of arrival, and ignore requests for a GPU of one's own.
 
 mod alg2;
 mod alg3;
@@ -52,7 +52,7 @@ impl Policy {
     pub const NAMES: &str =
         "mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N (N processes per GPU)";
 
-    /// Who is granted what now. Policies that have an order of their own serve in
+    /// The grants to make now. Policies that have an order of their own serve in
     /// that one; see [`Policy::serves`].
     pub fn place(&self, view: &View<'_>, queue: Queue) -> Vec<Placement> {
         match self {
@@ -65,7 +65,7 @@ impl Policy {
         }
     }
 
-    /// Whether memory is not looked at.
+    /// Whether the policy ignores memory.
     pub fn blind(&self) -> bool {
         matches!(self, Policy::Sa | Policy::Cg(_))
     }

@@ -42,14 +42,14 @@ pub const HOLDER_PATIENCE: u32 = 4;
 /// The order in which waiting tasks are served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Queue {
-    /// Nobody passes anybody.
+    /// No request passes another.
     InOrder,
-    /// First come first, but whoever fits may pass.
+    /// First come, first served, but a request that fits may pass.
     #[default]
     Backfill,
-    /// Whoever is expected to end first.
+    /// The task that is expected to end first.
     Shortest,
-    /// Whoever needs most memory.
+    /// The task that needs most memory.
     Largest,
 }
 
@@ -57,7 +57,7 @@ impl Queue {
     /// All of them.
     pub const ALL: [Queue; 4] = [Queue::InOrder, Queue::Backfill, Queue::Shortest, Queue::Largest];
 
-    /// What decides among those who have not waited for long: less goes first. `None`: who came first.
+    /// The sort key of requests that have not waited for long: less goes first. `None`: order of arrival.
     fn turn(self, waiter: &Waiter) -> Option<u128> {
         match self {
             Queue::InOrder | Queue::Backfill => None,
@@ -262,7 +262,7 @@ impl Round<'_> {
 #[derive(Clone, Copy)]
 struct Order {
     strict: bool,
-    /// Who has waited since then or longer has waited for long; `None`: nobody has.
+    /// Requests that have waited since then or longer are aged; `None`: there are none.
     aged: Option<Duration>,
     /// The same for very long.
     very_aged: Option<Duration>,

@@ -26,25 +26,25 @@ pub struct GpuState {
     pub max_processes: u32,
     /// Processes that have room or a task there: those whom a task that wants the GPU for itself waits for.
     pub present: u32,
-    /// Who has room or a task there, what the dead left included.
+    /// Clients with room or a task there, room of dead ones included.
     pub present_by: ClientSet,
-    /// Whose tasks have the GPU for themselves.
+    /// Clients whose tasks have the GPU for themselves.
     pub alone_by: ClientSet,
-    /// Somebody there waits to grow: processes that hold nothing there stay out.
+    /// A task there waits to grow: processes that hold nothing there stay out.
     pub growth_waits: bool,
-    /// That somebody has waited beyond the patience: nobody begins there.
+    /// That task has waited beyond the patience: no task begins there.
     pub growth_aged: bool,
-    /// Nobody who holds memory there can go on by himself: room is kept there
+    /// No process that holds memory there can go on by itself: room is kept there
     /// from newcomers only.
     pub stalled: bool,
-    /// Everybody who has a task running there waits for something: compute keeps nobody out.
+    /// All processes with a task running there wait for something: compute keeps no task out.
     pub resting: bool,
 }
 
 /// A task that waits to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Waiter {
-    /// Whose it is.
+    /// The client that asked.
     pub client: ClientId,
     /// GPUs it may be placed on, by index.
     pub gpus: u64,
@@ -59,7 +59,7 @@ pub struct Waiter {
     pub launch: Launch,
     /// Since when it has waited, on the clock of [`View::now`].
     pub since: Duration,
-    /// How long it is expected to run; [`Duration::MAX`]: nobody knows.
+    /// How long it is expected to run; [`Duration::MAX`]: unknown.
     pub expected: Duration,
     /// Higher goes first under policies that look at it.
     pub priority: u32,
@@ -82,12 +82,12 @@ impl Waiter {
 }
 
 /// Warps to charge for a task on a GPU that holds so many: at most those, and all
-/// of them for a launch nobody knows.
+/// of them for an unknown launch.
 pub fn warps_charged(warps: Option<u64>, max_warps: u64) -> u64 {
     warps.unwrap_or(u64::MAX).min(max_warps)
 }
 
-/// What a policy decides from: the GPUs, and who waits, first come first.
+/// What a policy decides from: the GPUs, and the waiting requests in order of arrival.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
     /// By index.
