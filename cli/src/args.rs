@@ -34,7 +34,8 @@ Environment:
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
 MGB. `mgb clang` and `mgb nvcc` exit as clang does, `mgb run` as the program does (125 to 127: see `mgb run --help`).";
 
-/// Share the GPUs of this machine between CUDA programs: nobody runs out of memory, and the GPUs stay busy.
+/// Share the GPUs of this machine between CUDA programs: no program runs out of memory, and the GPUs stay
+/// busy.
 #[derive(Debug, Parser)]
 #[command(
     name = "mgb",

@@ -50,7 +50,8 @@ impl Cuda {
         }
         let version = version(root).filter(|(major, _)| *major == 12).with_context(|| {
             format!(
-                "{} is no CUDA 13 toolkit (include/cuda_runtime.h and {RUNTIME} are needed), nor one of CUDA 12",
+                "{} is not a CUDA 13 toolkit (include/cuda_runtime.h and {RUNTIME} are needed), nor one of \
+                 CUDA 12",
                 root.display()
             )
         })?;
@@ -167,7 +168,7 @@ mod tests {
         let error = format!("{:#}", with("/nowhere").unwrap_err());
         assert!(
             error.starts_with("CUDA_PATH is to be corrected")
-                && error.contains("/nowhere is no CUDA 13 toolkit"),
+                && error.contains("/nowhere is not a CUDA 13 toolkit"),
             "{error}"
         );
     }
@@ -193,6 +194,6 @@ mod tests {
         )
         .unwrap();
         let error = Cuda::named(&older, &Prefix::at(&prefix)).unwrap_err().to_string();
-        assert!(error.contains("is no CUDA 13 toolkit"), "{error}");
+        assert!(error.contains("is not a CUDA 13 toolkit"), "{error}");
     }
 }

@@ -77,7 +77,7 @@ impl Machine {
         matches!(self, Self::Soft { .. })
     }
 
-    /// Says once that programs run on software GPUs, where nobody asked for them.
+    /// Says once that programs run on software GPUs, unless the user asked for them.
     pub fn notice(&self) {
         if let Self::Soft { why, .. } = self
             && variable("SOFTGPU_DEVICES").is_none()

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use serde::Serialize;
 
-/// Prints to standard output. A reader that has seen enough (`| head`) is no error.
+/// Prints to standard output. A reader that has seen enough (`| head`) is not an error.
 pub fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());

@@ -88,7 +88,8 @@ impl Prefix {
         let path = self.0.join(relative);
         if !path.exists() {
             bail!(
-                "{} is missing: {} is no complete MGB folder; run `make build`, or set MGB_PREFIX to where MGB is",
+                "{} is missing: {} is not a complete MGB folder; run `make build`, or set MGB_PREFIX \
+                 to where MGB is",
                 path.display(),
                 self.0.display()
             );

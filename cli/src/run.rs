@@ -36,7 +36,8 @@ pub struct Args {
     /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Who goes first, for an mgbd that is started now: in-order, backfill, shortest or largest.
+    /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
+    /// largest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
     /// Write how the process was placed to this file (for mgb batch).
@@ -137,7 +138,7 @@ fn placement(granted: &Result<Grant, Refusal>) -> Placement {
     }
 }
 
-/// Shows the program only the GPU it was granted, under the MPS that everybody else on it uses.
+/// Shows the program only the GPU it was granted, under the MPS that all programs on it use.
 fn confine(command: &mut Command, hello: &Hello, grant: &Grant) -> anyhow::Result<()> {
     let gpu = hello
         .gpus

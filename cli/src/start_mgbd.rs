@@ -13,7 +13,7 @@ pub struct Args {
     /// How it shares the GPUs: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Who goes first: in-order, backfill, shortest or largest.
+    /// The order in which tasks are served: in-order, backfill, shortest or largest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
 }

@@ -1,4 +1,4 @@
-//! `mgb status`: who holds which GPU, and who waits.
+//! `mgb status`: the GPUs, the tasks that hold room on them, and those that wait.
 
 mod render;
 
@@ -8,7 +8,7 @@ use crate::daemon;
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
 
-/// Show the GPUs, who holds room on them, and who waits.
+/// Show the GPUs, the tasks that hold room on them, and those that wait.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code: 0, or 3 if no mgbd answers.")]
 pub struct Args {

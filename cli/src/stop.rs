@@ -24,7 +24,7 @@ impl StopSignals {
             .context("failed to make a pipe for signals")?;
         let last = Arc::new(AtomicUsize::new(0));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
-            // The number first: whoever is woken must find it.
+            // The number first: the woken thread must find it.
             let watched = signal_hook::flag::register_usize(signal, Arc::clone(&last), signal as usize)
                 .and_then(|_| signal_hook::low_level::pipe::register(signal, write.try_clone()?));
             watched.context("failed to watch signals")?;

@@ -235,7 +235,7 @@ fn wrong_input_starts_nothing() {
         (
             &["explain", "jobs.txt"],
             2,
-            ["jobs.txt is no object file", "mgb clang"],
+            ["jobs.txt is not an object file", "mgb clang"],
         ),
     ] {
         let (found, _, said) = output(&mut stage.mgb(arguments));

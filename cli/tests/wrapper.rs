@@ -227,7 +227,7 @@ fn what_is_missing_is_named() {
     );
     says(
         &mut stage.command("mgb-clang++", &["--cuda-path=/no/cuda", "-c", "a.cu"]),
-        &["--cuda-path", "/no/cuda is no CUDA"],
+        &["--cuda-path", "/no/cuda is not a CUDA"],
     );
     fs::remove_file(stage.path("lib/libmgb_pass.so")).unwrap();
     says(&mut compile(&stage), &["libmgb_pass.so is missing", "make build"]);

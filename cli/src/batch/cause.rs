@@ -27,7 +27,7 @@ pub enum Cause {
         /// The line.
         log_line: String,
     },
-    /// MGB told it that a task of it can never fit.
+    /// A task of it can never fit on any GPU: MGB refused it.
     NeverFits {
         /// The line, with what it wants and what there is.
         log_line: String,

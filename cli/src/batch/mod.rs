@@ -63,7 +63,8 @@ pub struct Args {
     /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
     policy: Option<Policy>,
-    /// Who goes first, for an mgbd that is started now: in-order, backfill, shortest or largest.
+    /// The order in which tasks are served, for an mgbd that is started now: in-order, backfill, shortest or
+    /// largest.
     #[arg(long, value_name = "ORDER")]
     queue: Option<Queue>,
     /// Run jobs once more, one at a time after all others, whose GPU failed under them: under MPS a fault of

@@ -1,5 +1,5 @@
 //! The mixes of `benches/mixes.toml`: which jobs, how large, in which order. The file describes its own
-//! format, and how jobs are drawn, so that anybody draws the same.
+//! format, and how jobs are drawn, so that every machine draws the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -129,7 +129,11 @@ fn drawn(file: &File, entry: &Entry, state: u64) -> Result<Mix> {
         for _ in 0..draw.jobs {
             let setting = &settings[random.below(settings.len())];
             if !file.programs.contains_key(&setting.program) {
-                bail!("set {} names {}, which is no program", draw.from, setting.program);
+                bail!(
+                    "set {} names {}, which is not a program",
+                    draw.from,
+                    setting.program
+                );
             }
             jobs.push(setting.clone());
         }
@@ -289,7 +293,7 @@ mod tests {
         let error = |text: &str| format!("{:#}", Mixes::parse(text, None).unwrap_err());
         assert!(error(&FILE.replace("version = 1", "version = 2")).contains("version is 2"));
         assert!(error(&FILE.replace("from = \"large\"", "from = \"huge\"")).contains("draws from huge"));
-        assert!(error(&FILE.replace("other = {", "another = {")).contains("other, which is no program"));
+        assert!(error(&FILE.replace("other = {", "another = {")).contains("other, which is not a program"));
         let mixes = Mixes::parse(FILE, None).unwrap();
         let unknown = mixes
             .choose(&["B".to_owned(), "C".to_owned()])

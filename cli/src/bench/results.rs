@@ -136,7 +136,7 @@ impl Results {
         let shown = file.display();
         let text = fs::read(file).with_context(|| format!("failed to read {shown}"))?;
         let results: Self = serde_json::from_slice(&text)
-            .with_context(|| format!("{shown} is no document of mgb bench of this version"))?;
+            .with_context(|| format!("{shown} is not a document of mgb bench of this version"))?;
         if results.version != VERSION {
             bail!(
                 "{shown} has layout {}, this mgb writes {VERSION}",

@@ -23,7 +23,7 @@ pub fn become_clang(clang: &Path, arguments: &[OsString]) -> anyhow::Error {
     anyhow!(error).context(format!("failed to run {}", clang.display()))
 }
 
-/// What the pass is told beside clang's command line.
+/// Settings of the pass beside clang's command line.
 pub struct Pass {
     /// It translates kernels to host code.
     pub host_kernels: bool,

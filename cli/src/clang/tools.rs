@@ -26,7 +26,7 @@ pub fn find_clang() -> Result<PathBuf> {
         return match found {
             Some(clang) => Ok(clang),
             None => bail!(
-                "MGB_CLANG={} is no file; correct it, or unset it",
+                "MGB_CLANG={} is not a file; correct it, or unset it",
                 named.display()
             ),
         };

@@ -49,7 +49,7 @@ pub fn translate(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
     }
     let front = front_end(line, parts);
     if !front.is_empty() {
-        // An option of ours that a step does not use is no fault of the user's.
+        // An option of ours that a step does not use is not a fault of the user's.
         words.push("--start-no-unused-arguments".into());
         words.extend(front);
         words.push("--end-no-unused-arguments".into());

@@ -1,7 +1,7 @@
 //! Finds mgbd, and starts it where none runs.
 //!
 //! A new mgbd is started by a helper process, `mgb start-mgbd`, that ends when mgbd answers: so mgbd is
-//! nobody's child, and a program that `mgb run` becomes never finds an mgbd among its own.
+//! not a child of the command, and a program that `mgb run` becomes never finds an mgbd among its own.
 
 mod private;
 mod start;

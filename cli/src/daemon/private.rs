@@ -22,7 +22,7 @@ impl Private {
     pub fn start(start: &Start<'_>) -> Result<(Self, Client)> {
         let mut daemon = spawn(start, IDLE_EXIT)?;
         match wait_until_up(&mut daemon, start) {
-            // A client, not an onlooker: it keeps mgbd from ending while no job is one.
+            // A client, not an observer: it keeps mgbd from ending while no job is one.
             Ok(_) => {
                 let private = Self { daemon };
                 let client = Client::connect(&start.socket).map_err(way_out)?;

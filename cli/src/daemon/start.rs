@@ -22,7 +22,8 @@ const IDLE_EXIT: &str = "60";
 /// How long a new mgbd may take until it answers: starting MPS on a node with many GPUs takes seconds.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Starts an mgbd that ends by itself once it has been idle for a while, unless one runs. For the helper.
+/// Starts an mgbd that ends by itself once it has been idle for a while, unless one runs. `mgb start-mgbd`
+/// calls it.
 ///
 /// # Errors
 /// When it does not come up.
@@ -53,7 +54,7 @@ pub fn start_detached(start: &Start<'_>) -> Result<()> {
     wait_until_up(&mut daemon, start).map(drop)
 }
 
-/// Starts an mgbd, detached from this terminal and this process group: it serves whoever comes later.
+/// Starts an mgbd, detached from this terminal and this process group: later commands use it as well.
 pub fn spawn(start: &Start<'_>, idle_exit: &str) -> Result<Logged> {
     let mgbd = start.prefix.mgbd()?;
     let log = beside(&start.socket, ".log");

@@ -42,9 +42,9 @@ const JOBS_PER_GPU: usize = 4;
 /// table, and on a page to open in a browser.
 ///
 /// On real GPUs where there are any, with their memory made short by a program that holds the rest; else on 4
-/// software GPUs of 256 MiB. The jobs are the examples; each checks its own result. Under cg:4 nobody knows
-/// what the others need, so that jobs run out of memory; under mgb none does. Nothing else of MGB on this
-/// machine is touched.
+/// software GPUs of 256 MiB. The jobs are the examples; each checks its own result. Under cg:4 the scheduler
+/// does not know what the others need, so that jobs run out of memory; under mgb none does. Nothing else of
+/// MGB on this machine is touched.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit code: 0 if every job under sa and mgb was right, else 1.")]
 pub struct Args {

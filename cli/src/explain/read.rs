@@ -28,7 +28,7 @@ pub fn reports_of(file: &Path, called: &Path) -> Result<Vec<Report>> {
         _ if whole::is_bitcode(file) => bail!(
             "{shown} holds bitcode for the link (-flto), where the pass will look at it; give what is linked from it"
         ),
-        _ => bail!("{shown} is no object file, program or static archive; give what mgb clang has made"),
+        _ => bail!("{shown} is not an object file, program or static archive; give what mgb clang has made"),
     };
     let reports = found.with_context(|| format!("failed to read the report in {shown}"))?;
     if reports.is_empty() {
@@ -76,7 +76,7 @@ mod tests {
         let file = folder.path().join("notes.txt");
         fs::write(&file, "no object").unwrap();
         let error = reports(&file).unwrap_err().to_string();
-        assert!(error.contains("notes.txt is no object file"), "{error}");
+        assert!(error.contains("notes.txt is not an object file"), "{error}");
         let error = format!("{:#}", reports(Path::new("/no/such")).unwrap_err());
         assert!(
             error.starts_with("failed to read /no/such: No such file"),

@@ -93,7 +93,7 @@ fn number(name: &str) -> Result<&str> {
             "{name}: CUDA 13 has no code for it; name sm_{OLDEST} or a later one, or leave the architecture out to \
              compile for this machine's GPU"
         ),
-        _ => bail!("{name:?} is no architecture; sm_XX, compute_XX and native are"),
+        _ => bail!("{name:?} is not an architecture; sm_XX, compute_XX and native are"),
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     fn what_is_refused() {
         let error = |text: &str| format!("{:#}", found(text).unwrap_err());
         assert!(error("-arch=sm_35").starts_with("sm_35: CUDA 13 has no code for it"));
-        assert!(error("-arch=fast").contains("is no architecture"));
+        assert!(error("-arch=fast").contains("is not an architecture"));
         assert!(error("-code=sm_90").contains("-code needs -arch"));
         assert!(error("-gencode arch=compute_90").contains("arch=compute_XX,code=sm_XX is needed"));
     }

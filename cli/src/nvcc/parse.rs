@@ -54,8 +54,8 @@ impl Request {
             });
             if let Some(word) = unknown {
                 bail!(
-                    "{word} is no option of nvcc; one for the host compiler goes behind -Xcompiler, one for the linker \
-                     behind -Xlinker, or pass -forward-unknown-to-host-compiler"
+                    "{word} is not an option of nvcc; one for the host compiler goes behind -Xcompiler, one \
+                     for the linker behind -Xlinker, or pass -forward-unknown-to-host-compiler"
                 );
             }
         }
@@ -244,11 +244,12 @@ mod tests {
 
     #[test]
     fn what_nvcc_does_not_know() {
-        assert!(error("-Wall a.cu").contains("-Wall is no option of nvcc"));
-        assert!(error("-archsm_90").contains("-archsm_90 is no option"));
-        assert!(error("-Ofast").contains("-Ofast is no option"));
+        assert!(error("-Wall a.cu").contains("-Wall is not an option of nvcc"));
+        assert!(error("-archsm_90").contains("-archsm_90 is not an option"));
+        assert!(error("-Ofast").contains("-Ofast is not an option"));
         assert!(
-            error("--ccbin=x").contains("--ccbin is no option") || error("--ccbin=x").contains("--ccbin=x")
+            error("--ccbin=x").contains("--ccbin is not an option")
+                || error("--ccbin=x").contains("--ccbin=x")
         );
         assert!(error("a.cu -o").contains("-o needs a value"));
         assert!(error("-lineinfo=true").contains("takes no value"));

@@ -7,7 +7,7 @@ use mgb_probe::view::{GpuView, NodeView, TaskState, TaskView, WaitView};
 
 use crate::table::{Table, plural};
 
-/// The GPUs, then who holds room, then who waits.
+/// The GPUs, then the tasks that hold room, then those that wait.
 pub fn text(view: &NodeView) -> String {
     let mut text = String::new();
     // Writing to a String cannot fail.

@@ -145,7 +145,7 @@ fn what_cannot_be_done_is_named() {
         let mut command = node.command(bin("mgb-nvcc"), &[]);
         run(command.current_dir(node.folder()).args(words.split(' ')))
     };
-    nvcc("-Wall a.cu").failure(&["mgb-nvcc: -Wall is no option of nvcc", "-Xcompiler"]);
+    nvcc("-Wall a.cu").failure(&["mgb-nvcc: -Wall is not an option of nvcc", "-Xcompiler"]);
     nvcc("-run a.cu").failure(&["-run cannot be done", "mgb run"]);
     nvcc("-arch=sm_35 a.cu").failure(&["sm_35", "CUDA 13 has no code for it"]);
     // A function of another file: what is missing comes from ptxas, what to do about it from the wrapper.

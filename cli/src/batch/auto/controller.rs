@@ -1,11 +1,11 @@
 //! How many jobs to run at once, from what the node looks like: a pure function of samples.
 //!
 //! One more is wanted while nothing that jobs share is used up: the GPUs, cores, host memory; and while jobs
-//! have not ended more slowly since more of them run. That tasks wait for room on a GPU is no reason to stop:
-//! a program that waits takes no core, its host phase before is over by the time it gets room, and mgbd packs
-//! better the more it may choose from. Only where [`QUEUED`] wait for each GPU more would take host memory
-//! for nothing. The number rises by [`STEP`] a [`PACE`] at first, then by one. That many start at once does
-//! not make them wait for each other: mgbd has them take turns at the driver.
+//! have not ended more slowly since more of them run. That tasks wait for room on a GPU is not a reason to
+//! stop: a program that waits takes no core, its host phase before is over by the time it gets room, and mgbd
+//! packs better the more it may choose from. Only where [`QUEUED`] wait for each GPU more would take host
+//! memory for nothing. The number rises by [`STEP`] a [`PACE`] at first, then by one. That many start at once
+//! does not make them wait for each other: mgbd has them take turns at the driver.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub struct Sample {
     pub finished: usize,
     /// Requests that wait in mgbd's queue.
     pub waiting: usize,
-    /// Cores that nobody uses, and that the batch may use.
+    /// Idle cores that the batch may use.
     pub cores_free: f64,
     /// Cores that the jobs use that are no longer young.
     pub cores_used: f64,
@@ -109,7 +109,7 @@ impl Controller {
     pub fn wanted(&mut self, sample: &Sample) -> usize {
         self.observe(sample);
         if sample.memory_free < sample.memory_owed {
-            // Those that run would not all fit: whoever ends is not followed by another.
+            // The running jobs would not all fit: a job that ends is not followed by another.
             self.wanted = sample.running.saturating_sub(1).max(1);
         } else if let Some((limit, _)) = self.limit
             && self.wanted > limit

@@ -21,7 +21,7 @@ pub use controller::{PACE, STEP};
 pub use host::{memory_free, memory_total};
 pub use settings::Settings;
 
-/// Of host memory, what is left to others: the page cache of programs' input, and whoever else is there.
+/// Of host memory, what is left to others: the page cache of programs' input, and other programs.
 const SPARED: u64 = 20;
 
 /// Follows the node for one batch.

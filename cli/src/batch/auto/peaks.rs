@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::batch::jobfile::Job;
 
-/// For how long a job of a program that nobody has seen before may still grow to what a job is guessed to
+/// For how long a job of a program that was not seen before may still grow to what a job is guessed to
 /// take.
 const GROWING: Duration = Duration::from_secs(10);
 
@@ -34,7 +34,7 @@ impl Peaks {
             .copied()
     }
 
-    /// What a job will take that is not started yet, where nobody knows: `guess`.
+    /// What a job will take that is not started yet; `guess` if its program is unknown.
     pub fn of_next(&self, job: &Job, guess: u64) -> u64 {
         self.known(&job.text, &job.program).unwrap_or(guess)
     }

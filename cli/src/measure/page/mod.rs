@@ -95,7 +95,7 @@ pub fn section(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &
         )
 }
 
-/// Everything about the jobs in words, for those who cannot hover.
+/// Everything about the jobs in words, for readers that cannot hover.
 fn jobs(jobs: &[JobOutcome]) -> Element {
     let heads = ["job", "command", "state", "GPU", "queued", "waited", "ran"];
     let row = |job: &JobOutcome| {
