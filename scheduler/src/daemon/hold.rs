@@ -4,7 +4,7 @@ use rustix::event::epoll;
 
 use super::server::Server;
 use super::source::Source;
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 
 impl Server {
     /// Something was granted to the client, or it has files to be kept: it is held from now on.

@@ -14,10 +14,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use super::client::Client;
 use super::listener::bind;
+use crate::client::ClientId;
 use crate::holder::packet::{receive, send};
 use crate::holder::wire::{FromHolder, ToHolder, VERSION};
 use crate::holder::{beside, socket_of};
-use crate::ledger::ClientId;
 
 /// How long a holder may take to greet.
 const GREETING: Duration = Duration::from_secs(10);

@@ -20,7 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{FileType, fstat, major, stat};
 
-use crate::ledger::ClientId;
+use crate::client::ClientId;
 use crate::node::Node;
 
 /// How long to keep them where the GPU never shows a pause.
