@@ -235,7 +235,7 @@ pub enum ReadError {
     /// Written by a newer MGB.
     Newer {
         /// The document's version.
-        found: u32,
+        found: u64,
     },
 }
 
@@ -279,8 +279,8 @@ pub fn parse_all(section: &[u8]) -> Result<Vec<Report>, ReadError> {
             let found = value
                 .get("version")
                 .and_then(serde_json::Value::as_u64)
-                .unwrap_or(0) as u32;
-            if found > VERSION {
+                .unwrap_or(0);
+            if found > VERSION.into() {
                 return Err(ReadError::Newer { found });
             }
             reports.push(serde_json::from_value(value).map_err(ReadError::Malformed)?);

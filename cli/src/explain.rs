@@ -1,5 +1,7 @@
 //! `mgb explain`: what the pass found in an object, a program, an archive or a source.
 
+#[cfg(test)]
+mod any_tests;
 mod compile;
 mod dot;
 mod looks;

@@ -1,5 +1,7 @@
 //! Clients that break the protocol: each is cut off, `mgbd` and the others go on.
 
+#[path = "hostile/any.rs"]
+mod any;
 mod common;
 
 use std::io::{IoSlice, IoSliceMut};

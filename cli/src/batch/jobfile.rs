@@ -89,6 +89,9 @@ pub fn read(file: &Path) -> Result<Vec<Job>> {
 
 /// One line: nothing for an empty one or a comment.
 fn parse(line: &str) -> Result<Option<Job>, String> {
+    if line.contains('\0') {
+        return Err("it has a NUL character, which no argument of a program can have".to_owned());
+    }
     let mut words = shlex::split(line).ok_or("a quote is not closed, or the line ends in a backslash")?;
     let mut need = None;
     if let Some(size) = words.first().and_then(|word| word.strip_prefix("need=")) {
@@ -114,6 +117,8 @@ fn parse(line: &str) -> Result<Option<Job>, String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn read_text(text: &str) -> Result<Vec<Job>> {
@@ -150,5 +155,26 @@ mod tests {
             missing.starts_with("failed to read the job file nowhere.txt"),
             "{missing}"
         );
+    }
+
+    #[test]
+    fn a_nul_is_named_before_anything_starts() {
+        let error = read_text("/bin/true\n/bin/echo a\0b\n").unwrap_err().to_string();
+        assert!(error.contains("jobs.txt:2: it has a NUL character"), "{error}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_jobs_or_an_error(
+            text in r#"((need=)?[0-9.]{0,4}[KMGi]{0,2} |/bin/true|['"\\ #\n\x00]|\PC){0,20}"#
+        ) {
+            match read_text(&text) {
+                Ok(jobs) => for job in jobs {
+                    prop_assert!(job.arguments.iter().all(|argument| !argument.contains('\0')));
+                    prop_assert!(text.contains(&job.text));
+                },
+                Err(error) => prop_assert!(error.to_string().contains("jobs.txt"), "{}", error),
+            }
+        }
     }
 }

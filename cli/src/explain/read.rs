@@ -40,7 +40,7 @@ pub fn reports_of(file: &Path, called: &Path) -> Result<Vec<Report>> {
     Ok(reports)
 }
 
-fn of_object(data: &[u8]) -> Result<Vec<Report>> {
+pub(super) fn of_object(data: &[u8]) -> Result<Vec<Report>> {
     let object = object::File::parse(data)?;
     match object.section_by_name(report::SECTION) {
         Some(section) => Ok(report::parse_all(&section.uncompressed_data()?)?),
