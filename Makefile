@@ -11,7 +11,8 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test kill-test random-test asan lit lit-19 check bundle deny support clean
+.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test \
+	levels-test random-test fuzz loom coverage asan lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,9 +30,17 @@ examples: build ## build the examples, plain and with MGB, in build/examples/
 demo: examples ## run 26 jobs under each of three policies, on GPUs if there are any, else on software GPUs
 	$(PREFIX)/bin/mgb demo --page $(PREFIX)/demo.html
 
-test: build lit ## run every test
+test: build check lit loom ## every check and every test; the long ones play a part of what their own targets play
 	@tools/setup.sh lld-22 ccache
-	$(CARGO) test $(CARGO_FLAGS)
+	@tools/deny.sh
+	$(CARGO) test $(CARGO_FLAGS) --doc --quiet
+	CUDA_PATH=$$(tools/cuda.sh find) tools/test.py
+
+test-quick: build ## what is done in a minute, for in between: tests/plan.toml says what is left out
+	CUDA_PATH=$$(tools/cuda.sh find) tools/test.py --quick
+
+levels-test: build ## the examples at every level of optimisation (make test: at -O0 and -O1)
+	$(CARGO) test $(CARGO_FLAGS) --test e2e -- --ignored needs:: explain::
 
 kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 of 2 processes on softgpu (make test runs a few)
 	MGB_KILL_ROUNDS=200 MGB_NEIGHBOUR_ROUNDS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture kill:: neighbours::
@@ -40,7 +49,19 @@ random-test: build ## run 10,000 random programs and 200 generated ones on softg
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
 		--nocapture --test-threads=2
 
-asan: build ## run the conformance set with AddressSanitizer in programs, kernels and softgpu
+fuzz: build ## the tests with arbitrary input, 20,000 inputs each (make test: 256, and 32 for mgbd's clients)
+	PROPTEST_CASES=20000 $(CARGO) test $(CARGO_FLAGS) --lib --test hostile -- any_ whatever_ what_can_be_read
+
+loom: setup ## a model checker on the channel: every order of steps of a client and mgbd, at a cell and at a lease
+	RUSTFLAGS="--cfg loom" $(CARGO) test --quiet --release --locked --package mgb-probe --lib \
+		--target-dir $(or $(CARGO_TARGET_DIR),target)/loom -- wire::
+
+# Debian's LLVM of the version that rustc has stands in for rustup's component llvm-tools.
+coverage: build ## lines that unit tests and the crates' own integration tests run (cargo install --locked cargo-llvm-cov)
+	CUDA_PATH=$$(tools/cuda.sh find) LLVM_COV=llvm-cov-22 LLVM_PROFDATA=llvm-profdata-22 \
+		cargo llvm-cov $(CARGO_FLAGS) --exclude mgb-tests --summary-only
+
+asan: build ## the conformance set with AddressSanitizer in programs, kernels and softgpu
 	@tools/setup.sh libclang-rt-22-dev
 	@tools/asan.sh $(or $(CARGO_TARGET_DIR),target)/asan $(PREFIX)
 	$(CARGO) test $(CARGO_FLAGS) --test asan -- --ignored --nocapture --test-threads=1
@@ -89,8 +110,8 @@ generated: build ## build 40 generated sources with MGB in build/generated/; a b
 bundle: examples conformance benches libraries random matrix ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
 
-deny: ## check licences, bans, sources and advisories of the dependencies (needs cargo install cargo-deny; fetches the advisories)
-	cargo deny check
+deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
+	@tools/deny.sh
 
 support: setup ## write docs/SUPPORT.md from the catalogue, and the table in docs/SOFTGPU.md from the conformance set
 	$(CARGO) run --quiet --release --package mgb-catalogue --example support >docs/SUPPORT.md.new

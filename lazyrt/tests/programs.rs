@@ -2,50 +2,32 @@
 //! arrangements. What holds natively is checked natively too, so that the programs themselves are right.
 //! Programs drawn at random are in `tests/random`.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::OnceLock;
 
+use mgb_tests::compiled;
 use mgb_tests::node::{Node, is_empty};
-use mgb_tests::prefix::{bin, prefix};
+use mgb_tests::prefix::prefix;
 use mgb_tests::process::Running;
 use mgb_tests::wait;
 
 /// One of `tests/programs`, built with the wrapper.
 fn program(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
-        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lazyrt-programs");
-        std::fs::create_dir_all(&folder).expect("the test's folder can be made");
-        for name in [
-            "semantics",
-            "tasks",
-            "devices",
-            "places",
-            "peers",
-            "outside",
-            "handles",
-            "misuse",
-            "swapping",
-            "driver",
-            "driver_by_name",
-            "share",
-            "variables",
-        ] {
-            let mut command = Command::new(bin("mgb-clang++"));
-            command.args(["--offload-arch=sm_90", "-O1", "-std=c++17"]);
-            command.arg(sources.join(name).with_extension("cu"));
-            command.arg("-o").arg(folder.join(name));
-            if name == "driver" {
-                // A machine without a GPU has no other driver to link with.
-                command.arg(prefix().join("lib/softgpu/libcuda.so.1"));
-            }
-            Running::start(&mut command).end().success();
-        }
-        folder
-    });
-    folder.join(name)
+    program_with(name, &[])
+}
+
+/// The same, built with more flags.
+fn program_with(name: &str, more: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let mut flags: Vec<OsString> = ["--offload-arch=sm_90", "-O1", "-std=c++17"]
+        .map(OsString::from)
+        .into();
+    flags.extend(more.iter().map(OsString::from));
+    if ["driver", "fixed"].contains(&name) {
+        // A machine without a GPU has no other driver to link with.
+        flags.push(prefix().join("lib/softgpu/libcuda.so.1").into_os_string());
+    }
+    compiled::program(&sources.join(name).with_extension("cu"), &flags)
 }
 
 /// Runs a case under MGB, and natively where it holds there too.
@@ -98,16 +80,8 @@ cases! {
 /// calls is seen all the same.
 #[test]
 fn what_a_fixed_program_calls_is_seen() {
-    let program = program("driver").with_file_name("fixed");
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/fixed.cu");
-    let mut command = Command::new(bin("mgb-clang++"));
-    command.args(["--offload-arch=sm_90", "-O1", "-no-pie", "-fuse-ld=bfd"]);
-    command
-        .args(["-Wl,--hash-style=gnu", "-o"])
-        .arg(&program)
-        .arg(&source);
-    command.arg(prefix().join("lib/softgpu/libcuda.so.1"));
-    Running::start(&mut command).end().success();
+    let flags = ["-no-pie", "-fuse-ld=bfd", "-Wl,--hash-style=gnu"];
+    let program = program_with("fixed", &flags);
     let node = Node::start("2x64MiB", "mgb");
     let run = |mode| {
         let mut command = node.command(&program, &[]);

@@ -1,5 +1,5 @@
-//! The examples, built with the wrapper. They are kept from one test run to the next, until the wrapper, the pass or
-//! a source changes.
+//! The examples, built with the wrapper. They are kept from one test run to the next, until the wrapper, the
+//! pass or a source changes.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use crate::directives::Directives;
 use crate::prefix::{bin, prefix, repository};
 use crate::process::Running;
 
-/// Every optimisation level that examples are built at.
+/// Every optimisation level. To the pass, which runs first, all but `-O0` look much alike.
 pub const LEVELS: [&str; 4] = ["-O0", "-O1", "-O2", "-O3"];
 
 /// How long building all examples may take, on a machine that is busy with other things.
@@ -136,8 +136,8 @@ pub fn matrix() -> PathBuf {
     folder
 }
 
-/// The folder with the programs of Thrust and CUB; none where this CUDA lacks their headers. Built at the first call of a
-/// test.
+/// The folder with the programs of Thrust and CUB; none where this CUDA lacks their headers. Built at the
+/// first call of a test.
 ///
 /// # Panics
 ///
@@ -215,20 +215,21 @@ fn remove_programs(folder: &Path) {
     }
 }
 
-/// Changes whenever the wrapper or the pass does.
-fn fingerprint() -> String {
+/// Changes whenever the wrapper or the pass does. `make build` leaves files alone that are as they were, with
+/// their times.
+pub(crate) fn fingerprint() -> String {
     let mut hasher = DefaultHasher::new();
     for file in ["bin/mgb", "lib/libmgb_pass.so"] {
         let path = prefix().join(file);
-        fs::read(&path)
-            .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-            .hash(&mut hasher);
+        let metadata = fs::metadata(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+        let changed = metadata.modified().expect("files have times here");
+        (metadata.len(), changed).hash(&mut hasher);
     }
     format!("{:016x}", hasher.finish())
 }
 
 /// A folder of cargo's target folder, found from where this test program lies in it.
-fn cache(name: &str) -> PathBuf {
+pub(crate) fn cache(name: &str) -> PathBuf {
     let program = env::current_exe().expect("has a path");
     let profile = program
         .parent()

@@ -5,6 +5,7 @@
 //! and wait on conditions, never for a time.
 
 pub mod built;
+pub mod compiled;
 pub mod conformance;
 pub mod directives;
 pub mod formula;

@@ -1,29 +1,26 @@
-//! A node of a test's own: software GPUs with their own state, and perhaps an `mgbd` on a socket of its own. Nothing of
-//! it is shared with other tests or with the user's own mgbd.
+//! A node of a test's own: software GPUs with their own state, and perhaps an `mgbd` on a socket of its own.
+//! Nothing of it is shared with other tests or with the user's own mgbd.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use mgb_probe::Client;
 use mgb_probe::view::{NodeView, TaskState};
 use rustix::process::Signal;
 use tempfile::TempDir;
 
+use crate::built::cache;
 use crate::prefix::{bin, softgpu_libraries};
 use crate::process::{Ended, Running};
 use crate::wait;
 
-/// Held by every node: a test that measures times takes it alone.
-static MACHINE: RwLock<()> = RwLock::new(());
-
-#[derive(Debug)]
-#[expect(dead_code, reason = "held, never looked at")]
-enum Turn {
-    Shared(RwLockReadGuard<'static, ()>),
-    Alone(RwLockWriteGuard<'static, ()>),
+/// Held by every node: a test that measures times takes it alone. Tests are threads of a process, under
+/// `cargo test`, or processes of their own (`tools/test.py`), so it is a file's lock.
+fn machine() -> File {
+    let file = cache(".machine");
+    File::create(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 
 /// A private node. Dropping it stops its mgbd. A test has one at a time.
@@ -33,7 +30,8 @@ pub struct Node {
     devices: String,
     daemon: Option<Running>,
     view: Option<String>,
-    _turn: Turn,
+    /// Locked until this node is gone.
+    _machine: File,
 }
 
 impl Node {
@@ -43,11 +41,9 @@ impl Node {
     ///
     /// When no temporary folder can be made.
     pub fn without_mgbd(devices: &str) -> Node {
-        // A test that failed leaves nothing behind that the lock guards.
-        Node::new(
-            devices,
-            Turn::Shared(MACHINE.read().unwrap_or_else(|e| e.into_inner())),
-        )
+        let machine = machine();
+        machine.lock_shared().expect("a file can be locked");
+        Node::new(devices, machine)
     }
 
     /// As [`Node::start`], while no other test has a node: for a test that measures times.
@@ -56,15 +52,14 @@ impl Node {
     ///
     /// When mgbd does not come up.
     pub fn start_alone(devices: &str, policy: &str) -> Node {
-        let mut node = Node::new(
-            devices,
-            Turn::Alone(MACHINE.write().unwrap_or_else(|e| e.into_inner())),
-        );
+        let machine = machine();
+        machine.lock().expect("a file can be locked");
+        let mut node = Node::new(devices, machine);
         node.start_mgbd(policy);
         node
     }
 
-    fn new(devices: &str, turn: Turn) -> Node {
+    fn new(devices: &str, machine: File) -> Node {
         let folder = tempfile::Builder::new()
             .prefix("mgb-test")
             .tempdir()
@@ -74,7 +69,7 @@ impl Node {
             devices: devices.to_owned(),
             daemon: None,
             view: None,
-            _turn: turn,
+            _machine: machine,
         }
     }
 
