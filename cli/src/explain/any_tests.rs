@@ -54,7 +54,7 @@ proptest! {
         for (at, new) in changes {
             let mut all = Vec::new();
             paths(&value, String::new(), &mut all);
-            *value.pointer_mut(at.get(&all)).unwrap() = new;
+            *value.pointer_mut(&all[at.index(all.len())]).unwrap() = new;
         }
         let documents: Vec<String> = value.as_array().into_iter().flatten().map(Value::to_string).collect();
         if let Ok(reports) = parse_all(documents.join("\n").as_bytes()) {
