@@ -153,7 +153,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
 /// Reads the environment, and begins to count time.
 ///
 /// # Errors
-/// `NOT_INITIALIZED`, after a line on stderr, if it cannot be read.
+/// `INITIALIZATION`, after a line on stderr, if it cannot be read.
 pub fn prepare() -> Result {
     let text = std::env::var("SOFTGPU_FAIL").unwrap_or_default();
     if text.is_empty() {
@@ -168,7 +168,7 @@ pub fn prepare() -> Result {
         }
         Err(error) => {
             say_once(&error.to_string());
-            Err(Error::NOT_INITIALIZED)
+            Err(Error::INITIALIZATION)
         }
     }
 }
@@ -178,7 +178,7 @@ impl What {
         match self {
             What::Device => Error::UNKNOWN,
             What::Ecc => Error::ECC_UNCORRECTABLE,
-            What::Memory => Error::OUT_OF_MEMORY,
+            What::Memory => Error::MEMORY_ALLOCATION,
             What::Copy | What::Slow(_) => Error::UNKNOWN,
         }
     }

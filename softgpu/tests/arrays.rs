@@ -5,12 +5,15 @@ mod common;
 use std::ffi::c_void;
 
 use common::{MIB, in_child};
+use mgb_abi::array::ChannelFormatDesc;
+use mgb_abi::copy::{DEVICE_TO_HOST as TO_HOST, HOST_TO_DEVICE as TO_DEVICE};
+use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, PitchedPtr, Pos};
 use softgpu::cudart::array::*;
-use softgpu::cudart::channel::{ChannelFormatDesc, cudaCreateChannelDesc};
+use softgpu::cudart::channel::cudaCreateChannelDesc;
 use softgpu::cudart::copy::{cudaMemcpy, cudaMemcpy2D};
-use softgpu::cudart::copy3d::{Memcpy3DParms, Object, Pos, cudaMemcpy3D, cudaMemcpy3DAsync};
+use softgpu::cudart::copy3d::{cudaMemcpy3D, cudaMemcpy3DAsync};
 use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize};
-use softgpu::cudart::memory::{Extent, PitchedPtr, cudaMalloc3D, cudaMallocPitch, cudaMemGetInfo};
+use softgpu::cudart::memory::{cudaMalloc3D, cudaMallocPitch, cudaMemGetInfo};
 use softgpu::cudart::set::{cudaMemset2D, cudaMemset3D};
 
 const DEVICES: &str = "1x64MiB";
@@ -18,33 +21,21 @@ const INVALID_VALUE: i32 = 1;
 const INVALID_PITCH: i32 = 12;
 const INVALID_CHANNEL_DESCRIPTOR: i32 = 20;
 const INVALID_HANDLE: i32 = 400;
-const TO_DEVICE: i32 = 1;
-const TO_HOST: i32 = 2;
 
 #[track_caller]
 fn ok(code: i32) {
     assert_eq!(code, 0);
 }
 
-const NOWHERE: PitchedPtr = PitchedPtr {
-    ptr: std::ptr::null_mut(),
-    pitch: 0,
-    xsize: 0,
-    ysize: 0,
-};
-
-fn memory(ptr: PitchedPtr, [x, y, z]: [usize; 3]) -> Object {
-    let pos = Pos { x, y, z };
-    Object { array: 0, pos, ptr }
+fn memory(ptr: PitchedPtr, [x, y, z]: [usize; 3]) -> CopySide {
+    CopySide {
+        pos: Pos { x, y, z },
+        ..CopySide::pitched(ptr)
+    }
 }
 
-fn in_array(array: usize, [x, y, z]: [usize; 3]) -> Object {
-    let pos = Pos { x, y, z };
-    Object {
-        array,
-        pos,
-        ptr: NOWHERE,
-    }
+fn in_array(array: usize, [x, y, z]: [usize; 3]) -> CopySide {
+    CopySide::array(array as *mut c_void, Pos { x, y, z })
 }
 
 fn on_host(bytes: &mut [u8], pitch: usize, ysize: usize) -> PitchedPtr {
@@ -56,13 +47,13 @@ fn on_host(bytes: &mut [u8], pitch: usize, ysize: usize) -> PitchedPtr {
     }
 }
 
-fn boxed(to: Object, from: Object, [width, height, depth]: [usize; 3], kind: i32) -> i32 {
+fn boxed(dst: CopySide, src: CopySide, [width, height, depth]: [usize; 3], kind: u32) -> i32 {
     let extent = Extent { width, height, depth };
-    // SAFETY: both objects hold the box, or the call refuses.
+    // SAFETY: both sides hold the box, or the call refuses.
     unsafe {
         cudaMemcpy3D(&Memcpy3DParms {
-            from,
-            to,
+            src,
+            dst,
             extent,
             kind,
         })
@@ -83,7 +74,7 @@ fn free_memory() -> usize {
 #[test]
 fn boxes_go_to_pitched_memory_and_back() {
     in_child("boxes_go_to_pitched_memory_and_back", DEVICES, || {
-        let mut device = NOWHERE;
+        let mut device = PitchedPtr::NULL;
         let whole = Extent {
             width: 100,
             height: 5,
@@ -126,7 +117,7 @@ fn boxes_go_to_pitched_memory_and_back() {
                 INVALID_VALUE
             );
             assert_eq!(
-                boxed(memory(NOWHERE, [0; 3]), wide, [1, 1, 1], TO_DEVICE),
+                boxed(memory(PitchedPtr::NULL, [0; 3]), wide, [1, 1, 1], TO_DEVICE),
                 INVALID_VALUE
             );
             assert_eq!(cudaMemcpy3D(std::ptr::null()), INVALID_VALUE);
@@ -233,8 +224,8 @@ fn boxes_count_elements_where_an_array_takes_part() {
             ok(boxed(in_array(array, [0; 3]), from, [4, 3, 2], TO_DEVICE));
             let to = memory(on_host(&mut back, 16, 3), [0; 3]);
             let parameters = Memcpy3DParms {
-                from: in_array(array, [1, 1, 1]),
-                to,
+                src: in_array(array, [1, 1, 1]),
+                dst: to,
                 extent: Extent {
                     width: 3,
                     height: 2,

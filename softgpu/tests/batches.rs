@@ -5,10 +5,12 @@ mod common;
 use std::ffi::c_void;
 
 use common::{MIB, in_child};
+use mgb_abi::copy::MemcpyAttributes;
+use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER};
+use mgb_abi::location::MemLocation;
 use softgpu::cudart::batch::*;
-use softgpu::cudart::memory::{Extent, cudaMalloc};
+use softgpu::cudart::memory::cudaMalloc;
 use softgpu::cudart::stream::{cudaStreamCreate, cudaStreamSynchronize};
-use softgpu::driver::vmm::Location;
 
 const DEVICES: &str = "1x64MiB";
 
@@ -22,12 +24,11 @@ fn start() -> (usize, *mut c_void) {
     (stream, memory)
 }
 
-fn attributes(order: i32) -> Attributes {
-    let nowhere = Location { kind: 0, id: 0 };
-    Attributes {
-        order,
-        from: nowhere,
-        to: nowhere,
+fn attributes(order: u32) -> MemcpyAttributes {
+    MemcpyAttributes {
+        src_access_order: order,
+        src_location_hint: MemLocation::INVALID,
+        dst_location_hint: MemLocation::INVALID,
         flags: 0,
     }
 }
@@ -43,7 +44,7 @@ fn a_batch_copies_all_or_says_why_not() {
         let sizes = [100, 100];
         let run = |to: [*mut c_void; 2],
                    sources: [*const c_void; 2],
-                   orders: [i32; 2],
+                   orders: [u32; 2],
                    starts: [usize; 2],
                    stream| {
             let attributes = orders.map(attributes);
@@ -91,19 +92,22 @@ fn a_batch_copies_boxes() {
         let (stream, device) = start();
         let from: Vec<u8> = (0..120).collect();
         let mut back = [0u8; 8];
-        let pointer = |at: usize, row, rows| Operand {
-            kind: 1,
-            body: [at, row, rows, 0],
+        let pointer = |object: usize, row_length, layer_height| Memcpy3DOperand {
+            kind: OPERAND_POINTER,
+            object,
+            row_length,
+            layer_height,
+            location_hint: MemLocation::INVALID,
         };
-        let one = |from, to, width, height| BoxCopy {
-            from,
-            to,
+        let one = |src, dst, width, height| Memcpy3DBatchOp {
+            src,
+            dst,
             extent: Extent {
                 width,
                 height,
                 depth: 1,
             },
-            order: 1,
+            src_access_order: 1,
             flags: 0,
         };
         // Rows of 12 into rows of 20; then 4 of two of them back.

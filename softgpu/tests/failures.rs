@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::{MIB, in_child_with};
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::launch::Dim3;
 use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize, cudaGetDeviceCount, cudaSetDevice};
 use softgpu::cudart::errors::cudaGetLastError;
 use softgpu::cudart::launch::cudaLaunchKernel;

@@ -9,18 +9,16 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use common::{MIB, in_child};
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::graph::{GraphNodeParams, KernelNodeParams, MemAllocNodeParams, MemsetParams};
+use mgb_abi::launch::{Dim3, LaunchAttributeValue};
+use mgb_abi::pool::MemPoolProps;
 use softgpu::cudart::copy::cudaMemcpy;
 use softgpu::cudart::device::cudaDeviceSynchronize;
 use softgpu::cudart::graph::*;
 use softgpu::cudart::graph_attributes::*;
 use softgpu::cudart::graph_exec::*;
-use softgpu::cudart::graph_kernel_nodes::KernelNodeParams;
-use softgpu::cudart::graph_memory_nodes::AllocNodeParams;
 use softgpu::cudart::graph_params::*;
-use softgpu::cudart::graph_set_nodes::MemsetParams;
 use softgpu::cudart::memory::cudaMalloc;
-use softgpu::cudart::pool::PoolProps;
 use softgpu::cudart::user_objects::*;
 
 const DEVICES: &str = "1x64MiB";
@@ -49,12 +47,12 @@ fn run(graph: usize) -> usize {
 }
 
 /// The structure for a kind, whose part it begins with.
-fn parameters<T>(kind: i32, body: T) -> NodeParams {
-    let mut parameters = NodeParams {
+fn parameters<T>(kind: u32, body: T) -> GraphNodeParams {
+    let mut parameters = GraphNodeParams {
         kind,
-        reserved: [0; 3],
+        reserved0: [0; 3],
         body: [0; 29],
-        padding: 0,
+        reserved2: 0,
     };
     assert!(size_of::<T>() <= size_of_val(&parameters.body));
     // SAFETY: there is room, as was checked.
@@ -62,7 +60,7 @@ fn parameters<T>(kind: i32, body: T) -> NodeParams {
     parameters
 }
 
-fn add(graph: usize, after: &[usize], parameters: &mut NodeParams) -> usize {
+fn add(graph: usize, after: &[usize], parameters: &mut GraphNodeParams) -> usize {
     let mut node = 0;
     // SAFETY: an out pointer and an array of our own.
     ok(unsafe {
@@ -78,12 +76,12 @@ fn add(graph: usize, after: &[usize], parameters: &mut NodeParams) -> usize {
     node
 }
 
-fn set_of(to: *mut c_void, value: u32) -> NodeParams {
+fn set_of(to: *mut c_void, value: u32) -> GraphNodeParams {
     let memset = MemsetParams {
-        to,
+        dst: to,
         pitch: 0,
         value,
-        element: 4,
+        element_size: 4,
         width: 4,
         height: 1,
     };
@@ -91,14 +89,16 @@ fn set_of(to: *mut c_void, value: u32) -> NodeParams {
 }
 
 /// A kernel that stores its argument's target.
-fn kernel_of(arguments: &mut [*mut c_void; 1]) -> NodeParams {
+fn kernel_of(arguments: &mut [*mut c_void; 1]) -> GraphNodeParams {
     let one = Dim3 { x: 1, y: 1, z: 1 };
     let kernel = KernelNodeParams {
-        function: std::ptr::from_ref(&STUBS[Code::Pretend as usize]) as usize,
+        func: std::ptr::from_ref(&STUBS[Code::Pretend as usize])
+            .cast_mut()
+            .cast(),
         grid: one,
         block: one,
-        shared: 0,
-        arguments: arguments.as_mut_ptr(),
+        shared_mem_bytes: 0,
+        kernel_params: arguments.as_mut_ptr(),
         extra: std::ptr::null_mut(),
     };
     parameters(0, kernel)
@@ -147,7 +147,7 @@ fn nodes_of_any_kind_are_added_and_changed() {
                 801
             );
             let mut reserved = set_of(memory, 1);
-            reserved.reserved[1] = 1;
+            reserved.reserved0[1] = 1;
             assert_eq!(cudaGraphNodeSetParams(first, &mut reserved), 1);
         }
     });
@@ -166,13 +166,13 @@ fn memory_of_a_graph_is_counted() {
         };
         let graph = graph();
         // SAFETY: only integers and pointers, for which zero is a value.
-        let mut allocation: AllocNodeParams = unsafe { std::mem::zeroed() };
-        allocation.pool = PoolProps::of(0);
-        allocation.size = MIB;
+        let mut allocation: MemAllocNodeParams = unsafe { std::mem::zeroed() };
+        allocation.pool_props = MemPoolProps::of_device(0);
+        allocation.byte_size = MIB;
         let mut allocation = parameters(10, allocation);
         let node = add(graph, &[], &mut allocation);
         // SAFETY: the structure that was put there.
-        let address = unsafe { (*allocation.body.as_ptr().cast::<AllocNodeParams>()).address };
+        let address = unsafe { (*allocation.body.as_ptr().cast::<MemAllocNodeParams>()).dptr };
         assert!(!address.is_null());
         let set = add(graph, &[node], &mut set_of(address, 5));
         add(graph, &[set], &mut parameters(11, address));
@@ -199,14 +199,14 @@ fn attributes_of_a_kernel_stay_with_its_node() {
         let graph = graph();
         let [first, second] = [(); 2].map(|()| add(graph, &[], &mut kernel_of(&mut arguments)));
         let get = |node, attribute| {
-            let mut value = [9; 16];
+            let mut value = LaunchAttributeValue([9; 16]);
             // SAFETY: an out pointer of our own.
             ok(unsafe { cudaGraphKernelNodeGetAttribute(node, attribute, &mut value) });
-            value[0]
+            value.0[0]
         };
         assert_eq!([get(first, 2), get(first, 4), get(first, 8)], [0, 1, 0]);
-        let mut value = [0; 16];
-        value[0] = 1;
+        let mut value = LaunchAttributeValue::default();
+        value.0[0] = 1;
         // SAFETY: values and structures of our own.
         unsafe {
             ok(cudaGraphKernelNodeSetAttribute(first, 2, &value));
@@ -215,9 +215,9 @@ fn attributes_of_a_kernel_stay_with_its_node() {
             ok(cudaGraphKernelNodeCopyAttributes(second, first));
             assert_eq!(get(second, 2), 1);
             assert_eq!(cudaGraphKernelNodeSetAttribute(first, 99, &value), 1);
-            value[0] = 2;
-            value[1] = 1;
-            value[2] = 1;
+            value.0[0] = 2;
+            value.0[1] = 1;
+            value.0[2] = 1;
             assert_eq!(cudaGraphKernelNodeSetAttribute(first, 4, &value), 801);
         }
         run(graph);

@@ -9,7 +9,8 @@ use std::sync::Mutex;
 
 use common::{MIB, in_child};
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::graph::{GraphExecUpdateResultInfo, HostNodeParams, KernelNodeParams, MemsetParams};
+use mgb_abi::launch::Dim3;
 use softgpu::cudart::capture::*;
 use softgpu::cudart::copy::{cudaMemcpy, cudaMemcpyAsync};
 use softgpu::cudart::device::cudaDeviceSynchronize;
@@ -296,10 +297,10 @@ fn graphs_are_made_node_by_node() {
             assert_eq!(cudaGraphCreate(&mut graph, 1), INVALID_VALUE);
             let none = std::ptr::null();
             let fill = MemsetParams {
-                to: a,
+                dst: a,
                 pitch: 0,
                 value: 1,
-                element: 4,
+                element_size: 4,
                 width: 1,
                 height: 1,
             };
@@ -310,11 +311,11 @@ fn graphs_are_made_node_by_node() {
                 .each_ref()
                 .map(|value| std::ptr::from_ref(value).cast_mut().cast());
             let mut parameters = KernelNodeParams {
-                function: stub(Code::Add) as usize,
+                func: stub(Code::Add).cast_mut(),
                 grid: ONE,
                 block: ONE,
-                shared: 0,
-                arguments: arguments.as_mut_ptr(),
+                shared_mem_bytes: 0,
+                kernel_params: arguments.as_mut_ptr(),
                 extra: std::ptr::null_mut(),
             };
             ok(cudaGraphAddKernelNode(
@@ -325,8 +326,8 @@ fn graphs_are_made_node_by_node() {
                 &parameters,
             ));
             let call = HostNodeParams {
-                function: Some(note),
-                data: 3 as *mut c_void,
+                func: Some(note),
+                user_data: 3 as *mut c_void,
             };
             ok(cudaGraphAddHostNode(&mut host, graph, &kernel, 1, &call));
             assert_eq!(
@@ -361,12 +362,12 @@ fn graphs_are_made_node_by_node() {
             let mut arguments = swapped
                 .each_ref()
                 .map(|value| std::ptr::from_ref(value).cast_mut().cast());
-            parameters.arguments = arguments.as_mut_ptr();
+            parameters.kernel_params = arguments.as_mut_ptr();
             ok(cudaGraphKernelNodeSetParams(kernel, &parameters));
-            let mut info = UpdateResult {
+            let mut info = GraphExecUpdateResultInfo {
                 result: 9,
-                node: 9,
-                from: 9,
+                error_node: 9 as *mut c_void,
+                error_from_node: 9 as *mut c_void,
             };
             ok(cudaGraphExecUpdate(exec, graph, &mut info));
             assert_eq!(info.result, 0);
@@ -424,10 +425,10 @@ fn graphs_hold_graphs_events_and_memory() {
             // A graph launched into a capture becomes part of it.
             ok(cudaGraphCreate(&mut graph, 0));
             let fill = MemsetParams {
-                to: a,
+                dst: a,
                 pitch: 0,
                 value: 9,
-                element: 1,
+                element_size: 1,
                 width: 4,
                 height: 1,
             };

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_void};
 
 use common::in_child;
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::cudaMemcpy;
 use softgpu::cudart::device::{cudaDeviceReset, cudaDeviceSynchronize};
 use softgpu::cudart::errors::{cudaGetErrorName, cudaGetLastError};

@@ -9,9 +9,9 @@ use std::process::{Child, Command};
 use std::time::Duration;
 
 use common::{MIB, State, in_child, is_child, talking};
+use mgb_abi::nvml::{Memory, ProcessInfo};
 use softgpu::cudart::device::cudaSetDevice;
 use softgpu::cudart::memory::{cudaFree, cudaMalloc, cudaMemGetInfo};
-use softgpu::nvml::device::{Memory, ProcessInfo};
 use softgpu::nvml::device::{nvmlDeviceGetComputeRunningProcesses_v3, nvmlDeviceGetMemoryInfo};
 use softgpu::nvml::device::{nvmlDeviceGetHandleByIndex_v2, nvmlDeviceGetUUID};
 use softgpu::nvml::system::nvmlInit_v2;
@@ -42,8 +42,8 @@ fn nvml() -> (u64, Vec<(u32, u64)>) {
     let empty = ProcessInfo {
         pid: 0,
         used_gpu_memory: 0,
-        gpu_instance: 0,
-        compute_instance: 0,
+        gpu_instance_id: 0,
+        compute_instance_id: 0,
     };
     let (mut processes, mut count) = ([empty; 64], 64);
     // SAFETY: out pointers of our own, and as many entries as `count` says.

@@ -9,13 +9,13 @@ use std::mem::MaybeUninit;
 
 use common::in_child;
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::launch::Dim3;
+use mgb_abi::properties::DeviceProp;
 use softgpu::cudart::attributes::{cudaFuncSetAttribute, cudaOccupancyMaxActiveBlocksPerMultiprocessor};
 use softgpu::cudart::device::{
     cudaDeviceGetAttribute, cudaDeviceSynchronize, cudaGetDeviceProperties, cudaSetDevice,
 };
 use softgpu::cudart::launch::cudaLaunchKernel;
-use softgpu::device::properties::DeviceProp;
 use softgpu::driver::device::cuDeviceGetName;
 use softgpu::nvml::device::{
     nvmlDeviceGetCudaComputeCapability, nvmlDeviceGetHandleByIndex_v2, nvmlDeviceGetName,

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use common::{MIB, State, command, in_child, in_child_with, is_child};
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::{cudaMemcpy, cudaMemcpyAsync};
 use softgpu::cudart::device::cudaDeviceSynchronize;
 use softgpu::cudart::event::*;

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 use common::{MIB, in_child_with};
 use device::{Code, STUBS, register};
-use softgpu::cudart::Dim3;
+use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::cudaMemcpyAsync;
 use softgpu::cudart::device::{cudaDeviceSynchronize, cudaGetDeviceCount, cudaSetDevice};
 use softgpu::cudart::event::{cudaEventCreate, cudaEventElapsedTime, cudaEventRecord, cudaStreamWaitEvent};

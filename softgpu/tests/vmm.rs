@@ -3,6 +3,9 @@
 mod common;
 
 use common::{MIB, in_child};
+use mgb_abi::location::MemLocation;
+use mgb_abi::pool::{ALLOCATION_PINNED, MemAccessDesc};
+use mgb_abi::vmm::MemAllocationProp;
 use softgpu::cudart::copy::cudaMemcpy;
 use softgpu::cudart::memory::cudaMemGetInfo;
 use softgpu::driver::context::{cuCtxSetCurrent, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRetain};
@@ -13,13 +16,13 @@ use softgpu::driver::vmm::*;
 const DEVICES: &str = "2x64MiB";
 const G: usize = 2 * MIB;
 
-fn prop(device: i32) -> AllocationProp {
-    AllocationProp {
-        kind: 1,
+fn prop(device: i32) -> MemAllocationProp {
+    MemAllocationProp {
+        alloc_type: ALLOCATION_PINNED,
         handle_types: 0,
-        location: Location { kind: 1, id: device },
-        windows: 0,
-        flags: [0; 8],
+        location: MemLocation::device(device),
+        win32_handle_metadata: std::ptr::null_mut(),
+        alloc_flags: [0; 8],
     }
 }
 
@@ -50,8 +53,8 @@ fn unmap(address: usize, size: usize) -> i32 {
 }
 
 fn access(address: usize, size: usize, device: i32, flags: i32) -> i32 {
-    let description = AccessDesc {
-        location: Location { kind: 1, id: device },
+    let description = MemAccessDesc {
+        location: MemLocation::device(device),
         flags,
     };
     // SAFETY: one description of our own.

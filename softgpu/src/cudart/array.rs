@@ -2,25 +2,15 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use super::channel::ChannelFormatDesc;
+use mgb_abi::array::{ArrayMemoryRequirements, ChannelFormatDesc};
+use mgb_abi::copy3d::Extent;
+
 use super::copy::{later, now};
-use super::memory::Extent;
 use super::{put, runtime};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
 use crate::memory::array;
 use crate::memory::region::{Copy, Side, Size};
-
-/// `cudaArrayMemoryRequirements`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct ArrayMemoryRequirements {
-    /// Bytes.
-    pub size: usize,
-    /// Alignment in bytes.
-    pub alignment: usize,
-    reserved: [c_uint; 4],
-}
 
 fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result {
     let gpu = current::active()?;
@@ -38,7 +28,7 @@ type Place = (usize, usize, usize);
 
 fn into(to: Place, from: *const c_void, pitch: usize, width: usize, height: usize) -> Result<Copy> {
     if width > pitch && height > 1 {
-        return Err(Error::INVALID_PITCH);
+        return Err(Error::INVALID_PITCH_VALUE);
     }
     let size = Size::plane(width, height);
     let to = array::find(to.0)?.side([to.1, to.2, 0], &size)?;
@@ -48,7 +38,7 @@ fn into(to: Place, from: *const c_void, pitch: usize, width: usize, height: usiz
 
 fn out_of(to: *mut c_void, pitch: usize, from: Place, width: usize, height: usize) -> Result<Copy> {
     if width > pitch && height > 1 {
-        return Err(Error::INVALID_PITCH);
+        return Err(Error::INVALID_PITCH_VALUE);
     }
     let size = Size::plane(width, height);
     let from = array::find(from.0)?.side([from.1, from.2, 0], &size)?;
@@ -113,43 +103,43 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemcpy2DToArray(to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize, kind: c_int) {
+    fn cudaMemcpy2DToArray(to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize, kind: u32) {
         now(into((to, x, y), from, pitch, width, height)?, kind)
     }
 
-    fn cudaMemcpy2DToArrayAsync(to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpy2DToArrayAsync(to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize, kind: u32, stream: usize) {
         later(into((to, x, y), from, pitch, width, height)?, kind, stream)
     }
 
-    fn cudaMemcpy2DFromArray(to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: c_int) {
+    fn cudaMemcpy2DFromArray(to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: u32) {
         now(out_of(to, pitch, (from, x, y), width, height)?, kind)
     }
 
-    fn cudaMemcpy2DFromArrayAsync(to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpy2DFromArrayAsync(to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: u32, stream: usize) {
         later(out_of(to, pitch, (from, x, y), width, height)?, kind, stream)
     }
 
-    fn cudaMemcpy2DArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: c_int) {
+    fn cudaMemcpy2DArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: u32) {
         now(between((to, to_x, to_y), (from, x, y), Size::plane(width, height))?, kind)
     }
 
-    fn cudaMemcpyToArray(to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: c_int) {
+    fn cudaMemcpyToArray(to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: u32) {
         now(Copy::bytes(run((to, x, y), count)?, from as usize, count), kind)
     }
 
-    fn cudaMemcpyToArrayAsync(to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpyToArrayAsync(to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: u32, stream: usize) {
         later(Copy::bytes(run((to, x, y), count)?, from as usize, count), kind, stream)
     }
 
-    fn cudaMemcpyFromArray(to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: c_int) {
+    fn cudaMemcpyFromArray(to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: u32) {
         now(Copy::bytes(to as usize, run((from, x, y), count)?, count), kind)
     }
 
-    fn cudaMemcpyFromArrayAsync(to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpyFromArrayAsync(to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: u32, stream: usize) {
         later(Copy::bytes(to as usize, run((from, x, y), count)?, count), kind, stream)
     }
 
-    fn cudaMemcpyArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, count: usize, kind: c_int) {
+    fn cudaMemcpyArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, count: usize, kind: u32) {
         now(Copy::bytes(run((to, to_x, to_y), count)?, run((from, x, y), count)?, count), kind)
     }
 }

@@ -3,46 +3,23 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::sync::atomic::Ordering;
 
+use mgb_abi::launch::{FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE, FuncAttributes};
+
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::exec::launch::{most_threads, registers, resident};
 use crate::exec::registry;
 
-/// `cudaFuncAttributes`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-#[allow(missing_docs)]
-pub struct FuncAttributes {
-    pub shared_size_bytes: usize,
-    pub const_size_bytes: usize,
-    pub local_size_bytes: usize,
-    pub max_threads_per_block: c_int,
-    pub num_regs: c_int,
-    pub ptx_version: c_int,
-    pub binary_version: c_int,
-    pub cache_mode_ca: c_int,
-    pub max_dynamic_shared_size_bytes: c_int,
-    pub preferred_shmem_carveout: c_int,
-    pub cluster_dim_must_be_set: c_int,
-    pub required_cluster: [c_int; 3],
-    pub cluster_scheduling_policy_preference: c_int,
-    pub non_portable_cluster_size_allowed: c_int,
-    pub reserved: [c_int; 16],
-}
-
-/// `cudaFuncAttributeMaxDynamicSharedMemorySize`.
-const MAX_DYNAMIC_SHARED: c_int = 8;
-
 /// Sets an attribute of a kernel.
 ///
 /// # Errors
 /// `INVALID_VALUE` for unknown attributes and for more shared memory than a block can have.
-pub fn set(stub: usize, attribute: c_int, value: c_int) -> Result {
+pub fn set(stub: usize, attribute: u32, value: c_int) -> Result {
     let profile = current::active()?.profile();
     let function = registry::function(stub)?;
     match attribute {
-        MAX_DYNAMIC_SHARED => {
+        FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE => {
             let fixed = function.code.map_or(0, |code| code.kernel.static_shared);
             if value < 0 || value as u32 + fixed > profile.shared_per_block_optin {
                 return Err(Error::INVALID_VALUE);
@@ -89,7 +66,7 @@ runtime! {
         Ok(())
     }
 
-    fn cudaFuncSetAttribute(stub: *const c_void, attribute: c_int, value: c_int) {
+    fn cudaFuncSetAttribute(stub: *const c_void, attribute: u32, value: c_int) {
         set(stub as usize, attribute, value)
     }
 
@@ -122,16 +99,5 @@ runtime! {
         let each = each.saturating_sub(profile.shared_reserved);
         put!(bytes, each.min(profile.shared_per_block_optin).saturating_sub(fixed) as usize);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<FuncAttributes>(), 144);
-        assert_eq!(std::mem::offset_of!(FuncAttributes, reserved), 76);
     }
 }

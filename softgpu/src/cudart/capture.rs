@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use mgb_abi::stream::{CAPTURE_STATUS_ACTIVE, CAPTURE_STATUS_INVALIDATED, CAPTURE_STATUS_NONE};
+
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
@@ -15,7 +17,10 @@ use super::graph::nodes_at;
 fn status(stream: &Stream) -> c_int {
     let part = stream.part().lock();
     part.as_ref()
-        .map_or(0, |part| 1 + c_int::from(part.capture.is_invalid()))
+        .map_or(CAPTURE_STATUS_NONE, |part| match part.capture.is_invalid() {
+            false => CAPTURE_STATUS_ACTIVE,
+            true => CAPTURE_STATUS_INVALIDATED,
+        })
 }
 
 /// Asking about the legacy stream is refused while streams that it would wait for capture.
@@ -26,13 +31,13 @@ fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
 }
 
 runtime! {
-    fn cudaStreamBeginCapture(stream: usize, mode: c_int) {
+    fn cudaStreamBeginCapture(stream: usize, mode: u32) {
         let mode = Mode::new(mode)?;
         let (_, stream) = handle::resolve(stream)?;
         capture::begin(&stream, stream.is_legacy(), None, mode)
     }
 
-    fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, after: *const usize, _edges: *const c_void, count: usize, mode: c_int) {
+    fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, after: *const usize, _edges: *const c_void, count: usize, mode: u32) {
         let mode = Mode::new(mode)?;
         let (_, stream) = handle::resolve(stream)?;
         let after = nodes_at(after, count)?;
@@ -103,11 +108,11 @@ runtime! {
         Ok(())
     }
 
-    fn cudaThreadExchangeStreamCaptureMode(mode: *mut c_int) {
+    fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32) {
         current::gpu()?;
         // SAFETY: null or the caller's mode.
         let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
-        put!(mode, capture::exchange_mode(new) as c_int);
+        put!(mode, capture::exchange_mode(new) as u32);
         Ok(())
     }
 }

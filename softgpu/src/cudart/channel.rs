@@ -2,17 +2,7 @@
 
 use std::ffi::c_int;
 
-/// `cudaChannelFormatDesc`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct ChannelFormatDesc {
-    pub x: c_int,
-    pub y: c_int,
-    pub z: c_int,
-    pub w: c_int,
-    pub f: c_int,
-}
+use mgb_abi::array::ChannelFormatDesc;
 
 /// CUDA's `cudaCreateChannelDesc`.
 #[unsafe(no_mangle)]

@@ -2,6 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
+use mgb_abi::copy::DEVICE_TO_DEVICE;
+
 use super::runtime;
 use crate::device::node;
 use crate::error::{Error, Result};
@@ -20,7 +22,7 @@ fn rows(
     let holds = width <= to_pitch.min(from_pitch);
     match height {
         1 if !holds => return Err(Error::INVALID_VALUE),
-        2.. if !holds => return Err(Error::INVALID_PITCH),
+        2.. if !holds => return Err(Error::INVALID_PITCH_VALUE),
         _ => {}
     }
     Ok(Copy {
@@ -31,19 +33,19 @@ fn rows(
 }
 
 /// Copies, and waits for it.
-pub fn now(what: Copy, kind: c_int) -> Result {
+pub fn now(what: Copy, kind: u32) -> Result {
     let (gpu, stream) = handle::resolve(0)?;
     copy(gpu, &stream, what, kind)
 }
 
 /// Copies in a stream's turn.
-pub fn later(what: Copy, kind: c_int, stream: usize) -> Result {
+pub fn later(what: Copy, kind: u32, stream: usize) -> Result {
     let (gpu, stream) = handle::resolve(stream)?;
     copy_async(gpu, &stream, what, kind)
 }
 
 /// As [`now`], for calls that name the devices.
-pub fn now_by_devices(what: Copy, kind: c_int) -> Result {
+pub fn now_by_devices(what: Copy, kind: u32) -> Result {
     let (gpu, stream) = handle::resolve(0)?;
     if what.size.bytes() == 0 {
         return Ok(());
@@ -52,7 +54,7 @@ pub fn now_by_devices(what: Copy, kind: c_int) -> Result {
 }
 
 /// As [`later`], for calls that name the devices: no capture records them.
-pub fn later_by_devices(what: Copy, kind: c_int, stream: usize) -> Result {
+pub fn later_by_devices(what: Copy, kind: u32, stream: usize) -> Result {
     let (gpu, stream) = handle::resolve(stream)?;
     if what.size.bytes() == 0 {
         return Ok(());
@@ -61,35 +63,32 @@ pub fn later_by_devices(what: Copy, kind: c_int, stream: usize) -> Result {
     Transfer::of_named(gpu, what, kind)?.issue(gpu, &stream)
 }
 
-/// `cudaMemcpyDefault`: what the pointers say.
-pub const BY_ADDRESS: c_int = 4;
-
 runtime! {
-    fn cudaMemcpy(to: *mut c_void, from: *const c_void, count: usize, kind: c_int) {
+    fn cudaMemcpy(to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
         now(Copy::bytes(to as usize, from as usize, count), kind)
     }
 
-    fn cudaMemcpyAsync(to: *mut c_void, from: *const c_void, count: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpyAsync(to: *mut c_void, from: *const c_void, count: usize, kind: u32, stream: usize) {
         later(Copy::bytes(to as usize, from as usize, count), kind, stream)
     }
 
-    fn cudaMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int) {
+    fn cudaMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: u32) {
         now(rows((to, to_pitch), (from, from_pitch), width, height)?, kind)
     }
 
-    fn cudaMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) {
         later(rows((to, to_pitch), (from, from_pitch), width, height)?, kind, stream)
     }
 
     fn cudaMemcpyPeer(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize) {
         node()?.gpu(to_device)?;
         node()?.gpu(from_device)?;
-        now_by_devices(Copy::bytes(to as usize, from as usize, count), 3)
+        now_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE)
     }
 
     fn cudaMemcpyPeerAsync(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize, stream: usize) {
         node()?.gpu(to_device)?;
         node()?.gpu(from_device)?;
-        later_by_devices(Copy::bytes(to as usize, from as usize, count), 3, stream)
+        later_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, stream)
     }
 }

@@ -3,29 +3,34 @@
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use mgb_abi::device::*;
+use mgb_abi::properties::DeviceProp;
+
 use super::{put, runtime};
-use crate::device::properties::{self, DeviceProp};
+use crate::device::properties;
 use crate::device::spec::MAX_DEVICES;
 use crate::device::{current, node, profile};
 use crate::error::{Error, Result};
 use crate::exec::device_heap;
 use crate::graph::capture;
 
-/// Values of `cudaLimit` that the device has: index, default.
-const LIMITS: [(i32, usize); 6] = [(0, 1024), (1, 1 << 20), (2, 8 << 20), (3, 2), (4, 2048), (5, 128)];
-
-/// `cudaLimitMallocHeapSize`.
-const HEAP: c_int = 2;
+/// The limits that the device has, and what they are before a program sets them.
+const LIMITS: [(u32, usize); 6] = [
+    (LIMIT_STACK_SIZE, 1024),
+    (LIMIT_PRINTF_FIFO_SIZE, 1 << 20),
+    (LIMIT_MALLOC_HEAP_SIZE, DEFAULT_MALLOC_HEAP_SIZE as usize),
+    (LIMIT_DEV_RUNTIME_SYNC_DEPTH, 2),
+    (LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT, 2048),
+    (LIMIT_MAX_L2_FETCH_GRANULARITY, 128),
+];
 
 static SET_LIMITS: parking_lot::Mutex<[Option<usize>; LIMITS.len()]> =
     parking_lot::Mutex::new([None; LIMITS.len()]);
 
-/// `cudaDeviceMapHost`, which is always on.
-const MAP_HOST: c_uint = 8;
 /// The flags that the program has set, by device. They change nothing here.
 static FLAGS: [AtomicU32; MAX_DEVICES] = [const { AtomicU32::new(0) }; MAX_DEVICES];
 
-fn limit_index(limit: c_int) -> Result<usize> {
+fn limit_index(limit: u32) -> Result<usize> {
     LIMITS
         .iter()
         .position(|&(known, _)| known == limit)
@@ -53,7 +58,7 @@ runtime! {
     }
 
     fn cudaSetDeviceFlags(flags: c_uint) {
-        if flags & !0xff != 0 || (flags & 7).count_ones() > 1 {
+        if flags & !DEVICE_MASK != 0 || (flags & DEVICE_SCHEDULE_MASK).count_ones() > 1 {
             return Err(Error::INVALID_VALUE);
         }
         FLAGS[current::active()?.ordinal].store(flags, Relaxed);
@@ -61,7 +66,7 @@ runtime! {
     }
 
     fn cudaGetDeviceFlags(flags: *mut c_uint) {
-        put!(flags, FLAGS[current::gpu()?.ordinal].load(Relaxed) | MAP_HOST);
+        put!(flags, FLAGS[current::gpu()?.ordinal].load(Relaxed) | DEVICE_MAP_HOST);
         Ok(())
     }
 
@@ -118,21 +123,21 @@ runtime! {
     fn cudaDeviceReset() {
         current::gpu()?.reset();
         *SET_LIMITS.lock() = [None; LIMITS.len()];
-        device_heap::set_limit(device_heap::STANDARD_LIMIT);
+        device_heap::set_limit(DEFAULT_MALLOC_HEAP_SIZE);
         Ok(())
     }
 
-    fn cudaDeviceGetLimit(value: *mut usize, limit: c_int) {
+    fn cudaDeviceGetLimit(value: *mut usize, limit: u32) {
         current::active()?;
         let index = limit_index(limit)?;
         put!(value, SET_LIMITS.lock()[index].unwrap_or(LIMITS[index].1));
         Ok(())
     }
 
-    fn cudaDeviceSetLimit(limit: c_int, value: usize) {
+    fn cudaDeviceSetLimit(limit: u32, value: usize) {
         current::active()?;
         SET_LIMITS.lock()[limit_index(limit)?] = Some(value);
-        if limit == HEAP {
+        if limit == LIMIT_MALLOC_HEAP_SIZE {
             device_heap::set_limit(value as u64);
         }
         Ok(())

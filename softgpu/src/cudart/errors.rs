@@ -15,7 +15,7 @@ fn stuck() -> i32 {
     current::gpu()
         .and_then(|gpu| gpu.check())
         .err()
-        .map_or(0, |error| error.0)
+        .map_or(0, |error| error.0 as i32)
 }
 
 fn last(clear: bool) -> i32 {

@@ -2,6 +2,8 @@
 
 use std::ffi::c_uint;
 
+use mgb_abi::stream::{EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_EXTERNAL, EVENT_INTERPROCESS};
+
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
@@ -10,13 +12,11 @@ use crate::stream::event::{self, find};
 use crate::stream::handle;
 use crate::time::clock;
 
-/// `cudaEventRecordExternal` and `cudaEventWaitExternal`: a node of its own in a capture.
-const EXTERNAL: c_uint = 1;
-
 fn create(flags: c_uint) -> Result<usize> {
     current::active()?;
-    // Blocking sync, no timing, interprocess; the last keeps no time.
-    if flags & !7 != 0 || (flags & 4 != 0 && flags & 2 == 0) {
+    let known = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS;
+    let timed = flags & EVENT_DISABLE_TIMING == 0;
+    if flags & !known != 0 || (flags & EVENT_INTERPROCESS != 0 && timed) {
         return Err(Error::INVALID_VALUE);
     }
     event::create(flags)
@@ -55,7 +55,7 @@ runtime! {
         let found = find(event)?;
         match flags {
             0 => found.record(stream),
-            EXTERNAL => {
+            EVENT_EXTERNAL => {
                 let (_, captured) = handle::resolve(stream)?;
                 only_captured(capture::keep(&captured, || Ok(Kind::Record(event)))?)
             }
@@ -94,10 +94,10 @@ runtime! {
     fn cudaStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
         let found = find(event)?;
         let (gpu, stream) = handle::resolve(stream)?;
-        if flags & !EXTERNAL != 0 {
+        if flags & !EVENT_EXTERNAL != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        if flags == EXTERNAL {
+        if flags == EVENT_EXTERNAL {
             return only_captured(capture::keep(&stream, || Ok(Kind::Wait(event)))?);
         }
         if capture::wait(&stream, &found)? {

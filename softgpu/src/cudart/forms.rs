@@ -3,7 +3,10 @@
 
 use std::ffi::c_void;
 
-use super::Dim3;
+use mgb_abi::copy3d::{Extent, PitchedPtr};
+use mgb_abi::launch::Dim3;
+use mgb_abi::location::MemLocation;
+
 use crate::stream::handle::with_own_default;
 
 include!(concat!(env!("OUT_DIR"), "/forms.rs"));

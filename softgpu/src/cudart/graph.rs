@@ -1,6 +1,6 @@
 //! Graphs: making, copying and asking about them, and what comes after what in them.
 
-use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt::Write;
 
 use super::{put, runtime};
@@ -116,7 +116,7 @@ runtime! {
         Ok(())
     }
 
-    fn cudaGraphNodeGetType(node: usize, kind: *mut c_int) {
+    fn cudaGraphNodeGetType(node: usize, kind: *mut u32) {
         put!(kind, with(|graphs| Ok(graphs.node(node)?.kind.number()))?);
         Ok(())
     }

@@ -3,23 +3,23 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
+use mgb_abi::graph::*;
+use mgb_abi::launch::{ATTRIBUTE_CLUSTER_DIMENSION, ATTRIBUTE_COOPERATIVE, LaunchAttributeValue};
+
 use super::graph_nodes::action_of;
 use super::{put, runtime};
 use crate::device::node;
 use crate::error::{Error, Result, say_once};
 use crate::exec::launch::{self, Launch};
 use crate::graph::{Kind, memory, with};
-use crate::stream::Attribute;
 use crate::work::{Action, Work};
 
-/// `cudaLaunchAttributeCooperative`.
-const COOPERATIVE: c_int = 2;
-/// `cudaLaunchAttributeClusterDimension`.
-const CLUSTER: c_int = 4;
-
 /// Access window, cooperation, clusters, priority, synchronization domains, carve-out: those that kernel nodes have.
-fn check(attribute: c_int) -> Result {
-    if matches!(attribute, 1 | COOPERATIVE | CLUSTER | 5 | 8..=11 | 14) {
+fn check(attribute: u32) -> Result {
+    if matches!(
+        attribute,
+        1 | ATTRIBUTE_COOPERATIVE | ATTRIBUTE_CLUSTER_DIMENSION | 5 | 8..=11 | 14
+    ) {
         Ok(())
     } else {
         Err(Error::INVALID_VALUE)
@@ -44,30 +44,30 @@ fn replace(node: usize, launch: Launch) -> Result {
 }
 
 runtime! {
-    fn cudaGraphKernelNodeGetAttribute(node: usize, attribute: c_int, to: *mut Attribute) {
+    fn cudaGraphKernelNodeGetAttribute(node: usize, attribute: u32, to: *mut LaunchAttributeValue) {
         check(attribute)?;
         let launch = kernel_of(node)?;
         let mut value = launch.attributes.get(&attribute).copied().unwrap_or_default();
         match attribute {
-            COOPERATIVE => value[0] = launch.shape.cooperative.into(),
-            CLUSTER if !launch.attributes.contains_key(&CLUSTER) => value[..3].fill(1),
+            ATTRIBUTE_COOPERATIVE => value.0[0] = launch.shape.cooperative.into(),
+            ATTRIBUTE_CLUSTER_DIMENSION if !launch.attributes.contains_key(&ATTRIBUTE_CLUSTER_DIMENSION) => value.0[..3].fill(1),
             _ => {}
         }
         put!(to, value);
         Ok(())
     }
 
-    fn cudaGraphKernelNodeSetAttribute(node: usize, attribute: c_int, from: *const Attribute) {
+    fn cudaGraphKernelNodeSetAttribute(node: usize, attribute: u32, from: *const LaunchAttributeValue) {
         check(attribute)?;
         // SAFETY: null or the caller's value.
         let value = *unsafe { from.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-        if attribute == CLUSTER && value[..3] != [1, 1, 1] {
+        if attribute == ATTRIBUTE_CLUSTER_DIMENSION && value.0[..3] != [1, 1, 1] {
             say_once("launches in clusters are not supported by the software GPU");
             return Err(Error::NOT_SUPPORTED);
         }
         let mut launch = kernel_of(node)?.as_ref().clone();
-        if attribute == COOPERATIVE {
-            launch.shape.cooperative = value[0] != 0;
+        if attribute == ATTRIBUTE_COOPERATIVE {
+            launch.shape.cooperative = value.0[0] != 0;
         }
         launch.attributes.insert(attribute, value);
         replace(node, launch)
@@ -84,22 +84,21 @@ runtime! {
         memory::trim(node()?.gpu(device)?)
     }
 
-    fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: c_int, to: *mut u64) {
+    fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: u32, to: *mut u64) {
         let (current, high) = memory::used(node()?.gpu(device)?.ordinal);
         put!(to, match attribute {
-            // In use, and reserved.
-            0 | 2 => current,
-            1 | 3 => high,
+            GRAPH_MEM_USED_CURRENT | GRAPH_MEM_RESERVED_CURRENT => current,
+            GRAPH_MEM_USED_HIGH | GRAPH_MEM_RESERVED_HIGH => high,
             _ => return Err(Error::INVALID_VALUE),
         });
         Ok(())
     }
 
-    fn cudaDeviceSetGraphMemAttribute(device: c_int, attribute: c_int, from: *const u64) {
+    fn cudaDeviceSetGraphMemAttribute(device: c_int, attribute: u32, from: *const u64) {
         let ordinal = node()?.gpu(device)?.ordinal;
         // SAFETY: null or the caller's value. Only the high marks can be set, to nothing.
         let value = *unsafe { from.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-        if !matches!(attribute, 1 | 3) || value != 0 {
+        if !matches!(attribute, GRAPH_MEM_USED_HIGH | GRAPH_MEM_RESERVED_HIGH) || value != 0 {
             return Err(Error::INVALID_VALUE);
         }
         memory::forget_high(ordinal);

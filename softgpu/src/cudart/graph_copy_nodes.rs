@@ -1,47 +1,41 @@
 //! Copy nodes: of bytes, of boxes, and between memory and device variables.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 
-use super::copy3d::{Memcpy3DParms, Object, Pos};
+use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, PitchedPtr};
+
+use super::copy3d::copy_of;
 use super::graph_nodes::{action_of, add, change, read, work};
-use super::memory::{Extent, PitchedPtr};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::{Kind, exec};
-use crate::memory::region::{Copy, Side, Size, Way};
+use crate::memory::region::{Copy, Side, Size};
 use crate::memory::transfer::Transfer;
 use crate::work::Action;
 
 /// A copy in CUDA's structure. The places in arrays are told as addresses.
 fn described(transfer: &Transfer) -> Memcpy3DParms {
     let Size { width, height, depth } = transfer.copy.size;
-    let object = |side: Side| {
+    let side_of = |side: Side| {
         let pitch = if side.pitch == 0 { width } else { side.pitch };
         let ysize = if side.slice == 0 {
             height
         } else {
             side.slice / pitch.max(1)
         };
-        let ptr = PitchedPtr {
+        CopySide::pitched(PitchedPtr {
             ptr: side.at as *mut c_void,
             pitch,
             xsize: width,
             ysize,
-        };
-        let pos = Pos { x: 0, y: 0, z: 0 };
-        Object { array: 0, pos, ptr }
+        })
     };
     Memcpy3DParms {
-        from: object(transfer.copy.from),
-        to: object(transfer.copy.to),
+        src: side_of(transfer.copy.from),
+        dst: side_of(transfer.copy.to),
         extent: Extent { width, height, depth },
-        kind: match transfer.way {
-            Way::Host => 0,
-            Way::ToDevice => 1,
-            Way::FromDevice => 2,
-            Way::Within => 3,
-        },
+        kind: transfer.way.kind(),
     }
 }
 
@@ -49,17 +43,17 @@ fn described(transfer: &Transfer) -> Memcpy3DParms {
 ///
 /// # Errors
 /// What is wrong with the copy.
-pub fn transfer(copy: Copy, kind: c_int) -> Result<Kind> {
+pub fn transfer(copy: Copy, kind: u32) -> Result<Kind> {
     work(Action::Copy(Transfer::new(current::active()?, copy, kind)?))
 }
 
 /// A box's copy node.
 pub(super) fn boxed(parameters: *const Memcpy3DParms) -> Result<Kind> {
     let parameters = read(parameters)?;
-    transfer(parameters.copy()?, parameters.kind)
+    transfer(copy_of(&parameters)?, parameters.kind)
 }
 
-fn row(to: *mut c_void, from: *const c_void, count: usize, kind: c_int) -> Result<Kind> {
+fn row(to: *mut c_void, from: *const c_void, count: usize, kind: u32) -> Result<Kind> {
     transfer(Copy::bytes(to as usize, from as usize, count), kind)
 }
 
@@ -68,7 +62,7 @@ fn to_symbol(
     from: *const c_void,
     count: usize,
     offset: usize,
-    kind: c_int,
+    kind: u32,
 ) -> Result<Kind> {
     let to = super::symbol::part(current::active()?, symbol, offset, count)?;
     row(to as *mut c_void, from, count, kind)
@@ -79,7 +73,7 @@ fn from_symbol(
     symbol: *const c_void,
     count: usize,
     offset: usize,
-    kind: c_int,
+    kind: u32,
 ) -> Result<Kind> {
     let from = super::symbol::part(current::active()?, symbol, offset, count)?;
     row(to, from as *const c_void, count, kind)
@@ -90,15 +84,15 @@ runtime! {
         add(node, graph, after, count, boxed(parameters)?)
     }
 
-    fn cudaGraphAddMemcpyNode1D(node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void, from: *const c_void, count: usize, kind: c_int) {
+    fn cudaGraphAddMemcpyNode1D(node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
         add(node, graph, after, others, row(to, from, count, kind)?)
     }
 
-    fn cudaGraphAddMemcpyNodeToSymbol(node: *mut usize, graph: usize, after: *const usize, others: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaGraphAddMemcpyNodeToSymbol(node: *mut usize, graph: usize, after: *const usize, others: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
         add(node, graph, after, others, to_symbol(symbol, from, count, offset, kind)?)
     }
 
-    fn cudaGraphAddMemcpyNodeFromSymbol(node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaGraphAddMemcpyNodeFromSymbol(node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
         add(node, graph, after, others, from_symbol(to, symbol, count, offset, kind)?)
     }
 
@@ -112,15 +106,15 @@ runtime! {
         change(node, boxed(parameters)?)
     }
 
-    fn cudaGraphMemcpyNodeSetParams1D(node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: c_int) {
+    fn cudaGraphMemcpyNodeSetParams1D(node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
         change(node, row(to, from, count, kind)?)
     }
 
-    fn cudaGraphMemcpyNodeSetParamsToSymbol(node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaGraphMemcpyNodeSetParamsToSymbol(node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
         change(node, to_symbol(symbol, from, count, offset, kind)?)
     }
 
-    fn cudaGraphMemcpyNodeSetParamsFromSymbol(node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaGraphMemcpyNodeSetParamsFromSymbol(node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
         change(node, from_symbol(to, symbol, count, offset, kind)?)
     }
 
@@ -128,15 +122,15 @@ runtime! {
         exec::find(handle)?.set(node, boxed(parameters)?)
     }
 
-    fn cudaGraphExecMemcpyNodeSetParams1D(handle: usize, node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: c_int) {
+    fn cudaGraphExecMemcpyNodeSetParams1D(handle: usize, node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
         exec::find(handle)?.set(node, row(to, from, count, kind)?)
     }
 
-    fn cudaGraphExecMemcpyNodeSetParamsToSymbol(handle: usize, node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaGraphExecMemcpyNodeSetParamsToSymbol(handle: usize, node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
         exec::find(handle)?.set(node, to_symbol(symbol, from, count, offset, kind)?)
     }
 
-    fn cudaGraphExecMemcpyNodeSetParamsFromSymbol(handle: usize, node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaGraphExecMemcpyNodeSetParamsFromSymbol(handle: usize, node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
         exec::find(handle)?.set(node, from_symbol(to, symbol, count, offset, kind)?)
     }
 }

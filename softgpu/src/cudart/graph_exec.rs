@@ -1,46 +1,28 @@
 //! Executable graphs: making, launching and changing them.
 
-use std::ffi::{c_int, c_uint};
+use std::ffi::{c_uint, c_void};
+
+use mgb_abi::graph::{
+    GraphExecUpdateResultInfo, GraphInstantiateParams, INSTANTIATE_AUTO_FREE_ON_LAUNCH,
+    INSTANTIATE_DEVICE_LAUNCH, INSTANTIATE_UPLOAD, INSTANTIATE_USE_NODE_PRIORITY,
+};
 
 use super::{put, runtime};
 use crate::error::{Error, Result, say_once};
 use crate::graph::{exec, with};
 use crate::stream::handle;
 
-/// `cudaGraphInstantiateParams`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct InstantiateParams {
-    /// `cudaGraphInstantiateFlags`.
-    pub flags: u64,
-    /// Nothing needs to be uploaded.
-    pub upload: usize,
-    /// The node that could not be.
-    pub error_node: usize,
-    /// `cudaGraphInstantiateResult`.
-    pub result: c_int,
-}
-
-/// `cudaGraphExecUpdateResultInfo`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct UpdateResult {
-    /// `cudaGraphExecUpdateResult`.
-    pub result: c_int,
-    /// The node that is unlike.
-    pub node: usize,
-    /// The node that it comes after.
-    pub from: usize,
-}
-
-/// `cudaGraphInstantiateFlagDeviceLaunch`.
-const DEVICE_LAUNCH: u64 = 4;
+/// All flags that there are.
+const FLAGS: u64 = INSTANTIATE_AUTO_FREE_ON_LAUNCH
+    | INSTANTIATE_UPLOAD
+    | INSTANTIATE_DEVICE_LAUNCH
+    | INSTANTIATE_USE_NODE_PRIORITY;
 
 fn make(handle: *mut usize, graph: usize, flags: u64) -> Result {
-    if handle.is_null() || flags & !15 != 0 {
+    if handle.is_null() || flags & !FLAGS != 0 {
         return Err(Error::INVALID_VALUE);
     }
-    if flags & DEVICE_LAUNCH != 0 {
+    if flags & INSTANTIATE_DEVICE_LAUNCH != 0 {
         say_once("graphs that kernels launch are not supported by the software GPU");
         return Err(Error::NOT_SUPPORTED);
     }
@@ -57,11 +39,11 @@ runtime! {
         make(exec, graph, flags)
     }
 
-    fn cudaGraphInstantiateWithParams(exec: *mut usize, graph: usize, parameters: *mut InstantiateParams) {
+    fn cudaGraphInstantiateWithParams(exec: *mut usize, graph: usize, parameters: *mut GraphInstantiateParams) {
         // SAFETY: null or the caller's structure.
         let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
         let made = make(exec, graph, parameters.flags);
-        parameters.error_node = 0;
+        parameters.err_node = std::ptr::null_mut();
         parameters.result = match made {
             Ok(()) => 0,
             Err(Error::NOT_SUPPORTED) => 3,
@@ -91,14 +73,18 @@ runtime! {
         exec.launch(gpu, &stream)
     }
 
-    fn cudaGraphExecUpdate(handle: usize, graph: usize, info: *mut UpdateResult) {
+    fn cudaGraphExecUpdate(handle: usize, graph: usize, info: *mut GraphExecUpdateResultInfo) {
         let exec = exec::find(handle)?;
         let updated = with(|graphs| exec.update(graphs, graph))?;
         let (result, node) = updated.err().map_or((0, 0), |unlike| (unlike.result, unlike.node));
         if !info.is_null() {
-            put!(info, UpdateResult { result, node, from: 0 });
+            put!(info, GraphExecUpdateResultInfo {
+                result,
+                error_node: node as *mut c_void,
+                error_from_node: std::ptr::null_mut(),
+            });
         }
-        updated.map_err(|_| Error::GRAPH_UPDATE_FAILURE)
+        updated.map_err(|_| Error::GRAPH_EXEC_UPDATE_FAILURE)
     }
 
     fn cudaGraphNodeSetEnabled(handle: usize, node: usize, enabled: c_uint) {

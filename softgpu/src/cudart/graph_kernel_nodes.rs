@@ -1,34 +1,19 @@
 //! Kernel nodes.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
 use std::sync::Arc;
 
+use mgb_abi::graph::KernelNodeParams;
+use mgb_abi::launch::Dim3;
+
 use super::graph_nodes::{action_of, add, change, read, work};
-use super::{Dim3, put, runtime};
+use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result, say_once};
 use crate::exec::launch::{Launch, Shape};
 use crate::exec::registry;
 use crate::graph::{Kind, exec};
 use crate::work::Action;
-
-/// `cudaKernelNodeParams`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct KernelNodeParams {
-    /// The host stub.
-    pub function: usize,
-    /// Blocks.
-    pub grid: Dim3,
-    /// Threads of a block.
-    pub block: Dim3,
-    /// Dynamic shared memory.
-    pub shared: c_uint,
-    /// A pointer to each argument.
-    pub arguments: *mut *mut c_void,
-    /// The other way to give arguments.
-    pub extra: *mut *mut c_void,
-}
 
 /// A kernel node.
 ///
@@ -43,11 +28,11 @@ pub fn kernel(parameters: *const KernelNodeParams) -> Result<Kind> {
     let shape = Shape {
         grid: parameters.grid.array(),
         block: parameters.block.array(),
-        shared: parameters.shared as usize,
+        shared: parameters.shared_mem_bytes as usize,
         cooperative: false,
     };
-    let function = registry::function(parameters.function)?;
-    let arguments = parameters.arguments.cast_const().cast();
+    let function = registry::function(parameters.func as usize)?;
+    let arguments = parameters.kernel_params.cast_const().cast();
     // SAFETY: the caller passes what the kernel's parameters ask for.
     let launch = unsafe { Launch::new(current::active()?, function, shape, arguments)? };
     work(Action::Kernel(Arc::new(launch)))
@@ -63,11 +48,11 @@ runtime! {
         let [grid, block] = [launch.shape.grid, launch.shape.block].map(|[x, y, z]| Dim3 { x, y, z });
         // The arguments are there as long as the node is not changed.
         put!(to, KernelNodeParams {
-            function: launch.function.stub,
+            func: launch.function.stub as *mut c_void,
             grid,
             block,
-            shared: launch.shape.shared as c_uint,
-            arguments: launch.arguments().cast_mut().cast(),
+            shared_mem_bytes: launch.shape.shared as u32,
+            kernel_params: launch.arguments().cast_mut().cast(),
             extra: std::ptr::null_mut(),
         });
         Ok(())
@@ -79,15 +64,5 @@ runtime! {
 
     fn cudaGraphExecKernelNodeSetParams(handle: usize, node: usize, parameters: *const KernelNodeParams) {
         exec::find(handle)?.set(node, kernel(parameters)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<KernelNodeParams>(), 56);
     }
 }

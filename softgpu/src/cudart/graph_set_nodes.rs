@@ -1,6 +1,8 @@
 //! Set nodes.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_void;
+
+use mgb_abi::graph::MemsetParams;
 
 use super::graph_nodes::{action_of, add, change, read, work};
 use super::{put, runtime};
@@ -10,34 +12,16 @@ use crate::graph::{Kind, exec};
 use crate::memory::region::{Fill, Side, Size};
 use crate::work::Action;
 
-/// `cudaMemsetParams`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct MemsetParams {
-    /// Where.
-    pub to: *mut c_void,
-    /// Bytes from row to row.
-    pub pitch: usize,
-    /// What each element becomes.
-    pub value: c_uint,
-    /// Bytes of an element.
-    pub element: c_uint,
-    /// Elements of a row.
-    pub width: usize,
-    /// Rows.
-    pub height: usize,
-}
-
 /// A set node.
 ///
 /// # Errors
 /// What is wrong with the range, or with the element.
 pub fn set(parameters: *const MemsetParams) -> Result<Kind> {
     let MemsetParams {
-        to,
+        dst,
         pitch,
         value,
-        element,
+        element_size: element,
         width,
         height,
     } = read(parameters)?;
@@ -47,7 +31,7 @@ pub fn set(parameters: *const MemsetParams) -> Result<Kind> {
         return Err(Error::INVALID_VALUE);
     }
     let fill = Fill {
-        to: Side::rows(to as usize, pitch),
+        to: Side::rows(dst as usize, pitch),
         size: Size::plane(row, height),
         value,
         element: element as usize,
@@ -64,10 +48,10 @@ runtime! {
     fn cudaGraphMemsetNodeGetParams(node: usize, to: *mut MemsetParams) {
         let Action::Fill(fill) = action_of(node)? else { return Err(Error::INVALID_VALUE) };
         put!(to, MemsetParams {
-            to: fill.to.at as *mut c_void,
+            dst: fill.to.at as *mut c_void,
             pitch: fill.to.pitch,
             value: fill.value,
-            element: fill.element as c_uint,
+            element_size: fill.element as u32,
             width: fill.size.width / fill.element,
             height: fill.size.height,
         });
@@ -80,15 +64,5 @@ runtime! {
 
     fn cudaGraphExecMemsetNodeSetParams(handle: usize, node: usize, parameters: *const MemsetParams) {
         exec::find(handle)?.set(node, set(parameters)?)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<MemsetParams>(), 40);
     }
 }

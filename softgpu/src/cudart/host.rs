@@ -2,19 +2,13 @@
 
 use std::ffi::{c_uint, c_void};
 
+use mgb_abi::host::*;
+
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::pinned;
-
-/// `cudaHostAllocPortable`, `cudaHostAllocMapped` and `cudaHostAllocWriteCombined`; the first two mean the same to
-/// `cudaHostRegister`, the third is memory of a device there (`cudaHostRegisterIoMemory`).
-const PORTABLE: c_uint = 1;
-const MAPPED: c_uint = 2;
-const WRITE_COMBINED: c_uint = 4;
-/// `cudaHostRegisterReadOnly`.
-const READ_ONLY: c_uint = 8;
 
 fn allocate(size: usize, flags: c_uint) -> Result<*mut c_void> {
     current::active()?;
@@ -32,7 +26,7 @@ runtime! {
     }
 
     fn cudaHostAlloc(pointer: *mut *mut c_void, size: usize, flags: c_uint) {
-        if size != 0 && flags & !(PORTABLE | MAPPED | WRITE_COMBINED) != 0 {
+        if size != 0 && flags & !(HOST_ALLOC_PORTABLE | HOST_ALLOC_MAPPED | HOST_ALLOC_WRITE_COMBINED) != 0 {
             return Err(Error::INVALID_VALUE);
         }
         put!(pointer, allocate(size, flags)?);
@@ -52,7 +46,7 @@ runtime! {
     fn cudaHostRegister(pointer: *mut c_void, size: usize, flags: c_uint) {
         current::active()?;
         // Memory of devices is not at any address of this host's.
-        if flags & !(PORTABLE | MAPPED | READ_ONLY) != 0 {
+        if flags & !(HOST_REGISTER_PORTABLE | HOST_REGISTER_MAPPED | HOST_REGISTER_READ_ONLY) != 0 {
             return Err(Error::INVALID_VALUE);
         }
         pinned::register(pointer as usize, size, flags)
@@ -77,7 +71,7 @@ runtime! {
         current::active()?;
         let asked = pinned::find(host as usize).ok_or(Error::INVALID_VALUE)?.flags;
         // All pinned memory is mapped.
-        put!(flags, asked & (PORTABLE | WRITE_COMBINED) | MAPPED);
+        put!(flags, asked & (HOST_ALLOC_PORTABLE | HOST_ALLOC_WRITE_COMBINED) | HOST_ALLOC_MAPPED);
         Ok(())
     }
 }

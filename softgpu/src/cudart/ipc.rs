@@ -2,14 +2,13 @@
 
 use std::ffi::{c_uint, c_void};
 
+use mgb_abi::ipc::LAZY_ENABLE_PEER_ACCESS;
+
 use super::{put, runtime};
 use crate::device::{current, node};
 use crate::error::Error;
 use crate::memory::share::{self, Handle};
 use crate::stream::{event, shared};
-
-/// `cudaIpcMemLazyEnablePeerAccess`, the one flag that there is.
-const LAZY_PEER: c_uint = 1;
 
 runtime! {
     fn cudaIpcGetMemHandle(handle: *mut Handle, memory: *mut c_void) {
@@ -39,7 +38,7 @@ runtime! {
 
     fn cudaIpcOpenMemHandle(memory: *mut *mut c_void, handle: Handle, flags: c_uint) {
         current::active()?;
-        if memory.is_null() || flags & !LAZY_PEER != 0 {
+        if memory.is_null() || flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
             return Err(Error::INVALID_VALUE);
         }
         put!(memory, share::open(&handle)? as *mut c_void);

@@ -2,8 +2,10 @@
 
 use std::ffi::{c_char, c_int, c_void};
 
+use mgb_abi::launch::Dim3;
+
 use super::launch::by_stub;
-use super::{Dim3, put, runtime};
+use super::{put, runtime};
 use crate::error::Error;
 use crate::exec::launch::Shape;
 use crate::exec::registry;
@@ -59,7 +61,7 @@ runtime! {
         Err(Error::INVALID_VALUE)
     }
 
-    fn cudaKernelSetAttributeForDevice(kernel: usize, attribute: c_int, value: c_int, _device: c_int) {
+    fn cudaKernelSetAttributeForDevice(kernel: usize, attribute: u32, value: c_int, _device: c_int) {
         super::attributes::set(kernel, attribute, value)
     }
 }

@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use super::{Dim3, put, runtime};
+use mgb_abi::launch::{ATTRIBUTE_CLUSTER_DIMENSION, ATTRIBUTE_COOPERATIVE, Dim3, LaunchConfig};
+
+use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result, say_once};
 use crate::exec::launch::{Launch, Shape};
@@ -24,32 +26,6 @@ struct Configuration {
 thread_local! {
     static PUSHED: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
 }
-
-/// `cudaLaunchConfig_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct LaunchConfig {
-    grid: Dim3,
-    block: Dim3,
-    shared: usize,
-    stream: usize,
-    attributes: *const LaunchAttribute,
-    count: u32,
-}
-
-/// `cudaLaunchAttribute`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct LaunchAttribute {
-    id: u32,
-    padding: u32,
-    value: [u32; 16],
-}
-
-/// `cudaLaunchAttributeCooperative`.
-const COOPERATIVE: u32 = 2;
-/// `cudaLaunchAttributeClusterDimension`.
-const CLUSTER: u32 = 4;
 
 /// Launches the kernel of a host stub.
 ///
@@ -95,8 +71,8 @@ runtime! {
         };
         for attribute in attributes {
             match attribute.id {
-                COOPERATIVE => shape.cooperative = attribute.value[0] != 0,
-                CLUSTER if attribute.value[..3] != [1, 1, 1] => {
+                ATTRIBUTE_COOPERATIVE => shape.cooperative = attribute.value.0[0] != 0,
+                ATTRIBUTE_CLUSTER_DIMENSION if attribute.value.0[..3] != [1, 1, 1] => {
                     say_once("launches in clusters are not supported by the software GPU");
                     return Err(Error::NOT_SUPPORTED);
                 }
@@ -105,7 +81,7 @@ runtime! {
             }
         }
         // SAFETY: the caller passes what the kernel's parameters ask for.
-        unsafe { by_stub(stub as usize, &shape, config.stream, arguments) }
+        unsafe { by_stub(stub as usize, &shape, config.stream as usize, arguments) }
     }
 
     fn __cudaPopCallConfiguration(grid: *mut Dim3, block: *mut Dim3, shared: *mut usize, stream: *mut usize) {

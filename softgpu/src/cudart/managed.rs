@@ -2,24 +2,19 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use mgb_abi::location::{
+    CPU_DEVICE_ID, INVALID_DEVICE_ID, LOCATION_DEVICE, LOCATION_HOST, LOCATION_HOST_NUMA,
+    LOCATION_HOST_NUMA_CURRENT, LOCATION_INVALID, MemLocation,
+};
+use mgb_abi::managed::*;
+
 use super::{batch, runtime};
 use crate::device::node;
-use crate::driver::vmm::Location;
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::memory::advice::{self, Advice, HOST_USER, NOWHERE};
+use crate::memory::advice::{self, Advice, HOST_USER};
 use crate::memory::{Place, locate};
 use crate::stream::handle;
-
-/// `cudaMemLocationType`s.
-pub(super) const DEVICE: c_int = 1;
-const HOST: c_int = 2;
-const HOST_NUMA: c_int = 3;
-const HOST_NUMA_CURRENT: c_int = 4;
-
-/// How the old attributes name the host and no place.
-const OLD_HOST: c_int = -1;
-const OLD_NOWHERE: c_int = -2;
 
 /// The range must be managed memory.
 pub(super) fn check(pointer: *const c_void, count: usize) -> Result<usize> {
@@ -30,17 +25,17 @@ pub(super) fn check(pointer: *const c_void, count: usize) -> Result<usize> {
     }
 }
 
-fn check_place(place: Location) -> Result {
+fn check_place(place: MemLocation) -> Result {
     match place.kind {
-        DEVICE => node()?.gpu(place.id).map(drop),
-        HOST | HOST_NUMA_CURRENT => Ok(()),
-        HOST_NUMA if place.id >= 0 => Ok(()),
+        LOCATION_DEVICE => node()?.gpu(place.id).map(drop),
+        LOCATION_HOST | LOCATION_HOST_NUMA_CURRENT => Ok(()),
+        LOCATION_HOST_NUMA if place.id >= 0 => Ok(()),
         _ => Err(Error::INVALID_VALUE),
     }
 }
 
-fn user(place: Location) -> u64 {
-    1 << if place.kind == DEVICE {
+fn user(place: MemLocation) -> u64 {
+    1 << if place.kind == LOCATION_DEVICE {
         place.id as u32
     } else {
         HOST_USER
@@ -48,7 +43,7 @@ fn user(place: Location) -> u64 {
 }
 
 /// Notes where managed memory is to be.
-pub(super) fn prefetch(pointer: *const c_void, count: usize, place: Location, stream: usize) -> Result {
+pub(super) fn prefetch(pointer: *const c_void, count: usize, place: MemLocation, stream: usize) -> Result {
     let (_, stream) = handle::resolve(stream)?;
     check_place(place)?;
     let address = check(pointer, count)?;
@@ -58,11 +53,11 @@ pub(super) fn prefetch(pointer: *const c_void, count: usize, place: Location, st
 }
 
 /// As the old attributes tell a place.
-fn old(place: Location) -> c_int {
+fn old(place: MemLocation) -> c_int {
     match place.kind {
-        DEVICE => place.id,
-        0 => OLD_NOWHERE,
-        _ => OLD_HOST,
+        LOCATION_DEVICE => place.id,
+        LOCATION_INVALID => INVALID_DEVICE_ID,
+        _ => CPU_DEVICE_ID,
     }
 }
 
@@ -76,9 +71,9 @@ fn common<T: PartialEq>(parts: &[Advice], of: impl Fn(&Advice) -> T, none: T) ->
     }
 }
 
-fn ask(to: *mut c_void, room: usize, attribute: c_int, pointer: *const c_void, count: usize) -> Result {
+fn ask(to: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize) -> Result {
     let parts = advice::parts(check(pointer, count)?, count);
-    let fits = if attribute == 3 {
+    let fits = if attribute == RANGE_ACCESSED_BY {
         room >= 4 && room.is_multiple_of(4)
     } else {
         room == 4
@@ -86,29 +81,29 @@ fn ask(to: *mut c_void, room: usize, attribute: c_int, pointer: *const c_void, c
     if to.is_null() || !fits {
         return Err(Error::INVALID_VALUE);
     }
-    let preferred = common(&parts, |part| part.preferred, NOWHERE);
-    let prefetched = common(&parts, |part| part.prefetched, NOWHERE);
+    let preferred = common(&parts, |part| part.preferred, MemLocation::INVALID);
+    let prefetched = common(&parts, |part| part.prefetched, MemLocation::INVALID);
     let value = match attribute {
-        1 => c_int::from(parts.iter().all(|part| part.read_mostly)),
-        2 => old(preferred),
-        3 => {
+        RANGE_READ_MOSTLY => c_int::from(parts.iter().all(|part| part.read_mostly)),
+        RANGE_PREFERRED_LOCATION => old(preferred),
+        RANGE_ACCESSED_BY => {
             let users = parts.iter().fold(u64::MAX, |users, part| users & part.users);
             let devices = (0..HOST_USER)
                 .filter(|bit| users >> bit & 1 == 1)
                 .map(|bit| bit as c_int);
-            let host = (users >> HOST_USER == 1).then_some(OLD_HOST);
-            let list = devices.chain(host).chain(std::iter::repeat(OLD_NOWHERE));
+            let host = (users >> HOST_USER == 1).then_some(CPU_DEVICE_ID);
+            let list = devices.chain(host).chain(std::iter::repeat(INVALID_DEVICE_ID));
             for (at, user) in list.take(room / 4).enumerate() {
                 // SAFETY: within the caller's room.
                 unsafe { to.cast::<c_int>().add(at).write(user) };
             }
             return Ok(());
         }
-        4 => old(prefetched),
-        5 => preferred.kind,
-        6 => preferred.id,
-        7 => prefetched.kind,
-        8 => prefetched.id,
+        RANGE_LAST_PREFETCH_LOCATION => old(prefetched),
+        RANGE_PREFERRED_LOCATION_TYPE => preferred.kind,
+        RANGE_PREFERRED_LOCATION_ID => preferred.id,
+        RANGE_LAST_PREFETCH_LOCATION_TYPE => prefetched.kind,
+        RANGE_LAST_PREFETCH_LOCATION_ID => prefetched.id,
         _ => return Err(Error::INVALID_VALUE),
     };
     // SAFETY: not null, and room for an int.
@@ -117,14 +112,14 @@ fn ask(to: *mut c_void, room: usize, attribute: c_int, pointer: *const c_void, c
 }
 
 runtime! {
-    fn cudaMemPrefetchAsync(pointer: *const c_void, count: usize, place: Location, flags: c_uint, stream: usize) {
+    fn cudaMemPrefetchAsync(pointer: *const c_void, count: usize, place: MemLocation, flags: c_uint, stream: usize) {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
         prefetch(pointer, count, place, stream)
     }
 
-    fn cudaMemPrefetchBatchAsync(pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *mut Location, starts: *mut usize, place_count: usize, flags: u64, stream: usize) {
+    fn cudaMemPrefetchBatchAsync(pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *mut MemLocation, starts: *mut usize, place_count: usize, flags: u64, stream: usize) {
         let any_null = pointers.is_null() || sizes.is_null() || places.is_null() || starts.is_null();
         if any_null || count == 0 || place_count == 0 || place_count > count || flags != 0 {
             return Err(Error::INVALID_VALUE);
@@ -150,30 +145,30 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemAdvise(pointer: *const c_void, count: usize, advised: c_int, place: Location) {
+    fn cudaMemAdvise(pointer: *const c_void, count: usize, advised: u32, place: MemLocation) {
         node()?;
-        if matches!(advised, 3 | 5 | 6) {
+        if matches!(advised, ADVISE_SET_PREFERRED_LOCATION | ADVISE_SET_ACCESSED_BY | ADVISE_UNSET_ACCESSED_BY) {
             check_place(place).or(Err(Error::INVALID_VALUE))?;
         }
         let address = check(pointer, count)?;
         let change: &dyn Fn(&mut Advice) = match advised {
-            1 => &|advice| advice.read_mostly = true,
-            2 => &|advice| advice.read_mostly = false,
-            3 => &|advice| advice.preferred = place,
-            4 => &|advice| advice.preferred = NOWHERE,
-            5 => &|advice| advice.users |= user(place),
-            6 => &|advice| advice.users &= !user(place),
+            ADVISE_SET_READ_MOSTLY => &|advice| advice.read_mostly = true,
+            ADVISE_UNSET_READ_MOSTLY => &|advice| advice.read_mostly = false,
+            ADVISE_SET_PREFERRED_LOCATION => &|advice| advice.preferred = place,
+            ADVISE_UNSET_PREFERRED_LOCATION => &|advice| advice.preferred = MemLocation::INVALID,
+            ADVISE_SET_ACCESSED_BY => &|advice| advice.users |= user(place),
+            ADVISE_UNSET_ACCESSED_BY => &|advice| advice.users &= !user(place),
             _ => return Err(Error::INVALID_VALUE),
         };
         advice::change(address, count, change);
         Ok(())
     }
 
-    fn cudaMemRangeGetAttribute(to: *mut c_void, room: usize, attribute: c_int, pointer: *const c_void, count: usize) {
+    fn cudaMemRangeGetAttribute(to: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize) {
         ask(to, room, attribute, pointer, count)
     }
 
-    fn cudaMemRangeGetAttributes(to: *mut *mut c_void, rooms: *mut usize, attributes: *mut c_int, number: usize, pointer: *const c_void, count: usize) {
+    fn cudaMemRangeGetAttributes(to: *mut *mut c_void, rooms: *mut usize, attributes: *mut u32, number: usize, pointer: *const c_void, count: usize) {
         if to.is_null() || rooms.is_null() || attributes.is_null() || number == 0 {
             return Err(Error::INVALID_VALUE);
         }

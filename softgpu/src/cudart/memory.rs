@@ -2,70 +2,19 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use mgb_abi::copy3d::{Extent, PitchedPtr};
+use mgb_abi::location::INVALID_DEVICE_ID;
+use mgb_abi::managed::{ATTACH_GLOBAL, ATTACH_HOST};
+use mgb_abi::pointer::{MEMORY_DEVICE, MEMORY_HOST, MEMORY_MANAGED, MEMORY_UNREGISTERED, PointerAttributes};
+
 use super::{peer, put, runtime};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::memory::region::{Side, Size};
 use crate::memory::{self, Place, heap::Use, locate};
 
 /// Rows of pitched memory start at multiples of this.
 const PITCH: usize = 512;
-
-/// `cudaPointerAttributes`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct PointerAttributes {
-    /// `cudaMemoryType`.
-    pub kind: c_int,
-    /// Ordinal; -2 for memory that CUDA does not know.
-    pub device: c_int,
-    /// How the device names it.
-    pub device_pointer: *mut c_void,
-    /// How the host names it.
-    pub host_pointer: *mut c_void,
-    reserved: [i64; 8],
-}
-
-/// `cudaExtent`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Extent {
-    pub width: usize,
-    pub height: usize,
-    pub depth: usize,
-}
-
-/// `cudaPitchedPtr`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct PitchedPtr {
-    pub ptr: *mut c_void,
-    pub pitch: usize,
-    pub xsize: usize,
-    pub ysize: usize,
-}
-
-impl Extent {
-    /// As a size in bytes.
-    pub fn bytes(self) -> Size {
-        let Extent { width, height, depth } = self;
-        Size { width, height, depth }
-    }
-}
-
-impl PitchedPtr {
-    /// As a side of a copy: planes are `ysize` rows apart.
-    pub fn side(self) -> Side {
-        Side {
-            at: self.ptr as usize,
-            pitch: self.pitch,
-            slice: self.pitch * self.ysize,
-        }
-    }
-}
 
 fn allocate(size: usize, purpose: Use) -> Result<*mut c_void> {
     capture::forbid()?;
@@ -100,17 +49,17 @@ runtime! {
 
     fn cudaMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) {
         put!(pointer, std::ptr::null_mut());
-        let row = width.checked_next_multiple_of(PITCH).ok_or(Error::OUT_OF_MEMORY)?;
-        let size = row.checked_mul(height).ok_or(Error::OUT_OF_MEMORY)?;
+        let row = width.checked_next_multiple_of(PITCH).ok_or(Error::MEMORY_ALLOCATION)?;
+        let size = row.checked_mul(height).ok_or(Error::MEMORY_ALLOCATION)?;
         put!(pitch, row);
         put!(pointer, allocate(size, Use::Plain)?);
         Ok(())
     }
 
     fn cudaMalloc3D(pointer: *mut PitchedPtr, extent: Extent) {
-        let row = extent.width.checked_next_multiple_of(PITCH).ok_or(Error::OUT_OF_MEMORY)?;
-        let rows = extent.height.checked_mul(extent.depth).ok_or(Error::OUT_OF_MEMORY)?;
-        let size = row.checked_mul(rows).ok_or(Error::OUT_OF_MEMORY)?;
+        let row = extent.width.checked_next_multiple_of(PITCH).ok_or(Error::MEMORY_ALLOCATION)?;
+        let rows = extent.height.checked_mul(extent.depth).ok_or(Error::MEMORY_ALLOCATION)?;
+        let size = row.checked_mul(rows).ok_or(Error::MEMORY_ALLOCATION)?;
         let ptr = allocate(size, Use::Plain)?;
         put!(pointer, PitchedPtr { ptr, pitch: row, xsize: extent.width, ysize: extent.height });
         Ok(())
@@ -119,7 +68,7 @@ runtime! {
     fn cudaMallocManaged(pointer: *mut *mut c_void, size: usize, flags: c_uint) {
         put!(pointer, std::ptr::null_mut());
         // Attached to all, or to the host; none of it can be attached to anything.
-        if size != 0 && !matches!(flags, 1 | 2) {
+        if size != 0 && !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
             return Err(Error::INVALID_VALUE);
         }
         if size > 0 {
@@ -139,11 +88,13 @@ runtime! {
         let device = current::active()?.ordinal as c_int;
         let (own, none) = (pointer.cast_mut(), std::ptr::null_mut());
         let (kind, device, device_pointer, host_pointer) = match locate(pointer as usize) {
-            Place::Device { ordinal, .. } if !peer::reaches(device as usize, ordinal) => (2, ordinal as c_int, none, none),
-            Place::Device { ordinal, .. } => (2, ordinal as c_int, own, none),
-            Place::Managed { ordinal, .. } => (3, ordinal as c_int, own, own),
-            Place::Pinned { .. } => (1, device, own, own),
-            Place::Nothing | Place::Host => (0, -2, none, own),
+            Place::Device { ordinal, .. } if !peer::reaches(device as usize, ordinal) => {
+                (MEMORY_DEVICE, ordinal as c_int, none, none)
+            }
+            Place::Device { ordinal, .. } => (MEMORY_DEVICE, ordinal as c_int, own, none),
+            Place::Managed { ordinal, .. } => (MEMORY_MANAGED, ordinal as c_int, own, own),
+            Place::Pinned { .. } => (MEMORY_HOST, device, own, own),
+            Place::Nothing | Place::Host => (MEMORY_UNREGISTERED, INVALID_DEVICE_ID, none, own),
         };
         put!(attributes, PointerAttributes { kind, device, device_pointer, host_pointer, reserved: [0; 8] });
         Ok(())

@@ -48,23 +48,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::error::{Error, Result, remember, say};
 
-/// `dim3`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Dim3 {
-    pub x: u32,
-    pub y: u32,
-    pub z: u32,
-}
-
-impl Dim3 {
-    /// As an array.
-    pub fn array(self) -> [u32; 3] {
-        [self.x, self.y, self.z]
-    }
-}
-
 /// Runs the body of an exported function: no panic crosses into C.
 pub fn caught<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {

@@ -3,66 +3,30 @@
 
 use std::ffi::{c_int, c_void};
 
+use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
+use mgb_abi::pool::*;
+
 use super::{put, runtime};
 use crate::device::{Gpu, current, node};
-use crate::driver::vmm::{AccessDesc, Location};
 use crate::error::{Error, Result};
 use crate::graph::{GraphMemory, Kind, capture};
 use crate::memory::{self, Place, locate, pool};
 use crate::stream::handle;
 
-/// `cudaMemPoolProps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct PoolProps {
-    kind: c_int,
-    handle_types: c_int,
-    location: Location,
-    windows: *mut c_void,
-    most: usize,
-    usage: u16,
-    reserved: [u8; 54],
-}
-
-/// `cudaMemAllocationTypePinned`.
-const PINNED: c_int = 1;
-/// `cudaMemLocationTypeDevice`.
-const DEVICE: c_int = 1;
-/// `cudaMemAccessFlagsProtReadWrite`.
-const READ_WRITE: c_int = 3;
-
-impl PoolProps {
-    /// Those of a device's default pool.
-    pub fn of(ordinal: usize) -> PoolProps {
-        PoolProps {
-            kind: PINNED,
-            handle_types: 0,
-            location: Location {
-                kind: DEVICE,
-                id: ordinal as c_int,
-            },
-            windows: std::ptr::null_mut(),
-            most: 0,
-            usage: 0,
-            reserved: [0; 54],
-        }
+/// The device whose memory the properties ask for.
+///
+/// # Errors
+/// `INVALID_VALUE` for other memory than a device's, `NOT_SUPPORTED` for memory to share.
+pub fn gpu_of(props: &MemPoolProps) -> Result<&'static Gpu> {
+    if props.alloc_type != ALLOCATION_PINNED || props.location.kind != LOCATION_DEVICE {
+        return Err(Error::INVALID_VALUE);
     }
-
-    /// The device it asks for.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` for other memory than a device's, `NOT_SUPPORTED` for memory to share.
-    pub fn gpu(&self) -> Result<&'static Gpu> {
-        if self.kind != PINNED || self.location.kind != DEVICE {
-            return Err(Error::INVALID_VALUE);
-        }
-        if self.handle_types != 0 {
-            return Err(Error::NOT_SUPPORTED);
-        }
-        let gpu = node()?.gpu(self.location.id).map_err(|_| Error::INVALID_VALUE)?;
-        gpu.enter()?;
-        Ok(gpu)
+    if props.handle_types != 0 {
+        return Err(Error::NOT_SUPPORTED);
     }
+    let gpu = node()?.gpu(props.location.id).map_err(|_| Error::INVALID_VALUE)?;
+    gpu.enter()?;
+    Ok(gpu)
 }
 
 fn allocate(pointer: *mut *mut c_void, size: usize, pool: Option<usize>, stream: usize) -> Result {
@@ -86,17 +50,17 @@ fn allocate(pointer: *mut *mut c_void, size: usize, pool: Option<usize>, stream:
 }
 
 /// The device that memory lies on, where it is one.
-fn device_at(location: *const Location) -> Result<&'static Gpu> {
+fn device_at(location: *const MemLocation) -> Result<&'static Gpu> {
     // SAFETY: null or a place, as CUDA's contract has it.
     let location = unsafe { location.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-    if location.kind != DEVICE {
+    if location.kind != LOCATION_DEVICE {
         return Err(Error::INVALID_VALUE);
     }
     node()?.gpu(location.id)
 }
 
 /// The device whose pool is meant.
-fn owner(location: *const Location) -> Result<usize> {
+fn owner(location: *const MemLocation) -> Result<usize> {
     device_at(location)
         .map(|gpu| gpu.ordinal)
         .map_err(|_| Error::INVALID_VALUE)
@@ -132,50 +96,50 @@ runtime! {
     }
 
     fn cudaDeviceGetDefaultMemPool(to: *mut usize, device: c_int) {
-        put!(to, pool::default_of(owner(&Location { kind: DEVICE, id: device })?));
+        put!(to, pool::default_of(owner(&MemLocation::device(device))?));
         Ok(())
     }
 
     fn cudaDeviceGetMemPool(to: *mut usize, device: c_int) {
-        put!(to, pool::of(owner(&Location { kind: DEVICE, id: device })?));
+        put!(to, pool::of(owner(&MemLocation::device(device))?));
         Ok(())
     }
 
     fn cudaDeviceSetMemPool(device: c_int, chosen: usize) {
-        pool::choose(owner(&Location { kind: DEVICE, id: device })?, chosen)
+        pool::choose(owner(&MemLocation::device(device))?, chosen)
     }
 
-    fn cudaMemGetDefaultMemPool(to: *mut usize, location: *const Location, kind: c_int) {
-        if kind != PINNED {
+    fn cudaMemGetDefaultMemPool(to: *mut usize, location: *const MemLocation, kind: c_int) {
+        if kind != ALLOCATION_PINNED {
             return Err(Error::INVALID_VALUE);
         }
         put!(to, pool::default_of(owner(location)?));
         Ok(())
     }
 
-    fn cudaMemGetMemPool(to: *mut usize, location: *const Location, kind: c_int) {
-        if kind != PINNED {
+    fn cudaMemGetMemPool(to: *mut usize, location: *const MemLocation, kind: c_int) {
+        if kind != ALLOCATION_PINNED {
             return Err(Error::INVALID_VALUE);
         }
         put!(to, pool::of(owner(location)?));
         Ok(())
     }
 
-    fn cudaMemSetMemPool(location: *const Location, kind: c_int, chosen: usize) {
-        if kind != PINNED {
+    fn cudaMemSetMemPool(location: *const MemLocation, kind: c_int, chosen: usize) {
+        if kind != ALLOCATION_PINNED {
             return Err(Error::INVALID_VALUE);
         }
         pool::choose(owner(location)?, chosen)
     }
 
-    fn cudaMemPoolCreate(to: *mut usize, properties: *const PoolProps) {
+    fn cudaMemPoolCreate(to: *mut usize, properties: *const MemPoolProps) {
         current::gpu()?;
         // SAFETY: null or the caller's properties.
         let properties = unsafe { properties.as_ref() }.ok_or(Error::INVALID_VALUE)?;
         if to.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        put!(to, pool::create(properties.gpu()?.ordinal, properties.most as u64));
+        put!(to, pool::create(gpu_of(properties)?.ordinal, properties.max_size as u64));
         Ok(())
     }
 
@@ -188,28 +152,28 @@ runtime! {
         pool::with(handle, |_| ())
     }
 
-    fn cudaMemPoolSetAttribute(handle: usize, attribute: c_int, value: *const c_void) {
+    fn cudaMemPoolSetAttribute(handle: usize, attribute: u32, value: *const c_void) {
         if value.is_null() {
             return Err(Error::INVALID_VALUE);
         }
         // SAFETY: not null; switches are ints, the others 64-bit values.
         let number = unsafe {
             match attribute {
-                1..=3 => u64::from(*value.cast::<c_int>() != 0),
+                POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES => u64::from(*value.cast::<c_int>() != 0),
                 _ => *value.cast::<u64>(),
             }
         };
         pool::with(handle, |pool| match (attribute, number) {
-            (1..=4, _) => {
+            (POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_RELEASE_THRESHOLD, _) => {
                 pool.settings[attribute as usize - 1] = number;
                 Ok(())
             }
             // The highest figures can be reset, and nothing else.
-            (6, 0) => {
+            (POOL_RESERVED_HIGH, 0) => {
                 pool.reserved.high = pool.reserved.now;
                 Ok(())
             }
-            (8, 0) => {
+            (POOL_USED_HIGH, 0) => {
                 pool.used.high = pool.used.now;
                 Ok(())
             }
@@ -217,16 +181,16 @@ runtime! {
         })?
     }
 
-    fn cudaMemPoolGetAttribute(handle: usize, attribute: c_int, value: *mut c_void) {
+    fn cudaMemPoolGetAttribute(handle: usize, attribute: u32, value: *mut c_void) {
         let found = pool::with(handle, |pool| match attribute {
-            1..=4 => Ok(pool.settings[attribute as usize - 1]),
-            5 => Ok(pool.reserved.now),
-            6 => Ok(pool.reserved.high),
-            7 => Ok(pool.used.now),
-            8 => Ok(pool.used.high),
+            POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_RELEASE_THRESHOLD => Ok(pool.settings[attribute as usize - 1]),
+            POOL_RESERVED_CURRENT => Ok(pool.reserved.now),
+            POOL_RESERVED_HIGH => Ok(pool.reserved.high),
+            POOL_USED_CURRENT => Ok(pool.used.now),
+            POOL_USED_HIGH => Ok(pool.used.high),
             _ => Err(Error::INVALID_VALUE),
         })??;
-        if attribute <= 3 {
+        if attribute <= POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES {
             put!(value.cast::<c_int>(), found as c_int);
         } else {
             put!(value.cast::<u64>(), found);
@@ -234,7 +198,7 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemPoolSetAccess(handle: usize, list: *const AccessDesc, count: usize) {
+    fn cudaMemPoolSetAccess(handle: usize, list: *const MemAccessDesc, count: usize) {
         if list.is_null() && count > 0 {
             return Err(Error::INVALID_VALUE);
         }
@@ -242,8 +206,8 @@ runtime! {
         for access in unsafe { crate::image::slice(list, count as u32) } {
             let ordinal = device_at(&access.location)?.ordinal;
             let on = match access.flags {
-                0 => false,
-                READ_WRITE => true,
+                ACCESS_NONE => false,
+                ACCESS_READ_WRITE => true,
                 _ => return Err(Error::INVALID_VALUE),
             };
             pool::with(handle, |pool| match (on, pool.ordinal == ordinal) {
@@ -262,21 +226,10 @@ runtime! {
         pool::with(handle, |_| ())
     }
 
-    fn cudaMemPoolGetAccess(flags: *mut c_int, handle: usize, location: *const Location) {
+    fn cudaMemPoolGetAccess(flags: *mut c_int, handle: usize, location: *const MemLocation) {
         let ordinal = device_at(location)?.ordinal;
         let on = pool::with(handle, |pool| pool.readers >> ordinal & 1 == 1)?;
-        put!(flags, if on { READ_WRITE } else { 0 });
+        put!(flags, if on { ACCESS_READ_WRITE } else { ACCESS_NONE });
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<PoolProps>(), 88);
-        assert_eq!(std::mem::offset_of!(PoolProps, most), 24);
     }
 }

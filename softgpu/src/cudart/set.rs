@@ -2,7 +2,8 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::memory::{Extent, PitchedPtr};
+use mgb_abi::copy3d::{Extent, PitchedPtr};
+
 use super::runtime;
 use crate::error::{Error, Result};
 use crate::memory::region::{Fill, Side, Size};
@@ -28,7 +29,7 @@ fn planes(to: PitchedPtr, value: c_int, extent: Extent) -> Result<Fill> {
     if tall || wide {
         return Err(Error::INVALID_VALUE);
     }
-    Ok(Fill::bytes(to.side(), extent.bytes(), value as u8))
+    Ok(Fill::bytes(to.into(), extent.into(), value as u8))
 }
 
 fn set(what: Fill, stream: usize, wait: bool) -> Result {

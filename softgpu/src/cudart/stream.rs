@@ -2,17 +2,18 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use mgb_abi::stream::STREAM_NON_BLOCKING;
+
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::stream::set::NON_BLOCKING;
 use crate::stream::{Fence, GREATEST_PRIORITY, handle};
 use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
 use crate::work::{self, Action, Work};
 
 fn create(flags: c_uint, priority: c_int) -> Result<usize> {
-    if flags & !NON_BLOCKING != 0 {
+    if flags & !STREAM_NON_BLOCKING != 0 {
         return Err(Error::INVALID_VALUE);
     }
     let gpu = current::active()?;

@@ -1,37 +1,37 @@
 //! Attributes of streams: kept, and told again. None of them changes what work does.
 
-use std::ffi::c_int;
+use mgb_abi::launch::*;
 
 use super::{put, runtime};
 use crate::error::{Error, Result};
-use crate::stream::{Attribute, Stream, handle};
-
-/// `cudaLaunchAttributeSynchronizationPolicy`.
-const POLICY: c_int = 3;
-/// `cudaLaunchAttributePriority`.
-const PRIORITY: c_int = 8;
-/// `cudaLaunchAttributeMemSyncDomainMap`.
-const DOMAINS: c_int = 9;
+use crate::stream::{Stream, handle};
 
 /// Access policy window, synchronization policy, priority, synchronization domains: those that streams have.
-fn check(attribute: c_int) -> Result {
-    if matches!(attribute, 1 | POLICY | PRIORITY | DOMAINS | 10) {
+fn check(attribute: u32) -> Result {
+    if matches!(
+        attribute,
+        ATTRIBUTE_ACCESS_POLICY_WINDOW
+            | ATTRIBUTE_SYNCHRONIZATION_POLICY
+            | ATTRIBUTE_PRIORITY
+            | ATTRIBUTE_MEM_SYNC_DOMAIN_MAP
+            | ATTRIBUTE_MEM_SYNC_DOMAIN
+    ) {
         Ok(())
     } else {
         Err(Error::INVALID_VALUE)
     }
 }
 
-fn value(stream: &Stream, attribute: c_int) -> Attribute {
+fn value(stream: &Stream, attribute: u32) -> LaunchAttributeValue {
     let set = stream.attributes().lock().get(&attribute).copied();
     set.unwrap_or_else(|| {
-        let mut value = [0; 16];
+        let mut value = LaunchAttributeValue::default();
         match attribute {
             // Auto.
-            POLICY => value[0] = 1,
-            PRIORITY => value[0] = stream.priority as u32,
+            ATTRIBUTE_SYNCHRONIZATION_POLICY => value.0[0] = 1,
+            ATTRIBUTE_PRIORITY => value.0[0] = stream.priority as u32,
             // The remote domain is the second of its two bytes.
-            DOMAINS => value[0] = 1 << 8,
+            ATTRIBUTE_MEM_SYNC_DOMAIN_MAP => value.0[0] = 1 << 8,
             _ => {}
         }
         value
@@ -39,14 +39,14 @@ fn value(stream: &Stream, attribute: c_int) -> Attribute {
 }
 
 runtime! {
-    fn cudaStreamGetAttribute(stream: usize, attribute: c_int, to: *mut Attribute) {
+    fn cudaStreamGetAttribute(stream: usize, attribute: u32, to: *mut LaunchAttributeValue) {
         let (_, stream) = handle::resolve(stream)?;
         check(attribute)?;
         put!(to, value(&stream, attribute));
         Ok(())
     }
 
-    fn cudaStreamSetAttribute(stream: usize, attribute: c_int, from: *const Attribute) {
+    fn cudaStreamSetAttribute(stream: usize, attribute: u32, from: *const LaunchAttributeValue) {
         let (_, stream) = handle::resolve(stream)?;
         check(attribute)?;
         // SAFETY: null or the caller's value.

@@ -1,6 +1,8 @@
 //! Device variables by their host shadows.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
+
+use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE};
 
 use super::{put, runtime};
 use crate::device::{Gpu, current};
@@ -26,19 +28,19 @@ pub fn part(gpu: &Gpu, symbol: *const c_void, offset: usize, count: usize) -> Re
 }
 
 /// A copy to a variable comes from the host or a device, never from a variable's reader's side.
-fn kind_to(kind: c_int) -> Result {
-    if matches!(kind, 1 | 3 | 4) {
+fn kind_to(kind: u32) -> Result {
+    if matches!(kind, HOST_TO_DEVICE | DEVICE_TO_DEVICE | DEFAULT) {
         Ok(())
     } else {
-        Err(Error::INVALID_COPY_DIRECTION)
+        Err(Error::INVALID_MEMCPY_DIRECTION)
     }
 }
 
-fn kind_from(kind: c_int) -> Result {
-    if matches!(kind, 2..=4) {
+fn kind_from(kind: u32) -> Result {
+    if matches!(kind, DEVICE_TO_HOST | DEVICE_TO_DEVICE | DEFAULT) {
         Ok(())
     } else {
-        Err(Error::INVALID_COPY_DIRECTION)
+        Err(Error::INVALID_MEMCPY_DIRECTION)
     }
 }
 
@@ -55,25 +57,25 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemcpyToSymbol(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaMemcpyToSymbol(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
         let (gpu, stream) = handle::resolve(0)?;
         kind_to(kind)?;
         copy(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
-    fn cudaMemcpyFromSymbol(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int) {
+    fn cudaMemcpyFromSymbol(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
         let (gpu, stream) = handle::resolve(0)?;
         kind_from(kind)?;
         copy(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }
 
-    fn cudaMemcpyToSymbolAsync(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpyToSymbolAsync(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32, stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
         kind_to(kind)?;
         copy_async(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
-    fn cudaMemcpyFromSymbolAsync(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: c_int, stream: usize) {
+    fn cudaMemcpyFromSymbolAsync(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, stream: usize) {
         let (gpu, stream) = handle::resolve(stream)?;
         kind_from(kind)?;
         copy_async(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)

@@ -1,7 +1,7 @@
 //! One visible device: its primary context, its heap, its streams, and the error it may be stuck in.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -27,7 +27,7 @@ pub struct Gpu {
     heap: Mutex<Heap>,
     /// Blocks of module variables, by image.
     variables: Mutex<HashMap<usize, usize>>,
-    error: AtomicI32,
+    error: AtomicU32,
 }
 
 /// The primary context: there while the runtime uses it or the driver API retains it.
@@ -50,7 +50,7 @@ impl Gpu {
             context: Mutex::default(),
             heap: Mutex::new(Heap::new(index)),
             variables: Mutex::default(),
-            error: AtomicI32::new(0),
+            error: AtomicU32::new(0),
         }
     }
 
@@ -62,7 +62,7 @@ impl Gpu {
     /// Makes the context for the runtime, if there is none, and charges the device for it.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` if it does not fit; the error that the device is stuck in.
+    /// `MEMORY_ALLOCATION` if it does not fit; the error that the device is stuck in.
     pub fn enter(&self) -> Result {
         let mut context = self.context.lock();
         self.activate(&mut context)?;

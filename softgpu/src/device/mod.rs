@@ -47,12 +47,12 @@ extern "C" fn in_forked_child() {
 /// The devices, found at the first call.
 ///
 /// # Errors
-/// `NOT_INITIALIZED` where they cannot be used: a bad configuration, or a child forked after the
+/// `INITIALIZATION` where they cannot be used: a bad configuration, or a child forked after the
 /// first call, as CUDA has it; `NO_DEVICE` where there is none.
 pub fn node() -> Result<&'static Node> {
     static NODE: OnceLock<Result<Node>> = OnceLock::new();
     if FORKED.load(Ordering::Relaxed) {
-        return Err(Error::NOT_INITIALIZED);
+        return Err(Error::INITIALIZATION);
     }
     let node = NODE.get_or_init(|| {
         crate::fail::prepare()?;

@@ -1,110 +1,12 @@
 //! Properties and attributes of a device, as the runtime and the driver tell them.
 
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int};
+
+use mgb_abi::properties::DeviceProp;
 
 use super::gpu::Gpu;
 use super::profile;
 use crate::time::settings::settings;
-
-/// `cudaDeviceProp`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct DeviceProp {
-    pub name: [c_char; 256],
-    pub uuid: [u8; 16],
-    pub luid: [c_char; 8],
-    pub luid_device_node_mask: c_uint,
-    pub total_global_mem: usize,
-    pub shared_mem_per_block: usize,
-    pub regs_per_block: c_int,
-    pub warp_size: c_int,
-    pub mem_pitch: usize,
-    pub max_threads_per_block: c_int,
-    pub max_threads_dim: [c_int; 3],
-    pub max_grid_size: [c_int; 3],
-    pub total_const_mem: usize,
-    pub major: c_int,
-    pub minor: c_int,
-    pub texture_alignment: usize,
-    pub texture_pitch_alignment: usize,
-    pub multi_processor_count: c_int,
-    pub integrated: c_int,
-    pub can_map_host_memory: c_int,
-    pub max_texture1d: c_int,
-    pub max_texture1d_mipmap: c_int,
-    pub max_texture2d: [c_int; 2],
-    pub max_texture2d_mipmap: [c_int; 2],
-    pub max_texture2d_linear: [c_int; 3],
-    pub max_texture2d_gather: [c_int; 2],
-    pub max_texture3d: [c_int; 3],
-    pub max_texture3d_alt: [c_int; 3],
-    pub max_texture_cubemap: c_int,
-    pub max_texture1d_layered: [c_int; 2],
-    pub max_texture2d_layered: [c_int; 3],
-    pub max_texture_cubemap_layered: [c_int; 2],
-    pub max_surface1d: c_int,
-    pub max_surface2d: [c_int; 2],
-    pub max_surface3d: [c_int; 3],
-    pub max_surface1d_layered: [c_int; 2],
-    pub max_surface2d_layered: [c_int; 3],
-    pub max_surface_cubemap: c_int,
-    pub max_surface_cubemap_layered: [c_int; 2],
-    pub surface_alignment: usize,
-    pub concurrent_kernels: c_int,
-    pub ecc_enabled: c_int,
-    pub pci_bus_id: c_int,
-    pub pci_device_id: c_int,
-    pub pci_domain_id: c_int,
-    pub tcc_driver: c_int,
-    pub async_engine_count: c_int,
-    pub unified_addressing: c_int,
-    pub memory_bus_width: c_int,
-    pub l2_cache_size: c_int,
-    pub persisting_l2_cache_max_size: c_int,
-    pub max_threads_per_multi_processor: c_int,
-    pub stream_priorities_supported: c_int,
-    pub global_l1_cache_supported: c_int,
-    pub local_l1_cache_supported: c_int,
-    pub shared_mem_per_multiprocessor: usize,
-    pub regs_per_multiprocessor: c_int,
-    pub managed_memory: c_int,
-    pub is_multi_gpu_board: c_int,
-    pub multi_gpu_board_group_id: c_int,
-    pub host_native_atomic_supported: c_int,
-    pub pageable_memory_access: c_int,
-    pub concurrent_managed_access: c_int,
-    pub compute_preemption_supported: c_int,
-    pub can_use_host_pointer_for_registered_mem: c_int,
-    pub cooperative_launch: c_int,
-    pub shared_mem_per_block_optin: usize,
-    pub pageable_memory_access_uses_host_page_tables: c_int,
-    pub direct_managed_mem_access_from_host: c_int,
-    pub max_blocks_per_multi_processor: c_int,
-    pub access_policy_max_window_size: c_int,
-    pub reserved_shared_mem_per_block: usize,
-    pub host_register_supported: c_int,
-    pub sparse_cuda_array_supported: c_int,
-    pub host_register_read_only_supported: c_int,
-    pub timeline_semaphore_interop_supported: c_int,
-    pub memory_pools_supported: c_int,
-    pub gpu_direct_rdma_supported: c_int,
-    pub gpu_direct_rdma_flush_writes_options: c_uint,
-    pub gpu_direct_rdma_writes_ordering: c_int,
-    pub memory_pool_supported_handle_types: c_uint,
-    pub deferred_mapping_cuda_array_supported: c_int,
-    pub ipc_event_supported: c_int,
-    pub cluster_launch: c_int,
-    pub unified_function_pointers: c_int,
-    pub device_numa_config: c_int,
-    pub device_numa_id: c_int,
-    pub mps_enabled: c_int,
-    pub host_numa_id: c_int,
-    pub gpu_pci_device_id: c_uint,
-    pub gpu_pci_subsystem_id: c_uint,
-    pub host_numa_multinode_ipc_supported: c_int,
-    pub reserved: [c_int; 56],
-}
 
 /// A device's place on the bus that it would be on: `0000:01:00.0` for the first.
 pub fn pci_bus_id(gpu: &Gpu) -> String {
@@ -211,17 +113,4 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         _ => return None,
     };
     Some(unsigned as c_int)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::mem::offset_of;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<DeviceProp>(), 1008);
-        assert_eq!(offset_of!(DeviceProp, shared_mem_per_block_optin), 672);
-        assert_eq!(offset_of!(DeviceProp, mps_enabled), 764);
-    }
 }

@@ -2,24 +2,20 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE};
+
 use super::{current, driver};
 use crate::error::{Error, Result};
 use crate::memory::region::{Copy, Fill, Side, Size};
 use crate::memory::transfer::{copy, copy_async, fill};
 use crate::stream::handle;
 
-/// `cudaMemcpyKind`s.
-const TO_DEVICE: i32 = 1;
-const FROM_DEVICE: i32 = 2;
-const WITHIN: i32 = 3;
-const BY_ADDRESS: i32 = 4;
-
-fn now(to: usize, from: usize, count: usize, kind: i32) -> Result {
+fn now(to: usize, from: usize, count: usize, kind: u32) -> Result {
     let gpu = current()?;
     copy(gpu, gpu.streams.legacy(), Copy::bytes(to, from, count), kind)
 }
 
-fn later(to: usize, from: usize, count: usize, kind: i32, stream: usize) -> Result {
+fn later(to: usize, from: usize, count: usize, kind: u32, stream: usize) -> Result {
     current()?;
     let (gpu, stream) = handle::resolve(stream)?;
     copy_async(gpu, &stream, Copy::bytes(to, from, count), kind)
@@ -41,31 +37,31 @@ fn set(to: usize, value: u32, element: usize, count: usize) -> Result {
 
 driver! {
     fn cuMemcpyHtoD_v2(to: usize, from: *const c_void, count: usize) {
-        now(to, from as usize, count, TO_DEVICE)
+        now(to, from as usize, count, HOST_TO_DEVICE)
     }
 
     fn cuMemcpyDtoH_v2(to: *mut c_void, from: usize, count: usize) {
-        now(to as usize, from, count, FROM_DEVICE)
+        now(to as usize, from, count, DEVICE_TO_HOST)
     }
 
     fn cuMemcpyDtoD_v2(to: usize, from: usize, count: usize) {
-        now(to, from, count, WITHIN)
+        now(to, from, count, DEVICE_TO_DEVICE)
     }
 
     fn cuMemcpy(to: usize, from: usize, count: usize) {
-        now(to, from, count, BY_ADDRESS)
+        now(to, from, count, DEFAULT)
     }
 
     fn cuMemcpyHtoDAsync_v2(to: usize, from: *const c_void, count: usize, stream: usize) {
-        later(to, from as usize, count, TO_DEVICE, stream)
+        later(to, from as usize, count, HOST_TO_DEVICE, stream)
     }
 
     fn cuMemcpyDtoHAsync_v2(to: *mut c_void, from: usize, count: usize, stream: usize) {
-        later(to as usize, from, count, FROM_DEVICE, stream)
+        later(to as usize, from, count, DEVICE_TO_HOST, stream)
     }
 
     fn cuMemcpyDtoDAsync_v2(to: usize, from: usize, count: usize, stream: usize) {
-        later(to, from, count, WITHIN, stream)
+        later(to, from, count, DEVICE_TO_DEVICE, stream)
     }
 
     fn cuMemsetD8_v2(to: usize, value: u8, count: usize) {

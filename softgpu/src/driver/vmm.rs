@@ -2,6 +2,10 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong};
 
+use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
+use mgb_abi::pool::{ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
+use mgb_abi::vmm::MemAllocationProp;
+
 use super::{driver, gpu};
 use crate::cudart::put;
 use crate::device::node;
@@ -9,49 +13,8 @@ use crate::error::{Error, Result};
 use crate::memory::vmm::{self, Access, Found, GRANULE, Placement};
 use crate::state;
 
-/// `CUmemLocation`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Location {
-    /// `CU_MEM_LOCATION_TYPE_DEVICE` is the one that softgpu has.
-    pub kind: c_int,
-    /// Device ordinal.
-    pub id: c_int,
-}
-
-/// `CUmemAllocationProp`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct AllocationProp {
-    /// `CU_MEM_ALLOCATION_TYPE_PINNED` is the one that softgpu has.
-    pub kind: c_int,
-    /// Handles to share; none are to be had.
-    pub handle_types: c_int,
-    /// Where.
-    pub location: Location,
-    /// For Windows.
-    pub windows: usize,
-    /// Compression, RDMA, usage: not looked at.
-    pub flags: [u8; 8],
-}
-
-/// `CUmemAccessDesc`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct AccessDesc {
-    /// Who.
-    pub location: Location,
-    /// `CUmemAccess_flags`.
-    pub flags: c_int,
-}
-
-const PINNED: c_int = 1;
-const DEVICE: c_int = 1;
-const READ: c_int = 1;
-const READ_WRITE: c_int = 3;
-
-fn ordinal(location: &Location) -> Result<usize> {
-    if location.kind != DEVICE {
+fn ordinal(location: &MemLocation) -> Result<usize> {
+    if location.kind != LOCATION_DEVICE {
         return Err(Error::INVALID_VALUE);
     }
     Ok(gpu(location.id)?.ordinal)
@@ -61,10 +24,10 @@ fn ordinal(location: &Location) -> Result<usize> {
 ///
 /// # Safety
 /// `prop` is null or points to one.
-unsafe fn placement(prop: *const AllocationProp) -> Result<Placement> {
+unsafe fn placement(prop: *const MemAllocationProp) -> Result<Placement> {
     // SAFETY: the caller's promise.
     let prop = unsafe { prop.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-    if prop.kind != PINNED {
+    if prop.alloc_type != ALLOCATION_PINNED {
         return Err(Error::INVALID_VALUE);
     }
     if prop.handle_types != 0 {
@@ -78,7 +41,7 @@ unsafe fn placement(prop: *const AllocationProp) -> Result<Placement> {
 }
 
 driver! {
-    fn cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const AllocationProp, _option: c_int) {
+    fn cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const MemAllocationProp, _option: c_int) {
         // SAFETY: null or a property, as CUDA has it.
         unsafe { placement(prop) }?;
         put!(granularity, GRANULE);
@@ -98,7 +61,7 @@ driver! {
         vmm::with(|vmm| vmm.unreserve(pointer, size))
     }
 
-    fn cuMemCreate(handle: *mut u64, size: usize, prop: *const AllocationProp, flags: c_ulonglong) {
+    fn cuMemCreate(handle: *mut u64, size: usize, prop: *const MemAllocationProp, flags: c_ulonglong) {
         // SAFETY: null or a property, as CUDA has it.
         let placement = unsafe { placement(prop) }?;
         if flags != 0 {
@@ -119,10 +82,16 @@ driver! {
         Ok(())
     }
 
-    fn cuMemGetAllocationPropertiesFromHandle(prop: *mut AllocationProp, handle: u64) {
+    fn cuMemGetMemAllocationPropertiesFromHandle(prop: *mut MemAllocationProp, handle: u64) {
         let placement = vmm::with(|vmm| vmm.device(handle))?;
-        let location = Location { kind: DEVICE, id: placement.ordinal as c_int };
-        put!(prop, AllocationProp { kind: PINNED, handle_types: 0, location, windows: 0, flags: [0; 8] });
+        let location = MemLocation::device(placement.ordinal as c_int);
+        put!(prop, MemAllocationProp {
+            alloc_type: ALLOCATION_PINNED,
+            handle_types: 0,
+            location,
+            win32_handle_metadata: std::ptr::null_mut(),
+            alloc_flags: [0; 8],
+        });
         Ok(())
     }
 
@@ -138,7 +107,7 @@ driver! {
         vmm::with(|vmm| vmm.unmap(state, pointer, size))
     }
 
-    fn cuMemSetAccess(pointer: usize, size: usize, descriptions: *const AccessDesc, count: usize) {
+    fn cuMemSetAccess(pointer: usize, size: usize, descriptions: *const MemAccessDesc, count: usize) {
         // SAFETY: as many descriptions as the caller says.
         let descriptions = unsafe { crate::image::slice(descriptions, count as c_uint) };
         if descriptions.is_empty() {
@@ -146,9 +115,9 @@ driver! {
         }
         for description in descriptions {
             let (read, write) = match description.flags {
-                0 => (false, false),
-                READ => (true, false),
-                READ_WRITE => (true, true),
+                ACCESS_NONE => (false, false),
+                ACCESS_READ => (true, false),
+                ACCESS_READ_WRITE => (true, true),
                 _ => return Err(Error::INVALID_VALUE),
             };
             let ordinal = ordinal(&description.location)?;
@@ -157,25 +126,14 @@ driver! {
         Ok(())
     }
 
-    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const Location, pointer: usize) {
+    fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const MemLocation, pointer: usize) {
         // SAFETY: null or a location, as CUDA has it.
         let ordinal = ordinal(unsafe { location.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
         let Some(Found::Mapped { access: Access { read, write }, .. }) = vmm::with(|vmm| vmm.find(pointer)) else {
             return Err(Error::INVALID_VALUE);
         };
         let has = |mask: u32| mask >> ordinal & 1 == 1;
-        put!(flags, if has(write) { READ_WRITE } else if has(read) { READ } else { 0 } as c_ulonglong);
+        put!(flags, if has(write) { ACCESS_READ_WRITE } else if has(read) { ACCESS_READ } else { ACCESS_NONE } as c_ulonglong);
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<AllocationProp>(), 32);
-        assert_eq!(size_of::<AccessDesc>(), 12);
     }
 }

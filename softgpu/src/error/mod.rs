@@ -8,59 +8,10 @@ use std::ffi::{CStr, c_char};
 
 use parking_lot::Mutex;
 
-/// A CUDA error code, the same for runtime and driver. Never zero.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("CUDA error {0}")]
-pub struct Error(pub i32);
+pub use mgb_abi::error::Code as Error;
 
 /// What a fallible function of softgpu returns.
 pub type Result<T = ()> = core::result::Result<T, Error>;
-
-#[allow(missing_docs)]
-impl Error {
-    pub const INVALID_VALUE: Error = Error(1);
-    pub const OUT_OF_MEMORY: Error = Error(2);
-    pub const NOT_INITIALIZED: Error = Error(3);
-    pub const UNLOADING: Error = Error(4);
-    pub const INVALID_PITCH: Error = Error(12);
-    pub const INVALID_SYMBOL: Error = Error(13);
-    pub const INVALID_CHANNEL_DESCRIPTOR: Error = Error(20);
-    pub const INVALID_COPY_DIRECTION: Error = Error(21);
-    pub const MISSING_CONFIGURATION: Error = Error(52);
-    pub const INVALID_DEVICE_FUNCTION: Error = Error(98);
-    pub const NO_DEVICE: Error = Error(100);
-    pub const INVALID_DEVICE: Error = Error(101);
-    pub const INVALID_CONTEXT: Error = Error(201);
-    pub const ECC_UNCORRECTABLE: Error = Error(214);
-    pub const PEER_ACCESS_UNSUPPORTED: Error = Error(217);
-    pub const OPERATING_SYSTEM: Error = Error(304);
-    pub const INVALID_HANDLE: Error = Error(400);
-    pub const ILLEGAL_STATE: Error = Error(401);
-    pub const NOT_FOUND: Error = Error(500);
-    pub const NOT_READY: Error = Error(600);
-    pub const ILLEGAL_ADDRESS: Error = Error(700);
-    pub const PEER_ACCESS_ALREADY_ENABLED: Error = Error(704);
-    pub const PEER_ACCESS_NOT_ENABLED: Error = Error(705);
-    pub const ASSERT: Error = Error(710);
-    pub const HOST_MEMORY_ALREADY_REGISTERED: Error = Error(712);
-    pub const HOST_MEMORY_NOT_REGISTERED: Error = Error(713);
-    pub const HARDWARE_STACK: Error = Error(714);
-    pub const ILLEGAL_INSTRUCTION: Error = Error(715);
-    pub const LAUNCH_FAILURE: Error = Error(719);
-    pub const COOPERATIVE_LAUNCH_TOO_LARGE: Error = Error(720);
-    pub const NOT_SUPPORTED: Error = Error(801);
-    pub const CAPTURE_UNSUPPORTED: Error = Error(900);
-    pub const CAPTURE_INVALIDATED: Error = Error(901);
-    pub const CAPTURE_MERGE: Error = Error(902);
-    pub const CAPTURE_UNMATCHED: Error = Error(903);
-    pub const CAPTURE_UNJOINED: Error = Error(904);
-    pub const CAPTURE_ISOLATION: Error = Error(905);
-    pub const CAPTURE_IMPLICIT: Error = Error(906);
-    pub const CAPTURED_EVENT: Error = Error(907);
-    pub const CAPTURE_WRONG_THREAD: Error = Error(908);
-    pub const GRAPH_UPDATE_FAILURE: Error = Error(910);
-    pub const UNKNOWN: Error = Error(999);
-}
 
 thread_local! {
     static LAST: Cell<i32> = const { Cell::new(0) };
@@ -68,14 +19,14 @@ thread_local! {
 
 /// Turns a result into the code a CUDA function returns.
 pub fn code(result: Result) -> i32 {
-    result.err().map_or(0, |error| error.0)
+    result.err().map_or(0, |error| error.0 as i32)
 }
 
 /// Turns a result into the code a runtime function returns, and remembers it as the calling
 /// thread's last error. `cudaErrorNotReady` is an answer, not an error, and is not remembered.
 pub fn remember(result: Result) -> i32 {
     let code = code(result);
-    if code != 0 && code != Error::NOT_READY.0 {
+    if code != 0 && code != Error::NOT_READY.0 as i32 {
         LAST.with(|last| last.set(code));
     }
     code

@@ -41,7 +41,7 @@ impl Piece {
             )
         };
         if start == libc::MAP_FAILED {
-            return Err(Error::OUT_OF_MEMORY);
+            return Err(Error::MEMORY_ALLOCATION);
         }
         Ok(Piece {
             start: start as usize,
@@ -72,7 +72,7 @@ impl BlockMemory {
     /// Memory for a block that needs that many bytes.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` if the host has no room.
+    /// `MEMORY_ALLOCATION` if the host has no room.
     pub fn new(fixed: usize, dynamic: usize) -> Result<BlockMemory> {
         let start_of_dynamic = fixed.next_multiple_of(ALIGN);
         let bytes = (start_of_dynamic + dynamic).max(1);

@@ -127,7 +127,7 @@ impl Stacks {
     /// A stack.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` if the host has no more addresses or mappings.
+    /// `MEMORY_ALLOCATION` if the host has no more addresses or mappings.
     pub fn take(&mut self) -> Result<FiberStack> {
         match self.free.pop() {
             Some(stack) => Ok(stack),

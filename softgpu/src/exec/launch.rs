@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use mgb_abi::launch::LaunchAttributeValue;
+
 use super::grid::{Arguments, Code, Plan};
 use super::registry::Function;
 use super::{pool, variables};
@@ -108,7 +110,7 @@ pub struct Launch {
     /// Its shape.
     pub shape: Shape,
     /// `cudaLaunchAttribute`s that were set for a graph's node, kept to be told.
-    pub attributes: BTreeMap<i32, crate::stream::Attribute>,
+    pub attributes: BTreeMap<u32, LaunchAttributeValue>,
     arguments: Arc<Arguments>,
 }
 

@@ -54,11 +54,11 @@ impl Order {
 /// Reads the environment.
 ///
 /// # Errors
-/// `NOT_INITIALIZED`, after a line on stderr, if it cannot be read.
+/// `INITIALIZATION`, after a line on stderr, if it cannot be read.
 pub fn prepare() -> Result {
     Order::of_environment().as_ref().map(drop).map_err(|error| {
         say_once(error);
-        Error::NOT_INITIALIZED
+        Error::INITIALIZATION
     })
 }
 

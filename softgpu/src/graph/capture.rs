@@ -8,25 +8,27 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::ThreadId;
 
+use mgb_abi::stream::{
+    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, STREAM_NON_BLOCKING,
+};
 use parking_lot::Mutex;
 
 use super::{Kind, with};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
 use crate::stream::event::Event;
-use crate::stream::set::NON_BLOCKING;
 use crate::work::Work;
 
 /// `cudaStreamCaptureMode`: what is forbidden to whom while a capture lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(i32)]
+#[repr(u32)]
 pub enum Mode {
     /// To all threads.
-    Global = 0,
+    Global = CAPTURE_MODE_GLOBAL,
     /// To the thread that began it.
-    ThreadLocal = 1,
+    ThreadLocal = CAPTURE_MODE_THREAD_LOCAL,
     /// Nothing.
-    Relaxed = 2,
+    Relaxed = CAPTURE_MODE_RELAXED,
 }
 
 impl Mode {
@@ -34,9 +36,9 @@ impl Mode {
     ///
     /// # Errors
     /// `INVALID_VALUE`.
-    pub fn new(number: i32) -> Result<Mode> {
+    pub fn new(number: u32) -> Result<Mode> {
         let modes = [Mode::Global, Mode::ThreadLocal, Mode::Relaxed];
-        let mode = modes.into_iter().find(|&mode| mode as i32 == number);
+        let mode = modes.into_iter().find(|&mode| mode as u32 == number);
         mode.ok_or(Error::INVALID_VALUE)
     }
 }
@@ -93,11 +95,11 @@ impl Capture {
 /// Begins to capture, into a new graph or behind nodes of a given one.
 ///
 /// # Errors
-/// `CAPTURE_UNSUPPORTED` for the legacy stream, `ILLEGAL_STATE` for one that captures.
+/// `STREAM_CAPTURE_UNSUPPORTED` for the legacy stream, `ILLEGAL_STATE` for one that captures.
 pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>)>, mode: Mode) -> Result {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     if legacy {
-        return Err(Error::CAPTURE_UNSUPPORTED);
+        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
     }
     let mut part = stream.part().lock();
     if part.is_some() {
@@ -124,17 +126,17 @@ pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>
 /// Ends the capture that began in a stream; returns the graph.
 ///
 /// # Errors
-/// `ILLEGAL_STATE` for no capture, `CAPTURE_UNMATCHED` in another stream, `CAPTURE_WRONG_THREAD`; and, with the capture
-/// ended, `CAPTURE_INVALIDATED`, and `CAPTURE_UNJOINED` where another stream's work was not waited for.
+/// `ILLEGAL_STATE` for no capture, `STREAM_CAPTURE_UNMATCHED` in another stream, `STREAM_CAPTURE_WRONG_THREAD`; and, with the capture
+/// ended, `STREAM_CAPTURE_INVALIDATED`, and `STREAM_CAPTURE_UNJOINED` where another stream's work was not waited for.
 pub fn end(stream: &Arc<Stream>) -> Result<usize> {
     let part = stream.part().lock().clone().ok_or(Error::ILLEGAL_STATE)?;
     let Part { capture, last } = part;
     if capture.origin != stream.id {
         capture.invalidate();
-        return Err(Error::CAPTURE_UNMATCHED);
+        return Err(Error::STREAM_CAPTURE_UNMATCHED);
     }
     if capture.mode != Mode::Relaxed && capture.thread != std::thread::current().id() {
-        return Err(Error::CAPTURE_WRONG_THREAD);
+        return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
     }
     ACTIVE.lock().retain(|other| other.id != capture.id);
     COUNT.fetch_sub(1, Relaxed);
@@ -151,9 +153,9 @@ pub fn end(stream: &Arc<Stream>) -> Result<usize> {
         });
     }
     let ended = if capture.is_invalid() {
-        Err(Error::CAPTURE_INVALIDATED)
+        Err(Error::STREAM_CAPTURE_INVALIDATED)
     } else if !joined {
-        Err(Error::CAPTURE_UNJOINED)
+        Err(Error::STREAM_CAPTURE_UNJOINED)
     } else {
         Ok(capture.graph)
     };
@@ -167,7 +169,7 @@ pub fn end(stream: &Arc<Stream>) -> Result<usize> {
 /// Keeps a node in the graph of a stream that captures: `false` where none does.
 ///
 /// # Errors
-/// `CAPTURE_INVALIDATED`; those of [`implicit`].
+/// `STREAM_CAPTURE_INVALIDATED`; those of [`implicit`].
 pub fn keep(stream: &Arc<Stream>, kind: impl FnOnce() -> Result<Kind>) -> Result<bool> {
     if COUNT.load(Relaxed) == 0 {
         return Ok(false);
@@ -196,7 +198,7 @@ pub fn take(stream: &Arc<Stream>, work: Work) -> Result<Option<Work>> {
 /// Keeps the nodes of an executable graph: each with the earlier ones it comes after.
 ///
 /// # Errors
-/// `CAPTURE_INVALIDATED`.
+/// `STREAM_CAPTURE_INVALIDATED`.
 pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result {
     let mut part = stream.part().lock();
     let part = part.as_mut().ok_or(Error::ILLEGAL_STATE)?;
@@ -227,10 +229,10 @@ pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result 
 
 impl Part {
     /// # Errors
-    /// `CAPTURE_INVALIDATED`.
+    /// `STREAM_CAPTURE_INVALIDATED`.
     fn check(&self) -> Result {
         if self.capture.is_invalid() {
-            return Err(Error::CAPTURE_INVALIDATED);
+            return Err(Error::STREAM_CAPTURE_INVALIDATED);
         }
         Ok(())
     }
@@ -239,12 +241,13 @@ impl Part {
 /// Refuses to use the legacy stream, or to wait for what it waits for, while a blocking stream of its device captures.
 ///
 /// # Errors
-/// `CAPTURE_IMPLICIT`; the captures are invalid.
+/// `STREAM_CAPTURE_IMPLICIT`; the captures are invalid.
 pub fn implicit(stream: &Arc<Stream>) -> Result {
     if COUNT.load(Relaxed) == 0 || !stream.is_legacy() {
         return Ok(());
     }
-    let blocking = |other: &Arc<Stream>| other.ordinal == stream.ordinal && other.flags & NON_BLOCKING == 0;
+    let blocking =
+        |other: &Arc<Stream>| other.ordinal == stream.ordinal && other.flags & STREAM_NON_BLOCKING == 0;
     let captures = ACTIVE.lock();
     let mut hit = captures
         .iter()
@@ -254,20 +257,20 @@ pub fn implicit(stream: &Arc<Stream>) -> Result {
         return Ok(());
     }
     hit.for_each(|capture| capture.invalidate());
-    Err(Error::CAPTURE_IMPLICIT)
+    Err(Error::STREAM_CAPTURE_IMPLICIT)
 }
 
 /// Refuses to wait for a stream that captures, or for anything while that is forbidden.
 ///
 /// # Errors
-/// `CAPTURE_UNSUPPORTED`, and those of [`implicit`]; the captures are invalid.
+/// `STREAM_CAPTURE_UNSUPPORTED`, and those of [`implicit`]; the captures are invalid.
 pub fn refuse(stream: &Arc<Stream>) -> Result {
     if COUNT.load(Relaxed) == 0 {
         return Ok(());
     }
     if let Some(part) = stream.part().lock().as_ref() {
         part.capture.invalidate();
-        return Err(Error::CAPTURE_UNSUPPORTED);
+        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
     }
     implicit(stream)
 }
@@ -275,7 +278,7 @@ pub fn refuse(stream: &Arc<Stream>) -> Result {
 /// Refuses a call that may wait for other work, where a capture forbids such calls to this thread.
 ///
 /// # Errors
-/// `CAPTURE_UNSUPPORTED`; the captures are invalid.
+/// `STREAM_CAPTURE_UNSUPPORTED`; the captures are invalid.
 pub fn forbid() -> Result {
     if COUNT.load(Relaxed) == 0 {
         return Ok(());
@@ -294,13 +297,13 @@ pub fn forbid() -> Result {
         return Ok(());
     }
     hit.for_each(|capture| capture.invalidate());
-    Err(Error::CAPTURE_UNSUPPORTED)
+    Err(Error::STREAM_CAPTURE_UNSUPPORTED)
 }
 
 /// Refuses to wait for a device while any stream of it captures.
 ///
 /// # Errors
-/// `CAPTURE_UNSUPPORTED`; the captures are invalid.
+/// `STREAM_CAPTURE_UNSUPPORTED`; the captures are invalid.
 pub fn refuse_device(ordinal: usize) -> Result {
     if COUNT.load(Relaxed) == 0 {
         return Ok(());
@@ -314,7 +317,7 @@ pub fn refuse_device(ordinal: usize) -> Result {
             .any(|stream| stream.ordinal == ordinal)
         {
             capture.invalidate();
-            found = Err(Error::CAPTURE_UNSUPPORTED);
+            found = Err(Error::STREAM_CAPTURE_UNSUPPORTED);
         }
     }
     found
@@ -323,7 +326,7 @@ pub fn refuse_device(ordinal: usize) -> Result {
 /// Records an event in a stream that captures: `false` where it does not.
 ///
 /// # Errors
-/// `CAPTURE_INVALIDATED`, those of [`implicit`].
+/// `STREAM_CAPTURE_INVALIDATED`, those of [`implicit`].
 pub fn record(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
     if COUNT.load(Relaxed) == 0 {
         return Ok(false);
@@ -341,7 +344,7 @@ pub fn record(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
 /// Lets a stream wait for an event, where one of them captures: `false` where none does.
 ///
 /// # Errors
-/// `CAPTURE_ISOLATION` for an event from outside, `CAPTURE_MERGE` for one of another capture, `CAPTURED_EVENT` for one
+/// `STREAM_CAPTURE_ISOLATION` for an event from outside, `STREAM_CAPTURE_MERGE` for one of another capture, `CAPTURED_EVENT` for one
 /// of a capture that has ended; the captures are invalid.
 pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
     let mut part = stream.part().lock();
@@ -355,7 +358,7 @@ pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
                 return Ok(true);
             }
             own.capture.invalidate();
-            Err(Error::CAPTURE_ISOLATION)
+            Err(Error::STREAM_CAPTURE_ISOLATION)
         }
         (Some(own), Some(other)) if own.capture.id == other.capture.id => {
             own.check()?;
@@ -367,7 +370,7 @@ pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
         (Some(own), Some(other)) => {
             own.capture.invalidate();
             other.capture.invalidate();
-            Err(Error::CAPTURE_MERGE)
+            Err(Error::STREAM_CAPTURE_MERGE)
         }
         (None, Some(other)) => {
             let lasts = ACTIVE.lock().iter().any(|capture| capture.id == other.capture.id);
@@ -377,7 +380,7 @@ pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
             other.check()?;
             if stream.is_legacy() {
                 other.capture.invalidate();
-                return Err(Error::CAPTURE_IMPLICIT);
+                return Err(Error::STREAM_CAPTURE_IMPLICIT);
             }
             other.capture.streams.lock().push(stream.clone());
             *part = Some(other);

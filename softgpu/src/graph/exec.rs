@@ -185,7 +185,7 @@ impl Exec {
     /// Puts the nodes of a graph in the place of a child's.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for no child, `GRAPH_UPDATE_FAILURE` for a graph of another shape.
+    /// `INVALID_VALUE` for no child, `GRAPH_EXEC_UPDATE_FAILURE` for a graph of another shape.
     pub fn set_child(&self, graphs: &Graphs, node: usize, graph: usize) -> Result {
         let Kind::Child(child) = self.change(node, |step| Ok(step.kind.clone()))? else {
             return Err(Error::INVALID_VALUE);
@@ -194,7 +194,7 @@ impl Exec {
         let alike =
             |(old, new): (&Step, &Step)| old.kind.number() == new.kind.number() && old.after == new.after;
         if old.len() != new.len() || !old.iter().zip(&new).all(alike) {
-            return Err(Error::GRAPH_UPDATE_FAILURE);
+            return Err(Error::GRAPH_EXEC_UPDATE_FAILURE);
         }
         for (old, new) in old.iter().zip(new) {
             self.set(old.node, new.kind)?;
@@ -227,7 +227,7 @@ impl Exec {
     /// Takes the memory that it allocates, where it has not got it.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY`.
+    /// `MEMORY_ALLOCATION`.
     pub fn take_memory(&self) -> Result {
         let steps = self.steps.lock();
         steps.iter().try_for_each(|step| match &step.kind {

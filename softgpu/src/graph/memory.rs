@@ -68,7 +68,7 @@ impl GraphMemory {
     /// An address.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for no bytes, `OUT_OF_MEMORY`.
+    /// `INVALID_VALUE` for no bytes, `MEMORY_ALLOCATION`.
     pub fn new(gpu: &Gpu, size: usize) -> Result<Arc<GraphMemory>> {
         if size == 0 {
             return Err(Error::INVALID_VALUE);
@@ -87,7 +87,7 @@ impl GraphMemory {
     /// Puts memory behind the address, if there is none.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY`, and those of the device.
+    /// `MEMORY_ALLOCATION`, and those of the device.
     pub fn be_there(&self) -> Result {
         let gpu = node()?.gpu(self.ordinal as i32)?;
         crate::fail::allocation(gpu.index)?;

@@ -12,6 +12,9 @@ pub mod order;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use mgb_abi::graph::{
+    NODE_EMPTY, NODE_EVENT_RECORD, NODE_GRAPH, NODE_MEM_ALLOC, NODE_MEM_FREE, NODE_WAIT_EVENT,
+};
 use parking_lot::Mutex;
 
 use crate::error::{Error, Result};
@@ -40,15 +43,15 @@ pub enum Kind {
 
 impl Kind {
     /// `cudaGraphNodeType`.
-    pub fn number(&self) -> i32 {
+    pub fn number(&self) -> u32 {
         match self {
             Kind::Work(work) => work.action.number(),
-            Kind::Child(_) => 4,
-            Kind::Empty => 5,
-            Kind::Wait(_) => 6,
-            Kind::Record(_) => 7,
-            Kind::Alloc(_) => 10,
-            Kind::Free(_) => 11,
+            Kind::Child(_) => NODE_GRAPH,
+            Kind::Empty => NODE_EMPTY,
+            Kind::Wait(_) => NODE_WAIT_EVENT,
+            Kind::Record(_) => NODE_EVENT_RECORD,
+            Kind::Alloc(_) => NODE_MEM_ALLOC,
+            Kind::Free(_) => NODE_MEM_FREE,
         }
     }
 

@@ -3,9 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use mgb_abi::location::MemLocation;
 use parking_lot::Mutex;
-
-use crate::driver::vmm::Location;
 
 /// What is known of a range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,26 +12,23 @@ pub struct Advice {
     /// It is mostly read.
     pub read_mostly: bool,
     /// Where it should lie.
-    pub preferred: Location,
+    pub preferred: MemLocation,
     /// Who uses it: a bit for each device, and for the host.
     pub users: u64,
     /// Where it was asked for last.
-    pub prefetched: Location,
+    pub prefetched: MemLocation,
 }
 
 /// The bit of the host among the users.
 pub const HOST_USER: u32 = 63;
 
-/// No place: `cudaMemLocationTypeInvalid`.
-pub const NOWHERE: Location = Location { kind: 0, id: 0 };
-
 impl Default for Advice {
     fn default() -> Advice {
         Advice {
             read_mostly: false,
-            preferred: NOWHERE,
+            preferred: MemLocation::INVALID,
             users: 0,
-            prefetched: NOWHERE,
+            prefetched: MemLocation::INVALID,
         }
     }
 }

@@ -3,24 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use mgb_abi::array::*;
+use mgb_abi::copy3d::Extent;
 use parking_lot::RwLock;
 
 use super::heap::Use;
 use super::region::{Side, Size};
 use super::{allocate, take_back};
-use crate::cudart::channel::ChannelFormatDesc;
-use crate::cudart::memory::Extent;
 use crate::device::Gpu;
 use crate::error::{Error, Result};
-
-/// `cudaArrayLayered`.
-const LAYERED: u32 = 1;
-/// `cudaArraySurfaceLoadStore`.
-const SURFACE: u32 = 2;
-/// `cudaArrayCubemap`.
-const CUBEMAP: u32 = 4;
-/// `cudaArrayTextureGather`.
-const GATHER: u32 = 8;
 
 /// One array.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +37,7 @@ const FIRST_HANDLE: usize = 0xa44a_0000_0000;
 /// # Errors
 /// `INVALID_CHANNEL_DESCRIPTOR` for what no device has.
 fn element(format: &ChannelFormatDesc) -> Result<usize> {
-    let bits = [format.x, format.y, format.z, format.w];
+    let bits = format.bits();
     let channels = bits.iter().take_while(|&&bits| bits != 0).count();
     let alike = bits[..channels].iter().all(|&other| other == bits[0]);
     let rest = bits[channels..].iter().all(|&other| other == 0);
@@ -60,14 +51,14 @@ fn element(format: &ChannelFormatDesc) -> Result<usize> {
 /// Makes an array on a device; returns its handle.
 ///
 /// # Errors
-/// `INVALID_VALUE` for shapes and flags that there are not, `INVALID_CHANNEL_DESCRIPTOR`, `OUT_OF_MEMORY`.
+/// `INVALID_VALUE` for shapes and flags that there are not, `INVALID_CHANNEL_DESCRIPTOR`, `MEMORY_ALLOCATION`.
 pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: u32) -> Result<usize> {
-    let layered = flags & LAYERED != 0;
-    let cube = flags & CUBEMAP != 0;
+    let layered = flags & ARRAY_LAYERED != 0;
+    let cube = flags & ARRAY_CUBEMAP != 0;
     let sixes =
         extent.width == extent.height && extent.depth.is_multiple_of(6) && (layered || extent.depth == 6);
     let hole = extent.height == 0 && extent.depth != 0 && !layered;
-    if flags & !(LAYERED | SURFACE | CUBEMAP | GATHER) != 0
+    if flags & !(ARRAY_LAYERED | ARRAY_SURFACE_LOAD_STORE | ARRAY_CUBEMAP | ARRAY_TEXTURE_GATHER) != 0
         || extent.width == 0
         || hole
         || (layered && extent.depth == 0)
@@ -86,7 +77,7 @@ pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: u32) 
     let size = [array.rows(), array.planes()]
         .into_iter()
         .try_fold(array.row_bytes(), usize::checked_mul)
-        .ok_or(Error::OUT_OF_MEMORY)?;
+        .ok_or(Error::MEMORY_ALLOCATION)?;
     array.base = allocate(gpu, size, Use::Array)?;
     let mut arrays = ARRAYS.write();
     let handle = arrays

@@ -83,7 +83,7 @@ impl Heap {
     pub fn allocate(&mut self, state: &State, size: usize, purpose: Use) -> Result<usize> {
         let total = state.devices()[self.device].memory as usize;
         if size > total {
-            return Err(Error::OUT_OF_MEMORY);
+            return Err(Error::MEMORY_ALLOCATION);
         }
         self.reserve_addresses(total)?;
         let base = if size >= LARGE {
@@ -95,7 +95,7 @@ impl Heap {
                 None => {
                     let chunk = self.take_chunks(state, CHUNK)?;
                     self.small.give(chunk, CHUNK);
-                    self.small.take(length).ok_or(Error::OUT_OF_MEMORY)?
+                    self.small.take(length).ok_or(Error::MEMORY_ALLOCATION)?
                 }
             }
         };
@@ -106,11 +106,13 @@ impl Heap {
     /// An address for so many bytes of a graph's, with nothing behind it.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` for no addresses.
+    /// `MEMORY_ALLOCATION` for no addresses.
     pub fn promise(&mut self, state: &State, size: usize) -> Result<usize> {
         self.reserve_addresses(state.devices()[self.device].memory as usize)?;
-        let length = size.checked_next_multiple_of(CHUNK).ok_or(Error::OUT_OF_MEMORY)?;
-        let base = self.addresses.take(length).ok_or(Error::OUT_OF_MEMORY)?;
+        let length = size
+            .checked_next_multiple_of(CHUNK)
+            .ok_or(Error::MEMORY_ALLOCATION)?;
+        let base = self.addresses.take(length).ok_or(Error::MEMORY_ALLOCATION)?;
         let purpose = Use::Graph;
         self.live.insert(base, Allocation { base, size, purpose });
         Ok(base)
@@ -119,7 +121,7 @@ impl Heap {
     /// Puts memory behind an address that was promised; the bytes that it took.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for no such address, `OUT_OF_MEMORY`.
+    /// `INVALID_VALUE` for no such address, `MEMORY_ALLOCATION`.
     pub fn fulfil(&mut self, state: &State, base: usize) -> Result<u64> {
         let length = self.promised(base)?;
         if self.taken.contains(&base) {
@@ -206,7 +208,7 @@ impl Heap {
     /// Puts the memory around the allocation that starts at `base` into a file, if it is not in one.
     ///
     /// # Errors
-    /// `INVALID_VALUE` if none does, or not the program's own; `OUT_OF_MEMORY`, `OPERATING_SYSTEM`.
+    /// `INVALID_VALUE` if none does, or not the program's own; `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
     pub fn share(&mut self, base: usize) -> Result<Shared> {
         let allocation = self.live.get(&base).filter(|found| found.purpose == Use::Plain);
         let size = allocation.ok_or(Error::INVALID_VALUE)?.size;
@@ -225,12 +227,12 @@ impl Heap {
     /// Takes in another process's memory; its first byte here.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` for no addresses.
+    /// `MEMORY_ALLOCATION` for no addresses.
     pub fn adopt(&mut self, file: &OwnedFd, handle: &Handle) -> Result<usize> {
         let (length, offset, size) = handle.extent();
         let total = crate::state::shared()?.devices()[self.device].memory as usize;
         self.reserve_addresses(total)?;
-        let start = self.addresses.take(length).ok_or(Error::OUT_OF_MEMORY)?;
+        let start = self.addresses.take(length).ok_or(Error::MEMORY_ALLOCATION)?;
         pages::map_file(start, length, file.as_fd(), 0)?;
         pages::protect(start, length, true, true)?;
         let base = start + offset;
@@ -267,7 +269,7 @@ impl Heap {
         let taken = self
             .addresses
             .take(length)
-            .ok_or(Error::OUT_OF_MEMORY)
+            .ok_or(Error::MEMORY_ALLOCATION)
             .and_then(|base| {
                 pages::fill(base, length).inspect_err(|_| {
                     self.addresses.give(base, length);

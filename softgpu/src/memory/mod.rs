@@ -162,7 +162,7 @@ pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
         Ok(0)
     } else {
         crate::fail::allocation(gpu.index).inspect_err(|&error| {
-            if error != Error::OUT_OF_MEMORY {
+            if error != Error::MEMORY_ALLOCATION {
                 gpu.fail(error);
             }
         })?;

@@ -28,11 +28,11 @@ pub fn reserve(wanted: usize, length: usize, align: usize) -> Result<usize> {
         }
     }
     let slack = if align > PAGE { align } else { 0 };
-    let whole = length.checked_add(slack).ok_or(Error::OUT_OF_MEMORY)?;
+    let whole = length.checked_add(slack).ok_or(Error::MEMORY_ALLOCATION)?;
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping where the kernel finds room.
     let got = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), whole, ProtFlags::empty(), flags) };
-    let start = got.map_err(|_| Error::OUT_OF_MEMORY)? as usize;
+    let start = got.map_err(|_| Error::MEMORY_ALLOCATION)? as usize;
     let address = start.next_multiple_of(align.max(PAGE));
     if address > start {
         release(start, address - start);
@@ -77,7 +77,7 @@ pub fn empty(address: usize, length: usize) -> Result {
 fn replace(address: usize, length: usize, access: ProtFlags, flags: MapFlags) -> Result {
     // SAFETY: callers pass a range of their own reservation, which may be replaced.
     let got = unsafe { rustix::mm::mmap_anonymous(address as *mut c_void, length, access, flags) };
-    got.map(drop).map_err(|_| Error::OUT_OF_MEMORY)
+    got.map(drop).map_err(|_| Error::MEMORY_ALLOCATION)
 }
 
 /// Puts a piece of a file behind a reserved range, without access.
@@ -94,7 +94,7 @@ pub fn map_file(address: usize, length: usize, file: BorrowedFd<'_>, offset: u64
             offset,
         )
     };
-    got.map(drop).map_err(|_| Error::OUT_OF_MEMORY)
+    got.map(drop).map_err(|_| Error::MEMORY_ALLOCATION)
 }
 
 /// Puts the memory behind a range into a file, with what it holds. Nobody may write there meanwhile.
@@ -102,14 +102,15 @@ pub fn into_file(address: usize, length: usize) -> Result<OwnedFd> {
     let failed = |_| Error::OPERATING_SYSTEM;
     let file = rustix::fs::memfd_create("softgpu-shared-memory", MemfdFlags::CLOEXEC).map_err(failed)?;
     let file = std::fs::File::from(file);
-    file.set_len(length as u64).map_err(|_| Error::OUT_OF_MEMORY)?;
+    file.set_len(length as u64)
+        .map_err(|_| Error::MEMORY_ALLOCATION)?;
     // SAFETY: callers own the range, which can be read, and nobody writes to it.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, length) };
     for (at, page) in bytes.chunks(PAGE).enumerate() {
         // What is zero is a hole.
         if page.iter().any(|&byte| byte != 0) {
             file.write_all_at(page, (at * PAGE) as u64)
-                .map_err(|_| Error::OUT_OF_MEMORY)?;
+                .map_err(|_| Error::MEMORY_ALLOCATION)?;
         }
     }
     map_file(address, length, file.as_fd(), 0)?;
@@ -123,5 +124,6 @@ pub fn protect(address: usize, length: usize, read: bool, write: bool) -> Result
     access.set(MprotectFlags::READ, read);
     access.set(MprotectFlags::WRITE, write);
     // SAFETY: callers pass a range of device memory, which no Rust reference points into.
-    unsafe { rustix::mm::mprotect(address as *mut c_void, length, access) }.map_err(|_| Error::OUT_OF_MEMORY)
+    unsafe { rustix::mm::mprotect(address as *mut c_void, length, access) }
+        .map_err(|_| Error::MEMORY_ALLOCATION)
 }

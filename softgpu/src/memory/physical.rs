@@ -27,7 +27,7 @@ impl Physical {
             return Ok(offset);
         }
         let offset = self.end;
-        rustix::fs::ftruncate(self.file(), (offset + length) as u64).map_err(|_| Error::OUT_OF_MEMORY)?;
+        rustix::fs::ftruncate(self.file(), (offset + length) as u64).map_err(|_| Error::MEMORY_ALLOCATION)?;
         self.end = offset + length;
         Ok(offset)
     }

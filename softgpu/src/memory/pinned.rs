@@ -28,7 +28,7 @@ static RANGES: RwLock<BTreeMap<usize, Pinned>> = RwLock::new(BTreeMap::new());
 pub fn allocate(size: usize, flags: u32) -> Result<usize> {
     let length = size
         .checked_next_multiple_of(pages::PAGE)
-        .ok_or(Error::OUT_OF_MEMORY)?;
+        .ok_or(Error::MEMORY_ALLOCATION)?;
     let base = pages::reserve(0, length, pages::PAGE)?;
     pages::fill(base, length).inspect_err(|_| pages::release(base, length))?;
     RANGES.write().insert(

@@ -140,11 +140,11 @@ pub fn with<T>(pool: usize, body: impl FnOnce(&mut Pool) -> T) -> Result<T> {
 /// Allocates from a pool.
 ///
 /// # Errors
-/// `INVALID_VALUE` for no pool, `OUT_OF_MEMORY`.
+/// `INVALID_VALUE` for no pool, `MEMORY_ALLOCATION`.
 pub fn allocate(pool: usize, size: usize) -> Result<usize> {
     let (ordinal, most, used) = with(pool, |pool| (pool.ordinal, pool.most, pool.used.now))?;
     if most != 0 && used + size as u64 > most {
-        return Err(Error::OUT_OF_MEMORY);
+        return Err(Error::MEMORY_ALLOCATION);
     }
     let gpu: &Gpu = node()?.gpu(ordinal as i32)?;
     gpu.enter()?;

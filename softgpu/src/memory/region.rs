@@ -1,5 +1,8 @@
 //! Boxes of bytes, and moving them: rows of bytes, rows of rows, and which way they go.
 
+use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
+use mgb_abi::copy3d::{Extent, PitchedPtr};
+
 use super::{Place, check_device, locate};
 use crate::error::{Error, Result, say};
 use crate::exec::fault;
@@ -27,6 +30,17 @@ impl Side {
     }
 }
 
+impl From<PitchedPtr> for Side {
+    /// Planes are `ysize` rows apart.
+    fn from(ptr: PitchedPtr) -> Side {
+        Side {
+            at: ptr.ptr as usize,
+            pitch: ptr.pitch,
+            slice: ptr.pitch * ptr.ysize,
+        }
+    }
+}
+
 /// Bytes of a row, rows of a plane, planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
@@ -36,6 +50,13 @@ pub struct Size {
     pub height: usize,
     /// Planes.
     pub depth: usize,
+}
+
+impl From<Extent> for Size {
+    /// The extent's width counts bytes.
+    fn from(Extent { width, height, depth }: Extent) -> Size {
+        Size { width, height, depth }
+    }
 }
 
 impl Size {
@@ -102,6 +123,18 @@ pub enum Way {
     Within,
 }
 
+impl Way {
+    /// `cudaMemcpyKind`.
+    pub fn kind(self) -> u32 {
+        match self {
+            Way::Host => HOST_TO_HOST,
+            Way::ToDevice => HOST_TO_DEVICE,
+            Way::FromDevice => DEVICE_TO_HOST,
+            Way::Within => DEVICE_TO_DEVICE,
+        }
+    }
+}
+
 impl Copy {
     /// A plain copy.
     pub fn bytes(to: usize, from: usize, count: usize) -> Copy {
@@ -115,9 +148,9 @@ impl Copy {
     /// Decides which way the bytes go, as `cudaMemcpyKind` says and the pointers allow.
     ///
     /// # Errors
-    /// `INVALID_COPY_DIRECTION` for no such kind, `INVALID_VALUE` for pointers that are not what it
+    /// `INVALID_MEMCPY_DIRECTION` for no such kind, `INVALID_VALUE` for pointers that are not what it
     /// says, and those of [`check_device`].
-    pub fn way(&self, kind: i32) -> Result<Way> {
+    pub fn way(&self, kind: u32) -> Result<Way> {
         let (to, from) = (locate(self.to.at), locate(self.from.at));
         let fits = |place: Place, device: bool| {
             if device {
@@ -127,17 +160,17 @@ impl Copy {
             }
         };
         let way = match kind {
-            0 => Way::Host,
-            1 => Way::ToDevice,
-            2 => Way::FromDevice,
-            3 => Way::Within,
-            4 => match (to.is_device(), from.is_device()) {
+            HOST_TO_HOST => Way::Host,
+            HOST_TO_DEVICE => Way::ToDevice,
+            DEVICE_TO_HOST => Way::FromDevice,
+            DEVICE_TO_DEVICE => Way::Within,
+            DEFAULT => match (to.is_device(), from.is_device()) {
                 (false, false) => Way::Host,
                 (true, false) => Way::ToDevice,
                 (false, true) => Way::FromDevice,
                 (true, true) => Way::Within,
             },
-            _ => return Err(Error::INVALID_COPY_DIRECTION),
+            _ => return Err(Error::INVALID_MEMCPY_DIRECTION),
         };
         let (to_device, from_device) = match way {
             Way::Host => (false, false),

@@ -37,7 +37,7 @@ impl Transfer {
     ///
     /// # Errors
     /// Those of [`Transfer::of_named`]; `INVALID_VALUE` for mapped memory that the device may not use.
-    pub fn new(gpu: &Gpu, copy: Copy, kind: i32) -> Result<Transfer> {
+    pub fn new(gpu: &Gpu, copy: Copy, kind: u32) -> Result<Transfer> {
         crate::fail::copy(gpu.index)?;
         let transfer = Transfer {
             named: false,
@@ -59,7 +59,7 @@ impl Transfer {
     ///
     /// # Errors
     /// Those of [`Copy::way`]; `INVALID_VALUE` for memory of another device's pool.
-    pub fn of_named(gpu: &Gpu, copy: Copy, kind: i32) -> Result<Transfer> {
+    pub fn of_named(gpu: &Gpu, copy: Copy, kind: u32) -> Result<Transfer> {
         let way = copy.way(kind)?;
         let is_open = |side: Side| pool::is_open_to(side.at, gpu.ordinal);
         if way == Way::Within && !(is_open(copy.to) && is_open(copy.from)) {
@@ -154,7 +154,7 @@ pub fn set(gpu: &Gpu, fill: &Fill, ready: u64) -> Result<u64> {
 ///
 /// # Errors
 /// What is wrong with the copy, or with the device by the time the copy's turn came.
-pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32) -> Result {
+pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: u32) -> Result {
     if copy.size.bytes() == 0 {
         return Ok(());
     }
@@ -165,7 +165,7 @@ pub fn copy(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32) -> R
 ///
 /// # Errors
 /// What is wrong with the copy; what goes wrong later sticks to the device.
-pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: i32) -> Result {
+pub fn copy_async(gpu: &'static Gpu, stream: &Arc<Stream>, copy: Copy, kind: u32) -> Result {
     if copy.size.bytes() == 0 {
         return Ok(());
     }

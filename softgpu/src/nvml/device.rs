@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong};
 
+use mgb_abi::nvml::{Memory, MemoryV2, ProcessInfo, Utilization};
+
 use super::{Answer, Refusal, handle, index, nvml, put, put_text, shared};
 use crate::device::profile::{self, Profile};
 use crate::error::c_str;
@@ -10,48 +12,6 @@ use crate::time::{booking, clock};
 
 /// Nanoseconds over which utilization is taken.
 const WINDOW: u64 = 1_000_000_000;
-
-/// `nvmlMemory_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Memory {
-    pub total: c_ulonglong,
-    pub free: c_ulonglong,
-    pub used: c_ulonglong,
-}
-
-/// `nvmlMemory_v2_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct MemoryV2 {
-    pub version: c_uint,
-    pub total: c_ulonglong,
-    pub reserved: c_ulonglong,
-    pub free: c_ulonglong,
-    pub used: c_ulonglong,
-}
-
-/// `nvmlProcessInfo_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct ProcessInfo {
-    pub pid: c_uint,
-    pub used_gpu_memory: c_ulonglong,
-    pub gpu_instance: c_uint,
-    pub compute_instance: c_uint,
-}
-
-/// `nvmlUtilization_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct Utilization {
-    pub gpu: c_uint,
-    pub memory: c_uint,
-}
 
 fn memory(state: &State, index: usize) -> Memory {
     let (total, used) = (state.devices()[index].memory, state.used(index));
@@ -168,8 +128,8 @@ nvml! {
                 to.add(at).write(ProcessInfo {
                     pid: holding.pid,
                     used_gpu_memory: holding.bytes,
-                    gpu_instance: c_uint::MAX,
-                    compute_instance: c_uint::MAX,
+                    gpu_instance_id: c_uint::MAX,
+                    compute_instance_id: c_uint::MAX,
                 });
             }
         }

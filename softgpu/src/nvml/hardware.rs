@@ -2,23 +2,11 @@
 
 use std::ffi::{c_char, c_int, c_uint};
 
+use mgb_abi::nvml::PciInfo;
+
 use super::device::profile_of;
 use super::{Answer, Refusal, handle, index, nvml, put};
 use crate::error::c_str;
-
-/// `nvmlPciInfo_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct PciInfo {
-    pub legacy_id: [c_char; 16],
-    pub domain: c_uint,
-    pub bus: c_uint,
-    pub device: c_uint,
-    pub pci_device_id: c_uint,
-    pub pci_subsystem_id: c_uint,
-    pub id: [c_char; 32],
-}
 
 fn bus_id(index: usize) -> String {
     format!("00000000:{:02X}:00.0", index + 1)
@@ -48,13 +36,13 @@ nvml! {
         let (_, index) = index(device)?;
         let id = bus_id(index);
         let info = PciInfo {
-            legacy_id: text(&id[4..]),
+            bus_id_legacy: text(&id[4..]),
             domain: 0,
             bus: index as c_uint + 1,
             device: 0,
             pci_device_id: 0,
             pci_subsystem_id: 0,
-            id: text(&id),
+            bus_id: text(&id),
         };
         // SAFETY: the caller's pointer.
         unsafe { put(to, info) }
@@ -133,11 +121,6 @@ nvml! {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_layout_is_nvmls() {
-        assert_eq!(size_of::<PciInfo>(), 68);
-    }
 
     #[test]
     fn bus_ids_have_both_forms() {

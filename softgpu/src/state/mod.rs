@@ -75,7 +75,7 @@ impl State {
     /// Takes `bytes` of a device's memory, and a context there if `context`.
     ///
     /// # Errors
-    /// `OUT_OF_MEMORY` if the device does not have so much left.
+    /// `MEMORY_ALLOCATION` if the device does not have so much left.
     pub fn charge(&self, device: usize, bytes: u64, context: bool) -> Result {
         let mut locked = self.lock()?;
         let slot = locked.slot()?;
@@ -89,7 +89,7 @@ impl State {
         if !fits(&locked) {
             locked.reap();
             if !fits(&locked) {
-                return Err(Error::OUT_OF_MEMORY);
+                return Err(Error::MEMORY_ALLOCATION);
             }
         }
         locked.own.bytes[device] += bytes;
@@ -214,7 +214,7 @@ impl Locked<'_> {
         say_once(&format!(
             "more than {SLOTS} processes use the software devices at once"
         ));
-        Err(Error::OUT_OF_MEMORY)
+        Err(Error::MEMORY_ALLOCATION)
     }
 
     fn publish(&self, slot: usize) {
@@ -271,7 +271,7 @@ fn wipe(layout: &Layout, index: usize) {
 /// The state of the devices that the environment names, opened at the first call.
 ///
 /// # Errors
-/// `NOT_INITIALIZED`, after a line on stderr, if the configuration or the file cannot be used.
+/// `INITIALIZATION`, after a line on stderr, if the configuration or the file cannot be used.
 pub fn shared() -> Result<&'static State> {
     static STATE: OnceLock<Result<State>> = OnceLock::new();
     let open = || {
@@ -284,7 +284,7 @@ pub fn shared() -> Result<&'static State> {
         let devices = crate::device::spec::parse(text).map_err(|error| say_once(&error.to_string()));
         let state =
             devices.and_then(|devices| State::open(devices).map_err(|error| say_once(&error.to_string())));
-        state.map_err(|()| Error::NOT_INITIALIZED)
+        state.map_err(|()| Error::INITIALIZATION)
     };
     STATE.get_or_init(open).as_ref().map_err(|&error| error)
 }

@@ -4,17 +4,13 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
+use mgb_abi::stream::{EVENT_DISABLE_TIMING, EVENT_INTERPROCESS};
 use parking_lot::{Mutex, RwLock};
 
 use super::shared::{self, Foreign, Shared};
 use super::{Fence, handle};
 use crate::error::{Error, Result};
 use crate::graph::capture::{self, Part};
-
-/// `cudaEventDisableTiming`.
-pub const DISABLE_TIMING: u32 = 2;
-/// `cudaEventInterprocess`.
-const INTERPROCESS: u32 = 4;
 
 /// What `cudaEvent_t` points to.
 pub struct Event {
@@ -41,7 +37,7 @@ static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Event>>>> = LazyLock::new(RwL
 /// # Errors
 /// `OPERATING_SYSTEM` for one that processes are to share.
 pub fn create(flags: u32) -> Result<usize> {
-    let shared = if flags & INTERPROCESS == 0 {
+    let shared = if flags & EVENT_INTERPROCESS == 0 {
         None
     } else {
         Some(Shared::new()?)
@@ -55,7 +51,7 @@ pub fn create(flags: u32) -> Result<usize> {
 /// Those of [`Shared::open`].
 pub fn open(handle: &shared::Handle) -> Result<usize> {
     Ok(publish(
-        DISABLE_TIMING | INTERPROCESS,
+        EVENT_DISABLE_TIMING | EVENT_INTERPROCESS,
         Some(Shared::open(handle)?),
     ))
 }
@@ -171,7 +167,7 @@ impl Event {
     }
 
     fn moment(&self) -> Result<u64> {
-        if self.flags & DISABLE_TIMING != 0 {
+        if self.flags & EVENT_DISABLE_TIMING != 0 {
             return Err(Error::INVALID_HANDLE);
         }
         let (fence, moment) = match &*self.mark.lock() {

@@ -4,16 +4,12 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 use parking_lot::RwLock;
 
 use super::Stream;
 use crate::device::{Gpu, current, node};
 use crate::error::{Error, Result};
-
-/// `cudaStreamLegacy`.
-const LEGACY: usize = 1;
-/// `cudaStreamPerThread`.
-const PER_THREAD: usize = 2;
 
 static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Stream>>>> = LazyLock::new(RwLock::default);
 
@@ -58,7 +54,7 @@ pub fn forget(stream: &Arc<Stream>) {
 /// # Errors
 /// `INVALID_HANDLE`, and those of [`current::active`].
 pub fn resolve(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
-    if handle > PER_THREAD {
+    if handle > STREAM_PER_THREAD {
         let stream = HANDLES
             .read()
             .get(&handle)
@@ -69,7 +65,7 @@ pub fn resolve(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
         return Ok((gpu, stream));
     }
     let gpu = current::active()?;
-    let own = handle == PER_THREAD || (handle != LEGACY && OWN_DEFAULT.get());
+    let own = handle == STREAM_PER_THREAD || (handle != STREAM_LEGACY && OWN_DEFAULT.get());
     Ok((
         gpu,
         if own {

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mgb_abi::launch::LaunchAttributeValue;
 use parking_lot::{Condvar, Mutex};
 
 use crate::graph::capture::Part;
@@ -28,9 +29,6 @@ const AHEAD: u64 = 1_000_000;
 
 /// The greatest priority a stream can have; the least is 0.
 pub const GREATEST_PRIORITY: i32 = -5;
-
-/// `cudaLaunchAttributeValue`.
-pub type Attribute = [u32; 16];
 
 /// One stream.
 pub struct Stream {
@@ -44,7 +42,7 @@ pub struct Stream {
     pub priority: i32,
     legacy: bool,
     part: Mutex<Option<Part>>,
-    attributes: Mutex<BTreeMap<i32, Attribute>>,
+    attributes: Mutex<BTreeMap<u32, LaunchAttributeValue>>,
     queue: Mutex<Queue>,
     /// Signalled when there is work for the thread, or it may end.
     work: Condvar,
@@ -193,7 +191,7 @@ impl Stream {
     }
 
     /// `cudaLaunchAttribute`s that were set.
-    pub fn attributes(&self) -> &Mutex<BTreeMap<i32, Attribute>> {
+    pub fn attributes(&self) -> &Mutex<BTreeMap<u32, LaunchAttributeValue>> {
         &self.attributes
     }
 

@@ -8,13 +8,11 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use mgb_abi::stream::STREAM_NON_BLOCKING;
 use parking_lot::Mutex;
 
 use super::{Fence, Stream, Turn};
 use crate::time::host;
-
-/// `cudaStreamNonBlocking`.
-pub const NON_BLOCKING: u32 = 1;
 
 thread_local! {
     static OWN: RefCell<Own> = RefCell::default();
@@ -100,10 +98,10 @@ impl Streams {
             fences.extend(
                 others
                     .iter()
-                    .filter(|other| other.flags & NON_BLOCKING == 0)
+                    .filter(|other| other.flags & STREAM_NON_BLOCKING == 0)
                     .map(Stream::fence),
             );
-        } else if stream.flags & NON_BLOCKING == 0 {
+        } else if stream.flags & STREAM_NON_BLOCKING == 0 {
             fences.push(self.legacy.fence());
         }
         // Where the host's time is modelled, what has passed on the wall clock may still be ahead.

@@ -72,11 +72,11 @@ pub fn settings() -> Settings {
 /// Reads the environment.
 ///
 /// # Errors
-/// `NOT_INITIALIZED`, after a line on stderr, if it cannot be read.
+/// `INITIALIZATION`, after a line on stderr, if it cannot be read.
 pub fn prepare() -> Result {
     read().as_ref().map(drop).map_err(|error| {
         say_once(&error.to_string());
-        Error::NOT_INITIALIZED
+        Error::INITIALIZATION
     })
 }
 

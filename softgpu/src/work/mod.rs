@@ -4,6 +4,8 @@ pub mod host;
 
 use std::sync::Arc;
 
+use mgb_abi::graph::{NODE_HOST, NODE_KERNEL, NODE_MEMCPY, NODE_MEMSET};
+
 use crate::device::Gpu;
 use crate::error::Result;
 use crate::exec::launch::Launch;
@@ -37,12 +39,12 @@ pub enum Action {
 
 impl Action {
     /// `cudaGraphNodeType`.
-    pub fn number(&self) -> i32 {
+    pub fn number(&self) -> u32 {
         match self {
-            Action::Kernel(_) => 0,
-            Action::Copy(_) => 1,
-            Action::Fill(_) => 2,
-            Action::Host(_) => 3,
+            Action::Kernel(_) => NODE_KERNEL,
+            Action::Copy(_) => NODE_MEMCPY,
+            Action::Fill(_) => NODE_MEMSET,
+            Action::Host(_) => NODE_HOST,
         }
     }
 }

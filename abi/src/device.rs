@@ -1,0 +1,27 @@
+//! Limits and flags of devices.
+
+/// `cudaLimitStackSize`.
+pub const LIMIT_STACK_SIZE: u32 = 0;
+/// `cudaLimitPrintfFifoSize`.
+pub const LIMIT_PRINTF_FIFO_SIZE: u32 = 1;
+/// `cudaLimitMallocHeapSize`.
+pub const LIMIT_MALLOC_HEAP_SIZE: u32 = 2;
+/// `cudaLimitDevRuntimeSyncDepth`.
+pub const LIMIT_DEV_RUNTIME_SYNC_DEPTH: u32 = 3;
+/// `cudaLimitDevRuntimePendingLaunchCount`.
+pub const LIMIT_DEV_RUNTIME_PENDING_LAUNCH_COUNT: u32 = 4;
+/// `cudaLimitMaxL2FetchGranularity`.
+pub const LIMIT_MAX_L2_FETCH_GRANULARITY: u32 = 5;
+
+/// Bytes of `cudaLimitMallocHeapSize` before a program sets it.
+pub const DEFAULT_MALLOC_HEAP_SIZE: u64 = 8 << 20;
+
+/// `cudaDeviceScheduleMask`: the flags that say how the host waits, of which at most one is set.
+pub const DEVICE_SCHEDULE_MASK: u32 = 7;
+/// `cudaDeviceMapHost`, which is always on.
+pub const DEVICE_MAP_HOST: u32 = 8;
+/// `cudaDeviceMask`: all flags that `cudaSetDeviceFlags` takes.
+pub const DEVICE_MASK: u32 = 0xff;
+
+/// `cudaDevAttrMaxSharedMemoryPerBlockOptin`.
+pub const ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: u32 = 97;

@@ -1,0 +1,306 @@
+//! Holds sizes, offsets and constants to CUDA's own headers: a C compiler checks what this crate says.
+
+use std::fmt::Write;
+use std::io::Write as _;
+use std::mem::offset_of;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use mgb_abi::{array, copy, copy3d, device, error, graph, host, ipc, launch, location, managed};
+use mgb_abi::{pointer, pool, properties, stream, vmm};
+
+/// Static assertions in C.
+#[derive(Default)]
+struct Checks(String);
+
+impl Checks {
+    fn holds(&mut self, claim: &str) {
+        writeln!(self.0, "_Static_assert({claim}, \"{claim}\");").unwrap();
+    }
+
+    fn equal(&mut self, c: &str, value: impl Into<i128>) {
+        self.holds(&format!("(long long)({c}) == {}LL", value.into()));
+    }
+
+    fn size(&mut self, c: &str, bytes: usize) {
+        self.equal(&format!("sizeof({c})"), bytes as u64);
+    }
+
+    fn offset(&mut self, c: &str, member: &str, bytes: usize) {
+        self.equal(&format!("__builtin_offsetof({c}, {member})"), bytes as u64);
+    }
+}
+
+/// Sizes of structures, and offsets of members whose order is easily mistaken.
+fn structures(c: &mut Checks) {
+    c.size("dim3", size_of::<launch::Dim3>());
+    c.size("cudaLaunchConfig_t", size_of::<launch::LaunchConfig>());
+    c.offset(
+        "cudaLaunchConfig_t",
+        "stream",
+        offset_of!(launch::LaunchConfig, stream),
+    );
+    c.offset(
+        "cudaLaunchConfig_t",
+        "numAttrs",
+        offset_of!(launch::LaunchConfig, count),
+    );
+    c.size("cudaLaunchAttribute", size_of::<launch::LaunchAttribute>());
+    c.offset(
+        "cudaLaunchAttribute",
+        "val",
+        offset_of!(launch::LaunchAttribute, value),
+    );
+    c.size("struct cudaFuncAttributes", size_of::<launch::FuncAttributes>());
+    c.size("struct cudaMemLocation", size_of::<location::MemLocation>());
+    c.size("struct cudaMemPoolProps", size_of::<pool::MemPoolProps>());
+    c.offset(
+        "struct cudaMemPoolProps",
+        "maxSize",
+        offset_of!(pool::MemPoolProps, max_size),
+    );
+    c.size("struct cudaMemAccessDesc", size_of::<pool::MemAccessDesc>());
+    c.size("CUmemAllocationProp", size_of::<vmm::MemAllocationProp>());
+    c.offset(
+        "CUmemAllocationProp",
+        "location",
+        offset_of!(vmm::MemAllocationProp, location),
+    );
+    c.size("struct cudaMemcpyAttributes", size_of::<copy::MemcpyAttributes>());
+    c.size("struct cudaMemcpy3DParms", size_of::<copy3d::Memcpy3DParms>());
+    c.offset(
+        "struct cudaMemcpy3DParms",
+        "dstArray",
+        offset_of!(copy3d::Memcpy3DParms, dst),
+    );
+    c.offset(
+        "struct cudaMemcpy3DParms",
+        "kind",
+        offset_of!(copy3d::Memcpy3DParms, kind),
+    );
+    c.size(
+        "struct cudaMemcpy3DPeerParms",
+        size_of::<copy3d::Memcpy3DPeerParms>(),
+    );
+    c.offset(
+        "struct cudaMemcpy3DPeerParms",
+        "dstArray",
+        offset_of!(copy3d::Memcpy3DPeerParms, dst),
+    );
+    c.size("struct cudaMemcpy3DOperand", size_of::<copy3d::Memcpy3DOperand>());
+    c.size("struct cudaMemcpy3DBatchOp", size_of::<copy3d::Memcpy3DBatchOp>());
+    c.size(
+        "struct cudaPointerAttributes",
+        size_of::<pointer::PointerAttributes>(),
+    );
+    c.size(
+        "struct cudaChannelFormatDesc",
+        size_of::<array::ChannelFormatDesc>(),
+    );
+    c.size(
+        "struct cudaArrayMemoryRequirements",
+        size_of::<array::ArrayMemoryRequirements>(),
+    );
+    c.size("struct cudaGraphNodeParams", size_of::<graph::GraphNodeParams>());
+    c.offset(
+        "struct cudaGraphNodeParams",
+        "kernel",
+        offset_of!(graph::GraphNodeParams, body),
+    );
+    c.size(
+        "struct cudaKernelNodeParams",
+        size_of::<graph::KernelNodeParams>(),
+    );
+    c.size("struct cudaMemsetParams", size_of::<graph::MemsetParams>());
+    c.size("struct cudaHostNodeParams", size_of::<graph::HostNodeParams>());
+    c.size(
+        "struct cudaMemAllocNodeParams",
+        size_of::<graph::MemAllocNodeParams>(),
+    );
+    c.offset(
+        "struct cudaMemAllocNodeParams",
+        "dptr",
+        offset_of!(graph::MemAllocNodeParams, dptr),
+    );
+    c.size(
+        "cudaGraphInstantiateParams",
+        size_of::<graph::GraphInstantiateParams>(),
+    );
+    c.size(
+        "cudaGraphExecUpdateResultInfo",
+        size_of::<graph::GraphExecUpdateResultInfo>(),
+    );
+    c.size("struct cudaDeviceProp", size_of::<properties::DeviceProp>());
+    c.offset(
+        "struct cudaDeviceProp",
+        "mpsEnabled",
+        offset_of!(properties::DeviceProp, mps_enabled),
+    );
+    c.size("cudaIpcMemHandle_t", ipc::HANDLE_BYTES);
+    c.size("cudaIpcEventHandle_t", ipc::HANDLE_BYTES);
+}
+
+fn errors(c: &mut Checks) {
+    use error::Code;
+    for (name, code) in [
+        ("cudaErrorInvalidValue", Code::INVALID_VALUE),
+        ("cudaErrorMemoryAllocation", Code::MEMORY_ALLOCATION),
+        ("cudaErrorInitializationError", Code::INITIALIZATION),
+        ("cudaErrorInvalidPitchValue", Code::INVALID_PITCH_VALUE),
+        ("cudaErrorInvalidMemcpyDirection", Code::INVALID_MEMCPY_DIRECTION),
+        ("cudaErrorDevicesUnavailable", Code::DEVICES_UNAVAILABLE),
+        ("cudaErrorMissingConfiguration", Code::MISSING_CONFIGURATION),
+        ("cudaErrorInvalidDeviceFunction", Code::INVALID_DEVICE_FUNCTION),
+        ("CUDA_ERROR_INVALID_CONTEXT", Code::INVALID_CONTEXT),
+        ("cudaErrorECCUncorrectable", Code::ECC_UNCORRECTABLE),
+        ("cudaErrorInvalidResourceHandle", Code::INVALID_HANDLE),
+        ("cudaErrorIllegalState", Code::ILLEGAL_STATE),
+        ("cudaErrorNotReady", Code::NOT_READY),
+        ("cudaErrorIllegalAddress", Code::ILLEGAL_ADDRESS),
+        ("cudaErrorLaunchTimeout", Code::LAUNCH_TIMEOUT),
+        ("cudaErrorAssert", Code::ASSERT),
+        (
+            "cudaErrorHostMemoryAlreadyRegistered",
+            Code::HOST_MEMORY_ALREADY_REGISTERED,
+        ),
+        (
+            "cudaErrorHostMemoryNotRegistered",
+            Code::HOST_MEMORY_NOT_REGISTERED,
+        ),
+        ("cudaErrorHardwareStackError", Code::HARDWARE_STACK_ERROR),
+        ("cudaErrorLaunchFailure", Code::LAUNCH_FAILURE),
+        (
+            "cudaErrorCooperativeLaunchTooLarge",
+            Code::COOPERATIVE_LAUNCH_TOO_LARGE,
+        ),
+        ("cudaErrorMpsServerNotReady", Code::MPS_SERVER_NOT_READY),
+        ("cudaErrorMpsClientTerminated", Code::MPS_CLIENT_TERMINATED),
+        (
+            "cudaErrorStreamCaptureUnsupported",
+            Code::STREAM_CAPTURE_UNSUPPORTED,
+        ),
+        (
+            "cudaErrorStreamCaptureWrongThread",
+            Code::STREAM_CAPTURE_WRONG_THREAD,
+        ),
+        ("cudaErrorGraphExecUpdateFailure", Code::GRAPH_EXEC_UPDATE_FAILURE),
+        ("cudaErrorUnknown", Code::UNKNOWN),
+    ] {
+        c.equal(name, code.0);
+    }
+}
+
+fn constants(c: &mut Checks) {
+    for (name, value) in [
+        ("cudaMemcpyDefault", copy::DEFAULT),
+        ("cudaMemcpyDeviceToDevice", copy::DEVICE_TO_DEVICE),
+        (
+            "cudaMemcpySrcAccessOrderDuringApiCall",
+            copy::SRC_ACCESS_DURING_API_CALL,
+        ),
+        ("cudaMemcpyOperandTypeArray", copy3d::OPERAND_ARRAY),
+        ("cudaLimitMallocHeapSize", device::LIMIT_MALLOC_HEAP_SIZE),
+        (
+            "cudaLimitMaxL2FetchGranularity",
+            device::LIMIT_MAX_L2_FETCH_GRANULARITY,
+        ),
+        ("cudaDeviceMapHost", device::DEVICE_MAP_HOST),
+        ("cudaDeviceMask", device::DEVICE_MASK),
+        ("cudaDeviceScheduleMask", device::DEVICE_SCHEDULE_MASK),
+        (
+            "cudaDevAttrMaxSharedMemoryPerBlockOptin",
+            device::ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+        ),
+        ("cudaGraphNodeTypeWaitEvent", graph::NODE_WAIT_EVENT),
+        ("cudaGraphNodeTypeMemFree", graph::NODE_MEM_FREE),
+        ("cudaGraphNodeTypeConditional", graph::NODE_CONDITIONAL),
+        ("cudaGraphMemAttrReservedMemHigh", graph::GRAPH_MEM_RESERVED_HIGH),
+        ("cudaHostAllocWriteCombined", host::HOST_ALLOC_WRITE_COMBINED),
+        ("cudaHostRegisterReadOnly", host::HOST_REGISTER_READ_ONLY),
+        ("cudaIpcMemLazyEnablePeerAccess", ipc::LAZY_ENABLE_PEER_ACCESS),
+        (
+            "cudaLaunchAttributeClusterDimension",
+            launch::ATTRIBUTE_CLUSTER_DIMENSION,
+        ),
+        (
+            "cudaLaunchAttributeProgrammaticEvent",
+            launch::ATTRIBUTE_PROGRAMMATIC_EVENT,
+        ),
+        ("cudaLaunchAttributePriority", launch::ATTRIBUTE_PRIORITY),
+        (
+            "cudaLaunchAttributeMemSyncDomain",
+            launch::ATTRIBUTE_MEM_SYNC_DOMAIN,
+        ),
+        (
+            "cudaLaunchAttributeLaunchCompletionEvent",
+            launch::ATTRIBUTE_LAUNCH_COMPLETION_EVENT,
+        ),
+        (
+            "cudaFuncAttributePreferredSharedMemoryCarveout",
+            launch::FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT,
+        ),
+        ("cudaMemAdviseUnsetAccessedBy", managed::ADVISE_UNSET_ACCESSED_BY),
+        (
+            "cudaMemRangeAttributeLastPrefetchLocationId",
+            managed::RANGE_LAST_PREFETCH_LOCATION_ID,
+        ),
+        ("cudaMemAttachHost", managed::ATTACH_HOST),
+        ("cudaMemPoolAttrReleaseThreshold", pool::POOL_RELEASE_THRESHOLD),
+        ("cudaMemPoolAttrUsedMemHigh", pool::POOL_USED_HIGH),
+        ("cudaStreamNonBlocking", stream::STREAM_NON_BLOCKING),
+        ("cudaStreamCaptureModeRelaxed", stream::CAPTURE_MODE_RELAXED),
+        ("cudaEventInterprocess", stream::EVENT_INTERPROCESS),
+        ("cudaEventRecordExternal", stream::EVENT_EXTERNAL),
+    ] {
+        c.equal(name, value);
+    }
+    for (name, value) in [
+        (
+            "cudaMemLocationTypeHostNumaCurrent",
+            location::LOCATION_HOST_NUMA_CURRENT,
+        ),
+        ("cudaCpuDeviceId", location::CPU_DEVICE_ID),
+        ("cudaInvalidDeviceId", location::INVALID_DEVICE_ID),
+        ("cudaMemAllocationTypePinned", pool::ALLOCATION_PINNED),
+        ("cudaMemAccessFlagsProtReadWrite", pool::ACCESS_READ_WRITE),
+        ("cudaMemoryTypeManaged", pointer::MEMORY_MANAGED),
+        (
+            "cudaStreamCaptureStatusInvalidated",
+            stream::CAPTURE_STATUS_INVALIDATED,
+        ),
+    ] {
+        c.equal(name, value);
+    }
+}
+
+#[test]
+fn structures_and_constants_are_those_of_the_headers() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let found = Command::new(root.join("tools/cuda.sh"))
+        .arg("find")
+        .output()
+        .unwrap();
+    let cuda = String::from_utf8(found.stdout).unwrap();
+    assert!(
+        found.status.success() && !cuda.trim().is_empty(),
+        "no CUDA: run make setup"
+    );
+    let mut checks = Checks::default();
+    structures(&mut checks);
+    errors(&mut checks);
+    constants(&mut checks);
+    let source = format!("#include <cuda.h>\n#include <cuda_runtime_api.h>\n{}", checks.0);
+    let mut compiler = Command::new("cc")
+        .args(["-x", "c", "-fsyntax-only", "-", "-I"])
+        .arg(Path::new(cuda.trim()).join("include"))
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = compiler.stdin.take().unwrap();
+    input.write_all(source.as_bytes()).unwrap();
+    drop(input);
+    let output = compiler.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "the headers say otherwise:\n{text}");
+}
