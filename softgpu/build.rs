@@ -91,7 +91,7 @@ fn form(entry: &Entry, base: &str) -> Option<String> {
     let _ = write!(
         text,
         "/// CUDA's `{base}`, with the thread's own default stream.\n\
-         ///\n/// # Safety\n/// As for `{base}`.\n\
+         /// \n/// # Safety\n/// As for `{base}`.\n\
          #[allow(clippy::too_many_arguments)]\n\
          #[unsafe(no_mangle)]\n\
          pub unsafe extern \"C\" fn {name}({declared}) -> i32 {{\n    \

@@ -1,4 +1,4 @@
-//! Failures on demand: devices that break when they are told to.
+//! Failures on demand: devices that break as `SOFTGPU_FAIL` says.
 //!
 //! ```text
 //! SOFTGPU_FAIL = RULE { "," RULE }
@@ -18,14 +18,15 @@
 //!                                        N times as long, from the start or from then on (only for "slow")
 //! ```
 //!
-//! For example `device:1@2s`, `ecc:0@kernel=3`, `oom@alloc=7`, `slow:1@factor=4`. Each process counts for itself. A
-//! device that is slow for all processes is an option of `SOFTGPU_DEVICES`, see [`crate::device::spec`].
+//! For example `device:1@2s`, `ecc:0@kernel=3`, `oom@alloc=7`, `slow:1@factor=4`. Each process counts for
+//! itself. A device that is slow for all processes is an option of `SOFTGPU_DEVICES`, see
+//! [`crate::config::spec`].
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use crate::clock;
 use crate::error::{Error, Result, say, say_once};
-use crate::time::clock;
 
 /// Why `SOFTGPU_FAIL` cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]

@@ -181,9 +181,9 @@ pub struct Image {
 
 // SAFETY: an image and all it points to is constant data of the program.
 unsafe impl Sync for Image {}
-// SAFETY: as above.
+// SAFETY: a kernel's description is constant data of the program.
 unsafe impl Sync for Kernel {}
-// SAFETY: as above.
+// SAFETY: a variable's description is constant data of the program.
 unsafe impl Sync for Variable {}
 
 /// A slice of an image's array, which may be null when it is empty.
@@ -194,7 +194,7 @@ pub unsafe fn slice<'a, T>(start: *const T, count: u32) -> &'a [T] {
     if start.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: the caller's promise.
+    // SAFETY: `start` has `count` elements that outlive `'a`: contract of `slice`.
     unsafe { std::slice::from_raw_parts(start, count as usize) }
 }
 

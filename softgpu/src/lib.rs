@@ -8,26 +8,35 @@
 //!
 //! | environment | meaning |
 //! |---|---|
-//! | `SOFTGPU_DEVICES` | which devices there are, of which kinds, see [`device::spec`]; unset: one of 4 GiB |
+//! | `SOFTGPU_DEVICES` | which devices there are, of which kinds, see [`config::spec`]; unset: one of 4 GiB |
 //! | `SOFTGPU_TIME`, `SOFTGPU_MPS`, `SOFTGPU_SEED` | what device time is, see [`time::settings`] |
 //! | `SOFTGPU_ORDER` | the order in which blocks and threads begin, see [`exec::order`] |
 //! | `SOFTGPU_FAIL` | what breaks, and when, see [`fail`] |
 //! | `SOFTGPU_STATE` | the file of shared state, instead of one per user and configuration |
-//! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`device::visible`] |
+//! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`config::visible`] |
 
 #![allow(non_snake_case, reason = "exported functions have CUDA's names")]
 
+pub mod address;
+pub mod clock;
+pub mod config;
 pub mod cudart;
 pub mod device;
 pub mod driver;
+pub mod entry;
 pub mod error;
 pub mod exec;
 pub mod fail;
 pub mod graph;
 pub mod image;
+pub mod ipc;
+pub mod kernel;
 pub mod memory;
 pub mod nvml;
+pub mod pages;
 pub mod state;
 pub mod stream;
+pub mod submit;
 pub mod time;
+pub mod transfer;
 pub mod work;

@@ -4,7 +4,7 @@ mod common;
 
 use std::ffi::c_void;
 
-use common::{MIB, in_child};
+use common::{MIB, in_child, ok};
 use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy::{DEVICE_TO_HOST as TO_HOST, HOST_TO_DEVICE as TO_DEVICE};
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, PitchedPtr, Pos};
@@ -21,11 +21,6 @@ const INVALID_VALUE: i32 = 1;
 const INVALID_PITCH: i32 = 12;
 const INVALID_CHANNEL_DESCRIPTOR: i32 = 20;
 const INVALID_HANDLE: i32 = 400;
-
-#[track_caller]
-fn ok(code: i32) {
-    assert_eq!(code, 0);
-}
 
 fn memory(ptr: PitchedPtr, [x, y, z]: [usize; 3]) -> CopySide {
     CopySide {

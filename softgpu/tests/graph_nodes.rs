@@ -7,7 +7,7 @@ mod device;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-use common::{MIB, in_child};
+use common::{MIB, in_child, ok};
 use device::{Code, STUBS, register};
 use mgb_abi::graph::{GraphNodeParams, KernelNodeParams, MemAllocNodeParams, MemsetParams};
 use mgb_abi::launch::{Dim3, LaunchAttributeValue};
@@ -22,11 +22,6 @@ use softgpu::cudart::memory::cudaMalloc;
 use softgpu::cudart::user_objects::*;
 
 const DEVICES: &str = "1x64MiB";
-
-#[track_caller]
-fn ok(code: i32) {
-    assert_eq!(code, 0);
-}
 
 fn graph() -> usize {
     let mut graph = 0;

@@ -7,7 +7,7 @@ mod device;
 use std::ffi::c_void;
 use std::sync::Mutex;
 
-use common::{MIB, in_child};
+use common::{MIB, in_child, ok};
 use device::{Code, STUBS, register};
 use mgb_abi::graph::{GraphExecUpdateResultInfo, HostNodeParams, KernelNodeParams, MemsetParams};
 use mgb_abi::launch::Dim3;
@@ -40,11 +40,6 @@ const UNJOINED: i32 = 904;
 const ISOLATION: i32 = 905;
 const IMPLICIT: i32 = 906;
 const CAPTURED_EVENT: i32 = 907;
-
-#[track_caller]
-fn ok(code: i32) {
-    assert_eq!(code, 0);
-}
 
 fn stream() -> usize {
     let mut stream = 0;

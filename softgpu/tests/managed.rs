@@ -4,7 +4,7 @@ mod common;
 
 use std::ffi::c_void;
 
-use common::{MIB, in_child};
+use common::{MIB, in_child, ok};
 use mgb_abi::launch::LaunchAttributeValue;
 use mgb_abi::location::MemLocation;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
@@ -16,11 +16,6 @@ use softgpu::cudart::stream_attributes::*;
 
 const DEVICES: &str = "2x64MiB";
 const INVALID_VALUE: i32 = 1;
-
-#[track_caller]
-fn ok(code: i32) {
-    assert_eq!(code, 0);
-}
 
 fn attribute(pool: usize, number: u32) -> u64 {
     let mut value = 0u64;

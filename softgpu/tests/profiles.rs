@@ -1,4 +1,5 @@
-//! Devices of named kinds, mixed on one node: what the runtime, the driver and NVML say of them, and what they allow.
+//! Devices of named kinds, mixed on one node: what the runtime, the driver and NVML say of them, and what
+//! they allow.
 
 mod common;
 #[path = "kernels/device.rs"]

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use common::{MIB, State, command, in_child, in_child_with, is_child};
+use common::{MIB, State, command, in_child, in_child_with, is_child, ok};
 use device::{Code, STUBS, register};
 use mgb_abi::launch::Dim3;
 use softgpu::cudart::copy::{cudaMemcpy, cudaMemcpyAsync};
@@ -22,10 +22,6 @@ use softgpu::cudart::stream::*;
 
 const DEVICES: &str = "1x64MiB";
 const NOT_READY: i32 = 600;
-
-fn ok(code: i32) {
-    assert_eq!(code, 0);
-}
 
 fn stream(flags: u32) -> usize {
     let mut stream = 0;

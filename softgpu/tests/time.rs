@@ -1,4 +1,5 @@
-//! Modelled device time, as a program sees it through events. Only modelled times are looked at, never the host's.
+//! Modelled device time, as a program sees it through events. Only modelled times are looked at, never the
+//! host's.
 
 mod common;
 #[path = "kernels/device.rs"]

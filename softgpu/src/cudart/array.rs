@@ -7,26 +7,31 @@ use mgb_abi::copy3d::Extent;
 
 use super::copy::{later, now};
 use super::{put, runtime};
+use crate::address::{allocate, take_back};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::memory::region::{Copy, Side, Size};
+use crate::memory::heap::Use;
+use crate::memory::region::{Side, Size};
+use crate::transfer::Copy;
 
 fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result {
     let gpu = current::active()?;
-    // SAFETY: null or a description, as CUDA's contract has it.
+    // SAFETY: `format` is null or valid for reads: CUDA's contract of the functions that pass it.
     let format = *unsafe { format.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if array.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    put!(array, array::create(gpu, format, extent, flags)?);
+    let (planned, size) = array::plan(gpu.ordinal, format, extent, flags)?;
+    let base = allocate(gpu, size, Use::Array)?;
+    put!(array, array::keep(planned, base));
     Ok(())
 }
 
-/// A place in an array: bytes into a row, and rows.
-type Place = (usize, usize, usize);
+/// A position in an array: its handle, bytes into a row, and rows.
+type Position = (usize, usize, usize);
 
-fn into(to: Place, from: *const c_void, pitch: usize, width: usize, height: usize) -> Result<Copy> {
+fn into(to: Position, from: *const c_void, pitch: usize, width: usize, height: usize) -> Result<Copy> {
     if width > pitch && height > 1 {
         return Err(Error::INVALID_PITCH_VALUE);
     }
@@ -36,7 +41,7 @@ fn into(to: Place, from: *const c_void, pitch: usize, width: usize, height: usiz
     Ok(Copy { to, from, size })
 }
 
-fn out_of(to: *mut c_void, pitch: usize, from: Place, width: usize, height: usize) -> Result<Copy> {
+fn out_of(to: *mut c_void, pitch: usize, from: Position, width: usize, height: usize) -> Result<Copy> {
     if width > pitch && height > 1 {
         return Err(Error::INVALID_PITCH_VALUE);
     }
@@ -46,7 +51,7 @@ fn out_of(to: *mut c_void, pitch: usize, from: Place, width: usize, height: usiz
     Ok(Copy { to, from, size })
 }
 
-fn between(to: Place, from: Place, size: Size) -> Result<Copy> {
+fn between(to: Position, from: Position, size: Size) -> Result<Copy> {
     Ok(Copy {
         to: array::find(to.0)?.side([to.1, to.2, 0], &size)?,
         from: array::find(from.0)?.side([from.1, from.2, 0], &size)?,
@@ -55,12 +60,14 @@ fn between(to: Place, from: Place, size: Size) -> Result<Copy> {
 }
 
 /// `count` bytes of an array, row after row, as one row.
-fn run((handle, x, y): Place, count: usize) -> Result<usize> {
+fn run((handle, x, y): Position, count: usize) -> Result<usize> {
     array::find(handle)?.run(x, y, count)
 }
 
 runtime! {
-    fn cudaMallocArray(array: *mut usize, format: *const ChannelFormatDesc, width: usize, height: usize, flags: c_uint) {
+    fn cudaMallocArray(
+        array: *mut usize, format: *const ChannelFormatDesc, width: usize, height: usize, flags: c_uint,
+    ) {
         create(array, format, Extent { width, height, depth: 0 }, flags)
     }
 
@@ -74,10 +81,12 @@ runtime! {
             return Ok(());
         }
         node()?.gpu(array::find(array).map_err(|_| Error::INVALID_VALUE)?.ordinal as c_int)?.streams.finish();
-        array::destroy(array)
+        take_back(array::destroy(array)?)
     }
 
-    fn cudaArrayGetInfo(format: *mut ChannelFormatDesc, extent: *mut Extent, flags: *mut c_uint, array: usize) {
+    fn cudaArrayGetInfo(
+        format: *mut ChannelFormatDesc, extent: *mut Extent, flags: *mut c_uint, array: usize,
+    ) {
         let array = array::find(array)?;
         if !format.is_null() {
             put!(format, array.format);
@@ -103,23 +112,38 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemcpy2DToArray(to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize, kind: u32) {
+    fn cudaMemcpy2DToArray(
+        to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize,
+        kind: u32,
+    ) {
         now(into((to, x, y), from, pitch, width, height)?, kind)
     }
 
-    fn cudaMemcpy2DToArrayAsync(to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize, kind: u32, stream: usize) {
+    fn cudaMemcpy2DToArrayAsync(
+        to: usize, x: usize, y: usize, from: *const c_void, pitch: usize, width: usize, height: usize,
+        kind: u32, stream: usize,
+    ) {
         later(into((to, x, y), from, pitch, width, height)?, kind, stream)
     }
 
-    fn cudaMemcpy2DFromArray(to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: u32) {
+    fn cudaMemcpy2DFromArray(
+        to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize,
+        kind: u32,
+    ) {
         now(out_of(to, pitch, (from, x, y), width, height)?, kind)
     }
 
-    fn cudaMemcpy2DFromArrayAsync(to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: u32, stream: usize) {
+    fn cudaMemcpy2DFromArrayAsync(
+        to: *mut c_void, pitch: usize, from: usize, x: usize, y: usize, width: usize, height: usize,
+        kind: u32, stream: usize,
+    ) {
         later(out_of(to, pitch, (from, x, y), width, height)?, kind, stream)
     }
 
-    fn cudaMemcpy2DArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, width: usize, height: usize, kind: u32) {
+    fn cudaMemcpy2DArrayToArray(
+        to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, width: usize, height: usize,
+        kind: u32,
+    ) {
         now(between((to, to_x, to_y), (from, x, y), Size::plane(width, height))?, kind)
     }
 
@@ -127,7 +151,9 @@ runtime! {
         now(Copy::bytes(run((to, x, y), count)?, from as usize, count), kind)
     }
 
-    fn cudaMemcpyToArrayAsync(to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: u32, stream: usize) {
+    fn cudaMemcpyToArrayAsync(
+        to: usize, x: usize, y: usize, from: *const c_void, count: usize, kind: u32, stream: usize,
+    ) {
         later(Copy::bytes(run((to, x, y), count)?, from as usize, count), kind, stream)
     }
 
@@ -135,11 +161,15 @@ runtime! {
         now(Copy::bytes(to as usize, run((from, x, y), count)?, count), kind)
     }
 
-    fn cudaMemcpyFromArrayAsync(to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: u32, stream: usize) {
+    fn cudaMemcpyFromArrayAsync(
+        to: *mut c_void, from: usize, x: usize, y: usize, count: usize, kind: u32, stream: usize,
+    ) {
         later(Copy::bytes(to as usize, run((from, x, y), count)?, count), kind, stream)
     }
 
-    fn cudaMemcpyArrayToArray(to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, count: usize, kind: u32) {
+    fn cudaMemcpyArrayToArray(
+        to: usize, to_x: usize, to_y: usize, from: usize, x: usize, y: usize, count: usize, kind: u32,
+    ) {
         now(Copy::bytes(run((to, to_x, to_y), count)?, run((from, x, y), count)?, count), kind)
     }
 }

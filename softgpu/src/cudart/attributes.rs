@@ -8,8 +8,8 @@ use mgb_abi::launch::{FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE, FuncAttributes};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
-use crate::exec::launch::{most_threads, registers, resident};
 use crate::exec::registry;
+use crate::kernel::launch::{most_threads, registers, resident};
 
 /// Sets an attribute of a kernel.
 ///
@@ -78,17 +78,23 @@ runtime! {
         registry::function(stub as usize).map(drop)
     }
 
-    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(count: *mut c_int, stub: *const c_void, threads: c_int, shared: usize) {
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        count: *mut c_int, stub: *const c_void, threads: c_int, shared: usize,
+    ) {
         put!(count, blocks(stub, threads, shared)? as c_int);
         Ok(())
     }
 
-    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(count: *mut c_int, stub: *const c_void, threads: c_int, shared: usize, _flags: c_uint) {
+    fn cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
+        count: *mut c_int, stub: *const c_void, threads: c_int, shared: usize, _flags: c_uint,
+    ) {
         put!(count, blocks(stub, threads, shared)? as c_int);
         Ok(())
     }
 
-    fn cudaOccupancyAvailableDynamicSMemPerBlock(bytes: *mut usize, stub: *const c_void, wanted: c_int, threads: c_int) {
+    fn cudaOccupancyAvailableDynamicSMemPerBlock(
+        bytes: *mut usize, stub: *const c_void, wanted: c_int, threads: c_int,
+    ) {
         let wanted = u32::try_from(wanted).map_err(|_| Error::INVALID_VALUE)?;
         if wanted == 0 || blocks(stub, threads, 0)? < wanted {
             return Err(Error::INVALID_VALUE);

@@ -6,23 +6,25 @@ use mgb_abi::copy::{
     DEFAULT, MemcpyAttributes, SRC_ACCESS_ANY, SRC_ACCESS_DURING_API_CALL, SRC_ACCESS_STREAM,
 };
 use mgb_abi::copy3d::*;
-use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
+use mgb_abi::location::MemLocation;
 
+use super::arguments::{exists, own_stream};
 use super::copy3d::copy_of;
 use super::{managed, runtime};
-use crate::device::node;
+use crate::address::locate;
+use crate::device::resolve;
 use crate::error::{Error, Result};
-use crate::memory::region::Copy;
-use crate::memory::transfer::{Transfer, copy, copy_async};
-use crate::memory::{array, locate};
-use crate::stream::handle;
+use crate::memory::array;
+use crate::submit::{copy, copy_async};
+use crate::transfer::Copy;
+use crate::transfer::Transfer;
 
 /// The caller's array of so many, of which there must be some.
 fn list<'a, T>(pointer: *const T, count: usize) -> Result<&'a [T]> {
     if pointer.is_null() || count == 0 {
         return Err(Error::INVALID_VALUE);
     }
-    // SAFETY: not null, and the caller's array of so many.
+    // SAFETY: `pointer` is not null and has `count` elements: CUDA's contract of the functions that pass it.
     Ok(unsafe { std::slice::from_raw_parts(pointer, count) })
 }
 
@@ -46,32 +48,10 @@ fn hints(order: u32, flags: u32) -> Result {
     }
 }
 
-/// Batches are in a stream of the program's own, or the thread's.
-///
-/// # Errors
-/// `INVALID_VALUE` for the default stream of all threads.
-pub(super) fn own_stream(stream: usize) -> Result {
-    if matches!(stream, 0 | 1) && !handle::own_default() {
-        return Err(Error::INVALID_VALUE);
-    }
-    Ok(())
-}
-
-/// What a hint names is there, if it names a device.
-///
-/// # Errors
-/// `INVALID_VALUE`.
-pub(super) fn exists(place: MemLocation) -> Result {
-    if place.kind == LOCATION_DEVICE {
-        node()?.gpu(place.id).map_err(|_| Error::INVALID_VALUE)?;
-    }
-    Ok(())
-}
-
 /// Does all copies, or none where one of them is wrong.
 fn perform(all: &[(Copy, u32)], stream: usize) -> Result {
     own_stream(stream)?;
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     for (what, _) in all {
         Transfer::new(gpu, *what, DEFAULT)?;
     }
@@ -139,7 +119,10 @@ fn box_of(one: &Memcpy3DBatchOp) -> Result<Copy> {
 }
 
 runtime! {
-    fn cudaMemcpyBatchAsync(to: *const *mut c_void, from: *const *const c_void, sizes: *const usize, count: usize, attributes: *const MemcpyAttributes, starts: *const usize, attribute_count: usize, stream: usize) {
+    fn cudaMemcpyBatchAsync(
+        to: *const *mut c_void, from: *const *const c_void, sizes: *const usize, count: usize,
+        attributes: *const MemcpyAttributes, starts: *const usize, attribute_count: usize, stream: usize,
+    ) {
         let (to, from, sizes) = (list(to, count)?, list(from, count)?, list(sizes, count)?);
         let (attributes, starts) = (list(attributes, attribute_count)?, list(starts, attribute_count)?);
         for attributes in attributes {
@@ -166,18 +149,23 @@ runtime! {
         perform(&copies.collect::<Result<Vec<_>>>()?, stream)
     }
 
-    fn cudaMemDiscardBatchAsync(pointers: *const *mut c_void, sizes: *const usize, count: usize, flags: u64, stream: usize) {
+    fn cudaMemDiscardBatchAsync(
+        pointers: *const *mut c_void, sizes: *const usize, count: usize, flags: u64, stream: usize,
+    ) {
         let (pointers, sizes) = (list(pointers, count)?, list(sizes, count)?);
         own_stream(stream)?;
-        handle::resolve(stream)?;
+        resolve::stream(stream)?;
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        // What they hold after that is nobody's to say, so it may be what they held.
+        // CUDA leaves the contents undefined, so they may stay what they were.
         pointers.iter().zip(sizes).try_for_each(|(&pointer, &size)| managed::check(pointer, size).map(drop))
     }
 
-    fn cudaMemDiscardAndPrefetchBatchAsync(pointers: *const *mut c_void, sizes: *const usize, count: usize, places: *const MemLocation, starts: *const usize, place_count: usize, flags: u64, stream: usize) {
+    fn cudaMemDiscardAndPrefetchBatchAsync(
+        pointers: *const *mut c_void, sizes: *const usize, count: usize, places: *const MemLocation,
+        starts: *const usize, place_count: usize, flags: u64, stream: usize,
+    ) {
         let (pointers, sizes) = (list(pointers, count)?, list(sizes, count)?);
         let (places, starts) = (list(places, place_count)?, list(starts, place_count)?);
         if flags != 0 {

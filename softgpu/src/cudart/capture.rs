@@ -5,13 +5,14 @@ use std::ffi::{c_int, c_uint, c_void};
 use mgb_abi::stream::{CAPTURE_STATUS_ACTIVE, CAPTURE_STATUS_INVALIDATED, CAPTURE_STATUS_NONE};
 
 use super::{put, runtime};
-use crate::device::current;
+use crate::device::{current, resolve};
 use crate::error::{Error, Result};
-use crate::graph::capture::{self, Mode};
+use crate::graph::capture;
 use crate::graph::with;
-use crate::stream::{Stream, handle};
+use crate::stream::Stream;
+use crate::stream::capture::Mode;
 
-use super::graph::nodes_at;
+use super::arguments::nodes_at;
 
 /// `cudaStreamCaptureStatus`.
 fn status(stream: &Stream) -> c_int {
@@ -25,7 +26,7 @@ fn status(stream: &Stream) -> c_int {
 
 /// Asking about the legacy stream is refused while streams that it would wait for capture.
 fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
-    let (_, stream) = handle::resolve(stream)?;
+    let (_, stream) = resolve::stream(stream)?;
     capture::implicit(&stream)?;
     Ok(stream)
 }
@@ -33,13 +34,15 @@ fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
 runtime! {
     fn cudaStreamBeginCapture(stream: usize, mode: u32) {
         let mode = Mode::new(mode)?;
-        let (_, stream) = handle::resolve(stream)?;
+        let (_, stream) = resolve::stream(stream)?;
         capture::begin(&stream, stream.is_legacy(), None, mode)
     }
 
-    fn cudaStreamBeginCaptureToGraph(stream: usize, graph: usize, after: *const usize, _edges: *const c_void, count: usize, mode: u32) {
+    fn cudaStreamBeginCaptureToGraph(
+        stream: usize, graph: usize, after: *const usize, _edges: *const c_void, count: usize, mode: u32,
+    ) {
         let mode = Mode::new(mode)?;
-        let (_, stream) = handle::resolve(stream)?;
+        let (_, stream) = resolve::stream(stream)?;
         let after = nodes_at(after, count)?;
         with(|graphs| {
             let known = graphs.graph(graph)?;
@@ -50,7 +53,7 @@ runtime! {
     }
 
     fn cudaStreamEndCapture(stream: usize, graph: *mut usize) {
-        let (_, stream) = handle::resolve(stream)?;
+        let (_, stream) = resolve::stream(stream)?;
         put!(graph, 0);
         put!(graph, capture::end(&stream)?);
         Ok(())
@@ -61,7 +64,10 @@ runtime! {
         Ok(())
     }
 
-    fn cudaStreamGetCaptureInfo(stream: usize, to: *mut c_int, id: *mut u64, graph: *mut usize, last: *mut *const usize, edges: *mut *const c_void, count: *mut usize) {
+    fn cudaStreamGetCaptureInfo(
+        stream: usize, to: *mut c_int, id: *mut u64, graph: *mut usize, last: *mut *const usize,
+        edges: *mut *const c_void, count: *mut usize,
+    ) {
         let stream = find(stream)?;
         put!(to, status(&stream));
         let part = stream.part().lock();
@@ -87,8 +93,10 @@ runtime! {
         Ok(())
     }
 
-    fn cudaStreamUpdateCaptureDependencies(stream: usize, nodes: *mut usize, _edges: *const c_void, count: usize, flags: c_uint) {
-        let (_, stream) = handle::resolve(stream)?;
+    fn cudaStreamUpdateCaptureDependencies(
+        stream: usize, nodes: *mut usize, _edges: *const c_void, count: usize, flags: c_uint,
+    ) {
+        let (_, stream) = resolve::stream(stream)?;
         let mut part = stream.part().lock();
         let part = part.as_mut().ok_or(Error::ILLEGAL_STATE)?;
         let nodes = nodes_at(nodes, count)?;
@@ -99,7 +107,8 @@ runtime! {
         })?;
         match flags {
             0 => {
-                let new: Vec<usize> = nodes.iter().filter(|node| !part.last.contains(node)).copied().collect();
+                let new = nodes.iter().filter(|node| !part.last.contains(node));
+                let new: Vec<usize> = new.copied().collect();
                 part.last.extend(new);
             }
             1 => part.last = nodes.to_vec(),
@@ -110,7 +119,7 @@ runtime! {
 
     fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32) {
         current::gpu()?;
-        // SAFETY: null or the caller's mode.
+        // SAFETY: `mode` is null or valid for reads: CUDA's contract of the function.
         let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
         put!(mode, capture::exchange_mode(new) as u32);
         Ok(())

@@ -5,12 +5,13 @@ use std::ffi::{c_int, c_void};
 use mgb_abi::copy::DEVICE_TO_DEVICE;
 
 use super::runtime;
-use crate::device::node;
+use crate::device::{node, resolve};
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::memory::region::{Copy, Side, Size};
-use crate::memory::transfer::{Transfer, copy, copy_async};
-use crate::stream::handle;
+use crate::memory::region::{Side, Size};
+use crate::submit::{self, copy, copy_async};
+use crate::transfer::Copy;
+use crate::transfer::Transfer;
 
 /// Both pitches must hold a row; where there is only one, that is said by another code.
 fn rows(
@@ -34,33 +35,33 @@ fn rows(
 
 /// Copies, and waits for it.
 pub fn now(what: Copy, kind: u32) -> Result {
-    let (gpu, stream) = handle::resolve(0)?;
+    let (gpu, stream) = resolve::stream(0)?;
     copy(gpu, &stream, what, kind)
 }
 
 /// Copies in a stream's turn.
 pub fn later(what: Copy, kind: u32, stream: usize) -> Result {
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     copy_async(gpu, &stream, what, kind)
 }
 
 /// As [`now`], for calls that name the devices.
 pub fn now_by_devices(what: Copy, kind: u32) -> Result {
-    let (gpu, stream) = handle::resolve(0)?;
+    let (gpu, stream) = resolve::stream(0)?;
     if what.size.bytes() == 0 {
         return Ok(());
     }
-    Transfer::of_named(gpu, what, kind)?.wait_for(gpu, &stream)
+    submit::transfer_and_wait(gpu, &stream, Transfer::of_named(gpu, what, kind)?)
 }
 
 /// As [`later`], for calls that name the devices: no capture records them.
 pub fn later_by_devices(what: Copy, kind: u32, stream: usize) -> Result {
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     if what.size.bytes() == 0 {
         return Ok(());
     }
     capture::refuse(&stream)?;
-    Transfer::of_named(gpu, what, kind)?.issue(gpu, &stream)
+    submit::transfer(gpu, &stream, Transfer::of_named(gpu, what, kind)?)
 }
 
 runtime! {
@@ -72,21 +73,32 @@ runtime! {
         later(Copy::bytes(to as usize, from as usize, count), kind, stream)
     }
 
-    fn cudaMemcpy2D(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: u32) {
+    fn cudaMemcpy2D(
+        to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize,
+        kind: u32,
+    ) {
         now(rows((to, to_pitch), (from, from_pitch), width, height)?, kind)
     }
 
-    fn cudaMemcpy2DAsync(to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize, kind: u32, stream: usize) {
+    fn cudaMemcpy2DAsync(
+        to: *mut c_void, to_pitch: usize, from: *const c_void, from_pitch: usize, width: usize, height: usize,
+        kind: u32, stream: usize,
+    ) {
         later(rows((to, to_pitch), (from, from_pitch), width, height)?, kind, stream)
     }
 
-    fn cudaMemcpyPeer(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize) {
+    fn cudaMemcpyPeer(
+        to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize,
+    ) {
         node()?.gpu(to_device)?;
         node()?.gpu(from_device)?;
         now_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE)
     }
 
-    fn cudaMemcpyPeerAsync(to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize, stream: usize) {
+    fn cudaMemcpyPeerAsync(
+        to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize,
+        stream: usize,
+    ) {
         node()?.gpu(to_device)?;
         node()?.gpu(from_device)?;
         later_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, stream)

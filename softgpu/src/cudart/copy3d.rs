@@ -3,12 +3,14 @@
 use mgb_abi::copy::DEFAULT;
 use mgb_abi::copy3d::{CopySide, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
 
+use super::arguments::read;
 use super::copy::{later, later_by_devices, now, now_by_devices};
 use super::runtime;
 use crate::device::node;
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::memory::region::{Copy, Side, Size};
+use crate::memory::region::{Side, Size};
+use crate::transfer::Copy;
 
 /// Bytes of an element; `None` for pitched memory.
 fn element(side: &CopySide) -> Result<Option<usize>> {
@@ -62,14 +64,6 @@ pub fn copy_of(parameters: &Memcpy3DParms) -> Result<Copy> {
         from: side_of(src, &size)?,
         size,
     })
-}
-
-/// Reads the caller's description.
-fn read<T: std::marker::Copy>(parameters: *const T) -> Result<T> {
-    // SAFETY: null or a description, as CUDA's contract has it.
-    unsafe { parameters.as_ref() }
-        .copied()
-        .ok_or(Error::INVALID_VALUE)
 }
 
 fn peer(parameters: *const Memcpy3DPeerParms) -> Result<Copy> {

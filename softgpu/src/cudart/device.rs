@@ -7,9 +7,10 @@ use mgb_abi::device::*;
 use mgb_abi::properties::DeviceProp;
 
 use super::{put, runtime};
+use crate::config::profile;
+use crate::config::spec::MAX_DEVICES;
 use crate::device::properties;
-use crate::device::spec::MAX_DEVICES;
-use crate::device::{current, node, profile};
+use crate::device::{current, node};
 use crate::error::{Error, Result};
 use crate::exec::device_heap;
 use crate::graph::capture;
@@ -96,7 +97,7 @@ runtime! {
         if text.is_null() || (length as usize) <= id.len() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: the caller says that there is room for `length` bytes.
+        // SAFETY: `text` has room for `length` bytes: CUDA's contract of the function.
         unsafe { std::ptr::copy_nonoverlapping(format!("{id}\0").as_ptr(), text.cast(), id.len() + 1) };
         Ok(())
     }
@@ -105,7 +106,7 @@ runtime! {
         if text.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: not null, and the caller passes a string.
+        // SAFETY: `text` is not null, and a string: CUDA's contract of the function.
         let wanted = unsafe { CStr::from_ptr(text) }.to_string_lossy();
         let mut gpus = node()?.gpus().iter();
         let gpu = gpus.find(|gpu| properties::pci_bus_id(gpu).eq_ignore_ascii_case(&wanted));

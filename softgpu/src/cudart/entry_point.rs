@@ -7,7 +7,7 @@ use crate::driver::entry;
 use crate::error::{Error, Result, c_str};
 
 fn find(symbol: *const c_char, function: *mut *mut c_void, status: *mut c_int) -> Result {
-    // SAFETY: null or a string, as CUDA has it.
+    // SAFETY: `symbol` is null or a string: CUDA's contract of the function.
     let symbol = unsafe { c_str(symbol) }.ok_or(Error::INVALID_VALUE)?;
     let found = entry::find(&symbol.to_string_lossy());
     put!(function, found.unwrap_or(std::ptr::null()).cast_mut());
@@ -18,11 +18,15 @@ fn find(symbol: *const c_char, function: *mut *mut c_void, status: *mut c_int) -
 }
 
 runtime! {
-    fn cudaGetDriverEntryPoint(symbol: *const c_char, function: *mut *mut c_void, _flags: u64, status: *mut c_int) {
+    fn cudaGetDriverEntryPoint(
+        symbol: *const c_char, function: *mut *mut c_void, _flags: u64, status: *mut c_int,
+    ) {
         find(symbol, function, status)
     }
 
-    fn cudaGetDriverEntryPointByVersion(symbol: *const c_char, function: *mut *mut c_void, _version: c_uint, _flags: u64, status: *mut c_int) {
+    fn cudaGetDriverEntryPointByVersion(
+        symbol: *const c_char, function: *mut *mut c_void, _version: c_uint, _flags: u64, status: *mut c_int,
+    ) {
         find(symbol, function, status)
     }
 }

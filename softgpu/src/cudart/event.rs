@@ -5,12 +5,11 @@ use std::ffi::c_uint;
 use mgb_abi::stream::{EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_EXTERNAL, EVENT_INTERPROCESS};
 
 use super::{put, runtime};
-use crate::device::current;
+use crate::clock;
+use crate::device::{current, resolve};
 use crate::error::{Error, Result};
 use crate::graph::{Kind, capture};
 use crate::stream::event::{self, find};
-use crate::stream::handle;
-use crate::time::clock;
 
 fn create(flags: c_uint) -> Result<usize> {
     current::active()?;
@@ -20,6 +19,16 @@ fn create(flags: c_uint) -> Result<usize> {
         return Err(Error::INVALID_VALUE);
     }
     event::create(flags)
+}
+
+/// Records an event at the stream's present end.
+fn record(event: usize, stream: usize) -> Result {
+    let found = find(event)?;
+    let (gpu, stream) = resolve::stream(stream)?;
+    if !capture::record(&stream, &found)? {
+        found.record(&gpu.streams, &stream);
+    }
+    Ok(())
 }
 
 /// What the external forms answer: they have a meaning in captures alone.
@@ -48,15 +57,15 @@ runtime! {
     }
 
     fn cudaEventRecord(event: usize, stream: usize) {
-        find(event)?.record(stream)
+        record(event, stream)
     }
 
     fn cudaEventRecordWithFlags(event: usize, stream: usize, flags: c_uint) {
-        let found = find(event)?;
+        find(event)?;
         match flags {
-            0 => found.record(stream),
+            0 => record(event, stream),
             EVENT_EXTERNAL => {
-                let (_, captured) = handle::resolve(stream)?;
+                let (_, captured) = resolve::stream(stream)?;
                 only_captured(capture::keep(&captured, || Ok(Kind::Record(event)))?)
             }
             _ => Err(Error::INVALID_VALUE),
@@ -93,7 +102,7 @@ runtime! {
 
     fn cudaStreamWaitEvent(stream: usize, event: usize, flags: c_uint) {
         let found = find(event)?;
-        let (gpu, stream) = handle::resolve(stream)?;
+        let (gpu, stream) = resolve::stream(stream)?;
         if flags & !EVENT_EXTERNAL != 0 {
             return Err(Error::INVALID_VALUE);
         }

@@ -3,32 +3,20 @@
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt::Write;
 
+use super::arguments::nodes_at;
 use super::{put, runtime};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, with};
 use crate::work::Action;
 
-/// The caller's array of nodes.
-///
-/// # Errors
-/// `INVALID_VALUE` for null where there should be some.
-pub(super) fn nodes_at<'a>(nodes: *const usize, count: usize) -> Result<&'a [usize]> {
-    match (nodes.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Error::INVALID_VALUE),
-        // SAFETY: the caller's array of so many.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(nodes, count) }),
-    }
-}
-
-/// Gives nodes to a caller: how many there are where it has no array, else as many as it has room for, with null for
-/// the rest.
+/// Gives nodes to a caller: how many there are where it has no array, else as many as it has room for, with
+/// null for the rest.
 fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result {
-    // SAFETY: null or the caller's counter.
+    // SAFETY: `count` is null or valid for reads: CUDA's contract of the functions that pass it.
     let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if !to.is_null() {
         for at in 0..room {
-            // SAFETY: within the caller's array.
+            // SAFETY: the array has room for the number that `count` held: CUDA's contract.
             unsafe { to.add(at).write(found.get(at).copied().unwrap_or(0)) };
         }
     }
@@ -46,7 +34,7 @@ fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result {
 /// All edges are whole ones: `cudaGraphEdgeData` is zero.
 fn clear(edges: *mut u64, count: *const usize) -> Result {
     if !edges.is_null() {
-        // SAFETY: the counter was written through before; the array has this size.
+        // SAFETY: `count` was written before; `edges` has as many elements: CUDA's contract.
         unsafe { std::slice::from_raw_parts_mut(edges, *count) }.fill(0);
     }
     Ok(())
@@ -131,11 +119,13 @@ runtime! {
     }
 
     fn cudaGraphGetEdges(graph: usize, from: *mut usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
-        let (starts, ends): (Vec<usize>, Vec<usize>) = with(|graphs| Ok(graphs.graph(graph)?.edges().into_iter().unzip()))?;
+        let edges_of = with(|graphs| Ok(graphs.graph(graph)?.edges()))?;
+        let (starts, ends): (Vec<usize>, Vec<usize>) = edges_of.into_iter().unzip();
         if from.is_null() != to.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: null or the caller's counter, which each answer is told anew.
+        // SAFETY: `count` is null or valid for reads: CUDA's contract. Both answers below start from its
+        // first value.
         let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
         give(&starts, from, count)?;
         put!(count, room);
@@ -154,12 +144,16 @@ runtime! {
         if to.is_null() { Ok(()) } else { clear(edges, count) }
     }
 
-    fn cudaGraphAddDependencies(graph: usize, from: *const usize, to: *const usize, _edges: *const c_void, count: usize) {
+    fn cudaGraphAddDependencies(
+        graph: usize, from: *const usize, to: *const usize, _edges: *const c_void, count: usize,
+    ) {
         let pairs = pairs(from, to, count)?;
         with(|graphs| graphs.bind(graph, &pairs))
     }
 
-    fn cudaGraphRemoveDependencies(graph: usize, from: *const usize, to: *const usize, _edges: *const c_void, count: usize) {
+    fn cudaGraphRemoveDependencies(
+        graph: usize, from: *const usize, to: *const usize, _edges: *const c_void, count: usize,
+    ) {
         let pairs = pairs(from, to, count)?;
         with(|graphs| graphs.unbind(graph, &pairs))
     }
@@ -169,7 +163,7 @@ runtime! {
         if path.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: the caller's string.
+        // SAFETY: `path` is not null, and a string: CUDA's contract of the function.
         let path = unsafe { CStr::from_ptr(path) }.to_string_lossy();
         std::fs::write(path.as_ref(), text).map_err(|_| Error::OPERATING_SYSTEM)
     }

@@ -8,13 +8,15 @@ use mgb_abi::launch::{ATTRIBUTE_CLUSTER_DIMENSION, ATTRIBUTE_COOPERATIVE, Launch
 
 use super::graph_nodes::action_of;
 use super::{put, runtime};
+use crate::address::graph_memory;
 use crate::device::node;
 use crate::error::{Error, Result, say_once};
-use crate::exec::launch::{self, Launch};
-use crate::graph::{Kind, memory, with};
+use crate::graph::{Kind, with};
+use crate::kernel::launch::{self, Launch};
 use crate::work::{Action, Work};
 
-/// Access window, cooperation, clusters, priority, synchronization domains, carve-out: those that kernel nodes have.
+/// Access window, cooperation, clusters, priority, synchronization domains, carve-out: those that kernel
+/// nodes have.
 fn check(attribute: u32) -> Result {
     if matches!(
         attribute,
@@ -50,7 +52,9 @@ runtime! {
         let mut value = launch.attributes.get(&attribute).copied().unwrap_or_default();
         match attribute {
             ATTRIBUTE_COOPERATIVE => value.0[0] = launch.shape.cooperative.into(),
-            ATTRIBUTE_CLUSTER_DIMENSION if !launch.attributes.contains_key(&ATTRIBUTE_CLUSTER_DIMENSION) => value.0[..3].fill(1),
+            ATTRIBUTE_CLUSTER_DIMENSION if !launch.attributes.contains_key(&attribute) => {
+                value.0[..3].fill(1);
+            }
             _ => {}
         }
         put!(to, value);
@@ -59,7 +63,7 @@ runtime! {
 
     fn cudaGraphKernelNodeSetAttribute(node: usize, attribute: u32, from: *const LaunchAttributeValue) {
         check(attribute)?;
-        // SAFETY: null or the caller's value.
+        // SAFETY: `from` is null or valid for reads: CUDA's contract of the function.
         let value = *unsafe { from.as_ref() }.ok_or(Error::INVALID_VALUE)?;
         if attribute == ATTRIBUTE_CLUSTER_DIMENSION && value.0[..3] != [1, 1, 1] {
             say_once("launches in clusters are not supported by the software GPU");
@@ -81,11 +85,11 @@ runtime! {
     }
 
     fn cudaDeviceGraphMemTrim(device: c_int) {
-        memory::trim(node()?.gpu(device)?)
+        graph_memory::trim(node()?.gpu(device)?)
     }
 
     fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: u32, to: *mut u64) {
-        let (current, high) = memory::used(node()?.gpu(device)?.ordinal);
+        let (current, high) = graph_memory::used(node()?.gpu(device)?.ordinal);
         put!(to, match attribute {
             GRAPH_MEM_USED_CURRENT | GRAPH_MEM_RESERVED_CURRENT => current,
             GRAPH_MEM_USED_HIGH | GRAPH_MEM_RESERVED_HIGH => high,
@@ -96,12 +100,13 @@ runtime! {
 
     fn cudaDeviceSetGraphMemAttribute(device: c_int, attribute: u32, from: *const u64) {
         let ordinal = node()?.gpu(device)?.ordinal;
-        // SAFETY: null or the caller's value. Only the high marks can be set, to nothing.
+        // SAFETY: `from` is null or valid for reads: CUDA's contract. Only the high marks can be set, to
+        // zero.
         let value = *unsafe { from.as_ref() }.ok_or(Error::INVALID_VALUE)?;
         if !matches!(attribute, GRAPH_MEM_USED_HIGH | GRAPH_MEM_RESERVED_HIGH) || value != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        memory::forget_high(ordinal);
+        graph_memory::forget_high(ordinal);
         Ok(())
     }
 }

@@ -4,17 +4,19 @@ use std::ffi::c_void;
 
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, PitchedPtr};
 
+use super::arguments::read;
 use super::copy3d::copy_of;
-use super::graph_nodes::{action_of, add, change, read, work};
+use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::{Kind, exec};
-use crate::memory::region::{Copy, Side, Size};
-use crate::memory::transfer::Transfer;
+use crate::memory::region::{Side, Size};
+use crate::transfer::Copy;
+use crate::transfer::Transfer;
 use crate::work::Action;
 
-/// A copy in CUDA's structure. The places in arrays are told as addresses.
+/// A copy in CUDA's structure. Positions in arrays are reported as addresses.
 fn described(transfer: &Transfer) -> Memcpy3DParms {
     let Size { width, height, depth } = transfer.copy.size;
     let side_of = |side: Side| {
@@ -80,19 +82,30 @@ fn from_symbol(
 }
 
 runtime! {
-    fn cudaGraphAddMemcpyNode(node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const Memcpy3DParms) {
+    fn cudaGraphAddMemcpyNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const Memcpy3DParms,
+    ) {
         add(node, graph, after, count, boxed(parameters)?)
     }
 
-    fn cudaGraphAddMemcpyNode1D(node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
+    fn cudaGraphAddMemcpyNode1D(
+        node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void,
+        from: *const c_void, count: usize, kind: u32,
+    ) {
         add(node, graph, after, others, row(to, from, count, kind)?)
     }
 
-    fn cudaGraphAddMemcpyNodeToSymbol(node: *mut usize, graph: usize, after: *const usize, others: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
+    fn cudaGraphAddMemcpyNodeToSymbol(
+        node: *mut usize, graph: usize, after: *const usize, others: usize, symbol: *const c_void,
+        from: *const c_void, count: usize, offset: usize, kind: u32,
+    ) {
         add(node, graph, after, others, to_symbol(symbol, from, count, offset, kind)?)
     }
 
-    fn cudaGraphAddMemcpyNodeFromSymbol(node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
+    fn cudaGraphAddMemcpyNodeFromSymbol(
+        node: *mut usize, graph: usize, after: *const usize, others: usize, to: *mut c_void,
+        symbol: *const c_void, count: usize, offset: usize, kind: u32,
+    ) {
         add(node, graph, after, others, from_symbol(to, symbol, count, offset, kind)?)
     }
 
@@ -106,15 +119,21 @@ runtime! {
         change(node, boxed(parameters)?)
     }
 
-    fn cudaGraphMemcpyNodeSetParams1D(node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
+    fn cudaGraphMemcpyNodeSetParams1D(
+        node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32,
+    ) {
         change(node, row(to, from, count, kind)?)
     }
 
-    fn cudaGraphMemcpyNodeSetParamsToSymbol(node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
+    fn cudaGraphMemcpyNodeSetParamsToSymbol(
+        node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32,
+    ) {
         change(node, to_symbol(symbol, from, count, offset, kind)?)
     }
 
-    fn cudaGraphMemcpyNodeSetParamsFromSymbol(node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
+    fn cudaGraphMemcpyNodeSetParamsFromSymbol(
+        node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32,
+    ) {
         change(node, from_symbol(to, symbol, count, offset, kind)?)
     }
 
@@ -122,15 +141,23 @@ runtime! {
         exec::find(handle)?.set(node, boxed(parameters)?)
     }
 
-    fn cudaGraphExecMemcpyNodeSetParams1D(handle: usize, node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32) {
+    fn cudaGraphExecMemcpyNodeSetParams1D(
+        handle: usize, node: usize, to: *mut c_void, from: *const c_void, count: usize, kind: u32,
+    ) {
         exec::find(handle)?.set(node, row(to, from, count, kind)?)
     }
 
-    fn cudaGraphExecMemcpyNodeSetParamsToSymbol(handle: usize, node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
+    fn cudaGraphExecMemcpyNodeSetParamsToSymbol(
+        handle: usize, node: usize, symbol: *const c_void, from: *const c_void, count: usize, offset: usize,
+        kind: u32,
+    ) {
         exec::find(handle)?.set(node, to_symbol(symbol, from, count, offset, kind)?)
     }
 
-    fn cudaGraphExecMemcpyNodeSetParamsFromSymbol(handle: usize, node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
+    fn cudaGraphExecMemcpyNodeSetParamsFromSymbol(
+        handle: usize, node: usize, to: *mut c_void, symbol: *const c_void, count: usize, offset: usize,
+        kind: u32,
+    ) {
         exec::find(handle)?.set(node, from_symbol(to, symbol, count, offset, kind)?)
     }
 }

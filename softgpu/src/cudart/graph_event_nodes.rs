@@ -19,7 +19,9 @@ pub(super) fn wait(event: usize) -> Result<Kind> {
 }
 
 runtime! {
-    fn cudaGraphAddEventRecordNode(node: *mut usize, graph: usize, after: *const usize, count: usize, event: usize) {
+    fn cudaGraphAddEventRecordNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, event: usize,
+    ) {
         add(node, graph, after, count, record(event)?)
     }
 
@@ -37,7 +39,9 @@ runtime! {
         exec::find(handle)?.set(node, record(event)?)
     }
 
-    fn cudaGraphAddEventWaitNode(node: *mut usize, graph: usize, after: *const usize, count: usize, event: usize) {
+    fn cudaGraphAddEventWaitNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, event: usize,
+    ) {
         add(node, graph, after, count, wait(event)?)
     }
 

@@ -8,9 +8,9 @@ use mgb_abi::graph::{
 };
 
 use super::{put, runtime};
+use crate::device::resolve;
 use crate::error::{Error, Result, say_once};
 use crate::graph::{exec, with};
-use crate::stream::handle;
 
 /// All flags that there are.
 const FLAGS: u64 = INSTANTIATE_AUTO_FREE_ON_LAUNCH
@@ -39,8 +39,10 @@ runtime! {
         make(exec, graph, flags)
     }
 
-    fn cudaGraphInstantiateWithParams(exec: *mut usize, graph: usize, parameters: *mut GraphInstantiateParams) {
-        // SAFETY: null or the caller's structure.
+    fn cudaGraphInstantiateWithParams(
+        exec: *mut usize, graph: usize, parameters: *mut GraphInstantiateParams,
+    ) {
+        // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
         let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
         let made = make(exec, graph, parameters.flags);
         parameters.err_node = std::ptr::null_mut();
@@ -63,13 +65,13 @@ runtime! {
 
     fn cudaGraphUpload(handle: usize, stream: usize) {
         let exec = exec::find(handle)?;
-        handle::resolve(stream)?;
+        resolve::stream(stream)?;
         exec.take_memory()
     }
 
     fn cudaGraphLaunch(handle: usize, stream: usize) {
         let exec = exec::find(handle)?;
-        let (gpu, stream) = handle::resolve(stream)?;
+        let (gpu, stream) = resolve::stream(stream)?;
         exec.launch(gpu, &stream)
     }
 

@@ -2,7 +2,8 @@
 
 use mgb_abi::graph::HostNodeParams;
 
-use super::graph_nodes::{action_of, add, change, read, work};
+use super::arguments::read;
+use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::error::{Error, Result};
 use crate::graph::{Kind, exec};
@@ -21,7 +22,9 @@ pub fn call(parameters: *const HostNodeParams) -> Result<Kind> {
 }
 
 runtime! {
-    fn cudaGraphAddHostNode(node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const HostNodeParams) {
+    fn cudaGraphAddHostNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const HostNodeParams,
+    ) {
         add(node, graph, after, count, call(parameters)?)
     }
 

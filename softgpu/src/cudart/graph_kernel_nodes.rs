@@ -6,13 +6,14 @@ use std::sync::Arc;
 use mgb_abi::graph::KernelNodeParams;
 use mgb_abi::launch::Dim3;
 
-use super::graph_nodes::{action_of, add, change, read, work};
+use super::arguments::read;
+use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result, say_once};
-use crate::exec::launch::{Launch, Shape};
 use crate::exec::registry;
 use crate::graph::{Kind, exec};
+use crate::kernel::launch::{Launch, Shape};
 use crate::work::Action;
 
 /// A kernel node.
@@ -33,13 +34,16 @@ pub fn kernel(parameters: *const KernelNodeParams) -> Result<Kind> {
     };
     let function = registry::function(parameters.func as usize)?;
     let arguments = parameters.kernel_params.cast_const().cast();
-    // SAFETY: the caller passes what the kernel's parameters ask for.
+    // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a launch.
     let launch = unsafe { Launch::new(current::active()?, function, shape, arguments)? };
     work(Action::Kernel(Arc::new(launch)))
 }
 
 runtime! {
-    fn cudaGraphAddKernelNode(node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const KernelNodeParams) {
+    fn cudaGraphAddKernelNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize,
+        parameters: *const KernelNodeParams,
+    ) {
         add(node, graph, after, count, kernel(parameters)?)
     }
 

@@ -5,19 +5,25 @@ use std::ffi::c_void;
 use mgb_abi::graph::MemAllocNodeParams;
 use mgb_abi::pool::MemPoolProps;
 
-use super::graph_nodes::{add, kind_of, read};
+use super::arguments::read;
+use super::graph_nodes::{add, kind_of};
 use super::pool::gpu_of;
 use super::{put, runtime};
+use crate::address::graph_memory::GraphMemory;
 use crate::error::Error;
-use crate::graph::{GraphMemory, Kind};
+use crate::graph::Kind;
 
 runtime! {
-    fn cudaGraphAddMemAllocNode(node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *mut MemAllocNodeParams) {
+    fn cudaGraphAddMemAllocNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize,
+        parameters: *mut MemAllocNodeParams,
+    ) {
         let MemAllocNodeParams { pool_props, byte_size, .. } = read(parameters.cast_const())?;
         let memory = GraphMemory::new(gpu_of(&pool_props)?, byte_size)?;
         let address = memory.address as *mut c_void;
         add(node, graph, after, count, Kind::Alloc(memory))?;
-        // SAFETY: it was read before.
+        // SAFETY: `parameters` was read above, so it is not null; it is writable: CUDA's contract of the
+        // function.
         unsafe { (*parameters).dptr = address };
         Ok(())
     }
@@ -34,7 +40,9 @@ runtime! {
         Ok(())
     }
 
-    fn cudaGraphAddMemFreeNode(node: *mut usize, graph: usize, after: *const usize, count: usize, pointer: *mut c_void) {
+    fn cudaGraphAddMemFreeNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, pointer: *mut c_void,
+    ) {
         if pointer.is_null() {
             return Err(Error::INVALID_VALUE);
         }

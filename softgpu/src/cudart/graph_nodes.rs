@@ -1,19 +1,11 @@
 //! The nodes of graphs: what all kinds share, and those of child graphs and of nothing.
 
-use super::graph::nodes_at;
+use super::arguments::nodes_at;
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::{Kind, exec, with};
 use crate::work::{Action, Work};
-
-/// Reads the caller's structure.
-pub(super) fn read<T: std::marker::Copy>(parameters: *const T) -> Result<T> {
-    // SAFETY: null or a structure, as CUDA's contract has it.
-    unsafe { parameters.as_ref() }
-        .copied()
-        .ok_or(Error::INVALID_VALUE)
-}
 
 pub(super) fn work(action: Action) -> Result<Kind> {
     let gpu = current::active()?;
@@ -49,7 +41,9 @@ pub(super) fn action_of(node: usize) -> Result<Action> {
 }
 
 runtime! {
-    fn cudaGraphAddChildGraphNode(node: *mut usize, graph: usize, after: *const usize, count: usize, child: usize) {
+    fn cudaGraphAddChildGraphNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, child: usize,
+    ) {
         add(node, graph, after, count, Kind::Child(child))
     }
 

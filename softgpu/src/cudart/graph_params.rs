@@ -8,8 +8,9 @@ use super::graph_nodes::{add, change};
 use super::{
     graph_copy_nodes, graph_event_nodes, graph_host_nodes, graph_kernel_nodes, graph_set_nodes, pool, runtime,
 };
+use crate::address::graph_memory::GraphMemory;
 use crate::error::{Error, Result, say_once};
-use crate::graph::{GraphMemory, Kind, exec, with};
+use crate::graph::{Kind, exec, with};
 
 /// `cudaMemcpyNodeParams` has 16 bytes before the copy.
 const BEFORE_COPY: usize = 2;
@@ -21,7 +22,7 @@ fn refuse<T>(what: &str) -> Result<T> {
 
 /// What a node of these parameters does; an allocation's address is written back.
 fn kind(parameters: *mut GraphNodeParams) -> Result<Kind> {
-    // SAFETY: null or the caller's structure.
+    // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
     let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
     if parameters.reserved0 != [0; 3] || parameters.reserved2 != 0 {
         return Err(Error::INVALID_VALUE);
@@ -55,7 +56,7 @@ fn kind(parameters: *mut GraphNodeParams) -> Result<Kind> {
 
 /// The kind of what can be changed: memory's address is its node's for ever, and an empty node has nothing.
 fn changed(parameters: *mut GraphNodeParams) -> Result<Kind> {
-    // SAFETY: null or the caller's structure.
+    // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
     match unsafe { parameters.as_ref() }.ok_or(Error::INVALID_VALUE)?.kind {
         NODE_EMPTY | NODE_MEM_ALLOC | NODE_MEM_FREE => Err(Error::INVALID_VALUE),
         _ => kind(parameters),
@@ -63,7 +64,10 @@ fn changed(parameters: *mut GraphNodeParams) -> Result<Kind> {
 }
 
 runtime! {
-    fn cudaGraphAddNode(node: *mut usize, graph: usize, after: *const usize, _edges: *const u64, count: usize, parameters: *mut GraphNodeParams) {
+    fn cudaGraphAddNode(
+        node: *mut usize, graph: usize, after: *const usize, _edges: *const u64, count: usize,
+        parameters: *mut GraphNodeParams,
+    ) {
         add(node, graph, after, count, kind(parameters)?)
     }
 

@@ -4,12 +4,14 @@ use std::ffi::c_void;
 
 use mgb_abi::graph::MemsetParams;
 
-use super::graph_nodes::{action_of, add, change, read, work};
+use super::arguments::read;
+use super::graph_nodes::{action_of, add, change, work};
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
 use crate::graph::{Kind, exec};
-use crate::memory::region::{Fill, Side, Size};
+use crate::memory::region::{Side, Size};
+use crate::transfer::Fill;
 use crate::work::Action;
 
 /// A set node.
@@ -41,7 +43,9 @@ pub fn set(parameters: *const MemsetParams) -> Result<Kind> {
 }
 
 runtime! {
-    fn cudaGraphAddMemsetNode(node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const MemsetParams) {
+    fn cudaGraphAddMemsetNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *const MemsetParams,
+    ) {
         add(node, graph, after, count, set(parameters)?)
     }
 

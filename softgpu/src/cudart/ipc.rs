@@ -5,9 +5,10 @@ use std::ffi::{c_uint, c_void};
 use mgb_abi::ipc::LAZY_ENABLE_PEER_ACCESS;
 
 use super::{put, runtime};
+use crate::address::share;
 use crate::device::{current, node};
 use crate::error::Error;
-use crate::memory::share::{self, Handle};
+use crate::memory::share::Handle;
 use crate::stream::{event, shared};
 
 runtime! {

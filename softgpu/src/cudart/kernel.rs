@@ -7,8 +7,8 @@ use mgb_abi::launch::Dim3;
 use super::launch::by_stub;
 use super::{put, runtime};
 use crate::error::Error;
-use crate::exec::launch::Shape;
 use crate::exec::registry;
+use crate::kernel::launch::Shape;
 
 runtime! {
     fn __cudaGetKernel(kernel: *mut usize, stub: *const c_void) {
@@ -17,9 +17,12 @@ runtime! {
         Ok(())
     }
 
-    fn __cudaLaunchKernel(kernel: usize, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize) {
+    fn __cudaLaunchKernel(
+        kernel: usize, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize,
+    ) {
         let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: false };
-        // SAFETY: the caller passes what the kernel's parameters ask for.
+        // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
+        // launch.
         unsafe { by_stub(kernel, &shape, stream, arguments) }
     }
 

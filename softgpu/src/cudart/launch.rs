@@ -7,12 +7,12 @@ use std::sync::Arc;
 use mgb_abi::launch::{ATTRIBUTE_CLUSTER_DIMENSION, ATTRIBUTE_COOPERATIVE, Dim3, LaunchConfig};
 
 use super::{put, runtime};
-use crate::device::current;
+use crate::device::{current, resolve};
 use crate::error::{Error, Result, say_once};
-use crate::exec::launch::{Launch, Shape};
 use crate::exec::registry;
-use crate::stream::handle;
-use crate::work::{self, Action, Work};
+use crate::kernel::launch::{Launch, Shape};
+use crate::submit;
+use crate::work::{Action, Work};
 
 /// What stands between `<<<` and `>>>`.
 #[derive(Clone, Copy)]
@@ -32,33 +32,42 @@ thread_local! {
 /// # Safety
 /// `arguments` is as the kernel's parameters ask.
 pub unsafe fn by_stub(stub: usize, shape: &Shape, stream: usize, arguments: *mut *mut c_void) -> Result {
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     if current::gpu()?.ordinal != gpu.ordinal {
         // The stream is another device's.
         return Err(Error::INVALID_HANDLE);
     }
     let function = registry::function(stub)?;
-    // SAFETY: the caller's promise.
+    // SAFETY: `arguments` points to a value for each parameter: contract of `by_stub`.
     let launch = unsafe { Launch::new(gpu, function, *shape, arguments.cast_const().cast())? };
     let action = Action::Kernel(Arc::new(launch));
-    work::issue(&stream, Work { gpu, action })
+    submit::issue(&stream, Work { gpu, action })
 }
 
 runtime! {
-    fn cudaLaunchKernel(stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize) {
+    fn cudaLaunchKernel(
+        stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
+        stream: usize,
+    ) {
         let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: false };
-        // SAFETY: the caller passes what the kernel's parameters ask for.
+        // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
+        // launch.
         unsafe { by_stub(stub as usize, &shape, stream, arguments) }
     }
 
-    fn cudaLaunchCooperativeKernel(stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize, stream: usize) {
+    fn cudaLaunchCooperativeKernel(
+        stub: *const c_void, grid: Dim3, block: Dim3, arguments: *mut *mut c_void, shared: usize,
+        stream: usize,
+    ) {
         let shape = Shape { grid: grid.array(), block: block.array(), shared, cooperative: true };
-        // SAFETY: the caller passes what the kernel's parameters ask for.
+        // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
+        // launch.
         unsafe { by_stub(stub as usize, &shape, stream, arguments) }
     }
 
     fn cudaLaunchKernelExC(config: *const LaunchConfig, stub: *const c_void, arguments: *mut *mut c_void) {
-        // SAFETY: null or a configuration, with as many attributes as it says.
+        // SAFETY: `config` is null or valid for reads, with `count` attributes: CUDA's contract of the
+        // function.
         let (config, attributes) = unsafe {
             let config = config.as_ref().ok_or(Error::INVALID_VALUE)?;
             (config, crate::image::slice(config.attributes, config.count))
@@ -80,7 +89,8 @@ runtime! {
                 _ => {}
             }
         }
-        // SAFETY: the caller passes what the kernel's parameters ask for.
+        // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
+        // launch.
         unsafe { by_stub(stub as usize, &shape, config.stream as usize, arguments) }
     }
 
@@ -94,7 +104,7 @@ runtime! {
     }
 }
 
-/// CUDA's half of `<<<…>>>` before the stub; zero, since the launch shall go on.
+/// CUDA's half of `<<<…>>>` before the stub; zero, so that the stub is called.
 ///
 /// # Safety
 /// None needed: the stream is only kept.

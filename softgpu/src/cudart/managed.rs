@@ -1,4 +1,5 @@
-//! Advice and prefetching: checked as CUDA does, and kept. Managed memory is the host's and the devices' all the time.
+//! Advice and prefetching: checked as CUDA does, and kept. Managed memory is accessible to the
+//! host and to all devices at any time.
 
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -8,19 +9,19 @@ use mgb_abi::location::{
 };
 use mgb_abi::managed::*;
 
-use super::{batch, runtime};
-use crate::device::node;
+use super::arguments::{exists, own_stream};
+use super::runtime;
+use crate::address::{AddressKind, locate};
+use crate::device::{node, resolve};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::advice::{self, Advice, HOST_USER};
-use crate::memory::{Place, locate};
-use crate::stream::handle;
 
 /// The range must be managed memory.
 pub(super) fn check(pointer: *const c_void, count: usize) -> Result<usize> {
     let address = pointer as usize;
     match locate(address) {
-        Place::Managed { base, size, .. } if count > 0 && count <= base + size - address => Ok(address),
+        AddressKind::Managed { base, size, .. } if count > 0 && count <= base + size - address => Ok(address),
         _ => Err(Error::INVALID_VALUE),
     }
 }
@@ -44,7 +45,7 @@ fn user(place: MemLocation) -> u64 {
 
 /// Notes where managed memory is to be.
 pub(super) fn prefetch(pointer: *const c_void, count: usize, place: MemLocation, stream: usize) -> Result {
-    let (_, stream) = handle::resolve(stream)?;
+    let (_, stream) = resolve::stream(stream)?;
     check_place(place)?;
     let address = check(pointer, count)?;
     capture::refuse(&stream)?;
@@ -52,7 +53,7 @@ pub(super) fn prefetch(pointer: *const c_void, count: usize, place: MemLocation,
     Ok(())
 }
 
-/// As the old attributes tell a place.
+/// A location as the older attributes report it: a device's number, or that of the host.
 fn old(place: MemLocation) -> c_int {
     match place.kind {
         LOCATION_DEVICE => place.id,
@@ -94,7 +95,7 @@ fn ask(to: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, cou
             let host = (users >> HOST_USER == 1).then_some(CPU_DEVICE_ID);
             let list = devices.chain(host).chain(std::iter::repeat(INVALID_DEVICE_ID));
             for (at, user) in list.take(room / 4).enumerate() {
-                // SAFETY: within the caller's room.
+                // SAFETY: `to` has `room` bytes: CUDA's contract of the function.
                 unsafe { to.cast::<c_int>().add(at).write(user) };
             }
             return Ok(());
@@ -106,25 +107,30 @@ fn ask(to: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, cou
         RANGE_LAST_PREFETCH_LOCATION_ID => prefetched.id,
         _ => return Err(Error::INVALID_VALUE),
     };
-    // SAFETY: not null, and room for an int.
+    // SAFETY: `to` is not null and has `room` bytes, which are four: CUDA's contract of the function.
     unsafe { to.cast::<c_int>().write(value) };
     Ok(())
 }
 
 runtime! {
-    fn cudaMemPrefetchAsync(pointer: *const c_void, count: usize, place: MemLocation, flags: c_uint, stream: usize) {
+    fn cudaMemPrefetchAsync(
+        pointer: *const c_void, count: usize, place: MemLocation, flags: c_uint, stream: usize,
+    ) {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
         prefetch(pointer, count, place, stream)
     }
 
-    fn cudaMemPrefetchBatchAsync(pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *mut MemLocation, starts: *mut usize, place_count: usize, flags: u64, stream: usize) {
+    fn cudaMemPrefetchBatchAsync(
+        pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *mut MemLocation,
+        starts: *mut usize, place_count: usize, flags: u64, stream: usize,
+    ) {
         let any_null = pointers.is_null() || sizes.is_null() || places.is_null() || starts.is_null();
         if any_null || count == 0 || place_count == 0 || place_count > count || flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: the caller's arrays, of the sizes that it tells.
+        // SAFETY: the arrays have `count` and `place_count` elements: CUDA's contract of the function.
         let (pointers, sizes, places, starts) = unsafe {
             (
                 std::slice::from_raw_parts(pointers, count),
@@ -136,10 +142,10 @@ runtime! {
         if starts[0] != 0 || !starts.is_sorted() || starts[place_count - 1] >= count {
             return Err(Error::INVALID_VALUE);
         }
-        batch::own_stream(stream)?;
+        own_stream(stream)?;
         for (at, (&pointer, &size)) in pointers.iter().zip(sizes).enumerate() {
             let place = places[starts.partition_point(|&start| start <= at) - 1];
-            batch::exists(place)?;
+            exists(place)?;
             prefetch(pointer, size, place, stream)?;
         }
         Ok(())
@@ -147,7 +153,11 @@ runtime! {
 
     fn cudaMemAdvise(pointer: *const c_void, count: usize, advised: u32, place: MemLocation) {
         node()?;
-        if matches!(advised, ADVISE_SET_PREFERRED_LOCATION | ADVISE_SET_ACCESSED_BY | ADVISE_UNSET_ACCESSED_BY) {
+        let names_location = matches!(
+            advised,
+            ADVISE_SET_PREFERRED_LOCATION | ADVISE_SET_ACCESSED_BY | ADVISE_UNSET_ACCESSED_BY
+        );
+        if names_location {
             check_place(place).or(Err(Error::INVALID_VALUE))?;
         }
         let address = check(pointer, count)?;
@@ -164,16 +174,21 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemRangeGetAttribute(to: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize) {
+    fn cudaMemRangeGetAttribute(
+        to: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize,
+    ) {
         ask(to, room, attribute, pointer, count)
     }
 
-    fn cudaMemRangeGetAttributes(to: *mut *mut c_void, rooms: *mut usize, attributes: *mut u32, number: usize, pointer: *const c_void, count: usize) {
+    fn cudaMemRangeGetAttributes(
+        to: *mut *mut c_void, rooms: *mut usize, attributes: *mut u32, number: usize, pointer: *const c_void,
+        count: usize,
+    ) {
         if to.is_null() || rooms.is_null() || attributes.is_null() || number == 0 {
             return Err(Error::INVALID_VALUE);
         }
         for at in 0..number {
-            // SAFETY: the caller's arrays of this size.
+            // SAFETY: the arrays have `number` elements: CUDA's contract of the function.
             let (to, room, attribute) = unsafe { (*to.add(at), *rooms.add(at), *attributes.add(at)) };
             ask(to, room, attribute, pointer, count)?;
         }
@@ -181,9 +196,10 @@ runtime! {
     }
 
     fn cudaStreamAttachMemAsync(stream: usize, pointer: *mut c_void, length: usize, flags: c_uint) {
-        handle::resolve(stream)?;
+        resolve::stream(stream)?;
         match locate(pointer as usize) {
-            Place::Managed { base, size, .. } if base == pointer as usize && (length == 0 || length == size) => {}
+            AddressKind::Managed { base, size, .. }
+                if base == pointer as usize && (length == 0 || length == size) => {}
             _ => return Err(Error::INVALID_VALUE),
         }
         // Global, host, single.

@@ -8,17 +8,18 @@ use mgb_abi::managed::{ATTACH_GLOBAL, ATTACH_HOST};
 use mgb_abi::pointer::{MEMORY_DEVICE, MEMORY_HOST, MEMORY_MANAGED, MEMORY_UNREGISTERED, PointerAttributes};
 
 use super::{peer, put, runtime};
+use crate::address::{self, AddressKind, locate};
 use crate::device::{current, node};
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::memory::{self, Place, heap::Use, locate};
+use crate::memory::heap::Use;
 
 /// Rows of pitched memory start at multiples of this.
 const PITCH: usize = 512;
 
 fn allocate(size: usize, purpose: Use) -> Result<*mut c_void> {
     capture::forbid()?;
-    Ok(memory::allocate(current::active()?, size, purpose)? as *mut c_void)
+    Ok(address::allocate(current::active()?, size, purpose)? as *mut c_void)
 }
 
 /// Waits for all devices' work, which may use what is to be freed, then frees it.
@@ -31,7 +32,7 @@ fn free(address: usize) -> Result {
     for gpu in node()?.gpus().iter().filter(|gpu| gpu.is_active()) {
         gpu.streams.finish();
     }
-    let freed = memory::free(address);
+    let freed = address::free(address);
     current::gpu()?.check()?;
     freed
 }
@@ -88,13 +89,13 @@ runtime! {
         let device = current::active()?.ordinal as c_int;
         let (own, none) = (pointer.cast_mut(), std::ptr::null_mut());
         let (kind, device, device_pointer, host_pointer) = match locate(pointer as usize) {
-            Place::Device { ordinal, .. } if !peer::reaches(device as usize, ordinal) => {
+            AddressKind::Device { ordinal, .. } if !peer::reaches(device as usize, ordinal) => {
                 (MEMORY_DEVICE, ordinal as c_int, none, none)
             }
-            Place::Device { ordinal, .. } => (MEMORY_DEVICE, ordinal as c_int, own, none),
-            Place::Managed { ordinal, .. } => (MEMORY_MANAGED, ordinal as c_int, own, own),
-            Place::Pinned { .. } => (MEMORY_HOST, device, own, own),
-            Place::Nothing | Place::Host => (MEMORY_UNREGISTERED, INVALID_DEVICE_ID, none, own),
+            AddressKind::Device { ordinal, .. } => (MEMORY_DEVICE, ordinal as c_int, own, none),
+            AddressKind::Managed { ordinal, .. } => (MEMORY_MANAGED, ordinal as c_int, own, own),
+            AddressKind::Pinned { .. } => (MEMORY_HOST, device, own, own),
+            AddressKind::Nothing | AddressKind::Host => (MEMORY_UNREGISTERED, INVALID_DEVICE_ID, none, own),
         };
         put!(attributes, PointerAttributes { kind, device, device_pointer, host_pointer, reserved: [0; 8] });
         Ok(())

@@ -5,6 +5,7 @@
 //! forms of those that have them, and a stub that returns `cudaErrorNotSupported` for every exported
 //! function that is not here.
 
+mod arguments;
 pub mod array;
 pub mod attributes;
 pub mod batch;
@@ -44,19 +45,9 @@ pub mod stubs;
 pub mod symbol;
 pub mod user_objects;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use crate::error::{Error, Result, remember, say};
-
-/// Runs the body of an exported function: no panic crosses into C.
-pub fn caught<T>(name: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        say(&format!(
-            "{name} failed inside the software GPU; the message above says where"
-        ));
-        Err(Error::UNKNOWN)
-    })
-}
+use crate::entry::caught;
+pub(crate) use crate::entry::put;
+use crate::error::{Result, remember};
 
 /// Runs the body of a runtime function, and remembers its error for `cudaGetLastError`.
 pub fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
@@ -79,16 +70,3 @@ macro_rules! runtime {
     )*};
 }
 pub(crate) use runtime;
-
-/// Writes through an out pointer of the caller.
-macro_rules! put {
-    ($pointer:expr, $value:expr) => {{
-        let (pointer, value) = ($pointer, $value);
-        if pointer.is_null() {
-            return Err($crate::error::Error::INVALID_VALUE);
-        }
-        // SAFETY: not null, and the API's contract says that it can be written.
-        unsafe { pointer.write(value) }
-    }};
-}
-pub(crate) use put;

@@ -1,5 +1,5 @@
-//! Allocation in stream order, and the pools it takes from. Memory is there at once and goes in the stream's turn,
-//! which is one of the orders that CUDA allows.
+//! Allocation in stream order, and the pools it takes from. Memory is there at once and goes in the stream's
+//! turn, which is one of the orders that CUDA allows.
 
 use std::ffi::{c_int, c_void};
 
@@ -7,11 +7,12 @@ use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::*;
 
 use super::{put, runtime};
-use crate::device::{Gpu, current, node};
+use crate::address::graph_memory::GraphMemory;
+use crate::address::{self, AddressKind, locate};
+use crate::device::{Gpu, current, node, resolve};
 use crate::error::{Error, Result};
-use crate::graph::{GraphMemory, Kind, capture};
-use crate::memory::{self, Place, locate, pool};
-use crate::stream::handle;
+use crate::graph::{Kind, capture};
+use crate::memory::pool;
 
 /// The device whose memory the properties ask for.
 ///
@@ -31,7 +32,7 @@ pub fn gpu_of(props: &MemPoolProps) -> Result<&'static Gpu> {
 
 fn allocate(pointer: *mut *mut c_void, size: usize, pool: Option<usize>, stream: usize) -> Result {
     put!(pointer, std::ptr::null_mut());
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     let pool = pool.unwrap_or_else(|| pool::of(gpu.ordinal));
     let mut kept = 0;
     let captured = capture::keep(&stream, || {
@@ -43,15 +44,15 @@ fn allocate(pointer: *mut *mut c_void, size: usize, pool: Option<usize>, stream:
     let address = if captured {
         kept
     } else {
-        pool::allocate(pool, size)?
+        address::allocate_from(pool, size)?
     };
     put!(pointer, address as *mut c_void);
     Ok(())
 }
 
-/// The device that memory lies on, where it is one.
+/// The device that a location names.
 fn device_at(location: *const MemLocation) -> Result<&'static Gpu> {
-    // SAFETY: null or a place, as CUDA's contract has it.
+    // SAFETY: `location` is null or valid for reads: CUDA's contract of the functions that pass it.
     let location = unsafe { location.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if location.kind != LOCATION_DEVICE {
         return Err(Error::INVALID_VALUE);
@@ -77,18 +78,18 @@ runtime! {
 
     fn cudaFreeAsync(pointer: *mut c_void, stream: usize) {
         let address = pointer as usize;
-        let (gpu, stream) = handle::resolve(stream)?;
+        let (gpu, stream) = resolve::stream(stream)?;
         if address == 0 {
             return Ok(());
         }
-        if !matches!(locate(address), Place::Device { base, .. } if base == address) {
+        if !matches!(locate(address), AddressKind::Device { base, .. } if base == address) {
             return Err(Error::INVALID_VALUE);
         }
         if capture::keep(&stream, || Ok(Kind::Free(address)))? {
             return Ok(());
         }
         gpu.streams.submit(&stream, move |_| {
-            if let Err(error) = memory::free(address) {
+            if let Err(error) = address::free(address) {
                 gpu.fail(error);
             }
         });
@@ -134,7 +135,7 @@ runtime! {
 
     fn cudaMemPoolCreate(to: *mut usize, properties: *const MemPoolProps) {
         current::gpu()?;
-        // SAFETY: null or the caller's properties.
+        // SAFETY: `properties` is null or valid for reads: CUDA's contract of the function.
         let properties = unsafe { properties.as_ref() }.ok_or(Error::INVALID_VALUE)?;
         if to.is_null() {
             return Err(Error::INVALID_VALUE);
@@ -159,7 +160,9 @@ runtime! {
         // SAFETY: not null; switches are ints, the others 64-bit values.
         let number = unsafe {
             match attribute {
-                POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES => u64::from(*value.cast::<c_int>() != 0),
+                POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES => {
+                    u64::from(*value.cast::<c_int>() != 0)
+                }
                 _ => *value.cast::<u64>(),
             }
         };
@@ -183,7 +186,9 @@ runtime! {
 
     fn cudaMemPoolGetAttribute(handle: usize, attribute: u32, value: *mut c_void) {
         let found = pool::with(handle, |pool| match attribute {
-            POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_RELEASE_THRESHOLD => Ok(pool.settings[attribute as usize - 1]),
+            POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_RELEASE_THRESHOLD => {
+                Ok(pool.settings[attribute as usize - 1])
+            }
             POOL_RESERVED_CURRENT => Ok(pool.reserved.now),
             POOL_RESERVED_HIGH => Ok(pool.reserved.high),
             POOL_USED_CURRENT => Ok(pool.used.now),
@@ -202,7 +207,7 @@ runtime! {
         if list.is_null() && count > 0 {
             return Err(Error::INVALID_VALUE);
         }
-        // SAFETY: the caller's array.
+        // SAFETY: `list` has `count` elements: CUDA's contract of the function.
         for access in unsafe { crate::image::slice(list, count as u32) } {
             let ordinal = device_at(&access.location)?.ordinal;
             let on = match access.flags {
@@ -211,7 +216,7 @@ runtime! {
                 _ => return Err(Error::INVALID_VALUE),
             };
             pool::with(handle, |pool| match (on, pool.ordinal == ordinal) {
-                // The device itself cannot be shut out.
+                // The pool's own device always has access.
                 (false, true) => Err(Error::INVALID_VALUE),
                 (false, false) => {
                     pool.readers &= !(1 << ordinal);

@@ -21,8 +21,20 @@ struct Module {
 /// # Safety
 /// The handle is null or came from `__cudaRegisterFatBinary`, and is still registered.
 unsafe fn module<'a>(handle: *mut *mut c_void) -> Option<&'a Module> {
-    // SAFETY: the caller's promise.
+    // SAFETY: the handle is null or a registered module's: contract of `module`.
     unsafe { handle.cast::<Module>().as_ref() }
+}
+
+/// Registers a variable by what host code names it by: its host shadow, or the pointer to managed memory.
+///
+/// # Safety
+/// The handle is null or a registered module's; the name is null or a string.
+unsafe fn add_shadow(handle: *mut *mut c_void, host: usize, name: *const c_char) {
+    // SAFETY: the handle and the name are valid: contract of `add_shadow`.
+    if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
+        module.shadows.lock().push(host);
+        registry::add_shadow(host, name);
+    }
 }
 
 /// Hands an image of translated code to the software GPU; called by constructors that the pass makes.
@@ -31,9 +43,9 @@ unsafe fn module<'a>(handle: *mut *mut c_void) -> Option<&'a Module> {
 /// The image is as `softgpu_image.h` says, and stays for the life of the process.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __softgpuRegisterImage(image: *const Image) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the image is null or valid for the life of the process: contract of `__softgpuRegisterImage`.
     if let Some(image) = unsafe { image.as_ref() } {
-        // SAFETY: the same.
+        // SAFETY: the image is as `softgpu_image.h` says: contract of `__softgpuRegisterImage`.
         unsafe { registry::add_image(image) }
     }
 }
@@ -61,7 +73,8 @@ pub unsafe extern "C" fn __cudaRegisterFatBinaryEnd(_handle: *mut *mut c_void) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __cudaUnregisterFatBinary(handle: *mut *mut c_void) {
     if !handle.is_null() {
-        // SAFETY: the caller's promise.
+        // SAFETY: the handle came from `Box::into_raw` in `__cudaRegisterFatBinary` and is not used again:
+        // contract of `__cudaUnregisterFatBinary`.
         let module = unsafe { Box::from_raw(handle.cast::<Module>()) };
         registry::remove(&module.stubs.lock(), &module.shadows.lock());
     }
@@ -85,7 +98,7 @@ pub unsafe extern "C" fn __cudaRegisterFunction(
     _grid_dim: *mut c_void,
     _warp: *mut c_int,
 ) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the handle is a registered module's, the name a string: contract of `__cudaRegisterFunction`.
     if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
         module.stubs.lock().push(stub as usize);
         registry::add_function(stub as usize, name);
@@ -108,11 +121,8 @@ pub unsafe extern "C" fn __cudaRegisterVar(
     _constant: c_int,
     _global: c_int,
 ) {
-    // SAFETY: the caller's promise.
-    if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
-        module.shadows.lock().push(host as usize);
-        registry::add_shadow(host as usize, name);
-    }
+    // SAFETY: the handle is a registered module's, the name a string: contract of this function.
+    unsafe { add_shadow(handle, host as usize, name) }
 }
 
 /// Registers a managed variable, by the address of the pointer that host code goes through.
@@ -131,11 +141,8 @@ pub unsafe extern "C" fn __cudaRegisterManagedVar(
     _constant: c_int,
     _global: c_int,
 ) {
-    // SAFETY: the caller's promise.
-    if let (Some(module), Some(name)) = unsafe { (module(handle), c_str(name)) } {
-        module.shadows.lock().push(host as usize);
-        registry::add_shadow(host as usize, name);
-    }
+    // SAFETY: the handle is a registered module's, the name a string: contract of this function.
+    unsafe { add_shadow(handle, host as usize, name) }
 }
 
 /// Registers a host variable that device code names: nothing to do, since addresses are one space.

@@ -5,10 +5,11 @@ use std::ffi::{c_int, c_void};
 use mgb_abi::copy3d::{Extent, PitchedPtr};
 
 use super::runtime;
+use crate::device::resolve;
 use crate::error::{Error, Result};
-use crate::memory::region::{Fill, Side, Size};
-use crate::memory::transfer::fill;
-use crate::stream::handle;
+use crate::memory::region::{Side, Size};
+use crate::submit::fill;
+use crate::transfer::Fill;
 
 fn row(to: *mut c_void, value: c_int, count: usize) -> Fill {
     Fill::bytes(Side::plain(to as usize), Size::row(count), value as u8)
@@ -33,7 +34,7 @@ fn planes(to: PitchedPtr, value: c_int, extent: Extent) -> Result<Fill> {
 }
 
 fn set(what: Fill, stream: usize, wait: bool) -> Result {
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     fill(gpu, &stream, what, wait)
 }
 
@@ -50,7 +51,9 @@ runtime! {
         set(plane(to, pitch, value, width, height)?, 0, true)
     }
 
-    fn cudaMemset2DAsync(to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize, stream: usize) {
+    fn cudaMemset2DAsync(
+        to: *mut c_void, pitch: usize, value: c_int, width: usize, height: usize, stream: usize,
+    ) {
         set(plane(to, pitch, value, width, height)?, stream, false)
     }
 

@@ -5,12 +5,13 @@ use std::ffi::{c_int, c_uint, c_void};
 use mgb_abi::stream::STREAM_NON_BLOCKING;
 
 use super::{put, runtime};
-use crate::device::current;
+use crate::device::{current, resolve};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::stream::{Fence, GREATEST_PRIORITY, handle};
+use crate::submit;
 use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
-use crate::work::{self, Action, Work};
+use crate::work::{Action, Work};
 
 fn create(flags: c_uint, priority: c_int) -> Result<usize> {
     if flags & !STREAM_NON_BLOCKING != 0 {
@@ -22,9 +23,9 @@ fn create(flags: c_uint, priority: c_int) -> Result<usize> {
 }
 
 fn call(stream: usize, call: HostCall) -> Result {
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     let action = Action::Host(call);
-    work::issue(&stream, Work { gpu, action })
+    submit::issue(&stream, Work { gpu, action })
 }
 
 runtime! {
@@ -53,7 +54,7 @@ runtime! {
     }
 
     fn cudaStreamSynchronize(stream: usize) {
-        let (gpu, stream) = handle::resolve(stream)?;
+        let (gpu, stream) = resolve::stream(stream)?;
         capture::refuse(&stream)?;
         for fence in gpu.streams.fences_of(&stream) {
             fence.host_wait();
@@ -62,7 +63,7 @@ runtime! {
     }
 
     fn cudaStreamQuery(stream: usize) {
-        let (gpu, stream) = handle::resolve(stream)?;
+        let (gpu, stream) = resolve::stream(stream)?;
         capture::refuse(&stream)?;
         let passed = gpu.streams.fences_of(&stream).iter().all(Fence::query);
         gpu.check()?;
@@ -70,22 +71,22 @@ runtime! {
     }
 
     fn cudaStreamGetFlags(stream: usize, flags: *mut c_uint) {
-        put!(flags, handle::resolve(stream)?.1.flags);
+        put!(flags, resolve::stream(stream)?.1.flags);
         Ok(())
     }
 
     fn cudaStreamGetPriority(stream: usize, priority: *mut c_int) {
-        put!(priority, handle::resolve(stream)?.1.priority);
+        put!(priority, resolve::stream(stream)?.1.priority);
         Ok(())
     }
 
     fn cudaStreamGetId(stream: usize, id: *mut u64) {
-        put!(id, handle::resolve(stream)?.1.id);
+        put!(id, resolve::stream(stream)?.1.id);
         Ok(())
     }
 
     fn cudaStreamGetDevice(stream: usize, device: *mut c_int) {
-        put!(device, handle::resolve(stream)?.1.ordinal as c_int);
+        put!(device, resolve::stream(stream)?.1.ordinal as c_int);
         Ok(())
     }
 

@@ -1,10 +1,11 @@
-//! Attributes of streams: kept, and told again. None of them changes what work does.
+//! Attributes of streams: kept so that they can be read. None of them changes what work does.
 
 use mgb_abi::launch::*;
 
 use super::{put, runtime};
+use crate::device::resolve;
 use crate::error::{Error, Result};
-use crate::stream::{Stream, handle};
+use crate::stream::Stream;
 
 /// Access policy window, synchronization policy, priority, synchronization domains: those that streams have.
 fn check(attribute: u32) -> Result {
@@ -40,23 +41,23 @@ fn value(stream: &Stream, attribute: u32) -> LaunchAttributeValue {
 
 runtime! {
     fn cudaStreamGetAttribute(stream: usize, attribute: u32, to: *mut LaunchAttributeValue) {
-        let (_, stream) = handle::resolve(stream)?;
+        let (_, stream) = resolve::stream(stream)?;
         check(attribute)?;
         put!(to, value(&stream, attribute));
         Ok(())
     }
 
     fn cudaStreamSetAttribute(stream: usize, attribute: u32, from: *const LaunchAttributeValue) {
-        let (_, stream) = handle::resolve(stream)?;
+        let (_, stream) = resolve::stream(stream)?;
         check(attribute)?;
-        // SAFETY: null or the caller's value.
+        // SAFETY: `from` is null or valid for reads: CUDA's contract of the function.
         let from = *unsafe { from.as_ref() }.ok_or(Error::INVALID_VALUE)?;
         stream.attributes().lock().insert(attribute, from);
         Ok(())
     }
 
     fn cudaStreamCopyAttributes(to: usize, from: usize) {
-        let ((_, to), (_, from)) = (handle::resolve(to)?, handle::resolve(from)?);
+        let ((_, to), (_, from)) = (resolve::stream(to)?, resolve::stream(from)?);
         let copied = from.attributes().lock().clone();
         *to.attributes().lock() = copied;
         Ok(())

@@ -5,12 +5,12 @@ use std::ffi::c_void;
 use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE};
 
 use super::{put, runtime};
-use crate::device::{Gpu, current};
+use crate::device::{Gpu, current, resolve};
 use crate::error::{Error, Result};
-use crate::exec::{registry, variables};
-use crate::memory::region::Copy;
-use crate::memory::transfer::{copy, copy_async};
-use crate::stream::handle;
+use crate::exec::registry;
+use crate::kernel::variables;
+use crate::submit::{copy, copy_async};
+use crate::transfer::Copy;
 
 /// The address of `count` bytes of a variable from `offset`.
 ///
@@ -57,26 +57,32 @@ runtime! {
         Ok(())
     }
 
-    fn cudaMemcpyToSymbol(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32) {
-        let (gpu, stream) = handle::resolve(0)?;
+    fn cudaMemcpyToSymbol(
+        symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32,
+    ) {
+        let (gpu, stream) = resolve::stream(0)?;
         kind_to(kind)?;
         copy(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
     fn cudaMemcpyFromSymbol(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
-        let (gpu, stream) = handle::resolve(0)?;
+        let (gpu, stream) = resolve::stream(0)?;
         kind_from(kind)?;
         copy(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }
 
-    fn cudaMemcpyToSymbolAsync(symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32, stream: usize) {
-        let (gpu, stream) = handle::resolve(stream)?;
+    fn cudaMemcpyToSymbolAsync(
+        symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32, stream: usize,
+    ) {
+        let (gpu, stream) = resolve::stream(stream)?;
         kind_to(kind)?;
         copy_async(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
-    fn cudaMemcpyFromSymbolAsync(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, stream: usize) {
-        let (gpu, stream) = handle::resolve(stream)?;
+    fn cudaMemcpyFromSymbolAsync(
+        to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, stream: usize,
+    ) {
+        let (gpu, stream) = resolve::stream(stream)?;
         kind_from(kind)?;
         copy_async(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }

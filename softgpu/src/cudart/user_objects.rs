@@ -13,7 +13,9 @@ const NO_SYNC: c_uint = 1;
 const MOVE: c_uint = 1;
 
 runtime! {
-    fn cudaUserObjectCreate(object: *mut usize, data: *mut c_void, destroy: Option<HostFunction>, count: c_uint, flags: c_uint) {
+    fn cudaUserObjectCreate(
+        object: *mut usize, data: *mut c_void, destroy: Option<HostFunction>, count: c_uint, flags: c_uint,
+    ) {
         let destroy = destroy.ok_or(Error::INVALID_VALUE)?;
         if object.is_null() || count == 0 || count > i32::MAX as u32 || flags != NO_SYNC {
             return Err(Error::INVALID_VALUE);

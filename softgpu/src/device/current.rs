@@ -2,7 +2,8 @@
 
 use std::cell::Cell;
 
-use super::{Gpu, node};
+use super::gpu::Gpu;
+use super::node::node;
 use crate::error::Result;
 
 thread_local! {

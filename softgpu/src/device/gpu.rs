@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::profile::Profile;
-use super::spec::Spec;
+use crate::config::device::Device;
+use crate::config::profile::Profile;
+use crate::config::spec::Spec;
 use crate::error::{Error, Result};
 use crate::memory::heap::Heap;
 use crate::state::State;
@@ -54,7 +55,15 @@ impl Gpu {
         }
     }
 
-    /// What it claims to be.
+    /// The device, without what this process has on it.
+    pub fn device(&self) -> Device {
+        Device {
+            index: self.index,
+            spec: self.spec,
+        }
+    }
+
+    /// The model that it claims to be.
     pub fn profile(&self) -> &'static Profile {
         self.spec.profile
     }

@@ -1,78 +1,10 @@
-//! The devices that this process sees, their contexts, and which one a host thread uses.
+//! The devices as this process uses them: their contexts, and which one a host thread uses.
 
 pub mod current;
 pub mod gpu;
-pub mod profile;
-pub mod profiles;
+pub mod node;
 pub mod properties;
-pub mod spec;
-pub mod visible;
+pub mod resolve;
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use crate::error::{Error, Result};
 pub use gpu::Gpu;
-
-/// The devices of this process, in the order in which it sees them.
-pub struct Node {
-    gpus: Vec<Gpu>,
-}
-
-impl Node {
-    /// The visible devices.
-    pub fn gpus(&'static self) -> &'static [Gpu] {
-        &self.gpus
-    }
-
-    /// The device with this ordinal.
-    ///
-    /// # Errors
-    /// `INVALID_DEVICE`.
-    pub fn gpu(&'static self, ordinal: i32) -> Result<&'static Gpu> {
-        usize::try_from(ordinal)
-            .ok()
-            .and_then(|ordinal| self.gpus().get(ordinal))
-            .ok_or(Error::INVALID_DEVICE)
-    }
-}
-
-/// Set in a child that was forked after its parent began to use CUDA.
-static FORKED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn in_forked_child() {
-    FORKED.store(true, Ordering::Relaxed);
-}
-
-/// The devices, found at the first call.
-///
-/// # Errors
-/// `INITIALIZATION` where they cannot be used: a bad configuration, or a child forked after the
-/// first call, as CUDA has it; `NO_DEVICE` where there is none.
-pub fn node() -> Result<&'static Node> {
-    static NODE: OnceLock<Result<Node>> = OnceLock::new();
-    if FORKED.load(Ordering::Relaxed) {
-        return Err(Error::INITIALIZATION);
-    }
-    let node = NODE.get_or_init(|| {
-        crate::fail::prepare()?;
-        crate::time::settings::prepare()?;
-        crate::exec::order::prepare()?;
-        let state = crate::state::shared()?;
-        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        let visible = visible::visible(mask.as_deref(), state.devices().len());
-        let gpus: Vec<Gpu> = visible
-            .iter()
-            .enumerate()
-            .map(|(at, &index)| Gpu::new(at, index, state))
-            .collect();
-        // SAFETY: the handler only stores to an atomic.
-        unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
-        if gpus.is_empty() {
-            Err(Error::NO_DEVICE)
-        } else {
-            Ok(Node { gpus })
-        }
-    });
-    node.as_ref().map_err(|&error| error)
-}
+pub use node::{Node, node};

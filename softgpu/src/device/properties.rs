@@ -1,14 +1,14 @@
-//! Properties and attributes of a device, as the runtime and the driver tell them.
+//! Properties and attributes of a device, as the runtime and the driver report them.
 
 use std::ffi::{c_char, c_int};
 
 use mgb_abi::properties::DeviceProp;
 
 use super::gpu::Gpu;
-use super::profile;
+use crate::config::profile;
 use crate::time::settings::settings;
 
-/// A device's place on the bus that it would be on: `0000:01:00.0` for the first.
+/// A device's address on the bus that it would be on: `0000:01:00.0` for the first.
 pub fn pci_bus_id(gpu: &Gpu) -> String {
     format!("0000:{:02x}:00.0", gpu.index + 1)
 }

@@ -3,9 +3,9 @@
 use std::ffi::{c_int, c_uint};
 
 use super::{context_of, current, driver, gpu, gpu_of};
-use crate::cudart::put;
 use crate::device::current as thread;
 use crate::device::node;
+use crate::entry::put;
 
 driver! {
     fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {

@@ -5,10 +5,11 @@ use std::ffi::c_void;
 use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE};
 
 use super::{current, driver};
+use crate::device::resolve;
 use crate::error::{Error, Result};
-use crate::memory::region::{Copy, Fill, Side, Size};
-use crate::memory::transfer::{copy, copy_async, fill};
-use crate::stream::handle;
+use crate::memory::region::{Side, Size};
+use crate::submit::{copy, copy_async, fill};
+use crate::transfer::{Copy, Fill};
 
 fn now(to: usize, from: usize, count: usize, kind: u32) -> Result {
     let gpu = current()?;
@@ -17,7 +18,7 @@ fn now(to: usize, from: usize, count: usize, kind: u32) -> Result {
 
 fn later(to: usize, from: usize, count: usize, kind: u32, stream: usize) -> Result {
     current()?;
-    let (gpu, stream) = handle::resolve(stream)?;
+    let (gpu, stream) = resolve::stream(stream)?;
     copy_async(gpu, &stream, Copy::bytes(to, from, count), kind)
 }
 

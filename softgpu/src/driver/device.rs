@@ -3,8 +3,9 @@
 use std::ffi::{c_char, c_int, c_uint};
 
 use super::{driver, gpu};
-use crate::cudart::put;
-use crate::device::{node, profile, properties};
+use crate::config::profile;
+use crate::device::{node, properties};
+use crate::entry::put;
 use crate::error::{self, Error, Result};
 
 fn name_of(text: Option<&'static std::ffi::CStr>, to: *mut *const c_char) -> Result {
@@ -46,7 +47,7 @@ driver! {
             return Err(Error::INVALID_VALUE);
         }
         let name = &name.as_bytes()[..name.len().min(room)];
-        // SAFETY: the caller says that there is room for `length` bytes.
+        // SAFETY: `text` has room for `length` bytes: CUDA's contract of the function.
         unsafe {
             std::ptr::copy_nonoverlapping(name.as_ptr(), text.cast::<u8>(), name.len());
             text.add(name.len()).write(0);

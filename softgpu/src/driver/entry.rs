@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 
 use super::{Export, context, copy, device, driver, memory, vmm};
-use crate::cudart::put;
+use crate::entry::put;
 use crate::error::{Error, Result, c_str};
 
 /// The function of this name, or of its newest version.
@@ -30,7 +30,7 @@ pub fn find(name: &str) -> Option<*const c_void> {
 }
 
 fn look_up(symbol: *const c_char, function: *mut *mut c_void, status: *mut c_int) -> Result {
-    // SAFETY: null or a string, as CUDA has it.
+    // SAFETY: `symbol` is null or a string: CUDA's contract of the function.
     let symbol = unsafe { c_str(symbol) }.ok_or(Error::INVALID_VALUE)?;
     let found = find(&symbol.to_string_lossy());
     put!(function, found.unwrap_or(std::ptr::null()).cast_mut());
@@ -45,11 +45,16 @@ fn look_up(symbol: *const c_char, function: *mut *mut c_void, status: *mut c_int
 }
 
 driver! {
-    fn cuGetProcAddress(symbol: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: c_ulonglong) {
+    fn cuGetProcAddress(
+        symbol: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: c_ulonglong,
+    ) {
         look_up(symbol, function, std::ptr::null_mut())
     }
 
-    fn cuGetProcAddress_v2(symbol: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: c_ulonglong, status: *mut c_int) {
+    fn cuGetProcAddress_v2(
+        symbol: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: c_ulonglong,
+        status: *mut c_int,
+    ) {
         look_up(symbol, function, status)
     }
 }

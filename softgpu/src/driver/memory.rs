@@ -3,10 +3,10 @@
 use std::ffi::c_uint;
 
 use super::{current, driver};
-use crate::cudart::put;
+use crate::address::{self, AddressKind, locate};
+use crate::entry::put;
 use crate::error::Error;
 use crate::memory::heap::Use;
-use crate::memory::{self, Place, locate};
 
 driver! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
@@ -21,7 +21,7 @@ driver! {
         if size == 0 {
             return Err(Error::INVALID_VALUE);
         }
-        put!(pointer, memory::allocate(gpu, size, Use::Plain)?);
+        put!(pointer, address::allocate(gpu, size, Use::Plain)?);
         Ok(())
     }
 
@@ -31,13 +31,13 @@ driver! {
             return Ok(());
         }
         gpu.streams.finish();
-        memory::free(pointer)
+        address::free(pointer)
     }
 
     fn cuMemGetAddressRange_v2(base: *mut usize, size: *mut usize, pointer: usize) {
         current()?;
         let (start, length) = match locate(pointer) {
-            Place::Device { base, size, .. } | Place::Managed { base, size, .. } => (base, size),
+            AddressKind::Device { base, size, .. } | AddressKind::Managed { base, size, .. } => (base, size),
             _ => return Err(Error::NOT_FOUND),
         };
         if !base.is_null() {
@@ -52,7 +52,7 @@ driver! {
     fn cuPointerGetAttribute(value: *mut c_uint, attribute: c_uint, pointer: usize) {
         let place = locate(pointer);
         let ordinal = match place {
-            Place::Device { ordinal, .. } | Place::Managed { ordinal, .. } => ordinal,
+            AddressKind::Device { ordinal, .. } | AddressKind::Managed { ordinal, .. } => ordinal,
             _ => return Err(Error::INVALID_VALUE),
         };
         match attribute {
@@ -61,7 +61,7 @@ driver! {
             // Device ordinal.
             9 => put!(value, ordinal as c_uint),
             // Managed.
-            8 => put!(value, c_uint::from(matches!(place, Place::Managed { .. }))),
+            8 => put!(value, c_uint::from(matches!(place, AddressKind::Managed { .. }))),
             _ => return Err(Error::NOT_SUPPORTED),
         }
         Ok(())

@@ -10,8 +10,8 @@ pub mod vmm;
 
 use std::ffi::c_void;
 
-use crate::cudart::caught;
 use crate::device::{Gpu, node};
+use crate::entry::caught;
 use crate::error::{Error, Result, code};
 
 /// A function of the driver, for those that look it up by name.
@@ -22,7 +22,7 @@ pub struct Export {
     pub address: *const c_void,
 }
 
-// SAFETY: the address of a function.
+// SAFETY: the address of a function is valid in all threads.
 unsafe impl Sync for Export {}
 
 /// Runs the body of a driver function. The runtime's last error is not touched.

@@ -7,8 +7,8 @@ use mgb_abi::pool::{ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE, ALLOCATION_PINN
 use mgb_abi::vmm::MemAllocationProp;
 
 use super::{driver, gpu};
-use crate::cudart::put;
 use crate::device::node;
+use crate::entry::put;
 use crate::error::{Error, Result};
 use crate::memory::vmm::{self, Access, Found, GRANULE, Placement};
 use crate::state;
@@ -25,7 +25,7 @@ fn ordinal(location: &MemLocation) -> Result<usize> {
 /// # Safety
 /// `prop` is null or points to one.
 unsafe fn placement(prop: *const MemAllocationProp) -> Result<Placement> {
-    // SAFETY: the caller's promise.
+    // SAFETY: `prop` is null or valid for reads: contract of `placement`.
     let prop = unsafe { prop.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if prop.alloc_type != ALLOCATION_PINNED {
         return Err(Error::INVALID_VALUE);
@@ -41,14 +41,18 @@ unsafe fn placement(prop: *const MemAllocationProp) -> Result<Placement> {
 }
 
 driver! {
-    fn cuMemGetAllocationGranularity(granularity: *mut usize, prop: *const MemAllocationProp, _option: c_int) {
-        // SAFETY: null or a property, as CUDA has it.
+    fn cuMemGetAllocationGranularity(
+        granularity: *mut usize, prop: *const MemAllocationProp, _option: c_int,
+    ) {
+        // SAFETY: `prop` is null or valid for reads: CUDA's contract of the function.
         unsafe { placement(prop) }?;
         put!(granularity, GRANULE);
         Ok(())
     }
 
-    fn cuMemAddressReserve(pointer: *mut usize, size: usize, alignment: usize, address: usize, flags: c_ulonglong) {
+    fn cuMemAddressReserve(
+        pointer: *mut usize, size: usize, alignment: usize, address: usize, flags: c_ulonglong,
+    ) {
         node()?;
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
@@ -62,7 +66,7 @@ driver! {
     }
 
     fn cuMemCreate(handle: *mut u64, size: usize, prop: *const MemAllocationProp, flags: c_ulonglong) {
-        // SAFETY: null or a property, as CUDA has it.
+        // SAFETY: `prop` is null or valid for reads: CUDA's contract of the function.
         let placement = unsafe { placement(prop) }?;
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
@@ -108,7 +112,7 @@ driver! {
     }
 
     fn cuMemSetAccess(pointer: usize, size: usize, descriptions: *const MemAccessDesc, count: usize) {
-        // SAFETY: as many descriptions as the caller says.
+        // SAFETY: `descriptions` has `count` elements: CUDA's contract of the function.
         let descriptions = unsafe { crate::image::slice(descriptions, count as c_uint) };
         if descriptions.is_empty() {
             return Err(Error::INVALID_VALUE);
@@ -127,13 +131,19 @@ driver! {
     }
 
     fn cuMemGetAccess(flags: *mut c_ulonglong, location: *const MemLocation, pointer: usize) {
-        // SAFETY: null or a location, as CUDA has it.
+        // SAFETY: `location` is null or valid for reads: CUDA's contract of the function.
         let ordinal = ordinal(unsafe { location.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
-        let Some(Found::Mapped { access: Access { read, write }, .. }) = vmm::with(|vmm| vmm.find(pointer)) else {
+        let found = vmm::with(|vmm| vmm.find(pointer));
+        let Some(Found::Mapped { access: Access { read, write }, .. }) = found else {
             return Err(Error::INVALID_VALUE);
         };
         let has = |mask: u32| mask >> ordinal & 1 == 1;
-        put!(flags, if has(write) { ACCESS_READ_WRITE } else if has(read) { ACCESS_READ } else { ACCESS_NONE } as c_ulonglong);
+        let granted = match (has(write), has(read)) {
+            (true, _) => ACCESS_READ_WRITE,
+            (false, true) => ACCESS_READ,
+            (false, false) => ACCESS_NONE,
+        };
+        put!(flags, granted as c_ulonglong);
         Ok(())
     }
 }

@@ -91,7 +91,7 @@ pub fn not_supported(function: &str, reason: &str) -> i32 {
 /// # Safety
 /// `text` is null or points to a null-terminated string that outlives `'a`.
 pub unsafe fn c_str<'a>(text: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: not null, and the caller promises the rest.
+    // SAFETY: not null, so a string that outlives `'a`: contract of `c_str`.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 

@@ -4,7 +4,7 @@ use super::coroutines::Coroutines;
 use super::fiber::Stacks;
 use super::fibers::Fibers;
 use super::grid::{Code, Counts, Failure, Grid};
-use super::pool::Step;
+use super::step::Step;
 use super::team::Team;
 use super::thread::Waiting;
 

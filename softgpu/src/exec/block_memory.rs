@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use crate::error::{Error, Result};
-use crate::memory::pages::{self, PAGE};
+use crate::pages::{self, PAGE};
 
 /// Alignment of the static and of the dynamic part.
 const ALIGN: usize = 128;

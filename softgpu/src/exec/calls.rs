@@ -1,7 +1,7 @@
 //! The services that generated code calls.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::block_memory::BlockMemory;
 use super::device_heap;
@@ -9,9 +9,17 @@ use super::grid::{Failure, Plan};
 use super::output;
 use super::thread::{Reduce, Request, Thread, Waiting};
 use super::warp::{self, Shuffle, Vote, WarpRequest};
+use crate::clock;
 use crate::error::{Error, c_str};
 use crate::image::{self, Calls};
-use crate::time::clock;
+
+/// The rate at which `clock64` counts on every device: programs compare counts of one device only.
+static CLOCK_KHZ: AtomicU32 = AtomicU32::new(1_000_000);
+
+/// Sets the rate: that of the process's first device.
+pub fn set_clock(khz: u32) {
+    CLOCK_KHZ.store(khz, Relaxed);
+}
 
 static CALLS: Calls = Calls {
     version: image::VERSION,
@@ -253,7 +261,7 @@ unsafe extern "C" fn vprintf(
     // SAFETY: called by generated code with its own thread, and with what `vprintf` gets on a device.
     let (thread, format) = unsafe { (own(thread), c_str(format)) };
     let Some(format) = format else { return -1 };
-    // SAFETY: as above.
+    // SAFETY: `arguments` holds what `format` asks for: contract of the device's `vprintf`.
     let (text, count) = unsafe { output::format(format.to_bytes(), arguments.cast()) };
     // SAFETY: the block outlives its threads, and only one of them runs at a time.
     unsafe { (*thread.block).output.push(&text) };
@@ -281,12 +289,7 @@ unsafe extern "C" fn assert_fail(
 }
 
 unsafe extern "C" fn cycles(_: *mut image::Thread) -> u64 {
-    // All devices count at the first one's rate: programs look at differences, on one device.
-    static KHZ: LazyLock<u32> = LazyLock::new(|| {
-        let gpus = crate::device::node().map(|node| node.gpus()).unwrap_or_default();
-        gpus.first().map_or(1_000_000, |gpu| gpu.profile().clock_khz)
-    });
-    (u128::from(clock::now()) * u128::from(*KHZ) / 1_000_000) as u64
+    (u128::from(clock::now()) * u128::from(CLOCK_KHZ.load(Relaxed)) / 1_000_000) as u64
 }
 
 unsafe extern "C" fn global_timer(_: *mut image::Thread) -> u64 {

@@ -8,7 +8,7 @@ use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks, Suspender};
 use super::grid::{Failure, Grid};
 use super::plain::no_stack;
-use super::pool::Step;
+use super::step::Step;
 use super::team::{Broken, Event, Team};
 use crate::image::{Begin, Resume};
 
@@ -36,7 +36,7 @@ struct Job {
     frames: *mut u8,
     /// From one thread's frame to the next.
     stride: usize,
-    /// Who runs.
+    /// The thread that runs.
     current: u32,
     result: Option<Result<Step, Failure>>,
 }
@@ -87,7 +87,8 @@ impl Coroutines {
             let place = self.job.frames.wrapping_add(index * self.job.stride);
             thread.public.local = place;
             thread.public.local_bytes = frame as u64;
-            // SAFETY: generated for this plan's arguments; it only fills the frame, which is as long as it wants.
+            // SAFETY: generated for this plan's arguments; it only fills the frame, which has the length that
+            // it needs.
             unsafe { begin(&raw mut thread.public, plan.arguments.pointers(), place) };
         }
         Ok(())
@@ -137,7 +138,7 @@ impl Drop for Coroutines {
 fn drive(job: *mut Job) -> impl FnOnce(&Suspender, ()) -> Exit {
     move |suspender, ()| {
         loop {
-            // SAFETY: whoever resumes the driver has filled the job, and leaves alone what it names until the
+            // SAFETY: the caller of `resume` has filled the job, and does not touch what it names until the
             // driver is suspended.
             let result = unsafe {
                 let (frames, stride) = ((*job).frames, (*job).stride);
@@ -153,7 +154,7 @@ fn drive(job: *mut Job) -> impl FnOnce(&Suspender, ()) -> Exit {
                     })
                 })
             };
-            // SAFETY: as above.
+            // SAFETY: the job outlives the fiber, and its owner waits for the fiber now.
             unsafe { (*job).result = Some(result) };
             suspender.suspend(Pause::Done);
         }

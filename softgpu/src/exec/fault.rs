@@ -1,7 +1,7 @@
 //! Faults of the machine in kernels and copies: bad addresses, bad instructions, deep recursion.
 //!
 //! While a fiber runs, its thread's guard names it. The signal handler makes a guarded fiber return
-//! `Exit::Fault` instead of going on; all other faults go to whoever handled them before.
+//! `Exit::Fault` instead of going on; all other faults go to the handlers that were installed before.
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -12,7 +12,7 @@ use corosensei::trap::CoroutineTrapHandler;
 
 use super::fiber::{Exit, Fiber, Pause, Stacks};
 use crate::error::Result;
-use crate::memory::pages;
+use crate::pages;
 
 /// The signals of faults.
 pub const SIGNALS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
@@ -43,7 +43,7 @@ pub fn resume(fiber: &mut Fiber) -> CoroutineResult<Pause, Exit> {
 /// `body` must hold nothing that is to be dropped where it may fault.
 ///
 /// # Errors
-/// The outer error: no stack to be had. The inner one: the address of the fault.
+/// The outer error: there is no stack. The inner one: the address of the fault.
 pub fn guarded(body: impl FnOnce()) -> Result<std::result::Result<(), usize>> {
     let stack = STACKS.with_borrow_mut(Stacks::take)?;
     // SAFETY: the fiber ends before this function returns, so what `body` borrows outlives it.
@@ -166,7 +166,8 @@ unsafe extern "C" fn handle(signal: libc::c_int, info: *mut libc::siginfo_t, con
 /// Called from a signal handler with its context, while the guarded fiber lives.
 #[cfg(target_arch = "x86_64")]
 unsafe fn leave(guard: CoroutineTrapHandler<Exit>, context: *mut libc::ucontext_t, exit: Exit) -> bool {
-    // SAFETY: the caller's promise; the stack pointer is checked before the fiber is redirected.
+    // SAFETY: `context` is that of the signal: contract of `leave`; the stack pointer is checked before the
+    // fiber is redirected.
     unsafe {
         let registers = &mut (*context).uc_mcontext.gregs;
         if !guard.stack_ptr_in_bounds(registers[libc::REG_RSP as usize] as usize) {

@@ -4,10 +4,10 @@ use corosensei::stack::{Stack, StackPointer};
 use corosensei::{Coroutine, Yielder};
 
 use crate::error::Result;
-use crate::memory::pages::{self, PAGE};
+use crate::pages::{self, PAGE};
 
 /// Bytes of stack beyond what a kernel says it needs: runtime services run there too, and stacks begin at
-/// different places.
+/// different offsets.
 const BASE: usize = 64 << 10;
 
 /// Bytes below each stack that fault.
@@ -16,7 +16,7 @@ const GUARD: usize = 4 * PAGE;
 /// Why a fiber is suspended: it waits, or it is given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
-    /// It wants what its thread's request says.
+    /// It waits for what its thread's request says.
     Waiting,
     /// It can go on, and lets others run before.
     Turn,
@@ -48,11 +48,11 @@ pub type Fiber = Coroutine<(), Pause, Exit, FiberStack>;
 /// What a running fiber suspends itself with.
 pub type Suspender = Yielder<(), Pause>;
 
-/// Stacks begin at this many different places of a page, so that what threads that take turns keep there does
-/// not compete for the same lines of the cache.
+/// Stacks begin at this many different offsets in a page, so that what threads that take turns keep there
+/// does not compete for the same lines of the cache.
 const PLACES: usize = 32;
 
-/// Bytes from one place to the next: lines of the cache, and enough for the frames of a small kernel.
+/// Bytes from one offset to the next: lines of the cache, and enough for the frames of a small kernel.
 const APART: usize = 128;
 
 /// A stack and its guard.
@@ -60,7 +60,7 @@ const APART: usize = 128;
 pub struct FiberStack {
     bottom: usize,
     length: usize,
-    /// Bytes above the place where it begins.
+    /// Bytes above the offset at which it begins.
     unused: usize,
 }
 

@@ -8,7 +8,7 @@ use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks, Suspender};
 use super::grid::{Failure, Grid};
 use super::plain::no_stack;
-use super::pool::Step;
+use super::step::Step;
 use super::team::{Broken, Event, Team};
 use super::thread::Thread;
 use crate::image::Entry;

@@ -1,4 +1,4 @@
-//! One launch while it runs: its blocks, who has taken them, and how it goes.
+//! One launch while it runs: its blocks, which of them have been taken, and its outcome.
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -110,7 +110,7 @@ impl Arguments {
         let base = values.as_mut_ptr().cast::<u8>();
         let mut pointers = Vec::with_capacity(parameters.len());
         for (at, (parameter, offset)) in parameters.iter().zip(offsets).enumerate() {
-            // SAFETY: the offset and size lie within `values`; the source is the caller's promise.
+            // SAFETY: the offset and size lie within `values`; the source holds a value: contract of `copy`.
             unsafe {
                 let to = base.add(offset);
                 std::ptr::copy_nonoverlapping((*from.add(at)).cast::<u8>(), to, parameter.size as usize);

@@ -1,12 +1,12 @@
 //! Running kernels: from a launch to the threads of its blocks.
 //!
-//! A launch is a grid of blocks ([`grid`]), which worker threads ([`pool`]) take in chunks, in the
-//! order of their indices. A block whose threads never wait for each other runs them one after
-//! another ([`plain`]). Threads that do wait ([`block`], [`team`]) are coroutines where the compiler could split
-//! the kernel ([`coroutines`]), else each has a stack ([`fibers`]); barriers and warp operations ([`sync`]) decide
-//! who goes on. A block whose threads wait for what other blocks write is set aside, and resumed in turn with the
-//! others that the device would hold at once. All of them run on stacks that are not the program's, so that a
-//! fault ([`fault`]) ends the kernel and not the process.
+//! A launch is a grid of blocks ([`grid`]), which worker threads ([`pool`]) take in chunks, in the order of
+//! their indices. A block whose threads never wait for each other runs them one after another ([`plain`]).
+//! Threads that do wait ([`block`], [`team`]) are coroutines where the compiler could split the kernel
+//! ([`coroutines`]), else each has a stack ([`fibers`]); barriers and warp operations ([`sync`]) decide which
+//! threads go on. A block whose threads wait for what other blocks write is set aside, and resumed in turn
+//! with the others that the device would hold at once. All of them run on stacks that are not the program's,
+//! so that a fault ([`fault`]) ends the kernel and not the process.
 
 pub mod block;
 pub mod block_memory;
@@ -17,15 +17,14 @@ pub mod fault;
 pub mod fiber;
 pub mod fibers;
 pub mod grid;
-pub mod launch;
 pub mod order;
 pub mod output;
 pub mod plain;
 pub mod pool;
 pub mod registry;
+pub mod step;
 pub mod sync;
 pub mod team;
 pub mod thread;
 pub mod threads;
-pub mod variables;
 pub mod warp;

@@ -1,5 +1,5 @@
-//! The order in which the blocks of a grid, and the threads of a block, begin: no program may depend on it, and one
-//! that forgets a barrier does. Under `SOFTGPU_ORDER` such a program shows itself by other results.
+//! The order in which the blocks of a grid, and the threads of a block, begin: no program may depend on it,
+//! and one that forgets a barrier does. Under `SOFTGPU_ORDER` such a program shows itself by other results.
 //!
 //! | `SOFTGPU_ORDER` | meaning |
 //! |---|---|

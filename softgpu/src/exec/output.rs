@@ -66,7 +66,7 @@ impl Packed {
     /// There is one.
     unsafe fn next<T: Copy>(&mut self) -> T {
         self.offset = self.offset.next_multiple_of(size_of::<T>());
-        // SAFETY: the caller's promise.
+        // SAFETY: the next argument is there and has this type: contract of `next`.
         let value = unsafe { self.start.add(self.offset).cast::<T>().read_unaligned() };
         self.offset += size_of::<T>();
         value
@@ -100,7 +100,7 @@ pub unsafe fn format(format: &[u8], arguments: *const u8) -> (Vec<u8>, i32) {
             text.push(b'%');
             continue;
         }
-        // SAFETY: the caller's promise.
+        // SAFETY: the packed arguments are those that the format asks for: contract of `format`.
         used += unsafe { convert(directive, &mut packed, &mut text) };
     }
     text.extend_from_slice(rest);
@@ -117,7 +117,8 @@ unsafe fn convert(directive: &[u8], packed: &mut Packed, text: &mut Vec<u8>) -> 
     for &byte in &directive[..directive.len() - 1] {
         match byte {
             b'*' => {
-                // SAFETY: the caller's promise: a star takes an `int`.
+                // SAFETY: a star takes an `int`, and the arguments are those that the format asks for:
+                // contract of `convert`.
                 spec.extend_from_slice(unsafe { packed.next::<i32>() }.to_string().as_bytes());
                 used += 1;
             }
@@ -128,7 +129,8 @@ unsafe fn convert(directive: &[u8], packed: &mut Packed, text: &mut Vec<u8>) -> 
     let conversion = directive[directive.len() - 1];
     let wide = directive.iter().any(|byte| b"lqjzt".contains(byte));
     let narrowing = directive.iter().filter(|&&byte| byte == b'h').count();
-    // SAFETY: the caller's promise; each `print` gets the type that its conversion asks for.
+    // SAFETY: the arguments are those that the format asks for (contract of `convert`), and each `print` gets
+    // the type that its conversion asks for.
     unsafe {
         match conversion {
             b'd' | b'i' => {

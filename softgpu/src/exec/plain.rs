@@ -13,7 +13,7 @@ use super::calls;
 use super::fault;
 use super::fiber::{Exit, Fiber, Pause, Stacks};
 use super::grid::{Code, Counts, Failure, Grid};
-use super::pool::Step;
+use super::step::Step;
 use super::thread::{Shared, Thread};
 use crate::error::Error;
 

@@ -12,6 +12,7 @@ use super::block::Block;
 use super::fiber::Stacks;
 use super::grid::{Code, Counts, Failure, Grid, Outcome, Plan};
 use super::plain::{self, Row};
+use super::step::Step;
 use super::threads;
 
 /// Most workers. Each may have 1024 stacks with guard pages, two mappings each, and Linux grants a
@@ -92,15 +93,6 @@ fn next(wait: bool) -> Option<(Arc<Grid>, std::ops::Range<u64>)> {
         }
         pool.work.wait(&mut grids);
     }
-}
-
-/// Whether a piece of a grid is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// All of its threads have ended.
-    Over,
-    /// Those that are left wait for what others do.
-    Waits,
 }
 
 /// A piece of a grid that waits for others.

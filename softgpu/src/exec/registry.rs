@@ -11,7 +11,7 @@ use std::sync::{Arc, LazyLock};
 
 use parking_lot::RwLock;
 
-use crate::device::profile::Profile;
+use crate::config::profile::Profile;
 use crate::error::{Error, Result, c_str, say_once};
 use crate::image::{self, Image, Kernel, Variable};
 
@@ -53,7 +53,7 @@ static REGISTRY: LazyLock<RwLock<Registry>> = LazyLock::new(RwLock::default);
 /// The image, and all it points to, is as the header says and stays for the life of the process.
 pub unsafe fn add_image(image: &'static Image) {
     if image.version != image::VERSION {
-        // SAFETY: a null or constant string, by the caller's promise.
+        // SAFETY: `source` is null or a constant string: contract of `add_image`.
         let source = unsafe { c_str(image.source) }.unwrap_or(c"?").to_string_lossy();
         say_once(&format!(
             "{source} was translated for version {} of the software GPU, this is version {}: build it again",
@@ -63,7 +63,7 @@ pub unsafe fn add_image(image: &'static Image) {
         return;
     }
     let mut registry = REGISTRY.write();
-    // SAFETY: the caller's promise.
+    // SAFETY: the arrays have as many elements as the image says: contract of `add_image`.
     let (kernels, variables) = unsafe {
         (
             image::slice(image.kernels, image.kernel_count),

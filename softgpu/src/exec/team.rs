@@ -7,7 +7,7 @@ use super::block_memory::BlockMemory;
 use super::calls;
 use super::grid::{Counts, Failure, Grid};
 use super::plain::{fault_of, given_up, no_stack};
-use super::pool::Step;
+use super::step::Step;
 use super::sync::{Asked, Sync};
 use super::thread::{Request, Shared, Thread, Waiting};
 use crate::error::Error;
@@ -21,8 +21,8 @@ const ROUNDS: u32 = 2;
 
 /// The threads of a block, or of one that has been.
 pub struct Team {
-    /// Reached through pointers: it never grows beyond its first capacity. It may be longer than the block has
-    /// threads.
+    /// Reached through pointers: it never grows beyond its first capacity. It may be longer than the block
+    /// has threads.
     pub threads: Vec<Thread>,
     /// Threads of the block.
     pub count: usize,
@@ -43,7 +43,7 @@ impl Asked for Vec<Thread> {
 /// What a thread does once it has gone on for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It wants what its request says.
+    /// It waits for what its request says.
     Waits,
     /// It has ended.
     Ended,
@@ -120,8 +120,8 @@ impl Team {
         }
     }
 
-    /// Has the threads go on, by `go_on`, until all have ended, or all that are left wait for what other blocks
-    /// do.
+    /// Has the threads go on, by `go_on`, until all have ended, or all that are left wait for what other
+    /// blocks do.
     pub fn advance(
         &mut self,
         grid: &Grid,
@@ -133,7 +133,7 @@ impl Team {
             while let Some(index) = self.sync.ready.pop_front() {
                 // SAFETY: below the number of threads; none of them runs now.
                 let thread = unsafe { threads.add(index as usize) };
-                // SAFETY: as above.
+                // SAFETY: the thread is the team's own, and none of its threads runs now.
                 unsafe { (*thread).public.answer = self.sync.answers[index as usize] };
                 slots.enter(thread.cast());
                 match go_on(index, thread) {

@@ -160,14 +160,15 @@ impl Thread {
         if self.in_frame() {
             return;
         }
-        // SAFETY: as in `wait`.
+        // SAFETY: the suspender is that of the fiber that runs now, as in `wait`.
         unsafe { (*self.suspender).suspend(Pause::Turn) };
     }
 
     /// Ends the thread.
     pub fn end(&mut self) -> ! {
         loop {
-            // SAFETY: as in `wait`. A fiber that has ended so is never resumed.
+            // SAFETY: the suspender is that of the fiber that runs now, as in `wait`. A fiber that has ended
+            // so is never resumed.
             unsafe { (*self.suspender).suspend(Pause::Ended) };
         }
     }
@@ -177,7 +178,8 @@ impl Thread {
         // SAFETY: the block outlives its threads, and only one of them runs at a time.
         unsafe { (*self.block).failure.get_or_insert(failure) };
         loop {
-            // SAFETY: as in `wait`. A fiber given up is never resumed.
+            // SAFETY: the suspender is that of the fiber that runs now, as in `wait`. A fiber given up is
+            // never resumed.
             unsafe { (*self.suspender).suspend(Pause::GivenUp) };
         }
     }

@@ -1,6 +1,13 @@
 //! Operations of a warp: what its lanes exchange once they have met.
 
-use super::sync::lanes;
+/// The lanes of a mask.
+pub fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let lane = mask.trailing_zeros();
+        mask &= mask.wrapping_sub(1);
+        (lane < 32).then_some(lane)
+    })
+}
 
 /// What a lane asks of its warp.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +41,7 @@ pub enum WarpRequest {
     },
     /// `__activemask`, called at `site`.
     Active {
-        /// Which place of its module asks.
+        /// The call site in its module.
         site: u32,
     },
 }
@@ -81,13 +88,14 @@ impl WarpRequest {
         self.mask() == other.mask() && std::mem::discriminant(self) == std::mem::discriminant(other)
     }
 
-    /// Whether it is a vote whose mask lacks the lane that asks. CUDA does not define it; on the hardware those
-    /// vote that come together, and each learns what it asked about.
+    /// Whether it is a vote whose mask lacks the lane that asks. CUDA does not define it; on the hardware
+    /// those vote that come together, and each learns what it asked about.
     pub fn leaves_out(&self, lane: u32) -> bool {
         matches!(*self, WarpRequest::Vote { mask, .. } if mask >> lane & 1 == 0)
     }
 
-    /// Whether two lanes that wait for none by name are answered as one: their votes may have masks of their own.
+    /// Whether two lanes that wait for none by name are answered as one: their votes may have masks of their
+    /// own.
     pub fn comes_with(&self, other: &WarpRequest) -> bool {
         match (self, other) {
             (WarpRequest::Vote { kind, .. }, WarpRequest::Vote { kind: its, .. }) => kind == its,

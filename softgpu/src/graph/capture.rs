@@ -1,72 +1,21 @@
 //! Capture: streams that keep in a graph what they are given, instead of doing it.
 //!
-//! A capture begins in one stream; others join by waiting for events that were recorded in it. What would wait for a
-//! stream that captures, or could not be told from the order of the calls alone, is refused, and the capture with it.
+//! A capture begins in one stream; others join by waiting for events that were recorded in it. What would
+//! wait for a stream that captures, or does not follow from the order of the calls alone, is refused, and
+//! the capture with it.
 
 use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::thread::ThreadId;
 
-use mgb_abi::stream::{
-    CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL, STREAM_NON_BLOCKING,
-};
 use parking_lot::Mutex;
 
 use super::{Kind, with};
 use crate::error::{Error, Result};
 use crate::stream::Stream;
+use crate::stream::capture::{Capture, Joined, Mode, Part};
 use crate::stream::event::Event;
 use crate::work::Work;
-
-/// `cudaStreamCaptureMode`: what is forbidden to whom while a capture lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Mode {
-    /// To all threads.
-    Global = CAPTURE_MODE_GLOBAL,
-    /// To the thread that began it.
-    ThreadLocal = CAPTURE_MODE_THREAD_LOCAL,
-    /// Nothing.
-    Relaxed = CAPTURE_MODE_RELAXED,
-}
-
-impl Mode {
-    /// From CUDA's number.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE`.
-    pub fn new(number: u32) -> Result<Mode> {
-        let modes = [Mode::Global, Mode::ThreadLocal, Mode::Relaxed];
-        let mode = modes.into_iter().find(|&mode| mode as u32 == number);
-        mode.ok_or(Error::INVALID_VALUE)
-    }
-}
-
-/// One capture.
-pub struct Capture {
-    /// Unique in the process.
-    pub id: u64,
-    /// What is made.
-    pub graph: usize,
-    /// The program's own graph, not one made here.
-    given: bool,
-    mode: Mode,
-    thread: ThreadId,
-    /// The stream it began in.
-    origin: u64,
-    invalid: AtomicBool,
-    streams: Mutex<Vec<Arc<Stream>>>,
-}
-
-/// A stream's part in a capture.
-#[derive(Clone)]
-pub struct Part {
-    /// The capture.
-    pub capture: Arc<Capture>,
-    /// What the next work comes after.
-    pub last: Vec<usize>,
-}
 
 static ACTIVE: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 static COUNT: AtomicUsize = AtomicUsize::new(0);
@@ -78,18 +27,6 @@ thread_local! {
 /// `cudaThreadExchangeStreamCaptureMode`: returns the old one.
 pub fn exchange_mode(mode: Mode) -> Mode {
     MODE.replace(mode)
-}
-
-impl Capture {
-    /// Ends what it could become.
-    pub fn invalidate(&self) {
-        self.invalid.store(true, Relaxed);
-    }
-
-    /// Whether something forbidden was done.
-    pub fn is_invalid(&self) -> bool {
-        self.invalid.load(Relaxed)
-    }
 }
 
 /// Begins to capture, into a new graph or behind nodes of a given one.
@@ -115,7 +52,7 @@ pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>
         thread: std::thread::current().id(),
         origin: stream.id,
         invalid: AtomicBool::new(false),
-        streams: Mutex::new(vec![stream.clone()]),
+        streams: Mutex::new(vec![stream.joined()]),
     });
     ACTIVE.lock().push(capture.clone());
     COUNT.fetch_add(1, Relaxed);
@@ -126,8 +63,9 @@ pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>
 /// Ends the capture that began in a stream; returns the graph.
 ///
 /// # Errors
-/// `ILLEGAL_STATE` for no capture, `STREAM_CAPTURE_UNMATCHED` in another stream, `STREAM_CAPTURE_WRONG_THREAD`; and, with the capture
-/// ended, `STREAM_CAPTURE_INVALIDATED`, and `STREAM_CAPTURE_UNJOINED` where another stream's work was not waited for.
+/// `ILLEGAL_STATE` for no capture, `STREAM_CAPTURE_UNMATCHED` in another stream,
+/// `STREAM_CAPTURE_WRONG_THREAD`; and, with the capture ended, `STREAM_CAPTURE_INVALIDATED`, and
+/// `STREAM_CAPTURE_UNJOINED` where another stream's work was not waited for.
 pub fn end(stream: &Arc<Stream>) -> Result<usize> {
     let part = stream.part().lock().clone().ok_or(Error::ILLEGAL_STATE)?;
     let Part { capture, last } = part;
@@ -141,10 +79,10 @@ pub fn end(stream: &Arc<Stream>) -> Result<usize> {
     ACTIVE.lock().retain(|other| other.id != capture.id);
     COUNT.fetch_sub(1, Relaxed);
     let mut joined = true;
-    // Taken out first: whoever holds a stream's part may want the list.
+    // Taken out first: a thread that holds a stream's part may lock the list.
     let streams = std::mem::take(&mut *capture.streams.lock());
     for other in streams {
-        let Some(part) = other.part().lock().take() else {
+        let Some(part) = other.part.lock().take() else {
             continue;
         };
         joined &= with(|graphs| {
@@ -227,18 +165,8 @@ pub fn keep_all(stream: &Arc<Stream>, parts: Vec<(Kind, Vec<usize>)>) -> Result 
     })
 }
 
-impl Part {
-    /// # Errors
-    /// `STREAM_CAPTURE_INVALIDATED`.
-    fn check(&self) -> Result {
-        if self.capture.is_invalid() {
-            return Err(Error::STREAM_CAPTURE_INVALIDATED);
-        }
-        Ok(())
-    }
-}
-
-/// Refuses to use the legacy stream, or to wait for what it waits for, while a blocking stream of its device captures.
+/// Refuses to use the legacy stream, or to wait for what it waits for, while a blocking stream of its device
+/// captures.
 ///
 /// # Errors
 /// `STREAM_CAPTURE_IMPLICIT`; the captures are invalid.
@@ -246,8 +174,7 @@ pub fn implicit(stream: &Arc<Stream>) -> Result {
     if COUNT.load(Relaxed) == 0 || !stream.is_legacy() {
         return Ok(());
     }
-    let blocking =
-        |other: &Arc<Stream>| other.ordinal == stream.ordinal && other.flags & STREAM_NON_BLOCKING == 0;
+    let blocking = |other: &Joined| other.ordinal == stream.ordinal && other.blocking;
     let captures = ACTIVE.lock();
     let mut hit = captures
         .iter()
@@ -344,8 +271,8 @@ pub fn record(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
 /// Lets a stream wait for an event, where one of them captures: `false` where none does.
 ///
 /// # Errors
-/// `STREAM_CAPTURE_ISOLATION` for an event from outside, `STREAM_CAPTURE_MERGE` for one of another capture, `CAPTURED_EVENT` for one
-/// of a capture that has ended; the captures are invalid.
+/// `STREAM_CAPTURE_ISOLATION` for an event from outside, `STREAM_CAPTURE_MERGE` for one of another capture,
+/// `CAPTURED_EVENT` for one of a capture that has ended; the captures are invalid.
 pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
     let mut part = stream.part().lock();
     match (part.as_mut(), event.captured()) {
@@ -382,7 +309,7 @@ pub fn wait(stream: &Arc<Stream>, event: &Event) -> Result<bool> {
                 other.capture.invalidate();
                 return Err(Error::STREAM_CAPTURE_IMPLICIT);
             }
-            other.capture.streams.lock().push(stream.clone());
+            other.capture.streams.lock().push(stream.joined());
             *part = Some(other);
             Ok(true)
         }

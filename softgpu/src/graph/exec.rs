@@ -1,7 +1,7 @@
 //! Executable graphs: all nodes in one row, done in one turn of a stream.
 //!
-//! Nodes that do not come after each other could run at once: the model of device time has them so; the host does one
-//! after another, which is one of the orders that CUDA allows.
+//! Nodes that do not come after each other could run at once: the model of device time has them so; the host
+//! does one after another, which is one of the orders that CUDA allows.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::objects::UserObject;
 use super::{Graphs, Kind, capture};
+use crate::address::graph_memory;
 use crate::device::Gpu;
 use crate::error::{Error, Result};
 use crate::stream::{Fence, Stream, Turn, event};
@@ -285,11 +286,10 @@ fn note_memory(steps: &[Step]) {
     for step in steps {
         match &step.kind {
             Kind::Alloc(memory) => {
-                let frees =
-                    |other: &Step| matches!(other.kind, Kind::Free(address) if address == memory.address);
+                let frees = |other: &Step| matches!(other.kind, Kind::Free(at) if at == memory.address);
                 memory.allocated(!steps.iter().any(frees));
             }
-            Kind::Free(address) => super::memory::freed(*address),
+            Kind::Free(address) => graph_memory::freed(*address),
             _ => {}
         }
     }

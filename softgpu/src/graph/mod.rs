@@ -1,11 +1,10 @@
 //! Graphs: work that is kept, with what it comes after, to be done again.
 //!
-//! A program makes one node by node, or lets streams keep what they are given ([`capture`]). From a graph it makes
-//! executable ones ([`exec`]), which keep their own copy of all.
+//! A program makes one node by node, or lets streams keep what they are given ([`capture`]). From a graph it
+//! makes executable ones ([`exec`]), which keep their own copy of all.
 
 pub mod capture;
 pub mod exec;
-pub mod memory;
 pub mod objects;
 pub mod order;
 
@@ -17,9 +16,9 @@ use mgb_abi::graph::{
 };
 use parking_lot::Mutex;
 
+use crate::address::graph_memory::GraphMemory;
 use crate::error::{Error, Result};
 use crate::work::{Action, Work};
-pub use memory::GraphMemory;
 use objects::{References, UserObject};
 
 /// What a node does.
@@ -213,7 +212,8 @@ impl Graphs {
         Ok(handle)
     }
 
-    /// Changes what a node does into something of the same kind, but for a kernel's attributes; returns what it did.
+    /// Changes what a node does into something of the same kind, but for a kernel's attributes; returns what
+    /// it did.
     ///
     /// # Errors
     /// `INVALID_VALUE` for another kind, or no node.

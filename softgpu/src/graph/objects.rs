@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::error::{Error, Result};
 use crate::work::host::{HostFunction, UserData};
 
-/// A resource. It is destroyed when the last one who refers to it is gone.
+/// A resource. It is destroyed with the last reference to it.
 pub struct UserObject {
     data: UserData,
     destroy: HostFunction,
@@ -17,7 +17,8 @@ pub struct UserObject {
 
 impl Drop for UserObject {
     fn drop(&mut self) {
-        // SAFETY: the program's function, with the argument it asked for.
+        // SAFETY: the program's function is called with the argument that the program gave for it: CUDA's
+        // contract.
         unsafe { (self.destroy)(self.data.0) }
     }
 }

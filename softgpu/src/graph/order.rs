@@ -6,8 +6,8 @@ use super::{Graph, Graphs};
 use crate::error::{Error, Result};
 
 impl Graph {
-    /// Its nodes, each behind those it comes after; otherwise in the order in which they were made. A ring, which
-    /// cannot be made, would be left out.
+    /// Its nodes, each behind those it comes after; otherwise in the order in which they were made. A ring,
+    /// which cannot be made, would be left out.
     pub fn in_order(&self) -> Vec<usize> {
         let mut ordered = Vec::with_capacity(self.nodes.len());
         let mut done = BTreeSet::new();
@@ -70,8 +70,8 @@ impl Graphs {
     /// Lets nodes come after others.
     ///
     /// # Errors
-    /// `INVALID_VALUE` for nodes that are not in the graph, that come after each other already, or that would come
-    /// after themselves; nothing is changed then.
+    /// `INVALID_VALUE` for nodes that are not in the graph, that come after each other already, or that would
+    /// come after themselves; nothing is changed then.
     pub fn bind(&mut self, graph: usize, pairs: &[(usize, usize)]) -> Result {
         let graph = self.graph_mut(graph)?;
         let bind = |graph: &mut Graph, (from, to): (usize, usize)| {

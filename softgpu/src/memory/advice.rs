@@ -1,5 +1,5 @@
-//! What a program advised about managed memory, and where it asked for it last. Nothing moves here: it is kept to be
-//! told again.
+//! What a program advised about managed memory, and where it prefetched it last. Nothing moves here: the
+//! advice is kept so that the program can read it.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub struct Advice {
     pub read_mostly: bool,
     /// Where it should lie.
     pub preferred: MemLocation,
-    /// Who uses it: a bit for each device, and for the host.
+    /// Its users: a bit for each device, and for the host.
     pub users: u64,
     /// Where it was asked for last.
     pub prefetched: MemLocation,

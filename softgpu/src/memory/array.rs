@@ -1,5 +1,5 @@
-//! Arrays: memory that programs know only by a handle. A device would lay it out as its texture units like it; here
-//! its rows lie one after another.
+//! Arrays: memory that programs know only by a handle. A device would lay it out as its texture units like
+//! it; here its rows lie one after another.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,7 @@ use mgb_abi::array::*;
 use mgb_abi::copy3d::Extent;
 use parking_lot::RwLock;
 
-use super::heap::Use;
 use super::region::{Side, Size};
-use super::{allocate, take_back};
-use crate::device::Gpu;
 use crate::error::{Error, Result};
 
 /// One array.
@@ -48,11 +45,12 @@ fn element(format: &ChannelFormatDesc) -> Result<usize> {
     Ok(bits[0] as usize / 8 * channels)
 }
 
-/// Makes an array on a device; returns its handle.
+/// An array of a device, without memory yet, and the bytes that it needs.
 ///
 /// # Errors
-/// `INVALID_VALUE` for shapes and flags that there are not, `INVALID_CHANNEL_DESCRIPTOR`, `MEMORY_ALLOCATION`.
-pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: u32) -> Result<usize> {
+/// `INVALID_VALUE` for shapes and flags that there are not, `INVALID_CHANNEL_DESCRIPTOR`,
+/// `MEMORY_ALLOCATION`.
+pub fn plan(ordinal: usize, format: ChannelFormatDesc, extent: Extent, flags: u32) -> Result<(Array, usize)> {
     let layered = flags & ARRAY_LAYERED != 0;
     let cube = flags & ARRAY_CUBEMAP != 0;
     let sixes =
@@ -66,11 +64,11 @@ pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: u32) 
     {
         return Err(Error::INVALID_VALUE);
     }
-    let mut array = Array {
+    let array = Array {
         format,
         extent,
         flags,
-        ordinal: gpu.ordinal,
+        ordinal,
         base: 0,
     };
     element(&format)?;
@@ -78,13 +76,17 @@ pub fn create(gpu: &Gpu, format: ChannelFormatDesc, extent: Extent, flags: u32) 
         .into_iter()
         .try_fold(array.row_bytes(), usize::checked_mul)
         .ok_or(Error::MEMORY_ALLOCATION)?;
-    array.base = allocate(gpu, size, Use::Array)?;
+    Ok((array, size))
+}
+
+/// Keeps an array whose memory begins at `base`; returns its handle.
+pub fn keep(array: Array, base: usize) -> usize {
     let mut arrays = ARRAYS.write();
     let handle = arrays
         .last_key_value()
         .map_or(FIRST_HANDLE, |(last, _)| last + 64);
-    arrays.insert(handle, array);
-    Ok(handle)
+    arrays.insert(handle, Array { base, ..array });
+    handle
 }
 
 /// The array that a handle names.
@@ -95,13 +97,13 @@ pub fn find(handle: usize) -> Result<Array> {
     ARRAYS.read().get(&handle).copied().ok_or(Error::INVALID_HANDLE)
 }
 
-/// Frees an array.
+/// Drops a handle; returns the address of the array's memory, which the caller frees.
 ///
 /// # Errors
-/// `INVALID_VALUE` if there is none.
-pub fn destroy(handle: usize) -> Result {
+/// `INVALID_VALUE` if there is no such array.
+pub fn destroy(handle: usize) -> Result<usize> {
     let array = ARRAYS.write().remove(&handle).ok_or(Error::INVALID_VALUE)?;
-    take_back(array.base)
+    Ok(array.base)
 }
 
 /// Drops the handles of a device whose context goes.

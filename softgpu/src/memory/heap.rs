@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
 use super::extents::Extents;
-use super::pages;
 use super::share::{Handle, Shared};
 use crate::error::{Error, Result};
+use crate::pages;
 use crate::state::State;
 
 /// The unit in which the device is charged.

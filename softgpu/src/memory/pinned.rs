@@ -1,11 +1,11 @@
-//! Pinned host memory: what `cudaMallocHost` handed out and what `cudaHostRegister` was told of.
+//! Pinned host memory: what `cudaMallocHost` handed out and what `cudaHostRegister` registered.
 
 use std::collections::BTreeMap;
 
 use parking_lot::RwLock;
 
-use super::pages;
 use crate::error::{Error, Result};
+use crate::pages;
 
 /// A pinned range.
 #[derive(Clone, Copy, Debug)]

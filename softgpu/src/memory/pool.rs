@@ -1,12 +1,11 @@
-//! Pools: who allocated what in stream order, and how much. The memory itself is the device's heap's, which gives
-//! addresses back at once, so that a pool keeps nothing that it does not use.
+//! Pools: what was allocated in stream order, from which pool, and how much. The memory itself is the
+//! device's heap's, which gives addresses back at once, so that a pool keeps nothing that it does not use.
 
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
-use super::heap::{CHUNK, Use};
-use crate::device::{Gpu, node};
+use super::heap::CHUNK;
 use crate::error::{Error, Result};
 
 /// One pool.
@@ -111,7 +110,8 @@ pub fn create(ordinal: usize, most: u64) -> usize {
     handle
 }
 
-/// Ends a pool; what was allocated from it stays. A device that allocated from it goes back to its default one.
+/// Ends a pool; what was allocated from it stays. A device that allocated from it goes back to its default
+/// one.
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool, or a default one.
@@ -137,27 +137,26 @@ pub fn with<T>(pool: usize, body: impl FnOnce(&mut Pool) -> T) -> Result<T> {
         .ok_or(Error::INVALID_VALUE)
 }
 
-/// Allocates from a pool.
+/// The device of a pool that may still hand out `size` bytes.
 ///
 /// # Errors
-/// `INVALID_VALUE` for no pool, `MEMORY_ALLOCATION`.
-pub fn allocate(pool: usize, size: usize) -> Result<usize> {
+/// `INVALID_VALUE` for no pool, `MEMORY_ALLOCATION` for more than its limit.
+pub fn reserve(pool: usize, size: usize) -> Result<usize> {
     let (ordinal, most, used) = with(pool, |pool| (pool.ordinal, pool.most, pool.used.now))?;
     if most != 0 && used + size as u64 > most {
         return Err(Error::MEMORY_ALLOCATION);
     }
-    let gpu: &Gpu = node()?.gpu(ordinal as i32)?;
-    gpu.enter()?;
-    let address = super::allocate(gpu, size, Use::Plain)?;
-    if address != 0 {
-        POOLS.lock().live.insert(address, (pool, size as u64));
-        count(pool, |used| used + size as u64);
-    }
-    Ok(address)
+    Ok(ordinal)
 }
 
-/// Whether a device may use what lies at an address: memory of a pool is for its own device, and those that were given
-/// access; all other memory is not asked about here.
+/// Notes an allocation of a pool.
+pub fn note(pool: usize, address: usize, size: usize) {
+    POOLS.lock().live.insert(address, (pool, size as u64));
+    count(pool, |used| used + size as u64);
+}
+
+/// Whether a device may use what lies at an address: memory of a pool is for its own device, and those that
+/// were given access; all other memory is not asked about here.
 pub fn is_open_to(address: usize, ordinal: usize) -> bool {
     let pools = POOLS.lock();
     let below = pools.live.range(..=address).next_back();

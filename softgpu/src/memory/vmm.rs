@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, HashMap};
 
 use parking_lot::Mutex;
 
-use super::pages;
 use super::physical::Physical;
-use crate::device::spec::MAX_DEVICES;
+use crate::config::spec::MAX_DEVICES;
 use crate::error::{Error, Result};
+use crate::pages;
 use crate::state::State;
 
 /// The unit of sizes and addresses: 2 MiB, as on current devices.
@@ -62,9 +62,9 @@ pub struct Placement {
 /// Bit per device ordinal that may read, and write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Access {
-    /// Who may read.
+    /// The devices that may read, a bit each.
     pub read: u32,
-    /// Who may write.
+    /// The devices that may write, a bit each.
     pub write: u32,
 }
 
@@ -77,9 +77,9 @@ pub enum Found {
         base: usize,
         /// Bytes.
         length: usize,
-        /// Whose memory it is.
+        /// The device whose memory it is.
         ordinal: usize,
-        /// Who may touch it.
+        /// The devices that may touch it.
         access: Access,
     },
     /// Reserved, and nothing there.

@@ -1,4 +1,5 @@
-//! What a device is made of, as its profile says. What no model stands behind is not supported, by NVML's own code.
+//! What a device is made of, as its profile says. What no model stands behind is not supported, by NVML's own
+//! code.
 
 use std::ffi::{c_char, c_int, c_uint};
 
@@ -44,13 +45,13 @@ nvml! {
             pci_subsystem_id: 0,
             bus_id: text(&id),
         };
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, info) }
     }
 
     fn nvmlDeviceGetHandleByPciBusId_v2(id: *const c_char, device: *mut usize) {
         let count = super::shared()?.devices().len();
-        // SAFETY: the caller's string, or null.
+        // SAFETY: `id` is null or a string: NVML's contract of the function.
         let wanted = unsafe { c_str(id) }.ok_or(Refusal::InvalidArgument)?.to_string_lossy();
         // The domain may have four digits or eight.
         let same = |index: &usize| {
@@ -59,22 +60,22 @@ nvml! {
         };
         let found = (0..count).find(same).ok_or(Refusal::NotFound)?;
         index(handle(found))?;
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(device, handle(found)) }
     }
 
     fn nvmlDeviceGetClockInfo(device: usize, kind: c_uint, to: *mut c_uint) {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, clock(device, kind)?) }
     }
 
     fn nvmlDeviceGetMaxClockInfo(device: usize, kind: c_uint, to: *mut c_uint) {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, clock(device, kind)?) }
     }
 
     fn nvmlDeviceGetMemoryBusWidth(device: usize, to: *mut c_uint) {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, profile_of(device)?.memory_bus_bits) }
     }
 
@@ -85,20 +86,20 @@ nvml! {
             8 => 7,
             _ => 9,
         };
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, architecture) }
     }
 
     fn nvmlDeviceGetComputeMode(device: usize, to: *mut c_int) {
         index(device)?;
         // Any process may use it.
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, 0) }
     }
 
     fn nvmlDeviceGetPersistenceMode(device: usize, to: *mut c_int) {
         index(device)?;
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(to, 1) }
     }
 

@@ -7,7 +7,7 @@ pub mod system;
 
 use std::ffi::c_char;
 
-use crate::cudart::caught;
+use crate::entry::caught;
 use crate::state::{self, State};
 
 /// `nvmlReturn_t`, without success.
@@ -68,7 +68,7 @@ unsafe fn put<T>(pointer: *mut T, value: T) -> Answer {
     if pointer.is_null() {
         return Err(Refusal::InvalidArgument);
     }
-    // SAFETY: not null, and the caller's promise.
+    // SAFETY: not null, so writable: contract of `put`.
     unsafe { pointer.write(value) };
     Ok(())
 }

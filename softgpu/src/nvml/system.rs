@@ -4,12 +4,12 @@ use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::{Refusal, nvml, put, put_text};
-use crate::device::profile;
+use crate::config::profile;
 use crate::state;
 
 static USERS: AtomicU32 = AtomicU32::new(0);
 
-/// Whether somebody has initialized NVML and not shut it down.
+/// Whether NVML is initialized and not shut down.
 pub fn initialized() -> bool {
     USERS.load(Ordering::Relaxed) > 0
 }
@@ -41,22 +41,22 @@ nvml! {
 
     fn nvmlSystemGetDriverVersion(text: *mut c_char, length: c_uint) {
         super::shared()?;
-        // SAFETY: the caller's buffer.
+        // SAFETY: the buffer is null or has room for `length` bytes: NVML's contract of the function.
         unsafe { put_text(text, length, profile::DRIVER_VERSION) }
     }
 
     fn nvmlSystemGetNVMLVersion(text: *mut c_char, length: c_uint) {
-        // SAFETY: the caller's buffer.
+        // SAFETY: the buffer is null or has room for `length` bytes: NVML's contract of the function.
         unsafe { put_text(text, length, concat!("13.", env!("CARGO_PKG_VERSION"))) }
     }
 
     fn nvmlSystemGetCudaDriverVersion(version: *mut c_int) {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(version, profile::CUDA_VERSION) }
     }
 
     fn nvmlSystemGetCudaDriverVersion_v2(version: *mut c_int) {
-        // SAFETY: the caller's pointer.
+        // SAFETY: the out pointer is null or writable: NVML's contract of the function.
         unsafe { put(version, profile::CUDA_VERSION) }
     }
 }

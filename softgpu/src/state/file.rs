@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::layout::{Layout, MAGIC};
 use super::lease;
-use crate::device::spec::{Canonical, Spec};
+use crate::config::spec::{Canonical, Spec};
 
 /// Why there is no shared state.
 #[derive(Debug, thiserror::Error)]

@@ -1,12 +1,12 @@
 //! The bytes that all processes of a user share about the devices.
 //!
 //! A process killed at any instruction leaves nothing that misleads: it writes only its own slot
-//! and, under the lock, the clocks; sums are taken anew by whoever asks; a slot counts only while its
+//! and, under the lock, the clocks; sums are computed at each query; a slot counts only while its
 //! owner lives (see `lease`). All fields are atomics because other processes write them meanwhile.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::device::spec::MAX_DEVICES;
+use crate::config::spec::MAX_DEVICES;
 
 /// Says that the file is a state file of this layout: "sgpu" and the layout's version.
 pub const MAGIC: u64 = u64::from_be_bytes(*b"sgpu\0\0\0\x02");
@@ -38,7 +38,7 @@ pub struct Layout {
 #[repr(C)]
 pub struct Slot {
     /// The owner, as it sees itself; 0: the slot is free. For NVML's lists only: whether the owner
-    /// lives is told by its lease.
+    /// lives is known by its lease.
     pub pid: AtomicU32,
     /// Fills up the word.
     pub reserved: AtomicU32,

@@ -1,4 +1,4 @@
-//! Who lives: each process holds a POSIX record lock on one byte of the state file per slot it
+//! Which processes live: each process holds a POSIX record lock on one byte of the state file per slot it
 //! owns. The kernel releases it when the process ends or executes another program, however it
 //! ends, before anybody can learn of the end; the lock is not inherited by `fork`; and it is
 //! visible across pid namespaces, where a pid and its start time are not. The bytes locked lie far
@@ -44,7 +44,7 @@ pub fn wait(file: &File, byte: i64) -> io::Result<()> {
     fcntl(file, libc::F_SETLKW, &mut request(libc::F_WRLCK, byte))
 }
 
-/// Takes the lock on `byte` if nobody else has it.
+/// Takes the lock on `byte` if no other process has it.
 pub fn try_take(file: &File, byte: i64) -> bool {
     fcntl(file, libc::F_SETLK, &mut request(libc::F_WRLCK, byte)).is_ok()
 }

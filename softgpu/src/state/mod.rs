@@ -1,4 +1,4 @@
-//! What the processes of a user share about the devices: who holds how much memory, who has a
+//! What the processes of a user share about the devices: how much memory each holds, which have a
 //! context, and how far the engines are booked.
 
 pub mod file;
@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use parking_lot::{Mutex, MutexGuard};
 
-use crate::device::spec::{MAX_DEVICES, Spec};
+use crate::config::spec::{MAX_DEVICES, Spec};
 use crate::error::{Error, Result, say_once};
 use layout::{Clock, Layout, SLOTS, Slot};
 
@@ -31,7 +31,7 @@ struct Own {
     file: File,
     /// The slot, and the process that took it: after a fork it is the parent's.
     slot: Option<(usize, u32)>,
-    /// What this process holds, to write its slot anew should it have been lost.
+    /// What this process holds, to write its slot again should it have been lost.
     bytes: [u64; MAX_DEVICES],
     contexts: u64,
 }
@@ -108,7 +108,7 @@ impl State {
         locked.publish(slot);
     }
 
-    /// Who holds memory of a device; the dead do not.
+    /// The living processes that hold memory of a device.
     pub fn holdings(&self, device: usize) -> Vec<Holding> {
         let Ok(mut locked) = self.lock() else {
             return Vec::new();
@@ -159,7 +159,7 @@ impl State {
             .is_ok_and(|now| (now.dev(), now.ino()) == self.identity);
         if !same {
             let file = file::open_file(&self.path).map_err(fail)?;
-            // The old number is somebody else's now, so it must not be closed.
+            // The old number may be another open file by now, so it must not be closed.
             std::mem::forget(std::mem::replace(&mut own.file, file));
             own.slot = None;
         }
@@ -250,9 +250,10 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Frees a slot; killed half-way, the lease is still nobody's and the next one does it again.
+/// Frees a slot; if this process is killed half-way, no process has the lease and the next one frees it
+/// again.
 fn wipe(layout: &Layout, index: usize) {
-    let now = crate::time::clock::now();
+    let now = crate::clock::now();
     let kernels = layout.clocks.iter().flat_map(|clock| &clock.kernels);
     for span in kernels.filter(|span| span.slot.load(Relaxed) == index as u64) {
         // What has run was run; what was still to run never will.
@@ -277,11 +278,11 @@ pub fn shared() -> Result<&'static State> {
     let open = || {
         let text = std::env::var("SOFTGPU_DEVICES").unwrap_or_default();
         let text = if text.is_empty() {
-            crate::device::spec::DEFAULT
+            crate::config::spec::DEFAULT
         } else {
             &text
         };
-        let devices = crate::device::spec::parse(text).map_err(|error| say_once(&error.to_string()));
+        let devices = crate::config::spec::parse(text).map_err(|error| say_once(&error.to_string()));
         let state =
             devices.and_then(|devices| State::open(devices).map_err(|error| say_once(&error.to_string())));
         state.map_err(|()| Error::INITIALIZATION)

@@ -7,10 +7,11 @@ use std::sync::{Arc, LazyLock};
 use mgb_abi::stream::{EVENT_DISABLE_TIMING, EVENT_INTERPROCESS};
 use parking_lot::{Mutex, RwLock};
 
+use super::capture::Part;
+use super::queue::{Fence, Stream};
+use super::set::Streams;
 use super::shared::{self, Foreign, Shared};
-use super::{Fence, handle};
 use crate::error::{Error, Result};
-use crate::graph::capture::{self, Part};
 
 /// What `cudaEvent_t` points to.
 pub struct Event {
@@ -83,28 +84,18 @@ pub fn find(handle: usize) -> Result<Arc<Event>> {
 
 impl Event {
     /// Marks the stream's present end.
-    ///
-    /// # Errors
-    /// Those of capturing; `INVALID_HANDLE` for an event of no use there.
-    pub fn record(&self, stream: usize) -> Result {
-        let (gpu, stream) = handle::resolve(stream)?;
-        if capture::record(&stream, self)? {
-            return Ok(());
-        }
+    pub fn record(&self, streams: &Streams, stream: &Arc<Stream>) {
         let moment = Arc::new(AtomicU64::new(0));
         let stamp = moment.clone();
         let fence = match self.shared.as_ref().map(Shared::record) {
             // Others see that it has passed, so the clock must have come to it.
-            Some(passed) => stream.submit_visible(gpu.streams.fences(&stream), move |turn| {
+            Some(passed) => stream.submit_visible(streams.fences(stream), move |turn| {
                 stamp.store(turn.end, Ordering::Relaxed);
                 passed();
             }),
-            None => gpu
-                .streams
-                .submit(&stream, move |turn| stamp.store(turn.end, Ordering::Relaxed)),
+            None => streams.submit(stream, move |turn| stamp.store(turn.end, Ordering::Relaxed)),
         };
         self.mark(fence, moment);
-        Ok(())
     }
 
     /// A handle for other processes.
@@ -120,17 +111,17 @@ impl Event {
         self.shared.as_ref()?.foreign()
     }
 
-    /// Marks a place in a stream, whose moment is stored when it is passed.
+    /// Marks a position in a stream, whose moment is stored when it is passed.
     pub fn mark(&self, fence: Fence, moment: Arc<AtomicU64>) {
         *self.mark.lock() = Mark::Stream(fence, moment);
     }
 
-    /// Marks a place in a capture.
+    /// Marks a position in a capture.
     pub fn capture(&self, part: Part) {
         *self.mark.lock() = Mark::Captured(part);
     }
 
-    /// The place in a capture where it was last recorded.
+    /// The position in a capture at which it was last recorded.
     pub fn captured(&self) -> Option<Part> {
         match &*self.mark.lock() {
             Mark::Captured(part) => Some(part.clone()),

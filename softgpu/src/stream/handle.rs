@@ -4,11 +4,9 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
-use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 use parking_lot::RwLock;
 
-use super::Stream;
-use crate::device::{Gpu, current, node};
+use super::queue::Stream;
 use crate::error::{Error, Result};
 
 static HANDLES: LazyLock<RwLock<HashMap<usize, Arc<Stream>>>> = LazyLock::new(RwLock::default);
@@ -49,29 +47,10 @@ pub fn forget(stream: &Arc<Stream>) {
     HANDLES.write().remove(&(Arc::as_ptr(stream) as usize));
 }
 
-/// The stream that a handle names, and its device, with a healthy context.
+/// The stream that a handle names, other than a default stream.
 ///
 /// # Errors
-/// `INVALID_HANDLE`, and those of [`current::active`].
-pub fn resolve(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
-    if handle > STREAM_PER_THREAD {
-        let stream = HANDLES
-            .read()
-            .get(&handle)
-            .cloned()
-            .ok_or(Error::INVALID_HANDLE)?;
-        let gpu = node()?.gpu(stream.ordinal as i32)?;
-        gpu.check()?;
-        return Ok((gpu, stream));
-    }
-    let gpu = current::active()?;
-    let own = handle == STREAM_PER_THREAD || (handle != STREAM_LEGACY && OWN_DEFAULT.get());
-    Ok((
-        gpu,
-        if own {
-            gpu.streams.per_thread()
-        } else {
-            gpu.streams.legacy().clone()
-        },
-    ))
+/// `INVALID_HANDLE`.
+pub fn find(handle: usize) -> Result<Arc<Stream>> {
+    HANDLES.read().get(&handle).cloned().ok_or(Error::INVALID_HANDLE)
 }

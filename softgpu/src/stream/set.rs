@@ -1,7 +1,7 @@
 //! The streams of one device, and what waits for what among them.
 //!
 //! The legacy default stream waits for all blocking streams, and they for it. Streams made with
-//! `cudaStreamNonBlocking` wait for nobody. Each host thread has a default stream of its own, which
+//! `cudaStreamNonBlocking` wait for no other stream. Each host thread has a default stream of its own, which
 //! is a blocking one, for functions compiled with per-thread default streams.
 
 use std::cell::RefCell;
@@ -11,7 +11,8 @@ use std::sync::Arc;
 use mgb_abi::stream::STREAM_NON_BLOCKING;
 use parking_lot::Mutex;
 
-use super::{Fence, Stream, Turn};
+use super::handle;
+use super::queue::{Fence, Stream, Turn};
 use crate::time::host;
 
 thread_local! {
@@ -80,7 +81,8 @@ impl Streams {
         self.others.lock().iter().any(|other| Arc::ptr_eq(other, stream))
     }
 
-    /// What the host waits for with `stream`: with the legacy stream for the blocking ones as well, which it would wait for.
+    /// What the host waits for with `stream`: with the legacy stream for the blocking ones as well, which it
+    /// would wait for.
     pub fn fences_of(&self, stream: &Arc<Stream>) -> Vec<Fence> {
         let mut fences = match Arc::ptr_eq(stream, &self.legacy) {
             true => self.fences(stream),
@@ -136,7 +138,7 @@ impl Streams {
     /// Ends all streams but the legacy one, as when the context goes.
     pub fn clear(&self) {
         for stream in self.others.lock().drain(..) {
-            super::handle::forget(&stream);
+            handle::forget(&stream);
             stream.close();
         }
     }

@@ -1,35 +1,34 @@
 //! Events that processes share: what `cudaIpcEventHandle_t` stands for.
 //!
-//! Such an event has a page in a file in memory, which whoever has the handle finds through the owner's `/proc` entry, as
-//! with memory. Each record takes a number, and the page says which is the last one taken and the last one passed. What
-//! another process recorded is waited for by looking again and again; if that process is gone, nothing is waited for.
-//! Nodes of graphs see only what their own process recorded.
+//! Such an event has a page in a file in memory, which a process with the handle opens through the owner's
+//! `/proc` entry, as with memory. Each record takes a number, and the page says which is the last one taken
+//! and the last one passed. What another process recorded is waited for by looking again and again; if that
+//! process is gone, nothing is waited for. Nodes of graphs see only what their own process recorded.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
+use mgb_abi::ipc::HANDLE_BYTES;
 use rustix::fs::MemfdFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
 use crate::error::{Error, Result};
-use crate::memory::pages::PAGE;
+use crate::ipc::Header;
+use crate::pages::PAGE;
 
 /// What a handle holds: as large as CUDA's.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
-    magic: [u8; 8],
-    pid: u32,
-    fd: i32,
-    inode: u64,
+    header: Header,
     reserved: [u64; 5],
 }
 
 const MAGIC: [u8; 8] = *b"sgpu-evt";
+
+const _: () = assert!(size_of::<Handle>() == HANDLE_BYTES);
 
 /// How long to wait before looking again.
 const PAUSE: Duration = Duration::from_micros(50);
@@ -41,13 +40,13 @@ struct Page {
     recorded: AtomicU64,
     /// The number of the last record that has passed.
     passed: AtomicU64,
-    /// Who recorded last.
+    /// The process that recorded last.
     recorder: AtomicU32,
 }
 
 /// One process's view of it.
 pub struct Shared {
-    /// Open as long as somebody may be handed it.
+    /// Open as long as another process may be given a handle to it.
     file: File,
     page: &'static Page,
 }
@@ -81,27 +80,15 @@ impl Shared {
     /// # Errors
     /// `INVALID_HANDLE` for what is none or whose owner is gone, `INVALID_CONTEXT` for one of this process.
     pub fn open(handle: &Handle) -> Result<Shared> {
-        if handle.magic != MAGIC {
-            return Err(Error::INVALID_HANDLE);
-        }
-        if handle.pid == std::process::id() {
-            return Err(Error::INVALID_CONTEXT);
-        }
-        let path = format!("/proc/{}/fd/{}", handle.pid, handle.fd);
-        let file = OpenOptions::new().read(true).write(true).open(path);
-        let file = file.map_err(|_| Error::INVALID_HANDLE)?;
-        let metadata = file.metadata().map_err(|_| Error::OPERATING_SYSTEM)?;
-        // The number may be another file's by now.
-        if metadata.ino() != handle.inode || metadata.len() != PAGE as u64 {
-            return Err(Error::INVALID_HANDLE);
-        }
-        Shared::of(file)
+        handle.header.check(MAGIC)?;
+        Shared::of(handle.header.open(PAGE as u64)?)
     }
 
     fn of(file: File) -> Result<Shared> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-        // SAFETY: a new mapping of a file of this length, which is never shortened; all fields are atomics, for which any
-        // bytes are a value. It stays for the life of the process, since records may still be on their way.
+        // SAFETY: a new mapping of a file of this length, which is never shortened; all fields are atomics,
+        // for which any bytes are a value. It stays for the life of the process, since records may still be
+        // on their way.
         let page = unsafe {
             let address = rustix::mm::mmap(std::ptr::null_mut(), PAGE, access, flags, &file, 0);
             &*address.map_err(|_| Error::OPERATING_SYSTEM)?.cast::<Page>()
@@ -114,12 +101,8 @@ impl Shared {
     /// # Errors
     /// `OPERATING_SYSTEM`.
     pub fn handle(&self) -> Result<Handle> {
-        let metadata = self.file.metadata().map_err(|_| Error::OPERATING_SYSTEM)?;
         Ok(Handle {
-            magic: MAGIC,
-            pid: std::process::id(),
-            fd: self.file.as_raw_fd(),
-            inode: metadata.ino(),
+            header: Header::of(MAGIC, &self.file)?,
             reserved: [0; 5],
         })
     }
@@ -164,11 +147,6 @@ impl Foreign {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_layout_is_cudas() {
-        assert_eq!(size_of::<Handle>(), 64);
-    }
 
     #[test]
     fn a_record_is_passed_when_it_says_so() {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::{AHEAD, Op, Stream, Turn, in_order, latest};
-use crate::time::{clock, host};
+use super::queue::{AHEAD, Fence, Op, Stream, Turn, in_order, latest};
+use crate::clock;
+use crate::time::host;
 
 /// Starts the thread of a stream.
 pub fn start(stream: Arc<Stream>) {
@@ -51,7 +52,7 @@ fn run(stream: &Stream, op: Op, executed: &mut Option<u64>) {
     if op.visible || early || op.fences.iter().any(|fence| !fence.passed()) {
         // Others may wait for what this stream has done before they get to what it waits for.
         publish(stream, executed);
-        op.fences.iter().for_each(super::Fence::wait);
+        op.fences.iter().for_each(Fence::wait);
         stream.queue.lock().running = true;
     }
     let mut turn: Turn = stream.turn(op.submitted_at.max(latest(&op.fences)));

@@ -1,17 +1,17 @@
 //! Booking a device's engines across processes, in the shared state.
 //!
-//! Copies to a device go one after another, and so do copies from it, whoever asks. Where kernels go is found in
-//! [`super::place`]. An engine is booked when the work is done and its length known, from the moment it could have
-//! begun.
+//! Copies to a device go one after another, and so do copies from it, of whichever process. When kernels run
+//! is found in [`super::schedule`]. An engine is booked when the work is done and its length known, from the
+//! moment it could have begun.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::host;
 use super::model::{self, Work};
-use super::place::{Booked, Wish};
+use super::schedule::{Booked, Request};
 use super::settings::settings;
-use crate::device::Gpu;
+use crate::config::device::Device;
 use crate::state;
 use crate::state::layout::{Clock, Span};
 
@@ -25,11 +25,11 @@ pub enum Direction {
 }
 
 /// Books a copy over the link; returns its modelled end.
-pub fn copy(gpu: &Gpu, direction: Direction, bytes: u64, pinned: bool, ready: u64) -> u64 {
-    let length = model::copy(&gpu.profile().rates, bytes, pinned);
-    let length = real(gpu, length, ("copy", direction, bytes, pinned));
+pub fn copy(device: &Device, direction: Direction, bytes: u64, pinned: bool, ready: u64) -> u64 {
+    let length = model::copy(&device.profile().rates, bytes, pinned);
+    let length = real(device, length, ("copy", direction, bytes, pinned));
     book(ready, |clocks, _| {
-        let engine = &clocks[gpu.index].copies[direction as usize];
+        let engine = &clocks[device.index].copies[direction as usize];
         let end = ready.max(engine.load(Relaxed)) + length;
         engine.store(end, Relaxed);
         end
@@ -37,7 +37,7 @@ pub fn copy(gpu: &Gpu, direction: Direction, bytes: u64, pinned: bool, ready: u6
 }
 
 /// Books a copy from one device to another, on an engine of each; returns its modelled end.
-pub fn between(from: &Gpu, to: &Gpu, bytes: u64, ready: u64) -> u64 {
+pub fn between(from: &Device, to: &Device, bytes: u64, ready: u64) -> u64 {
     let rate = from.profile().rates.peer.min(to.profile().rates.peer);
     let length = model::between(rate, bytes);
     let work = ("between", to.index, bytes);
@@ -53,12 +53,12 @@ pub fn between(from: &Gpu, to: &Gpu, bytes: u64, ready: u64) -> u64 {
 }
 
 /// The modelled end of a copy or set within the device; these overlap with everything.
-pub fn within(gpu: &Gpu, touched: u64, ready: u64) -> u64 {
+pub fn within(device: &Device, touched: u64, ready: u64) -> u64 {
     if settings().time {
         ready
             + real(
-                gpu,
-                model::within(&gpu.profile().rates, touched),
+                device,
+                model::within(&device.profile().rates, touched),
                 ("within", touched),
             )
     } else {
@@ -67,12 +67,12 @@ pub fn within(gpu: &Gpu, touched: u64, ready: u64) -> u64 {
 }
 
 /// Books a kernel; returns its modelled end.
-pub fn kernel(gpu: &Gpu, work: &Work, ready: u64) -> u64 {
-    let length = real(gpu, model::kernel(gpu.profile(), work), work);
-    let warps = model::warps(gpu.profile(), work);
+pub fn kernel(device: &Device, work: &Work, ready: u64) -> u64 {
+    let length = real(device, model::kernel(device.profile(), work), work);
+    let warps = model::warps(device.profile(), work);
     book(ready, |clocks, process| {
-        let clock = &clocks[gpu.index];
-        let wish = Wish {
+        let clock = &clocks[device.index];
+        let request = Request {
             ready,
             length,
             warps,
@@ -85,20 +85,20 @@ pub fn kernel(gpu: &Gpu, work: &Work, ready: u64) -> u64 {
             .map(load)
             .filter(|span| span.end > 0)
             .collect();
-        let pieces = wish.place(&booked, gpu.profile().warps());
+        let pieces = request.pieces(&booked, device.profile().warps());
         for &(start, end) in &pieces {
-            store(clock, start, end, &wish);
+            store(clock, start, end, &request);
         }
         pieces.last().map_or(ready, |&(_, end)| end)
     })
 }
 
 /// A modelled length as this device has it: slowed down, and varied by the seed.
-fn real(gpu: &Gpu, length: u64, work: impl Hash) -> u64 {
-    let slow = u64::from(gpu.spec.slow.max(1)).saturating_mul(crate::fail::slowness(gpu.index));
+fn real(device: &Device, length: u64, work: impl Hash) -> u64 {
+    let slow = u64::from(device.spec.slow.max(1)).saturating_mul(crate::fail::slowness(device.index));
     let mut hasher = DefaultHasher::new();
     work.hash(&mut hasher);
-    host::varied(length.saturating_mul(slow), gpu.index, hasher.finish())
+    host::varied(length.saturating_mul(slow), device.index, hasher.finish())
 }
 
 /// Without the shared state work is not held up.
@@ -120,15 +120,15 @@ fn load(span: &Span) -> Booked {
     }
 }
 
-/// Takes the place of the kernel that ended first.
-fn store(clock: &Clock, start: u64, end: u64, wish: &Wish) {
+/// Overwrites the booking of the kernel that ended first.
+fn store(clock: &Clock, start: u64, end: u64, request: &Request) {
     let oldest = clock.kernels.iter().min_by_key(|span| span.end.load(Relaxed));
     let Some(span) = oldest else { return };
     span.end.store(0, Relaxed);
     span.start.store(start, Relaxed);
-    span.warps.store(wish.warps, Relaxed);
-    span.slot.store(wish.process, Relaxed);
-    span.alone.store(wish.alone.into(), Relaxed);
+    span.warps.store(request.warps, Relaxed);
+    span.slot.store(request.process, Relaxed);
+    span.alone.store(request.alone.into(), Relaxed);
     span.end.store(end, Relaxed);
 }
 

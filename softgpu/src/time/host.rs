@@ -1,19 +1,19 @@
 //! The host's side of device time: when work is asked for.
 //!
-//! Usually that is the wall clock's business, so how soon work follows on work depends on how fast the host is, as on a
-//! real node. With `SOFTGPU_SEED` it is modelled too, and the same program sees the same times at every run, on every
-//! host: each piece of work costs the host 2 us to ask for, a host function in a stream takes 5 us, waiting takes the
-//! host to the end of what it waits for, and nothing else takes time. Work is then done in the order in which it was
-//! asked for, whatever stream it is in ([`Order`]), and lengths vary by up to a twentieth, as the seed has it. That holds
-//! for programs with one host thread, and among processes for those that do not share a device; what device code
-//! reads from its clocks stays the host's.
+//! Usually that is the wall clock's business, so how soon work follows on work depends on how fast the host
+//! is, as on a real node. With `SOFTGPU_SEED` it is modelled too, and the same program sees the same times at
+//! every run, on every host: each piece of work costs the host 2 us to ask for, a host function in a stream
+//! takes 5 us, waiting takes the host to the end of what it waits for, and nothing else takes time. Work is
+//! then done in the order in which it was asked for, whatever stream it is in ([`Order`]), and lengths vary
+//! by up to a twentieth, as the seed has it. That holds for programs with one host thread, and among
+//! processes for those that do not share a device; what device code reads from its clocks stays the host's.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use parking_lot::{Condvar, Mutex};
 
-use super::clock;
 use super::settings::settings;
+use crate::clock;
 
 /// Nanoseconds that the host takes to ask for a piece of work.
 const ASKING: u64 = 2_000;
@@ -34,7 +34,7 @@ pub fn asks() -> u64 {
     if !modelled() {
         return clock::now();
     }
-    // The first to ask begins the time; who comes second finds it begun.
+    // The first caller starts the time; later ones find it started.
     let _ = NOW.compare_exchange(0, clock::now(), Relaxed, Relaxed);
     NOW.fetch_add(ASKING, Relaxed) + ASKING
 }
@@ -55,7 +55,8 @@ pub fn called(ready: u64) -> u64 {
     }
 }
 
-/// A length as the seed has it: the same for the same work on the same device, within a twentieth of the model's.
+/// A length as the seed has it: the same for the same work on the same device, within a twentieth of the
+/// model's.
 pub fn varied(length: u64, device: usize, work: u64) -> u64 {
     match settings().seed {
         Some(seed) => vary(length, mixed(seed ^ mixed(work ^ mixed(device as u64)))),
@@ -78,8 +79,8 @@ fn mixed(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// The order in which all streams' work is done where the host's time is modelled: that in which it was asked for. Work
-/// only waits for what was asked for before, so nothing waits in a ring.
+/// The order in which all streams' work is done where the host's time is modelled: that in which it was asked
+/// for. Work only waits for what was asked for before, so nothing waits in a ring.
 #[derive(Debug, Default)]
 pub struct Order {
     given: AtomicU64,

@@ -1,9 +1,9 @@
 //! How long the device takes: the model of device time.
 //!
-//! A copy takes a latency of 8 us and its bytes over the link, at the rate that the device's profile has for pinned or
-//! for pageable host memory (H200s, measured: 55 and 9.6 GB/s). Within the device, copies and sets take 3 us and their
-//! bytes, read and written, at the profile's rate of memory (4 TB/s). Between devices they take 8 us and their bytes
-//! at the rate of the links between devices, the slower device's (375 GB/s).
+//! A copy takes a latency of 8 us and its bytes over the link, at the rate that the device's profile has for
+//! pinned or for pageable host memory (H200s, measured: 55 and 9.6 GB/s). Within the device, copies and sets
+//! take 3 us and their bytes, read and written, at the profile's rate of memory (4 TB/s). Between devices
+//! they take 8 us and their bytes at the rate of the links between devices, the slower device's (375 GB/s).
 //!
 //! A kernel takes 4 us of launch latency and the longer of two times:
 //! - throughput: all instructions that its threads executed, over one lane-instruction per lane and
@@ -15,7 +15,7 @@
 //! instructions are not modelled: the figures order programs by their work, and prove nothing about
 //! speed. A device's `slow` option multiplies every time.
 
-use crate::device::profile::{Profile, Rates};
+use crate::config::profile::{Profile, Rates};
 
 /// Nanoseconds of any copy over the link, before its bytes.
 const COPY_LATENCY: u64 = 8_000;
@@ -86,7 +86,7 @@ pub fn warps(profile: &Profile, work: &Work) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::profiles::{P100, STANDARD};
+    use crate::config::profiles::{P100, STANDARD};
 
     #[test]
     fn copies_take_latency_and_bytes() {

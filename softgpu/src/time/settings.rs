@@ -3,7 +3,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `SOFTGPU_TIME=off` | no device time: as fast as the host can |
-//! | `SOFTGPU_MPS=off` | kernels of different processes take time slices; else they overlap, as clients of NVIDIA's MPS do |
+//! | `SOFTGPU_MPS=off` | kernels of different processes take time slices; else they overlap, as under MPS |
 //! | `SOFTGPU_SEED=N` | the same program sees the same times at every run: see [`super::host`] |
 
 use std::sync::OnceLock;
@@ -60,7 +60,7 @@ fn read() -> &'static std::result::Result<Settings, BadSetting> {
     SETTINGS.get_or_init(|| parse(|name| std::env::var(name).ok()))
 }
 
-/// The settings; the usual ones where the environment's cannot be used, of which [`prepare`] tells.
+/// The settings; the usual ones where the environment's cannot be used, which [`prepare`] reports.
 pub fn settings() -> Settings {
     read().as_ref().copied().unwrap_or(Settings {
         time: true,

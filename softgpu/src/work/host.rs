@@ -2,8 +2,9 @@
 
 use std::ffi::{c_int, c_void};
 
+use crate::clock;
 use crate::device::Gpu;
-use crate::time::{clock, host};
+use crate::time::host;
 
 /// `cudaHostFn_t`.
 pub type HostFunction = unsafe extern "C" fn(*mut c_void);
@@ -11,7 +12,7 @@ pub type HostFunction = unsafe extern "C" fn(*mut c_void);
 /// `cudaStreamCallback_t`.
 pub type Callback = unsafe extern "C" fn(usize, c_int, *mut c_void);
 
-/// A function to call, and what it is told.
+/// A function to call, and its argument.
 #[derive(Clone, Copy, Debug)]
 pub struct HostCall {
     /// The function.
@@ -25,7 +26,7 @@ pub struct HostCall {
 pub enum Function {
     /// `cudaLaunchHostFunc`: not called once the device is stuck.
     Plain(HostFunction),
-    /// `cudaStreamAddCallback`: told the stream, and what the device is stuck in.
+    /// `cudaStreamAddCallback`: called with the stream, and with the device's error.
     Callback(Callback, usize),
 }
 
@@ -33,9 +34,9 @@ pub enum Function {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UserData(pub *mut c_void);
 
-// SAFETY: it is only handed back; what it points to is the program's affair.
+// SAFETY: softgpu only passes the pointer back and never reads through it.
 unsafe impl Send for UserData {}
-// SAFETY: as above.
+// SAFETY: softgpu never reads through the pointer.
 unsafe impl Sync for UserData {}
 
 impl HostCall {
@@ -43,7 +44,8 @@ impl HostCall {
     pub fn run(&self, gpu: &Gpu, ready: u64) -> u64 {
         clock::sleep_until(ready);
         let stuck = gpu.check();
-        // SAFETY: the program's function, with the argument it asked for.
+        // SAFETY: the program's function is called with the argument that the program gave for it: CUDA's
+        // contract.
         unsafe {
             match self.function {
                 Function::Plain(function) if stuck.is_ok() => function(self.data.0),

@@ -13,6 +13,12 @@ const CHILD: &str = "SOFTGPU_TEST_CHILD";
 /// 1 MiB.
 pub const MIB: usize = 1 << 20;
 
+/// Checks that a call succeeded.
+#[track_caller]
+pub fn ok(code: i32) {
+    assert_eq!(code, 0);
+}
+
 /// A state file of a test's own, removed at the end.
 pub struct State {
     folder: tempfile::TempDir,
@@ -47,8 +53,8 @@ pub fn command(name: &str, devices: &str, state: &State) -> Command {
     command
 }
 
-/// Runs `body` in a child with these devices, and ends the child; in the parent, checks that it succeeded, and returns
-/// what it printed on stdout and stderr.
+/// Runs `body` in a child with these devices, and ends the child; in the parent, checks that it succeeded,
+/// and returns what it printed on stdout and stderr.
 pub fn in_child(name: &str, devices: &str, body: impl FnOnce()) -> String {
     in_child_with(name, devices, &[], body)
 }

@@ -99,7 +99,7 @@ fn what_is_planted_is_found() {
             "softgpu.entry._Z11local_array",
         ),
         ("loop", "stack-buffer-overflow", "softgpu.entry._Z4loop"),
-        ("copy", "heap-buffer-overflow", "softgpu::memory"),
+        ("copy", "heap-buffer-overflow", "softgpu::transfer"),
     ];
     for (plant, kind, place) in plants {
         instrumented(&node, &program, &[plant]).failure(&["AddressSanitizer", kind, place]);

@@ -1,9 +1,9 @@
-//! Who waits for what in a block that hangs.
+//! Describes what the threads of a block that hangs wait for.
 
 use super::{Asked, Sync, lanes};
 
 impl Sync {
-    /// Says who waits for what, when nobody can go on.
+    /// What each thread waits for, when none can go on.
     pub fn describe(&self, asked: &impl Asked) -> String {
         let mut parts = Vec::new();
         for (id, barrier) in self

@@ -1,4 +1,4 @@
-//! Who goes on in blocks of a few threads, thread by thread.
+//! Which threads go on in blocks of a few threads.
 
 use super::*;
 use crate::exec::warp::Vote;

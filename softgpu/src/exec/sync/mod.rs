@@ -1,4 +1,4 @@
-//! Who waits for whom in a block: barriers, and operations of warps.
+//! Which threads of a block wait for which: barriers, and operations of warps.
 //!
 //! This is bookkeeping only, on thread numbers; [`super::fibers`] runs the threads. A thread that has
 //! ended counts as arrived wherever all threads, or all of a mask, are waited for.
@@ -8,7 +8,7 @@ mod describe;
 use std::collections::VecDeque;
 
 use super::thread::{Reduce, Request};
-use super::warp::{self, WarpRequest};
+use super::warp::{self, WarpRequest, lanes};
 
 /// Barriers of a block, as the hardware has them.
 const BARRIERS: usize = 16;
@@ -19,7 +19,7 @@ pub struct Sync {
     threads: u32,
     live: u32,
     barriers: [Barrier; BARRIERS],
-    /// The barriers that somebody has come to: bit by bit.
+    /// The barriers that a thread has come to, a bit each.
     open: u32,
     warps: Vec<Warp>,
     /// Threads that can go on.
@@ -34,7 +34,7 @@ pub struct Sync {
 
 #[derive(Clone, Default)]
 struct Barrier {
-    /// Who waits, and how to reduce for it.
+    /// The threads that wait, and how to reduce for each.
     waiting: Vec<(u32, Option<Reduce>)>,
     /// How many have come, and gone on without waiting.
     passed: u32,
@@ -51,12 +51,12 @@ struct Warp {
     waiting: u32,
     /// Of those, the ones that wait for lanes of a mask.
     grouped: u32,
-    /// Of those, the ones that ask who is active.
+    /// Of those, the ones that ask which lanes are active.
     asking: u32,
 }
 
-/// Where threads say what they wait for. It is read where they wrote it: to copy what was written a moment ago
-/// stalls the processor for longer than all else that is done here.
+/// Where threads say what they wait for. It is read where they wrote it: to copy what was written a moment
+/// ago stalls the processor for longer than all else that is done here.
 pub trait Asked {
     /// What a thread waits for.
     fn of(&self, thread: u32) -> &Request;
@@ -70,17 +70,9 @@ pub trait Asked {
     }
 }
 
-/// The lanes of a mask.
-pub fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
-    std::iter::from_fn(move || {
-        let lane = mask.trailing_zeros();
-        mask &= mask.wrapping_sub(1);
-        (lane < 32).then_some(lane)
-    })
-}
-
 impl Sync {
-    /// A block whose threads can all run, in this order. What was allocated for an earlier block is used again.
+    /// A block whose threads can all run, in this order. What was allocated for an earlier block is used
+    /// again.
     pub fn begin(&mut self, threads: u32, order: impl Iterator<Item = u32>) {
         self.threads = threads;
         self.live = threads;
@@ -155,9 +147,9 @@ impl Sync {
         self.later.push(thread);
     }
 
-    /// Once nobody else can go on: it is the turn of those who let others run, and of the lanes that ask who is
-    /// active, since a lane that only looks whether it may go on will not come to them. `false` if there is
-    /// nobody.
+    /// Once no other thread can go on: it is the turn of threads that yielded, and of the lanes that ask
+    /// which are active, since a lane that only looks whether it may go on will not come to them. `false` if
+    /// there is nobody.
     pub fn take_turns(&mut self, asked: &impl Asked) -> bool {
         for number in 0..self.warps.len() {
             self.answer_active(number, asked);
@@ -236,8 +228,8 @@ impl Sync {
         }
     }
 
-    /// Once every live lane waits for something, those that ask who is active learn it: the lanes
-    /// that ask at the same place. So lanes that run the same code together see each other, and
+    /// Once every live lane waits for something, those that ask which are active get the answer: the lanes
+    /// that ask at the same instruction. So lanes that run the same code together see each other, and
     /// those that took another branch do not show. Lanes that vote under masks without themselves wait
     /// for no lane by name, and vote then.
     fn try_active(&mut self, number: usize, asked: &impl Asked) {

@@ -1,8 +1,8 @@
 //! What a software device claims to be: the figures of one kind of real device.
 //!
-//! Programs read these to choose launch shapes, launches are checked against them, and the model of device time
-//! counts with them, so they are those of a real device; memory is the configured one. The kinds that there are stand
-//! in [`super::profiles`].
+//! Programs read these to choose launch shapes, launches are checked against them, and the model of device
+//! time counts with them, so they are those of a real device; memory is the configured one. The kinds that
+//! there are stand in [`super::profiles`].
 
 /// The figures of one kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub struct Rates {
     pub peer: u64,
 }
 
-/// The driver's version, as NVML tells it.
+/// The driver's version, as NVML reports it.
 pub const DRIVER_VERSION: &str = "580.00.00-softgpu";
 
 /// CUDA's version, of runtime and driver: 13.0.
@@ -93,8 +93,8 @@ impl Profile {
     }
 
     /// How many blocks of this shape one multiprocessor holds: the least of what threads, blocks, registers
-    /// (allocated per warp in units of 256, from the registers of one partition) and shared memory (in the device's
-    /// unit, with the system's share) allow.
+    /// (allocated per warp in units of 256, from the registers of one partition) and shared memory (in the
+    /// device's unit, with the system's share) allow.
     pub fn blocks_resident(&self, threads: u32, registers_per_thread: u32, shared: u64) -> u32 {
         if threads == 0 || threads > self.block_threads {
             return 0;

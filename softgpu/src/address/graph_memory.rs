@@ -1,5 +1,5 @@
-//! Memory that belongs to graphs. Its address is there with the node; memory comes behind it when a graph with the node is
-//! launched or uploaded, and stays until the program trims it.
+//! Memory that belongs to graphs. Its address is there with the node; memory comes behind it when a graph
+//! with the node is launched or uploaded, and stays until the program trims it.
 
 use std::collections::BTreeMap;
 use std::ffi::c_void;
@@ -8,12 +8,12 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use crate::device::spec::MAX_DEVICES;
+use crate::config::spec::MAX_DEVICES;
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
 
-/// Memory of an allocation node. Its address is the same at every launch, so it is kept as long as the node or an
-/// executable copy of it is.
+/// Memory of an allocation node. Its address is the same at every launch, so it is kept as long as the node
+/// or an executable copy of it is.
 pub struct GraphMemory {
     /// The device.
     pub ordinal: usize,
@@ -36,7 +36,7 @@ pub fn used(ordinal: usize) -> (u64, u64) {
     USED.lock()[ordinal]
 }
 
-/// The most begins anew.
+/// Resets the high mark to what is used now.
 pub fn forget_high(ordinal: usize) {
     let used = &mut USED.lock()[ordinal];
     used.1 = used.0;

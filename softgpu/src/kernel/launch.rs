@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use mgb_abi::launch::LaunchAttributeValue;
 
-use super::grid::{Arguments, Code, Plan};
-use super::registry::Function;
-use super::{pool, variables};
+use super::variables;
+use crate::config::profile::Profile;
 use crate::device::Gpu;
-use crate::device::profile::Profile;
 use crate::error::{Error, Result, say};
+use crate::exec::grid::{Arguments, Code, Plan};
+use crate::exec::pool;
+use crate::exec::registry::Function;
 use crate::image::{self, KERNEL_BARRIER, KERNEL_COROUTINE};
 use crate::time::{booking, model::Work};
 
@@ -109,7 +110,7 @@ pub struct Launch {
     pub function: Arc<Function>,
     /// Its shape.
     pub shape: Shape,
-    /// `cudaLaunchAttribute`s that were set for a graph's node, kept to be told.
+    /// `cudaLaunchAttribute`s that were set for a graph's node, kept so that the program can read them.
     pub attributes: BTreeMap<u32, LaunchAttributeValue>,
     arguments: Arc<Arguments>,
 }
@@ -131,7 +132,8 @@ impl Launch {
         check(gpu.profile(), &function, &shape)?;
         let (code, _) = function.runnable()?;
         let kernel = code.kernel;
-        // SAFETY: a registered image's array, and the caller's promise.
+        // SAFETY: the parameters are a registered image's array; `arguments` points to a value for each:
+        // contract of `Launch::new`.
         let arguments = unsafe {
             let parameters = image::slice(kernel.parameters, kernel.parameter_count);
             if arguments.is_null() && !parameters.is_empty() {
@@ -197,14 +199,14 @@ impl Launch {
             operations: outcome.operations,
             longest: outcome.longest,
         };
-        Ok(booking::kernel(gpu, &work, ready))
+        Ok(booking::kernel(&gpu.device(), &work, ready))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::estimated;
-    use crate::device::profiles::STANDARD;
+    use crate::config::profiles::STANDARD;
 
     #[test]
     fn an_estimate_keeps_no_block_from_running() {

@@ -9,10 +9,11 @@
 //!                 | "slow"  how many times slower than the model the device is (default: 1)
 //! ```
 //!
-//! For example `4x256MiB`, `2xA100,2xH200`, `4xH200:256MiB`, `V100:16GiB:slow=2`. A kind without a size has the memory of the
-//! real one; a size without a kind is the standard device, of compute capability 9.0. Unset, there is one of 4 GiB.
-//! What a kind is stands in [`super::profiles`]. It decides what programs are told and how device time passes; code runs
-//! on any of them, whatever it was compiled for, since it is host code that runs.
+//! For example `4x256MiB`, `2xA100,2xH200`, `4xH200:256MiB`, `V100:16GiB:slow=2`. A kind without a size has
+//! the memory of the real one; a size without a kind is the standard device, of compute capability 9.0.
+//! Unset, there is one of 4 GiB. What a kind is stands in [`super::profiles`]. It decides what programs are
+//! shown and how device time passes; code runs on any of them, whatever it was compiled for, since it is host
+//! code that runs.
 
 use std::fmt;
 

@@ -1,10 +1,11 @@
-//! Finding a kernel's place in the time of its device, among those that are booked.
+//! When a kernel runs on its device, among the kernels that are booked.
 //!
-//! Under MPS, and among kernels of one process, kernels overlap while the warps that they occupy fit into the device
-//! together; one that does not fit starts when enough others have ended. Without MPS the device is one process's at a
-//! time: kernels of different processes never overlap. Where others have used the device of late, a kernel is cut into
-//! slices, with room for a slice of each other process between them, and fills the room that others leave. What is
-//! booked stays, so a kernel that began alone is not cut when another process comes: that one waits for it.
+//! Under MPS, and among kernels of one process, kernels overlap while the warps that they occupy fit into the
+//! device together; one that does not fit starts when enough others have ended. Without MPS the device is one
+//! process's at a time: kernels of different processes never overlap. Where others have used the device of
+//! late, a kernel is cut into slices, with room for a slice of each other process between them, and fills the
+//! room that others leave. What is booked stays, so a kernel that began alone is not cut when another process
+//! comes: that one waits for it.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,7 @@ const SLICES: u64 = 16;
 /// Nanoseconds after which a process that launches nothing counts as no user of the device.
 const LATELY: u64 = 100_000_000;
 
-/// A kernel's place in device time.
+/// The device time that a kernel is booked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Booked {
     /// When it starts.
@@ -32,9 +33,9 @@ pub struct Booked {
     pub alone: bool,
 }
 
-/// What wants a place.
+/// A kernel that is to be booked.
 #[derive(Clone, Copy, Debug)]
-pub struct Wish {
+pub struct Request {
     /// When it could begin.
     pub ready: u64,
     /// How long it takes.
@@ -47,9 +48,9 @@ pub struct Wish {
     pub alone: bool,
 }
 
-impl Wish {
+impl Request {
     /// Its pieces: starts and ends, in order; one, unless it is cut into slices.
-    pub fn place(&self, booked: &[Booked], capacity: u64) -> Vec<(u64, u64)> {
+    pub fn pieces(&self, booked: &[Booked], capacity: u64) -> Vec<(u64, u64)> {
         let others: BTreeSet<u64> = booked
             .iter()
             .filter(|other| other.process != self.process && other.end + LATELY > self.ready)
@@ -122,8 +123,8 @@ mod tests {
         }
     }
 
-    fn wish(warps: u64, ready: u64, length: u64) -> Wish {
-        Wish {
+    fn request(warps: u64, ready: u64, length: u64) -> Request {
+        Request {
             ready,
             length,
             warps,
@@ -132,24 +133,24 @@ mod tests {
         }
     }
 
-    fn start(booked: &[Booked], wish: Wish) -> u64 {
-        wish.place(booked, CAPACITY)[0].0
+    fn start(booked: &[Booked], request: Request) -> u64 {
+        request.pieces(booked, CAPACITY)[0].0
     }
 
-    /// Books wishes one after the other; what each got.
-    fn book(wishes: &[Wish]) -> Vec<Vec<Booked>> {
+    /// Books requestes one after the other; what each got.
+    fn book(requestes: &[Request]) -> Vec<Vec<Booked>> {
         let mut all: Vec<Booked> = Vec::new();
         let mut got = Vec::new();
-        for wish in wishes {
-            let pieces = wish.place(&all, CAPACITY);
+        for request in requestes {
+            let pieces = request.pieces(&all, CAPACITY);
             let own: Vec<Booked> = pieces
                 .into_iter()
                 .map(|(start, end)| Booked {
                     start,
                     end,
-                    warps: wish.warps,
-                    process: wish.process,
-                    alone: wish.alone,
+                    warps: request.warps,
+                    process: request.process,
+                    alone: request.alone,
                 })
                 .collect();
             all.extend(&own);
@@ -161,30 +162,30 @@ mod tests {
     #[test]
     fn kernels_overlap_while_they_fit() {
         let booked = [span(0, 100, 60)];
-        assert_eq!(start(&booked, wish(40, 10, 50)), 10);
-        assert_eq!(start(&booked, wish(41, 10, 50)), 100);
+        assert_eq!(start(&booked, request(40, 10, 50)), 10);
+        assert_eq!(start(&booked, request(41, 10, 50)), 100);
     }
 
     #[test]
     fn a_kernel_does_not_push_into_one_booked_for_later() {
         let booked = [span(0, 100, 60), span(100, 200, 100)];
-        assert_eq!(start(&booked, wish(40, 10, 50)), 10);
-        assert_eq!(start(&booked, wish(40, 60, 50)), 200);
+        assert_eq!(start(&booked, request(40, 10, 50)), 10);
+        assert_eq!(start(&booked, request(40, 60, 50)), 200);
     }
 
     #[test]
     fn three_of_half_a_device_take_two_rounds() {
-        let all = book(&[wish(50, 0, 10); 3]);
+        let all = book(&[request(50, 0, 10); 3]);
         let starts: Vec<u64> = all.iter().map(|pieces| pieces[0].start).collect();
         assert_eq!(starts, [0, 0, 10]);
     }
 
     #[test]
     fn without_mps_processes_take_turns() {
-        let of = |process| Wish {
+        let of = |process| Request {
             process,
             alone: true,
-            ..wish(1, 0, 1_000_000)
+            ..request(1, 0, 1_000_000)
         };
         let all = book(&[of(1), of(2), of(1)]);
         let starts: Vec<u64> = all.iter().map(|pieces| pieces[0].start / 1_000_000).collect();
@@ -194,10 +195,10 @@ mod tests {
 
     #[test]
     fn two_long_kernels_share_the_device_by_slices() {
-        let of = |process, ready, length| Wish {
+        let of = |process, ready, length| Request {
             process,
             alone: true,
-            ..wish(1, ready, length)
+            ..request(1, ready, length)
         };
         // Process 2 is known by a short kernel, so that the first long one leaves room.
         let all = book(&[
@@ -214,20 +215,25 @@ mod tests {
     }
 
     prop_compose! {
-        fn any_wish()(ready in 0..50_000_000u64, length in 1..40_000_000u64, warps in 1..=CAPACITY, process in 0..3u64,
-                      alone: bool) -> Wish {
-            Wish { ready, length, warps, process, alone }
+        fn any_request()(
+            ready in 0..50_000_000u64, length in 1..40_000_000u64, warps in 1..=CAPACITY, process in 0..3u64,
+            alone: bool,
+        ) -> Request {
+            Request { ready, length, warps, process, alone }
         }
     }
 
     proptest! {
         #[test]
-        fn the_device_is_never_overbooked_and_nothing_is_lost(wishes in prop::collection::vec(any_wish(), 1..20)) {
-            let got = book(&wishes);
-            for (wish, pieces) in wishes.iter().zip(&got) {
-                prop_assert!(pieces[0].start >= wish.ready);
+        fn the_device_is_never_overbooked_and_nothing_is_lost(
+            requestes in prop::collection::vec(any_request(), 1..20),
+        ) {
+            let got = book(&requestes);
+            for (request, pieces) in requestes.iter().zip(&got) {
+                prop_assert!(pieces[0].start >= request.ready);
                 prop_assert!(pieces.windows(2).all(|pair| pair[0].end <= pair[1].start));
-                prop_assert_eq!(pieces.iter().map(|piece| piece.end - piece.start).sum::<u64>(), wish.length);
+                let booked: u64 = pieces.iter().map(|piece| piece.end - piece.start).sum();
+                prop_assert_eq!(booked, request.length);
                 prop_assert!(pieces.len() as u64 <= SLICES);
             }
             let all: Vec<Booked> = got.into_iter().flatten().collect();
@@ -241,8 +247,8 @@ mod tests {
         }
 
         #[test]
-        fn the_same_wishes_get_the_same_places(wishes in prop::collection::vec(any_wish(), 1..20)) {
-            prop_assert_eq!(book(&wishes), book(&wishes));
+        fn the_same_requestes_get_the_same_pieces(requestes in prop::collection::vec(any_request(), 1..20)) {
+            prop_assert_eq!(book(&requestes), book(&requestes));
         }
     }
 }

@@ -1,9 +1,10 @@
 //! A module's variables: one block of device memory per image and device, made when first needed.
 
+use crate::address::allocate;
 use crate::device::Gpu;
 use crate::error::{Error, Result};
 use crate::image::{self, Image, Variable};
-use crate::memory::{self, heap::Use};
+use crate::memory::heap::Use;
 
 /// Alignment that the heap gives.
 const ALIGN: u64 = 512;
@@ -22,7 +23,7 @@ pub fn block(gpu: &Gpu, image: &'static Image) -> Result<usize> {
         return Ok(address);
     }
     let bytes = image.variable_bytes as usize;
-    let address = memory::allocate(gpu, bytes, Use::Variables)?;
+    let address = allocate(gpu, bytes, Use::Variables)?;
     // SAFETY: the block was just allocated with this size; the image says that its initial contents
     // have it too, and that relocations lie within.
     unsafe {

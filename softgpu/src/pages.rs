@@ -55,8 +55,8 @@ pub fn fill(address: usize, length: usize) -> Result {
     replace(address, length, ProtFlags::READ | ProtFlags::WRITE, flags)
 }
 
-/// Makes pages fault without making them a mapping of their own; `false` where the kernel cannot (Linux has it
-/// from 6.13 on).
+/// Makes pages fault without making them a mapping of their own; `false` where the kernel cannot (Linux has
+/// it from 6.13 on).
 pub fn guard(address: usize, length: usize) -> bool {
     /// `MADV_GUARD_INSTALL`
     const INSTALL: libc::c_int = 102;
@@ -97,14 +97,14 @@ pub fn map_file(address: usize, length: usize, file: BorrowedFd<'_>, offset: u64
     got.map(drop).map_err(|_| Error::MEMORY_ALLOCATION)
 }
 
-/// Puts the memory behind a range into a file, with what it holds. Nobody may write there meanwhile.
+/// Puts the memory behind a range into a file, with what it holds. No thread may write there meanwhile.
 pub fn into_file(address: usize, length: usize) -> Result<OwnedFd> {
     let failed = |_| Error::OPERATING_SYSTEM;
     let file = rustix::fs::memfd_create("softgpu-shared-memory", MemfdFlags::CLOEXEC).map_err(failed)?;
     let file = std::fs::File::from(file);
     file.set_len(length as u64)
         .map_err(|_| Error::MEMORY_ALLOCATION)?;
-    // SAFETY: callers own the range, which can be read, and nobody writes to it.
+    // SAFETY: callers own the range, which can be read, and no thread writes to it.
     let bytes = unsafe { std::slice::from_raw_parts(address as *const u8, length) };
     for (at, page) in bytes.chunks(PAGE).enumerate() {
         // What is zero is a hole.
@@ -118,7 +118,7 @@ pub fn into_file(address: usize, length: usize) -> Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Sets who may do what in a range: nothing, read, or read and write.
+/// Sets the protection of a range: nothing, read, or read and write.
 pub fn protect(address: usize, length: usize, read: bool, write: bool) -> Result {
     let mut access = MprotectFlags::empty();
     access.set(MprotectFlags::READ, read);

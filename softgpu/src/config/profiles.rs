@@ -1,15 +1,15 @@
 //! The kinds of devices that `SOFTGPU_DEVICES` can name.
 //!
-//! Where the figures are from: limits per compute capability from the table of technical specifications in NVIDIA's CUDA
-//! C++ Programming Guide and from the occupancy rules of its best-practices and tuning guides; multiprocessors, clocks,
-//! caches, memory and links from the whitepapers "NVIDIA Tesla P100", "NVIDIA Tesla V100 GPU Architecture", "NVIDIA A100
-//! Tensor Core GPU Architecture" and "NVIDIA H100 Tensor Core GPU Architecture", and from the H200's data sheet: the SXM
-//! form of each.
+//! Where the figures are from: limits per compute capability from the table of technical specifications in
+//! NVIDIA's CUDA C++ Programming Guide and from the occupancy rules of its best-practices and tuning guides;
+//! multiprocessors, clocks, caches, memory and links from the whitepapers "NVIDIA Tesla P100", "NVIDIA Tesla
+//! V100 GPU Architecture", "NVIDIA A100 Tensor Core GPU Architecture" and "NVIDIA H100 Tensor Core GPU
+//! Architecture", and from the H200's data sheet: the SXM form of each.
 //!
-//! The model's rates are what programs see, not what data sheets say. They were measured on H200s, and are scaled to the
-//! others by their data sheets: of the memory's bandwidth five sixths; 55 GB/s of PCI Express 5's 64, so 7/8 of each
-//! generation; pageable copies at 9.6 GB/s, since the host's own copying bounds them; of NVLink's bandwidth in one
-//! direction five sixths.
+//! The model's rates are what programs see, not what data sheets say. They were measured on H200s, and are
+//! scaled to the others by their data sheets: of the memory's bandwidth five sixths; 55 GB/s of PCI Express
+//! 5's 64, so 7/8 of each generation; pageable copies at 9.6 GB/s, since the host's own copying bounds them;
+//! of NVLink's bandwidth in one direction five sixths.
 
 use super::profile::{Profile, Rates};
 
@@ -18,8 +18,8 @@ const GIB: u64 = 1 << 30;
 /// Pageable copies, which the host bounds.
 const PAGEABLE: u64 = 9_600;
 
-/// An H200-like device of compute capability 9.0 with as much memory as it is told: what devices are when no kind is
-/// named.
+/// An H200-like device of compute capability 9.0 with as much memory as its specification says: what devices
+/// are when no kind is named.
 pub const STANDARD: Profile = Profile {
     key: "",
     name: "MGB Software GPU (sm_90)",
@@ -203,7 +203,8 @@ mod tests {
                 profile.shared_per_block_optin + profile.shared_reserved <= profile.shared_per_multiprocessor,
                 "{name}"
             );
-            // Two transfers per clock over the bus; the model's rate is five sixths of that, within what data sheets round.
+            // Two transfers per clock over the bus; the model's rate is five sixths of that, within what data
+            // sheets round.
             let peak =
                 u64::from(profile.memory_clock_khz) * 2 * u64::from(profile.memory_bus_bits) / 8 / 1000;
             assert!(

@@ -1,0 +1,77 @@
+//! Allocating and freeing device memory.
+
+use super::graph_memory;
+use crate::device::{Gpu, node};
+use crate::error::{Error, Result};
+use crate::memory::heap::Use;
+use crate::memory::{advice, pool};
+
+/// Allocates `size` bytes on a device; zero bytes are address zero.
+pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
+    let state = crate::state::shared()?;
+    if size == 0 {
+        Ok(0)
+    } else {
+        crate::fail::allocation(gpu.index).inspect_err(|&error| {
+            if error != Error::MEMORY_ALLOCATION {
+                gpu.fail(error);
+            }
+        })?;
+        gpu.heap().allocate(state, size, purpose)
+    }
+}
+
+/// Frees device memory, on whichever device it is.
+///
+/// # Errors
+/// `INVALID_VALUE` if no allocation starts there.
+pub fn free(address: usize) -> Result {
+    let mut heap = owner(address)?.heap();
+    match heap.find(address) {
+        Some(found) if matches!(found.purpose, Use::Plain | Use::Managed) => {
+            if found.purpose == Use::Managed {
+                advice::forget(found.base, found.size);
+            }
+            heap.free(crate::state::shared()?, address)?;
+            drop(heap);
+            pool::forget(address);
+            Ok(())
+        }
+        // The address is the graph's for ever.
+        Some(found) if found.purpose == Use::Graph && found.base == address => {
+            drop(heap);
+            graph_memory::freed(address);
+            Ok(())
+        }
+        _ => Err(Error::INVALID_VALUE),
+    }
+}
+
+/// Allocates from a pool.
+///
+/// # Errors
+/// `INVALID_VALUE` for no pool, `MEMORY_ALLOCATION`.
+pub fn allocate_from(pool: usize, size: usize) -> Result<usize> {
+    let ordinal = pool::reserve(pool, size)?;
+    let gpu = node()?.gpu(ordinal as i32)?;
+    gpu.enter()?;
+    let address = allocate(gpu, size, Use::Plain)?;
+    if address != 0 {
+        pool::note(pool, address, size);
+    }
+    Ok(address)
+}
+
+/// Frees memory that softgpu itself allocated for the program.
+///
+/// # Errors
+/// As [`free`].
+pub fn take_back(address: usize) -> Result {
+    owner(address)?.heap().free(crate::state::shared()?, address)
+}
+
+fn owner(address: usize) -> Result<&'static Gpu> {
+    let mut gpus = node()?.gpus().iter();
+    gpus.find(|gpu| gpu.heap().owns(address))
+        .ok_or(Error::INVALID_VALUE)
+}

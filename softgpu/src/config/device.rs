@@ -1,0 +1,20 @@
+//! A device as all processes of the node see it: its number and its configuration.
+
+use super::profile::Profile;
+use super::spec::Spec;
+
+/// One device of the node.
+#[derive(Clone, Copy, Debug)]
+pub struct Device {
+    /// Its number on the node.
+    pub index: usize,
+    /// Its configuration.
+    pub spec: Spec,
+}
+
+impl Device {
+    /// The model that it claims to be.
+    pub fn profile(&self) -> &'static Profile {
+        self.spec.profile
+    }
+}
