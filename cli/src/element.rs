@@ -92,6 +92,7 @@ fn escape(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
             '>' => f.write_str("&gt;")?,
             '"' => f.write_str("&quot;")?,
             // No page may hold these; a command line can.
+            '\u{fffe}' | '\u{ffff}' => f.write_char('\u{fffd}')?,
             control if control.is_control() && control != '\n' => f.write_char('\u{fffd}')?,
             other => f.write_char(other)?,
         }
@@ -107,12 +108,12 @@ mod tests {
     fn text_and_attributes_are_escaped() {
         let element = Element::new("p")
             .with("title", "a \"b\" & c")
-            .text("1 < 2\u{7}")
+            .text("1 < 2\u{7}\u{ffff}")
             .child(Element::new("td"))
             .child(Element::new("rect").with("x", 1));
         assert_eq!(
             element.to_string(),
-            "<p title=\"a &quot;b&quot; &amp; c\">1 &lt; 2\u{fffd}<td></td>\n<rect x=\"1\"/>\n</p>\n"
+            "<p title=\"a &quot;b&quot; &amp; c\">1 &lt; 2\u{fffd}\u{fffd}<td></td>\n<rect x=\"1\"/>\n</p>\n"
         );
     }
 }
