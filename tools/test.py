@@ -6,7 +6,7 @@
 `cargo test` runs one test binary after the other, so that each one's longest test keeps the rest waiting. Here each
 integration test is a process of its own, as are the unit tests of a crate together, and those of all binaries run
 side by side: the long ones first, then the short ones, at last one by one those that measure times. tests/plan.toml
-says which these are. cargo-nextest does the same; compiling it takes longer than compiling MGB.
+says which these are. docs/TESTS.md says why this is no cargo-nextest.
 
 The last line is `N passed, N failed`; the exit code is 1 if any failed.
 """
