@@ -2,14 +2,15 @@
 //! program that spreads its work over devices gets tasks that are spread over GPUs.
 //!
 //! A device variable has one value per device, and a GPU has one place for it. So the lazy tasks of two
-//! devices never share a GPU, as the devices themselves do not. Static tasks that touch variables say so, and run where
-//! the device's variables have their values.
+//! devices never share a GPU, as the devices themselves do not. Static tasks that touch variables say so, and
+//! run where the device's variables have their values.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use mgb_probe::wire::MAX_GPUS;
 
-use super::{Key, State};
+use super::extent::Key;
+use super::store::{State, lock};
 use crate::launch_view::{Device, Shared};
 use crate::task::Task;
 use crate::thread;
@@ -17,26 +18,6 @@ use crate::thread::current_device as current;
 
 /// What launches see of each device's lazy task.
 static LAZY: [AtomicPtr<Shared>; MAX_GPUS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_GPUS];
-
-/// What the state knows of one device.
-#[derive(Clone, Copy, Debug, Default)]
-struct Known {
-    lazy: Option<Key>,
-    anchor: Option<u32>,
-    variables: Option<u32>,
-    /// The thread that is asking for the GPU of the device's first static task, or of its variables.
-    choosing: Option<u64>,
-}
-
-/// What the state knows of the devices.
-#[derive(Debug)]
-pub struct Devices([Known; MAX_GPUS]);
-
-impl Default for Devices {
-    fn default() -> Devices {
-        Devices([Known::default(); MAX_GPUS])
-    }
-}
 
 /// Whether the program has chosen a device other than its first, ever.
 static SEVERAL: AtomicBool = AtomicBool::new(false);
@@ -72,14 +53,14 @@ static ANCHORED: AtomicU64 = AtomicU64::new(0);
 
 /// Ties a device of the program to the GPU of its lazy task.
 pub fn tie(device: Device, gpu: u32) {
-    super::lock().tie(device, gpu);
+    lock().tie(device, gpu);
     ANCHORED.fetch_or(1 << device, Ordering::Release);
 }
 
 /// Whether the device's handles leave a task on this GPU where it is.
 pub fn lets_be_on(gpu: u32) -> bool {
     let device = current();
-    !is_tied(device) || super::lock().anchor(device) == Some(gpu)
+    !is_tied(device) || lock().anchor(device) == Some(gpu)
 }
 
 /// Whether handles of the runtime tie any device of the program to a GPU.
@@ -157,7 +138,8 @@ impl State {
         self.devices.0[device].variables = None;
     }
 
-    /// The GPU on which the device's variables have their values: what touches them has run there, or may have.
+    /// The GPU on which the device's variables have their values: what touches them has run there, or may
+    /// have.
     pub fn variables_gpu(&self, device: Device) -> Option<u32> {
         let known = self.devices.0[device];
         // Nobody knows what the lazy task touches.

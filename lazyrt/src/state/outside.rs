@@ -2,40 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::{Device, Key, Returned, State};
+use super::charges::{Charge, Piece};
+use super::extent::{Key, Returned};
+use super::store::State;
+use crate::launch_view::Device;
 use crate::outside::{Kind, Source};
 use crate::task::Task;
-
-/// One array, or one piece of managed memory.
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    owner: Key,
-    kind: Kind,
-    bytes: u64,
-}
-
-/// What a source is charged.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Charge {
-    /// The task.
-    owner: Key,
-    /// Bytes, which the pool holds or may take.
-    pub bytes: u64,
-    /// Bytes of them that it is known to hold.
-    pub held: u64,
-    /// Threads that are about to take memory from it.
-    pub users: u32,
-    /// Counts them all.
-    pub uses: u64,
-}
-
-/// See the module.
-#[derive(Debug, Default)]
-pub struct Elsewhere {
-    /// By address or handle.
-    pieces: HashMap<u64, Piece>,
-    sources: HashMap<Source, Charge>,
-}
 
 impl State {
     /// Charges the device's lazy task. Whether it has the room is seen when it is prepared.

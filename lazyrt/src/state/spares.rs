@@ -1,15 +1,14 @@
-//! Spares: a few granules of memory that freed objects left, still mapped. A program that allocates and frees a
-//! small object in a loop gets the same memory again, without a word to the driver.
+//! Spares: a few granules of memory that freed objects left, still mapped. A program that allocates and frees
+//! a small object in a loop gets the same memory again, without a word to the driver.
 //!
-//! They are no task's and not charged as room: what a process may keep in this way is part of what its context
-//! is charged ([`mgb_probe::need::spare_bytes`]).
+//! They are no task's and not charged as room: what a process may keep in this way is part of what its
+//! context is charged ([`mgb_probe::need::spare_bytes`]).
 
 use std::collections::BTreeMap;
 
 use mgb_probe::need::{GRANULE, spare_bytes};
 
-use super::Key;
-use super::objects::{Backing, Extent};
+use super::extent::{Backing, Extent, Key};
 use crate::arena::Arena;
 use crate::driver::Memory;
 use crate::session;
@@ -17,12 +16,13 @@ use crate::session;
 /// Address, length, GPU, memory.
 pub type Mapped = (u64, u64, u32, Memory);
 
-/// Bytes that may be kept. They are counted over all GPUs, so that the process keeps less than it is charged for.
+/// Bytes that may be kept. They are counted over all GPUs, so that the process keeps less than it is charged
+/// for.
 fn most(gpu: u32) -> u64 {
     session::gpu(gpu).map_or(0, |gpu| spare_bytes(gpu.usable_bytes))
 }
 
-/// See the module.
+/// The granules that are kept.
 #[derive(Debug, Default)]
 pub struct Spares {
     list: Vec<(u64, u32, Memory)>,

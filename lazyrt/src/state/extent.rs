@@ -1,0 +1,73 @@
+//! Objects, and the runs of granules that they lie in.
+
+use mgb_probe::TaskId;
+
+use crate::driver::Memory;
+
+/// Names a task; never used again.
+pub type Key = u64;
+
+/// One allocation.
+#[derive(Clone, Copy, Debug)]
+pub struct Object {
+    /// As asked for.
+    pub bytes: u64,
+}
+
+/// What is behind an extent.
+#[derive(Debug)]
+pub enum Backing {
+    /// Nothing: its bytes are undefined.
+    None,
+    /// Memory of the owner's GPU.
+    Device(Memory),
+    /// Swapped out.
+    Host(Vec<u8>),
+    /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
+    Spare(u32, Memory),
+    /// What a thread has taken to change it; its task is marked.
+    Moving,
+}
+
+/// A run of granules, backed as one.
+#[derive(Debug)]
+pub struct Extent {
+    /// Bytes.
+    pub length: u64,
+    /// The task.
+    pub owner: Key,
+    /// What is behind it.
+    pub backing: Backing,
+    /// GPUs besides the owner's that may use it.
+    pub lent: u64,
+}
+
+impl Extent {
+    pub(super) fn new(length: u64, owner: Key) -> Extent {
+        Extent {
+            length,
+            owner,
+            backing: Backing::None,
+            lent: 0,
+        }
+    }
+}
+
+/// Room to give back to mgbd once the lock is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Returned {
+    /// Whose.
+    pub id: TaskId,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What freeing an object leaves to be done.
+#[derive(Debug, Default)]
+pub struct Freed {
+    /// Memory to release: address, length, GPU, memory. Its addresses are not free before
+    /// `State::recycle`.
+    pub memory: Option<(u64, u64, u32, Memory)>,
+    /// Room to give back.
+    pub returned: Option<Returned>,
+}

@@ -1,0 +1,86 @@
+//! The state itself, and its lock.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::LazyLock;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use super::charges::Elsewhere;
+use super::device_table::Devices;
+use super::extent::{Extent, Key, Object};
+use super::spares::Spares;
+use crate::arena::Arena;
+use crate::launch_view::Shared;
+use crate::task::Task;
+
+/// Objects, extents and tasks of the process.
+#[derive(Debug, Default)]
+pub struct State {
+    /// Made at the first allocation.
+    pub arena: Option<Arena>,
+    pub(super) objects: BTreeMap<u64, Object>,
+    /// All extents, by address.
+    pub extents: BTreeMap<u64, Extent>,
+    /// All tasks.
+    pub tasks: BTreeMap<Key, Task>,
+    pub(super) by_handle: HashMap<u64, Key>,
+    pub(super) pending: HashMap<(usize, u64), Key>,
+    pub(super) moved: HashMap<Key, Key>,
+    pub(super) devices: Devices,
+    pub(super) elsewhere: Elsewhere,
+    pub(super) next_key: Key,
+    pub(super) unused: Vec<&'static Shared>,
+    /// Memory that freed objects left.
+    pub spares: Spares,
+    /// Tasks that are gone, if the program is traced.
+    pub past: Vec<Task>,
+}
+
+static STATE: LazyLock<Mutex<State>> = LazyLock::new(Mutex::default);
+
+/// Notified when a task stops being busy.
+pub static CHANGED: Condvar = Condvar::new();
+
+/// The state.
+pub fn lock() -> MutexGuard<'static, State> {
+    STATE.lock()
+}
+
+/// The state, once no thread changes what is behind the object that starts here.
+pub fn lock_still(start: u64) -> MutexGuard<'static, State> {
+    let mut state = lock();
+    while state.is_moving(start) {
+        CHANGED.wait(&mut state);
+    }
+    state
+}
+
+/// The state, once no thread changes what is behind the task's extents.
+pub fn lock_task_still(key: Key) -> MutexGuard<'static, State> {
+    let mut state = lock();
+    while state.task(key).is_some_and(|task| task.is_moving()) {
+        CHANGED.wait(&mut state);
+    }
+    state
+}
+
+/// The state, if nobody keeps it for long: for the end of the process.
+pub fn try_lock() -> Option<MutexGuard<'static, State>> {
+    STATE.try_lock_for(std::time::Duration::from_millis(200))
+}
+
+impl State {
+    /// The task that took this one over, or itself.
+    pub fn resolve(&self, mut key: Key) -> Key {
+        while let Some(&next) = self.moved.get(&key) {
+            key = next;
+        }
+        key
+    }
+
+    /// A task, after what may have taken it over.
+    pub fn task(&mut self, key: Key) -> Option<&mut Task> {
+        let key = self.resolve(key);
+        self.tasks.get_mut(&key)
+    }
+}

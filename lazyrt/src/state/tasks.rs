@@ -1,0 +1,195 @@
+//! Tasks in the state: making, finding, merging and dropping them.
+
+use mgb_probe::TaskId;
+
+use super::extent::{Backing, Key};
+use super::store::State;
+use crate::launch_view::{Device, Shared};
+use crate::task::{OwnSite, Task};
+use crate::thread::{self, Use, current_device as current};
+
+impl State {
+    /// A new task.
+    pub fn new_task(&mut self, site: Option<OwnSite>, thread: u64, lazy: bool) -> Key {
+        let shared = self.unused.pop().unwrap_or_else(Shared::leak);
+        self.next_key += 1;
+        self.tasks
+            .insert(self.next_key, Task::new(shared, site, thread, lazy));
+        self.next_key
+    }
+
+    /// The task of a handle.
+    pub fn by_handle(&self, handle: u64) -> Option<Key> {
+        self.by_handle
+            .get(&handle)
+            .map(|&key| self.resolve(key))
+            .filter(|key| self.tasks.contains_key(key))
+    }
+
+    pub(super) fn is_moving(&self, start: u64) -> bool {
+        let task = self.owner(start).and_then(|key| self.tasks.get(&key));
+        task.is_some_and(Task::is_moving)
+    }
+
+    /// Says which task a handle means.
+    pub fn name(&mut self, handle: u64, key: Key) {
+        self.by_handle.insert(handle, key);
+    }
+
+    /// The task that gathers what this thread allocates for a site before it begins there.
+    pub fn pending(&self, site: usize) -> Option<Key> {
+        let thread = thread::with(|thread| thread.number());
+        self.pending.get(&(site, thread)).copied()
+    }
+
+    /// Takes that task: it begins.
+    pub fn take_pending(&mut self, site: usize) -> Option<Key> {
+        let thread = thread::with(|thread| thread.number());
+        self.pending.remove(&(site, thread))
+    }
+
+    /// The same for the current device, at its begin. What was gathered while another one was current becomes
+    /// part of that one's lazy task: the pass did not see that the device changed.
+    pub fn take_gathered(&mut self, site: usize) -> Option<Key> {
+        let key = self.take_pending(site)?;
+        let device = self.tasks.get(&key)?.device;
+        if device == current() {
+            return Some(key);
+        }
+        let lazy = self.lazy_task_of(device);
+        self.merge(key, lazy);
+        None
+    }
+
+    /// The task itself if it is the current device's, else that one's lazy task.
+    fn of_current_device(&mut self, key: Key) -> Key {
+        let is_own = |task: &Task| task.device == current();
+        if self.tasks.get(&key).is_some_and(is_own) {
+            key
+        } else {
+            self.lazy_task()
+        }
+    }
+
+    /// The task that an op belongs to by what the pass told, else the lazy one.
+    pub fn task_of_use(&mut self, told: Option<Use>) -> Key {
+        match told {
+            Some(told) if told.handle != 0 => match self.by_handle(told.handle) {
+                Some(key) => self.of_current_device(key),
+                None => self.lazy_task(),
+            },
+            Some(told) if told.site != 0 => match self.pending(told.site) {
+                Some(key) => self.of_current_device(key),
+                None => {
+                    let thread = thread::with(|thread| thread.number());
+                    // Its names are not known here; they come with its begin.
+                    let site = OwnSite {
+                        key: told.site,
+                        id: told.id,
+                        module: String::new(),
+                        function: String::new(),
+                    };
+                    let key = self.new_task(Some(site), thread, false);
+                    self.pending.insert((told.site, thread), key);
+                    thread::with(|thread| thread.note_gathering());
+                    key
+                }
+            },
+            _ => self.lazy_task(),
+        }
+    }
+
+    /// Forgets a task that is over and owns nothing.
+    pub fn drop_if_over(&mut self, key: Key) {
+        let over = |task: &Task| {
+            (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.is_held()
+        };
+        if self.is_lazy(key) || !self.tasks.get(&key).is_some_and(over) {
+            return;
+        }
+        let Some(mut task) = self.tasks.remove(&key) else {
+            return;
+        };
+        task.stop_clock();
+        self.by_handle.retain(|_, named| *named != key);
+        self.pending.retain(|_, named| *named != key);
+        self.moved.retain(|_, to| *to != key);
+        self.unused.push(task.shared);
+        if crate::trace::is_wanted() {
+            self.past.push(task);
+        }
+    }
+
+    /// Tasks whose objects are not all backed, the device's lazy one aside; and whether each is the device's.
+    pub fn unready(&self, device: Device) -> Vec<(Key, bool)> {
+        self.tasks
+            .iter()
+            .filter(|(key, task)| {
+                let own_lazy = task.device == device && self.is_lazy(**key);
+                !task.refused && !own_lazy && !task.is_ready() && !task.extents.is_empty()
+            })
+            .map(|(key, task)| (*key, task.device == device))
+            .collect()
+    }
+
+    /// Tasks on other GPUs whose memory this one was lent before, or all on others, as far as they are ready.
+    pub fn lenders(&self, gpu: u32, all: bool) -> Vec<(Key, &'static Shared)> {
+        let tasks = self.tasks.iter().filter(|(_, task)| {
+            let is_meant = all || task.borrowers & (1 << gpu) != 0;
+            is_meant && task.is_ready() && !task.extents.is_empty() && task.shared.place().0 != gpu
+        });
+        tasks.map(|(key, task)| (*key, task.shared)).collect()
+    }
+
+    /// What the process has reserved on the GPU: the bytes of tasks that have them, and those of each task
+    /// that rests, whose grant mgbd may have taken back.
+    pub fn reserved_on(&self, gpu: u32) -> (u64, Vec<(TaskId, u64)>) {
+        let (mut firm, mut resting) = (0, Vec::new());
+        for task in self.tasks.values().filter(|task| task.gpu == Some(gpu)) {
+            match task.id {
+                Some(id) if task.shared.is_resting() => resting.push((id, task.reserved)),
+                Some(_) => firm += task.reserved,
+                None => {}
+            }
+        }
+        (firm, resting)
+    }
+
+    /// Task `from`, which was never bound or holds no memory of a GPU, becomes part of `into`.
+    pub fn merge(&mut self, from: Key, into: Key) {
+        if from == into || !self.tasks.contains_key(&into) {
+            return;
+        }
+        let Some(mut gone) = self.tasks.remove(&from) else {
+            return;
+        };
+        self.pending.retain(|_, key| *key != from);
+        self.moved.insert(from, into);
+        let Some(task) = self.tasks.get_mut(&into) else {
+            return;
+        };
+        for &address in &gone.extents {
+            if let Some(extent) = self.extents.get_mut(&address) {
+                extent.owner = into;
+                match extent.backing {
+                    Backing::Device(_) => {
+                        task.extents.insert(address);
+                        task.mapped += extent.length;
+                        task.seen.mapped = task.seen.mapped.max(task.mapped);
+                    }
+                    Backing::None | Backing::Host(_) | Backing::Spare(..) | Backing::Moving => {
+                        task.add_unbacked(address, extent.length)
+                    }
+                }
+            }
+        }
+        task.pool.absorb(std::mem::take(&mut gone.pool));
+        task.records.absorb(std::mem::take(&mut gone.records));
+        task.live += gone.live;
+        task.objects += gone.objects;
+        task.seen.objects += gone.seen.objects;
+        task.seen.peak = task.seen.peak.max(task.live);
+        task.publish();
+        self.unused.push(gone.shared);
+    }
+}
