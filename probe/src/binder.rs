@@ -3,7 +3,9 @@
 
 use std::sync::OnceLock;
 
-use crate::{Grant, Hello, Need, Refusal, TaskId};
+use crate::hello::Hello;
+use crate::need::Need;
+use crate::task::{Grant, Refusal, TaskId};
 
 /// A static task as the pass describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

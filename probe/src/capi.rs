@@ -7,9 +7,12 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::binder::{Places, Site, binder};
+use crate::client::{BeginRequest, Client};
 use crate::lease::{self, Kept};
-use crate::need::RawNeed;
-use crate::{BeginRequest, Client, Places, Refusal, Site, TaskId, binder, client};
+use crate::need::{self, Need, RawNeed};
+use crate::process::client;
+use crate::task::{Refusal, TaskId};
 
 /// `mgb_task_site` of `mgb.h`.
 #[repr(C)]
@@ -32,21 +35,22 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
     if text.is_null() {
         return "";
     }
-    // SAFETY: the caller says so.
+    // SAFETY: `text` is a C string that outlives `'a`: contract of this function.
     unsafe { CStr::from_ptr(text) }.to_str().unwrap_or("")
 }
 
 /// # Safety
 /// `site` is null or points to a whole `mgb_task_site`.
 unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
-    // SAFETY: the caller says so.
+    // SAFETY: `site` is null or points to a whole `mgb_task_site`: contract of this function.
     let raw = unsafe { site.as_ref() }?;
     Some(Site {
         key: site as usize,
         id: raw.id,
-        // SAFETY: both are null or C strings beside the site.
+        // SAFETY: in a `mgb_task_site` it is null or a C string, and a constant of the program, as the site
+        // is.
         module: unsafe { text(raw.module) },
-        // SAFETY: as above.
+        // SAFETY: as for `module`.
         function: unsafe { text(raw.function) },
     })
 }
@@ -59,12 +63,12 @@ unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *const RawNeed) -> u64 {
     let Some(client) = client() else { return 0 };
-    // SAFETY: the caller says so.
+    // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_begin`.
     let site = unsafe { site(raw_site) };
     let need = if raw_need.is_null() {
-        crate::Need::default()
+        Need::default()
     } else {
-        // SAFETY: the caller says so.
+        // SAFETY: `raw_need` points to a `mgb_need` whose `size` is set: contract of `mgb_task_begin`.
         unsafe { RawNeed::read(raw_need) }
     };
     if let Some(site) = &site {
@@ -85,7 +89,7 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
         gpu: places.gpu,
         avoid: places.avoid,
         name: None,
-        whole_process: need.flags & crate::need::PROCESS != 0,
+        whole_process: need.flags & need::PROCESS != 0,
     };
     match client.begin(&request) {
         Ok(grant) => {
@@ -101,7 +105,7 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
     }
 }
 
-fn refused(task: TaskId, site: Option<&Site<'_>>, need: &crate::Need, refusal: &Refusal) -> u64 {
+fn refused(task: TaskId, site: Option<&Site<'_>>, need: &Need, refusal: &Refusal) -> u64 {
     let task = task.refused();
     match site {
         Some(site) => eprintln!(
@@ -123,7 +127,7 @@ fn refused(task: TaskId, site: Option<&Site<'_>>, need: &crate::Need, refusal: &
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_task_use(raw_site: *const RawSite, task: u64) {
     if let Some(binder) = binder() {
-        // SAFETY: the caller says so.
+        // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_use`.
         let id = unsafe { raw_site.as_ref() }.map_or(0, |site| site.id);
         binder.use_task(raw_site as usize, id, TaskId::from_raw(task));
     }

@@ -18,6 +18,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
+use crate::binder::binder;
 use crate::mapping::Mapping;
 use crate::spin::Spin;
 use crate::wire::state::{clear, is_answered, post, sleep};
@@ -216,7 +217,7 @@ impl Cells {
                 }
                 if patience == LIFE_CHECK
                     && known
-                    && let Some(binder) = crate::binder()
+                    && let Some(binder) = binder()
                 {
                     binder.still_waiting();
                 }

@@ -7,13 +7,16 @@ use std::time::Instant;
 
 use rustix::io::Errno;
 
+use crate::binder::{Site, binder};
 use crate::cells::{Cells, Gone};
 use crate::connect::{self, ConnectError};
 use crate::hello::Hello;
+use crate::need::Need;
 use crate::published::Published;
+use crate::task::{Grant, Grown, Refusal, TaskId};
 use crate::view::{self, NodeView, ViewError};
+use crate::visible::visible_gpus;
 use crate::wire::{self, Op, Reply, Request, Text};
-use crate::{Grant, Grown, Need, Refusal, Site, TaskId, binder, visible_gpus};
 
 /// Counts forks: a client made before the last one belongs to the parent.
 pub(crate) static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -172,9 +175,9 @@ impl Client {
         self.tell(self.plain(Op::End, task, kept_bytes));
     }
 
-    /// Waits for this process's turn at the driver: to initialise it, or with `makes_context` to make a context. The driver
-    /// makes one process after another ready, on the whole node; where many ask it at once, all are ready at the end only.
-    /// Without `mgbd` it is everybody's turn.
+    /// Waits for this process's turn at the driver: to initialise it, or with `makes_context` to make a
+    /// context. The driver makes one process after another ready, on the whole node; where many ask it at
+    /// once, all are ready at the end only. Without `mgbd` it is everybody's turn.
     pub fn turn(&self, makes_context: bool) -> Turn<'_> {
         let _ = self.ask(Request {
             flags: if makes_context { wire::MAKES_CONTEXT } else { 0 },
@@ -183,8 +186,9 @@ impl Client {
         Turn(self)
     }
 
-    /// Asks `mgbd` to keep these files (at most [`wire::MOST_KEPT`]) open until what this process gave its GPUs is done,
-    /// whether the process is still there then or not. They replace what it has kept so far. Does not wait.
+    /// Asks `mgbd` to keep these files (at most [`wire::MOST_KEPT`]) open until what this process gave its
+    /// GPUs is done, whether the process is still there then or not. They replace what it has kept so far.
+    /// Does not wait.
     pub fn keep(&self, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         if self.forked() {
             return Err(Errno::NOTCONN);

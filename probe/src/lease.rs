@@ -14,10 +14,12 @@
 use std::cell::RefCell;
 use std::sync::atomic::Ordering;
 
+use crate::binder::binder;
 use crate::client::{Client, FORKS};
 use crate::need::Need;
+use crate::process;
+use crate::task::TaskId;
 use crate::wire::{LEASES, offer};
-use crate::{TaskId, binder};
 
 /// Tasks of a thread that run at once and may keep their grants.
 const RUNNING: usize = 8;
@@ -55,7 +57,7 @@ struct End;
 
 impl Drop for End {
     fn drop(&mut self) {
-        let Some(client) = crate::client() else { return };
+        let Some(client) = process::client() else { return };
         let entries = OWN.with(|own| std::mem::take(&mut own.borrow_mut().resting));
         for entry in entries.into_iter().flatten().filter(is_of_this_process) {
             let taken = take_back(client, &entry);

@@ -14,7 +14,7 @@ pub struct Mapping {
 // SAFETY: the mapping is plain memory that belongs to no thread; what lies in
 // it is only reached as atomics.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for Send.
 unsafe impl Sync for Mapping {}
 
 /// What may be laid over shared memory.
@@ -22,11 +22,6 @@ unsafe impl Sync for Mapping {}
 /// # Safety
 /// The type consists of atomics only, and all zeros is a valid value.
 pub unsafe trait Shared {}
-
-// SAFETY: atomics throughout (see `wire`).
-unsafe impl Shared for crate::wire::Channel {}
-// SAFETY: atomics throughout (see `view`).
-unsafe impl Shared for crate::view::Segment {}
 
 impl Mapping {
     /// Maps `bytes` of `file`, for reading and, if `writable`, for writing.

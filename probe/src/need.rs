@@ -104,12 +104,12 @@ impl RawNeed {
     /// `raw` points to a readable `mgb_need` of at least the four bytes of
     /// `size`, and of `size` bytes in all.
     pub unsafe fn read(raw: *const RawNeed) -> Need {
-        // SAFETY: the caller says that at least `size` is readable.
-        let told = unsafe { raw.cast::<u32>().read_unaligned() } as usize;
+        // SAFETY: the four bytes of `size` are readable: contract of this function.
+        let stated = unsafe { raw.cast::<u32>().read_unaligned() } as usize;
         let mut own = RawNeed::default();
-        let bytes = told.min(size_of::<RawNeed>());
-        // SAFETY: `bytes` is at most what the caller says is there and at most
-        // what `own` holds; every bit pattern is a valid RawNeed.
+        let bytes = stated.min(size_of::<RawNeed>());
+        // SAFETY: `raw` is readable for `size` bytes (contract of this function), of which `bytes` is no
+        // more, and `own` holds as many; every bit pattern is a valid RawNeed.
         unsafe {
             std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut own).cast::<u8>(), bytes);
         }
@@ -176,7 +176,7 @@ mod tests {
             grid_blocks: 9,
             ..RawNeed::default()
         };
-        // SAFETY: `raw` is a whole RawNeed and says that 16 bytes count.
+        // SAFETY: `raw` is a whole RawNeed, and its `size` is 16, which is less.
         let need = unsafe { RawNeed::read(&raw) };
         assert_eq!((need.peak_bytes, need.grid_blocks), (7, 0));
     }

@@ -1,5 +1,5 @@
-//! Words that programs print under MGB, by which `mgb batch` knows why a job failed: one place for who prints them and
-//! who looks for them.
+//! Words that programs print under MGB, by which `mgb batch` knows why a job failed: one place for who prints
+//! them and who looks for them.
 
 /// How the line begins that a program prints as it ends, when its GPU has failed under it.
 pub const GPU_FAILED: &str = "mgb: the GPU failed under this program";

@@ -3,9 +3,10 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
-use crate::client::Client;
+use crate::binder::binder;
+use crate::client::{Client, FORKS};
 use crate::notice::{self, Mode};
-use crate::{binder, socket_path};
+use crate::socket::socket_path;
 
 /// The client of one process: a forked child gets a slot of its own, so that
 /// neither a lock nor a connection of the parent is ever touched by it.
@@ -19,7 +20,7 @@ extern "C" fn forget_after_fork() {
     // parent's slot stays where it is, since the child's code may hold
     // references to the client in it; that client refuses every call here.
     CURRENT.store(std::ptr::null_mut(), Ordering::Release);
-    crate::client::FORKS.fetch_add(1, Ordering::Release);
+    FORKS.fetch_add(1, Ordering::Release);
 }
 
 fn watch_forks() {

@@ -17,7 +17,8 @@ pub struct Published(PublishedWords);
 
 impl Published {
     pub(crate) fn new(words: &PublishedWords) -> &Published {
-        // SAFETY: Published is a transparent wrapper of PublishedWords.
+        // SAFETY: `Published` is `repr(transparent)` over `PublishedWords`; the reference's lifetime is that
+        // of `words`.
         unsafe { &*std::ptr::from_ref(words).cast::<Published>() }
     }
 
@@ -27,9 +28,10 @@ impl Published {
         &self.0.gpus
     }
 
-    /// A kernel or copy is about to be handed to the GPU. Of two threads that say so at the same moment one may go
-    /// uncounted, and what is counted as finished at that moment may stay: the next time that everything is known
-    /// to be finished puts it right. An exact count would cost each launch an instruction that locks memory.
+    /// A kernel or copy is about to be handed to the GPU. Of two threads that say so at the same moment one
+    /// may go uncounted, and what is counted as finished at that moment may stay: the next time that
+    /// everything is known to be finished puts it right. An exact count would cost each launch an atomic
+    /// read-modify-write.
     #[inline]
     pub fn launch_started(&self, gpu: u32) {
         if let Some(GpuWords { launches, .. }) = self.0.gpus.get(gpu as usize) {

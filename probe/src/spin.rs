@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long to stay awake: longer than an answer takes on a core of its own, much shorter than a wait for room.
+/// How long to stay awake: longer than an answer takes on a core of its own, much shorter than a wait for
+/// room.
 const LONGEST: Duration = Duration::from_micros(30);
 /// Most waits for which it is left out after it was in vain: 1, then 3, 7, ... while it stays so.
 const MOST_SKIPPED: u32 = 127;
@@ -18,8 +19,8 @@ pub struct Spin {
 }
 
 impl Spin {
-    /// Calls `is_there` until it says yes, for some ten microseconds at most, and not at all where that was in vain
-    /// lately. False: it is time to sleep.
+    /// Calls `is_there` until it says yes, for some ten microseconds at most, and not at all where that was
+    /// in vain lately. False: it is time to sleep.
     pub fn until(&self, mut is_there: impl FnMut() -> bool) -> bool {
         let skip = self.skip.load(Ordering::Relaxed);
         if skip > 0 {

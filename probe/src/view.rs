@@ -12,7 +12,7 @@ use rustix::shm;
 use serde::{Deserialize, Serialize};
 
 use crate::hello::Gpu;
-use crate::mapping::Mapping;
+use crate::mapping::{Mapping, Shared};
 
 /// "MGBview1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBview1");
@@ -34,6 +34,9 @@ pub struct Segment {
     /// The document.
     pub words: [AtomicU64; WORDS],
 }
+
+// SAFETY: it consists of atomics only, and zeros are a valid value of each.
+unsafe impl Shared for Segment {}
 
 const _: () = assert!(size_of::<Segment>() == 64 + 8 * WORDS);
 
@@ -127,7 +130,8 @@ pub struct GpuView {
     pub resident_bytes: u64,
     /// Charged for contexts of living processes.
     pub contexts_bytes: u64,
-    /// What these processes have beside that and their reservations, as last seen: modules and workspaces of libraries.
+    /// What these processes have beside that and their reservations, as last seen: modules and workspaces of
+    /// libraries.
     #[serde(default)]
     pub overhead_bytes: u64,
     /// Charged for dead processes until the driver shows it free.

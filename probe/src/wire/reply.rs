@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Cell, REPLY_WORDS, TEXT_BYTES, Text, low_high, pair};
+use super::cell::{Cell, REPLY_WORDS};
+use super::text::{TEXT_BYTES, Text};
+use super::words::{low_high, pair};
 
 /// A call's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::{Cell, REQUEST_WORDS, TEXT_BYTES, Text, low_high, pair};
+use super::cell::{Cell, REQUEST_WORDS};
+use super::text::{TEXT_BYTES, Text};
+use super::words::{low_high, pair};
 use crate::need::Need;
 
 /// What a call asks.

@@ -1,8 +1,9 @@
 //! Messages through cells, and any bits at all.
 
-use super::*;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::cell::{REPLY_WORDS, REQUEST_WORDS};
+use super::*;
 use crate::need::Need;
 use proptest::prelude::*;
 

@@ -1,7 +1,7 @@
 //! Short texts in shared memory.
 
-use super::TEXT_BYTES;
-
+/// Longest label of a task and text of a refusal, in bytes.
+pub const TEXT_BYTES: usize = 64;
 pub(super) const TEXT_WORDS: usize = TEXT_BYTES / 8;
 
 /// A short text in a fixed space, cut at a character boundary.

@@ -1,0 +1,103 @@
+//! The shared memory as a whole, and what a client publishes in it.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::cell::Cell;
+use super::opening::CHANNEL_BYTES;
+use crate::mapping::Shared;
+use crate::sync;
+
+/// Calls a client can have under way at once.
+pub const CELLS: usize = 64;
+/// Leases a client can offer at once.
+pub const LEASES: usize = 16;
+/// GPUs a node can have: a set of them fits a word.
+pub const MAX_GPUS: usize = 64;
+
+/// The shared memory as a whole. All zeros is a valid one.
+#[repr(C, align(64))]
+pub struct Channel {
+    /// [`super::MAGIC`], for people who look at a dump.
+    pub magic: AtomicU64,
+    /// [`super::VERSION`].
+    pub version: AtomicU64,
+    /// Bit n: cell n holds a request that `mgbd` has not taken yet.
+    pub posted: sync::AtomicU64,
+    /// Written by `mgbd`: not 0 while anybody on the node waits. Nothing is kept
+    /// as a lease then.
+    pub wanted: sync::AtomicU64,
+    reserved: [AtomicU64; 4],
+    /// Tasks that are over, hold nothing and keep their grant for their next run;
+    /// 0: none. See [`super::offer`].
+    pub leases: [sync::AtomicU64; LEASES],
+    /// What the client says about itself as it runs.
+    pub published: PublishedWords,
+    /// The calls.
+    pub cells: [Cell; CELLS],
+}
+
+/// What a client publishes, by GPU index. See [`crate::Published`].
+#[repr(C, align(64))]
+pub struct PublishedWords {
+    /// Changes with every change of `resident`.
+    pub changes: AtomicU64,
+    /// Bit n: the process has a context on GPU n.
+    pub contexts: AtomicU64,
+    reserved: [AtomicU64; 6],
+    /// Each GPU's own.
+    pub gpus: [GpuWords; MAX_GPUS],
+}
+
+/// What a client publishes of one GPU: a cache line, so that threads that launch
+/// on different GPUs do not slow each other down.
+#[repr(C, align(64))]
+pub struct GpuWords {
+    /// 0: all work that the process gave the GPU is done. Other values are the
+    /// client's own.
+    pub given: AtomicU64,
+    /// Bytes mapped under the process's reservations, contexts not counted.
+    pub resident: AtomicU64,
+    /// Launches not finished yet.
+    pub launches: AtomicU32,
+    /// Not 0: the process may give the GPU work without a word.
+    pub endless: AtomicU32,
+    reserved: [AtomicU64; 5],
+}
+
+impl GpuWords {
+    /// Those of a GPU of which nothing was said yet.
+    pub const fn new() -> GpuWords {
+        GpuWords {
+            given: AtomicU64::new(0),
+            resident: AtomicU64::new(0),
+            launches: AtomicU32::new(0),
+            endless: AtomicU32::new(0),
+            reserved: [const { AtomicU64::new(0) }; 5],
+        }
+    }
+
+    /// Whether work of the process may be under way.
+    pub fn is_busy(&self) -> bool {
+        self.endless.load(Ordering::Acquire) != 0 || self.given.load(Ordering::Acquire) != 0
+    }
+}
+
+impl Default for GpuWords {
+    fn default() -> GpuWords {
+        GpuWords::new()
+    }
+}
+
+// SAFETY: it consists of atomics only, and zeros are a valid value of each.
+unsafe impl Shared for Channel {}
+
+#[cfg(not(loom))]
+const _: () = {
+    assert!(size_of::<Cell>() == 320);
+    assert!(size_of::<GpuWords>() == 64);
+    assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
+    assert!(size_of::<Channel>() == 192 + 4160 + CELLS * 320);
+    assert!(size_of::<Channel>() <= CHANNEL_BYTES);
+    assert!(std::mem::offset_of!(Channel, published) == 192);
+    assert!(std::mem::offset_of!(Channel, cells) == 4352);
+};

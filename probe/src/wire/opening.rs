@@ -1,0 +1,73 @@
+//! What a client sends on the socket: its first message, and the files that `mgbd` keeps for it.
+
+/// Version of the channel, the handshake and the node view together.
+pub const VERSION: u32 = 7;
+/// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
+/// Size of the memfd.
+pub const CHANNEL_BYTES: usize = 32 << 10;
+/// Longest handshake answer, in bytes.
+pub const MAX_ANSWER: usize = 128 << 10;
+
+/// A client's first message on the socket, with two descriptors: the memfd and
+/// the eventfd, in that order. [`KEEP`] may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// [`MAGIC`].
+    pub magic: u64,
+    /// [`VERSION`] of the client.
+    pub version: u32,
+    /// [`CHANNEL_BYTES`] of the client.
+    pub channel_bytes: u32,
+    /// What the client can do; `CAP_*`.
+    pub caps: u64,
+}
+
+/// The client only looks (`mgb status`): it never begins a task.
+pub const CAP_OBSERVER: u64 = 1;
+
+impl Opening {
+    /// Bytes on the socket.
+    pub const BYTES: usize = 24;
+
+    /// The message of this version.
+    pub fn new(caps: u64) -> Opening {
+        Opening {
+            magic: MAGIC,
+            version: VERSION,
+            channel_bytes: CHANNEL_BYTES as u32,
+            caps,
+        }
+    }
+
+    /// As it travels.
+    pub fn encode(&self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..8].copy_from_slice(&self.magic.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.channel_bytes.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.caps.to_le_bytes());
+        bytes
+    }
+
+    /// The message in `bytes`, if they are one of any version: later versions
+    /// may be longer.
+    pub fn decode(bytes: &[u8]) -> Option<Opening> {
+        let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+        let (magic, second, caps) = (word(0)?, word(8)?, word(16)?);
+        (magic == MAGIC).then_some(Opening {
+            magic,
+            version: second as u32,
+            channel_bytes: (second >> 32) as u32,
+            caps,
+        })
+    }
+}
+
+/// A message on the socket, with at most [`MOST_KEPT`] descriptors: the files by
+/// which the driver knows the process. `mgbd` keeps them open beyond the
+/// process's end, until what the process gave its GPUs is done by
+/// [`super::GpuWords::is_busy`]. Another such message replaces what is kept.
+pub const KEEP: &[u8; 8] = b"MGBkeep1";
+/// Most descriptors in a [`KEEP`].
+pub const MOST_KEPT: usize = 192;
