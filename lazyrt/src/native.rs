@@ -59,13 +59,13 @@ macro_rules! natives {
         /// The runtime's own function of this name.
         ///
         /// # Safety
-        /// As CUDA says.
+        /// The arguments are valid for that function: its contract in CUDA.
         #[allow(non_snake_case)]
         pub unsafe fn $name($($arg: $ty),*) -> Code {
             type Real = unsafe extern "C" fn($($ty),*) -> Code;
             // SAFETY: the type is the header's.
             let real = unsafe { std::mem::transmute::<*const c_void, Real>(address(index::$name)) };
-            // SAFETY: the caller says so.
+            // SAFETY: the arguments are valid for the function of this name: contract of the wrapper.
             unsafe { real($($arg),*) }
         }
     )* };

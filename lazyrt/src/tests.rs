@@ -65,7 +65,7 @@ fn a_trampoline_hands_every_argument_on() {
 
 #[test]
 fn a_function_that_the_runtime_lacks_says_so() {
-    // SAFETY: as above.
+    // SAFETY: no other test of this binary reads the environment.
     unsafe { std::env::set_var("MGB", "off") };
     let trampoline = EXPORTS[index::cudaGraphAddNode];
     // SAFETY: where there is no such function, one without arguments answers.

@@ -1,6 +1,6 @@
-//! For programs compiled with CUDA 12's headers: functions that take its arguments and structures, and call CUDA 13's.
-//! The pass sends those calls here that `mgb_catalogue::twelve` names. Lengths and places of members are those of CUDA
-//! 12.4 and 12.9; what CUDA 13 added to other structures stands at their ends.
+//! For programs compiled with CUDA 12's headers: functions that take its arguments and structures, and call
+//! CUDA 13's. The pass sends those calls here that `mgb_catalogue::twelve` names. Lengths and places of
+//! members are those of CUDA 12.4 and 12.9; what CUDA 13 added to other structures stands at their ends.
 
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
@@ -84,11 +84,11 @@ impl Room {
     /// A copy of the caller's structure of `bytes`, followed by zeros: what CUDA 13 added to it.
     ///
     /// # Safety
-    /// The address is null or that of as many bytes.
+    /// `from` is null or has `bytes` readable bytes.
     unsafe fn longer(from: In, bytes: usize) -> Self {
         let mut room = Self::EMPTY;
         if !from.is_null() {
-            // SAFETY: the caller says so.
+            // SAFETY: `from` is not null and has `bytes` readable bytes: contract of this function.
             room.0[..bytes].copy_from_slice(unsafe { std::slice::from_raw_parts(from.cast(), bytes) });
         }
         room
@@ -111,7 +111,7 @@ impl Room {
 /// Has `call` write CUDA 13's structure, and gives the caller the first `bytes` of it.
 ///
 /// # Safety
-/// The address is null or that of as many bytes.
+/// `out` is null or has `bytes` writable bytes.
 unsafe fn shorter(out: Out, bytes: usize, call: impl FnOnce(Out) -> Code) -> Code {
     if out.is_null() {
         return call(out);
@@ -119,7 +119,7 @@ unsafe fn shorter(out: Out, bytes: usize, call: impl FnOnce(Out) -> Code) -> Cod
     let mut room = Room::EMPTY;
     let code = call(room.out());
     if code.is_success() {
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is not null and has `bytes` writable bytes: contract of this function.
         unsafe { std::slice::from_raw_parts_mut(out.cast(), bytes) }.copy_from_slice(&room.0[..bytes]);
     }
     code
@@ -148,7 +148,8 @@ const SHARED: [(usize, usize, usize); 10] = [
     (672, 652, 20),
     (696, 672, 84),
 ];
-/// What only CUDA 12's has: its place, and the attribute that says it. `cooperativeMultiDeviceLaunch` stays 0.
+/// What only CUDA 12's has: its place, and the attribute that says it. `cooperativeMultiDeviceLaunch` stays
+/// 0.
 const ATTRIBUTES: [(usize, c_int); 7] = [
     (348, 13),
     (384, 15),
@@ -178,10 +179,11 @@ macro_rules! twelve {
         /// CUDA 12's function of this name.
         ///
         /// # Safety
-        /// As CUDA says.
+        /// The arguments meet the contract of CUDA 12's function.
         #[unsafe(export_name = concat!("mgb_cuda12_", $symbol))]
         pub unsafe extern "C" fn $name($($argument: $ty),*) -> Code {
-            // SAFETY: the caller says so; lengths are those of the structures that CUDA 12's headers declare.
+            // SAFETY: the program passed structures of CUDA 12's headers, whose lengths are given: contract
+            // of this function.
             unsafe { $body }
         }
     )* };

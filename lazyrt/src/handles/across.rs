@@ -40,7 +40,8 @@ pub fn follow(stream: Stream, before: u32, there: Stream) -> Result<(), Own> {
     elsewhere(before, || {
         // SAFETY: writes one handle; event and stream are of the same GPU.
         check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
-        // SAFETY: as above.
+        // SAFETY: `mark` was made on the GPU that `elsewhere` has selected, which is that of the stream
+        // `there`.
         check(unsafe { native::cudaEventRecord(mark, there) })
     })?;
     // SAFETY: an event of another GPU may be waited for; it lives until the work is done.

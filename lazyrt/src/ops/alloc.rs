@@ -70,8 +70,8 @@ fn have_arena() -> Result<(), Own> {
     Ok(())
 }
 
-/// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the largest
-/// of them has.
+/// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the
+/// largest of them has.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
     let task = state.tasks.get(&key)?;
     let bound = task.id.and(task.gpu);
@@ -152,7 +152,7 @@ pub unsafe fn malloc(
     if bytes != 0 && open::shares_memory() {
         return shared(
             bytes,
-            // SAFETY: the caller says so.
+            // SAFETY: `out` is not null, so `cudaMalloc` may write it: contract of this function.
             || unsafe { native(out, bytes) },
             // SAFETY: the call has written the address.
             || unsafe { out.read() as u64 },
@@ -165,12 +165,13 @@ pub unsafe fn malloc(
     } else {
         allocate(bytes)?
     };
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(address as *mut c_void) };
     Ok(Code::SUCCESS)
 }
 
-/// Memory that may be handed to other processes: only the runtime's own has handles for that, and it stays where it is.
+/// Memory that may be handed to other processes: only the runtime's own has handles for that, and it stays
+/// where it is.
 fn shared(bytes: usize, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
     // The runtime lets small allocations share granules.
     let kind = if (bytes as u64) < SMALL {
@@ -203,14 +204,15 @@ pub unsafe fn malloc_pitch(
     if bytes != 0 && open::shares_memory() {
         return shared(
             bytes,
-            // SAFETY: the caller says so.
+            // SAFETY: `out` and `pitch` are not null, so `cudaMallocPitch` may write them: contract of this
+            // function.
             || unsafe { native(out, pitch, width, height) },
             // SAFETY: the call has written the address.
             || unsafe { out.read() as u64 },
         );
     }
     let (address, row) = rows(width, Some(height))?;
-    // SAFETY: the caller says so.
+    // SAFETY: `out` and `pitch` are not null, so they are writable: contract of this function.
     unsafe {
         out.write(address as *mut c_void);
         pitch.write(row);

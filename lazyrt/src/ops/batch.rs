@@ -1,5 +1,5 @@
-//! Batches of copies and of prefetches. The copies of a batch are in the order of one stream, so they run on its GPU, which
-//! is lent the objects that lie on others; places named in hints are the program's.
+//! Batches of copies and of prefetches. The copies of a batch are in the order of one stream, so they run on
+//! its GPU, which is lent the objects that lie on others; places named in hints are the program's.
 
 use std::ffi::c_void;
 
@@ -53,12 +53,13 @@ const POINTER: i32 = 1;
 /// The caller's list, empty where there is none.
 ///
 /// # Safety
-/// Null, or so many.
+/// `pointer` is null or has `count` elements, which outlive `'a`.
 unsafe fn list<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
     if pointer.is_null() {
         return &[];
     }
-    // SAFETY: the caller says so.
+    // SAFETY: a `pointer` that is not null has `count` elements, which outlive the slice: contract of this
+    // function.
     unsafe { std::slice::from_raw_parts(pointer, count) }
 }
 
@@ -98,7 +99,7 @@ type Copies = unsafe extern "C" fn(
 /// `cudaMemcpyBatchAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyBatchAsync`.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn copies(
     native: Copies,
@@ -111,7 +112,8 @@ pub unsafe fn copies(
     attribute_count: usize,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the lists are null or of the lengths that the program passed: contract of
+    // `cudaMemcpyBatchAsync`.
     let (tos, froms, bytes, asked) = unsafe {
         (
             list(to, count),
@@ -143,7 +145,8 @@ pub unsafe fn copies(
     let written = spans(tos.iter().map(|&address| address as u64).collect());
     let read = spans(froms.iter().map(|&address| address as u64).collect());
     on_spans(written.chain(read), stream, |stream| {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's lists, and attributes in which only the locations differ: contract of
+        // `cudaMemcpyBatchAsync`.
         unsafe {
             native(
                 to,
@@ -185,9 +188,9 @@ type Boxes = unsafe extern "C" fn(usize, *const BoxCopy, u64, Stream) -> Code;
 /// `cudaMemcpy3DBatchAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy3DBatchAsync`.
 pub unsafe fn boxes(native: Boxes, count: usize, all: *const BoxCopy, flags: u64, stream: Stream) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `all` is null or has `count` elements: contract of `cudaMemcpy3DBatchAsync`.
     let asked = unsafe { list(all, count) };
     let real = |copy: &BoxCopy| {
         Ok(BoxCopy {
@@ -198,7 +201,8 @@ pub unsafe fn boxes(native: Boxes, count: usize, all: *const BoxCopy, flags: u64
     };
     let real: Vec<BoxCopy> = asked.iter().map(real).collect::<Result<_, Own>>()?;
     let all = if real.is_empty() { all } else { real.as_ptr() };
-    // SAFETY: the caller says so.
+    // SAFETY: `all` is the program's list, or as many copies with real locations: contract of
+    // `cudaMemcpy3DBatchAsync`.
     let call = |stream| unsafe { native(count, all, flags, stream) };
     if asked
         .iter()
@@ -227,7 +231,7 @@ type Prefetches = unsafe extern "C" fn(
 /// `cudaMemPrefetchBatchAsync`, `cudaMemDiscardAndPrefetchBatchAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPrefetchBatchAsync`.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn prefetches(
     native: Prefetches,
@@ -241,7 +245,7 @@ pub unsafe fn prefetches(
     stream: Stream,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: `places` is null or has `place_count` elements: contract of `cudaMemPrefetchBatchAsync`.
     let asked = unsafe { list(places, place_count) };
     let real: Vec<Location> = asked
         .iter()
@@ -249,7 +253,8 @@ pub unsafe fn prefetches(
         .collect::<Result<_, Own>>()?;
     let places = if real.is_empty() { places } else { real.as_ptr() };
     opaque::run(|| {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's lists, and as many locations with real ordinals: contract of
+        // `cudaMemPrefetchBatchAsync`.
         on(stream, |stream| unsafe {
             native(pointers, sizes, count, places, starts, place_count, flags, stream)
         })

@@ -1,5 +1,5 @@
-//! Boxes: allocation, sets and copies of three dimensions. Where no array takes part they run on the task of the
-//! objects they touch, like copies of rows; an array ties the device to the array's GPU.
+//! Boxes: allocation, sets and copies of three dimensions. Where no array takes part they run on the task of
+//! the objects they touch, like copies of rows; an array ties the device to the array's GPU.
 
 use std::ffi::c_void;
 
@@ -141,7 +141,7 @@ pub unsafe fn malloc_3d(
     }
     let rows = extent.height.checked_mul(extent.depth);
     let (address, pitch) = alloc::rows(extent.width, rows)?;
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(PitchedPtr::plane(address, pitch, extent.width, extent.height)) };
     Ok(Code::SUCCESS)
 }
@@ -152,16 +152,16 @@ type SetAsync = unsafe extern "C" fn(PitchedPtr, i32, Extent, Stream) -> Code;
 /// `cudaMemset3D`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemset3D`.
 pub unsafe fn memset_3d(native: Set, to: PitchedPtr, value: i32, extent: Extent) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemset3D`.
     set(to, extent, None, || unsafe { native(to, value, extent) })
 }
 
 /// `cudaMemset3DAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemset3DAsync`.
 pub unsafe fn memset_3d_async(
     native: SetAsync,
     to: PitchedPtr,
@@ -170,7 +170,8 @@ pub unsafe fn memset_3d_async(
     stream: Stream,
 ) -> Answer {
     set(to, extent, Some(stream), || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaMemset3DAsync`.
         on(stream, |stream| unsafe { native(to, value, extent, stream) })
     })
 }
@@ -185,18 +186,18 @@ type CopyAsync = unsafe extern "C" fn(*const Parameters, Stream) -> Code;
 /// `cudaMemcpy3D`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy3D`.
 pub unsafe fn memcpy_3d(native: Copy, parameters: *const Parameters) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3D`.
     unsafe { copy(parameters, None, || native(parameters)) }
 }
 
 /// `cudaMemcpy3DAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy3DAsync`.
 pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Parameters, stream: Stream) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DAsync`.
     unsafe {
         copy(parameters, Some(stream), || {
             on(stream, |stream| native(parameters, stream))
@@ -205,9 +206,9 @@ pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Parameters, 
 }
 
 /// # Safety
-/// `parameters` is null or whole.
+/// `parameters` is null or valid for reads.
 unsafe fn copy(parameters: *const Parameters, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `parameters` is null or valid for reads: contract of this function.
     let Some(&Parameters {
         from,
         to,
@@ -267,7 +268,7 @@ pub fn between(
 
 /// The runtime's own copy between GPUs.
 fn peer(parameters: &PeerParameters, stream: Option<Stream>) -> Code {
-    // SAFETY: the description is whole, and tells what the program asked for.
+    // SAFETY: the description has every field set, from the arguments of the program.
     unsafe {
         match stream {
             Some(stream) => on(stream, |stream| native::cudaMemcpy3DPeerAsync(parameters, stream)),
@@ -282,30 +283,30 @@ type PeerAsync = unsafe extern "C" fn(*const PeerParameters, Stream) -> Code;
 /// `cudaMemcpy3DPeer`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy3DPeer`.
 pub unsafe fn memcpy_3d_peer(_native: Peer, parameters: *const PeerParameters) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DPeer`.
     unsafe { copy_peer(parameters, None) }
 }
 
 /// `cudaMemcpy3DPeerAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy3DPeerAsync`.
 pub unsafe fn memcpy_3d_peer_async(
     _native: PeerAsync,
     parameters: *const PeerParameters,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DPeerAsync`.
     unsafe { copy_peer(parameters, Some(stream)) }
 }
 
 /// # Safety
-/// `parameters` is null or whole.
+/// `parameters` is null or valid for reads.
 unsafe fn copy_peer(parameters: *const PeerParameters, stream: Option<Stream>) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: `parameters` is null or valid for reads: contract of this function.
     let Some(&asked) = (unsafe { parameters.as_ref() }) else {
         return fail(Code::INVALID_VALUE);
     };

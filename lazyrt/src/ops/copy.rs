@@ -46,8 +46,8 @@ pub fn task_of(state: &State, span: Span) -> Result<Option<Key>, Own> {
     Ok(state.owner(start))
 }
 
-/// The task of the object that a copy of this kind writes. An empty copy touches nothing, but the runtime still looks
-/// at its arguments.
+/// The task of the object that a copy of this kind writes. An empty copy touches nothing, but the runtime
+/// still looks at its arguments.
 pub fn written_of(state: &State, to: Span, kind: u32) -> Result<Option<Key>, Own> {
     side_of(state, to, kind, DEVICE_TO_HOST)
 }
@@ -103,8 +103,8 @@ pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
     })
 }
 
-/// Whether a source outside the arena is host memory: by the caller's word, or because there is no context that
-/// other device memory could belong to.
+/// Whether a source outside the arena is host memory: by the caller's word, or because there is no context
+/// that other device memory could belong to.
 fn comes_from_host(kind: u32) -> bool {
     kind == HOST_TO_DEVICE || (kind == DEFAULT && !contexts::any())
 }
@@ -115,16 +115,16 @@ type CopyAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32, St
 /// `cudaMemcpy`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy`.
 pub unsafe fn memcpy(native: Copy, dst: *mut c_void, src: *const c_void, count: usize, kind: u32) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpy`.
     unsafe { linear(dst, src, count, kind, None, || native(dst, src, count, kind)) }
 }
 
 /// `cudaMemcpyAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyAsync`.
 pub unsafe fn memcpy_async(
     native: CopyAsync,
     dst: *mut c_void,
@@ -133,7 +133,8 @@ pub unsafe fn memcpy_async(
     kind: u32,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+    // `cudaMemcpyAsync`.
     unsafe {
         linear(dst, src, count, kind, Some(stream), || {
             on(stream, |stream| native(dst, src, count, kind, stream))
@@ -142,8 +143,8 @@ pub unsafe fn memcpy_async(
 }
 
 /// # Safety
-/// Where `kind` reads host memory, `src` has `count` readable bytes. `stream`: none where the call returns when the
-/// copy is done.
+/// Where `kind` reads host memory, `src` has `count` readable bytes. `stream`: none where the call returns
+/// when the copy is done.
 unsafe fn linear(
     dst: *mut c_void,
     src: *const c_void,
@@ -173,8 +174,9 @@ unsafe fn linear(
             if src.is_null() {
                 return fail(Code::INVALID_VALUE);
             }
-            // SAFETY: the source is not in the arena, and other device memory cannot be there before something
-            // is bound in this process, or the caller says that it is none; so it is host memory, and readable.
+            // SAFETY: the source is not in the arena, and other device memory cannot be there before
+            // something is bound in this process, or `kind` says that it is not device memory; so it is host
+            // memory, and readable.
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
             if let Some(task) = state.task(key) {
                 task.records.push(Record::Copy {
@@ -249,7 +251,7 @@ pub unsafe fn from_gpu_to_gpu(
     stream: Option<Stream>,
 ) -> Code {
     let (to, from) = (places.first, places.second);
-    // SAFETY: the caller says so.
+    // SAFETY: both ranges are device memory, of the GPUs with these ordinals: contract of this function.
     unsafe {
         match stream {
             Some(stream) => on(capture::named(stream), |stream| {

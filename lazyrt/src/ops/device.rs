@@ -1,5 +1,5 @@
-//! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on which
-//! GPU they run.
+//! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on
+//! which GPU they run.
 
 use super::ordinals;
 use crate::code::{Answer, Code, fail};
@@ -25,7 +25,7 @@ pub unsafe fn get(_native: unsafe extern "C" fn(*mut i32) -> Code, out: *mut i32
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(thread::with(|thread| thread.program_device())) };
     Ok(Code::SUCCESS)
 }
@@ -45,11 +45,11 @@ pub unsafe fn init(
     Ok(Code::SUCCESS)
 }
 
-/// `cudaDeviceReset`: the objects and handles of the program's device are gone, its tasks over. GPUs that other
-/// devices of the program are on keep their contexts.
+/// `cudaDeviceReset`: the objects and handles of the program's device are gone, its tasks over. GPUs that
+/// other devices of the program are on keep their contexts.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaDeviceReset`.
 pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     thread::with(|thread| {
         thread.take_use();

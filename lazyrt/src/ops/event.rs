@@ -16,7 +16,7 @@ type Event = *mut c_void;
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn create(native: unsafe extern "C" fn(*mut Event) -> Code, out: *mut Event) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaEventCreate`.
     unsafe { new(out, 0, || native(out)) }
 }
 
@@ -29,7 +29,7 @@ pub unsafe fn create_with_flags(
     out: *mut Event,
     flags: u32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaEventCreateWithFlags`.
     unsafe { new(out, flags, || native(out, flags)) }
 }
 
@@ -44,7 +44,7 @@ unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Ans
         return fail(Code::INVALID_VALUE);
     }
     let event = own::create(flags)?;
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(event) };
     Ok(Code::SUCCESS)
 }
@@ -52,7 +52,7 @@ unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Ans
 /// `cudaEventRecord`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaEventRecord`.
 pub unsafe fn record(
     native: unsafe extern "C" fn(Event, Stream) -> Code,
     event: Event,
@@ -60,11 +60,13 @@ pub unsafe fn record(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     if open::is_open() && !(is_own(event) || is_own(stream)) {
-        // SAFETY: the caller says so.
+        // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
+        // `cudaEventRecord`.
         return opaque::run_blind(|| unsafe { native(event, stream) });
     }
     own::record(event, stream, |event, stream| {
-        // SAFETY: the caller says so.
+        // SAFETY: `own::record` passes the runtime's handles for the program's: contract of
+        // `cudaEventRecord`.
         unsafe { native(event, stream) }
     })
 }
@@ -72,7 +74,7 @@ pub unsafe fn record(
 /// `cudaEventRecordWithFlags`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaEventRecordWithFlags`.
 pub unsafe fn record_with_flags(
     native: unsafe extern "C" fn(Event, Stream, u32) -> Code,
     event: Event,
@@ -81,12 +83,14 @@ pub unsafe fn record_with_flags(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     if open::is_open() && !(is_own(event) || is_own(stream)) {
-        // SAFETY: the caller says so.
+        // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
+        // `cudaEventRecordWithFlags`.
         return opaque::run_blind(|| unsafe { native(event, stream, flags) });
     }
     check_flags(flags)?;
     own::record(event, stream, |event, stream| {
-        // SAFETY: the caller says so.
+        // SAFETY: `own::record` passes the runtime's handles for the program's: contract of
+        // `cudaEventRecordWithFlags`.
         unsafe { native(event, stream, flags) }
     })
 }
@@ -94,7 +98,8 @@ pub unsafe fn record_with_flags(
 /// `cudaEventRecordExternal`, `cudaEventWaitExternal`.
 const EXTERNAL: u32 = 1;
 
-/// Fails as CUDA does for flags that are none, and for the external form, which captures alone have: they are on a GPU.
+/// Fails as CUDA does for flags that are none, and for the external form, which captures alone have: they are
+/// on a GPU.
 pub fn check_flags(flags: u32) -> Result<(), Own> {
     match flags {
         0 => Ok(()),
@@ -107,14 +112,15 @@ pub fn check_flags(flags: u32) -> Result<(), Own> {
 /// `cudaEventQuery` and `cudaEventSynchronize`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaEventQuery`.
 pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
     thread::with(|thread| thread.take_use());
     if open::is_open() && !is_own(event) {
-        // SAFETY: the caller says so.
+        // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of
+        // `cudaEventQuery`.
         return opaque::run_blind(|| unsafe { native(event) });
     }
-    // SAFETY: the caller says so.
+    // SAFETY: `own::done` passes the runtime's event for the program's: contract of `cudaEventQuery`.
     own::done(event, |event| unsafe { native(event) })
 }
 
@@ -130,7 +136,7 @@ pub unsafe fn elapsed(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     if open::is_open() && !(is_own(start) || is_own(end)) {
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is null or writable: contract of this function; neither event is lazyrt's.
         return opaque::run_blind(|| unsafe { native(out, start, end) });
     }
     if out.is_null() {
@@ -141,7 +147,7 @@ pub unsafe fn elapsed(
         unsafe { native(between, start, end) }
     })?;
     if code.is_success() {
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is not null, so it is writable: contract of this function.
         unsafe { out.write(between) };
     }
     Ok(code)
@@ -150,16 +156,17 @@ pub unsafe fn elapsed(
 /// `cudaEventDestroy`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaEventDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
     if is_own(event) {
         return own::destroy(event);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of `cudaEventDestroy`.
     opaque::run_blind(|| unsafe { native(event) })
 }
 
-/// `cudaGraphEventRecordNodeGetEvent` and `cudaGraphEventWaitNodeGetEvent`: the program gets its own handle back.
+/// `cudaGraphEventRecordNodeGetEvent` and `cudaGraphEventWaitNodeGetEvent`: the program gets its own handle
+/// back.
 ///
 /// # Safety
 /// `out` is null or writable.
@@ -168,10 +175,10 @@ pub unsafe fn of_node(
     node: *mut c_void,
     out: *mut Event,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function; the node is the program's.
     let answer = opaque::run(|| unsafe { native(node, out) })?;
     if answer.is_success() && !out.is_null() {
-        // SAFETY: the caller says that it is writable; the runtime has written it.
+        // SAFETY: it is not null, so it is writable: contract of this function; the runtime has written it.
         unsafe {
             out.write(crate::handles::program_handle(
                 crate::handles::Kind::Event,

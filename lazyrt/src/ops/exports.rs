@@ -38,7 +38,8 @@ fn forked() -> Code {
     Code::INITIALIZATION
 }
 
-/// Whether a function takes the default stream for the calling thread's own, as names in `_ptsz` and `_ptds` say.
+/// Whether a function takes the default stream for the calling thread's own, as names in `_ptsz` and `_ptds`
+/// say.
 const fn is_per_thread(name: &str) -> bool {
     let [.., b'_', b'p', b't', kind, last] = name.as_bytes() else {
         return false;
@@ -66,7 +67,7 @@ macro_rules! exports {
         /// The function of the runtime, under MGB.
         ///
         /// # Safety
-        /// As CUDA says.
+        /// The arguments meet the contract of the function of this name in CUDA.
         #[unsafe(export_name = concat!("mgb_", stringify!($name)))]
         #[allow(non_snake_case)]
         pub unsafe extern "C" fn $name($($arg: $ty),*) -> Code {
@@ -75,7 +76,8 @@ macro_rules! exports {
             let real = unsafe { std::mem::transmute::<*const c_void, Real>(native::address(index::$name)) };
             match mode() {
                 Mode::Mgb => {}
-                // SAFETY: the caller says so.
+                // SAFETY: the arguments are those that the program passed to the function of this name: its
+                // contract in CUDA.
                 Mode::Native => return unsafe { real($($arg),*) },
                 Mode::Forked => return forked(),
             }

@@ -10,7 +10,7 @@ use crate::{back, contexts, device, open, restrict, state, thread, work};
 /// `cudaFree`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaFree`.
 pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
     thread::with(|thread| thread.take_use());
     let address = pointer as u64;
@@ -20,8 +20,8 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
     }
     if !state::lock().in_arena(address) {
         return if contexts::any() {
-            // Memory of another source: managed memory, a pool's, a library's.
-            // SAFETY: the caller says so.
+            // Memory of another source: managed memory, a pool's, a library's. SAFETY: the address is not
+            // lazyrt's, so it goes to the runtime as it is: contract of `cudaFree`.
             let code = unsafe { native(pointer) };
             if code.is_success() && !super::outside::freed(address) {
                 super::sources::settle_all();
@@ -37,7 +37,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
 /// `cudaFreeAsync`: an object of the arena is freed once the GPU is done, which is also in stream order.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaFreeAsync`.
 pub unsafe fn free_async(
     native: unsafe extern "C" fn(*mut c_void, Stream) -> Code,
     pointer: *mut c_void,
@@ -48,7 +48,8 @@ pub unsafe fn free_async(
         return object(pointer as u64);
     }
     super::opaque::run(|| {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaFreeAsync`.
         on(stream, |stream| unsafe { native(pointer, stream) })
     })
 }
@@ -62,7 +63,8 @@ fn object(address: u64) -> Answer {
         }
         (state.gpu_behind(address), state.is_lent(address))
     };
-    // A program with one device waits for all that it gave it, wherever that is, and whatever it is that it frees.
+    // A program with one device waits for all that it gave it, wherever that is, and whatever it is that it
+    // frees.
     let all = lent || !state::may_be_several();
     let mut code = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context().filter(|&(gpu, _)| all || behind == Some(gpu)) {

@@ -1,5 +1,5 @@
-//! What a program sets for a kernel or for its device. Each context has it for itself, so it is kept, and set in every
-//! context of the process, those to come too.
+//! What a program sets for a kernel or for its device. Each context has it for itself, so it is kept, and set
+//! in every context of the process, those to come too.
 
 use std::ffi::c_void;
 
@@ -64,7 +64,7 @@ const CARVEOUT: u32 = 9;
 /// `cudaFuncSetAttribute`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaFuncSetAttribute`.
 pub unsafe fn set_attribute(
     _native: unsafe extern "C" fn(*const c_void, u32, i32) -> Code,
     function: *const c_void,
@@ -84,7 +84,7 @@ pub unsafe fn set_attribute(
 /// `cudaFuncSetCacheConfig`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaFuncSetCacheConfig`.
 pub unsafe fn set_cache(
     _native: unsafe extern "C" fn(*const c_void, u32) -> Code,
     function: *const c_void,
@@ -135,13 +135,13 @@ pub unsafe fn device_flags(native: unsafe extern "C" fn(*mut u32) -> Code, out: 
     });
     match set.filter(|_| !out.is_null()) {
         Some(flags) => {
-            // SAFETY: the caller says so.
+            // SAFETY: `out` is not null, so it is writable: contract of this function.
             unsafe { out.write(flags | MAP_HOST) };
             Ok(Code::SUCCESS)
         }
         None => {
             driver_start::required()?;
-            // SAFETY: the caller says so.
+            // SAFETY: `out` is null or writable: contract of this function, and of `cudaGetDeviceFlags`.
             Ok(unsafe { native(out) })
         }
     }

@@ -1,7 +1,7 @@
-//! Memory that graphs allocate, by nodes or by captured calls. The runtime takes it when an executable graph is uploaded or
-//! launched for the first time, keeps it until the program trims it, and uses it again for other graphs: on each GPU it
-//! is one of the `sources` that are charged what they hold. Before a graph takes its memory there is room for the most
-//! that its nodes have at a time, done one after another.
+//! Memory that graphs allocate, by nodes or by captured calls. The runtime takes it when an executable graph
+//! is uploaded or launched for the first time, keeps it until the program trims it, and uses it again for
+//! other graphs: on each GPU it is one of the `sources` that are charged what they hold. Before a graph takes
+//! its memory there is room for the most that its nodes have at a time, done one after another.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
@@ -74,9 +74,9 @@ impl AllocParams {
     /// With the real numbers. The list must live as long as the parameters are used.
     ///
     /// # Safety
-    /// Whole parameters.
+    /// `access` is null or has `access_count` elements.
     pub unsafe fn real(&self) -> Result<(AllocParams, Vec<Access>), Own> {
-        // SAFETY: the caller says so.
+        // SAFETY: `access` is null or has `access_count` elements: contract of this function.
         let list = unsafe { Access::all_real(self.access, self.access_count)? };
         let access = if self.access.is_null() {
             self.access
@@ -100,7 +100,7 @@ type Add = unsafe extern "C" fn(*mut Node, Graph, *const Node, usize, *mut Alloc
 /// `cudaGraphAddMemAllocNode`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphAddMemAllocNode`.
 pub unsafe fn add_alloc(
     native: Add,
     node: *mut Node,
@@ -110,32 +110,34 @@ pub unsafe fn add_alloc(
     params: *mut AllocParams,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: null, or whole.
+    // SAFETY: null or valid: contract of this function.
     let Some(asked) = (unsafe { params.as_mut() }) else {
-        // SAFETY: the caller says so.
+        // SAFETY: the arguments are those that the program passed: contract of `cudaGraphAddMemAllocNode`.
         return opaque::run(|| unsafe { native(node, graph, after, count, params) });
     };
-    // SAFETY: whole.
+    // SAFETY: `access` is null or has `access_count` elements: contract of `cudaGraphAddMemAllocNode`.
     let (mut real, _list) = unsafe { asked.real()? };
-    // SAFETY: the caller says so.
+    // SAFETY: the program's arguments, but `real` for `params`; its list lives in `_list`: contract of
+    // `cudaGraphAddMemAllocNode`.
     let answer = opaque::run(|| unsafe { native(node, graph, after, count, &mut real) });
     asked.address = real.address;
     answer
 }
 
-/// `cudaGraphMemAllocNodeGetParams`. Its list of other devices that have access is the runtime's own, with its numbers.
+/// `cudaGraphMemAllocNodeGetParams`. Its list of other devices that have access is the runtime's own, with
+/// its numbers.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphMemAllocNodeGetParams`.
 pub unsafe fn alloc_params(
     native: unsafe extern "C" fn(Node, *mut AllocParams) -> Code,
     node: Node,
     params: *mut AllocParams,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: `params` is null or writable: contract of `cudaGraphMemAllocNodeGetParams`.
     let answer = opaque::run(|| unsafe { native(node, params) })?;
-    // SAFETY: null, or written if it was a success.
+    // SAFETY: null, or writable: contract of this function; a success has written it.
     if let Some(params) = unsafe { params.as_mut() }.filter(|_| answer.is_success()) {
         params.pool = params.pool.of_program();
     }
@@ -171,8 +173,8 @@ impl Count {
     /// Does all nodes of a graph. `None`: the runtime does not tell them.
     fn graph(&mut self, graph: Graph) -> Option<()> {
         for (node, kind) in in_order(graph)? {
-            // SAFETY: nodes of the graph, of the kinds that the calls are for; they write what they are given, which may
-            // be anything before.
+            // SAFETY: nodes of the graph, of the kinds that the calls are for; they write what they are
+            // given, which may be anything before.
             unsafe {
                 match kind {
                     CHILD => {
@@ -203,8 +205,8 @@ fn done(code: Code) -> Option<()> {
     code.is_success().then_some(())
 }
 
-/// The nodes of a graph and their kinds, each after those that it comes after. Where none allocates memory the order is
-/// not looked for.
+/// The nodes of a graph and their kinds, each after those that it comes after. Where none allocates memory
+/// the order is not looked for.
 fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
     let null: Node = std::ptr::null_mut();
     let none = std::ptr::null_mut::<Node>;
@@ -226,7 +228,7 @@ fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
     if !kinds.iter().any(|(_, kind)| *kind == ALLOC) {
         return Some(kinds);
     }
-    // SAFETY: as above; an edge's data are 8 bytes.
+    // SAFETY: asks for the number alone, then for so many; an edge's data are 8 bytes.
     let (from, to) = unsafe {
         done(native::cudaGraphGetEdges(graph, none(), none(), null, &mut count))?;
         let (mut from, mut to, mut data) = (vec![null; count], vec![null; count], vec![0u64; count]);
@@ -315,11 +317,12 @@ type Instantiate = unsafe extern "C" fn(*mut Exec, Graph, u64) -> Code;
 /// `cudaGraphInstantiate`, `cudaGraphInstantiateWithFlags`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphInstantiate`.
 pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, flags: u64) -> Answer {
     thread::with(|thread| thread.take_use());
     opaque::run(|| {
-        // SAFETY: the caller says so; a success has written the handle.
+        // SAFETY: `out` is null or writable: contract of `cudaGraphInstantiate`; a success has written the
+        // handle.
         unsafe {
             let code = native(out, graph, flags);
             if code.is_success() {
@@ -335,7 +338,7 @@ type InstantiateWith = unsafe extern "C" fn(*mut Exec, Graph, *mut InstantiatePa
 /// `cudaGraphInstantiateWithParams`. What it is to upload is uploaded after it, with room.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphInstantiateWithParams`.
 pub unsafe fn instantiate_with(
     native: InstantiateWith,
     out: *mut Exec,
@@ -343,9 +346,10 @@ pub unsafe fn instantiate_with(
     params: *mut InstantiateParams,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: null, or whole.
+    // SAFETY: null or valid: contract of this function.
     let Some(asked) = (unsafe { params.as_mut() }) else {
-        // SAFETY: the caller says so.
+        // SAFETY: the arguments are those that the program passed: contract of
+        // `cudaGraphInstantiateWithParams`.
         return opaque::run(|| unsafe { native(out, graph, params) });
     };
     let mut own = InstantiateParams {
@@ -353,7 +357,7 @@ pub unsafe fn instantiate_with(
         stream: std::ptr::null_mut(),
         ..*asked
     };
-    // SAFETY: the caller says so.
+    // SAFETY: the program's arguments, but `own` for `params`: contract of `cudaGraphInstantiateWithParams`.
     let answer = unsafe { opaque::run(|| native(out, graph, &mut own)) };
     (asked.node, asked.result) = (own.node, own.result);
     if answer != Ok(Code::SUCCESS) {
@@ -377,10 +381,11 @@ type Run = unsafe extern "C" fn(Exec, Stream) -> Code;
 /// `cudaGraphLaunch`, `cudaGraphUpload`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphLaunch`.
 pub unsafe fn run(native: Run, exec: Exec, stream: Stream) -> Answer {
     with_memory(exec, || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's graph, and the runtime's stream for the program's: contract of
+        // `cudaGraphLaunch`.
         on(stream, |stream| unsafe { native(exec, stream) })
     })
 }
@@ -388,25 +393,25 @@ pub unsafe fn run(native: Run, exec: Exec, stream: Stream) -> Answer {
 /// `cudaGraphExecDestroy`. The memory stays the runtime's until it is trimmed.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphExecDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) -> Answer {
     thread::with(|thread| thread.take_use());
     if ANY.load(Ordering::Acquire) {
         NEEDS.lock().remove(&(exec as usize));
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaGraphExecDestroy`.
     opaque::run(|| unsafe { native(exec) })
 }
 
 /// `cudaDeviceGraphMemTrim`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaDeviceGraphMemTrim`.
 pub unsafe fn trim(native: unsafe extern "C" fn(i32) -> Code, device: i32) -> Answer {
     thread::with(|thread| thread.take_use());
     let ordinal = ordinals::real(device)?;
     TRIMS.fetch_add(1, Ordering::AcqRel);
-    // SAFETY: the caller says so.
+    // SAFETY: takes a number; the ordinal is of a GPU that the device has.
     let answer = opaque::run(|| unsafe { native(ordinal) });
     settle_all();
     answer

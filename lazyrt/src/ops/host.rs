@@ -44,7 +44,7 @@ pub unsafe fn malloc(
     out: *mut *mut c_void,
     bytes: usize,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaMallocHost`.
     unsafe { new(out, bytes, 0, || native(out, bytes)) }
 }
 
@@ -58,7 +58,7 @@ pub unsafe fn alloc(
     bytes: usize,
     flags: u32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaHostAlloc`.
     unsafe { new(out, bytes, flags, || native(out, bytes, flags)) }
 }
 
@@ -77,7 +77,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
         return fail(Code::MEMORY_ALLOCATION);
     };
     if length == 0 {
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is not null, so it is writable: contract of this function.
         unsafe { out.write(std::ptr::null_mut()) };
         return Ok(Code::SUCCESS);
     }
@@ -110,7 +110,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
             pinned: false,
         },
     );
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(address) };
     Ok(Code::SUCCESS)
 }
@@ -118,7 +118,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
 /// `cudaFreeHost`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaFreeHost`.
 pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
     thread::with(|thread| thread.take_use());
     if pointer.is_null() {
@@ -133,7 +133,8 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
     };
     let Some(known) = found else {
         return if contexts::any() {
-            // SAFETY: the caller says so.
+            // SAFETY: the memory is not one that lazyrt mapped, so its address goes to the runtime as it is:
+            // contract of `cudaFreeHost`.
             opaque::run_anywhere(|| unsafe { native(pointer) })
         } else {
             fail(Code::INVALID_VALUE)
@@ -141,7 +142,8 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
     };
     let mut answer = Code::SUCCESS;
     if known.pinned {
-        // What the GPUs were given to do with it comes first, as it does when the runtime frees pinned memory.
+        // What the GPUs were given to do with it comes first, as it does when the runtime frees pinned
+        // memory.
         for (gpu, ordinal) in device::with_context() {
             let code = device::synchronize(gpu, ordinal)?;
             answer = if code.is_success() { answer } else { code };
@@ -157,7 +159,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
 /// `cudaHostRegister`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaHostRegister`.
 pub unsafe fn register(
     native: unsafe extern "C" fn(*mut c_void, usize, u32) -> Code,
     pointer: *mut c_void,
@@ -167,7 +169,7 @@ pub unsafe fn register(
     thread::with(|thread| thread.take_use());
     default::note_shared();
     if contexts::any() || crate::open::is_open() {
-        // SAFETY: the caller says so.
+        // SAFETY: the arguments are those that the program passed: contract of `cudaHostRegister`.
         return opaque::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
     }
     if pointer.is_null() || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
@@ -197,7 +199,7 @@ pub unsafe fn register(
 /// `cudaHostUnregister`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaHostUnregister`.
 pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
     thread::with(|thread| thread.take_use());
     let found = {
@@ -210,7 +212,7 @@ pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, poin
     match found {
         Some(known) if !known.pinned => Ok(Code::SUCCESS),
         _ if contexts::any() => {
-            // SAFETY: the caller says so.
+            // SAFETY: the runtime knows the range, or refuses it: contract of `cudaHostUnregister`.
             opaque::run_anywhere(|| unsafe { native(pointer) })
         }
         _ if pointer.is_null() => fail(Code::INVALID_VALUE),

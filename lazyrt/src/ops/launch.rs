@@ -62,11 +62,11 @@ const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<Attribute>() 
 /// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
 ///
 /// # Safety
-/// The configuration is whole, with its attributes.
+/// `attributes` of the configuration is null or has `count` elements.
 unsafe fn configured(config: &LaunchConfig, call: impl FnOnce(*const LaunchConfig) -> Code) -> Code {
     let mut attributes = Vec::new();
     if !config.attributes.is_null() {
-        // SAFETY: the caller says so.
+        // SAFETY: `attributes` is not null and has `count` elements: contract of this function.
         let given = unsafe { std::slice::from_raw_parts(config.attributes, config.count as usize) };
         let has_event = |attribute: &Attribute| {
             EVENT_ATTRIBUTES.contains(&attribute.kind) && handles::is_own(attribute.event)
@@ -99,7 +99,7 @@ type Launch = unsafe extern "C" fn(*const c_void, Dim3, Dim3, *mut *mut c_void, 
 /// `cudaLaunchKernel`, `cudaLaunchCooperativeKernel`, `__cudaLaunchKernel`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaLaunchKernel`.
 pub unsafe fn kernel(
     native: Launch,
     kernel: *const c_void,
@@ -110,7 +110,8 @@ pub unsafe fn kernel(
     stream: Stream,
 ) -> Answer {
     launch(grid, block, shared, || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaLaunchKernel`.
         on(stream, |stream| unsafe {
             native(kernel, grid, block, arguments, shared, stream)
         })
@@ -122,19 +123,20 @@ type LaunchEx = unsafe extern "C" fn(*const LaunchConfig, *const c_void, *mut *m
 /// `cudaLaunchKernelExC`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaLaunchKernelExC`.
 pub unsafe fn kernel_ex(
     native: LaunchEx,
     config: *const LaunchConfig,
     kernel: *const c_void,
     arguments: *mut *mut c_void,
 ) -> Answer {
-    // SAFETY: null or a whole configuration.
+    // SAFETY: null or valid: contract of this function.
     let Some(read) = (unsafe { config.as_ref() }) else {
         return crate::code::fail(Code::INVALID_VALUE);
     };
     launch(read.grid, read.block, read.shared, || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and `configured` passes a valid configuration: contract of
+        // `cudaLaunchKernelExC`.
         unsafe { configured(read, |config| native(config, kernel, arguments)) }
     })
 }

@@ -19,12 +19,13 @@ type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 /// `cudaMemGetInfo`: binds, and answers what the task may still get there. All its objects count as taken,
 /// backed or not.
 ///
-/// What was answered is not set aside: a program that only looks would keep the rest of the node from running. An
-/// allocation within the answer is never refused all the same; where others took the room first, its first use
-/// waits until they are done or swapped out. Threads of one process share its task, and compete as they do natively.
+/// What was answered is not set aside: a program that only looks would keep the rest of the node from
+/// running. An allocation within the answer is never refused all the same; where others took the room first,
+/// its first use waits until they are done or swapped out. Threads of one process share its task, and compete
+/// as they do natively.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemGetInfo`.
 pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize) -> Answer {
     let told = thread::with(|thread| thread.take_use());
     let (key, gpu) = {
@@ -63,7 +64,7 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
     let granted = in_driver.min(room) / GRANULE * GRANULE;
     for (to, value) in [(free, granted as usize), (total, driver_total)] {
         if !to.cast::<c_void>().is_null() {
-            // SAFETY: the caller says that it is writable.
+            // SAFETY: it is not null, so it is writable: contract of this function.
             unsafe { to.write(value) };
         }
     }
@@ -114,7 +115,7 @@ fn is_current(shown: &[(u64, u64)], held: u64, resting: &[(TaskId, u64)]) -> boo
 /// `cudaDeviceSetLimit`: kept for contexts to come, and set in those that are there.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaDeviceSetLimit`.
 pub unsafe fn set_limit(
     _native: unsafe extern "C" fn(u32, usize) -> Code,
     limit: u32,

@@ -36,13 +36,13 @@ impl Params {
 /// The parameters with the runtime's event or device.
 ///
 /// # Safety
-/// Null, or whole parameters.
+/// `params` is null or valid for reads and writes.
 unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) -> Answer {
-    // SAFETY: null, or whole.
+    // SAFETY: null or valid: contract of this function.
     if let Some(asked) = unsafe { params.as_mut() }.filter(|asked| asked.kind == graphs::ALLOC) {
         let mut own = *asked;
         let (theirs, mine) = (asked.body(), own.body());
-        // SAFETY: both are whole, and have parameters of this kind.
+        // SAFETY: both are valid, and their kind says that they hold these parameters.
         unsafe {
             let (real, _list) = (*theirs).real()?;
             mine.write(real);
@@ -51,13 +51,13 @@ unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) 
             return answer;
         }
     }
-    // SAFETY: null, or whole.
+    // SAFETY: null or valid: contract of this function.
     if unsafe { params.as_ref() }.is_some_and(|asked| asked.kind == COPY) {
         return opaque::run_copy(|| call(params));
     }
     let mut problem = None;
     let answer = opaque::run(|| {
-        // SAFETY: the caller says so.
+        // SAFETY: `params` is null or valid for reads: contract of this function.
         let Some(read) = (unsafe { params.as_ref() }) else {
             return call(params);
         };
@@ -81,7 +81,7 @@ type Add =
 /// `cudaGraphAddNode`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphAddNode`.
 pub unsafe fn add(
     native: Add,
     node: *mut c_void,
@@ -91,7 +91,7 @@ pub unsafe fn add(
     count: usize,
     params: *mut Params,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `params` is null or valid for reads and writes: contract of `cudaGraphAddNode`.
     unsafe {
         with_own(params, |params| {
             native(node, graph, dependencies, data, count, params)
@@ -102,26 +102,26 @@ pub unsafe fn add(
 /// `cudaGraphNodeSetParams`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphNodeSetParams`.
 pub unsafe fn set(
     native: unsafe extern "C" fn(*mut c_void, *mut Params) -> Code,
     node: *mut c_void,
     params: *mut Params,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `params` is null or valid for reads and writes: contract of `cudaGraphNodeSetParams`.
     unsafe { with_own(params, |params| native(node, params)) }
 }
 
 /// `cudaGraphExecNodeSetParams`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaGraphExecNodeSetParams`.
 pub unsafe fn set_in_executable(
     native: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Params) -> Code,
     graph: *mut c_void,
     node: *mut c_void,
     params: *mut Params,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `params` is null or valid for reads and writes: contract of `cudaGraphExecNodeSetParams`.
     unsafe { with_own(params, |params| native(graph, node, params)) }
 }

@@ -39,7 +39,8 @@ impl Arguments {
     fn translate_devices(&self, function: &Function) -> Result<(), Own> {
         for (place, _) in of(function, |what| what == Translated::Device) {
             let argument = self.at(*place);
-            // SAFETY: the build script counted the arguments of this very function; they are the callee's to change.
+            // SAFETY: the build script counted the arguments of this very function; they are the callee's to
+            // change.
             unsafe {
                 let device = argument.read() as usize as i32;
                 argument.write(ordinals::real(device)? as u32 as usize as *mut c_void);
@@ -56,7 +57,8 @@ impl Arguments {
                 _ => Kind::Event,
             };
             let argument = self.at(*place);
-            // SAFETY: as above.
+            // SAFETY: the build script counted the arguments of this very function; they are the callee's to
+            // change.
             unsafe { argument.write(handles::translate(kind, argument.read())?) };
         }
         Ok(())
@@ -123,8 +125,9 @@ fn run_ready(inside: Inside, call: impl FnOnce() -> Code) -> Answer {
     Ok(code)
 }
 
-/// Called before every call of a library that uses CUDA by itself, by programs that the pass has seen: what the library
-/// makes on its first call, and on each thread, then lies on the process's GPU, and it finds memory behind every address.
+/// Called before every call of a library that uses CUDA by itself, by programs that the pass has seen: what
+/// the library makes on its first call, and on each thread, then lies on the process's GPU, and it finds
+/// memory behind every address.
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_before_library() {
     if mode() == Mode::Mgb
@@ -145,8 +148,9 @@ pub fn run_anywhere(call: impl FnOnce() -> Code) -> Answer {
     Ok(call())
 }
 
-/// Everything bound and backed as far as the function needs it, the GPU current, inside the gate. What this GPU was lent
-/// by others before it is lent again, since a graph may use it; for a function that describes a copy, everything is.
+/// Everything bound and backed as far as the function needs it, the GPU current, inside the gate. What this
+/// GPU was lent by others before it is lent again, since a graph may use it; for a function that describes a
+/// copy, everything is.
 fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
     if !touches && !anchors {
         bind::be_somewhere()?;

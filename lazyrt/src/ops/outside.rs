@@ -1,5 +1,5 @@
-//! Arrays and managed memory: the runtime makes them, outside the arena, and the lazy task of the device is charged.
-//! The charge comes first, so that the room is there when the runtime takes it.
+//! Arrays and managed memory: the runtime makes them, outside the arena, and the lazy task of the device is
+//! charged. The charge comes first, so that the room is there when the runtime takes it.
 
 use std::ffi::c_void;
 
@@ -49,8 +49,8 @@ fn bytes_of(format: &Format, extent: Extent, levels: u32) -> u64 {
     (0..levels.clamp(1, 32)).fold(0, |sum: u64, at| sum.saturating_add(level(at)))
 }
 
-/// Charges the current device's lazy task, and binds it with room for that. Fails at once if no GPU could ever hold
-/// it.
+/// Charges the current device's lazy task, and binds it with room for that. Fails at once if no GPU could
+/// ever hold it.
 pub fn charge(kind: Kind, bytes: u64) -> Result<Key, Own> {
     let key = state::lock().lazy_task();
     charge_to(key, kind, bytes)?;
@@ -142,7 +142,7 @@ pub fn freed(name: u64) -> bool {
 /// `cudaMallocManaged`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMallocManaged`.
 pub unsafe fn malloc_managed(
     native: unsafe extern "C" fn(*mut *mut c_void, usize, u32) -> Code,
     out: *mut *mut c_void,
@@ -150,7 +150,7 @@ pub unsafe fn malloc_managed(
     flags: u32,
 ) -> Answer {
     crate::handles::default::note_shared();
-    // SAFETY: the caller says so; a success has written the address.
+    // SAFETY: `out` is null or writable: contract of `cudaMallocManaged`; a success has written the address.
     unsafe {
         allocate(
             Kind::Managed,
@@ -164,7 +164,7 @@ pub unsafe fn malloc_managed(
 /// `cudaMallocArray`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMallocArray`.
 pub unsafe fn malloc_array(
     native: unsafe extern "C" fn(*mut Array, *const Format, usize, usize, u32) -> Code,
     out: *mut Array,
@@ -178,7 +178,7 @@ pub unsafe fn malloc_array(
         height,
         depth: 0,
     };
-    // SAFETY: the caller says so.
+    // SAFETY: `format` is null or valid for reads; a success writes `out`: contract of `cudaMallocArray`.
     unsafe {
         array(out, format, extent, 1, || {
             native(out, format, width, height, flags)
@@ -189,7 +189,7 @@ pub unsafe fn malloc_array(
 /// `cudaMalloc3DArray`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMalloc3DArray`.
 pub unsafe fn malloc_3d_array(
     native: unsafe extern "C" fn(*mut Array, *const Format, Extent, u32) -> Code,
     out: *mut Array,
@@ -197,14 +197,14 @@ pub unsafe fn malloc_3d_array(
     extent: Extent,
     flags: u32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `format` is null or valid for reads; a success writes `out`: contract of `cudaMalloc3DArray`.
     unsafe { array(out, format, extent, 1, || native(out, format, extent, flags)) }
 }
 
 /// `cudaMallocMipmappedArray`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMallocMipmappedArray`.
 pub unsafe fn malloc_mipmapped(
     native: unsafe extern "C" fn(*mut Array, *const Format, Extent, u32, u32) -> Code,
     out: *mut Array,
@@ -213,7 +213,8 @@ pub unsafe fn malloc_mipmapped(
     levels: u32,
     flags: u32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `format` is null or valid for reads; a success writes `out`: contract of
+    // `cudaMallocMipmappedArray`.
     unsafe {
         array(out, format, extent, levels, || {
             native(out, format, extent, levels, flags)
@@ -222,7 +223,7 @@ pub unsafe fn malloc_mipmapped(
 }
 
 /// # Safety
-/// `format` is null or whole; a success of the call writes `out`.
+/// `format` is null or valid for reads; a success of the call writes `out`.
 unsafe fn array(
     out: *mut Array,
     format: *const Format,
@@ -230,22 +231,22 @@ unsafe fn array(
     levels: u32,
     call: impl FnOnce() -> Code,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `format` is null or valid for reads: contract of this function.
     let Some(format) = (unsafe { format.as_ref() }) else {
         return opaque::run(call);
     };
     let bytes = bytes_of(format, extent, levels);
-    // SAFETY: the caller says so.
+    // SAFETY: `allocate` reads it after a success only, which has written it: contract of this function.
     allocate(Kind::Array, bytes, call, || unsafe { out.read() } as u64)
 }
 
 /// `cudaFreeArray` and `cudaFreeMipmappedArray`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaFreeArray`.
 pub unsafe fn free_array(native: unsafe extern "C" fn(Array) -> Code, array: Array) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaFreeArray`.
     let answer = opaque::run(|| unsafe { native(array) });
     if answer == Ok(Code::SUCCESS) {
         freed(array as u64);

@@ -1,8 +1,9 @@
 //! Peers: which of the program's devices may reach which others' memory, and copies between them.
 //!
-//! Access that the program switches on is only noted: no context is made for it on a GPU that the device may not
-//! land on. Before a launch of the one device, the other's objects are bound and backed, and lent to the launch's GPU
-//! if they are on another; memory outside the arena becomes reachable by the runtime's own peer access.
+//! Access that the program switches on is only noted: no context is made for it on a GPU that the device may
+//! not land on. Before a launch of the one device, the other's objects are bound and backed, and lent to the
+//! launch's GPU if they are on another; memory outside the arena becomes reachable by the runtime's own peer
+//! access.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,7 +83,8 @@ pub fn forget(device: Device) {
     }
 }
 
-/// Whether a launch of the task, by the current device, finds what the device may reach. Stable inside the gate.
+/// Whether a launch of the task, by the current device, finds what the device may reach. Stable inside the
+/// gate.
 #[inline]
 pub fn are_there(shared: &Shared) -> bool {
     let device = state::current();
@@ -99,8 +101,8 @@ fn all_there(device: Device, shared: &Shared) -> bool {
     })
 }
 
-/// Binds and backs the tasks of the devices that the current one may reach, and lends their memory to the GPU of
-/// `shared`, which is current on this thread afterwards.
+/// Binds and backs the tasks of the devices that the current one may reach, and lends their memory to the GPU
+/// of `shared`, which is current on this thread afterwards.
 pub fn bring(shared: &Shared) -> Result<(), Own> {
     let _unheard = device::Unheard::begin();
     let (gpu, ordinal) = shared.place();
@@ -138,7 +140,7 @@ type CopyAsync = unsafe extern "C" fn(*mut c_void, i32, *const c_void, i32, usiz
 /// `cudaMemcpyPeer`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyPeer`.
 pub unsafe fn memcpy(
     _native: Copy,
     dst: *mut c_void,
@@ -147,14 +149,14 @@ pub unsafe fn memcpy(
     src_device: i32,
     count: usize,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyPeer`.
     unsafe { copy((dst, dst_device), (src, src_device), count, None) }
 }
 
 /// `cudaMemcpyPeerAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyPeerAsync`.
 pub unsafe fn memcpy_async(
     _native: CopyAsync,
     dst: *mut c_void,
@@ -164,14 +166,15 @@ pub unsafe fn memcpy_async(
     count: usize,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyPeerAsync`.
     unsafe { copy((dst, dst_device), (src, src_device), count, Some(stream)) }
 }
 
-/// The devices of the arguments only matter for memory outside the arena: the arena knows where its objects are.
+/// The devices of the arguments only matter for memory outside the arena: the arena knows where its objects
+/// are.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyPeer`.
 unsafe fn copy(
     (dst, to_device): (*mut c_void, i32),
     (src, from_device): (*const c_void, i32),
@@ -191,7 +194,8 @@ unsafe fn copy(
     };
     let (to, from) = (key(dst as u64, to_device)?, key(src as u64, from_device)?);
     run::across(to, from, stream, |places| {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's ranges, with the ordinals of the GPUs on which they are: contract of
+        // `cudaMemcpyPeer`.
         unsafe {
             match stream {
                 // A capture refuses the call, which the runtime is to say.

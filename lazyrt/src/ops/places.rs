@@ -1,5 +1,6 @@
-//! Functions that name a device by its number: the program's device may lie on a GPU of another number. Where the number
-//! is an argument of its own, trampolines translate it; here are those that have it in a structure.
+//! Functions that name a device by its number: the program's device may lie on a GPU of another number. Where
+//! the number is an argument of its own, trampolines translate it; here are those that have it in a
+//! structure.
 
 use std::ffi::c_void;
 
@@ -90,12 +91,12 @@ impl Access {
     /// A list with the real numbers.
     ///
     /// # Safety
-    /// Null, or as many as told.
+    /// `list` is null or has `count` elements.
     pub unsafe fn all_real(list: *const Access, count: usize) -> Result<Vec<Access>, Own> {
         if list.is_null() {
             return Ok(Vec::new());
         }
-        // SAFETY: the caller says so.
+        // SAFETY: `list` is not null and has `count` elements: contract of this function.
         let asked = unsafe { std::slice::from_raw_parts(list, count) };
         let real = |access: &Access| {
             let location = access.location.real()?;
@@ -115,9 +116,9 @@ type GetPool = unsafe extern "C" fn(*mut Pool, *mut Location, i32) -> Code;
 /// `cudaMemGetDefaultMemPool`, `cudaMemGetMemPool`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemGetDefaultMemPool`.
 pub unsafe fn get_pool(native: GetPool, out: *mut Pool, location: *mut Location, kind: i32) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `location` is null or valid for reads, `out` null or writable: contract of `cudaMemGetMemPool`.
     unsafe { located(location, |location| native(out, location, kind)) }
 }
 
@@ -126,18 +127,18 @@ type SetPool = unsafe extern "C" fn(*mut Location, i32, Pool) -> Code;
 /// `cudaMemSetMemPool`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemSetMemPool`.
 pub unsafe fn set_pool(native: SetPool, location: *mut Location, kind: i32, pool: Pool) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `location` is null or valid for reads: contract of `cudaMemSetMemPool`.
     unsafe { located(location, |location| native(location, kind, pool)) }
 }
 
 /// Runs a call with the real place.
 ///
 /// # Safety
-/// `location` is null or whole.
+/// `location` is null or valid for reads.
 unsafe fn located(location: *const Location, call: impl FnOnce(*mut Location) -> Code) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `location` is null or valid for reads: contract of this function.
     let mut real = unsafe { location.as_ref() }
         .map(|location| location.real())
         .transpose()?;
@@ -147,49 +148,51 @@ unsafe fn located(location: *const Location, call: impl FnOnce(*mut Location) ->
 /// `cudaMemPoolCreate`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPoolCreate`.
 pub unsafe fn create_pool(
     native: unsafe extern "C" fn(*mut Pool, *const Properties) -> Code,
     out: *mut Pool,
     properties: *const Properties,
 ) -> Answer {
-    // SAFETY: null, or whole.
+    // SAFETY: null or valid: contract of this function.
     let asked = unsafe { properties.as_ref() }
         .map(|asked| asked.real())
         .transpose()?;
     let properties = asked.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of `cudaMemPoolCreate`; `properties` is null or points to
+    // `asked`.
     run(|| unsafe { native(out, properties) })
 }
 
 /// `cudaMemPoolSetAccess`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPoolSetAccess`.
 pub unsafe fn set_access(
     native: unsafe extern "C" fn(Pool, *const Access, usize) -> Code,
     pool: Pool,
     list: *const Access,
     count: usize,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `list` is null or has `count` elements: contract of `cudaMemPoolSetAccess`.
     let real = unsafe { Access::all_real(list, count)? };
     let list = if list.is_null() { list } else { real.as_ptr() };
-    // SAFETY: the caller says so.
+    // SAFETY: `list` is null or `real`, of as many elements: contract of `cudaMemPoolSetAccess`.
     run(|| unsafe { native(pool, list, count) })
 }
 
 /// `cudaMemPoolGetAccess`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPoolGetAccess`.
 pub unsafe fn get_access(
     native: unsafe extern "C" fn(*mut i32, Pool, *mut Location) -> Code,
     flags: *mut i32,
     pool: Pool,
     location: *mut Location,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `location` is null or valid for reads, `flags` null or writable: contract of
+    // `cudaMemPoolGetAccess`.
     unsafe { located(location, |location| native(flags, pool, location)) }
 }
 
@@ -198,7 +201,7 @@ type Prefetch = unsafe extern "C" fn(*const c_void, usize, Location, u32, Stream
 /// `cudaMemPrefetchAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPrefetchAsync`.
 pub unsafe fn prefetch(
     native: Prefetch,
     pointer: *const c_void,
@@ -209,7 +212,8 @@ pub unsafe fn prefetch(
 ) -> Answer {
     let location = location.real()?;
     run(|| {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaMemPrefetchAsync`.
         on(stream, |stream| unsafe {
             native(pointer, bytes, location, flags, stream)
         })
@@ -219,7 +223,7 @@ pub unsafe fn prefetch(
 /// `cudaMemAdvise`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemAdvise`.
 pub unsafe fn advise(
     native: unsafe extern "C" fn(*const c_void, usize, i32, Location) -> Code,
     pointer: *const c_void,
@@ -228,6 +232,6 @@ pub unsafe fn advise(
     location: Location,
 ) -> Answer {
     let location = location.real()?;
-    // SAFETY: the caller says so.
+    // SAFETY: the program's range, and a location with a real ordinal: contract of `cudaMemAdvise`.
     run(|| unsafe { native(pointer, bytes, advice, location) })
 }

@@ -71,7 +71,8 @@ impl Attributes {
     }
 }
 
-/// `cudaPointerGetAttributes`: for the arena answered without a GPU, with the device that the program allocated on.
+/// `cudaPointerGetAttributes`: for the arena answered without a GPU, with the device that the program
+/// allocated on.
 ///
 /// # Safety
 /// `attributes` is null or writable.
@@ -82,7 +83,7 @@ pub unsafe fn attributes(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     let state = state::lock();
-    // SAFETY: the caller says so.
+    // SAFETY: `attributes` is null or writable: contract of this function.
     let Some(out) = (unsafe { attributes.as_mut() }) else {
         return fail(Code::INVALID_VALUE);
     };
@@ -99,7 +100,7 @@ pub unsafe fn attributes(
         };
         return Ok(Code::SUCCESS);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is a valid reference; the runtime reads no memory at `pointer`.
     let code = unsafe { native(out, pointer) };
     if code.is_success() {
         out.device = program_device(out.device);

@@ -38,9 +38,9 @@ type MallocFrom = unsafe extern "C" fn(*mut *mut c_void, usize, Pool, Stream) ->
 /// `cudaMallocAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMallocAsync`.
 pub unsafe fn malloc(native: Malloc, out: *mut *mut c_void, bytes: usize, stream: Stream) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: a success of the call writes `out`: contract of `cudaMallocAsync`.
     unsafe {
         allocate(None, bytes, out, stream, || {
             on(stream, |stream| native(out, bytes, stream))
@@ -51,7 +51,7 @@ pub unsafe fn malloc(native: Malloc, out: *mut *mut c_void, bytes: usize, stream
 /// `cudaMallocFromPoolAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMallocFromPoolAsync`.
 pub unsafe fn malloc_from(
     native: MallocFrom,
     out: *mut *mut c_void,
@@ -59,7 +59,7 @@ pub unsafe fn malloc_from(
     pool: Pool,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: a success of the call writes `out`: contract of `cudaMallocFromPoolAsync`.
     unsafe {
         allocate(Some(pool as usize), bytes, out, stream, || {
             on(stream, |stream| native(out, bytes, pool, stream))
@@ -106,10 +106,10 @@ unsafe fn allocate(
 /// `cudaMemPoolTrimTo`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPoolTrimTo`.
 pub unsafe fn trim(native: unsafe extern "C" fn(Pool, usize) -> Code, pool: Pool, keep: usize) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemPoolTrimTo`.
     let answer = opaque::run(|| unsafe { native(pool, keep) });
     settle_all();
     answer
@@ -118,13 +118,13 @@ pub unsafe fn trim(native: unsafe extern "C" fn(Pool, usize) -> Code, pool: Pool
 /// `cudaMemPoolDestroy`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemPoolDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Pool) -> Code, pool: Pool) -> Answer {
     thread::with(|thread| thread.take_use());
     // What it keeps and nobody uses goes with it; the rest stays charged.
     let source = Source::Pool(pool as usize);
     let held = source.levels().map_or(0, |(_, used)| used);
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemPoolDestroy`.
     let answer = opaque::run(|| unsafe { native(pool) });
     if answer == Ok(Code::SUCCESS) {
         publish_level(source, held);

@@ -49,7 +49,7 @@ type Get = unsafe extern "C" fn(*mut c_void, usize, u32, *const c_void, usize) -
 /// `cudaMemRangeGetAttribute`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemRangeGetAttribute`.
 pub unsafe fn get(
     native: Get,
     data: *mut c_void,
@@ -59,7 +59,7 @@ pub unsafe fn get(
     count: usize,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: `data` is null or has `room` writable bytes: contract of `cudaMemRangeGetAttribute`.
     let answer = opaque::run(|| unsafe { native(data, room, attribute, pointer, count) })?;
     if answer.is_success() {
         // SAFETY: it was a success.
@@ -74,7 +74,7 @@ type GetAll =
 /// `cudaMemRangeGetAttributes`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemRangeGetAttributes`.
 pub unsafe fn get_all(
     native: GetAll,
     data: *mut *mut c_void,
@@ -85,7 +85,7 @@ pub unsafe fn get_all(
     count: usize,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
-    // SAFETY: the caller says so.
+    // SAFETY: the lists are null or of `attribute_count` elements: contract of `cudaMemRangeGetAttributes`.
     let answer = opaque::run(|| unsafe { native(data, rooms, attributes, attribute_count, pointer, count) })?;
     if answer.is_success() {
         for at in 0..attribute_count {

@@ -14,7 +14,7 @@ type Copy2D = unsafe extern "C" fn(*mut c_void, usize, *const c_void, usize, usi
 /// `cudaMemcpy2D`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy2D`.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn memcpy_2d(
     native: Copy2D,
@@ -29,7 +29,7 @@ pub unsafe fn memcpy_2d(
     let to = Rows::of(dst, dst_pitch);
     let from = Rows::of(src, src_pitch);
     plane(to, from, (width, height), kind, None, || {
-        // SAFETY: the caller says so.
+        // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpy2D`.
         unsafe { native(dst, dst_pitch, src, src_pitch, width, height, kind) }
     })
 }
@@ -40,7 +40,7 @@ type Copy2DAsync =
 /// `cudaMemcpy2DAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpy2DAsync`.
 #[allow(clippy::too_many_arguments)]
 pub unsafe fn memcpy_2d_async(
     native: Copy2DAsync,
@@ -56,7 +56,8 @@ pub unsafe fn memcpy_2d_async(
     let to = Rows::of(dst, dst_pitch);
     let from = Rows::of(src, src_pitch);
     plane(to, from, (width, height), kind, Some(stream), || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaMemcpy2DAsync`.
         on(stream, |stream| unsafe {
             native(dst, dst_pitch, src, src_pitch, width, height, kind, stream)
         })
@@ -74,8 +75,8 @@ pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Span {
     Span { address, bytes }
 }
 
-/// Rows that overlap are an error, whatever lies there; as a GPU's runtime has it, a single row that is wider than its
-/// pitch is another one.
+/// Rows that overlap are an error, whatever lies there; as a GPU's runtime has it, a single row that is wider
+/// than its pitch is another one.
 fn check(pitch: usize, width: usize, height: usize) -> Result<(), Own> {
     match height {
         0 => Ok(()),

@@ -20,20 +20,20 @@ type Set2DAsync = unsafe extern "C" fn(*mut c_void, usize, i32, usize, usize, St
 /// `cudaMemset`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemset`.
 pub unsafe fn memset(native: Set, dst: *mut c_void, value: i32, count: usize) -> Answer {
     let span = Span {
         address: dst as u64,
         bytes: count as u64,
     };
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemset`.
     set(span, Some(value), None, || unsafe { native(dst, value, count) })
 }
 
 /// `cudaMemsetAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemsetAsync`.
 pub unsafe fn memset_async(
     native: SetAsync,
     dst: *mut c_void,
@@ -46,7 +46,8 @@ pub unsafe fn memset_async(
         bytes: count as u64,
     };
     set(span, Some(value), Some(stream), || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaMemsetAsync`.
         on(stream, |stream| unsafe { native(dst, value, count, stream) })
     })
 }
@@ -54,7 +55,7 @@ pub unsafe fn memset_async(
 /// `cudaMemset2D`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemset2D`.
 pub unsafe fn memset_2d(
     native: Set2D,
     dst: *mut c_void,
@@ -63,7 +64,7 @@ pub unsafe fn memset_2d(
     width: usize,
     height: usize,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemset2D`.
     set(plane(dst, pitch, width, height)?, None, None, || unsafe {
         native(dst, pitch, value, width, height)
     })
@@ -72,7 +73,7 @@ pub unsafe fn memset_2d(
 /// `cudaMemset2DAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemset2DAsync`.
 pub unsafe fn memset_2d_async(
     native: Set2DAsync,
     dst: *mut c_void,
@@ -83,7 +84,8 @@ pub unsafe fn memset_2d_async(
     stream: Stream,
 ) -> Answer {
     set(plane(dst, pitch, width, height)?, None, Some(stream), || {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaMemset2DAsync`.
         on(stream, |stream| unsafe {
             native(dst, pitch, value, width, height, stream)
         })

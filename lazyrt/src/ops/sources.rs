@@ -1,9 +1,9 @@
-//! What memory in stream order comes from: pools, and what graphs have on each GPU. The runtime takes it from the GPU in
-//! large steps and keeps it until the program waits or trims; what a source holds is charged to the lazy task of its
-//! device. A call that is served from what a source holds asks nobody.
+//! What memory in stream order comes from: pools, and what graphs have on each GPU. The runtime takes it from
+//! the GPU in large steps and keeps it until the program waits or trims; what a source holds is charged to
+//! the lazy task of its device. A call that is served from what a source holds asks nobody.
 //!
-//! What a call makes a source take is known only afterwards: before the call there is room for its size, and after it
-//! for what was really taken.
+//! What a call makes a source take is known only afterwards: before the call there is room for its size, and
+//! after it for what was really taken.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -63,7 +63,7 @@ impl Source {
 
     /// Gives back what nobody uses.
     fn trim(self) {
-        // SAFETY: as above.
+        // SAFETY: a pool that the runtime knew, or a GPU of the process; takes numbers only.
         unsafe {
             match self {
                 Source::Pool(pool) => native::cudaMemPoolTrimTo(pool as Pool, 0),
@@ -73,9 +73,9 @@ impl Source {
     }
 }
 
-/// Runs a call that makes a source take so many bytes, with room for them. The current device's lazy task is charged if
-/// the source is new. `undo` takes back what the call did if there is no room for what it really took; it says whether it
-/// could.
+/// Runs a call that makes a source take so many bytes, with room for them. The current device's lazy task is
+/// charged if the source is new. `undo` takes back what the call did if there is no room for what it really
+/// took; it says whether it could.
 pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl FnOnce() -> bool) -> Answer {
     let Some((held, used)) = source.levels() else {
         // No such pool: the runtime says so.

@@ -14,7 +14,7 @@ use crate::{open, thread};
 /// # Safety
 /// `out` is null or writable.
 pub unsafe fn create(native: unsafe extern "C" fn(*mut Stream) -> Code, out: *mut Stream) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaStreamCreate`.
     unsafe { new(out, 0, None, || native(out)) }
 }
 
@@ -27,7 +27,7 @@ pub unsafe fn create_with_flags(
     out: *mut Stream,
     flags: u32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaStreamCreateWithFlags`.
     unsafe { new(out, flags, None, || native(out, flags)) }
 }
 
@@ -41,7 +41,7 @@ pub unsafe fn create_with_priority(
     flags: u32,
     priority: i32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is null or writable: contract of this function, and of `cudaStreamCreateWithPriority`.
     unsafe { new(out, flags, Some(priority), || native(out, flags, priority)) }
 }
 
@@ -56,7 +56,7 @@ unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl 
         return fail(Code::INVALID_VALUE);
     }
     let stream = own::create(flags, priority)?;
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(stream) };
     Ok(Code::SUCCESS)
 }
@@ -64,12 +64,13 @@ unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl 
 /// `cudaStreamDestroy`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaStreamDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
     if own::is_own(stream)? {
         return own::destroy(stream);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
+    // `cudaStreamDestroy`.
     opaque::run_blind(|| unsafe { native(stream) })
 }
 
@@ -83,9 +84,9 @@ pub unsafe fn flags(
     out: *mut u32,
 ) -> Answer {
     match own::facts(stream)? {
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is null or writable: contract of this function.
         Some((flags, _)) => unsafe { answer(out, flags) },
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is null or writable: contract of this function; the stream is not lazyrt's.
         None => opaque::run_blind(|| unsafe { native(stream, out) }),
     }
 }
@@ -100,9 +101,9 @@ pub unsafe fn device(
     out: *mut i32,
 ) -> Answer {
     match own::facts(stream)? {
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is null or writable: contract of this function.
         Some((_, device)) => unsafe { answer(out, device as i32) },
-        // SAFETY: the caller says so.
+        // SAFETY: `out` is null or writable: contract of this function; the stream is not lazyrt's.
         None => opaque::run_blind(|| unsafe { native(stream, out) }),
     }
 }
@@ -113,7 +114,7 @@ unsafe fn answer<T>(out: *mut T, value: T) -> Answer {
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
     }
-    // SAFETY: the caller says so.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(value) };
     Ok(Code::SUCCESS)
 }
@@ -121,7 +122,7 @@ unsafe fn answer<T>(out: *mut T, value: T) -> Answer {
 /// `cudaStreamWaitEvent`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaStreamWaitEvent`.
 pub unsafe fn wait_event(
     native: unsafe extern "C" fn(Stream, *mut c_void, u32) -> Code,
     stream: Stream,
@@ -130,7 +131,8 @@ pub unsafe fn wait_event(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     if open::is_open() && !(is_own(event) || is_own(stream)) {
-        // SAFETY: the caller says so.
+        // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
+        // `cudaStreamWaitEvent`.
         return opaque::run_blind(|| unsafe { native(stream, event, flags) });
     }
     super::event::check_flags(flags)?;
@@ -138,14 +140,16 @@ pub unsafe fn wait_event(
         // A node of a graph, even if the event was never recorded.
         return opaque::run_blind(|| {
             on(stream, |stream| match handles::translate(Kind::Event, event) {
-                // SAFETY: the caller says so.
+                // SAFETY: the runtime's stream and event for the program's: contract of
+                // `cudaStreamWaitEvent`.
                 Ok(event) => unsafe { native(stream, event, flags) },
                 Err(Own(code)) => code,
             })
         });
     }
     handles::event::wait(stream, event, |stream, event| {
-        // SAFETY: the caller says so.
+        // SAFETY: `event::wait` passes the runtime's handles for the program's: contract of
+        // `cudaStreamWaitEvent`.
         unsafe { native(stream, event, flags) }
     })
 }
@@ -169,7 +173,7 @@ unsafe extern "C" fn called(_stream: Stream, code: Code, data: *mut c_void) {
 /// `cudaStreamAddCallback`: the program's function gets the program's handle.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaStreamAddCallback`.
 pub unsafe fn add_callback(
     native: unsafe extern "C" fn(Stream, Option<Callback>, *mut c_void, u32) -> Code,
     stream: Stream,
@@ -182,7 +186,8 @@ pub unsafe fn add_callback(
         return fail(Code::INVALID_VALUE);
     };
     if open::is_open() && !is_own(stream) {
-        // SAFETY: the caller says so.
+        // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
+        // `cudaStreamAddCallback`.
         return opaque::run_blind(|| unsafe { native(stream, Some(function), data, flags) });
     }
     default::note_shared();
@@ -205,7 +210,7 @@ pub unsafe fn add_callback(
 /// `cudaLaunchHostFunc`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaLaunchHostFunc`.
 pub unsafe fn host_function(
     native: unsafe extern "C" fn(Stream, *mut c_void, *mut c_void) -> Code,
     stream: Stream,
@@ -214,12 +219,14 @@ pub unsafe fn host_function(
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     if open::is_open() && !is_own(stream) {
-        // SAFETY: the caller says so.
+        // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
+        // `cudaLaunchHostFunc`.
         return opaque::run_blind(|| unsafe { native(stream, function, data) });
     }
     default::note_shared();
     own::on_its_gpu(stream, |stream| {
-        // SAFETY: the caller says so.
+        // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+        // `cudaLaunchHostFunc`.
         unsafe { native(stream, function, data) }
     })
 }

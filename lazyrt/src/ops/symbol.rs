@@ -23,7 +23,7 @@ type FromAsync = unsafe extern "C" fn(*mut c_void, *const c_void, usize, usize, 
 /// `cudaMemcpyToSymbol`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyToSymbol`.
 pub unsafe fn to_symbol(
     native: To,
     symbol: *const c_void,
@@ -32,7 +32,7 @@ pub unsafe fn to_symbol(
     offset: usize,
     kind: u32,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyToSymbol`.
     unsafe {
         let part = Part {
             symbol,
@@ -49,7 +49,7 @@ pub unsafe fn to_symbol(
 /// `cudaMemcpyToSymbolAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyToSymbolAsync`.
 pub unsafe fn to_symbol_async(
     native: ToAsync,
     symbol: *const c_void,
@@ -59,7 +59,8 @@ pub unsafe fn to_symbol_async(
     kind: u32,
     stream: Stream,
 ) -> Answer {
-    // SAFETY: the caller says so.
+    // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+    // `cudaMemcpyToSymbolAsync`.
     unsafe {
         let part = Part {
             symbol,
@@ -76,7 +77,7 @@ pub unsafe fn to_symbol_async(
 /// `cudaMemcpyFromSymbol`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyFromSymbol`.
 pub unsafe fn from_symbol(
     native: From,
     dst: *mut c_void,
@@ -89,7 +90,7 @@ pub unsafe fn from_symbol(
         address: dst as u64,
         bytes: count as u64,
     };
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyFromSymbol`.
     touch(
         Part {
             symbol,
@@ -105,7 +106,7 @@ pub unsafe fn from_symbol(
 /// `cudaMemcpyFromSymbolAsync`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaMemcpyFromSymbolAsync`.
 pub unsafe fn from_symbol_async(
     native: FromAsync,
     dst: *mut c_void,
@@ -119,7 +120,7 @@ pub unsafe fn from_symbol_async(
         address: dst as u64,
         bytes: count as u64,
     };
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program passed: contract of `cudaMemcpyFromSymbolAsync`.
     touch(
         Part {
             symbol,
@@ -129,7 +130,8 @@ pub unsafe fn from_symbol_async(
         },
         span,
         || {
-            // SAFETY: the caller says so.
+            // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
+            // `cudaMemcpyFromSymbolAsync`.
             on(stream, |stream| unsafe {
                 native(dst, symbol, count, offset, kind, stream)
             })

@@ -26,11 +26,11 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
 /// `cudaStreamSynchronize` and `cudaStreamQuery`.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `cudaStreamSynchronize`.
 pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
     thread::with(|thread| thread.take_use());
     if stream as usize > LAST_DEFAULT {
-        // SAFETY: the caller says so.
+        // SAFETY: `stream` is the program's, or the runtime's for it: contract of `cudaStreamSynchronize`.
         let call = |stream| unsafe { native(stream) };
         let answer = if open::is_open() && !handles::is_own(stream) {
             // The process is tied to the GPU of the stream.
@@ -44,7 +44,7 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context() {
         device::select(gpu, ordinal)?;
-        // SAFETY: the caller says so.
+        // SAFETY: the handle of a default stream, which every device has.
         let code = unsafe { native(stream) };
         if answer.is_success() || answer == Code::NOT_READY {
             answer = if code.is_success() { answer } else { code };

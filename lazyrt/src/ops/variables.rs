@@ -17,7 +17,7 @@ type Register =
 /// `__cudaRegisterVar`. Runs in the program's constructors, before it is known whether MGB is wanted.
 ///
 /// # Safety
-/// As CUDA says.
+/// The arguments meet the contract of `__cudaRegisterVar`.
 #[unsafe(export_name = "mgb___cudaRegisterVar")]
 #[allow(clippy::too_many_arguments)]
 pub unsafe extern "C" fn register(
@@ -34,7 +34,7 @@ pub unsafe extern "C" fn register(
     // SAFETY: the address is the function's; the type is the header's.
     let real =
         unsafe { std::mem::transmute::<*const c_void, Register>(native::address(index::__cudaRegisterVar)) };
-    // SAFETY: the caller says so.
+    // SAFETY: the arguments are those that the program's constructor passed: contract of `__cudaRegisterVar`.
     unsafe {
         real(
             module,
