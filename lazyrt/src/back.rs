@@ -6,6 +6,7 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy::{DEVICE_TO_HOST, HOST_TO_DEVICE};
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
@@ -13,10 +14,6 @@ use crate::driver::Failure;
 use crate::records::Record;
 use crate::state::{self, Backing, CHANGED, Freed, Key, Returned, State};
 use crate::{device, driver_start, native, session, work};
-
-/// `cudaMemcpyHostToDevice`, `cudaMemcpyDeviceToHost`.
-const HOST_TO_DEVICE: u32 = 1;
-const DEVICE_TO_HOST: u32 = 2;
 
 type Locked = MutexGuard<'static, State>;
 

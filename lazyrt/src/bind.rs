@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
 use mgb_probe::need::{LAZY, Need};
 use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
 use parking_lot::MutexGuard;
@@ -18,9 +19,6 @@ use crate::{contexts, device, notice, open, session, swap, thread, visible};
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How often in a row a task may be asked to make room for others and fail.
 const FAILED_SWAPS: u32 = 8;
-/// `cudaLimitMallocHeapSize`, and what CUDA gives without it.
-const HEAP_LIMIT: u32 = 2;
-const DEFAULT_HEAP: u64 = 8 << 20;
 
 /// What the op is, for the need of a lazy task.
 #[derive(Clone, Copy, Debug, Default)]
@@ -207,7 +205,8 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal
 }
 
 fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
-    let heap = device::limit(HEAP_LIMIT).map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_HEAP));
+    let heap = device::limit(LIMIT_MALLOC_HEAP_SIZE)
+        .map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_MALLOC_HEAP_SIZE));
     let Some(task) = state.tasks.get(&key) else {
         return BeginRequest::default();
     };

@@ -2,6 +2,9 @@
 
 use std::sync::OnceLock;
 
+use mgb_abi::stream::{
+    CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
+};
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
@@ -10,18 +13,8 @@ use crate::code::{Code, Own, fail};
 use crate::patience::Patience;
 use crate::{contexts, driver_start, keep, native, notice, open, session, thread, work};
 
-/// `cudaStreamCaptureModeRelaxed`.
-const CAPTURE_RELAXED: u32 = 2;
-
 /// Streams of lazyrt's own.
 static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);
-/// `cudaStreamNonBlocking`.
-const NON_BLOCKING: u32 = 1;
-/// `cudaStreamLegacy` and `cudaStreamPerThread`.
-const LEGACY: usize = 1;
-const PER_THREAD: usize = 2;
-/// `cudaEventDisableTiming`.
-const NO_TIMING: u32 = 2;
 
 /// Limits that the program set, for every context that is made.
 static LIMITS: Mutex<Vec<(u32, usize)>> = Mutex::new(Vec::new());
@@ -170,7 +163,7 @@ impl Unheard {
         if !contexts::any() {
             return Unheard(None);
         }
-        let mut mode = CAPTURE_RELAXED;
+        let mut mode = CAPTURE_MODE_RELAXED;
         // SAFETY: exchanges one word, of this thread's own.
         unsafe { native::cudaThreadExchangeStreamCaptureMode(&mut mode) };
         Unheard(Some(mode))
@@ -193,7 +186,7 @@ pub fn own_stream(gpu: u32) -> Result<native::Stream, Own> {
     let mut stream = *slot as native::Stream;
     if stream.is_null() {
         // SAFETY: writes one handle.
-        let code = unsafe { native::cudaStreamCreateWithFlags(&mut stream, NON_BLOCKING) };
+        let code = unsafe { native::cudaStreamCreateWithFlags(&mut stream, STREAM_NON_BLOCKING) };
         if !code.is_success() {
             return fail(code);
         }
@@ -211,7 +204,7 @@ pub fn settle_default(gpu: u32, ordinal: i32) -> Result<Code, Own> {
         return Ok(code);
     }
     // SAFETY: every GPU has this stream.
-    Ok(unsafe { native::cudaStreamSynchronize(PER_THREAD as native::Stream) })
+    Ok(unsafe { native::cudaStreamSynchronize(STREAM_PER_THREAD as native::Stream) })
 }
 
 /// Waits for the legacy stream of the current GPU, as an op in it would: for the streams that block it, too.
@@ -219,11 +212,11 @@ fn settle_legacy() -> Code {
     let mut event = std::ptr::null_mut();
     // SAFETY: writes one handle, which is used and destroyed here.
     unsafe {
-        let code = native::cudaEventCreateWithFlags(&mut event, NO_TIMING);
+        let code = native::cudaEventCreateWithFlags(&mut event, EVENT_DISABLE_TIMING);
         if !code.is_success() {
             return code;
         }
-        let recorded = native::cudaEventRecord(event, LEGACY as native::Stream);
+        let recorded = native::cudaEventRecord(event, STREAM_LEGACY as native::Stream);
         let code = if recorded.is_success() {
             native::cudaEventSynchronize(event)
         } else {

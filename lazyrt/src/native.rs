@@ -5,11 +5,11 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy3d::Memcpy3DPeerParms;
+use mgb_abi::graph::MemAllocNodeParams;
+
 use crate::code::Code;
 use crate::functions::{COUNT, FUNCTIONS, index};
-use crate::ops::boxes::PeerParameters;
-use crate::ops::graphs::AllocParams;
-use crate::ops::pools::Pool;
 
 unsafe extern "C" {
     static mgb_native: [usize; COUNT];
@@ -53,6 +53,8 @@ pub fn has(index: usize) -> bool {
 
 /// A stream handle.
 pub type Stream = *mut c_void;
+/// `cudaMemPool_t`.
+pub type Pool = *mut c_void;
 
 macro_rules! natives {
     ($(fn $name:ident($($arg:ident: $ty:ty),*);)*) => { $(
@@ -83,8 +85,8 @@ natives! {
     fn cudaMemcpyAsync(dst: *mut c_void, src: *const c_void, count: usize, kind: u32, stream: Stream);
     fn cudaMemcpyPeer(dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize);
     fn cudaMemcpyPeerAsync(dst: *mut c_void, dst_device: i32, src: *const c_void, src_device: i32, count: usize, stream: Stream);
-    fn cudaMemcpy3DPeer(parameters: *const PeerParameters);
-    fn cudaMemcpy3DPeerAsync(parameters: *const PeerParameters, stream: Stream);
+    fn cudaMemcpy3DPeer(parameters: *const Memcpy3DPeerParms);
+    fn cudaMemcpy3DPeerAsync(parameters: *const Memcpy3DPeerParms, stream: Stream);
     fn cudaDeviceCanAccessPeer(can: *mut i32, device: i32, peer: i32);
     fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32);
     fn cudaGetSymbolAddress(address: *mut *mut c_void, symbol: *const c_void);
@@ -102,7 +104,7 @@ natives! {
     fn cudaGraphGetEdges(graph: *mut c_void, from: *mut *mut c_void, to: *mut *mut c_void, data: *mut c_void, count: *mut usize);
     fn cudaGraphUpload(exec: *mut c_void, stream: Stream);
     fn cudaGraphNodeGetType(node: *mut c_void, kind: *mut u32);
-    fn cudaGraphMemAllocNodeGetParams(node: *mut c_void, params: *mut AllocParams);
+    fn cudaGraphMemAllocNodeGetParams(node: *mut c_void, params: *mut MemAllocNodeParams);
     fn cudaGraphMemFreeNodeGetParams(node: *mut c_void, address: *mut *mut c_void);
     fn cudaGraphChildGraphNodeGetGraph(node: *mut c_void, graph: *mut *mut c_void);
     fn cudaThreadExchangeStreamCaptureMode(mode: *mut u32);

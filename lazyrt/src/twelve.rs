@@ -5,32 +5,19 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
 
+use mgb_abi::location::MemLocation;
+
 use crate::code::Code;
 
 type In = *const c_void;
 type Out = *mut c_void;
 
-/// `cudaMemLocation`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Location {
-    kind: c_int,
-    id: c_int,
-}
-
-impl Location {
-    /// Of a device's number, which is -1 for the host.
-    fn of(device: c_int) -> Self {
-        const DEVICE: c_int = 1;
-        const HOST: c_int = 2;
-        if device < 0 {
-            Self { kind: HOST, id: 0 }
-        } else {
-            Self {
-                kind: DEVICE,
-                id: device,
-            }
-        }
+/// The location that CUDA 12 names by a device's number, which is -1 for the host.
+fn location_of(device: c_int) -> MemLocation {
+    if device < 0 {
+        MemLocation::host()
+    } else {
+        MemLocation::device(device)
     }
 }
 
@@ -51,8 +38,9 @@ thirteen! {
     fn properties(out: Out, device: c_int) = "mgb_cudaGetDeviceProperties";
     fn device_attribute(out: *mut c_int, attribute: c_int, device: c_int) = "mgb_cudaDeviceGetAttribute";
     fn pointer_attributes(out: Out, pointer: In) = "mgb_cudaPointerGetAttributes";
-    fn advise(at: In, bytes: usize, advice: c_int, location: Location) = "mgb_cudaMemAdvise";
-    fn prefetch(at: In, bytes: usize, location: Location, flags: c_uint, stream: Out) = "mgb_cudaMemPrefetchAsync";
+    fn advise(at: In, bytes: usize, advice: c_int, location: MemLocation) = "mgb_cudaMemAdvise";
+    fn prefetch(at: In, bytes: usize, location: MemLocation, flags: c_uint, stream: Out)
+        = "mgb_cudaMemPrefetchAsync";
     fn add_node(out: Out, graph: Out, from: In, edges: In, count: usize, node: Out) = "mgb_cudaGraphAddNode";
     fn add_dependencies(graph: Out, from: In, to: In, edges: In, count: usize) = "mgb_cudaGraphAddDependencies";
     fn remove_dependencies(graph: Out, from: In, to: In, edges: In, count: usize) = "mgb_cudaGraphRemoveDependencies";
@@ -205,10 +193,10 @@ twelve! {
         shorter(out, POINTER_ATTRIBUTES, |out| thirteen::pointer_attributes(out, pointer))
     }
     fn advise = "cudaMemAdvise" (at: In, bytes: usize, advice: c_int, device: c_int) {
-        thirteen::advise(at, bytes, advice, Location::of(device))
+        thirteen::advise(at, bytes, advice, location_of(device))
     }
     fn prefetch = "cudaMemPrefetchAsync" (at: In, bytes: usize, device: c_int, stream: Out) {
-        thirteen::prefetch(at, bytes, Location::of(device), 0, stream)
+        thirteen::prefetch(at, bytes, location_of(device), 0, stream)
     }
     fn add_node = "cudaGraphAddNode" (out: Out, graph: Out, from: In, count: usize, node: Out) {
         thirteen::add_node(out, graph, from, null(), count, node)

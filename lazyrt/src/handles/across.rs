@@ -1,11 +1,10 @@
 //! Work of one handle on several GPUs: going there and back, and what waits for what.
 
+use mgb_abi::stream::EVENT_DISABLE_TIMING;
+
 use crate::code::{Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::{device, state, thread};
-
-/// `cudaEventDisableTiming`.
-pub const NO_TIMING: u32 = 2;
 
 /// The GPU whose context is current on this thread.
 pub fn current() -> Option<u32> {
@@ -39,7 +38,7 @@ pub fn follow(stream: Stream, before: u32, there: Stream) -> Result<(), Own> {
     let mut mark = std::ptr::null_mut();
     elsewhere(before, || {
         // SAFETY: writes one handle; event and stream are of the same GPU.
-        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, NO_TIMING) })?;
+        check(unsafe { native::cudaEventCreateWithFlags(&mut mark, EVENT_DISABLE_TIMING) })?;
         // SAFETY: `mark` was made on the GPU that `elsewhere` has selected, which is that of the stream
         // `there`.
         check(unsafe { native::cudaEventRecord(mark, there) })

@@ -1,12 +1,11 @@
 //! Whether a stream captures, and which stream a call means.
 
+use mgb_abi::stream::STREAM_PER_THREAD;
+
 use super::stream;
 use crate::code::Own;
 use crate::native::{self, Stream};
 use crate::{device, state, thread};
-
-/// `cudaStreamPerThread`.
-const PER_THREAD: usize = 2;
 
 /// Whether the stream captures. Asked where the stream is: what only asks does not have it go on elsewhere.
 pub fn is_capturing(stream: Stream) -> bool {
@@ -23,7 +22,7 @@ pub fn is_capturing(stream: Stream) -> bool {
 /// calls.
 pub fn named(stream: Stream) -> Stream {
     if stream.is_null() && thread::with(|thread| thread.is_per_thread()) {
-        return PER_THREAD as Stream;
+        return STREAM_PER_THREAD as Stream;
     }
     stream
 }
@@ -33,7 +32,7 @@ pub fn named(stream: Stream) -> Stream {
 pub fn captures_by_default(stream: Stream) -> Result<bool, Own> {
     let own = state::lazy_shared().filter(|own| own.is_bound());
     match own.map(|own| own.place()) {
-        Some((gpu, ordinal)) if named(stream) as usize == PER_THREAD => {
+        Some((gpu, ordinal)) if named(stream) as usize == STREAM_PER_THREAD => {
             device::select(gpu, ordinal)?;
             Ok(is_capturing(stream))
         }

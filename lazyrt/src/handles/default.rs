@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
@@ -18,9 +19,7 @@ use crate::native::Stream;
 use crate::{contexts, device, state, work};
 
 /// Streams up to this value are CUDA's default streams, which every GPU has.
-pub const LAST_DEFAULT: usize = 2;
-/// `cudaStreamLegacy`.
-const LEGACY: usize = 1;
+pub const LAST_DEFAULT: usize = STREAM_PER_THREAD;
 
 /// Whether GPUs may read or write host memory after the call that asked for it has returned.
 static SHARED: AtomicBool = AtomicBool::new(false);
@@ -99,7 +98,7 @@ fn join_last() -> Result<(), Own> {
 /// Makes the default streams, and the blocking ones, of the GPU `here` wait for those of `other`.
 fn join(other: u32, here: u32) -> Result<(), Own> {
     let _unheard = device::Unheard::begin();
-    let legacy = LEGACY as Stream;
+    let legacy = STREAM_LEGACY as Stream;
     let joined = follow(legacy, other, legacy);
     work::note(here);
     joined

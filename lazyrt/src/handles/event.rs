@@ -2,7 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use super::across::{NO_TIMING, check, current, elsewhere};
+use mgb_abi::stream::{EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_INTERPROCESS};
+
+use super::across::{check, current, elsewhere};
 use super::default::{self, LAST_DEFAULT};
 use super::early::{early, forget_early, here};
 use super::slot::{Handle, Kind, NOWHERE, Slot, find, make};
@@ -11,13 +13,12 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::{clock, device, state, work};
 
-/// `cudaEventBlockingSync`, `cudaEventDisableTiming`, `cudaEventInterprocess`.
-const FLAGS: u32 = 1 | NO_TIMING | INTERPROCESS;
-const INTERPROCESS: u32 = 4;
+/// All flags of an event.
+const FLAGS: u32 = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS;
 
 /// A new event; on no GPU.
 pub fn create(flags: u32) -> Result<Handle, Own> {
-    if flags & !FLAGS != 0 || flags & (NO_TIMING | INTERPROCESS) == INTERPROCESS {
+    if flags & !FLAGS != 0 || flags & (EVENT_DISABLE_TIMING | EVENT_INTERPROCESS) == EVENT_INTERPROCESS {
         return fail(Code::INVALID_VALUE);
     }
     Ok(make(Kind::Event, flags, None)?.handle())
@@ -134,7 +135,7 @@ pub fn elapsed(
         return Ok((code, between));
     };
     let never = |slot: &Slot| slot.last.load(Ordering::Acquire) == NOWHERE;
-    if never(first) || never(second) || (first.flags() | second.flags()) & NO_TIMING != 0 {
+    if never(first) || never(second) || (first.flags() | second.flags()) & EVENT_DISABLE_TIMING != 0 {
         return fail(Code::INVALID_HANDLE);
     }
     let of = |slot: &Slot, gpu| slot.real(gpu).load(Ordering::Acquire);

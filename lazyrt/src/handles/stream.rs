@@ -2,6 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
+use mgb_abi::stream::STREAM_NON_BLOCKING;
+
 use super::across::{check, current, follow, home};
 use super::default::{self, LAST_DEFAULT};
 use super::early;
@@ -11,12 +13,9 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
 use crate::{device, state, thread, work};
 
-/// `cudaStreamNonBlocking`.
-const NON_BLOCKING: u32 = 1;
-
 /// A new stream; on no GPU.
 pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
-    if flags & !NON_BLOCKING != 0 {
+    if flags & !STREAM_NON_BLOCKING != 0 {
         return fail(Code::INVALID_VALUE);
     }
     Ok(make(Kind::Stream, flags, priority)?.handle())
@@ -32,7 +31,7 @@ pub fn real(stream: Stream) -> Result<Stream, Own> {
         }
         return Ok(stream);
     };
-    if slot.flags() & NON_BLOCKING == 0 {
+    if slot.flags() & STREAM_NON_BLOCKING == 0 {
         default::blocking_in_order()?;
     }
     if let Some(gpu) = slot.at()

@@ -3,52 +3,19 @@
 
 use std::ffi::c_void;
 
-use super::boxes::{Extent, PitchedPtr, Pos};
+use mgb_abi::copy::MemcpyAttributes;
+use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER, Pos};
+use mgb_abi::location::MemLocation;
+
+use super::boxes::{plane, span_of};
 use super::copy::{Span, claim, task_of};
-use super::places::Location;
+use super::places::NamesDevice;
 use super::{opaque, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
 use crate::native::Stream;
 use crate::{state, thread};
-
-/// `cudaMemcpyAttributes`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Attributes {
-    order: i32,
-    from: Location,
-    to: Location,
-    flags: u32,
-}
-
-/// `cudaMemcpy3DOperand`. Of an array the first word is its handle, and the others are a position.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Operand {
-    kind: i32,
-    first: usize,
-    row: usize,
-    rows: usize,
-    hint: Location,
-}
-
-/// `cudaMemcpy3DBatchOp`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct BoxCopy {
-    from: Operand,
-    to: Operand,
-    extent: Extent,
-    order: i32,
-    flags: u32,
-}
-
-const _: () = assert!(size_of::<Attributes>() == 24 && size_of::<BoxCopy>() == 112);
-
-/// `cudaMemcpyOperandTypePointer`.
-const POINTER: i32 = 1;
 
 /// The caller's list, empty where there is none.
 ///
@@ -90,7 +57,7 @@ type Copies = unsafe extern "C" fn(
     *const *const c_void,
     *const usize,
     usize,
-    *const Attributes,
+    *const MemcpyAttributes,
     *const usize,
     usize,
     Stream,
@@ -107,7 +74,7 @@ pub unsafe fn copies(
     from: *const *const c_void,
     sizes: *const usize,
     count: usize,
-    attributes: *const Attributes,
+    attributes: *const MemcpyAttributes,
     starts: *const usize,
     attribute_count: usize,
     stream: Stream,
@@ -122,14 +89,14 @@ pub unsafe fn copies(
             list(attributes, attribute_count),
         )
     };
-    let real = |attributes: &Attributes| {
-        Ok(Attributes {
-            from: attributes.from.real()?,
-            to: attributes.to.real()?,
+    let real = |attributes: &MemcpyAttributes| {
+        Ok(MemcpyAttributes {
+            src_location_hint: attributes.src_location_hint.real()?,
+            dst_location_hint: attributes.dst_location_hint.real()?,
             ..*attributes
         })
     };
-    let real: Vec<Attributes> = asked.iter().map(real).collect::<Result<_, Own>>()?;
+    let real: Vec<MemcpyAttributes> = asked.iter().map(real).collect::<Result<_, Own>>()?;
     let attributes = if real.is_empty() {
         attributes
     } else {
@@ -162,58 +129,67 @@ pub unsafe fn copies(
     })
 }
 
-impl Operand {
-    fn is_array(&self) -> bool {
-        self.kind != POINTER
-    }
-
-    fn real(self) -> Result<Operand, Own> {
-        let hint = if self.is_array() {
-            self.hint
-        } else {
-            self.hint.real()?
-        };
-        Ok(Operand { hint, ..self })
-    }
-
-    fn span(&self, extent: Extent) -> Span {
-        let or = |value: usize, other: usize| if value == 0 { other } else { value };
-        let (pitch, rows) = (or(self.row, extent.width), or(self.rows, extent.height));
-        PitchedPtr::plane(self.first as u64, pitch, extent.width, rows).span(Pos::default(), extent)
-    }
+fn is_array(operand: &Memcpy3DOperand) -> bool {
+    operand.kind != OPERAND_POINTER
 }
 
-type Boxes = unsafe extern "C" fn(usize, *const BoxCopy, u64, Stream) -> Code;
+/// An operand whose hint has the real number of its device.
+fn real(operand: Memcpy3DOperand) -> Result<Memcpy3DOperand, Own> {
+    if is_array(&operand) {
+        return Ok(operand);
+    }
+    let location_hint = operand.location_hint.real()?;
+    Ok(Memcpy3DOperand {
+        location_hint,
+        ..operand
+    })
+}
+
+fn span(operand: &Memcpy3DOperand, extent: Extent) -> Span {
+    let or = |value: usize, other: usize| if value == 0 { other } else { value };
+    let pitch = or(operand.row_length, extent.width);
+    let rows = or(operand.layer_height, extent.height);
+    let memory = plane(operand.object as u64, pitch, extent.width, rows);
+    span_of(&memory, Pos::default(), extent)
+}
+
+type Boxes = unsafe extern "C" fn(usize, *const Memcpy3DBatchOp, u64, Stream) -> Code;
 
 /// `cudaMemcpy3DBatchAsync`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpy3DBatchAsync`.
-pub unsafe fn boxes(native: Boxes, count: usize, all: *const BoxCopy, flags: u64, stream: Stream) -> Answer {
+pub unsafe fn boxes(
+    native: Boxes,
+    count: usize,
+    all: *const Memcpy3DBatchOp,
+    flags: u64,
+    stream: Stream,
+) -> Answer {
     // SAFETY: `all` is null or has `count` elements: contract of `cudaMemcpy3DBatchAsync`.
     let asked = unsafe { list(all, count) };
-    let real = |copy: &BoxCopy| {
-        Ok(BoxCopy {
-            from: copy.from.real()?,
-            to: copy.to.real()?,
+    let translated = |copy: &Memcpy3DBatchOp| {
+        Ok(Memcpy3DBatchOp {
+            src: real(copy.src)?,
+            dst: real(copy.dst)?,
             ..*copy
         })
     };
-    let real: Vec<BoxCopy> = asked.iter().map(real).collect::<Result<_, Own>>()?;
+    let real: Vec<Memcpy3DBatchOp> = asked.iter().map(translated).collect::<Result<_, Own>>()?;
     let all = if real.is_empty() { all } else { real.as_ptr() };
     // SAFETY: `all` is the program's list, or as many copies with real locations: contract of
     // `cudaMemcpy3DBatchAsync`.
     let call = |stream| unsafe { native(count, all, flags, stream) };
     if asked
         .iter()
-        .any(|copy| copy.from.is_array() || copy.to.is_array())
+        .any(|copy| is_array(&copy.src) || is_array(&copy.dst))
     {
         thread::with(|thread| thread.take_use());
         return opaque::run(|| on(stream, call));
     }
     let spans = asked
         .iter()
-        .flat_map(|copy| [copy.to.span(copy.extent), copy.from.span(copy.extent)]);
+        .flat_map(|copy| [span(&copy.dst, copy.extent), span(&copy.src, copy.extent)]);
     on_spans(spans, stream, call)
 }
 
@@ -221,7 +197,7 @@ type Prefetches = unsafe extern "C" fn(
     *mut *mut c_void,
     *mut usize,
     usize,
-    *const Location,
+    *const MemLocation,
     *mut usize,
     usize,
     u64,
@@ -238,7 +214,7 @@ pub unsafe fn prefetches(
     pointers: *mut *mut c_void,
     sizes: *mut usize,
     count: usize,
-    places: *const Location,
+    places: *const MemLocation,
     starts: *mut usize,
     place_count: usize,
     flags: u64,
@@ -247,7 +223,7 @@ pub unsafe fn prefetches(
     thread::with(|thread| thread.take_use());
     // SAFETY: `places` is null or has `place_count` elements: contract of `cudaMemPrefetchBatchAsync`.
     let asked = unsafe { list(places, place_count) };
-    let real: Vec<Location> = asked
+    let real: Vec<MemLocation> = asked
         .iter()
         .map(|place| place.real())
         .collect::<Result<_, Own>>()?;

@@ -3,6 +3,8 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
+
 use super::copy::{DEFAULT, Span, claim, on_either, read_of, task_of, written_of};
 use super::{alloc, opaque, ordinals, run};
 use crate::code::{Answer, Code, fail};
@@ -10,120 +12,47 @@ use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::{state, thread};
 
-/// `cudaExtent`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Extent {
-    pub width: usize,
-    pub height: usize,
-    pub depth: usize,
-}
-
-/// `cudaPitchedPtr`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct PitchedPtr {
-    pub ptr: *mut c_void,
-    pub pitch: usize,
-    pub width: usize,
-    pub rows: usize,
-}
-
-/// `cudaPos`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pos {
-    pub x: usize,
-    pub y: usize,
-    pub z: usize,
-}
-
-/// One side of a copy: an array or pitched memory.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Side {
-    pub array: usize,
-    pub pos: Pos,
-    pub ptr: PitchedPtr,
-}
-
-/// `cudaMemcpy3DParms`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Parameters {
-    from: Side,
-    to: Side,
-    extent: Extent,
-    kind: u32,
-}
-
-/// `cudaMemcpy3DPeerParms`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct PeerParameters {
-    pub from: Side,
-    pub from_device: i32,
-    pub to: Side,
-    pub to_device: i32,
-    pub extent: Extent,
-}
-
-const _: () = assert!(size_of::<Parameters>() == 160 && size_of::<PeerParameters>() == 168);
-
-impl PitchedPtr {
-    /// Rows of a plane.
-    pub fn plane(address: u64, pitch: usize, width: usize, rows: usize) -> PitchedPtr {
-        PitchedPtr {
-            ptr: address as *mut c_void,
-            pitch,
-            width,
-            rows,
-        }
-    }
-
-    /// The bytes from the first to the last one of a box that begins at `pos`.
-    pub fn span(&self, pos: Pos, extent: Extent) -> Span {
-        let words = [
-            self.pitch,
-            self.rows,
-            pos.x,
-            pos.y,
-            pos.z,
-            extent.width,
-            extent.height,
-            extent.depth,
-        ];
-        let [pitch, rows, x, y, z, width, height, depth] = words.map(|word| word as u64);
-        let slice = pitch.saturating_mul(rows);
-        let at = |z: u64, y: u64, x: u64| {
-            (slice.saturating_mul(z))
-                .saturating_add(pitch.saturating_mul(y))
-                .saturating_add(x)
-        };
-        let bytes = match (width, height, depth) {
-            (0, ..) | (_, 0, _) | (.., 0) => 0,
-            _ => at(depth - 1, height - 1, width),
-        };
-        Span {
-            address: (self.ptr as u64).saturating_add(at(z, y, x)),
-            bytes,
-        }
+/// Rows of a plane.
+pub fn plane(address: u64, pitch: usize, width: usize, rows: usize) -> PitchedPtr {
+    PitchedPtr {
+        ptr: address as *mut c_void,
+        pitch,
+        xsize: width,
+        ysize: rows,
     }
 }
 
-impl Side {
-    /// Pitched memory.
-    pub fn of(ptr: PitchedPtr) -> Side {
-        Side {
-            array: 0,
-            pos: Pos::default(),
-            ptr,
-        }
+/// The bytes from the first to the last one of a box that begins at `pos` in pitched memory.
+pub fn span_of(memory: &PitchedPtr, pos: Pos, extent: Extent) -> Span {
+    let words = [
+        memory.pitch,
+        memory.ysize,
+        pos.x,
+        pos.y,
+        pos.z,
+        extent.width,
+        extent.height,
+        extent.depth,
+    ];
+    let [pitch, rows, x, y, z, width, height, depth] = words.map(|word| word as u64);
+    let slice = pitch.saturating_mul(rows);
+    let at = |z: u64, y: u64, x: u64| {
+        (slice.saturating_mul(z))
+            .saturating_add(pitch.saturating_mul(y))
+            .saturating_add(x)
+    };
+    let bytes = match (width, height, depth) {
+        (0, ..) | (_, 0, _) | (.., 0) => 0,
+        _ => at(depth - 1, height - 1, width),
+    };
+    Span {
+        address: (memory.ptr as u64).saturating_add(at(z, y, x)),
+        bytes,
     }
+}
 
-    fn span(&self, extent: Extent) -> Span {
-        self.ptr.span(self.pos, extent)
-    }
+fn side_span(side: &CopySide, extent: Extent) -> Span {
+    span_of(&side.ptr, side.pos, extent)
 }
 
 /// `cudaMalloc3D`.
@@ -142,7 +71,7 @@ pub unsafe fn malloc_3d(
     let rows = extent.height.checked_mul(extent.depth);
     let (address, pitch) = alloc::rows(extent.width, rows)?;
     // SAFETY: `out` is not null, so it is writable: contract of this function.
-    unsafe { out.write(PitchedPtr::plane(address, pitch, extent.width, extent.height)) };
+    unsafe { out.write(plane(address, pitch, extent.width, extent.height)) };
     Ok(Code::SUCCESS)
 }
 
@@ -177,17 +106,17 @@ pub unsafe fn memset_3d_async(
 }
 
 fn set(to: PitchedPtr, extent: Extent, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
-    super::set::set(to.span(Pos::default(), extent), None, stream, call)
+    super::set::set(span_of(&to, Pos::default(), extent), None, stream, call)
 }
 
-type Copy = unsafe extern "C" fn(*const Parameters) -> Code;
-type CopyAsync = unsafe extern "C" fn(*const Parameters, Stream) -> Code;
+type Copy = unsafe extern "C" fn(*const Memcpy3DParms) -> Code;
+type CopyAsync = unsafe extern "C" fn(*const Memcpy3DParms, Stream) -> Code;
 
 /// `cudaMemcpy3D`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpy3D`.
-pub unsafe fn memcpy_3d(native: Copy, parameters: *const Parameters) -> Answer {
+pub unsafe fn memcpy_3d(native: Copy, parameters: *const Memcpy3DParms) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3D`.
     unsafe { copy(parameters, None, || native(parameters)) }
 }
@@ -196,7 +125,7 @@ pub unsafe fn memcpy_3d(native: Copy, parameters: *const Parameters) -> Answer {
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpy3DAsync`.
-pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Parameters, stream: Stream) -> Answer {
+pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Memcpy3DParms, stream: Stream) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DAsync`.
     unsafe {
         copy(parameters, Some(stream), || {
@@ -207,11 +136,15 @@ pub unsafe fn memcpy_3d_async(native: CopyAsync, parameters: *const Parameters, 
 
 /// # Safety
 /// `parameters` is null or valid for reads.
-unsafe fn copy(parameters: *const Parameters, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
+unsafe fn copy(
+    parameters: *const Memcpy3DParms,
+    stream: Option<Stream>,
+    call: impl FnOnce() -> Code,
+) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of this function.
-    let Some(&Parameters {
-        from,
-        to,
+    let Some(&Memcpy3DParms {
+        src: from,
+        dst: to,
         extent,
         kind,
     }) = (unsafe { parameters.as_ref() })
@@ -219,7 +152,7 @@ unsafe fn copy(parameters: *const Parameters, stream: Option<Stream>, call: impl
         thread::with(|thread| thread.take_use());
         return fail(Code::INVALID_VALUE);
     };
-    if from.array != 0 || to.array != 0 {
+    if !from.array.is_null() || !to.array.is_null() {
         thread::with(|thread| thread.take_use());
         return opaque::run(call);
     }
@@ -227,15 +160,20 @@ unsafe fn copy(parameters: *const Parameters, stream: Option<Stream>, call: impl
         thread::with(|thread| thread.take_use());
         return fail(Code::INVALID_MEMCPY_DIRECTION);
     }
-    between(to.span(extent), from.span(extent), kind, stream, call, |places| {
-        PeerParameters {
-            from,
-            from_device: places.second,
-            to,
-            to_device: places.first,
+    between(
+        side_span(&to, extent),
+        side_span(&from, extent),
+        kind,
+        stream,
+        call,
+        |places| Memcpy3DPeerParms {
+            src: from,
+            src_device: places.second,
+            dst: to,
+            dst_device: places.first,
             extent,
-        }
-    })
+        },
+    )
 }
 
 /// Copies between two spans on the GPU of their objects, or between their GPUs.
@@ -245,7 +183,7 @@ pub fn between(
     kind: u32,
     stream: Option<Stream>,
     call: impl FnOnce() -> Code,
-    apart: impl FnOnce(&run::Places) -> PeerParameters,
+    apart: impl FnOnce(&run::Places) -> Memcpy3DPeerParms,
 ) -> Answer {
     let told = thread::with(|thread| thread.take_use());
     let mut state = state::lock();
@@ -267,7 +205,7 @@ pub fn between(
 }
 
 /// The runtime's own copy between GPUs.
-fn peer(parameters: &PeerParameters, stream: Option<Stream>) -> Code {
+fn peer(parameters: &Memcpy3DPeerParms, stream: Option<Stream>) -> Code {
     // SAFETY: the description has every field set, from the arguments of the program.
     unsafe {
         match stream {
@@ -277,14 +215,14 @@ fn peer(parameters: &PeerParameters, stream: Option<Stream>) -> Code {
     }
 }
 
-type Peer = unsafe extern "C" fn(*const PeerParameters) -> Code;
-type PeerAsync = unsafe extern "C" fn(*const PeerParameters, Stream) -> Code;
+type Peer = unsafe extern "C" fn(*const Memcpy3DPeerParms) -> Code;
+type PeerAsync = unsafe extern "C" fn(*const Memcpy3DPeerParms, Stream) -> Code;
 
 /// `cudaMemcpy3DPeer`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpy3DPeer`.
-pub unsafe fn memcpy_3d_peer(_native: Peer, parameters: *const PeerParameters) -> Answer {
+pub unsafe fn memcpy_3d_peer(_native: Peer, parameters: *const Memcpy3DPeerParms) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DPeer`.
     unsafe { copy_peer(parameters, None) }
 }
@@ -295,7 +233,7 @@ pub unsafe fn memcpy_3d_peer(_native: Peer, parameters: *const PeerParameters) -
 /// The arguments meet the contract of `cudaMemcpy3DPeerAsync`.
 pub unsafe fn memcpy_3d_peer_async(
     _native: PeerAsync,
-    parameters: *const PeerParameters,
+    parameters: *const Memcpy3DPeerParms,
     stream: Stream,
 ) -> Answer {
     // SAFETY: `parameters` is null or valid for reads: contract of `cudaMemcpy3DPeerAsync`.
@@ -304,31 +242,31 @@ pub unsafe fn memcpy_3d_peer_async(
 
 /// # Safety
 /// `parameters` is null or valid for reads.
-unsafe fn copy_peer(parameters: *const PeerParameters, stream: Option<Stream>) -> Answer {
+unsafe fn copy_peer(parameters: *const Memcpy3DPeerParms, stream: Option<Stream>) -> Answer {
     thread::with(|thread| thread.take_use());
     // SAFETY: `parameters` is null or valid for reads: contract of this function.
     let Some(&asked) = (unsafe { parameters.as_ref() }) else {
         return fail(Code::INVALID_VALUE);
     };
     let (to_device, from_device) = (
-        ordinals::check(asked.to_device)?,
-        ordinals::check(asked.from_device)?,
+        ordinals::check(asked.dst_device)?,
+        ordinals::check(asked.src_device)?,
     );
-    let key = |side: &Side, device| {
+    let key = |side: &CopySide, device| {
         let mut state = state::lock();
-        let span = side.span(asked.extent);
-        let owner = match (side.array, span.bytes) {
-            (0, 1..) => task_of(&state, span)?,
+        let span = side_span(side, asked.extent);
+        let owner = match (side.array.is_null(), span.bytes) {
+            (true, 1..) => task_of(&state, span)?,
             _ => None,
         };
         // An array has tied its device already.
         Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
     };
-    let (to, from) = (key(&asked.to, to_device)?, key(&asked.from, from_device)?);
+    let (to, from) = (key(&asked.dst, to_device)?, key(&asked.src, from_device)?);
     run::across(to, from, stream, |places| {
-        let translated = PeerParameters {
-            to_device: places.first,
-            from_device: places.second,
+        let translated = Memcpy3DPeerParms {
+            dst_device: places.first,
+            src_device: places.second,
             ..asked
         };
         peer(&translated, stream)
@@ -341,9 +279,9 @@ mod tests {
 
     #[test]
     fn a_box_ends_with_the_last_byte_of_its_last_row() {
-        let ptr = PitchedPtr::plane(1000, 512, 300, 10);
+        let ptr = plane(1000, 512, 300, 10);
         let span = |pos, width, height, depth| {
-            let span = ptr.span(pos, Extent { width, height, depth });
+            let span = span_of(&ptr, pos, Extent { width, height, depth });
             (span.address, span.bytes)
         };
         assert_eq!(span(Pos::default(), 100, 3, 1), (1000, 1124));

@@ -7,7 +7,8 @@
 
 use std::ffi::c_void;
 
-use super::launch::Dim3;
+use mgb_abi::launch::Dim3;
+
 use crate::code::Code;
 use crate::functions::index;
 use crate::native::{self, Stream};

@@ -3,6 +3,7 @@
 
 use std::ffi::c_void;
 
+pub use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
 use parking_lot::MutexGuard;
 
 use super::run;
@@ -14,12 +15,6 @@ use crate::records::Record;
 use crate::state::{self, Key, State};
 use crate::thread::{self, Use};
 use crate::{contexts, open};
-
-pub const HOST_TO_HOST: u32 = 0;
-pub const HOST_TO_DEVICE: u32 = 1;
-pub const DEVICE_TO_HOST: u32 = 2;
-pub const DEVICE_TO_DEVICE: u32 = 3;
-pub const DEFAULT: u32 = 4;
 
 /// A range of bytes that a call touches.
 #[derive(Clone, Copy)]

@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::stream::EVENT_EXTERNAL;
+
 use super::opaque;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
@@ -95,16 +97,13 @@ pub unsafe fn record_with_flags(
     })
 }
 
-/// `cudaEventRecordExternal`, `cudaEventWaitExternal`.
-const EXTERNAL: u32 = 1;
-
 /// Fails as CUDA does for flags that are none, and for the external form, which captures alone have: they are
 /// on a GPU.
 pub fn check_flags(flags: u32) -> Result<(), Own> {
     match flags {
         0 => Ok(()),
-        EXTERNAL if contexts::any() => Ok(()),
-        EXTERNAL => fail(Code::ILLEGAL_STATE),
+        EVENT_EXTERNAL if contexts::any() => Ok(()),
+        EVENT_EXTERNAL => fail(Code::ILLEGAL_STATE),
         _ => fail(Code::INVALID_VALUE),
     }
 }

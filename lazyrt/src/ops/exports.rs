@@ -2,15 +2,16 @@
 
 use std::ffi::c_void;
 
-use super::batch::BoxCopy;
-use super::boxes::{Extent, Parameters, PeerParameters, PitchedPtr};
-use super::graphs::{AllocParams, InstantiateParams};
-use super::launch::{Dim3, LaunchConfig};
-use super::node::Params;
-use super::outside::{Array, Format};
-use super::places::{Access, Location, Properties};
-use super::pointers::Attributes;
-use super::pools::Pool;
+use mgb_abi::array::ChannelFormatDesc;
+use mgb_abi::copy::MemcpyAttributes;
+use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr};
+use mgb_abi::graph::{GraphInstantiateParams, GraphNodeParams, MemAllocNodeParams};
+use mgb_abi::launch::{Dim3, LaunchConfig};
+use mgb_abi::location::MemLocation;
+use mgb_abi::pointer::PointerAttributes;
+use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
+
+use super::outside::Array;
 use super::stream::Callback;
 use super::{
     alloc, batch, boxes, copy, device, errors, event, free, function, graphs, host, launch, limits, node,
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::code::{Code, Own};
 use crate::functions::index;
-use crate::native::{self, Stream};
+use crate::native::{self, Pool, Stream};
 use crate::session::{Mode, mode};
 use crate::{fault, gate, thread, work};
 
@@ -113,11 +114,11 @@ exports! {
         out: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize);
     outside::malloc_managed: fn cudaMallocManaged(out: *mut *mut c_void, bytes: usize, flags: u32);
     outside::malloc_array: fn cudaMallocArray(
-        out: *mut Array, format: *const Format, width: usize, height: usize, flags: u32);
+        out: *mut Array, format: *const ChannelFormatDesc, width: usize, height: usize, flags: u32);
     outside::malloc_3d_array: fn cudaMalloc3DArray(
-        out: *mut Array, format: *const Format, extent: Extent, flags: u32);
+        out: *mut Array, format: *const ChannelFormatDesc, extent: Extent, flags: u32);
     outside::malloc_mipmapped: fn cudaMallocMipmappedArray(
-        out: *mut Array, format: *const Format, extent: Extent, levels: u32, flags: u32);
+        out: *mut Array, format: *const ChannelFormatDesc, extent: Extent, levels: u32, flags: u32);
     outside::free_array: fn cudaFreeArray | cudaFreeMipmappedArray(array: Array);
     pools::malloc: fn cudaMallocAsync | cudaMallocAsync_ptsz(
         out: *mut *mut c_void, bytes: usize, stream: Stream);
@@ -126,18 +127,18 @@ exports! {
     pools::trim: fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
     pools::destroy: fn cudaMemPoolDestroy(pool: Pool);
     places::get_pool: fn cudaMemGetDefaultMemPool | cudaMemGetMemPool(
-        out: *mut Pool, location: *mut Location, kind: i32);
-    places::set_pool: fn cudaMemSetMemPool(location: *mut Location, kind: i32, pool: Pool);
-    places::create_pool: fn cudaMemPoolCreate(out: *mut Pool, properties: *const Properties);
-    places::set_access: fn cudaMemPoolSetAccess(pool: Pool, list: *const Access, count: usize);
-    places::get_access: fn cudaMemPoolGetAccess(flags: *mut i32, pool: Pool, location: *mut Location);
+        out: *mut Pool, location: *mut MemLocation, kind: i32);
+    places::set_pool: fn cudaMemSetMemPool(location: *mut MemLocation, kind: i32, pool: Pool);
+    places::create_pool: fn cudaMemPoolCreate(out: *mut Pool, properties: *const MemPoolProps);
+    places::set_access: fn cudaMemPoolSetAccess(pool: Pool, list: *const MemAccessDesc, count: usize);
+    places::get_access: fn cudaMemPoolGetAccess(flags: *mut i32, pool: Pool, location: *mut MemLocation);
     places::prefetch: fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(
-        pointer: *const c_void, bytes: usize, location: Location, flags: u32, stream: Stream);
+        pointer: *const c_void, bytes: usize, location: MemLocation, flags: u32, stream: Stream);
     places::advise: fn cudaMemAdvise(
-        pointer: *const c_void, bytes: usize, advice: i32, location: Location);
+        pointer: *const c_void, bytes: usize, advice: i32, location: MemLocation);
     batch::prefetches: fn cudaMemPrefetchBatchAsync | cudaMemPrefetchBatchAsync_ptsz
         | cudaMemDiscardAndPrefetchBatchAsync | cudaMemDiscardAndPrefetchBatchAsync_ptsz(
-        pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *const Location,
+        pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *const MemLocation,
         starts: *mut usize, place_count: usize, flags: u64, stream: Stream);
     ranges::get: fn cudaMemRangeGetAttribute(
         data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize);
@@ -162,18 +163,18 @@ exports! {
     boxes::memset_3d: fn cudaMemset3D | cudaMemset3D_ptds(to: PitchedPtr, value: i32, extent: Extent);
     boxes::memset_3d_async: fn cudaMemset3DAsync | cudaMemset3DAsync_ptsz(
         to: PitchedPtr, value: i32, extent: Extent, stream: Stream);
-    boxes::memcpy_3d: fn cudaMemcpy3D | cudaMemcpy3D_ptds(parameters: *const Parameters);
+    boxes::memcpy_3d: fn cudaMemcpy3D | cudaMemcpy3D_ptds(parameters: *const Memcpy3DParms);
     boxes::memcpy_3d_async: fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(
-        parameters: *const Parameters, stream: Stream);
-    boxes::memcpy_3d_peer: fn cudaMemcpy3DPeer | cudaMemcpy3DPeer_ptds(parameters: *const PeerParameters);
+        parameters: *const Memcpy3DParms, stream: Stream);
+    boxes::memcpy_3d_peer: fn cudaMemcpy3DPeer | cudaMemcpy3DPeer_ptds(parameters: *const Memcpy3DPeerParms);
     boxes::memcpy_3d_peer_async: fn cudaMemcpy3DPeerAsync | cudaMemcpy3DPeerAsync_ptsz(
-        parameters: *const PeerParameters, stream: Stream);
+        parameters: *const Memcpy3DPeerParms, stream: Stream);
 
     batch::copies: fn cudaMemcpyBatchAsync | cudaMemcpyBatchAsync_ptsz(
         to: *const *mut c_void, from: *const *const c_void, sizes: *const usize, count: usize,
-        attributes: *const batch::Attributes, starts: *const usize, attribute_count: usize, stream: Stream);
+        attributes: *const MemcpyAttributes, starts: *const usize, attribute_count: usize, stream: Stream);
     batch::boxes: fn cudaMemcpy3DBatchAsync | cudaMemcpy3DBatchAsync_ptsz(
-        count: usize, all: *const BoxCopy, flags: u64, stream: Stream);
+        count: usize, all: *const Memcpy3DBatchOp, flags: u64, stream: Stream);
 
     peers::enable: fn cudaDeviceEnablePeerAccess(peer: i32, flags: u32);
     peers::disable: fn cudaDeviceDisablePeerAccess(peer: i32);
@@ -238,19 +239,20 @@ exports! {
         node: *mut c_void, out: *mut *mut c_void);
     node::add: fn cudaGraphAddNode(
         node: *mut c_void, graph: *mut c_void, dependencies: *const c_void, data: *const c_void,
-        count: usize, params: *mut Params);
-    node::set: fn cudaGraphNodeSetParams(node: *mut c_void, params: *mut Params);
+        count: usize, params: *mut GraphNodeParams);
+    node::set: fn cudaGraphNodeSetParams(node: *mut c_void, params: *mut GraphNodeParams);
     node::set_in_executable: fn cudaGraphExecNodeSetParams(
-        graph: *mut c_void, node: *mut c_void, params: *mut Params);
+        graph: *mut c_void, node: *mut c_void, params: *mut GraphNodeParams);
 
     graphs::add_alloc: fn cudaGraphAddMemAllocNode(
         node: *mut *mut c_void, graph: *mut c_void, after: *const *mut c_void, count: usize,
-        params: *mut AllocParams);
-    graphs::alloc_params: fn cudaGraphMemAllocNodeGetParams(node: *mut c_void, params: *mut AllocParams);
+        params: *mut MemAllocNodeParams);
+    graphs::alloc_params: fn cudaGraphMemAllocNodeGetParams(
+        node: *mut c_void, params: *mut MemAllocNodeParams);
     graphs::instantiate: fn cudaGraphInstantiate | cudaGraphInstantiateWithFlags(
         out: *mut *mut c_void, graph: *mut c_void, flags: u64);
     graphs::instantiate_with: fn cudaGraphInstantiateWithParams | cudaGraphInstantiateWithParams_ptsz(
-        out: *mut *mut c_void, graph: *mut c_void, params: *mut InstantiateParams);
+        out: *mut *mut c_void, graph: *mut c_void, params: *mut GraphInstantiateParams);
     graphs::run: fn cudaGraphLaunch | cudaGraphLaunch_ptsz | cudaGraphUpload | cudaGraphUpload_ptsz(
         exec: *mut c_void, stream: Stream);
     graphs::destroy: fn cudaGraphExecDestroy(exec: *mut c_void);
@@ -278,7 +280,7 @@ exports! {
     device::init: fn cudaInitDevice(ordinal: i32, device_flags: u32, flags: u32);
     device::reset: fn cudaDeviceReset();
     pointers::attributes: fn cudaPointerGetAttributes(
-        attributes: *mut Attributes, pointer: *const c_void);
+        attributes: *mut PointerAttributes, pointer: *const c_void);
     limits::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
     limits::set_limit: fn cudaDeviceSetLimit(limit: u32, value: usize);
 }

@@ -3,6 +3,10 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::device::{
+    ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, DEVICE_MAP_HOST, DEVICE_MASK, DEVICE_SCHEDULE_MASK,
+};
+use mgb_abi::launch::{FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE, FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT};
 use parking_lot::Mutex;
 
 use crate::code::{Answer, Code, fail};
@@ -55,12 +59,6 @@ impl Setting {
 
 static KEPT: Mutex<Vec<Setting>> = Mutex::new(Vec::new());
 
-/// `cudaFuncAttributeMaxDynamicSharedMemorySize`, and the device attribute that bounds it.
-const DYNAMIC_SHARED: u32 = 8;
-const SHARED_OPTIN: u32 = 97;
-/// `cudaFuncAttributePreferredSharedMemoryCarveout`: percents, or -1.
-const CARVEOUT: u32 = 9;
-
 /// `cudaFuncSetAttribute`.
 ///
 /// # Safety
@@ -74,8 +72,8 @@ pub unsafe fn set_attribute(
     let setting = Setting::Attribute(function as usize, attribute, value);
     // What is plainly right needs no context now; what may be wrong is for the runtime to judge.
     let right = match attribute {
-        DYNAMIC_SHARED => value >= 0 && value <= most_shared() / 2,
-        CARVEOUT => (-1..=100).contains(&value),
+        FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE => value >= 0 && value <= most_shared() / 2,
+        FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT => (-1..=100).contains(&value),
         _ => false,
     };
     set(setting, right && !function.is_null())
@@ -104,19 +102,12 @@ pub unsafe fn set_device_cache(_native: unsafe extern "C" fn(u32) -> Code, confi
     set(Setting::DeviceCache(config), config <= 3)
 }
 
-/// The flags of `cudaSetDeviceFlags` that say how to wait: one of them at most.
-const SCHEDULE: u32 = 7;
-/// All that the runtime takes.
-const DEVICE_FLAGS: u32 = 0xff;
-/// `cudaDeviceMapHost`, which is always on.
-const MAP_HOST: u32 = 8;
-
 /// `cudaSetDeviceFlags`.
 ///
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn set_device_flags(_native: unsafe extern "C" fn(u32) -> Code, flags: u32) -> Answer {
-    if flags & !DEVICE_FLAGS != 0 || (flags & SCHEDULE).count_ones() > 1 {
+    if flags & !DEVICE_MASK != 0 || (flags & DEVICE_SCHEDULE_MASK).count_ones() > 1 {
         return fail(Code::INVALID_VALUE);
     }
     let answer = set(Setting::DeviceFlags(flags), true)?;
@@ -136,7 +127,7 @@ pub unsafe fn device_flags(native: unsafe extern "C" fn(*mut u32) -> Code, out: 
     match set.filter(|_| !out.is_null()) {
         Some(flags) => {
             // SAFETY: `out` is not null, so it is writable: contract of this function.
-            unsafe { out.write(flags | MAP_HOST) };
+            unsafe { out.write(flags | DEVICE_MAP_HOST) };
             Ok(Code::SUCCESS)
         }
         None => {
@@ -153,7 +144,7 @@ fn most_shared() -> i32 {
         return 0;
     }
     // SAFETY: writes one int, and makes no context.
-    unsafe { native::cudaDeviceGetAttribute(&mut bytes, SHARED_OPTIN, 0) };
+    unsafe { native::cudaDeviceGetAttribute(&mut bytes, ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 0) };
     bytes
 }
 

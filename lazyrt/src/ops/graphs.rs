@@ -7,10 +7,14 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use mgb_abi::graph::{
+    GraphInstantiateParams, INSTANTIATE_UPLOAD, MemAllocNodeParams, NODE_GRAPH, NODE_MEM_ALLOC, NODE_MEM_FREE,
+};
+use mgb_abi::pool::MemAccessDesc;
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
-use super::places::{Access, Properties};
+use super::places::{NamesDevice, all_real};
 use super::sources::{charged, room, settle_all};
 use super::{opaque, ordinals};
 use crate::code::{Answer, Code, Own};
@@ -22,38 +26,6 @@ use crate::thread;
 type Graph = *mut c_void;
 type Node = *mut c_void;
 type Exec = *mut c_void;
-
-/// `cudaMemAllocNodeParams`, and what `cudaGraphNodeParams` has of it.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct AllocParams {
-    pool: Properties,
-    access: *const Access,
-    access_count: usize,
-    bytes: usize,
-    /// Written by the runtime.
-    pub address: *mut c_void,
-}
-
-/// `cudaGraphInstantiateParams`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct InstantiateParams {
-    flags: u64,
-    stream: Stream,
-    node: Node,
-    result: i32,
-}
-
-const _: () = assert!(size_of::<AllocParams>() == 120 && size_of::<InstantiateParams>() == 32);
-
-/// `cudaGraphNodeTypeGraph`, `cudaGraphNodeTypeMemAlloc`, `cudaGraphNodeTypeMemFree`.
-const CHILD: u32 = 4;
-/// See [`CHILD`].
-pub const ALLOC: u32 = 10;
-const FREE: u32 = 11;
-/// `cudaGraphInstantiateFlagUpload`.
-const UPLOAD: u64 = 2;
 
 /// The memory of an executable graph.
 struct Need {
@@ -70,32 +42,30 @@ static ANY: AtomicBool = AtomicBool::new(false);
 /// How often the program has trimmed.
 static TRIMS: AtomicU64 = AtomicU64::new(0);
 
-impl AllocParams {
-    /// With the real numbers. The list must live as long as the parameters are used.
-    ///
-    /// # Safety
-    /// `access` is null or has `access_count` elements.
-    pub unsafe fn real(&self) -> Result<(AllocParams, Vec<Access>), Own> {
-        // SAFETY: `access` is null or has `access_count` elements: contract of this function.
-        let list = unsafe { Access::all_real(self.access, self.access_count)? };
-        let access = if self.access.is_null() {
-            self.access
-        } else {
-            list.as_ptr()
-        };
-        let pool = self.pool.real()?;
-        Ok((
-            AllocParams {
-                pool,
-                access,
-                ..*self
-            },
-            list,
-        ))
-    }
+/// The parameters with the real numbers, and the list that they point to, which must outlive their use.
+///
+/// # Safety
+/// `access_descs` is null or has `access_desc_count` elements.
+pub unsafe fn real(asked: &MemAllocNodeParams) -> Result<(MemAllocNodeParams, Vec<MemAccessDesc>), Own> {
+    // SAFETY: `access_descs` is null or has `access_desc_count` elements: contract of this function.
+    let list = unsafe { all_real(asked.access_descs, asked.access_desc_count)? };
+    let access_descs = if asked.access_descs.is_null() {
+        asked.access_descs
+    } else {
+        list.as_ptr()
+    };
+    let pool_props = asked.pool_props.real()?;
+    Ok((
+        MemAllocNodeParams {
+            pool_props,
+            access_descs,
+            ..*asked
+        },
+        list,
+    ))
 }
 
-type Add = unsafe extern "C" fn(*mut Node, Graph, *const Node, usize, *mut AllocParams) -> Code;
+type Add = unsafe extern "C" fn(*mut Node, Graph, *const Node, usize, *mut MemAllocNodeParams) -> Code;
 
 /// `cudaGraphAddMemAllocNode`.
 ///
@@ -107,7 +77,7 @@ pub unsafe fn add_alloc(
     graph: Graph,
     after: *const Node,
     count: usize,
-    params: *mut AllocParams,
+    params: *mut MemAllocNodeParams,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     // SAFETY: null or valid: contract of this function.
@@ -115,12 +85,13 @@ pub unsafe fn add_alloc(
         // SAFETY: the arguments are those that the program passed: contract of `cudaGraphAddMemAllocNode`.
         return opaque::run(|| unsafe { native(node, graph, after, count, params) });
     };
-    // SAFETY: `access` is null or has `access_count` elements: contract of `cudaGraphAddMemAllocNode`.
-    let (mut real, _list) = unsafe { asked.real()? };
-    // SAFETY: the program's arguments, but `real` for `params`; its list lives in `_list`: contract of
+    // SAFETY: `access_descs` is null or has `access_desc_count` elements: contract of
     // `cudaGraphAddMemAllocNode`.
-    let answer = opaque::run(|| unsafe { native(node, graph, after, count, &mut real) });
-    asked.address = real.address;
+    let (mut own, _list) = unsafe { real(asked)? };
+    // SAFETY: the program's arguments, but `own` for `params`; its list lives in `_list`: contract of
+    // `cudaGraphAddMemAllocNode`.
+    let answer = opaque::run(|| unsafe { native(node, graph, after, count, &mut own) });
+    asked.dptr = own.dptr;
     answer
 }
 
@@ -130,16 +101,16 @@ pub unsafe fn add_alloc(
 /// # Safety
 /// The arguments meet the contract of `cudaGraphMemAllocNodeGetParams`.
 pub unsafe fn alloc_params(
-    native: unsafe extern "C" fn(Node, *mut AllocParams) -> Code,
+    native: unsafe extern "C" fn(Node, *mut MemAllocNodeParams) -> Code,
     node: Node,
-    params: *mut AllocParams,
+    params: *mut MemAllocNodeParams,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     // SAFETY: `params` is null or writable: contract of `cudaGraphMemAllocNodeGetParams`.
     let answer = opaque::run(|| unsafe { native(node, params) })?;
     // SAFETY: null, or writable: contract of this function; a success has written it.
     if let Some(params) = unsafe { params.as_mut() }.filter(|_| answer.is_success()) {
-        params.pool = params.pool.of_program();
+        params.pool_props = params.pool_props.of_program();
     }
     Ok(answer)
 }
@@ -177,18 +148,18 @@ impl Count {
             // given, which may be anything before.
             unsafe {
                 match kind {
-                    CHILD => {
+                    NODE_GRAPH => {
                         let mut child = std::ptr::null_mut();
                         done(native::cudaGraphChildGraphNodeGetGraph(node, &mut child))?;
                         self.graph(child)?;
                     }
-                    ALLOC => {
-                        let mut params = std::mem::zeroed();
+                    NODE_MEM_ALLOC => {
+                        let mut params: MemAllocNodeParams = std::mem::zeroed();
                         done(native::cudaGraphMemAllocNodeGetParams(node, &mut params))?;
-                        let ordinal = params.pool.device();
-                        self.alloc(ordinal, params.address as usize, params.bytes as u64);
+                        let ordinal = params.pool_props.location.id;
+                        self.alloc(ordinal, params.dptr as usize, params.byte_size as u64);
                     }
-                    FREE => {
+                    NODE_MEM_FREE => {
                         let mut address = std::ptr::null_mut();
                         done(native::cudaGraphMemFreeNodeGetParams(node, &mut address))?;
                         self.free(address as usize);
@@ -225,7 +196,7 @@ fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
         done(unsafe { native::cudaGraphNodeGetType(node, &mut kind) })?;
         kinds.push((node, kind));
     }
-    if !kinds.iter().any(|(_, kind)| *kind == ALLOC) {
+    if !kinds.iter().any(|(_, kind)| *kind == NODE_MEM_ALLOC) {
         return Some(kinds);
     }
     // SAFETY: asks for the number alone, then for so many; an edge's data are 8 bytes.
@@ -333,7 +304,7 @@ pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, fla
     })
 }
 
-type InstantiateWith = unsafe extern "C" fn(*mut Exec, Graph, *mut InstantiateParams) -> Code;
+type InstantiateWith = unsafe extern "C" fn(*mut Exec, Graph, *mut GraphInstantiateParams) -> Code;
 
 /// `cudaGraphInstantiateWithParams`. What it is to upload is uploaded after it, with room.
 ///
@@ -343,7 +314,7 @@ pub unsafe fn instantiate_with(
     native: InstantiateWith,
     out: *mut Exec,
     graph: Graph,
-    params: *mut InstantiateParams,
+    params: *mut GraphInstantiateParams,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
     // SAFETY: null or valid: contract of this function.
@@ -352,24 +323,24 @@ pub unsafe fn instantiate_with(
         // `cudaGraphInstantiateWithParams`.
         return opaque::run(|| unsafe { native(out, graph, params) });
     };
-    let mut own = InstantiateParams {
-        flags: asked.flags & !UPLOAD,
-        stream: std::ptr::null_mut(),
+    let mut own = GraphInstantiateParams {
+        flags: asked.flags & !INSTANTIATE_UPLOAD,
+        upload_stream: std::ptr::null_mut(),
         ..*asked
     };
     // SAFETY: the program's arguments, but `own` for `params`: contract of `cudaGraphInstantiateWithParams`.
     let answer = unsafe { opaque::run(|| native(out, graph, &mut own)) };
-    (asked.node, asked.result) = (own.node, own.result);
+    (asked.err_node, asked.result) = (own.err_node, own.result);
     if answer != Ok(Code::SUCCESS) {
         return answer;
     }
     // SAFETY: it was a success.
     let exec = unsafe { out.read() };
     note(exec, graph);
-    if asked.flags & UPLOAD == 0 {
+    if asked.flags & INSTANTIATE_UPLOAD == 0 {
         return answer;
     }
-    let stream = asked.stream;
+    let stream = asked.upload_stream;
     with_memory(exec, || {
         // SAFETY: made above, and the caller's stream.
         on(stream, |stream| unsafe { native::cudaGraphUpload(exec, stream) })

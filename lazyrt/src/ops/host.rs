@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::c_void;
 
+use mgb_abi::host::{HOST_ALLOC_FLAGS, HOST_REGISTER_FLAGS, HOST_REGISTER_MAPPED, HOST_REGISTER_PORTABLE};
 use parking_lot::Mutex;
 
 use super::opaque;
@@ -24,12 +25,8 @@ struct Early {
 
 static EARLY: Mutex<BTreeMap<usize, Early>> = Mutex::new(BTreeMap::new());
 
-/// `cudaHostAllocPortable`, `cudaHostAllocMapped`, `cudaHostAllocWriteCombined`.
-const ALLOC_FLAGS: u32 = 1 | 2 | 4;
-/// The first two of them mean the same to `cudaHostRegister`.
-const REGISTER_SAME: u32 = 1 | 2;
-/// `cudaHostRegisterPortable`, `...Mapped`, `...IoMemory`, `...ReadOnly`.
-const REGISTER_FLAGS: u32 = 1 | 2 | 4 | 8;
+/// Flags that mean the same to `cudaHostAlloc` and to `cudaHostRegister`.
+const REGISTER_SAME: u32 = HOST_REGISTER_PORTABLE | HOST_REGISTER_MAPPED;
 /// Addresses of programs end before this one.
 const ADDRESSES: usize = 1 << 56;
 /// Pages are of this size at least.
@@ -70,7 +67,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
     if contexts::any() || crate::open::is_open() {
         return opaque::run_anywhere(native);
     }
-    if out.is_null() || flags & !ALLOC_FLAGS != 0 {
+    if out.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
         return fail(Code::INVALID_VALUE);
     }
     let Some(length) = bytes.checked_next_multiple_of(PAGE) else {
@@ -172,7 +169,7 @@ pub unsafe fn register(
         // SAFETY: the arguments are those that the program passed: contract of `cudaHostRegister`.
         return opaque::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
     }
-    if pointer.is_null() || bytes == 0 || flags & !REGISTER_FLAGS != 0 {
+    if pointer.is_null() || bytes == 0 || flags & !HOST_REGISTER_FLAGS != 0 {
         return fail(Code::INVALID_VALUE);
     }
     let start = pointer as usize;
@@ -182,7 +179,7 @@ pub unsafe fn register(
     let mut early = EARLY.lock();
     let before = early.range(..end).next_back();
     if before.is_some_and(|(at, known)| at + known.bytes > start) {
-        return fail(Code::ALREADY_REGISTERED);
+        return fail(Code::HOST_MEMORY_ALREADY_REGISTERED);
     }
     early.insert(
         start,
@@ -216,7 +213,7 @@ pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, poin
             opaque::run_anywhere(|| unsafe { native(pointer) })
         }
         _ if pointer.is_null() => fail(Code::INVALID_VALUE),
-        _ => fail(Code::NOT_REGISTERED),
+        _ => fail(Code::HOST_MEMORY_NOT_REGISTERED),
     }
 }
 

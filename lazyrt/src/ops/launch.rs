@@ -3,6 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Once;
 
+use mgb_abi::launch::{
+    ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
+};
+
 use super::{company, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
@@ -11,53 +15,6 @@ use crate::launch_view::Shared;
 use crate::native::Stream;
 use crate::thread::{self, Thread, Use};
 use crate::{device, ending, gate, session, state};
-
-/// `dim3`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Dim3 {
-    x: u32,
-    y: u32,
-    z: u32,
-}
-
-impl Dim3 {
-    /// No block and no thread: no launch has such a grid.
-    pub const EMPTY: Dim3 = Dim3 { x: 0, y: 0, z: 0 };
-
-    fn product(self) -> u64 {
-        u64::from(self.x)
-            .saturating_mul(u64::from(self.y))
-            .saturating_mul(u64::from(self.z))
-    }
-}
-
-/// `cudaLaunchConfig_t`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct LaunchConfig {
-    grid: Dim3,
-    block: Dim3,
-    shared: usize,
-    stream: Stream,
-    attributes: *mut Attribute,
-    count: u32,
-}
-
-/// `cudaLaunchAttribute`: what lazyrt reads of it, and the rest as bytes.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Attribute {
-    kind: u32,
-    /// Of the two below the event, else whatever the kind has.
-    event: *mut c_void,
-    rest: [u64; 7],
-}
-
-/// `cudaLaunchAttributeProgrammaticEvent`, `cudaLaunchAttributeLaunchCompletionEvent`.
-const EVENT_ATTRIBUTES: [u32; 2] = [7, 12];
-
-const _: () = assert!(size_of::<LaunchConfig>() == 56 && size_of::<Attribute>() == 72);
 
 /// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
 ///
@@ -68,14 +25,17 @@ unsafe fn configured(config: &LaunchConfig, call: impl FnOnce(*const LaunchConfi
     if !config.attributes.is_null() {
         // SAFETY: `attributes` is not null and has `count` elements: contract of this function.
         let given = unsafe { std::slice::from_raw_parts(config.attributes, config.count as usize) };
-        let has_event = |attribute: &Attribute| {
-            EVENT_ATTRIBUTES.contains(&attribute.kind) && handles::is_own(attribute.event)
+        let has_event = |attribute: &LaunchAttribute| {
+            matches!(
+                attribute.id,
+                ATTRIBUTE_PROGRAMMATIC_EVENT | ATTRIBUTE_LAUNCH_COMPLETION_EVENT
+            ) && handles::is_own(attribute.value.event())
         };
         if given.iter().any(has_event) {
             attributes = given.to_vec();
             for attribute in attributes.iter_mut().filter(|attribute| has_event(attribute)) {
-                match handles::translate(Kind::Event, attribute.event) {
-                    Ok(event) => attribute.event = event,
+                match handles::translate(Kind::Event, attribute.value.event()) {
+                    Ok(event) => attribute.value = attribute.value.with_event(event),
                     Err(error) => return error.0,
                 }
             }

@@ -2,57 +2,40 @@
 
 use std::ffi::c_void;
 
-use super::graphs::{self, AllocParams};
+use mgb_abi::graph::{
+    GraphNodeParams, MemAllocNodeParams, NODE_EVENT_RECORD, NODE_MEM_ALLOC, NODE_MEMCPY, NODE_WAIT_EVENT,
+};
+
+use super::graphs;
 use super::opaque;
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind};
 
-/// `cudaGraphNodeParams`: what lazyrt reads of it, and the rest as bytes.
-#[repr(C, align(8))]
-#[derive(Clone, Copy)]
-pub struct Params {
-    kind: u32,
-    reserved: [u32; 3],
-    /// Of the two below the event, else whatever the kind has.
-    event: *mut c_void,
-    rest: [u64; 29],
-}
-
-/// `cudaGraphNodeTypeMemcpy`.
-const COPY: u32 = 1;
-
-/// `cudaGraphNodeTypeWaitEvent`, `cudaGraphNodeTypeEventRecord`.
-const EVENT_NODES: [u32; 2] = [6, 7];
-
-const _: () = assert!(size_of::<Params>() == 256);
-
-impl Params {
-    /// What a node that allocates memory has.
-    fn body(&mut self) -> *mut AllocParams {
-        (&raw mut self.event).cast()
-    }
+/// What a node that allocates memory has.
+fn allocation(params: &mut GraphNodeParams) -> *mut MemAllocNodeParams {
+    params.body.as_mut_ptr().cast()
 }
 
 /// The parameters with the runtime's event or device.
 ///
 /// # Safety
 /// `params` is null or valid for reads and writes.
-unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) -> Answer {
+unsafe fn with_own(params: *mut GraphNodeParams, call: impl FnOnce(*mut GraphNodeParams) -> Code) -> Answer {
     // SAFETY: null or valid: contract of this function.
-    if let Some(asked) = unsafe { params.as_mut() }.filter(|asked| asked.kind == graphs::ALLOC) {
+    if let Some(asked) = unsafe { params.as_mut() }.filter(|asked| asked.kind == NODE_MEM_ALLOC) {
         let mut own = *asked;
-        let (theirs, mine) = (asked.body(), own.body());
+        let (theirs, mine) = (allocation(asked), allocation(&mut own));
         // SAFETY: both are valid, and their kind says that they hold these parameters.
         unsafe {
-            let (real, _list) = (*theirs).real()?;
+            let (real, _list) = graphs::real(&*theirs)?;
             mine.write(real);
             let answer = opaque::run(|| call(&mut own));
-            (*theirs).address = (*own.body()).address;
+            (*theirs).dptr = (*allocation(&mut own)).dptr;
             return answer;
         }
     }
     // SAFETY: null or valid: contract of this function.
-    if unsafe { params.as_ref() }.is_some_and(|asked| asked.kind == COPY) {
+    if unsafe { params.as_ref() }.is_some_and(|asked| asked.kind == NODE_MEMCPY) {
         return opaque::run_copy(|| call(params));
     }
     let mut problem = None;
@@ -61,11 +44,16 @@ unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) 
         let Some(read) = (unsafe { params.as_ref() }) else {
             return call(params);
         };
-        if !EVENT_NODES.contains(&read.kind) || !handles::is_own(read.event) {
+        let event = read.body[0] as usize as *mut c_void;
+        if !matches!(read.kind, NODE_WAIT_EVENT | NODE_EVENT_RECORD) || !handles::is_own(event) {
             return call(params);
         }
-        match handles::translate(Kind::Event, read.event) {
-            Ok(event) => call(&mut Params { event, ..*read }),
+        match handles::translate(Kind::Event, event) {
+            Ok(event) => {
+                let mut own = *read;
+                own.body[0] = event as usize as u64;
+                call(&mut own)
+            }
             Err(error) => {
                 problem = Some(error);
                 Code::INVALID_HANDLE
@@ -75,8 +63,14 @@ unsafe fn with_own(params: *mut Params, call: impl FnOnce(*mut Params) -> Code) 
     problem.map_or(Ok(answer), Err)
 }
 
-type Add =
-    unsafe extern "C" fn(*mut c_void, *mut c_void, *const c_void, *const c_void, usize, *mut Params) -> Code;
+type Add = unsafe extern "C" fn(
+    *mut c_void,
+    *mut c_void,
+    *const c_void,
+    *const c_void,
+    usize,
+    *mut GraphNodeParams,
+) -> Code;
 
 /// `cudaGraphAddNode`.
 ///
@@ -89,7 +83,7 @@ pub unsafe fn add(
     dependencies: *const c_void,
     data: *const c_void,
     count: usize,
-    params: *mut Params,
+    params: *mut GraphNodeParams,
 ) -> Answer {
     // SAFETY: `params` is null or valid for reads and writes: contract of `cudaGraphAddNode`.
     unsafe {
@@ -104,9 +98,9 @@ pub unsafe fn add(
 /// # Safety
 /// The arguments meet the contract of `cudaGraphNodeSetParams`.
 pub unsafe fn set(
-    native: unsafe extern "C" fn(*mut c_void, *mut Params) -> Code,
+    native: unsafe extern "C" fn(*mut c_void, *mut GraphNodeParams) -> Code,
     node: *mut c_void,
-    params: *mut Params,
+    params: *mut GraphNodeParams,
 ) -> Answer {
     // SAFETY: `params` is null or valid for reads and writes: contract of `cudaGraphNodeSetParams`.
     unsafe { with_own(params, |params| native(node, params)) }
@@ -117,10 +111,10 @@ pub unsafe fn set(
 /// # Safety
 /// The arguments meet the contract of `cudaGraphExecNodeSetParams`.
 pub unsafe fn set_in_executable(
-    native: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut Params) -> Code,
+    native: unsafe extern "C" fn(*mut c_void, *mut c_void, *mut GraphNodeParams) -> Code,
     graph: *mut c_void,
     node: *mut c_void,
-    params: *mut Params,
+    params: *mut GraphNodeParams,
 ) -> Answer {
     // SAFETY: `params` is null or valid for reads and writes: contract of `cudaGraphExecNodeSetParams`.
     unsafe { with_own(params, |params| native(graph, node, params)) }

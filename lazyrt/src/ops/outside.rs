@@ -3,23 +3,16 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::array::ChannelFormatDesc;
+use mgb_abi::copy3d::Extent;
 use mgb_probe::size::Bytes;
 
-use super::boxes::Extent;
 use super::opaque;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
 use crate::state::{self, Key};
 use crate::{back, device, notice, session, thread};
-
-/// `cudaChannelFormatDesc`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Format {
-    bits: [i32; 4],
-    kind: i32,
-}
 
 /// `cudaArray_t`, `cudaMipmappedArray_t`.
 pub type Array = *mut c_void;
@@ -28,13 +21,9 @@ pub type Array = *mut c_void;
 const BLOCK: (u64, u64) = (64, 8);
 
 /// Bytes that an array takes at most.
-fn bytes_of(format: &Format, extent: Extent, levels: u32) -> u64 {
-    let element: u64 = format
-        .bits
-        .iter()
-        .map(|&bits| u64::from(bits.max(0) as u32))
-        .sum::<u64>()
-        / 8;
+fn bytes_of(format: &ChannelFormatDesc, extent: Extent, levels: u32) -> u64 {
+    let bits = format.bits().map(|bits| u64::from(bits.max(0) as u32));
+    let element = bits.iter().sum::<u64>() / 8;
     let level = |level: u32| {
         let size = |size: usize| (size as u64 >> level).max(1);
         let round = |size: u64, to: u64| size.checked_next_multiple_of(to).unwrap_or(u64::MAX);
@@ -166,9 +155,9 @@ pub unsafe fn malloc_managed(
 /// # Safety
 /// The arguments meet the contract of `cudaMallocArray`.
 pub unsafe fn malloc_array(
-    native: unsafe extern "C" fn(*mut Array, *const Format, usize, usize, u32) -> Code,
+    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, usize, usize, u32) -> Code,
     out: *mut Array,
-    format: *const Format,
+    format: *const ChannelFormatDesc,
     width: usize,
     height: usize,
     flags: u32,
@@ -191,9 +180,9 @@ pub unsafe fn malloc_array(
 /// # Safety
 /// The arguments meet the contract of `cudaMalloc3DArray`.
 pub unsafe fn malloc_3d_array(
-    native: unsafe extern "C" fn(*mut Array, *const Format, Extent, u32) -> Code,
+    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, Extent, u32) -> Code,
     out: *mut Array,
-    format: *const Format,
+    format: *const ChannelFormatDesc,
     extent: Extent,
     flags: u32,
 ) -> Answer {
@@ -206,9 +195,9 @@ pub unsafe fn malloc_3d_array(
 /// # Safety
 /// The arguments meet the contract of `cudaMallocMipmappedArray`.
 pub unsafe fn malloc_mipmapped(
-    native: unsafe extern "C" fn(*mut Array, *const Format, Extent, u32, u32) -> Code,
+    native: unsafe extern "C" fn(*mut Array, *const ChannelFormatDesc, Extent, u32, u32) -> Code,
     out: *mut Array,
-    format: *const Format,
+    format: *const ChannelFormatDesc,
     extent: Extent,
     levels: u32,
     flags: u32,
@@ -226,7 +215,7 @@ pub unsafe fn malloc_mipmapped(
 /// `format` is null or valid for reads; a success of the call writes `out`.
 unsafe fn array(
     out: *mut Array,
-    format: *const Format,
+    format: *const ChannelFormatDesc,
     extent: Extent,
     levels: u32,
     call: impl FnOnce() -> Code,
@@ -260,9 +249,12 @@ mod tests {
 
     #[test]
     fn arrays_take_their_blocks() {
-        let floats = Format {
-            bits: [32, 0, 0, 0],
-            kind: 2,
+        let floats = ChannelFormatDesc {
+            x: 32,
+            y: 0,
+            z: 0,
+            w: 0,
+            f: 2,
         };
         let bytes = |width, height, depth, levels| {
             let extent = Extent { width, height, depth };

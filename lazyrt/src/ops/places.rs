@@ -4,106 +4,68 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
+use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
+
 use super::opaque;
 use super::ordinals::{program_device, real};
-use super::pools::Pool;
 
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
-use crate::native::Stream;
+use crate::native::{Pool, Stream};
 use crate::thread;
 
-/// `cudaMemLocation`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Location {
-    /// `cudaMemLocationType`.
-    pub kind: i32,
-    id: i32,
-}
-
-/// `cudaMemLocationTypeDevice`.
-pub const DEVICE: i32 = 1;
-
-/// `cudaMemPoolProps`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Properties {
-    kinds: [i32; 2],
-    location: Location,
-    rest: [u64; 9],
-}
-
-/// `cudaMemAccessDesc`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Access {
-    location: Location,
-    flags: i32,
-}
-
-const _: () = assert!(size_of::<Properties>() == 88 && size_of::<Access>() == 12);
-
-impl Location {
+/// A structure that names a device.
+pub trait NamesDevice: Sized {
     /// With the real number.
-    pub fn real(self) -> Result<Location, Own> {
+    fn real(self) -> Result<Self, Own>;
+    /// With the program's number.
+    fn of_program(self) -> Self;
+}
+
+impl NamesDevice for MemLocation {
+    fn real(self) -> Result<MemLocation, Own> {
         Ok(match self.kind {
-            DEVICE => Location {
-                id: real(self.id)?,
-                ..self
-            },
+            LOCATION_DEVICE => MemLocation::device(real(self.id)?),
             _ => self,
         })
     }
 
-    /// With the program's number.
-    pub fn of_program(self) -> Location {
+    fn of_program(self) -> MemLocation {
         match self.kind {
-            DEVICE => Location {
-                id: program_device(self.id),
-                ..self
-            },
+            LOCATION_DEVICE => MemLocation::device(program_device(self.id)),
             _ => self,
         }
     }
 }
 
-impl Properties {
-    /// With the real number.
-    pub fn real(self) -> Result<Properties, Own> {
+impl NamesDevice for MemPoolProps {
+    fn real(self) -> Result<MemPoolProps, Own> {
         let location = self.location.real()?;
-        Ok(Properties { location, ..self })
+        Ok(MemPoolProps { location, ..self })
     }
 
-    /// The number of the device.
-    pub fn device(&self) -> i32 {
-        self.location.id
-    }
-
-    /// With the program's number.
-    pub fn of_program(self) -> Properties {
+    fn of_program(self) -> MemPoolProps {
         let location = self.location.of_program();
-        Properties { location, ..self }
+        MemPoolProps { location, ..self }
     }
 }
 
-impl Access {
-    /// A list with the real numbers.
-    ///
-    /// # Safety
-    /// `list` is null or has `count` elements.
-    pub unsafe fn all_real(list: *const Access, count: usize) -> Result<Vec<Access>, Own> {
-        if list.is_null() {
-            return Ok(Vec::new());
-        }
-        // SAFETY: `list` is not null and has `count` elements: contract of this function.
-        let asked = unsafe { std::slice::from_raw_parts(list, count) };
-        let real = |access: &Access| {
-            let location = access.location.real()?;
-            Ok(Access { location, ..*access })
-        };
-        asked.iter().map(real).collect()
+/// A list with the real numbers.
+///
+/// # Safety
+/// `list` is null or has `count` elements.
+pub unsafe fn all_real(list: *const MemAccessDesc, count: usize) -> Result<Vec<MemAccessDesc>, Own> {
+    if list.is_null() {
+        return Ok(Vec::new());
     }
+    // SAFETY: `list` is not null and has `count` elements: contract of this function.
+    let asked = unsafe { std::slice::from_raw_parts(list, count) };
+    let real = |access: &MemAccessDesc| {
+        let location = access.location.real()?;
+        Ok(MemAccessDesc { location, ..*access })
+    };
+    asked.iter().map(real).collect()
 }
 
 fn run(call: impl FnOnce() -> Code) -> Answer {
@@ -111,24 +73,24 @@ fn run(call: impl FnOnce() -> Code) -> Answer {
     opaque::run(call)
 }
 
-type GetPool = unsafe extern "C" fn(*mut Pool, *mut Location, i32) -> Code;
+type GetPool = unsafe extern "C" fn(*mut Pool, *mut MemLocation, i32) -> Code;
 
 /// `cudaMemGetDefaultMemPool`, `cudaMemGetMemPool`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemGetDefaultMemPool`.
-pub unsafe fn get_pool(native: GetPool, out: *mut Pool, location: *mut Location, kind: i32) -> Answer {
+pub unsafe fn get_pool(native: GetPool, out: *mut Pool, location: *mut MemLocation, kind: i32) -> Answer {
     // SAFETY: `location` is null or valid for reads, `out` null or writable: contract of `cudaMemGetMemPool`.
     unsafe { located(location, |location| native(out, location, kind)) }
 }
 
-type SetPool = unsafe extern "C" fn(*mut Location, i32, Pool) -> Code;
+type SetPool = unsafe extern "C" fn(*mut MemLocation, i32, Pool) -> Code;
 
 /// `cudaMemSetMemPool`.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemSetMemPool`.
-pub unsafe fn set_pool(native: SetPool, location: *mut Location, kind: i32, pool: Pool) -> Answer {
+pub unsafe fn set_pool(native: SetPool, location: *mut MemLocation, kind: i32, pool: Pool) -> Answer {
     // SAFETY: `location` is null or valid for reads: contract of `cudaMemSetMemPool`.
     unsafe { located(location, |location| native(location, kind, pool)) }
 }
@@ -137,7 +99,7 @@ pub unsafe fn set_pool(native: SetPool, location: *mut Location, kind: i32, pool
 ///
 /// # Safety
 /// `location` is null or valid for reads.
-unsafe fn located(location: *const Location, call: impl FnOnce(*mut Location) -> Code) -> Answer {
+unsafe fn located(location: *const MemLocation, call: impl FnOnce(*mut MemLocation) -> Code) -> Answer {
     // SAFETY: `location` is null or valid for reads: contract of this function.
     let mut real = unsafe { location.as_ref() }
         .map(|location| location.real())
@@ -150,9 +112,9 @@ unsafe fn located(location: *const Location, call: impl FnOnce(*mut Location) ->
 /// # Safety
 /// The arguments meet the contract of `cudaMemPoolCreate`.
 pub unsafe fn create_pool(
-    native: unsafe extern "C" fn(*mut Pool, *const Properties) -> Code,
+    native: unsafe extern "C" fn(*mut Pool, *const MemPoolProps) -> Code,
     out: *mut Pool,
-    properties: *const Properties,
+    properties: *const MemPoolProps,
 ) -> Answer {
     // SAFETY: null or valid: contract of this function.
     let asked = unsafe { properties.as_ref() }
@@ -169,13 +131,13 @@ pub unsafe fn create_pool(
 /// # Safety
 /// The arguments meet the contract of `cudaMemPoolSetAccess`.
 pub unsafe fn set_access(
-    native: unsafe extern "C" fn(Pool, *const Access, usize) -> Code,
+    native: unsafe extern "C" fn(Pool, *const MemAccessDesc, usize) -> Code,
     pool: Pool,
-    list: *const Access,
+    list: *const MemAccessDesc,
     count: usize,
 ) -> Answer {
     // SAFETY: `list` is null or has `count` elements: contract of `cudaMemPoolSetAccess`.
-    let real = unsafe { Access::all_real(list, count)? };
+    let real = unsafe { all_real(list, count)? };
     let list = if list.is_null() { list } else { real.as_ptr() };
     // SAFETY: `list` is null or `real`, of as many elements: contract of `cudaMemPoolSetAccess`.
     run(|| unsafe { native(pool, list, count) })
@@ -186,17 +148,17 @@ pub unsafe fn set_access(
 /// # Safety
 /// The arguments meet the contract of `cudaMemPoolGetAccess`.
 pub unsafe fn get_access(
-    native: unsafe extern "C" fn(*mut i32, Pool, *mut Location) -> Code,
+    native: unsafe extern "C" fn(*mut i32, Pool, *mut MemLocation) -> Code,
     flags: *mut i32,
     pool: Pool,
-    location: *mut Location,
+    location: *mut MemLocation,
 ) -> Answer {
     // SAFETY: `location` is null or valid for reads, `flags` null or writable: contract of
     // `cudaMemPoolGetAccess`.
     unsafe { located(location, |location| native(flags, pool, location)) }
 }
 
-type Prefetch = unsafe extern "C" fn(*const c_void, usize, Location, u32, Stream) -> Code;
+type Prefetch = unsafe extern "C" fn(*const c_void, usize, MemLocation, u32, Stream) -> Code;
 
 /// `cudaMemPrefetchAsync`.
 ///
@@ -206,7 +168,7 @@ pub unsafe fn prefetch(
     native: Prefetch,
     pointer: *const c_void,
     bytes: usize,
-    location: Location,
+    location: MemLocation,
     flags: u32,
     stream: Stream,
 ) -> Answer {
@@ -225,11 +187,11 @@ pub unsafe fn prefetch(
 /// # Safety
 /// The arguments meet the contract of `cudaMemAdvise`.
 pub unsafe fn advise(
-    native: unsafe extern "C" fn(*const c_void, usize, i32, Location) -> Code,
+    native: unsafe extern "C" fn(*const c_void, usize, i32, MemLocation) -> Code,
     pointer: *const c_void,
     bytes: usize,
     advice: i32,
-    location: Location,
+    location: MemLocation,
 ) -> Answer {
     let location = location.real()?;
     // SAFETY: the program's range, and a location with a real ordinal: contract of `cudaMemAdvise`.

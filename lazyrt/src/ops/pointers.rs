@@ -2,72 +2,56 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::location::INVALID_DEVICE_ID;
+use mgb_abi::pointer::{MEMORY_DEVICE, MEMORY_HOST, MEMORY_UNREGISTERED, PointerAttributes};
+
 use super::ordinals::program_device;
 use super::peers;
 use crate::code::{Answer, Code, fail};
 use crate::state::{self, State};
 use crate::{contexts, thread};
 
-/// `cudaMemoryTypeUnregistered`, `cudaMemoryTypeHost` and `cudaMemoryTypeDevice`.
-const UNREGISTERED: i32 = 0;
-const HOST: i32 = 1;
-const DEVICE: i32 = 2;
-/// `cudaInvalidDeviceId`.
-const NO_DEVICE: i32 = -2;
-
-/// `cudaPointerAttributes`.
-#[repr(C)]
-pub struct Attributes {
-    kind: i32,
-    device: i32,
-    device_pointer: *mut c_void,
-    host_pointer: *mut c_void,
-    reserved: [i64; 8],
+/// Of an address that is no memory of CUDA's.
+fn unregistered(pointer: *mut c_void) -> PointerAttributes {
+    PointerAttributes {
+        kind: MEMORY_UNREGISTERED,
+        device: INVALID_DEVICE_ID,
+        device_pointer: std::ptr::null_mut(),
+        host_pointer: pointer,
+        reserved: [0; 8],
+    }
 }
 
-impl Attributes {
-    /// Of an address that is no memory of CUDA's.
-    fn unregistered(pointer: *mut c_void) -> Attributes {
-        Attributes {
-            kind: UNREGISTERED,
-            device: NO_DEVICE,
-            device_pointer: std::ptr::null_mut(),
-            host_pointer: pointer,
-            reserved: [0; 8],
-        }
+/// Of pinned host memory.
+fn pinned(pointer: *mut c_void) -> PointerAttributes {
+    PointerAttributes {
+        kind: MEMORY_HOST,
+        device: thread::with(|thread| thread.program_device()),
+        device_pointer: pointer,
+        host_pointer: pointer,
+        reserved: [0; 8],
     }
+}
 
-    /// Of pinned host memory.
-    fn pinned(pointer: *mut c_void) -> Attributes {
-        Attributes {
-            kind: HOST,
-            device: thread::with(|thread| thread.program_device()),
-            device_pointer: pointer,
-            host_pointer: pointer,
-            reserved: [0; 8],
-        }
-    }
-
-    /// Of an address in the arena.
-    fn in_arena(state: &State, pointer: *mut c_void) -> Attributes {
-        let owner = state
-            .find(pointer as u64)
-            .and_then(|(start, _)| state.device_of(start));
-        match owner {
-            Some(device) => Attributes {
-                kind: DEVICE,
-                device: device as i32,
-                // The current device's pointer to it.
-                device_pointer: if peers::reaches(state::current(), device) {
-                    pointer
-                } else {
-                    std::ptr::null_mut()
-                },
-                host_pointer: std::ptr::null_mut(),
-                reserved: [0; 8],
+/// Of an address in the arena.
+fn in_arena(state: &State, pointer: *mut c_void) -> PointerAttributes {
+    let owner = state
+        .find(pointer as u64)
+        .and_then(|(start, _)| state.device_of(start));
+    match owner {
+        Some(device) => PointerAttributes {
+            kind: MEMORY_DEVICE,
+            device: device as i32,
+            // The current device's pointer to it.
+            device_pointer: if peers::reaches(state::current(), device) {
+                pointer
+            } else {
+                std::ptr::null_mut()
             },
-            None => Attributes::unregistered(pointer),
-        }
+            host_pointer: std::ptr::null_mut(),
+            reserved: [0; 8],
+        },
+        None => unregistered(pointer),
     }
 }
 
@@ -77,8 +61,8 @@ impl Attributes {
 /// # Safety
 /// `attributes` is null or writable.
 pub unsafe fn attributes(
-    native: unsafe extern "C" fn(*mut Attributes, *const c_void) -> Code,
-    attributes: *mut Attributes,
+    native: unsafe extern "C" fn(*mut PointerAttributes, *const c_void) -> Code,
+    attributes: *mut PointerAttributes,
     pointer: *const c_void,
 ) -> Answer {
     thread::with(|thread| thread.take_use());
@@ -88,15 +72,15 @@ pub unsafe fn attributes(
         return fail(Code::INVALID_VALUE);
     };
     if state.in_arena(pointer as u64) {
-        *out = Attributes::in_arena(&state, pointer.cast_mut());
+        *out = in_arena(&state, pointer.cast_mut());
         return Ok(Code::SUCCESS);
     }
     drop(state);
     if !contexts::any() {
         *out = if super::host::is_early(pointer) {
-            Attributes::pinned(pointer.cast_mut())
+            pinned(pointer.cast_mut())
         } else {
-            Attributes::unregistered(pointer.cast_mut())
+            unregistered(pointer.cast_mut())
         };
         return Ok(Code::SUCCESS);
     }

@@ -8,13 +8,10 @@ use super::opaque;
 use super::sources::{charged, publish_level, settle_all};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
-use crate::native::{self, Stream};
+use crate::native::{self, Pool, Stream};
 use crate::outside::Source;
 use crate::state;
 use crate::{back, thread};
-
-/// `cudaMemPool_t`.
-pub type Pool = *mut c_void;
 
 /// The pool that the current device allocates from.
 fn current_pool() -> Result<usize, Own> {

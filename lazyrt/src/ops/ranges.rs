@@ -2,19 +2,16 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::location::LOCATION_DEVICE;
+use mgb_abi::managed::{
+    RANGE_ACCESSED_BY, RANGE_LAST_PREFETCH_LOCATION, RANGE_LAST_PREFETCH_LOCATION_ID,
+    RANGE_PREFERRED_LOCATION, RANGE_PREFERRED_LOCATION_ID,
+};
+
 use super::opaque;
 use super::ordinals::program_device;
-use super::places::DEVICE;
 use crate::code::{Answer, Code};
 use crate::{native, thread};
-
-/// `cudaMemRangeAttribute`s whose answers are devices, or below zero.
-const PREFERRED: u32 = 2;
-const ACCESSED_BY: u32 = 3;
-const PREFETCHED: u32 = 4;
-/// Those whose answers are devices where the attribute before says that they are.
-const PREFERRED_ID: u32 = 6;
-const PREFETCHED_ID: u32 = 8;
 
 /// Gives an answer the program's numbers.
 ///
@@ -22,15 +19,17 @@ const PREFETCHED_ID: u32 = 8;
 /// The runtime has answered so.
 unsafe fn translate(data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize) {
     let is_device = match attribute {
-        PREFERRED | ACCESSED_BY | PREFETCHED => true,
-        PREFERRED_ID | PREFETCHED_ID => {
+        // Ordinals, or below zero.
+        RANGE_PREFERRED_LOCATION | RANGE_ACCESSED_BY | RANGE_LAST_PREFETCH_LOCATION => true,
+        // The attribute before it has the location's type.
+        RANGE_PREFERRED_LOCATION_ID | RANGE_LAST_PREFETCH_LOCATION_ID => {
             let mut kind = 0i32;
             let to = (&raw mut kind).cast();
             // SAFETY: writes one int.
             let code = unsafe {
                 native::cudaMemRangeGetAttribute(to, size_of::<i32>(), attribute - 1, pointer, count)
             };
-            code.is_success() && kind == DEVICE
+            code.is_success() && kind == LOCATION_DEVICE
         }
         _ => false,
     };

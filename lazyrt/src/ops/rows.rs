@@ -2,7 +2,9 @@
 
 use std::ffi::c_void;
 
-use super::boxes::{self, Extent, PeerParameters, PitchedPtr, Side};
+use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DPeerParms};
+
+use super::boxes;
 use super::copy::{DEFAULT, Span};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
@@ -119,12 +121,12 @@ fn plane(
     })?;
     let span = |side: Rows| rows(side.address, side.pitch, width, height);
     let (written, read) = (span(to), span(from));
-    let side = |side: Rows| Side::of(PitchedPtr::plane(side.address, side.pitch, width, height));
-    boxes::between(written, read, kind, stream, call, |places| PeerParameters {
-        from: side(from),
-        from_device: places.second,
-        to: side(to),
-        to_device: places.first,
+    let side = |side: Rows| CopySide::pitched(boxes::plane(side.address, side.pitch, width, height));
+    boxes::between(written, read, kind, stream, call, |places| Memcpy3DPeerParms {
+        src: side(from),
+        src_device: places.second,
+        dst: side(to),
+        dst_device: places.first,
         extent: Extent {
             width,
             height,

@@ -7,21 +7,18 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mgb_abi::graph::GRAPH_MEM_RESERVED_CURRENT;
+use mgb_abi::pool::{POOL_RESERVED_CURRENT, POOL_USED_CURRENT};
 use mgb_probe::need::GRANULE;
 
 use super::opaque;
 use super::outside::charge_to;
-use super::pools::Pool;
 use crate::code::{Answer, Code, Own};
+use crate::native::{self, Pool};
 use crate::outside::{Kind, Source};
 use crate::state::{self, Key, State};
-use crate::{back, contexts, device, native, session};
+use crate::{back, contexts, device, session};
 
-/// `cudaMemPoolAttrReservedMemCurrent` and `cudaMemPoolAttrUsedMemCurrent`.
-const RESERVED: u32 = 5;
-const USED: u32 = 7;
-/// `cudaGraphMemAttrReservedMemCurrent`. What is in use of it the runtime does not tell.
-const GRAPHS_RESERVED: u32 = 2;
 /// What sources take from the GPU at a time.
 const STEP: u64 = 32 << 20;
 
@@ -44,8 +41,9 @@ impl Source {
             code.is_success().then_some(value)
         };
         match self {
-            Source::Pool(_) => Some((read(RESERVED)?, read(USED)?)),
-            Source::Graphs(_) => read(GRAPHS_RESERVED).map(|held| (held, held)),
+            Source::Pool(_) => Some((read(POOL_RESERVED_CURRENT)?, read(POOL_USED_CURRENT)?)),
+            // The runtime does not say how much of it is in use.
+            Source::Graphs(_) => read(GRAPH_MEM_RESERVED_CURRENT).map(|held| (held, held)),
         }
     }
 

@@ -3,6 +3,8 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy::{DEFAULT, HOST_TO_DEVICE};
+
 use super::copy::{Span, claim, from_gpu_to_gpu, is_recorded, task_of};
 use super::run::{self, Places};
 use crate::bind::Asked;
@@ -11,9 +13,6 @@ use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::{contexts, state, thread};
-
-const HOST_TO_DEVICE: u32 = 1;
-const DEFAULT: u32 = 4;
 
 type To = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32) -> Code;
 type ToAsync = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32, Stream) -> Code;
