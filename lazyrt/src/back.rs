@@ -178,7 +178,7 @@ pub fn save(bytes: &mut [u8], gpu: u32, from: u64) -> Code {
 /// Copies in a stream of lazyrt's own, and waits for it: the default stream would wait for the program's, and
 /// end a capture of theirs.
 fn copy(gpu: u32, to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Code {
-    let _unheard = device::Unheard::begin();
+    let _relaxed = device::RelaxedCapture::begin();
     let stream = match device::own_stream(gpu) {
         Ok(stream) => stream,
         Err(Own(code)) => return code,
@@ -200,7 +200,7 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
     let Some(task) = tasks.get_mut(&key) else {
         return Ok(());
     };
-    let _unheard = device::Unheard::begin();
+    let _relaxed = device::RelaxedCapture::begin();
     for address in &task.extents {
         if let Some(extent) = extents.get_mut(address)
             && extent.lent & (1 << gpu) == 0
@@ -237,7 +237,8 @@ pub fn replay(mut state: Locked, key: Key) -> (Locked, Result<(), Own>) {
 }
 
 fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
-    // Where the program has streams, one of them may be capturing: no other than lazyrt's own is touched then.
+    // Where the program has streams, one of them may be capturing: no other than lazyrt's own is touched
+    // then.
     let stream = if state::is_anchored() || work::any_stream() {
         device::own_stream(gpu)?
     } else {

@@ -38,7 +38,7 @@ pub struct Asked {
 /// is current on this thread.
 pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
     let mut waiting_since = None;
-    let mut unheard = None;
+    let mut relaxed = None;
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
@@ -68,7 +68,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         };
         let (_, ordinal) = task.shared.place();
         if !task.is_ready() {
-            unheard.get_or_insert_with(device::Unheard::begin);
+            relaxed.get_or_insert_with(device::RelaxedCapture::begin);
         }
         if !thread::with(|thread| thread.is_on(ordinal)) {
             // Making a context takes long; nobody waits for it under the lock.
@@ -184,8 +184,9 @@ pub fn lazy() -> Result<&'static Shared, Own> {
     )
 }
 
-/// Asks for what the task lacks until it is granted, and makes room for others when told to; the bytes granted.
-/// All of it is this thread's, with the task marked busy: mgbd waits for the one it told to ask again.
+/// Asks for what the task lacks until it is granted, and makes room for others when told to; the bytes
+/// granted. All of it is this thread's, with the task marked busy: mgbd waits for the one it told to ask
+/// again.
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
     let mut failed_swaps = 0;
     loop {

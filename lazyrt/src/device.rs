@@ -153,24 +153,24 @@ pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     Ok(code)
 }
 
-/// While it lives, calls of this thread's that the program did not ask for go unheard by a capture that goes
-/// on in another: CUDA would refuse them, and end the capture.
-pub struct Unheard(Option<u32>);
+/// While the guard lives, this thread's calls do not invalidate a stream capture of another thread. lazyrt makes
+/// calls that the program did not ask for: without the guard, CUDA would refuse them and end the capture.
+pub struct RelaxedCapture(Option<u32>);
 
-impl Unheard {
-    /// From here on.
-    pub fn begin() -> Unheard {
+impl RelaxedCapture {
+    /// Sets the relaxed capture mode of this thread until the guard is dropped.
+    pub fn begin() -> RelaxedCapture {
         if !contexts::any() {
-            return Unheard(None);
+            return RelaxedCapture(None);
         }
         let mut mode = CAPTURE_MODE_RELAXED;
         // SAFETY: exchanges one word, of this thread's own.
         unsafe { native::cudaThreadExchangeStreamCaptureMode(&mut mode) };
-        Unheard(Some(mode))
+        RelaxedCapture(Some(mode))
     }
 }
 
-impl Drop for Unheard {
+impl Drop for RelaxedCapture {
     fn drop(&mut self) {
         if let Some(mode) = &mut self.0 {
             // SAFETY: as in `begin`.
@@ -197,7 +197,7 @@ pub fn own_stream(gpu: u32) -> Result<native::Stream, Own> {
 
 /// Waits for what was given to the GPU's default streams. Unlike [`synchronize`] it leaves captures alone.
 pub fn settle_default(gpu: u32, ordinal: i32) -> Result<Code, Own> {
-    let _unheard = Unheard::begin();
+    let _relaxed = RelaxedCapture::begin();
     select(gpu, ordinal)?;
     let code = settle_legacy();
     if !code.is_success() {
@@ -229,7 +229,7 @@ fn settle_legacy() -> Code {
 
 /// As [`synchronize`], for a wait that the program did not ask for.
 pub fn settle(gpu: u32, ordinal: i32) -> Result<Code, Own> {
-    let _unheard = Unheard::begin();
+    let _relaxed = RelaxedCapture::begin();
     synchronize(gpu, ordinal)
 }
 

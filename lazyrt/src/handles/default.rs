@@ -97,7 +97,7 @@ fn join_last() -> Result<(), Own> {
 
 /// Makes the default streams, and the blocking ones, of the GPU `here` wait for those of `other`.
 fn join(other: u32, here: u32) -> Result<(), Own> {
-    let _unheard = device::Unheard::begin();
+    let _relaxed = device::RelaxedCapture::begin();
     let legacy = STREAM_LEGACY as Stream;
     let joined = follow(legacy, other, legacy);
     work::note(here);

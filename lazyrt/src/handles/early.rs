@@ -24,7 +24,7 @@ pub fn here(slot: &Slot, gpu: u32) -> Result<Handle, Own> {
         return Ok(real);
     }
     let _moving = slot.moving.lock();
-    let _unheard = device::Unheard::begin();
+    let _relaxed = device::RelaxedCapture::begin();
     let mut real = place.load(Ordering::Acquire);
     if real.is_null() {
         // SAFETY: writes one handle.

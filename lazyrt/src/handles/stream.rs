@@ -67,7 +67,7 @@ fn bring(slot: &'static Slot) -> Result<Stream, Own> {
         return fail(Code::INVALID_HANDLE);
     };
     let _moving = slot.moving.lock();
-    let _unheard = device::Unheard::begin();
+    let _relaxed = device::RelaxedCapture::begin();
     let here = slot.real(gpu);
     if here.load(Ordering::Acquire).is_null() {
         here.store(make_real(slot)?, Ordering::Release);

@@ -104,7 +104,7 @@ fn all_there(device: Device, shared: &Shared) -> bool {
 /// Binds and backs the tasks of the devices that the current one may reach, and lends their memory to the GPU
 /// of `shared`, which is current on this thread afterwards.
 pub fn bring(shared: &Shared) -> Result<(), Own> {
-    let _unheard = device::Unheard::begin();
+    let _relaxed = device::RelaxedCapture::begin();
     let (gpu, ordinal) = shared.place();
     for peer in reach_of(state::current()) {
         if state::lazy_shared_of(peer).is_none_or(|peer| peer.is_empty() && !peer.is_ready()) {
