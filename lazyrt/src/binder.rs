@@ -7,7 +7,7 @@ use crate::bind::{self, Asked};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
-use crate::thread::{self, Use};
+use crate::thread::{self, SiteHint};
 use crate::{absorb, device, open, swap, visible, work};
 
 struct Lazy;
@@ -55,7 +55,8 @@ fn chose(state: &mut State) {
     }
 }
 
-/// Has the device's lazy task do on the GPU what was recorded before a task that may read it; false where it cannot.
+/// Has the device's lazy task do on the GPU what was recorded before a task that may read it; false where it
+/// cannot.
 fn catch_up(gpu: u32) -> bool {
     let lazy = {
         let mut state = state::lock();
@@ -142,7 +143,7 @@ impl Binder for Lazy {
 
     fn use_task(&self, site: usize, id: u32, task: Option<TaskId>) {
         let handle = task.map_or(0, TaskId::raw);
-        thread::with(|thread| thread.tell(Use { site, id, handle }));
+        thread::with(|thread| thread.hint(SiteHint { site, id, handle }));
     }
 
     fn ending(&self, id: TaskId) -> u64 {

@@ -11,7 +11,7 @@ use crate::outside::Outside;
 use crate::records::Records;
 use crate::{clock, thread, trace};
 
-/// A static task's site, kept beyond the call that told it.
+/// A static task's site, kept beyond the call that named it.
 #[derive(Clone, Debug)]
 pub struct OwnSite {
     /// Address of the site: equal for equal sites.

@@ -10,9 +10,9 @@ use crate::code::Code;
 use crate::gate_slot::Slot;
 use crate::launch_view::{Device, Shared};
 
-/// Whose the thread's next GPU op is, as the pass told with `mgb_task_use`.
+/// The task of the thread's next GPU operation: a hint of the pass, given by `mgb_task_use`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Use {
+pub struct SiteHint {
     /// Address of the site, 0 for none.
     pub site: usize,
     /// Number of the site in its module's report.
@@ -26,8 +26,8 @@ const NO_DEVICE: i32 = -1;
 
 /// One thread.
 pub struct Thread {
-    next: Cell<Use>,
-    told: Cell<bool>,
+    next: Cell<SiteHint>,
+    is_hinted: Cell<bool>,
     program_device: Cell<i32>,
     real_device: Cell<i32>,
     gpu: Cell<Option<u32>>,
@@ -42,8 +42,8 @@ pub struct Thread {
 thread_local! {
     static THREAD: Thread = const {
         Thread {
-            next: Cell::new(Use { site: 0, id: 0, handle: 0 }),
-            told: Cell::new(false),
+            next: Cell::new(SiteHint { site: 0, id: 0, handle: 0 }),
+            is_hinted: Cell::new(false),
             program_device: Cell::new(0),
             real_device: Cell::new(NO_DEVICE),
             gpu: Cell::new(None),
@@ -68,15 +68,15 @@ pub fn current_device() -> Device {
 }
 
 impl Thread {
-    /// Notes whose the next op is.
-    pub fn tell(&self, next: Use) {
+    /// Notes the task of the next operation.
+    pub fn hint(&self, next: SiteHint) {
         self.next.set(next);
-        self.told.set(true);
+        self.is_hinted.set(true);
     }
 
-    /// Takes what was noted: it holds for one op only.
-    pub fn take_use(&self) -> Option<Use> {
-        self.told.replace(false).then(|| self.next.get())
+    /// Takes the hint, which holds for one operation only.
+    pub fn take_hint(&self) -> Option<SiteHint> {
+        self.is_hinted.replace(false).then(|| self.next.get())
     }
 
     /// The device the program believes to be current.

@@ -176,6 +176,6 @@ pub fn destroy(stream: Stream) -> Answer {
             answer = if code.is_success() { answer } else { code };
         }
     }
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     Ok(answer)
 }

@@ -93,12 +93,12 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
 }
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     if let Some(code) = fault::sticky() {
         return fail(code);
     }
     have_arena()?;
-    let key = state::lock().task_of_use(told);
+    let key = state::lock().task_of_hint(hint);
     let lazy = state::lock().is_lazy(key);
     let mut state = state::lock();
     let key = state.resolve(key);
@@ -146,7 +146,7 @@ pub unsafe fn malloc(
     bytes: usize,
 ) -> Answer {
     if out.is_null() {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     }
     if bytes != 0 && open::shares_memory() {
@@ -160,7 +160,7 @@ pub unsafe fn malloc(
     }
     let address = if bytes == 0 {
         // CUDA succeeds, with no address.
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         0
     } else {
         allocate(bytes)?
@@ -194,7 +194,7 @@ pub unsafe fn malloc_pitch(
     height: usize,
 ) -> Answer {
     if out.is_null() || pitch.is_null() {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     }
     let bytes = width
@@ -224,11 +224,11 @@ pub unsafe fn malloc_pitch(
 pub fn rows(width: usize, rows: Option<usize>) -> Result<(u64, usize), Own> {
     let row = width.checked_next_multiple_of(PITCH);
     let Some((row, bytes)) = row.and_then(|row| Some((row, row.checked_mul(rows?)?))) else {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::MEMORY_ALLOCATION);
     };
     if bytes == 0 {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return Ok((0, row));
     }
     Ok((allocate(bytes)?, row))

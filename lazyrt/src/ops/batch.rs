@@ -32,18 +32,18 @@ unsafe fn list<'a, T>(pointer: *const T, count: usize) -> &'a [T] {
 
 /// Runs a call that touches these spans.
 fn on_spans(spans: impl Iterator<Item = Span>, stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     let mut state = state::lock();
     let mut keys = Vec::new();
     for span in spans.filter(|span| span.bytes != 0) {
         if let Some(key) = task_of(&state, span)? {
-            let key = claim(&mut state, told, key);
+            let key = claim(&mut state, hint, key);
             if !keys.contains(&key) {
                 keys.push(key);
             }
         }
     }
-    let other = state.task_of_use(told);
+    let other = state.task_of_hint(hint);
     drop(state);
     match keys[..] {
         [] => run::on_task(other, Asked::default(), || on(stream, call)),
@@ -184,7 +184,7 @@ pub unsafe fn boxes(
         .iter()
         .any(|copy| is_array(&copy.src) || is_array(&copy.dst))
     {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return opaque::run(|| on(stream, call));
     }
     let spans = asked
@@ -220,7 +220,7 @@ pub unsafe fn prefetches(
     flags: u64,
     stream: Stream,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: `places` is null or has `place_count` elements: contract of `cudaMemPrefetchBatchAsync`.
     let asked = unsafe { list(places, place_count) };
     let real: Vec<MemLocation> = asked

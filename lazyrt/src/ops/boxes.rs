@@ -65,7 +65,7 @@ pub unsafe fn malloc_3d(
     extent: Extent,
 ) -> Answer {
     if out.is_null() {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     }
     let rows = extent.height.checked_mul(extent.depth);
@@ -149,15 +149,15 @@ unsafe fn copy(
         kind,
     }) = (unsafe { parameters.as_ref() })
     else {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     };
     if !from.array.is_null() || !to.array.is_null() {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return opaque::run(call);
     }
     if kind > DEFAULT {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_MEMCPY_DIRECTION);
     }
     between(
@@ -185,10 +185,10 @@ pub fn between(
     call: impl FnOnce() -> Code,
     apart: impl FnOnce(&run::Places) -> Memcpy3DPeerParms,
 ) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     let mut state = state::lock();
-    let to = written_of(&state, to, kind)?.map(|key| claim(&mut state, told, key));
-    let from = read_of(&state, from, kind)?.map(|key| claim(&mut state, told, key));
+    let to = written_of(&state, to, kind)?.map(|key| claim(&mut state, hint, key));
+    let from = read_of(&state, from, kind)?.map(|key| claim(&mut state, hint, key));
     match (to, from) {
         (Some(to), Some(from)) if to != from => {
             drop(state);
@@ -200,7 +200,7 @@ pub fn between(
                 }
             })
         }
-        (to, from) => on_either(state, told, (to, from), kind, stream, call),
+        (to, from) => on_either(state, hint, (to, from), kind, stream, call),
     }
 }
 
@@ -243,7 +243,7 @@ pub unsafe fn memcpy_3d_peer_async(
 /// # Safety
 /// `parameters` is null or valid for reads.
 unsafe fn copy_peer(parameters: *const Memcpy3DPeerParms, stream: Option<Stream>) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: `parameters` is null or valid for reads: contract of this function.
     let Some(&asked) = (unsafe { parameters.as_ref() }) else {
         return fail(Code::INVALID_VALUE);

@@ -1,4 +1,4 @@
-//! Copies. Which objects they touch is told by their addresses; small ones to a task without a GPU are
+//! Copies. Their addresses say which objects they touch; small ones to a task without a GPU are
 //! recorded, with their bytes taken at once.
 
 use std::ffi::c_void;
@@ -13,7 +13,7 @@ use crate::handles::{capture, on};
 use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::state::{self, Key, State};
-use crate::thread::{self, Use};
+use crate::thread::{self, SiteHint};
 use crate::{contexts, open};
 
 /// A range of bytes that a call touches.
@@ -62,11 +62,11 @@ fn side_of(state: &State, span: Span, kind: u32, hosts: u32) -> Result<Option<Ke
 }
 
 /// An op with a handle claims what its thread allocated for the site before the task began.
-pub fn claim(state: &mut State, told: Option<Use>, owner: Key) -> Key {
+pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
     let owner = state.resolve(owner);
-    let Some(into) = told
-        .filter(|told| told.handle != 0)
-        .and_then(|told| state.by_handle(told.handle))
+    let Some(into) = hint
+        .filter(|hint| hint.handle != 0)
+        .and_then(|hint| state.by_handle(hint.handle))
     else {
         return owner;
     };
@@ -148,7 +148,7 @@ unsafe fn linear(
     stream: Option<Stream>,
     call: impl FnOnce() -> Code,
 ) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     if kind > DEFAULT {
         return fail(Code::INVALID_MEMCPY_DIRECTION);
     }
@@ -162,8 +162,8 @@ unsafe fn linear(
         _ => task_of(state, Span { address, bytes }),
     };
     let (to, from) = (side(&state, dst as u64)?, side(&state, src as u64)?);
-    let to = to.map(|key| claim(&mut state, told, key));
-    let from = from.map(|key| claim(&mut state, told, key));
+    let to = to.map(|key| claim(&mut state, hint, key));
+    let from = from.map(|key| claim(&mut state, hint, key));
     match (to, from) {
         (Some(key), None) if comes_from_host(kind) && is_recorded(&state, key, count) => {
             if src.is_null() {
@@ -202,14 +202,14 @@ unsafe fn linear(
             drop(state);
             run::on_task_until_done(key, call)
         }
-        (to, from) => on_either(state, told, (to, from), kind, stream, call),
+        (to, from) => on_either(state, hint, (to, from), kind, stream, call),
     }
 }
 
 /// Runs a copy of this kind between objects of one task at most and other memory.
 pub fn on_either(
     mut state: MutexGuard<'static, State>,
-    told: Option<Use>,
+    hint: Option<SiteHint>,
     sides: (Option<Key>, Option<Key>),
     kind: u32,
     stream: Option<Stream>,
@@ -227,7 +227,7 @@ pub fn on_either(
             }
         }
         None => {
-            let key = state.task_of_use(told);
+            let key = state.task_of_hint(hint);
             drop(state);
             run::on_task(key, Asked::default(), || run::in_order(stream, call))
         }

@@ -52,7 +52,7 @@ pub unsafe fn init(
 /// The arguments meet the contract of `cudaDeviceReset`.
 pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     thread::with(|thread| {
-        thread.take_use();
+        thread.take_hint();
         thread.set_error(Code::SUCCESS);
     });
     let mut answer = Code::SUCCESS;

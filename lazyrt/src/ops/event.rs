@@ -38,7 +38,7 @@ pub unsafe fn create_with_flags(
 /// # Safety
 /// `out` is null or writable.
 unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() {
         return opaque::run_blind(native);
     }
@@ -60,7 +60,7 @@ pub unsafe fn record(
     event: Event,
     stream: Stream,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaEventRecord`.
@@ -83,7 +83,7 @@ pub unsafe fn record_with_flags(
     stream: Stream,
     flags: u32,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaEventRecordWithFlags`.
@@ -113,7 +113,7 @@ pub fn check_flags(flags: u32) -> Result<(), Own> {
 /// # Safety
 /// The arguments meet the contract of `cudaEventQuery`.
 pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() && !is_own(event) {
         // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaEventQuery`.
@@ -133,7 +133,7 @@ pub unsafe fn elapsed(
     start: Event,
     end: Event,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() && !(is_own(start) || is_own(end)) {
         // SAFETY: `out` is null or writable: contract of this function; neither event is lazyrt's.
         return opaque::run_blind(|| unsafe { native(out, start, end) });

@@ -12,7 +12,7 @@ use crate::{back, contexts, device, open, restrict, state, thread, work};
 /// # Safety
 /// The arguments meet the contract of `cudaFree`.
 pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let address = pointer as u64;
     if address == 0 {
         restrict::have_context()?;
@@ -44,7 +44,7 @@ pub unsafe fn free_async(
     stream: Stream,
 ) -> Answer {
     if !pointer.is_null() && state::lock().in_arena(pointer as u64) {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return object(pointer as u64);
     }
     super::opaque::run(|| {

@@ -149,7 +149,7 @@ fn most_shared() -> i32 {
 }
 
 fn set(setting: Setting, can_wait: bool) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if !contexts::any() && !can_wait {
         crate::bind::be_somewhere()?;
     }

@@ -79,7 +79,7 @@ pub unsafe fn add_alloc(
     count: usize,
     params: *mut MemAllocNodeParams,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: null or valid: contract of this function.
     let Some(asked) = (unsafe { params.as_mut() }) else {
         // SAFETY: the arguments are those that the program passed: contract of `cudaGraphAddMemAllocNode`.
@@ -105,7 +105,7 @@ pub unsafe fn alloc_params(
     node: Node,
     params: *mut MemAllocNodeParams,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: `params` is null or writable: contract of `cudaGraphMemAllocNodeGetParams`.
     let answer = opaque::run(|| unsafe { native(node, params) })?;
     // SAFETY: null, or writable: contract of this function; a success has written it.
@@ -258,7 +258,7 @@ fn note(exec: Exec, graph: Graph) {
 
 /// Runs a call that makes an executable graph take its memory.
 fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if !ANY.load(Ordering::Acquire) {
         return opaque::run(call);
     }
@@ -290,7 +290,7 @@ type Instantiate = unsafe extern "C" fn(*mut Exec, Graph, u64) -> Code;
 /// # Safety
 /// The arguments meet the contract of `cudaGraphInstantiate`.
 pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, flags: u64) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     opaque::run(|| {
         // SAFETY: `out` is null or writable: contract of `cudaGraphInstantiate`; a success has written the
         // handle.
@@ -316,7 +316,7 @@ pub unsafe fn instantiate_with(
     graph: Graph,
     params: *mut GraphInstantiateParams,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: null or valid: contract of this function.
     let Some(asked) = (unsafe { params.as_mut() }) else {
         // SAFETY: the arguments are those that the program passed: contract of
@@ -366,7 +366,7 @@ pub unsafe fn run(native: Run, exec: Exec, stream: Stream) -> Answer {
 /// # Safety
 /// The arguments meet the contract of `cudaGraphExecDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if ANY.load(Ordering::Acquire) {
         NEEDS.lock().remove(&(exec as usize));
     }
@@ -379,7 +379,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) ->
 /// # Safety
 /// The arguments meet the contract of `cudaDeviceGraphMemTrim`.
 pub unsafe fn trim(native: unsafe extern "C" fn(i32) -> Code, device: i32) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let ordinal = ordinals::real(device)?;
     TRIMS.fetch_add(1, Ordering::AcqRel);
     // SAFETY: takes a number; the ordinal is of a GPU that the device has.

@@ -62,7 +62,7 @@ pub unsafe fn alloc(
 /// # Safety
 /// `out` is null or writable.
 unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOnce() -> Code) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     default::note_shared();
     if contexts::any() || crate::open::is_open() {
         return opaque::run_anywhere(native);
@@ -117,7 +117,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
 /// # Safety
 /// The arguments meet the contract of `cudaFreeHost`.
 pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if pointer.is_null() {
         return Ok(Code::SUCCESS);
     }
@@ -163,7 +163,7 @@ pub unsafe fn register(
     bytes: usize,
     flags: u32,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     default::note_shared();
     if contexts::any() || crate::open::is_open() {
         // SAFETY: the arguments are those that the program passed: contract of `cudaHostRegister`.
@@ -198,7 +198,7 @@ pub unsafe fn register(
 /// # Safety
 /// The arguments meet the contract of `cudaHostUnregister`.
 pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *mut c_void) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let found = {
         let mut early = EARLY.lock();
         match early.get(&(pointer as usize)) {

@@ -13,7 +13,7 @@ use crate::code::{Answer, Code};
 use crate::handles::{self, Kind, on};
 use crate::launch_view::Shared;
 use crate::native::Stream;
-use crate::thread::{self, Thread, Use};
+use crate::thread::{self, SiteHint, Thread};
 use crate::{device, ending, gate, session, state};
 
 /// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
@@ -103,29 +103,29 @@ pub unsafe fn kernel_ex(
 
 #[inline]
 fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -> Answer {
-    let (told, ready) = thread::with(|thread| {
-        let told = thread.take_use();
-        let ready = known(thread, told).and_then(|known| {
+    let (hint, ready) = thread::with(|thread| {
+        let hint = thread.take_hint();
+        let ready = known(thread, hint).and_then(|known| {
             let inside = gate::enter_by(thread);
             let is_ready = known.is_ready() && has_company(known) && peers::are_there(known);
             is_ready.then_some((known, inside))
         });
-        (told, ready)
+        (hint, ready)
     });
     match ready {
         Some((known, inside)) => counted(known, inside, call),
-        None => slow(told, grid, block, shared, call),
+        None => slow(hint, grid, block, shared, call),
     }
 }
 
-/// The task, if it can be told without a lock.
+/// The task, if it can be found without a lock.
 #[inline]
-fn known(thread: &Thread, told: Option<Use>) -> Option<&'static Shared> {
-    match told {
-        Some(told) if told.handle != 0 => thread
-            .cached(told.handle)
+fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
+    match hint {
+        Some(hint) if hint.handle != 0 => thread
+            .cached(hint.handle)
             .filter(|shared| shared.device() == thread.device()),
-        Some(told) if told.site != 0 => None,
+        Some(hint) if hint.site != 0 => None,
         _ => state::lazy_shared(),
     }
 }
@@ -153,17 +153,23 @@ fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -
 }
 
 #[cold]
-fn slow(told: Option<Use>, grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -> Answer {
+fn slow(
+    hint: Option<SiteHint>,
+    grid: Dim3,
+    block: Dim3,
+    shared: usize,
+    call: impl FnOnce() -> Code,
+) -> Answer {
     let asked = Asked {
         blocks: grid.product(),
         threads: u32::try_from(block.product()).unwrap_or(u32::MAX),
         shared: u32::try_from(shared).unwrap_or(u32::MAX),
         gpu: None,
     };
-    let key = state::lock().task_of_use(told);
+    let key = state::lock().task_of_hint(hint);
     loop {
         let shared = bind::prepare(key, asked)?;
-        if told.is_some_and(|told| told.handle != 0 && shared.is_of(told.handle)) {
+        if hint.is_some_and(|hint| hint.handle != 0 && shared.is_of(hint.handle)) {
             thread::with(|thread| thread.cache(shared));
         }
         let elsewhere = has_company(shared) || company::join(shared)?;

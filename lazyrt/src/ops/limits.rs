@@ -27,10 +27,10 @@ type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 /// # Safety
 /// The arguments meet the contract of `cudaMemGetInfo`.
 pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     let (key, gpu) = {
         let mut state = state::lock();
-        (state.task_of_use(told), state.bound_gpu(state::current()))
+        (state.task_of_hint(hint), state.bound_gpu(state::current()))
     };
     let (mut driver_free, mut driver_total) = (0usize, 0usize);
     let answer = run::on_task(
@@ -121,7 +121,7 @@ pub unsafe fn set_limit(
     limit: u32,
     value: usize,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     device::keep_limit(limit, value);
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context() {

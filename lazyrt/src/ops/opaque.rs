@@ -83,7 +83,7 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     if mode() != Mode::Mgb || function.native || !native::has(index) {
         return native::address(index);
     }
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let ready = || {
         arguments.translate_devices(function)?;
         let inside = ready(function.touches, function.anchors, function.copies)?;

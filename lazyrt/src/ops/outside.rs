@@ -91,7 +91,7 @@ fn discharge(key: Key, kind: Kind, bytes: u64) {
 
 /// Charges, allocates, and keeps in mind what the charge was for. `made` reads the new name.
 pub fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let key = charge(kind, bytes)?;
     match opaque::run(call) {
         Ok(Code::SUCCESS) => {
@@ -234,7 +234,7 @@ unsafe fn array(
 /// # Safety
 /// The arguments meet the contract of `cudaFreeArray`.
 pub unsafe fn free_array(native: unsafe extern "C" fn(Array) -> Code, array: Array) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: the arguments are those that the program passed: contract of `cudaFreeArray`.
     let answer = opaque::run(|| unsafe { native(array) });
     if answer == Ok(Code::SUCCESS) {

@@ -181,7 +181,7 @@ unsafe fn copy(
     count: usize,
     stream: Option<Stream>,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let (to_device, from_device) = (ordinals::check(to_device)?, ordinals::check(from_device)?);
     if count == 0 {
         return Ok(Code::SUCCESS);

@@ -69,7 +69,7 @@ pub unsafe fn all_real(list: *const MemAccessDesc, count: usize) -> Result<Vec<M
 }
 
 fn run(call: impl FnOnce() -> Code) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     opaque::run(call)
 }
 

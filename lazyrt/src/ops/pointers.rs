@@ -65,7 +65,7 @@ pub unsafe fn attributes(
     attributes: *mut PointerAttributes,
     pointer: *const c_void,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let state = state::lock();
     // SAFETY: `attributes` is null or writable: contract of this function.
     let Some(out) = (unsafe { attributes.as_mut() }) else {

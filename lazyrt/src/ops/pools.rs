@@ -73,7 +73,7 @@ unsafe fn allocate(
     stream: Stream,
     call: impl Fn() -> Code,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if out.is_null() || bytes == 0 {
         return opaque::run(call);
     }
@@ -105,7 +105,7 @@ unsafe fn allocate(
 /// # Safety
 /// The arguments meet the contract of `cudaMemPoolTrimTo`.
 pub unsafe fn trim(native: unsafe extern "C" fn(Pool, usize) -> Code, pool: Pool, keep: usize) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemPoolTrimTo`.
     let answer = opaque::run(|| unsafe { native(pool, keep) });
     settle_all();
@@ -117,7 +117,7 @@ pub unsafe fn trim(native: unsafe extern "C" fn(Pool, usize) -> Code, pool: Pool
 /// # Safety
 /// The arguments meet the contract of `cudaMemPoolDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Pool) -> Code, pool: Pool) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // What it keeps and nobody uses goes with it; the rest stays charged.
     let source = Source::Pool(pool as usize);
     let held = source.levels().map_or(0, |(_, used)| used);

@@ -57,7 +57,7 @@ pub unsafe fn get(
     pointer: *const c_void,
     count: usize,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: `data` is null or has `room` writable bytes: contract of `cudaMemRangeGetAttribute`.
     let answer = opaque::run(|| unsafe { native(data, room, attribute, pointer, count) })?;
     if answer.is_success() {
@@ -83,7 +83,7 @@ pub unsafe fn get_all(
     pointer: *const c_void,
     count: usize,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     // SAFETY: the lists are null or of `attribute_count` elements: contract of `cudaMemRangeGetAttributes`.
     let answer = opaque::run(|| unsafe { native(data, rooms, attributes, attribute_count, pointer, count) })?;
     if answer.is_success() {

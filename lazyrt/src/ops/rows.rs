@@ -117,7 +117,7 @@ fn plane(
         _ => fail(Code::INVALID_MEMCPY_DIRECTION),
     });
     checked.inspect_err(|_| {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
     })?;
     let span = |side: Rows| rows(side.address, side.pitch, width, height);
     let (written, read) = (span(to), span(from));

@@ -95,7 +95,7 @@ pub unsafe fn memset_2d_async(
 /// What a set of rows touches. One row may be wider than the pitch.
 fn plane(dst: *mut c_void, pitch: usize, width: usize, height: usize) -> Result<Span, Own> {
     if pitch < width && height > 1 {
-        thread::with(|thread| thread.take_use());
+        thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     }
     Ok(rows(dst as u64, pitch, width, height))
@@ -103,7 +103,7 @@ fn plane(dst: *mut c_void, pitch: usize, width: usize, height: usize) -> Result<
 
 /// Sets a span. `value`: of a set that may be recorded.
 pub fn set(span: Span, value: Option<i32>, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     if span.bytes == 0 && !contexts::any() {
         return Ok(Code::SUCCESS);
     }
@@ -114,8 +114,8 @@ pub fn set(span: Span, value: Option<i32>, stream: Option<Stream>, call: impl Fn
         task_of(&state, span)?
     };
     let key = match owner {
-        Some(owner) => claim(&mut state, told, owner),
-        None => state.task_of_use(told),
+        Some(owner) => claim(&mut state, hint, owner),
+        None => state.task_of_hint(hint),
     };
     if let (Some(value), Some(_)) = (value, owner)
         && is_recorded(&state, key, 0)

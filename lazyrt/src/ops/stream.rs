@@ -48,7 +48,7 @@ pub unsafe fn create_with_priority(
 /// # Safety
 /// `out` is null or writable.
 unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl FnOnce() -> Code) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() {
         return opaque::run_blind(native);
     }
@@ -129,7 +129,7 @@ pub unsafe fn wait_event(
     event: *mut c_void,
     flags: u32,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaStreamWaitEvent`.
@@ -181,7 +181,7 @@ pub unsafe fn add_callback(
     data: *mut c_void,
     flags: u32,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let Some(function) = function else {
         return fail(Code::INVALID_VALUE);
     };
@@ -217,7 +217,7 @@ pub unsafe fn host_function(
     function: *mut c_void,
     data: *mut c_void,
 ) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if open::is_open() && !is_own(stream) {
         // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaLaunchHostFunc`.

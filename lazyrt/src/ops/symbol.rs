@@ -150,8 +150,8 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
         && count > 0;
     let mut state = state::lock();
     if from_host && !state.in_arena(src as u64) {
-        let told = thread::with(|thread| thread.take_use());
-        let key = state.task_of_use(told);
+        let hint = thread::with(|thread| thread.take_hint());
+        let key = state.task_of_hint(hint);
         // With static tasks about, which may run elsewhere, the variable is written at once.
         let alone = state.is_lazy(key) && state.tasks.keys().all(|&key| state.is_lazy(key));
         let inside = super::variables::holds(part.symbol as usize, part.offset, count);
@@ -169,8 +169,8 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
             }
             return Ok(Code::SUCCESS);
         }
-        if let Some(told) = told {
-            thread::with(|thread| thread.tell(told));
+        if let Some(hint) = hint {
+            thread::with(|thread| thread.hint(hint));
         }
     }
     drop(state);
@@ -234,20 +234,20 @@ impl Part {
     }
 }
 
-/// Runs the copy on the task that the pass told, else the one of the object at the other end, else the
-/// lazy one.
+/// Runs the copy on the task that the pass named in a hint, else the one of the object at the other end, else
+/// the lazy one.
 fn touch(part: Part, other: Span, call: impl FnOnce() -> Code) -> Answer {
-    let told = thread::with(|thread| thread.take_use());
+    let hint = thread::with(|thread| thread.take_hint());
     let mut state = state::lock();
     let owner = if other.bytes == 0 {
         None
     } else {
         task_of(&state, other)?
     };
-    let owner = owner.map(|owner| claim(&mut state, told, owner));
+    let owner = owner.map(|owner| claim(&mut state, hint, owner));
     let key = match owner {
-        Some(owner) if told.is_none() => owner,
-        _ => state.task_of_use(told),
+        Some(owner) if hint.is_none() => owner,
+        _ => state.task_of_hint(hint),
     };
     let gpu = state.bound_gpu(state::current());
     drop(state);

@@ -11,7 +11,7 @@ use crate::{device, handles, open, thread};
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context() {
         let code = device::synchronize(gpu, ordinal)?;
@@ -28,7 +28,7 @@ pub unsafe fn device(_native: unsafe extern "C" fn() -> Code) -> Answer {
 /// # Safety
 /// The arguments meet the contract of `cudaStreamSynchronize`.
 pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Stream) -> Answer {
-    thread::with(|thread| thread.take_use());
+    thread::with(|thread| thread.take_hint());
     if stream as usize > LAST_DEFAULT {
         // SAFETY: `stream` is the program's, or the runtime's for it: contract of `cudaStreamSynchronize`.
         let call = |stream| unsafe { native(stream) };

@@ -6,7 +6,7 @@ use super::extent::{Backing, Key};
 use super::store::State;
 use crate::launch_view::{Device, Shared};
 use crate::task::{OwnSite, Task};
-use crate::thread::{self, Use, current_device as current};
+use crate::thread::{self, SiteHint, current_device as current};
 
 impl State {
     /// A new task.
@@ -71,26 +71,26 @@ impl State {
         }
     }
 
-    /// The task that an op belongs to by what the pass told, else the lazy one.
-    pub fn task_of_use(&mut self, told: Option<Use>) -> Key {
-        match told {
-            Some(told) if told.handle != 0 => match self.by_handle(told.handle) {
+    /// The task that an operation belongs to by the hint of the pass, else the lazy one.
+    pub fn task_of_hint(&mut self, hint: Option<SiteHint>) -> Key {
+        match hint {
+            Some(hint) if hint.handle != 0 => match self.by_handle(hint.handle) {
                 Some(key) => self.of_current_device(key),
                 None => self.lazy_task(),
             },
-            Some(told) if told.site != 0 => match self.pending(told.site) {
+            Some(hint) if hint.site != 0 => match self.pending(hint.site) {
                 Some(key) => self.of_current_device(key),
                 None => {
                     let thread = thread::with(|thread| thread.number());
                     // Its names are not known here; they come with its begin.
                     let site = OwnSite {
-                        key: told.site,
-                        id: told.id,
+                        key: hint.site,
+                        id: hint.id,
                         module: String::new(),
                         function: String::new(),
                     };
                     let key = self.new_task(Some(site), thread, false);
-                    self.pending.insert((told.site, thread), key);
+                    self.pending.insert((hint.site, thread), key);
                     thread::with(|thread| thread.note_gathering());
                     key
                 }
