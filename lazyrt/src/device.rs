@@ -153,8 +153,9 @@ pub fn synchronize(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     Ok(code)
 }
 
-/// While the guard lives, this thread's calls do not invalidate a stream capture of another thread. lazyrt makes
-/// calls that the program did not ask for: without the guard, CUDA would refuse them and end the capture.
+/// While the guard lives, this thread's calls do not invalidate a stream capture of another thread. lazyrt
+/// makes calls that the program did not ask for: without the guard, CUDA would refuse them and end the
+/// capture.
 pub struct RelaxedCapture(Option<u32>);
 
 impl RelaxedCapture {
