@@ -7,7 +7,7 @@ use mgb_abi::launch::{
     ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
 };
 
-use super::{company, peers, run};
+use super::{colocation, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind, on};
@@ -107,7 +107,7 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -
         let hint = thread.take_hint();
         let ready = known(thread, hint).and_then(|known| {
             let inside = gate::enter_by(thread);
-            let is_ready = known.is_ready() && has_company(known) && peers::are_there(known);
+            let is_ready = known.is_ready() && is_colocated(known) && peers::are_there(known);
             is_ready.then_some((known, inside))
         });
         (hint, ready)
@@ -134,7 +134,7 @@ fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
 /// where the launch can see it. That of a static task nobody else sees: the pass proved that their addresses
 /// go nowhere.
 #[inline]
-fn has_company(shared: &Shared) -> bool {
+fn is_colocated(shared: &Shared) -> bool {
     state::lazy_shared().is_none_or(|lazy| {
         std::ptr::eq(lazy, shared)
             || lazy.is_empty()
@@ -172,7 +172,7 @@ fn slow(
         if hint.is_some_and(|hint| hint.handle != 0 && shared.is_of(hint.handle)) {
             thread::with(|thread| thread.cache(shared));
         }
-        let elsewhere = has_company(shared) || company::join(shared)?;
+        let elsewhere = is_colocated(shared) || colocation::join(shared)?;
         if !peers::are_there(shared) {
             peers::bring(shared)?;
         }
@@ -181,7 +181,7 @@ fn slow(
             continue;
         }
         let lazy_is_there = || state::lazy_shared().is_none_or(Shared::is_ready);
-        if shared.is_ready() && has_company(shared) {
+        if shared.is_ready() && is_colocated(shared) {
             return counted(shared, inside, call);
         }
         if elsewhere && shared.is_ready() && lazy_is_there() {

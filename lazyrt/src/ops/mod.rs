@@ -3,7 +3,7 @@
 mod alloc;
 mod batch;
 pub mod boxes;
-mod company;
+mod colocation;
 mod configuration;
 mod copy;
 mod device;

@@ -1,4 +1,4 @@
-//! Brings the lazy task to where a static task's launch can reach its objects.
+//! Co-locates the lazy task with a static task, so that a launch of the static task can reach its objects.
 
 use crate::bind::{self, Asked};
 use crate::code::{Code, Own, fail};
