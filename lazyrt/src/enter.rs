@@ -6,7 +6,7 @@
 
 use std::ffi::c_void;
 
-use crate::ops::opaque;
+use crate::ops::passthrough;
 
 /// Entered by a jump from a trampoline, with the function's index in `r11d`.
 ///
@@ -77,5 +77,5 @@ extern "C" fn bind_then_pass(
     registers: *mut *mut c_void,
     stack: *mut *mut c_void,
 ) -> *const c_void {
-    opaque::target(index as usize, &opaque::Arguments { registers, stack })
+    passthrough::target(index as usize, &passthrough::Arguments { registers, stack })
 }

@@ -10,7 +10,7 @@ use mgb_abi::location::MemLocation;
 use super::boxes::{plane, span_of};
 use super::copy::{Span, claim, task_of};
 use super::places::NamesDevice;
-use super::{opaque, run};
+use super::{passthrough, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
@@ -185,7 +185,7 @@ pub unsafe fn boxes(
         .any(|copy| is_array(&copy.src) || is_array(&copy.dst))
     {
         thread::with(|thread| thread.take_hint());
-        return opaque::run(|| on(stream, call));
+        return passthrough::run(|| on(stream, call));
     }
     let spans = asked
         .iter()
@@ -228,7 +228,7 @@ pub unsafe fn prefetches(
         .map(|place| place.real())
         .collect::<Result<_, Own>>()?;
     let places = if real.is_empty() { places } else { real.as_ptr() };
-    opaque::run(|| {
+    passthrough::run(|| {
         // SAFETY: the program's lists, and as many locations with real ordinals: contract of
         // `cudaMemPrefetchBatchAsync`.
         on(stream, |stream| unsafe {

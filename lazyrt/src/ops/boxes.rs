@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
 
 use super::copy::{DEFAULT, Span, claim, on_either, read_of, task_of, written_of};
-use super::{alloc, opaque, ordinals, run};
+use super::{alloc, ordinals, passthrough, run};
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::{self, Stream};
@@ -154,7 +154,7 @@ unsafe fn copy(
     };
     if !from.array.is_null() || !to.array.is_null() {
         thread::with(|thread| thread.take_hint());
-        return opaque::run(call);
+        return passthrough::run(call);
     }
     if kind > DEFAULT {
         thread::with(|thread| thread.take_hint());

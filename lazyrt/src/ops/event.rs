@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use mgb_abi::stream::EVENT_EXTERNAL;
 
-use super::opaque;
+use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
 use crate::handles::is_own;
@@ -40,7 +40,7 @@ pub unsafe fn create_with_flags(
 unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     if open::is_open() {
-        return opaque::run_blind(native);
+        return passthrough::run_blind(native);
     }
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
@@ -64,7 +64,7 @@ pub unsafe fn record(
     if open::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaEventRecord`.
-        return opaque::run_blind(|| unsafe { native(event, stream) });
+        return passthrough::run_blind(|| unsafe { native(event, stream) });
     }
     own::record(event, stream, |event, stream| {
         // SAFETY: `own::record` passes the runtime's handles for the program's: contract of
@@ -87,7 +87,7 @@ pub unsafe fn record_with_flags(
     if open::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaEventRecordWithFlags`.
-        return opaque::run_blind(|| unsafe { native(event, stream, flags) });
+        return passthrough::run_blind(|| unsafe { native(event, stream, flags) });
     }
     check_flags(flags)?;
     own::record(event, stream, |event, stream| {
@@ -117,7 +117,7 @@ pub unsafe fn done(native: unsafe extern "C" fn(Event) -> Code, event: Event) ->
     if open::is_open() && !is_own(event) {
         // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaEventQuery`.
-        return opaque::run_blind(|| unsafe { native(event) });
+        return passthrough::run_blind(|| unsafe { native(event) });
     }
     // SAFETY: `own::done` passes the runtime's event for the program's: contract of `cudaEventQuery`.
     own::done(event, |event| unsafe { native(event) })
@@ -136,7 +136,7 @@ pub unsafe fn elapsed(
     thread::with(|thread| thread.take_hint());
     if open::is_open() && !(is_own(start) || is_own(end)) {
         // SAFETY: `out` is null or writable: contract of this function; neither event is lazyrt's.
-        return opaque::run_blind(|| unsafe { native(out, start, end) });
+        return passthrough::run_blind(|| unsafe { native(out, start, end) });
     }
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
@@ -161,7 +161,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Event) -> Code, event: Event)
         return own::destroy(event);
     }
     // SAFETY: the event is not lazyrt's, so it goes to the runtime as it is: contract of `cudaEventDestroy`.
-    opaque::run_blind(|| unsafe { native(event) })
+    passthrough::run_blind(|| unsafe { native(event) })
 }
 
 /// `cudaGraphEventRecordNodeGetEvent` and `cudaGraphEventWaitNodeGetEvent`: the program gets its own handle
@@ -175,7 +175,7 @@ pub unsafe fn of_node(
     out: *mut Event,
 ) -> Answer {
     // SAFETY: `out` is null or writable: contract of this function; the node is the program's.
-    let answer = opaque::run(|| unsafe { native(node, out) })?;
+    let answer = passthrough::run(|| unsafe { native(node, out) })?;
     if answer.is_success() && !out.is_null() {
         // SAFETY: it is not null, so it is writable: contract of this function; the runtime has written it.
         unsafe {

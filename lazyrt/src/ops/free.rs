@@ -47,7 +47,7 @@ pub unsafe fn free_async(
         thread::with(|thread| thread.take_hint());
         return object(pointer as u64);
     }
-    super::opaque::run(|| {
+    super::passthrough::run(|| {
         // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
         // `cudaFreeAsync`.
         on(stream, |stream| unsafe { native(pointer, stream) })

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use super::places::{NamesDevice, all_real};
 use super::sources::{charged, room, settle_all};
-use super::{opaque, ordinals};
+use super::{ordinals, passthrough};
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
 use crate::native::{self, Stream};
@@ -83,14 +83,14 @@ pub unsafe fn add_alloc(
     // SAFETY: null or valid: contract of this function.
     let Some(asked) = (unsafe { params.as_mut() }) else {
         // SAFETY: the arguments are those that the program passed: contract of `cudaGraphAddMemAllocNode`.
-        return opaque::run(|| unsafe { native(node, graph, after, count, params) });
+        return passthrough::run(|| unsafe { native(node, graph, after, count, params) });
     };
     // SAFETY: `access_descs` is null or has `access_desc_count` elements: contract of
     // `cudaGraphAddMemAllocNode`.
     let (mut own, _list) = unsafe { real(asked)? };
     // SAFETY: the program's arguments, but `own` for `params`; its list lives in `_list`: contract of
     // `cudaGraphAddMemAllocNode`.
-    let answer = opaque::run(|| unsafe { native(node, graph, after, count, &mut own) });
+    let answer = passthrough::run(|| unsafe { native(node, graph, after, count, &mut own) });
     asked.dptr = own.dptr;
     answer
 }
@@ -107,7 +107,7 @@ pub unsafe fn alloc_params(
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
     // SAFETY: `params` is null or writable: contract of `cudaGraphMemAllocNodeGetParams`.
-    let answer = opaque::run(|| unsafe { native(node, params) })?;
+    let answer = passthrough::run(|| unsafe { native(node, params) })?;
     // SAFETY: null, or writable: contract of this function; a success has written it.
     if let Some(params) = unsafe { params.as_mut() }.filter(|_| answer.is_success()) {
         params.pool_props = params.pool_props.of_program();
@@ -260,7 +260,7 @@ fn note(exec: Exec, graph: Graph) {
 fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     if !ANY.load(Ordering::Acquire) {
-        return opaque::run(call);
+        return passthrough::run(call);
     }
     let trims = TRIMS.load(Ordering::Acquire);
     let most: Vec<(i32, u64)> = match NEEDS.lock().get(&(exec as usize)) {
@@ -268,7 +268,7 @@ fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
         _ => Vec::new(),
     };
     let Some((&(ordinal, bytes), others)) = most.split_first() else {
-        return opaque::run(call);
+        return passthrough::run(call);
     };
     for &(ordinal, bytes) in others {
         room(Source::Graphs(ordinal), bytes)?;
@@ -291,7 +291,7 @@ type Instantiate = unsafe extern "C" fn(*mut Exec, Graph, u64) -> Code;
 /// The arguments meet the contract of `cudaGraphInstantiate`.
 pub unsafe fn instantiate(native: Instantiate, out: *mut Exec, graph: Graph, flags: u64) -> Answer {
     thread::with(|thread| thread.take_hint());
-    opaque::run(|| {
+    passthrough::run(|| {
         // SAFETY: `out` is null or writable: contract of `cudaGraphInstantiate`; a success has written the
         // handle.
         unsafe {
@@ -321,7 +321,7 @@ pub unsafe fn instantiate_with(
     let Some(asked) = (unsafe { params.as_mut() }) else {
         // SAFETY: the arguments are those that the program passed: contract of
         // `cudaGraphInstantiateWithParams`.
-        return opaque::run(|| unsafe { native(out, graph, params) });
+        return passthrough::run(|| unsafe { native(out, graph, params) });
     };
     let mut own = GraphInstantiateParams {
         flags: asked.flags & !INSTANTIATE_UPLOAD,
@@ -329,7 +329,7 @@ pub unsafe fn instantiate_with(
         ..*asked
     };
     // SAFETY: the program's arguments, but `own` for `params`: contract of `cudaGraphInstantiateWithParams`.
-    let answer = unsafe { opaque::run(|| native(out, graph, &mut own)) };
+    let answer = unsafe { passthrough::run(|| native(out, graph, &mut own)) };
     (asked.err_node, asked.result) = (own.err_node, own.result);
     if answer != Ok(Code::SUCCESS) {
         return answer;
@@ -371,7 +371,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Exec) -> Code, exec: Exec) ->
         NEEDS.lock().remove(&(exec as usize));
     }
     // SAFETY: the arguments are those that the program passed: contract of `cudaGraphExecDestroy`.
-    opaque::run(|| unsafe { native(exec) })
+    passthrough::run(|| unsafe { native(exec) })
 }
 
 /// `cudaDeviceGraphMemTrim`.
@@ -383,7 +383,7 @@ pub unsafe fn trim(native: unsafe extern "C" fn(i32) -> Code, device: i32) -> An
     let ordinal = ordinals::real(device)?;
     TRIMS.fetch_add(1, Ordering::AcqRel);
     // SAFETY: takes a number; the ordinal is of a GPU that the device has.
-    let answer = opaque::run(|| unsafe { native(ordinal) });
+    let answer = passthrough::run(|| unsafe { native(ordinal) });
     settle_all();
     answer
 }

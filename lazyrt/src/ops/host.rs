@@ -7,7 +7,7 @@ use std::ffi::c_void;
 use mgb_abi::host::{HOST_ALLOC_FLAGS, HOST_REGISTER_FLAGS, HOST_REGISTER_MAPPED, HOST_REGISTER_PORTABLE};
 use parking_lot::Mutex;
 
-use super::opaque;
+use super::passthrough;
 use crate::code::{Answer, Code, fail};
 use crate::handles::default;
 use crate::{contexts, device, fault, native, notice, thread};
@@ -65,7 +65,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
     thread::with(|thread| thread.take_hint());
     default::note_shared();
     if contexts::any() || crate::open::is_open() {
-        return opaque::run_anywhere(native);
+        return passthrough::run_anywhere(native);
     }
     if out.is_null() || flags & !HOST_ALLOC_FLAGS != 0 {
         return fail(Code::INVALID_VALUE);
@@ -82,7 +82,7 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
     if contexts::any() {
         // Another thread made one meanwhile: nobody would pin this memory any more.
         drop(early);
-        return opaque::run_anywhere(native);
+        return passthrough::run_anywhere(native);
     }
     // SAFETY: new memory of the process's own.
     let address = unsafe {
@@ -132,7 +132,7 @@ pub unsafe fn free(native: unsafe extern "C" fn(*mut c_void) -> Code, pointer: *
         return if contexts::any() {
             // SAFETY: the memory is not one that lazyrt mapped, so its address goes to the runtime as it is:
             // contract of `cudaFreeHost`.
-            opaque::run_anywhere(|| unsafe { native(pointer) })
+            passthrough::run_anywhere(|| unsafe { native(pointer) })
         } else {
             fail(Code::INVALID_VALUE)
         };
@@ -167,7 +167,7 @@ pub unsafe fn register(
     default::note_shared();
     if contexts::any() || crate::open::is_open() {
         // SAFETY: the arguments are those that the program passed: contract of `cudaHostRegister`.
-        return opaque::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
+        return passthrough::run_anywhere(|| unsafe { native(pointer, bytes, flags) });
     }
     if pointer.is_null() || bytes == 0 || flags & !HOST_REGISTER_FLAGS != 0 {
         return fail(Code::INVALID_VALUE);
@@ -210,7 +210,7 @@ pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, poin
         Some(known) if !known.pinned => Ok(Code::SUCCESS),
         _ if contexts::any() => {
             // SAFETY: the runtime knows the range, or refuses it: contract of `cudaHostUnregister`.
-            opaque::run_anywhere(|| unsafe { native(pointer) })
+            passthrough::run_anywhere(|| unsafe { native(pointer) })
         }
         _ if pointer.is_null() => fail(Code::INVALID_VALUE),
         _ => fail(Code::HOST_MEMORY_NOT_REGISTERED),

@@ -7,7 +7,7 @@ use mgb_abi::graph::{
 };
 
 use super::graphs;
-use super::opaque;
+use super::passthrough;
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind};
 
@@ -29,17 +29,17 @@ unsafe fn with_own(params: *mut GraphNodeParams, call: impl FnOnce(*mut GraphNod
         unsafe {
             let (real, _list) = graphs::real(&*theirs)?;
             mine.write(real);
-            let answer = opaque::run(|| call(&mut own));
+            let answer = passthrough::run(|| call(&mut own));
             (*theirs).dptr = (*allocation(&mut own)).dptr;
             return answer;
         }
     }
     // SAFETY: null or valid: contract of this function.
     if unsafe { params.as_ref() }.is_some_and(|asked| asked.kind == NODE_MEMCPY) {
-        return opaque::run_copy(|| call(params));
+        return passthrough::run_copy(|| call(params));
     }
     let mut problem = None;
-    let answer = opaque::run(|| {
+    let answer = passthrough::run(|| {
         // SAFETY: `params` is null or valid for reads: contract of this function.
         let Some(read) = (unsafe { params.as_ref() }) else {
             return call(params);

@@ -7,7 +7,7 @@ use mgb_abi::array::ChannelFormatDesc;
 use mgb_abi::copy3d::Extent;
 use mgb_probe::size::Bytes;
 
-use super::opaque;
+use super::passthrough;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
@@ -93,7 +93,7 @@ fn discharge(key: Key, kind: Kind, bytes: u64) {
 pub fn allocate(kind: Kind, bytes: u64, call: impl FnOnce() -> Code, made: impl FnOnce() -> u64) -> Answer {
     thread::with(|thread| thread.take_hint());
     let key = charge(kind, bytes)?;
-    match opaque::run(call) {
+    match passthrough::run(call) {
         Ok(Code::SUCCESS) => {
             let name = made();
             if name == 0 {
@@ -222,7 +222,7 @@ unsafe fn array(
 ) -> Answer {
     // SAFETY: `format` is null or valid for reads: contract of this function.
     let Some(format) = (unsafe { format.as_ref() }) else {
-        return opaque::run(call);
+        return passthrough::run(call);
     };
     let bytes = bytes_of(format, extent, levels);
     // SAFETY: `allocate` reads it after a success only, which has written it: contract of this function.
@@ -236,7 +236,7 @@ unsafe fn array(
 pub unsafe fn free_array(native: unsafe extern "C" fn(Array) -> Code, array: Array) -> Answer {
     thread::with(|thread| thread.take_hint());
     // SAFETY: the arguments are those that the program passed: contract of `cudaFreeArray`.
-    let answer = opaque::run(|| unsafe { native(array) });
+    let answer = passthrough::run(|| unsafe { native(array) });
     if answer == Ok(Code::SUCCESS) {
         freed(array as u64);
     }

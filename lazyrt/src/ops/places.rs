@@ -7,8 +7,8 @@ use std::ffi::c_void;
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 
-use super::opaque;
 use super::ordinals::{program_device, real};
+use super::passthrough;
 
 use crate::code::{Answer, Code, Own};
 use crate::handles::on;
@@ -70,7 +70,7 @@ pub unsafe fn all_real(list: *const MemAccessDesc, count: usize) -> Result<Vec<M
 
 fn run(call: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
-    opaque::run(call)
+    passthrough::run(call)
 }
 
 type GetPool = unsafe extern "C" fn(*mut Pool, *mut MemLocation, i32) -> Code;

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 
 use mgb_probe::need::GRANULE;
 
-use super::opaque;
+use super::passthrough;
 use super::sources::{charged, publish_level, settle_all};
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
@@ -75,17 +75,17 @@ unsafe fn allocate(
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
     if out.is_null() || bytes == 0 {
-        return opaque::run(call);
+        return passthrough::run(call);
     }
     // Ties the device, so that the stream and the pool are on its GPU.
     let mut is_captured = false;
-    opaque::run(|| {
+    passthrough::run(|| {
         is_captured = capture::is_capturing(stream);
         Code::SUCCESS
     })?;
     if is_captured {
         // A node of a graph: memory is taken when that is launched.
-        return opaque::run(call);
+        return passthrough::run(call);
     }
     let pool = match pool {
         Some(pool) => pool,
@@ -107,7 +107,7 @@ unsafe fn allocate(
 pub unsafe fn trim(native: unsafe extern "C" fn(Pool, usize) -> Code, pool: Pool, keep: usize) -> Answer {
     thread::with(|thread| thread.take_hint());
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemPoolTrimTo`.
-    let answer = opaque::run(|| unsafe { native(pool, keep) });
+    let answer = passthrough::run(|| unsafe { native(pool, keep) });
     settle_all();
     answer
 }
@@ -122,7 +122,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Pool) -> Code, pool: Pool) ->
     let source = Source::Pool(pool as usize);
     let held = source.levels().map_or(0, |(_, used)| used);
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemPoolDestroy`.
-    let answer = opaque::run(|| unsafe { native(pool) });
+    let answer = passthrough::run(|| unsafe { native(pool) });
     if answer == Ok(Code::SUCCESS) {
         publish_level(source, held);
         let mut state = state::lock();

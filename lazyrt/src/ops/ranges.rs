@@ -8,8 +8,8 @@ use mgb_abi::managed::{
     RANGE_PREFERRED_LOCATION, RANGE_PREFERRED_LOCATION_ID,
 };
 
-use super::opaque;
 use super::ordinals::program_device;
+use super::passthrough;
 use crate::code::{Answer, Code};
 use crate::{native, thread};
 
@@ -59,7 +59,7 @@ pub unsafe fn get(
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
     // SAFETY: `data` is null or has `room` writable bytes: contract of `cudaMemRangeGetAttribute`.
-    let answer = opaque::run(|| unsafe { native(data, room, attribute, pointer, count) })?;
+    let answer = passthrough::run(|| unsafe { native(data, room, attribute, pointer, count) })?;
     if answer.is_success() {
         // SAFETY: it was a success.
         unsafe { translate(data, room, attribute, pointer, count) };
@@ -85,7 +85,8 @@ pub unsafe fn get_all(
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
     // SAFETY: the lists are null or of `attribute_count` elements: contract of `cudaMemRangeGetAttributes`.
-    let answer = opaque::run(|| unsafe { native(data, rooms, attributes, attribute_count, pointer, count) })?;
+    let answer =
+        passthrough::run(|| unsafe { native(data, rooms, attributes, attribute_count, pointer, count) })?;
     if answer.is_success() {
         for at in 0..attribute_count {
             // SAFETY: it was a success, so all three lists are as long as told.

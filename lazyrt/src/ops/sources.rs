@@ -11,8 +11,8 @@ use mgb_abi::graph::GRAPH_MEM_RESERVED_CURRENT;
 use mgb_abi::pool::{POOL_RESERVED_CURRENT, POOL_USED_CURRENT};
 use mgb_probe::need::GRANULE;
 
-use super::opaque;
 use super::outside::charge_to;
+use super::passthrough;
 use crate::code::{Answer, Code, Own};
 use crate::native::{self, Pool};
 use crate::outside::{Kind, Source};
@@ -77,7 +77,7 @@ impl Source {
 pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl FnOnce() -> bool) -> Answer {
     let Some((held, used)) = source.levels() else {
         // No such pool: the runtime says so.
-        return opaque::run(call);
+        return passthrough::run(call);
     };
     USED_ANY.store(true, Ordering::Release);
     let key = {
@@ -90,7 +90,7 @@ pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl F
     };
     let fits = held - used.min(held) >= bytes;
     let answer = first(key, source, bytes, held, fits).and_then(|()| {
-        let code = opaque::run(&call)?;
+        let code = passthrough::run(&call)?;
         if code != Code::MEMORY_ALLOCATION || !contexts::any() {
             return Ok(code);
         }
@@ -99,7 +99,7 @@ pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl F
         unsafe { native::cudaGetLastError() };
         let held = source.levels().map_or(0, |(held, _)| held);
         raise(key, source, held.saturating_add(bytes.saturating_add(STEP)))?;
-        opaque::run(&call)
+        passthrough::run(&call)
     });
     let after = match answer {
         Ok(Code::SUCCESS) => raise(key, source, source.levels().map_or(0, |(held, _)| held)),

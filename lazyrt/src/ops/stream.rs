@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use super::opaque;
+use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
 use crate::handles::{self, Kind, default, is_own, on};
@@ -50,7 +50,7 @@ pub unsafe fn create_with_priority(
 unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     if open::is_open() {
-        return opaque::run_blind(native);
+        return passthrough::run_blind(native);
     }
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
@@ -71,7 +71,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Stream) -> Code, stream: Stre
     }
     // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
     // `cudaStreamDestroy`.
-    opaque::run_blind(|| unsafe { native(stream) })
+    passthrough::run_blind(|| unsafe { native(stream) })
 }
 
 /// `cudaStreamGetFlags`.
@@ -87,7 +87,7 @@ pub unsafe fn flags(
         // SAFETY: `out` is null or writable: contract of this function.
         Some((flags, _)) => unsafe { answer(out, flags) },
         // SAFETY: `out` is null or writable: contract of this function; the stream is not lazyrt's.
-        None => opaque::run_blind(|| unsafe { native(stream, out) }),
+        None => passthrough::run_blind(|| unsafe { native(stream, out) }),
     }
 }
 
@@ -104,7 +104,7 @@ pub unsafe fn device(
         // SAFETY: `out` is null or writable: contract of this function.
         Some((_, device)) => unsafe { answer(out, device as i32) },
         // SAFETY: `out` is null or writable: contract of this function; the stream is not lazyrt's.
-        None => opaque::run_blind(|| unsafe { native(stream, out) }),
+        None => passthrough::run_blind(|| unsafe { native(stream, out) }),
     }
 }
 
@@ -133,12 +133,12 @@ pub unsafe fn wait_event(
     if open::is_open() && !(is_own(event) || is_own(stream)) {
         // SAFETY: neither handle is lazyrt's, so both go to the runtime as they are: contract of
         // `cudaStreamWaitEvent`.
-        return opaque::run_blind(|| unsafe { native(stream, event, flags) });
+        return passthrough::run_blind(|| unsafe { native(stream, event, flags) });
     }
     super::event::check_flags(flags)?;
     if flags != 0 {
         // A node of a graph, even if the event was never recorded.
-        return opaque::run_blind(|| {
+        return passthrough::run_blind(|| {
             on(stream, |stream| match handles::translate(Kind::Event, event) {
                 // SAFETY: the runtime's stream and event for the program's: contract of
                 // `cudaStreamWaitEvent`.
@@ -188,7 +188,7 @@ pub unsafe fn add_callback(
     if open::is_open() && !is_own(stream) {
         // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaStreamAddCallback`.
-        return opaque::run_blind(|| unsafe { native(stream, Some(function), data, flags) });
+        return passthrough::run_blind(|| unsafe { native(stream, Some(function), data, flags) });
     }
     default::note_shared();
     own::on_its_gpu(stream, |real| {
@@ -221,7 +221,7 @@ pub unsafe fn host_function(
     if open::is_open() && !is_own(stream) {
         // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
         // `cudaLaunchHostFunc`.
-        return opaque::run_blind(|| unsafe { native(stream, function, data) });
+        return passthrough::run_blind(|| unsafe { native(stream, function, data) });
     }
     default::note_shared();
     own::on_its_gpu(stream, |stream| {

@@ -34,7 +34,7 @@ pub unsafe fn stream(native: unsafe extern "C" fn(Stream) -> Code, stream: Strea
         let call = |stream| unsafe { native(stream) };
         let answer = if open::is_open() && !handles::is_own(stream) {
             // The process is tied to the GPU of the stream.
-            super::opaque::run_blind(|| call(stream))
+            super::passthrough::run_blind(|| call(stream))
         } else {
             handles::stream::done(stream, call)
         };
