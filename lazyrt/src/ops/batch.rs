@@ -1,5 +1,5 @@
 //! Batches of copies and of prefetches. The copies of a batch are in the order of one stream, so they run on
-//! its GPU, which is lent the objects that lie on others; places named in hints are the program's.
+//! its GPU, which is lent the objects that lie on others; locations named in hints are the program's.
 
 use std::ffi::c_void;
 
@@ -9,7 +9,7 @@ use mgb_abi::location::MemLocation;
 
 use super::boxes::{plane, span_of};
 use super::copy::{Span, claim, task_of};
-use super::places::NamesDevice;
+use super::locations::NamesDevice;
 use super::{passthrough, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own};
@@ -214,25 +214,34 @@ pub unsafe fn prefetches(
     pointers: *mut *mut c_void,
     sizes: *mut usize,
     count: usize,
-    places: *const MemLocation,
+    locations: *const MemLocation,
     starts: *mut usize,
-    place_count: usize,
+    location_count: usize,
     flags: u64,
     stream: Stream,
 ) -> Answer {
     thread::with(|thread| thread.take_hint());
-    // SAFETY: `places` is null or has `place_count` elements: contract of `cudaMemPrefetchBatchAsync`.
-    let asked = unsafe { list(places, place_count) };
+    // SAFETY: `locations` is null or has `location_count` elements: contract of `cudaMemPrefetchBatchAsync`.
+    let asked = unsafe { list(locations, location_count) };
     let real: Vec<MemLocation> = asked
         .iter()
-        .map(|place| place.real())
+        .map(|location| location.real())
         .collect::<Result<_, Own>>()?;
-    let places = if real.is_empty() { places } else { real.as_ptr() };
+    let locations = if real.is_empty() { locations } else { real.as_ptr() };
     passthrough::run(|| {
         // SAFETY: the program's lists, and as many locations with real ordinals: contract of
         // `cudaMemPrefetchBatchAsync`.
         on(stream, |stream| unsafe {
-            native(pointers, sizes, count, places, starts, place_count, flags, stream)
+            native(
+                pointers,
+                sizes,
+                count,
+                locations,
+                starts,
+                location_count,
+                flags,
+                stream,
+            )
         })
     })
 }

@@ -14,8 +14,8 @@ use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use super::outside::Array;
 use super::stream::Callback;
 use super::{
-    alloc, batch, boxes, copy, device, errors, event, free, function, graphs, host, launch, limits, node,
-    outside, peers, places, pointers, pools, ranges, rows, set, stream, symbol, sync,
+    alloc, batch, boxes, copy, device, errors, event, free, function, graphs, host, launch, limits,
+    locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol, sync,
 };
 use crate::code::{Code, Own};
 use crate::functions::index;
@@ -126,20 +126,20 @@ exports! {
         out: *mut *mut c_void, bytes: usize, pool: Pool, stream: Stream);
     pools::trim: fn cudaMemPoolTrimTo(pool: Pool, keep: usize);
     pools::destroy: fn cudaMemPoolDestroy(pool: Pool);
-    places::get_pool: fn cudaMemGetDefaultMemPool | cudaMemGetMemPool(
+    locations::get_pool: fn cudaMemGetDefaultMemPool | cudaMemGetMemPool(
         out: *mut Pool, location: *mut MemLocation, kind: i32);
-    places::set_pool: fn cudaMemSetMemPool(location: *mut MemLocation, kind: i32, pool: Pool);
-    places::create_pool: fn cudaMemPoolCreate(out: *mut Pool, properties: *const MemPoolProps);
-    places::set_access: fn cudaMemPoolSetAccess(pool: Pool, list: *const MemAccessDesc, count: usize);
-    places::get_access: fn cudaMemPoolGetAccess(flags: *mut i32, pool: Pool, location: *mut MemLocation);
-    places::prefetch: fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(
+    locations::set_pool: fn cudaMemSetMemPool(location: *mut MemLocation, kind: i32, pool: Pool);
+    locations::create_pool: fn cudaMemPoolCreate(out: *mut Pool, properties: *const MemPoolProps);
+    locations::set_access: fn cudaMemPoolSetAccess(pool: Pool, list: *const MemAccessDesc, count: usize);
+    locations::get_access: fn cudaMemPoolGetAccess(flags: *mut i32, pool: Pool, location: *mut MemLocation);
+    locations::prefetch: fn cudaMemPrefetchAsync | cudaMemPrefetchAsync_ptsz(
         pointer: *const c_void, bytes: usize, location: MemLocation, flags: u32, stream: Stream);
-    places::advise: fn cudaMemAdvise(
+    locations::advise: fn cudaMemAdvise(
         pointer: *const c_void, bytes: usize, advice: i32, location: MemLocation);
     batch::prefetches: fn cudaMemPrefetchBatchAsync | cudaMemPrefetchBatchAsync_ptsz
         | cudaMemDiscardAndPrefetchBatchAsync | cudaMemDiscardAndPrefetchBatchAsync_ptsz(
-        pointers: *mut *mut c_void, sizes: *mut usize, count: usize, places: *const MemLocation,
-        starts: *mut usize, place_count: usize, flags: u64, stream: Stream);
+        pointers: *mut *mut c_void, sizes: *mut usize, count: usize, locations: *const MemLocation,
+        starts: *mut usize, location_count: usize, flags: u64, stream: Stream);
     ranges::get: fn cudaMemRangeGetAttribute(
         data: *mut c_void, room: usize, attribute: u32, pointer: *const c_void, count: usize);
     ranges::get_all: fn cudaMemRangeGetAttributes(

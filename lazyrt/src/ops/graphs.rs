@@ -14,7 +14,7 @@ use mgb_abi::pool::MemAccessDesc;
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
-use super::places::{NamesDevice, all_real};
+use super::locations::{NamesDevice, all_real};
 use super::sources::{charged, room, settle_all};
 use super::{ordinals, passthrough};
 use crate::code::{Answer, Code, Own};
