@@ -166,11 +166,11 @@ unsafe fn copy(
         kind,
         stream,
         call,
-        |places| Memcpy3DPeerParms {
+        |ordinals| Memcpy3DPeerParms {
             src: from,
-            src_device: places.second,
+            src_device: ordinals.second,
             dst: to,
-            dst_device: places.first,
+            dst_device: ordinals.first,
             extent,
         },
     )
@@ -183,7 +183,7 @@ pub fn between(
     kind: u32,
     stream: Option<Stream>,
     call: impl FnOnce() -> Code,
-    apart: impl FnOnce(&run::Places) -> Memcpy3DPeerParms,
+    apart: impl FnOnce(&run::Ordinals) -> Memcpy3DPeerParms,
 ) -> Answer {
     let hint = thread::with(|thread| thread.take_hint());
     let mut state = state::lock();
@@ -192,11 +192,11 @@ pub fn between(
     match (to, from) {
         (Some(to), Some(from)) if to != from => {
             drop(state);
-            run::across(to, from, stream, |places| {
-                if places.are_one() {
+            run::across(to, from, stream, |ordinals| {
+                if ordinals.are_one() {
                     call()
                 } else {
-                    peer(&apart(&places), stream)
+                    peer(&apart(&ordinals), stream)
                 }
             })
         }
@@ -263,10 +263,10 @@ unsafe fn copy_peer(parameters: *const Memcpy3DPeerParms, stream: Option<Stream>
         Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
     };
     let (to, from) = (key(&asked.dst, to_device)?, key(&asked.src, from_device)?);
-    run::across(to, from, stream, |places| {
+    run::across(to, from, stream, |ordinals| {
         let translated = Memcpy3DPeerParms {
-            dst_device: places.first,
-            src_device: places.second,
+            dst_device: ordinals.first,
+            src_device: ordinals.second,
             ..asked
         };
         peer(&translated, stream)

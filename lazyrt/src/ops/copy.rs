@@ -190,12 +190,12 @@ unsafe fn linear(
         }
         (Some(to), Some(from)) if to != from => {
             drop(state);
-            run::across(to, from, stream, |places| {
-                if places.are_one() {
+            run::across(to, from, stream, |ordinals| {
+                if ordinals.are_one() {
                     return call();
                 }
                 // SAFETY: both ranges were checked above.
-                unsafe { from_gpu_to_gpu(dst, src, count, &places, stream) }
+                unsafe { from_gpu_to_gpu(dst, src, count, &ordinals, stream) }
             })
         }
         (None, Some(key)) if stream.is_none() && kind != DEVICE_TO_DEVICE && !state::may_be_several() => {
@@ -242,10 +242,10 @@ pub unsafe fn from_gpu_to_gpu(
     dst: *mut c_void,
     src: *const c_void,
     count: usize,
-    places: &run::Places,
+    ordinals: &run::Ordinals,
     stream: Option<Stream>,
 ) -> Code {
-    let (to, from) = (places.first, places.second);
+    let (to, from) = (ordinals.first, ordinals.second);
     // SAFETY: both ranges are device memory, of the GPUs with these ordinals: contract of this function.
     unsafe {
         match stream {

@@ -193,19 +193,19 @@ unsafe fn copy(
         Ok(owner.unwrap_or_else(|| state.lazy_task_of(device)))
     };
     let (to, from) = (key(dst as u64, to_device)?, key(src as u64, from_device)?);
-    run::across(to, from, stream, |places| {
+    run::across(to, from, stream, |ordinals| {
         // SAFETY: the program's ranges, with the ordinals of the GPUs on which they are: contract of
         // `cudaMemcpyPeer`.
         unsafe {
             match stream {
                 // A capture refuses the call, which the runtime is to say.
                 Some(stream) if capture::is_capturing(stream) => {
-                    let (to, from) = (places.first, places.second);
+                    let (to, from) = (ordinals.first, ordinals.second);
                     on(capture::named(stream), |stream| {
                         native::cudaMemcpyPeerAsync(dst, to, src, from, count, stream)
                     })
                 }
-                _ if !places.are_one() => from_gpu_to_gpu(dst, src, count, &places, stream),
+                _ if !ordinals.are_one() => from_gpu_to_gpu(dst, src, count, &ordinals, stream),
                 Some(stream) => on(capture::named(stream), |stream| {
                     native::cudaMemcpyAsync(dst, src, count, DEFAULT, stream)
                 }),

@@ -122,11 +122,11 @@ fn plane(
     let span = |side: Rows| rows(side.address, side.pitch, width, height);
     let (written, read) = (span(to), span(from));
     let side = |side: Rows| CopySide::pitched(boxes::plane(side.address, side.pitch, width, height));
-    boxes::between(written, read, kind, stream, call, |places| Memcpy3DPeerParms {
+    boxes::between(written, read, kind, stream, call, |ordinals| Memcpy3DPeerParms {
         src: side(from),
-        src_device: places.second,
+        src_device: ordinals.second,
         dst: side(to),
-        dst_device: places.first,
+        dst_device: ordinals.first,
         extent: Extent {
             width,
             height,

@@ -41,8 +41,8 @@ pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
 
 static FIRST: Once = Once::new();
 
-/// Runs `call`, which touches objects of the task and is in this stream (none: it waits), in the order that the program
-/// means. The objects of another device of the program may be on another GPU than the stream.
+/// Runs `call`, which touches objects of the task and is in this stream (none: it waits), in the order that
+/// the program means. The objects of another device of the program may be on another GPU than the stream.
 pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     if !state::may_be_several() {
         return on_task(key, Asked::default(), || in_order(stream, call));
@@ -63,8 +63,8 @@ fn ordered_by_itself(stream: Option<Stream>) -> Result<Option<Stream>, Own> {
     }
 }
 
-/// Runs `call`, on this thread's GPU, behind what the program's default stream was given on others, if it is a call that
-/// waits (no stream); one in a stream has that from its stream.
+/// Runs `call`, on this thread's GPU, behind what the program's default stream was given on others, if it is
+/// a call that waits (no stream); one in a stream has that from its stream.
 pub fn in_order(stream: Option<Stream>, call: impl FnOnce() -> Code) -> Code {
     match stream.map_or_else(default::in_order, |_| Ok(())) {
         Ok(()) => call(),
@@ -72,8 +72,8 @@ pub fn in_order(stream: Option<Stream>, call: impl FnOnce() -> Code) -> Code {
     }
 }
 
-/// The program's default stream is that of the current device's GPU: what that one was given comes first, and what it
-/// is given later comes after the call.
+/// The program's default stream is that of the current device's GPU: what that one was given comes first, and
+/// what it is given later comes after the call.
 fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
     let own = state::current();
     let is_others = {
@@ -108,8 +108,8 @@ fn here() -> Result<Option<(u32, i32)>, Own> {
     bound.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
 }
 
-/// As [`on_objects`], for a call that touches memory beside the objects which may be for the current device alone: that of a
-/// pool. It is run there, and lent the objects.
+/// As [`on_objects`], for a call that touches memory beside the objects which may be for the current device
+/// alone: that of a pool. It is run there, and lent the objects.
 pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     let several = state::may_be_several();
     match (stream, if several { here()? } else { None }) {
@@ -181,8 +181,8 @@ fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer 
     fail(Code::MEMORY_ALLOCATION)
 }
 
-/// Runs `call`, which touches objects of several tasks and is in this stream, on the stream's GPU. What lies on others is
-/// lent to it.
+/// Runs `call`, which touches objects of several tasks and is in this stream, on the stream's GPU. What lies
+/// on others is lent to it.
 pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> Answer {
     let at = match gpu_of(stream)? {
         Some(at) => at,
@@ -257,30 +257,36 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
 /// How often two tasks are brought in together before it is given up.
 const ROUNDS: u32 = 32;
 
-/// Where two objects that one call touches are.
-pub struct Places {
-    /// Ordinal of the first.
+/// The ordinals of the GPUs on which two objects of one call are.
+pub struct Ordinals {
+    /// That of the first object.
     pub first: i32,
-    /// Ordinal of the second.
+    /// That of the second object.
     pub second: i32,
 }
 
-impl Places {
+impl Ordinals {
     /// Whether both are on one GPU.
     pub fn are_one(&self) -> bool {
         self.first == self.second
     }
 }
 
-/// As [`on_two`], for a copy from the second task's memory to the first's, in the order of the stream, which is that of its
-/// own device wherever the memory is. Where GPUs differ and the copy is in no stream of the program's own, what each was
-/// given before comes before it, and what each is given later comes after it: the program sees one default stream.
-pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce(Places) -> Code) -> Answer {
+/// As [`on_two`], for a copy from the second task's memory to the first's, in the order of the stream, which
+/// is that of its own device wherever the memory is. Where GPUs differ and the copy is in no stream of the
+/// program's own, what each was given before comes before it, and what each is given later comes after it:
+/// the program sees one default stream.
+pub fn across(
+    first: Key,
+    second: Key,
+    stream: Option<Stream>,
+    call: impl FnOnce(Ordinals) -> Code,
+) -> Answer {
     let stream = ordered_by_itself(stream)?;
     let mut call = Some(call);
-    let mut call = |places| call.take().map_or(Code::UNKNOWN, |call| call(places));
-    // The GPU of the stream, where the copy is left to it: that is not the one on which both are, or keeps the copy for
-    // a graph, which finds memory by the addresses alone.
+    let mut call = |ordinals| call.take().map_or(Code::UNKNOWN, |call| call(ordinals));
+    // The GPU of the stream, where the copy is left to it: that is not the one on which both are, or keeps
+    // the copy for a graph, which finds memory by the addresses alone.
     let mut elsewhere = None;
     let several = state::may_be_several();
     // Nobody takes a lock inside the gate. A device that has no task yet has no work to wait for either.
@@ -288,38 +294,38 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
         Some(_) => None,
         None => here()?.map(|(_, ordinal)| ordinal),
     };
-    let is_left = |places: &Places, at, stream| {
-        if places.are_one() {
-            several && at != places.first
+    let is_left = |ordinals: &Ordinals, at, stream| {
+        if ordinals.are_one() {
+            several && at != ordinals.first
         } else {
             // A default stream is here only if it captures, on the GPU of the current device.
             stream as usize <= LAST_DEFAULT || capture::is_capturing(stream)
         }
     };
-    let answer = on_two(first, second, |places| {
+    let answer = on_two(first, second, |ordinals| {
         if let Some(stream) = stream {
             return match gpu_of(stream) {
-                Ok(Some((_, at))) if is_left(&places, at, stream) => {
+                Ok(Some((_, at))) if is_left(&ordinals, at, stream) => {
                     elsewhere = Some((stream, at));
                     Code::SUCCESS
                 }
-                Ok(Some((gpu, at))) if !places.are_one() => match device::select(gpu, at) {
-                    Ok(()) => call(places),
+                Ok(Some((gpu, at))) if !ordinals.are_one() => match device::select(gpu, at) {
+                    Ok(()) => call(ordinals),
                     Err(Own(code)) => code,
                 },
-                Ok(_) => call(places),
+                Ok(_) => call(ordinals),
                 Err(Own(code)) => code,
             };
         }
-        if places.are_one() && (!several || here.is_none_or(|here| here == places.first)) {
-            call(places)
+        if ordinals.are_one() && (!several || here.is_none_or(|here| here == ordinals.first)) {
+            call(ordinals)
         } else {
-            between_waits(places, here, &mut call)
+            between_waits(ordinals, here, &mut call)
         }
     })?;
     match elsewhere {
         Some((stream, at)) => on_several(&[first, second], stream, || {
-            call(Places {
+            call(Ordinals {
                 first: at,
                 second: at,
             })
@@ -328,9 +334,10 @@ pub fn across(first: Key, second: Key, stream: Option<Stream>, call: impl FnOnce
     }
 }
 
-/// Runs `call` between waits for the default streams of these GPUs, and of that of the program's current device.
-fn between_waits(places: Places, here: Option<i32>, call: impl FnOnce(Places) -> Code) -> Code {
-    let (first, second) = (places.first, places.second);
+/// Runs `call` between waits for the default streams of these GPUs, and of that of the program's current
+/// device.
+fn between_waits(ordinals: Ordinals, here: Option<i32>, call: impl FnOnce(Ordinals) -> Code) -> Code {
+    let (first, second) = (ordinals.first, ordinals.second);
     let wait_for = |ordinal| match device::at(ordinal).map(|gpu| device::settle_default(gpu, ordinal)) {
         Some(Ok(code) | Err(Own(code))) => code,
         None => Code::UNKNOWN,
@@ -345,7 +352,7 @@ fn between_waits(places: Places, here: Option<i32>, call: impl FnOnce(Places) ->
     if let Err(code) = may_go_on(before, selected) {
         return code;
     }
-    let code = call(places);
+    let code = call(ordinals);
     if code.is_success() { wait_for(first) } else { code }
 }
 
@@ -363,7 +370,7 @@ fn may_go_on(before: Code, selected: impl FnOnce() -> Option<Result<(), Own>>) -
 }
 
 /// Runs `call` once both tasks are ready, on the GPU of the first.
-pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Answer {
+pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> Answer {
     // Where both do not fit at once, each would push the other out for ever.
     for _ in 0..ROUNDS {
         let one = bind::prepare(first, Asked::default())?;
@@ -377,13 +384,13 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Places) -> Code) -> Ans
         )?;
         let inside = gate::enter();
         if one.is_ready() && other.is_ready() {
-            let places = Places {
+            let ordinals = Ordinals {
                 first: one.place().1,
                 second: other.place().1,
             };
             let gpu = other.place().0;
             return on_ready(one, inside, || {
-                let code = call(places);
+                let code = call(ordinals);
                 work::note(gpu);
                 code
             });

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use mgb_abi::copy::{DEFAULT, HOST_TO_DEVICE};
 
 use super::copy::{Span, claim, from_gpu_to_gpu, is_recorded, task_of};
-use super::run::{self, Places};
+use super::run::{self, Ordinals};
 use crate::bind::Asked;
 use crate::code::{Answer, Code};
 use crate::handles::on;
@@ -196,7 +196,7 @@ struct Part {
 
 impl Part {
     /// Copies between the variable on the first GPU and memory of the second.
-    fn copy_between(self, other: Span, places: Places) -> Code {
+    fn copy_between(self, other: Span, ordinals: Ordinals) -> Code {
         let (mut address, mut size) = (std::ptr::null_mut(), 0);
         // SAFETY: they write one word each; the variable is the caller's.
         let codes = unsafe {
@@ -222,13 +222,13 @@ impl Part {
         // SAFETY: the object was checked by the caller, the variable here.
         unsafe {
             if self.is_target {
-                from_gpu_to_gpu(variable, memory, count, &places, self.stream)
+                from_gpu_to_gpu(variable, memory, count, &ordinals, self.stream)
             } else {
-                let places = Places {
-                    first: places.second,
-                    second: places.first,
+                let ordinals = Ordinals {
+                    first: ordinals.second,
+                    second: ordinals.first,
                 };
-                from_gpu_to_gpu(memory, variable, count, &places, self.stream)
+                from_gpu_to_gpu(memory, variable, count, &ordinals, self.stream)
             }
         }
     }
@@ -254,11 +254,11 @@ fn touch(part: Part, other: Span, call: impl FnOnce() -> Code) -> Answer {
     match owner {
         Some(owner) if owner != key => {
             // The call runs where the variable is.
-            run::across(key, owner, part.stream, |places| {
-                if places.are_one() {
+            run::across(key, owner, part.stream, |ordinals| {
+                if ordinals.are_one() {
                     call()
                 } else {
-                    part.copy_between(other, places)
+                    part.copy_between(other, ordinals)
                 }
             })
         }
