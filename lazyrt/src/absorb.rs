@@ -11,7 +11,7 @@ use crate::swap;
 pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
     let Some(task) = state.task(into) else { return };
     let (thread, device) = (task.thread, task.device);
-    let (gpu, room) = (task.gpu, task.reserved.saturating_sub(task.whole()));
+    let (gpu, room) = (task.gpu, task.reserved.saturating_sub(task.committed()));
     let old: Vec<Key> = state
         .tasks
         .iter()

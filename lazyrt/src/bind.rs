@@ -77,7 +77,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             state = state::lock();
             continue;
         }
-        if task.whole() > task.reserved {
+        if task.committed() > task.reserved {
             let grown;
             let start = Instant::now();
             (state, grown) = ask(state, key, |client| grow(client, key, id));
@@ -190,7 +190,7 @@ pub fn lazy() -> Result<&'static Shared, Own> {
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
     let mut failed_swaps = 0;
     loop {
-        let lacks = |task: &mut Task| task.whole().saturating_sub(task.reserved);
+        let lacks = |task: &mut Task| task.committed().saturating_sub(task.reserved);
         let more = state::lock().task(key).map_or(0, lacks);
         match client.grow(id, more)? {
             Grown::Granted { .. } => return Ok(more),
@@ -219,7 +219,7 @@ fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     BeginRequest {
         need: Need {
             peak_bytes: task.live,
-            mapped_bytes: task.whole(),
+            mapped_bytes: task.committed(),
             grid_blocks: asked.blocks,
             block_threads: asked.threads,
             shared_bytes: asked.shared,

@@ -162,7 +162,7 @@ impl Binder for Lazy {
         }
         task.ended = true;
         task.stop_clock();
-        let kept = task.held();
+        let kept = task.resident();
         task.reserved = kept;
         if kept == 0 {
             task.unbind();

@@ -72,25 +72,26 @@ impl Outside {
         }
     }
 
-    /// Arrays and pools.
-    pub fn firm(&self) -> u64 {
-        whole(self.arrays).saturating_add(self.pools)
+    /// The bytes of arrays and pools, which cannot be evicted.
+    pub fn unevictable(&self) -> u64 {
+        to_granules(self.arrays).saturating_add(self.pools)
     }
 
-    /// What of the managed memory the GPU may hold beside so many bytes of other kinds: never more than it has.
-    pub fn managed_beside(&self, firm: u64) -> u64 {
-        self.managed.min(self.capacity.saturating_sub(firm))
+    /// The bytes of managed memory that the GPU may hold beside `unevictable` bytes: never more than its
+    /// capacity.
+    pub fn managed_beside(&self, unevictable: u64) -> u64 {
+        self.managed.min(self.capacity.saturating_sub(unevictable))
     }
 }
 
 fn rounded(kind: Kind, bytes: u64) -> u64 {
     match kind {
         Kind::Array => bytes.checked_next_multiple_of(PART).unwrap_or(u64::MAX),
-        Kind::Pool | Kind::Managed => whole(bytes),
+        Kind::Pool | Kind::Managed => to_granules(bytes),
     }
 }
 
-fn whole(bytes: u64) -> u64 {
+fn to_granules(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX)
 }
 
@@ -104,13 +105,13 @@ mod tests {
         for _ in 0..32 {
             outside.add(Kind::Array, 100);
         }
-        assert_eq!(outside.firm(), GRANULE);
+        assert_eq!(outside.unevictable(), GRANULE);
         outside.add(Kind::Array, 1);
-        assert_eq!(outside.firm(), 2 * GRANULE);
+        assert_eq!(outside.unevictable(), 2 * GRANULE);
         for _ in 0..33 {
             outside.remove(Kind::Array, 100);
         }
-        assert_eq!(outside.firm(), 0);
+        assert_eq!(outside.unevictable(), 0);
     }
 
     #[test]

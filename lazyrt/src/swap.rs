@@ -141,7 +141,7 @@ fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
         }
         extent.backing = backing;
     }
-    let freed = task.reserved - task.held().min(task.reserved);
+    let freed = task.reserved - task.resident().min(task.reserved);
     task.reserved -= freed;
     Some((freed > 0).then_some((id, freed)))
 }

@@ -266,19 +266,19 @@ impl Task {
         self.seen.peak = self.seen.peak.max(self.live);
     }
 
-    /// Bytes that its GPU will hold for it once all its objects are backed.
-    pub fn whole(&self) -> u64 {
-        let firm = self.firm();
-        firm + self.outside.managed_beside(firm)
+    /// Bytes that its GPU holds for the task once all objects of the task are backed.
+    pub fn committed(&self) -> u64 {
+        let unevictable = self.unevictable();
+        unevictable + self.outside.managed_beside(unevictable)
     }
 
-    /// The part of it that the GPU cannot do without: all but managed memory, which gives way.
-    pub fn firm(&self) -> u64 {
-        self.mapped + self.unbacked_bytes + self.outside.firm()
+    /// The committed bytes that must stay on the GPU: all but managed memory, which the driver can evict.
+    pub fn unevictable(&self) -> u64 {
+        self.mapped + self.unbacked_bytes + self.outside.unevictable()
     }
 
-    /// Bytes that its GPU holds for it now, or may at any time.
-    pub fn held(&self) -> u64 {
-        self.whole() - self.unbacked_bytes
+    /// Bytes that its GPU holds for the task now, or may hold at any time.
+    pub fn resident(&self) -> u64 {
+        self.committed() - self.unbacked_bytes
     }
 }

@@ -85,11 +85,11 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
     } else {
         bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
     };
-    let whole = task
-        .firm()
+    let committed = task
+        .unevictable()
         .max(task.live.saturating_add(bytes))
-        .max(task.firm().saturating_add(more));
-    (whole > largest).then_some((whole, largest))
+        .max(task.unevictable().saturating_add(more));
+    (committed > largest).then_some((committed, largest))
 }
 
 fn allocate(bytes: usize) -> Result<u64, Own> {

@@ -54,7 +54,11 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
         let Some(task) = state.task(key) else {
             return fail(Code::UNKNOWN);
         };
-        (task.gpu, task.reserved - task.whole().min(task.reserved), spares)
+        (
+            task.gpu,
+            task.reserved - task.committed().min(task.reserved),
+            spares,
+        )
     };
     let room = gpu
         .and_then(room_in_ledger)

@@ -59,14 +59,14 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     if let Some(task) = state.tasks.get(&key)
         && let Some(gpu) = session::gpu(place.0)
         && kind != Kind::Managed
-        && task.firm().saturating_add(bytes) > device::capacity(gpu)
+        && task.unevictable().saturating_add(bytes) > device::capacity(gpu)
     {
         notice::once(
             "never-fits",
             format_args!(
                 "failed to allocate {}: with it, its task needs {} or more, its GPU has {}",
                 Bytes(bytes),
-                Bytes(task.firm().saturating_add(bytes)),
+                Bytes(task.unevictable().saturating_add(bytes)),
                 Bytes(device::capacity(gpu))
             ),
         );

@@ -14,27 +14,27 @@ impl State {
     pub fn charge(&mut self, key: Key, kind: Kind, bytes: u64) {
         if let Some(task) = self.task(key) {
             task.outside.add(kind, bytes);
-            task.seen.mapped = task.seen.mapped.max(task.held());
+            task.seen.mapped = task.seen.mapped.max(task.resident());
         }
     }
 
     /// Takes a charge back; the room to give back to mgbd.
     pub fn discharge(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
-        self.take_back(key, kind, bytes, Task::held)
+        self.take_back(key, kind, bytes, Task::resident)
     }
 
     /// Takes back a charge that was refused. Its room was never granted, so that what is reserved is for the
     /// rest of the task; unless it was granted and something else failed.
     pub fn withdraw(&mut self, key: Key, kind: Kind, bytes: u64) -> Option<Returned> {
-        self.take_back(key, kind, bytes, Task::whole)
+        self.take_back(key, kind, bytes, Task::committed)
     }
 
     /// Takes a charge back, and gives back what is reserved beyond the bytes that `keeps` says.
     fn take_back(&mut self, key: Key, kind: Kind, bytes: u64, keeps: fn(&Task) -> u64) -> Option<Returned> {
         let task = self.task(key)?;
-        let before = task.whole();
+        let before = task.committed();
         task.outside.remove(kind, bytes);
-        let (id, after) = (task.id?, task.whole());
+        let (id, after) = (task.id?, task.committed());
         let spare = before
             .saturating_sub(after)
             .min(task.reserved.saturating_sub(keeps(task)));
