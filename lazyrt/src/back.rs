@@ -224,7 +224,7 @@ pub fn replay(mut state: Locked, key: Key) -> (Locked, Result<(), Own>) {
     if task.records.is_empty() {
         return (state, Ok(()));
     }
-    let (gpu, records) = (task.shared.place().0, task.records.take());
+    let (gpu, records) = (task.shared.placement().0, task.records.take());
     task.begin_move();
     drop(state);
     let done = play(gpu, &records);

@@ -66,7 +66,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         let (Some(id), Some(gpu)) = (task.id, task.gpu) else {
             return fail(Code::UNKNOWN);
         };
-        let (_, ordinal) = task.shared.place();
+        let (_, ordinal) = task.shared.placement();
         if !task.is_ready() {
             relaxed.get_or_insert_with(device::RelaxedCapture::begin);
         }

@@ -187,7 +187,7 @@ impl Binder for Lazy {
     fn resume(&self, site: &Site<'_>, need: &Need, id: TaskId) -> bool {
         let shared = thread::with(|thread| thread.cached(id.raw()));
         let fits = |shared: &&Shared| {
-            let (device, (gpu, _)) = (state::current(), shared.place());
+            let (device, (gpu, _)) = (state::current(), shared.placement());
             shared.device() == device && state::lets_be_on(gpu) && is_free_for(device, gpu)
         };
         if let Some(shared) = shared {
@@ -199,7 +199,7 @@ impl Binder for Lazy {
         if follows_variables(need) {
             let state = state::lock();
             let device = state::current();
-            if state.variables_gpu(device) != Some(shared.place().0) || state.has_lazy_records(device) {
+            if state.variables_gpu(device) != Some(shared.placement().0) || state.has_lazy_records(device) {
                 return false;
             }
         }

@@ -54,7 +54,7 @@ impl Shared {
     }
 
     /// The GPU (index into the hello) and its ordinal in this process. Only of a task that was ready.
-    pub fn place(&self) -> (u32, i32) {
+    pub fn placement(&self) -> (u32, i32) {
         (
             self.gpu.load(Ordering::Relaxed),
             self.ordinal.load(Ordering::Relaxed),

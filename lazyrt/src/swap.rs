@@ -102,7 +102,7 @@ fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
         let state = state::lock();
         let tasks = choose(&state).into_iter().filter_map(|key| state.tasks.get(&key));
         for task in tasks.filter(|task| task.mapped > 0) {
-            gpus.push(task.shared.place());
+            gpus.push(task.shared.placement());
             if task.shared.is_lent_at_all() {
                 gpus.extend(device::with_context());
             }
@@ -150,7 +150,7 @@ fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
 fn take(state: &mut State, key: Key) -> Option<(TaskId, u32, i32, Vec<Part>)> {
     let State { extents, tasks, .. } = state;
     let task = tasks.get_mut(&key)?;
-    let (id, (gpu, ordinal)) = (task.id?, task.shared.place());
+    let (id, (gpu, ordinal)) = (task.id?, task.shared.placement());
     if task.is_moving() {
         return None;
     }

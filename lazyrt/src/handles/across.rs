@@ -17,7 +17,7 @@ pub fn home() -> Option<u32> {
     if state::may_be_several() {
         let lazy = state::lazy_shared().filter(|lazy| lazy.is_bound());
         let bound = || state::lock().bound_gpu(state::current());
-        return lazy.map(|lazy| lazy.place().0).or_else(bound);
+        return lazy.map(|lazy| lazy.placement().0).or_else(bound);
     }
     current().or_else(|| state::lock().bound_gpu(state::current()))
 }

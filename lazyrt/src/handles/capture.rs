@@ -31,7 +31,7 @@ pub fn named(stream: Stream) -> Stream {
 /// never does. Makes that device's GPU current: each has such a stream.
 pub fn captures_by_default(stream: Stream) -> Result<bool, Own> {
     let own = state::lazy_shared().filter(|own| own.is_bound());
-    match own.map(|own| own.place()) {
+    match own.map(|own| own.placement()) {
         Some((gpu, ordinal)) if named(stream) as usize == STREAM_PER_THREAD => {
             device::select(gpu, ordinal)?;
             Ok(is_capturing(stream))

@@ -112,7 +112,7 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
         return Ok(None);
     };
     let lazy = state::lazy_shared_of(slot.device()).filter(|lazy| lazy.is_bound());
-    let gpu = lazy.map(|lazy| lazy.place().0).or(slot.at());
+    let gpu = lazy.map(|lazy| lazy.placement().0).or(slot.at());
     gpu.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
 }
 
@@ -134,7 +134,7 @@ pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
         (None, None) if several => {
             let device = facts(stream)?.map_or_else(state::current, |(_, device)| device);
             let key = state::lock().lazy_task_of(device);
-            bind::prepare(key, Asked::default())?.place()
+            bind::prepare(key, Asked::default())?.placement()
         }
         (None, None) => return crate::bind::be_somewhere(),
     };

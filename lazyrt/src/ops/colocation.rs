@@ -8,7 +8,7 @@ use crate::{back, device, notice, state};
 /// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory
 /// otherwise. True: it is on another GPU and lent.
 pub fn join(shared: &Shared) -> Result<bool, Own> {
-    let (gpu, ordinal) = shared.place();
+    let (gpu, ordinal) = shared.placement();
     let key = state::lock().lazy_task();
     let lazy = bind::prepare(
         key,
@@ -17,7 +17,7 @@ pub fn join(shared: &Shared) -> Result<bool, Own> {
             ..Asked::default()
         },
     )?;
-    let (other, other_ordinal) = lazy.place();
+    let (other, other_ordinal) = lazy.placement();
     if other == gpu {
         return Ok(false);
     }

@@ -138,7 +138,7 @@ fn is_colocated(shared: &Shared) -> bool {
     state::lazy_shared().is_none_or(|lazy| {
         std::ptr::eq(lazy, shared)
             || lazy.is_empty()
-            || (lazy.is_ready() && lazy.place().0 == shared.place().0)
+            || (lazy.is_ready() && lazy.placement().0 == shared.placement().0)
     })
 }
 
@@ -146,7 +146,7 @@ static FIRST: Once = Once::new();
 
 #[inline]
 fn counted(shared: &Shared, inside: gate::Inside, call: impl FnOnce() -> Code) -> Answer {
-    session::launch_started(shared.place().0);
+    session::launch_started(shared.placement().0);
     let answer = run::on_ready(shared, inside, call);
     ending::watch(&FIRST);
     answer
@@ -187,7 +187,7 @@ fn slow(
         if elsewhere && shared.is_ready() && lazy_is_there() {
             let answer = counted(shared, inside, call);
             // What the program does next on the other GPU comes after this launch.
-            let (gpu, ordinal) = shared.place();
+            let (gpu, ordinal) = shared.placement();
             device::settle(gpu, ordinal)?;
             return answer;
         }

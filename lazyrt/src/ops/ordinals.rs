@@ -55,7 +55,7 @@ pub fn real(device: i32) -> Result<i32, Own> {
         gpu,
         ..Asked::default()
     };
-    let (gpu, ordinal) = bind::prepare(key, asked)?.place();
+    let (gpu, ordinal) = bind::prepare(key, asked)?.placement();
     state::tie(checked, gpu);
     Ok(ordinal)
 }

@@ -53,11 +53,11 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
         gpu,
         ..Asked::default()
     };
-    let place = bind::prepare(key, asked)?.place();
+    let placement = bind::prepare(key, asked)?.placement();
     let mut state = state::lock();
     let key = state.resolve(key);
     if let Some(task) = state.tasks.get(&key)
-        && let Some(gpu) = session::gpu(place.0)
+        && let Some(gpu) = session::gpu(placement.0)
         && kind != Kind::Managed
         && task.unevictable().saturating_add(bytes) > device::capacity(gpu)
     {

@@ -167,7 +167,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
         if touches {
             let others = state::lock().unready(state::current());
             for (key, own) in others {
-                let gpu = own.then_some(shared.place().0);
+                let gpu = own.then_some(shared.placement().0);
                 // What was refused stays so; the function sees what there is.
                 let _ = bind::prepare(
                     key,
@@ -178,7 +178,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
                 );
             }
         }
-        let (gpu, ordinal) = shared.place();
+        let (gpu, ordinal) = shared.placement();
         let mut lenders = Vec::new();
         if touches && state::may_be_several() {
             lenders = state::lock().lenders(gpu, copies);
@@ -206,6 +206,6 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
 #[cold]
 fn anchor() -> Result<&'static Shared, Own> {
     let shared = bind::lazy()?;
-    state::tie(state::current(), shared.place().0);
+    state::tie(state::current(), shared.placement().0);
     Ok(shared)
 }

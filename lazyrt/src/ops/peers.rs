@@ -93,11 +93,11 @@ pub fn are_there(shared: &Shared) -> bool {
 
 #[cold]
 fn all_there(device: Device, shared: &Shared) -> bool {
-    let gpu = shared.place().0;
+    let gpu = shared.placement().0;
     reach_of(device).filter_map(state::lazy_shared_of).all(|peer| {
         // Without objects and unbound it has no memory of any kind.
         (peer.is_empty() && !peer.is_ready())
-            || (peer.is_ready() && (peer.place().0 == gpu || peer.is_lent(gpu)))
+            || (peer.is_ready() && (peer.placement().0 == gpu || peer.is_lent(gpu)))
     })
 }
 
@@ -105,13 +105,13 @@ fn all_there(device: Device, shared: &Shared) -> bool {
 /// of `shared`, which is current on this thread afterwards.
 pub fn bring(shared: &Shared) -> Result<(), Own> {
     let _relaxed = device::RelaxedCapture::begin();
-    let (gpu, ordinal) = shared.place();
+    let (gpu, ordinal) = shared.placement();
     for peer in reach_of(state::current()) {
         if state::lazy_shared_of(peer).is_none_or(|peer| peer.is_empty() && !peer.is_ready()) {
             continue;
         }
         let key = state::lock().lazy_task_of(peer);
-        let (other, other_ordinal) = bind::prepare(key, Asked::default())?.place();
+        let (other, other_ordinal) = bind::prepare(key, Asked::default())?.placement();
         if other == gpu {
             continue;
         }

@@ -16,7 +16,7 @@ use crate::{back, thread};
 /// The pool that the current device allocates from.
 fn current_pool() -> Result<usize, Own> {
     let (_, ordinal) = match state::lazy_shared() {
-        Some(shared) => shared.place(),
+        Some(shared) => shared.placement(),
         None => return fail(Code::UNKNOWN),
     };
     let mut pool = std::ptr::null_mut();

@@ -15,7 +15,7 @@ use crate::{back, device, ending, gate, notice, session, thread, work};
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
 pub fn on_ready(shared: &Shared, inside: Inside, call: impl FnOnce() -> Code) -> Answer {
-    let (gpu, ordinal) = shared.place();
+    let (gpu, ordinal) = shared.placement();
     if !thread::with(|thread| thread.is_on(ordinal)) {
         device::select(gpu, ordinal)?;
     }
@@ -91,7 +91,7 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
         }
     }
     let code = on_task(key, Asked::default(), call)?;
-    let there = state::lock().task(key).map(|task| task.shared.place());
+    let there = state::lock().task(key).map(|task| task.shared.placement());
     match there.filter(|_| code.is_success()) {
         Some((gpu, ordinal)) => device::settle_default(gpu, ordinal),
         None => Ok(code),
@@ -102,7 +102,7 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
 /// task.
 fn here() -> Result<Option<(u32, i32)>, Own> {
     if let Some(lazy) = state::lazy_shared().filter(|lazy| lazy.is_bound()) {
-        return Ok(Some(lazy.place()));
+        return Ok(Some(lazy.placement()));
     }
     let bound = state::lock().bound_gpu(state::current());
     bound.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
@@ -115,7 +115,7 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
     match (stream, if several { here()? } else { None }) {
         (Some(_), _) if ordered_by_itself(stream)?.is_some() => on_objects(key, stream, call),
         (_, Some(here)) => {
-            let there = bind::prepare(key, Asked::default())?.place();
+            let there = bind::prepare(key, Asked::default())?.placement();
             if here == there {
                 return on_task(key, Asked::default(), call);
             }
@@ -136,7 +136,7 @@ pub fn beside_memory(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Co
 fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     if stream as usize <= LAST_DEFAULT {
         let own = state::lazy_shared().filter(|own| own.is_bound());
-        return Ok(own.map(Shared::place));
+        return Ok(own.map(Shared::placement));
     }
     if crate::handles::is_own(stream) {
         return crate::handles::stream::home_of(stream);
@@ -163,7 +163,7 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
 fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer {
     for _ in 0..ROUNDS {
         let shared = bind::prepare(key, Asked::default())?;
-        if shared.place().0 == gpu {
+        if shared.placement().0 == gpu {
             return on_task(key, Asked::default(), call);
         }
         if !shared.is_lent(gpu) {
@@ -187,7 +187,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
     let at = match gpu_of(stream)? {
         Some(at) => at,
         None => match keys.first() {
-            Some(&first) => bind::prepare(first, Asked::default())?.place(),
+            Some(&first) => bind::prepare(first, Asked::default())?.placement(),
             None => return fail(Code::INVALID_VALUE),
         },
     };
@@ -195,7 +195,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
         gpu: Some(at.0),
         ..Asked::default()
     };
-    let is_there = |shared: &Shared| shared.place().0 == at.0 || shared.is_lent(at.0);
+    let is_there = |shared: &Shared| shared.placement().0 == at.0 || shared.is_lent(at.0);
     for _ in 0..ROUNDS {
         let mut all = Vec::new();
         for &key in keys {
@@ -238,7 +238,7 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
         if !shared.is_ready() {
             continue;
         }
-        let (gpu, ordinal) = shared.place();
+        let (gpu, ordinal) = shared.placement();
         device::select(gpu, ordinal)?;
         let launches = session::launches_in_flight(gpu);
         let wait = work::wait(gpu);
@@ -374,7 +374,7 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> A
     // Where both do not fit at once, each would push the other out for ever.
     for _ in 0..ROUNDS {
         let one = bind::prepare(first, Asked::default())?;
-        let gpu = Some(one.place().0);
+        let gpu = Some(one.placement().0);
         let other = bind::prepare(
             second,
             Asked {
@@ -385,10 +385,10 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> A
         let inside = gate::enter();
         if one.is_ready() && other.is_ready() {
             let ordinals = Ordinals {
-                first: one.place().1,
-                second: other.place().1,
+                first: one.placement().1,
+                second: other.placement().1,
             };
-            let gpu = other.place().0;
+            let gpu = other.placement().0;
             return on_ready(one, inside, || {
                 let code = call(ordinals);
                 work::note(gpu);

@@ -159,7 +159,7 @@ fn wait_for_all() -> Result<(), Own> {
         device::settle(gpu, ordinal)?;
     }
     match state::lazy_shared() {
-        Some(shared) => device::select(shared.place().0, shared.place().1),
+        Some(shared) => device::select(shared.placement().0, shared.placement().1),
         None => Ok(()),
     }
 }

@@ -136,7 +136,7 @@ impl State {
     pub fn lenders(&self, gpu: u32, all: bool) -> Vec<(Key, &'static Shared)> {
         let tasks = self.tasks.iter().filter(|(_, task)| {
             let is_meant = all || task.borrowers & (1 << gpu) != 0;
-            is_meant && task.is_ready() && !task.extents.is_empty() && task.shared.place().0 != gpu
+            is_meant && task.is_ready() && !task.extents.is_empty() && task.shared.placement().0 != gpu
         });
         tasks.map(|(key, task)| (*key, task.shared)).collect()
     }
