@@ -139,7 +139,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
 }
 
 /// Binds the task if it is not bound, and does nothing on its GPU; the GPU. Blocks until there is room.
-pub fn place(key: Key) -> Result<u32, Own> {
+pub fn bind_only(key: Key) -> Result<u32, Own> {
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);

@@ -27,7 +27,7 @@ pub extern "C" fn mgb_before_driver() {
 /// the driver was in use before, the process stays unrestricted.
 pub fn to_one_gpu() {
     let key = state::lock().lazy_task_of(FIRST);
-    if let Ok(gpu) = bind::place(key) {
+    if let Ok(gpu) = bind::bind_only(key) {
         state::tie(FIRST, gpu);
     }
 }
@@ -53,7 +53,7 @@ fn with_gpu(act: impl FnOnce(u32, i32) -> Result<(), Own>) -> Result<(), Own> {
     }
     match state::lazy_shared_of(FIRST).filter(|shared| shared.is_ready()) {
         Some(shared) => {
-            let (gpu, ordinal) = shared.place();
+            let (gpu, ordinal) = shared.placement();
             act(gpu, ordinal)
         }
         None => Ok(()),
