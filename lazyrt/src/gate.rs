@@ -1,9 +1,10 @@
 //! The gate: threads pass through it into native calls, and a swap closes it.
 //!
 //! Entering must cost next to nothing, so each thread has a slot of its own, which it marks and then looks
-//! whether the gate is closed; who closes it marks it closed and then looks at the slots. At least one side sees the
-//! other, because a fence stands between the two steps on both. Where the system has `membarrier`, who closes the gate
-//! puts that fence into all threads, and entering is two plain instructions. No lock is shared on that path.
+//! whether the gate is closed; who closes it marks it closed and then looks at the slots. At least one side
+//! sees the other, because a fence stands between the two steps on both. Where the system has `membarrier`,
+//! who closes the gate puts that fence into all threads, and entering is two plain instructions. No lock is
+//! shared on that path.
 //!
 //! A trampoline jumps into the real function and never comes back, so such a thread only leaves a note
 //! that it may be inside ([`note_passing`]); its next call takes the note back. While another thread has
@@ -48,8 +49,8 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Before the process's first op, and so before the driver has made threads: with threads, to register takes the
-/// system tens of milliseconds.
+/// Before the process's first op, and so before the driver has made threads: with threads, to register takes
+/// the system tens of milliseconds.
 pub fn prepare() {
     if membarrier(REGISTER) && membarrier(FENCE_ALL) {
         FENCED_BY_CLOSER.store(true, Ordering::SeqCst);
@@ -138,8 +139,8 @@ pub fn note_passing(inside: &Inside) {
     inside.0.passing.store(true, Ordering::SeqCst);
 }
 
-/// This thread is back in lazyrt.
-pub fn back() {
+/// Notes that this thread has returned to lazyrt.
+pub fn note_return() {
     if let Some(slot) = thread::with(|thread| thread.slot.get())
         && slot.passing.load(Ordering::Relaxed)
     {
@@ -183,7 +184,7 @@ pub fn close_within(limit: Duration) -> Result<Closed, Open> {
 
 fn close_until(until: Option<Instant>) -> Result<Closed, Open> {
     let own = thread::with(|thread| thread.slot.get());
-    back();
+    note_return();
     let only = CLOSERS.lock();
     CLOSED.store(1, Ordering::SeqCst);
     let closed = Closed { _only: only };
@@ -248,7 +249,7 @@ mod tests {
                 note_passing(&enter());
                 there.wait();
                 gone.wait();
-                back();
+                note_return();
                 there.wait();
             });
             there.wait();

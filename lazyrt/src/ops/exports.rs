@@ -82,7 +82,7 @@ macro_rules! exports {
                 Mode::Native => return unsafe { real($($arg),*) },
                 Mode::Forked => return forked(),
             }
-            gate::back();
+            gate::note_return();
             if const { is_per_thread(stringify!($name)) } {
                 work::note_stream();
                 thread::with(|thread| thread.set_per_thread(true));
