@@ -7,7 +7,7 @@ use mgb_probe::need::{LAZY, Need};
 use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
-use crate::back::{self, Failed};
+use crate::backing::{self, Failed};
 use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
@@ -95,12 +95,12 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             continue;
         }
         let backed;
-        (state, backed) = back::all(state, key, gpu, ordinal);
+        (state, backed) = backing::all(state, key, gpu, ordinal);
         match backed {
             Ok(()) => {}
             Err(Failed::Memory(failure)) if failure.is_out_of_memory() => {
                 drop(state);
-                back::release_spares();
+                backing::release_spares();
                 state = state::lock();
                 state = wait_for_memory(state, key, &mut waiting_since)?;
                 continue;
@@ -124,7 +124,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             }
         }
         let replayed;
-        (state, replayed) = back::replay(state, key);
+        (state, replayed) = backing::replay(state, key);
         replayed?;
         let Some(task) = state.tasks.get(&key) else {
             return fail(Code::UNKNOWN);

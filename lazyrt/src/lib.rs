@@ -13,7 +13,7 @@
 mod absorb;
 mod address_hold;
 mod arena;
-mod back;
+mod backing;
 mod bind;
 mod binder;
 mod clock;

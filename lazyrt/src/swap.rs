@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::TaskId;
 
-use crate::back::{self, Part};
+use crate::backing::{self, Part};
 use crate::code::Code;
 use crate::gate::{self, Closed, Open};
 use crate::state::{self, Backing, CHANGED, Key, State};
@@ -39,7 +39,7 @@ pub fn out_gpu(gpu: u32) {
 }
 
 fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
-    back::release_spares();
+    backing::release_spares();
     let Some(closed) = close_quietly(&choose) else {
         return false;
     };
@@ -185,7 +185,7 @@ fn save(part: &mut Part, gpu: u32) -> bool {
         );
         return false;
     };
-    let code = back::save(&mut bytes, gpu, part.address);
+    let code = backing::save(&mut bytes, gpu, part.address);
     if code != Code::SUCCESS {
         notice::once("swap", format_args!("failed to swap out (error {})", code.0));
         return false;

@@ -129,7 +129,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
             },
         ) {
             let freed = state::lock_still(address).free(address);
-            crate::back::finish_free(freed.unwrap_or_default());
+            crate::backing::finish_free(freed.unwrap_or_default());
             return Err(error);
         }
     }

@@ -3,7 +3,7 @@
 use crate::bind::{self, Asked};
 use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
-use crate::{back, device, notice, state};
+use crate::{backing, device, notice, state};
 
 /// Binds and backs the lazy task, on the GPU of `shared` if it is free to choose, and lends its memory
 /// otherwise. True: it is on another GPU and lent.
@@ -23,7 +23,7 @@ pub fn join(shared: &Shared) -> Result<bool, Own> {
     }
     // What was given to the other GPU before comes first, as it does on one.
     device::settle(other, other_ordinal)?;
-    let lent = back::lend(&mut state::lock_task_still(key), key, gpu, ordinal);
+    let lent = backing::lend(&mut state::lock_task_still(key), key, gpu, ordinal);
     device::select(gpu, ordinal)?;
     match lent {
         Ok(()) => Ok(true),

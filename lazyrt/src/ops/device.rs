@@ -3,7 +3,7 @@
 
 use super::ordinals;
 use crate::code::{Answer, Code, fail};
-use crate::{back, device, fault, gate, restrict, session, state, thread};
+use crate::{backing, device, fault, gate, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -65,9 +65,9 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     let objects = state::lock().objects_of(own);
     for object in objects {
         let freed = state::lock_still(object).free(object);
-        back::finish_free(freed.unwrap_or_default());
+        backing::finish_free(freed.unwrap_or_default());
     }
-    back::release_spares();
+    backing::release_spares();
     let mut rest = Vec::new();
     let others = {
         let mut state = state::lock();

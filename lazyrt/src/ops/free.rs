@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::Stream;
-use crate::{back, contexts, device, open, restrict, state, thread, work};
+use crate::{backing, contexts, device, open, restrict, state, thread, work};
 
 /// `cudaFree`.
 ///
@@ -75,7 +75,7 @@ fn object(address: u64) -> Answer {
     }
     let freed = state::lock_still(address).free(address);
     match freed {
-        Some(freed) => back::finish_free(freed),
+        Some(freed) => backing::finish_free(freed),
         // Another thread was faster.
         None => return fail(Code::INVALID_VALUE),
     }

@@ -12,7 +12,7 @@ use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
 use crate::state::{self, Key};
-use crate::{back, device, notice, session, thread};
+use crate::{backing, device, notice, session, thread};
 
 /// `cudaArray_t`, `cudaMipmappedArray_t`.
 pub type Array = *mut c_void;
@@ -78,7 +78,7 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
         Ok(_) => Ok(()),
         Err(error) => {
             let returned = state::lock().withdraw(key, kind, bytes);
-            back::give_back(returned);
+            backing::give_back(returned);
             Err(error)
         }
     }
@@ -86,7 +86,7 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
 
 fn discharge(key: Key, kind: Kind, bytes: u64) {
     let returned = state::lock().discharge(key, kind, bytes);
-    back::give_back(returned);
+    backing::give_back(returned);
 }
 
 /// Charges, allocates, and keeps in mind what the charge was for. `made` reads the new name.
@@ -124,7 +124,7 @@ pub fn freed(name: u64) -> bool {
     if let Some(gpu) = gpu {
         session::unmapping(gpu, bytes);
     }
-    back::give_back(returned);
+    backing::give_back(returned);
     true
 }
 

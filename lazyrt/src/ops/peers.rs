@@ -18,7 +18,7 @@ use crate::handles::{capture, on};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Device};
-use crate::{back, device, notice, thread};
+use crate::{backing, device, notice, thread};
 
 /// By device: those whose memory it may reach, one bit each.
 static REACH: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
@@ -121,7 +121,7 @@ pub fn bring(shared: &Shared) -> Result<(), Own> {
             // SAFETY: no pointers. The error was this call's.
             unsafe { native::cudaGetLastError() };
         }
-        if let Err(failure) = back::lend(&mut state::lock_task_still(key), key, gpu, ordinal) {
+        if let Err(failure) = backing::lend(&mut state::lock_task_still(key), key, gpu, ordinal) {
             notice::once(
                 "lend",
                 format_args!(

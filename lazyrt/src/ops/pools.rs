@@ -11,7 +11,7 @@ use crate::handles::{capture, on};
 use crate::native::{self, Pool, Stream};
 use crate::outside::Source;
 use crate::state;
-use crate::{back, thread};
+use crate::{backing, thread};
 
 /// The pool that the current device allocates from.
 fn current_pool() -> Result<usize, Own> {
@@ -133,7 +133,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Pool) -> Code, pool: Pool) ->
             state.drop_source(source);
         }
         drop(state);
-        back::give_back(returned);
+        backing::give_back(returned);
     }
     answer
 }

@@ -10,7 +10,7 @@ use crate::handles::default::{self, LAST_DEFAULT};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::{back, device, ending, gate, notice, session, thread, work};
+use crate::{backing, device, ending, gate, notice, session, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -220,7 +220,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
 /// Lets a stream's GPU use the task's memory.
 pub fn lend(key: Key, (gpu, ordinal): (u32, i32)) -> Result<(), Own> {
     device::select(gpu, ordinal)?;
-    back::lend(&mut state::lock_task_still(key), key, gpu, ordinal).or_else(|failure| {
+    backing::lend(&mut state::lock_task_still(key), key, gpu, ordinal).or_else(|failure| {
         notice::once(
             "lend",
             format_args!("a stream cannot reach an object of another device of this program: {failure}"),

@@ -17,7 +17,7 @@ use crate::code::{Answer, Code, Own};
 use crate::native::{self, Pool};
 use crate::outside::{Kind, Source};
 use crate::state::{self, Key, State};
-use crate::{back, contexts, device, session};
+use crate::{backing, contexts, device, session};
 
 /// What sources take from the GPU at a time.
 const STEP: u64 = 32 << 20;
@@ -223,7 +223,7 @@ fn lower(source: Source, own: u32) {
         }
     };
     publish_level(source, held);
-    back::give_back(returned.and_then(|(_, returned)| returned));
+    backing::give_back(returned.and_then(|(_, returned)| returned));
 }
 
 /// Tells mgbd what the source holds.
