@@ -15,7 +15,7 @@ use crate::state::{self, Key, State};
 use crate::{address_hold, device, driver_start, fault, notice, open, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
-const PLACES: [(u64, u64); 7] = [
+const ADDRESS_RANGES: [(u64, u64); 7] = [
     (1 << 44, 64 << 40),
     (1 << 44, 32 << 40),
     (0, 32 << 40),
@@ -34,12 +34,12 @@ fn reserve() -> Result<Arena, Own> {
     } else {
         Arena::new
     };
-    if let Some((base, bytes)) = address_hold::hold(&PLACES) {
+    if let Some((base, bytes)) = address_hold::hold(&ADDRESS_RANGES) {
         return Ok(arena(base, bytes));
     }
     let driver = driver_start::required()?;
     let mut last = None;
-    for (hint, bytes) in PLACES {
+    for (hint, bytes) in ADDRESS_RANGES {
         match driver.reserve(bytes, hint) {
             Ok(base) if base.is_multiple_of(GRANULE) => return Ok(arena(base, bytes)),
             // Granules start at multiples of the granule; the rest of the reservation is only addresses.
