@@ -6,7 +6,7 @@
 //! also carries the probe's C interface (`mgb.h`).
 //!
 //! Allocation hands out addresses of one arena (`arena`); a task (`task`) is bound to a GPU when mgbd
-//! grants it one (`bind`), memory is then put behind its addresses (`back`) and may go to the host and
+//! grants it one (`bind`), memory is then put behind its addresses (`backing`) and may go to the host and
 //! come back (`swap`). `state` holds all of it; launches only look at `task::Shared` and pass the
 //! `gate`.
 
