@@ -1,7 +1,7 @@
 //! lazyrt as the probe's binder: what becomes of the tasks that the program begins and ends.
 
 use mgb_probe::need::VARIABLES;
-use mgb_probe::{Binder, Grant, Hello, Need, Places, Refusal, Site, TaskId};
+use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
 use crate::bind::{self, Asked};
 use crate::launch_view::Shared;
@@ -227,7 +227,7 @@ impl Binder for Lazy {
         }
     }
 
-    fn places(&self, need: &Need) -> Places {
+    fn constraints(&self, need: &Need) -> Constraints {
         let follows = follows_variables(need);
         // Handles of the runtime's own, and those of one of several devices, are on one GPU with all that
         // uses them.
@@ -244,10 +244,10 @@ impl Binder for Lazy {
             };
             let gpu = tied.or(home);
             if gpu.is_some() || !(has_home || follows) {
-                return Places { gpu, avoid: 0 };
+                return Constraints { gpu, avoid: 0 };
             }
             if state.choose(device) {
-                return Places {
+                return Constraints {
                     gpu: None,
                     avoid: state.gpus_of_others(device),
                 };

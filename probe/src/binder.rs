@@ -20,13 +20,13 @@ pub struct Site<'a> {
     pub function: &'a str,
 }
 
-/// Where a task may begin.
+/// The limits of a process on where one of its tasks may begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Places {
+pub struct Constraints {
     /// The GPU it must be on, because the process has something there that the task
     /// may use: handles, objects, device variables.
     pub gpu: Option<u32>,
-    /// GPUs it is to stay away from, one bit each.
+    /// GPUs on which it must not begin, one bit each.
     pub avoid: u64,
 }
 
@@ -85,11 +85,11 @@ pub trait Binder: Sync {
     /// on. Called without the probe's locks; must not wait for anything.
     fn still_waiting(&self) {}
 
-    /// Where a task with this need may begin now. May wait for another thread that
+    /// The constraints on a task with this need that begins now. May wait for another thread that
     /// is asking; [`Binder::bound`] or [`Binder::refused`] follows in any case.
-    fn places(&self, need: &Need) -> Places {
+    fn constraints(&self, need: &Need) -> Constraints {
         let _ = need;
-        Places::default()
+        Constraints::default()
     }
 }
 

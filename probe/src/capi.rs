@@ -7,7 +7,7 @@
 
 use std::ffi::{CStr, c_char};
 
-use crate::binder::{Places, Site, binder};
+use crate::binder::{Constraints, Site, binder};
 use crate::client::{BeginRequest, Client};
 use crate::lease::{self, Kept};
 use crate::need::{self, Need, RawNeed};
@@ -82,12 +82,12 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
             Kept::Nothing => {}
         }
     }
-    let places = binder().map_or(Places::default(), |binder| binder.places(&need));
+    let constraints = binder().map_or(Constraints::default(), |binder| binder.constraints(&need));
     let request = BeginRequest {
         need,
         site,
-        gpu: places.gpu,
-        avoid: places.avoid,
+        gpu: constraints.gpu,
+        avoid: constraints.avoid,
         name: None,
         whole_process: need.flags & need::PROCESS != 0,
     };

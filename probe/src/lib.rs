@@ -32,7 +32,7 @@ pub mod view;
 mod visible;
 pub mod wire;
 
-pub use binder::{Binder, Places, Site, binder, set_binder};
+pub use binder::{Binder, Constraints, Site, binder, set_binder};
 pub use client::{BeginRequest, Client, Turn};
 pub use connect::ConnectError;
 pub use hello::{Gpu, Hello, Multiprocessors};
