@@ -1,18 +1,18 @@
 //! The arena's addresses, while there is no driver yet that could reserve them.
 //!
 //! Programs allocate first, and then may wait for long: for their input, or for room on a GPU. The driver
-//! initialises one process after another on the whole node, so that many which start together and do so early
-//! keep those from making their context that have been granted a GPU. So a mapping without access holds the
-//! addresses until this process has to do with a GPU; then the driver reserves the same ones.
+//! initialises one process of a node after another. Many processes that initialise it early therefore
+//! delay the context of a process that already has a grant. So a mapping without access holds the
+//! addresses until the process first needs a GPU; then the driver reserves the same addresses.
 
 use parking_lot::Mutex;
 
 use crate::driver::{Address, Driver};
 
-/// Who has them.
+/// What holds the addresses of the arena.
 enum Holder {
     Nobody,
-    /// The mapping of so many bytes.
+    /// The mapping at this address, of this many bytes.
     Mapping(Address, u64),
     Driver,
 }
@@ -35,7 +35,8 @@ pub fn hold(places: &[(Address, u64)]) -> Option<(Address, u64)> {
 /// Initialises the driver, and has it reserve what was held.
 ///
 /// # Errors
-/// Those of `initialise`; and if the driver does not give the addresses, which the program has been told.
+/// The errors of `initialise`, and an error if the driver does not reserve the addresses, since the
+/// program already has pointers into them.
 pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<Driver, String> {
     let mut holder = HOLDER.lock();
     let held = match *holder {
@@ -52,7 +53,8 @@ pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<
         match driver.reserve(bytes, base) {
             Ok(given) if given == base => {}
             Ok(given) => return Err(format!("{LOST}: it gives those from {given:#x} instead")),
-            // A failure shows itself by the driver's words, and the driver is not to be had yet.
+            // The failure is reported by its code: the driver cannot name it before it is
+            // initialised.
             Err(failure) => return Err(format!("{LOST}: {:?}", failure.result)),
         }
     }
@@ -68,7 +70,7 @@ fn map(base: Address, bytes: u64) -> bool {
     // SAFETY: a new mapping; where something lies already it fails.
     let mapped = unsafe { libc::mmap(wanted, bytes as usize, libc::PROT_NONE, flags, -1, 0) };
     if mapped != libc::MAP_FAILED && mapped != wanted {
-        // A kernel that does not know the flag takes the address for a wish.
+        // An older kernel ignores the flag and takes the address as a hint only.
         // SAFETY: mapped just now.
         unsafe { libc::munmap(mapped, bytes as usize) };
         return false;

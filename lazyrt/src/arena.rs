@@ -1,4 +1,4 @@
-//! The arena: one reservation of addresses, in which every object has its place for good.
+//! The arena: one reservation of addresses, in which every object keeps its address until it is freed.
 //!
 //! Addresses come in granules of 2 MiB, the smallest piece of physical memory. A run of granules that is
 //! backed and released as one is an *extent*: a large object has one of its own, small objects of one task
@@ -80,7 +80,7 @@ impl Default for Pool {
     }
 }
 
-/// What a pool gives up when an object leaves it.
+/// What a pool loses when an object leaves it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Left {
     /// The granule has other objects.

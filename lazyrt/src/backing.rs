@@ -1,8 +1,8 @@
 //! Memory behind a bound task's objects, and what was recorded for them.
 //!
-//! Mapping takes the driver milliseconds, and bytes that come back from the host may be many. So nothing of
-//! this happens under the state's lock: the task is marked as moving, and who wants it or one of its objects
-//! waits.
+//! Mapping takes the driver milliseconds, and the bytes that come back from the host may be many. So none
+//! of this happens under the state's lock: the task is marked as moving, and a thread that needs the task
+//! or one of its objects waits.
 
 use std::ffi::c_void;
 
@@ -183,8 +183,8 @@ fn copy(gpu: u32, to: *mut c_void, from: *const c_void, bytes: usize, kind: u32)
         Ok(stream) => stream,
         Err(Own(code)) => return code,
     };
-    // SAFETY: both ranges are as long as that, and nobody uses them before the stream is done: the task
-    // moves.
+    // SAFETY: both ranges have `bytes` bytes, and no other thread uses them before the stream is done,
+    // since the task is marked as moving.
     let given = unsafe { native::cudaMemcpyAsync(to, from, bytes, kind, stream) };
     // SAFETY: a stream that is there.
     let done = unsafe { native::cudaStreamSynchronize(stream) };

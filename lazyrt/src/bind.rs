@@ -71,7 +71,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             relaxed.get_or_insert_with(device::RelaxedCapture::begin);
         }
         if !thread::with(|thread| thread.is_on(ordinal)) {
-            // Making a context takes long; nobody waits for it under the lock.
+            // Making a context takes long: no thread must wait for it at the state's lock.
             drop(state);
             device::select(gpu, ordinal)?;
             state = state::lock();
@@ -184,9 +184,9 @@ pub fn lazy() -> Result<&'static Shared, Own> {
     )
 }
 
-/// Asks for what the task lacks until it is granted, and makes room for others when told to; the bytes
-/// granted. All of it is this thread's, with the task marked busy: mgbd waits for the one it told to ask
-/// again.
+/// Asks mgbd for what the task lacks until it is granted, and makes room for others when mgbd requests
+/// it. Returns the bytes granted. This thread does all of it, with the task marked busy, since mgbd
+/// expects the next request from the thread that it answered.
 fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
     let mut failed_swaps = 0;
     loop {

@@ -173,7 +173,7 @@ impl Binder for Lazy {
     }
 
     fn may_rest(&self, id: TaskId) -> bool {
-        // A trace tells of every run by itself.
+        // A trace has a line for every run of its own.
         if crate::trace::is_wanted() {
             return false;
         }

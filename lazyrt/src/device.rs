@@ -89,7 +89,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
         if code.is_success() {
             break;
         }
-        // A context that there was may be broken for good.
+        // An existing context may be broken permanently.
         if contexts::is_on(gpu) || !patience.again(code) {
             return fail(code);
         }

@@ -1,5 +1,5 @@
-//! What a loaded object says of itself: the libraries it needs and the symbols it leaves to others, read from the
-//! tables that the dynamic linker uses; and the bytes of its constants.
+//! What a loaded object says of itself: the libraries it needs and the symbols it leaves to others, read from
+//! the tables that the dynamic linker uses; and the bytes of its constants.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -67,7 +67,7 @@ pub struct Object<'a> {
 /// The largest number of a symbol that these relocations name.
 ///
 /// # Safety
-/// `table` is valid for reads of so many bytes.
+/// `table` is valid for reads of `bytes` bytes.
 unsafe fn last_symbol(table: *const Relocation, bytes: usize) -> usize {
     // SAFETY: contract of this function.
     let all = unsafe { std::slice::from_raw_parts(table, bytes / size_of::<Relocation>()) };
@@ -120,8 +120,8 @@ impl<'a> Object<'a> {
         if object.strings < object.base || object.symbols < object.base {
             return None;
         }
-        // SAFETY: the hash tables are where the object says. GNU's has the defined symbols, from the one named in its
-        // second word on; the old one has as many chains as there are symbols.
+        // SAFETY: the hash tables are where the object says. GNU's has the defined symbols, from the one
+        // named in its second word on; the old one has as many chains as there are symbols.
         object.end = unsafe {
             if gnu_hash > object.base {
                 *(gnu_hash as *const u32).add(1) as usize
@@ -152,7 +152,8 @@ impl<'a> Object<'a> {
     pub fn undefined(&self) -> impl Iterator<Item = &'a [u8]> {
         let symbols = self.symbols as *const Symbol;
         (1..self.end).filter_map(move |at| {
-            // SAFETY: a hash table or a relocation says that the table has so many symbols.
+            // SAFETY: a hash table or a relocation shows that the table has more than `at`
+            // symbols.
             let symbol = unsafe { &*symbols.add(at) };
             (symbol.section == 0).then(|| self.string(symbol.name.into()))
         })
@@ -163,7 +164,8 @@ impl<'a> Object<'a> {
         unsafe { CStr::from_ptr((self.strings + offset) as *const _) }.to_bytes()
     }
 
-    /// The object's constants, as they lie in memory: its file says where. Nothing where the file cannot be read.
+    /// The object's constants, as they lie in memory: its file says where. Nothing where the file cannot be
+    /// read.
     pub fn constants(&self, file: &File) -> Option<&'a [u8]> {
         let mut header = [0u8; 64];
         file.read_exact_at(&mut header, 0).ok()?;

@@ -1,8 +1,8 @@
 //! The end of the process: what it gave its GPUs is done first.
 //!
-//! Under MPS a client that ends while its work is under way takes others with it, or has its memory kept until mgbd sees
-//! that the work is done (see `keep`), which takes a while. So a program that simply ends waits for its work, but not for
-//! long: a kernel that never ends must not keep a program from ending.
+//! Under MPS a client that ends while its work is under way takes others with it, or has its memory kept
+//! until mgbd sees that the work is done (see `keep`), which takes a while. So a program that simply ends
+//! waits for its work, but not for long: a kernel that never ends must not keep a program from ending.
 
 use std::sync::Once;
 use std::sync::mpsc;
@@ -15,8 +15,9 @@ use crate::{device, fault, work};
 /// How long to wait for a kernel that may never end.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Asks to be called as the process ends, before the runtime and the driver take down what they have: they ask for that
-/// as well, at the latest when they are given work of a kind for the first time. Called behind such work.
+/// Asks to be called as the process ends, before the runtime and the driver take down what they have: they
+/// ask for that as well, at the latest when they are given work of a kind for the first time. Called behind
+/// such work.
 #[inline]
 pub fn watch(once: &'static Once) {
     once.call_once(|| {
@@ -33,7 +34,8 @@ extern "C" fn settle() {
     let (done, all) = mpsc::channel();
     let waits = std::thread::Builder::new().spawn(move || {
         for (gpu, ordinal) in device::with_context() {
-            // Where the runtime is being taken down already nobody knows, and mgbd waits.
+            // If the runtime is already shutting down, whether the work is done cannot be
+            // found out, and mgbd waits.
             match device::settle(gpu, ordinal) {
                 Ok(Code::SUCCESS) => work::ended(gpu),
                 Ok(code) | Err(Own(code)) => fault::note(code),

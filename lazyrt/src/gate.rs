@@ -1,10 +1,10 @@
 //! The gate: threads pass through it into native calls, and a swap closes it.
 //!
-//! Entering must cost next to nothing, so each thread has a slot of its own, which it marks and then looks
-//! whether the gate is closed; who closes it marks it closed and then looks at the slots. At least one side
-//! sees the other, because a fence stands between the two steps on both. Where the system has `membarrier`,
-//! who closes the gate puts that fence into all threads, and entering is two plain instructions. No lock is
-//! shared on that path.
+//! Entering must cost next to nothing. So each thread has a slot of its own: it marks the slot and then
+//! checks whether the gate is closed. A thread that closes the gate marks it closed and then checks the
+//! slots. At least one side sees the other, because a fence stands between the two steps on both sides.
+//! Where the system has `membarrier`, the closing thread puts that fence into all threads, and entering
+//! is two plain instructions. No lock is shared on that path.
 //!
 //! A trampoline jumps into the real function and never comes back, so such a thread only leaves a note
 //! that it may be inside ([`note_passing`]); its next call takes the note back. While another thread has

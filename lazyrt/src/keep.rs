@@ -7,8 +7,8 @@ use mgb_probe::wire::MOST_KEPT;
 
 use crate::notice;
 
-/// Gives mgbd the files by which the driver knows this process. Called when a context was made: they are open then.
-/// Without MPS a process's end harms nobody, and nothing is given.
+/// Passes to mgbd the files by which the driver recognises this process. Called when a context was made:
+/// they are open then. Without MPS the end of a process harms no other process, and nothing is passed.
 pub fn driver_files(client: &Client) {
     if client.hello().mps_pipe.is_none() {
         return;
@@ -17,8 +17,8 @@ pub fn driver_files(client: &Client) {
     let files: Vec<BorrowedFd<'_>> = entries
         .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|to| to.to_str().is_some_and(is_driver)))
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        // SAFETY: the driver has opened it and keeps it open; should it not, the call fails or sends another file, which
-        // mgbd does not take.
+        // SAFETY: the driver has opened it and keeps it open; should it not, the call fails or sends another
+        // file, which mgbd does not take.
         .map(|number| unsafe { BorrowedFd::borrow_raw(number) })
         .take(MOST_KEPT)
         .collect();

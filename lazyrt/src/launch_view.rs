@@ -1,11 +1,11 @@
-//! What a launch looks at of a task, without any lock.
+//! The part of a task that a launch reads, without any lock.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// A device as the program numbers them.
 pub type Device = usize;
 
-/// What a launch looks at without any lock. Never freed, only given to another task.
+/// The part of a task that a launch reads without any lock. Never freed, only reused for another task.
 #[derive(Debug)]
 pub struct Shared {
     handle: AtomicU64,

@@ -1,9 +1,10 @@
 //! Whether the process is open: whether code that MGB did not compile may see device pointers.
 //!
-//! In an open process the lazy task is bound at its first allocation and every object is backed at once, so that
-//! pointers mean to such code what they say. The pass says so of the modules that it compiles. Everything else is seen
-//! in the loaded objects: libraries known to use CUDA, functions of the runtime or the driver that an object calls
-//! past lazyrt, a runtime that was linked into an object, a program that may load libraries later.
+//! In an open process the lazy task is bound at its first allocation and every object is backed at once, so
+//! that pointers mean to such code what they say. The pass says so of the modules that it compiles.
+//! Everything else is seen in the loaded objects: libraries known to use CUDA, functions of the runtime or
+//! the driver that an object calls past lazyrt, a runtime that was linked into an object, a program that may
+//! load libraries later.
 
 use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::fs::File;
@@ -25,8 +26,8 @@ static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
 /// How many objects the process had ever loaded when they were last looked at.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Libraries that carry a CUDA runtime inside or load the driver by themselves, so that nothing in their headers shows
-/// it.
+/// Libraries that carry a CUDA runtime inside or load the driver by themselves, so that nothing in their
+/// headers shows it.
 const CUDA_LIBRARIES: [&[u8]; 18] = [
     b"libcublas",
     b"libcudnn",
@@ -50,12 +51,13 @@ const CUDA_LIBRARIES: [&[u8]; 18] = [
 const RUNTIME: &[u8] = b"libcudart.so";
 const DRIVER: &[u8] = b"libcuda.so";
 const LAZYRT: &[u8] = b"libmgb_rt";
-/// Hand out functions of the driver by their names: `cudaGetDriverEntryPoint`, `cudaGetDriverEntryPointByVersion`.
+/// Hand out functions of the driver by their names: `cudaGetDriverEntryPoint`,
+/// `cudaGetDriverEntryPointByVersion`.
 const ENTRY_POINTS: &[u8] = b"mgb_cudaGetDriverEntryPoint";
 /// Makes a handle for other processes from a device pointer.
 const SHARING: &[u8] = b"mgb_cudaIpcGetMemHandle";
 
-/// Libraries without a word on CUDA in them, which need not be searched: the driver's own, and those of nearly every
+/// Libraries that do not use CUDA and need not be searched: the driver's own, and those of nearly every
 /// program.
 const NOT_SEARCHED: [&[u8]; 11] = [
     b"libnvidia-",
@@ -71,7 +73,8 @@ const NOT_SEARCHED: [&[u8]; 11] = [
     b"libomp.so",
 ];
 
-/// Whether code of the process calls the driver API, which knows nothing of tasks: such a process is narrowed to one GPU.
+/// Whether code of the process calls the driver API, which knows nothing of tasks: such a process is narrowed
+/// to one GPU.
 pub fn calls_driver() -> bool {
     if CALLS_DRIVER.load(Ordering::Acquire) {
         return true;
@@ -89,7 +92,8 @@ pub fn shares_memory() -> bool {
     SHARES_MEMORY.load(Ordering::Acquire)
 }
 
-/// Whether the process is open. Looks at the loaded objects at the first question, and again when there are new ones.
+/// Whether the process is open. Looks at the loaded objects at the first question, and again when there are
+/// new ones.
 pub fn is_open() -> bool {
     if OPEN.load(Ordering::Acquire) {
         return true;

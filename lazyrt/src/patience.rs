@@ -1,9 +1,9 @@
-//! Waiting for a GPU that is not to be had for a moment.
+//! Waits while a GPU is unavailable for a moment.
 //!
-//! Under MPS a kernel's fault ends every program on the GPU, and while the server starts afresh it turns newcomers away:
-//! as not ready, unavailable, or with an unknown error, from `cuInit` or as they make their context. Asked again by the
-//! same process a little later it serves them (measured with driver 580 on an H200: after up to a second, two to six tries
-//! 20 ms apart).
+//! Under MPS a kernel's fault ends every program on the GPU, and while the server starts afresh it turns
+//! newcomers away: as not ready, unavailable, or with an unknown error, from `cuInit` or as they make their
+//! context. Asked again by the same process a little later it serves them (measured with driver 580 on an
+//! H200: after up to a second, two to six tries 20 ms apart).
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use crate::notice;
 const LONG: Duration = Duration::from_secs(60);
 /// How long where it does not say.
 const SHORT: Duration = Duration::from_secs(5);
-/// From when on the user is told.
+/// How long a wait lasts before a message is printed.
 const SILENT: Duration = Duration::from_secs(2);
 /// Between two tries, at first and at most.
 const PAUSE: Duration = Duration::from_millis(5);

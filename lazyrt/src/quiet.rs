@@ -1,9 +1,9 @@
 //! Waiting for a GPU to have nothing left to do, with a limit.
 //!
 //! CUDA has no such call: a synchronisation ends when the work ends, and work may wait for what another
-//! thread is yet to send. So a thread of lazyrt's own synchronises, and whoever wants to know waits for that
-//! thread, as long as it can afford. Where it takes longer, that thread stays with the GPU and the next one
-//! who asks finds it there.
+//! thread is yet to send. So a thread of lazyrt's own synchronises, and a caller waits for that thread
+//! for a limited time. Where the synchronisation takes longer, that thread stays with the GPU, and the
+//! next caller waits for the same thread.
 
 use std::time::Instant;
 

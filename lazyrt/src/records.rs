@@ -1,5 +1,5 @@
-//! What a task is told before it has a GPU: small copies and sets, kept in program order and replayed when
-//! it is bound.
+//! The operations of a task before it has a GPU: small copies and sets, kept in program order and
+//! replayed when it is bound.
 //!
 //! Host bytes are copied at the call, since the caller may change them right after it. Large ones are
 //! never copied aside: such a copy binds the task instead.

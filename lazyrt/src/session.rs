@@ -34,7 +34,7 @@ static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
 static USED: AtomicBool = AtomicBool::new(false);
 static START: OnceLock<fn() -> Mode> = OnceLock::new();
 
-/// What is known before the mode is decided for good.
+/// What is known before the mode is final.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// Nothing: there was no attempt to connect yet.
@@ -198,7 +198,7 @@ pub fn give_back(task: TaskId, bytes: u64) {
     }
 }
 
-/// Ends a task, of which so many bytes stay mapped.
+/// Ends a task, of which `kept` bytes stay mapped.
 pub fn end(task: TaskId, kept: u64) {
     if let Some(client) = client() {
         client.end(task, kept);

@@ -49,7 +49,7 @@ fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
         .filter_map(|key| Some((key, out_one(key)?)))
         .collect();
     let freed = || moved.iter().filter_map(|(_, freed)| *freed);
-    // mgbd hears of it before any thread goes on and asks for the room again.
+    // mgbd is notified before any thread continues and asks for the room again.
     if let Some(client) = session::client() {
         for (id, bytes) in freed() {
             client.swapped(id, bytes);

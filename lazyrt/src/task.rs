@@ -1,4 +1,4 @@
-//! Tasks: who owns which extents, on which GPU, with how much room.
+//! Tasks: which extents each owns, on which GPU, with how much room.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -164,7 +164,7 @@ impl Task {
         self.id.and(self.gpu).filter(|_| !self.shared.is_resting())
     }
 
-    /// Whether it was bound at run time, with what it had then: nobody knows what it will need.
+    /// Whether the task was bound at run time, with what it had then: what it will need is not known.
     pub fn is_loose(&self) -> bool {
         self.need.flags & mgb_probe::need::LAZY != 0
     }

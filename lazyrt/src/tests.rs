@@ -21,8 +21,8 @@ fn every_own_treatment_is_a_function() {
     assert!(own.is_sorted());
 }
 
-/// Stands in for a function of the runtime that has a trampoline. Trampolines know no signatures, so it may
-/// have one that uses every place where arguments are passed.
+/// Stands in for a function of the runtime that has a trampoline. Trampolines do not depend on
+/// signatures, so it may have one that uses every way in which arguments are passed.
 #[unsafe(no_mangle)]
 #[allow(non_snake_case, clippy::too_many_arguments)]
 extern "C" fn cudaGraphAddDependencies(

@@ -52,7 +52,7 @@ struct Stretch {
     to_ns: u64,
 }
 
-/// What the lazy tasks allocated, all told.
+/// What the lazy tasks allocated, in total.
 #[derive(Serialize)]
 struct LazyRecord {
     objects: u64,

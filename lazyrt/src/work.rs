@@ -1,9 +1,10 @@
-//! Which GPUs may have work of this process under way. The words that say so lie in the channel, where mgbd finds them
-//! should the process be killed.
+//! Which GPUs may have work of this process under way. The words that record it lie in the channel, where
+//! mgbd reads them if the process is killed.
 //!
-//! Told at every launch, right behind the write that rings the GPU's doorbell, for which an instruction that locks
-//! memory would wait. So nothing is counted here: who gave work stores one word, and who waits for all work puts a mark
-//! of his own there first, and knows by it afterwards whether more was given meanwhile.
+//! Recorded at every launch, right behind the write that rings the GPU's doorbell, for which an atomic
+//! read-modify-write would wait. So nothing is counted here: a thread that submits work stores one word.
+//! A thread that waits for all work first stores a mark of its own there, and afterwards sees by the mark
+//! whether more work was submitted meanwhile.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
@@ -11,7 +12,7 @@ use mgb_probe::wire::{GpuWords, MAX_GPUS};
 
 /// [`GpuWords::given`]: nothing is under way.
 const NOTHING: u64 = 0;
-/// [`GpuWords::given`]: something may be; other values are marks of those who wait for it.
+/// [`GpuWords::given`]: there may be work; other values are marks of waiting threads.
 const SOMETHING: u64 = 1;
 static NEXT_MARK: AtomicU64 = AtomicU64::new(2);
 
@@ -29,7 +30,8 @@ static NEW: [New; MAX_GPUS] = [const { New(AtomicBool::new(false)) }; MAX_GPUS];
 /// Whether work may be in streams of the program's own.
 static STREAMS: AtomicBool = AtomicBool::new(false);
 
-/// Streams of the program's own may have work from here on: a thread's default one, which is nobody else's.
+/// Streams of the program's own may have work from here on: a thread's default one, which no other thread
+/// uses.
 #[inline]
 pub fn note_stream() {
     if !STREAMS.load(Ordering::Relaxed) {
@@ -86,7 +88,7 @@ pub fn ended(number: u32) {
     gpu(number).given.store(NOTHING, Ordering::Release);
 }
 
-/// Somebody who waits for all work of a GPU.
+/// A wait for all work of a GPU.
 pub struct Wait {
     gpu: &'static GpuWords,
     mark: u64,
@@ -136,7 +138,7 @@ mod tests {
         note(gpu);
         first.over();
         assert!(is_busy(gpu));
-        // Of two who wait, the one that began last knows.
+        // Of two waits, the one that began last sees the new work.
         let first = wait(gpu);
         let second = wait(gpu);
         first.over();

@@ -48,7 +48,7 @@ pub fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
 pub fn forget_early(slot: &'static Slot) {
     if slot.last.load(Ordering::Acquire) == BEFORE {
         DEFAULTS.lock().retain(|other| !std::ptr::eq(*other, slot));
-        // That of another stream is told by `last` when its turn comes.
+        // The last work of another stream is found by `last` when that stream is joined.
     }
 }
 

@@ -1,9 +1,9 @@
 //! Streams and events of lazyrt's own: handles that belong to no GPU.
 //!
-//! A program makes them before anybody knows where its tasks will run, and one stream may carry work of tasks
-//! on several GPUs. So a handle is a slot of lazyrt's, and what the runtime knows is made on each GPU where
-//! the handle is used ([`stream`], [`event`]). Work that goes on on another GPU waits for what the stream was
-//! given before.
+//! A program makes streams and events before it is known where its tasks will run, and one stream may
+//! carry work of tasks on several GPUs. So a handle is a slot of lazyrt's, and the runtime's own object
+//! is made on each GPU where the handle is used ([`stream`], [`event`]). Work that continues on another
+//! GPU waits for what the stream was given before.
 //!
 //! In an open process handles are the runtime's own, for code that lazyrt does not see may get them.
 

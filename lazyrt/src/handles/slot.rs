@@ -56,8 +56,8 @@ pub const BEFORE: u32 = u32::MAX;
 
 /// Slots, in all; addresses only, until they are used.
 const SLOTS: usize = 1 << 20;
-/// A slot is used again when so many others have been freed after it: a handle that is used after its end is
-/// told from a new one.
+/// A slot is reused when this many others have been freed after it, so that a handle that is used after
+/// its end is recognised and not taken for a new one.
 const REST: usize = 1024;
 
 /// Start of the slots, 0 before there is one; and how many were ever used.
@@ -88,7 +88,7 @@ fn base() -> Option<usize> {
     match BASE.compare_exchange(0, address as usize, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(address as usize),
         Err(other) => {
-            // SAFETY: mapped above, and nobody knows of it.
+            // SAFETY: mapped above, and no other thread has the address.
             unsafe { libc::munmap(address, bytes) };
             Some(other)
         }
@@ -115,7 +115,7 @@ fn new_slot() -> Result<&'static Slot, Own> {
         return fail(Code::MEMORY_ALLOCATION);
     };
     let place = (base as *mut Slot).wrapping_add(used);
-    // SAFETY: the place is in the mapping and aligned, and nobody reads slots from `USED` on.
+    // SAFETY: the address is in the mapping and aligned, and no thread reads slots from `USED` on.
     let slot = unsafe {
         place.write(Slot {
             is_event: AtomicBool::new(false),
@@ -165,7 +165,8 @@ pub fn find(handle: Handle, kind: Kind) -> Result<Option<&'static Slot>, Own> {
 }
 
 impl Slot {
-    /// Becomes a new stream or event. Nobody has its handle; what the last one held was taken as it ended.
+    /// Becomes a new stream or event. No thread has its handle yet; what the previous one held was
+    /// released when it ended.
     fn begin(&'static self, kind: Kind, flags: u32, priority: Option<i32>) {
         let device = thread::with(|thread| thread.device());
         self.is_event.store(kind == Kind::Event, Ordering::Relaxed);
@@ -258,7 +259,7 @@ impl Slot {
         self.when.store(clock::now().as_nanos() as u64, Ordering::Relaxed);
     }
 
-    /// The handle is no more. False: it was not alive.
+    /// Ends the handle. False: it was not alive.
     pub fn retire(&'static self) -> bool {
         if !self.alive.swap(false, Ordering::AcqRel) {
             return false;

@@ -56,7 +56,7 @@ pub unsafe fn free_async(
 
 fn object(address: u64) -> Answer {
     let (behind, lent) = {
-        // While it moves nobody knows what is behind it.
+        // While the object moves, its backing is not known.
         let state = state::lock_still(address);
         if state.object_at(address).is_none() {
             return fail(Code::INVALID_VALUE);

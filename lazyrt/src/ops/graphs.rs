@@ -141,7 +141,7 @@ impl Count {
         }
     }
 
-    /// Does all nodes of a graph. `None`: the runtime does not tell them.
+    /// Visits all nodes of a graph. `None`: the runtime does not list them.
     fn graph(&mut self, graph: Graph) -> Option<()> {
         for (node, kind) in in_order(graph)? {
             // SAFETY: nodes of the graph, of the kinds that the calls are for; they write what they are
@@ -182,7 +182,7 @@ fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
     let null: Node = std::ptr::null_mut();
     let none = std::ptr::null_mut::<Node>;
     let mut count = 0;
-    // SAFETY: asks for the number alone, then for so many.
+    // SAFETY: asks for the number alone, then passes lists of that many elements.
     let nodes = unsafe {
         done(native::cudaGraphGetNodes(graph, none(), &mut count))?;
         let mut nodes = vec![null; count];
@@ -199,7 +199,8 @@ fn in_order(graph: Graph) -> Option<Vec<(Node, u32)>> {
     if !kinds.iter().any(|(_, kind)| *kind == NODE_MEM_ALLOC) {
         return Some(kinds);
     }
-    // SAFETY: asks for the number alone, then for so many; an edge's data are 8 bytes.
+    // SAFETY: asks for the number alone, then passes lists of that many elements; an edge's data are 8
+    // bytes.
     let (from, to) = unsafe {
         done(native::cudaGraphGetEdges(graph, none(), none(), null, &mut count))?;
         let (mut from, mut to, mut data) = (vec![null; count], vec![null; count], vec![0u64; count]);

@@ -19,7 +19,7 @@ struct Early {
     flags: u32,
     /// lazyrt mapped it; else it is the program's own.
     mapped: bool,
-    /// The runtime knows it.
+    /// Whether the runtime has pinned it.
     pinned: bool,
 }
 
@@ -80,7 +80,8 @@ unsafe fn new(out: *mut *mut c_void, bytes: usize, flags: u32, native: impl FnOn
     }
     let mut early = EARLY.lock();
     if contexts::any() {
-        // Another thread made one meanwhile: nobody would pin this memory any more.
+        // Another thread made a context meanwhile, and has pinned the early memory: this memory
+        // would not be pinned.
         drop(early);
         return passthrough::run_anywhere(native);
     }

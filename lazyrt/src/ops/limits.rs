@@ -11,7 +11,7 @@ use crate::bind::Asked;
 use crate::code::{Answer, Code, fail};
 use crate::{device, native, session, state, thread};
 
-/// What the driver counts as free and gives to nobody: on an H200 the last 3.1 MiB.
+/// What the driver counts as free and never allocates: on an H200 the last 3.1 MiB.
 const UNREACHABLE: u64 = 2 * GRANULE;
 
 type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
@@ -19,10 +19,10 @@ type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 /// `cudaMemGetInfo`: binds, and answers what the task may still get there. All its objects count as taken,
 /// backed or not.
 ///
-/// What was answered is not set aside: a program that only looks would keep the rest of the node from
-/// running. An allocation within the answer is never refused all the same; where others took the room first,
-/// its first use waits until they are done or swapped out. Threads of one process share its task, and compete
-/// as they do natively.
+/// The answer is not reserved: a program that only asks would keep the rest of the node from running. An
+/// allocation within the answer is never refused all the same. If other processes took the room first,
+/// its first use waits until they end or are swapped out. Threads of one process share its task, and
+/// compete as they do natively.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemGetInfo`.
@@ -63,7 +63,7 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
     let room = gpu
         .and_then(room_in_ledger)
         .map_or(u64::MAX, |room| room.saturating_add(unused));
-    // Spares make place where the rest is not enough.
+    // Spares make room where the rest is not enough.
     let in_driver = (driver_free as u64 + spares).saturating_sub(UNREACHABLE);
     let granted = in_driver.min(room) / GRANULE * GRANULE;
     for (to, value) in [(free, granted as usize), (total, driver_total)] {
@@ -78,8 +78,8 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
 /// How long the node view may take to show what this process holds.
 const VIEW_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Bytes of the GPU that nobody is charged for, from a view that knows what this process holds by now: mgbd
-/// writes it a moment after it has answered.
+/// Bytes of the GPU that no process is charged for, from a view that includes what this process holds by
+/// now: mgbd writes it a moment after it has answered.
 fn room_in_ledger(gpu: u32) -> Option<u64> {
     let client = session::client()?;
     let (held, resting) = state::lock().reserved_on(gpu);

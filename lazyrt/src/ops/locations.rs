@@ -95,7 +95,7 @@ pub unsafe fn set_pool(native: SetPool, location: *mut MemLocation, kind: i32, p
     unsafe { located(location, |location| native(location, kind, pool)) }
 }
 
-/// Runs a call with the real place.
+/// Runs a call with the real location.
 ///
 /// # Safety
 /// `location` is null or valid for reads.

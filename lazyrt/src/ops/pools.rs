@@ -92,7 +92,7 @@ unsafe fn allocate(
         None => current_pool()?,
     };
     charged(Source::Pool(pool), bytes as u64, call, || {
-        // SAFETY: just allocated, given to nobody.
+        // SAFETY: just allocated; the program does not have the address.
         on(stream, |stream| unsafe {
             native::cudaFreeAsync(out.read(), stream)
         });
@@ -118,7 +118,7 @@ pub unsafe fn trim(native: unsafe extern "C" fn(Pool, usize) -> Code, pool: Pool
 /// The arguments meet the contract of `cudaMemPoolDestroy`.
 pub unsafe fn destroy(native: unsafe extern "C" fn(Pool) -> Code, pool: Pool) -> Answer {
     thread::with(|thread| thread.take_hint());
-    // What it keeps and nobody uses goes with it; the rest stays charged.
+    // What the pool keeps unused is freed with it; the rest stays charged.
     let source = Source::Pool(pool as usize);
     let held = source.levels().map_or(0, |(_, used)| used);
     // SAFETY: the arguments are those that the program passed: contract of `cudaMemPoolDestroy`.

@@ -36,7 +36,7 @@ unsafe fn translate(data: *mut c_void, room: usize, attribute: u32, pointer: *co
     if !is_device {
         return;
     }
-    // SAFETY: the runtime has written so many numbers.
+    // SAFETY: the runtime has written `room` bytes of numbers.
     let answers = unsafe { std::slice::from_raw_parts_mut(data.cast::<i32>(), room / size_of::<i32>()) };
     for answer in answers.iter_mut().filter(|answer| **answer >= 0) {
         *answer = program_device(*answer);
@@ -89,7 +89,7 @@ pub unsafe fn get_all(
         passthrough::run(|| unsafe { native(data, rooms, attributes, attribute_count, pointer, count) })?;
     if answer.is_success() {
         for at in 0..attribute_count {
-            // SAFETY: it was a success, so all three lists are as long as told.
+            // SAFETY: it was a success, so all three lists have `attribute_count` elements.
             unsafe {
                 let (data, room) = (data.add(at).read(), rooms.add(at).read());
                 translate(data, room, attributes.add(at).read(), pointer, count);

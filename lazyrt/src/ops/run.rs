@@ -289,7 +289,8 @@ pub fn across(
     // the copy for a graph, which finds memory by the addresses alone.
     let mut elsewhere = None;
     let several = state::may_be_several();
-    // Nobody takes a lock inside the gate. A device that has no task yet has no work to wait for either.
+    // Found out here, since no lock may be taken inside the gate. A device that has no task yet has no
+    // work to wait for either.
     let here = match stream {
         Some(_) => None,
         None => here()?.map(|(_, ordinal)| ordinal),

@@ -1,6 +1,7 @@
-//! What memory in stream order comes from: pools, and what graphs have on each GPU. The runtime takes it from
-//! the GPU in large steps and keeps it until the program waits or trims; what a source holds is charged to
-//! the lazy task of its device. A call that is served from what a source holds asks nobody.
+//! What memory in stream order comes from: pools, and what graphs have on each GPU. The runtime takes it
+//! from the GPU in large steps and keeps it until the program waits or trims; what a source holds is
+//! charged to the lazy task of its device. A call that is served from what a source holds needs no
+//! request to mgbd.
 //!
 //! What a call makes a source take is known only afterwards: before the call there is room for its size, and
 //! after it for what was really taken.
@@ -59,7 +60,7 @@ impl Source {
         }
     }
 
-    /// Gives back what nobody uses.
+    /// Gives unused memory back to the GPU.
     fn trim(self) {
         // SAFETY: a pool that the runtime knew, or a GPU of the process; takes numbers only.
         unsafe {
@@ -71,12 +72,12 @@ impl Source {
     }
 }
 
-/// Runs a call that makes a source take so many bytes, with room for them. The current device's lazy task is
-/// charged if the source is new. `undo` takes back what the call did if there is no room for what it really
-/// took; it says whether it could.
+/// Runs a call that makes a source take `bytes` bytes, with room for them. The current device's lazy task
+/// is charged if the source is new. `undo` takes back what the call did if there is no room for what it
+/// really took; it returns whether it could.
 pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl FnOnce() -> bool) -> Answer {
     let Some((held, used)) = source.levels() else {
-        // No such pool: the runtime says so.
+        // No such pool: the runtime returns the error.
         return passthrough::run(call);
     };
     USED_ANY.store(true, Ordering::Release);
@@ -121,7 +122,7 @@ pub fn charged(source: Source, bytes: u64, call: impl Fn() -> Code, undo: impl F
     answer
 }
 
-/// Room for so many bytes before a call, which [`settle_all`] takes back where they are not used.
+/// Makes room for `bytes` bytes before a call, which [`settle_all`] takes back where they are not used.
 pub fn room(source: Source, bytes: u64) -> Result<(), Own> {
     let Some((held, _)) = source.levels() else {
         return Ok(());
@@ -146,7 +147,7 @@ fn first(key: Key, source: Source, bytes: u64, held: u64, fits: bool) -> Result<
     if raised.is_ok() {
         return raised;
     }
-    // What the source keeps and nobody uses may make the place, as it does in the runtime.
+    // What the source keeps unused may be enough, as it may be in the runtime.
     wait_for_all()?;
     source.trim();
     settle_used(source);
@@ -164,7 +165,7 @@ fn wait_for_all() -> Result<(), Own> {
     }
 }
 
-/// Charges the source so many bytes, if it is charged less.
+/// Charges the source `bytes` bytes, if it is charged less.
 fn raise(key: Key, source: Source, bytes: u64) -> Result<(), Own> {
     let lacks = {
         let mut state = state::lock();
@@ -203,14 +204,14 @@ fn lower(source: Source, own: u32) {
         Some(known) if known.users <= own => known.uses,
         _ => return,
     };
-    // A pool that is no more holds nothing that could be told; what was allocated from it is still charged.
+    // The levels of a destroyed pool cannot be read; what was allocated from it is still charged.
     let Some((held, _)) = source.levels() else {
         return;
     };
     let returned = {
         let mut state = state::lock();
         match state.known_source(source) {
-            // Nobody allocated from it in between.
+            // No thread allocated from it in between.
             Some(known) if known.users <= own && known.uses == uses => {}
             _ => return,
         }

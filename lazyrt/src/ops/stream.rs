@@ -200,7 +200,7 @@ pub unsafe fn add_callback(
         // SAFETY: the runtime calls `called` once with what it was given, if it succeeds.
         let code = unsafe { native(real, Some(called), given.cast(), flags) };
         if !code.is_success() {
-            // SAFETY: made above, and given to nobody.
+            // SAFETY: made above, and the runtime did not take it.
             drop(unsafe { Box::from_raw(given) });
         }
         code

@@ -142,7 +142,7 @@ impl State {
     /// have.
     pub fn variables_gpu(&self, device: Device) -> Option<u32> {
         let known = self.devices.0[device];
-        // Nobody knows what the lazy task touches.
+        // It is not known what the lazy task touches.
         known
             .variables
             .or_else(|| self.lazy(device).and_then(|task| task.gpu))

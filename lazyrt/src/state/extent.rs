@@ -56,7 +56,7 @@ impl Extent {
 /// Room to give back to mgbd once the lock is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// Whose.
+    /// The task that owns it.
     pub id: TaskId,
     /// Bytes.
     pub bytes: u64,

@@ -1,7 +1,8 @@
 //! The process's objects, extents and tasks, behind one lock.
 //!
-//! Launches do not take it (they look at [`Shared`]); allocations, frees, copies and binding do. Nobody
-//! waits for mgbd or for a GPU under it: who must wait marks the task busy, lets go, and looks again.
+//! Launches do not take it (they read [`Shared`]); allocations, frees, copies and binding do. No thread
+//! waits for mgbd or for a GPU under it: a thread that must wait marks the task busy, releases the lock,
+//! and checks again afterwards.
 
 mod charges;
 mod device_table;

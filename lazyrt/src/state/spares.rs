@@ -1,5 +1,5 @@
-//! Spares: a few granules of memory that freed objects left, still mapped. A program that allocates and frees
-//! a small object in a loop gets the same memory again, without a word to the driver.
+//! Spares: a few granules of memory that freed objects left, still mapped. A program that allocates and
+//! frees a small object in a loop gets the same memory again, without a call to the driver.
 //!
 //! They are no task's and not charged as room: what a process may keep in this way is part of what its
 //! context is charged ([`mgb_probe::need::spare_bytes`]).

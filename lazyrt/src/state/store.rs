@@ -64,7 +64,7 @@ pub fn lock_task_still(key: Key) -> MutexGuard<'static, State> {
     state
 }
 
-/// The state, if nobody keeps it for long: for the end of the process.
+/// The state, if no thread holds its lock for long: for the end of the process.
 pub fn try_lock() -> Option<MutexGuard<'static, State>> {
     STATE.try_lock_for(std::time::Duration::from_millis(200))
 }
