@@ -99,6 +99,9 @@ pub const FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE: u32 = 8;
 /// `cudaFuncAttributePreferredSharedMemoryCarveout`.
 pub const FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT: u32 = 9;
 
+/// `cudaFuncCachePreferEqual`, the last of the preferences for the L1 cache.
+pub const FUNC_CACHE_PREFER_EQUAL: u32 = 3;
+
 /// `cudaFuncAttributes`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]

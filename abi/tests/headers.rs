@@ -239,6 +239,7 @@ fn constants(c: &mut Checks) {
             "cudaFuncAttributePreferredSharedMemoryCarveout",
             launch::FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT,
         ),
+        ("cudaFuncCachePreferEqual", launch::FUNC_CACHE_PREFER_EQUAL),
         ("cudaMemAdviseUnsetAccessedBy", managed::ADVISE_UNSET_ACCESSED_BY),
         (
             "cudaMemRangeAttributeLastPrefetchLocationId",

@@ -1,6 +1,6 @@
 //! Whether a stream captures, and which stream a call means.
 
-use mgb_abi::stream::STREAM_PER_THREAD;
+use mgb_abi::stream::{CAPTURE_STATUS_NONE, STREAM_PER_THREAD};
 
 use super::stream;
 use crate::code::Own;
@@ -15,7 +15,7 @@ pub fn is_capturing(stream: Stream) -> bool {
     let mut status = 0;
     // SAFETY: writes one int; a bad stream is an error here as in the call to come.
     let code = unsafe { native::cudaStreamIsCapturing(real, &mut status) };
-    code.is_success() && status != 0
+    code.is_success() && status != CAPTURE_STATUS_NONE
 }
 
 /// The stream that a call means by this handle, by name: null is the thread's own default stream in some

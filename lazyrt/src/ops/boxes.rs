@@ -3,9 +3,10 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy::DEFAULT;
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
 
-use super::copy::{DEFAULT, Span, claim, on_either, read_of, task_of, written_of};
+use super::copy::{Span, claim, on_either, read_of, task_of, written_of};
 use super::{alloc, ordinals, passthrough, run};
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;

@@ -3,7 +3,7 @@
 
 use std::ffi::c_void;
 
-pub use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
+use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
 use parking_lot::MutexGuard;
 
 use super::run;

@@ -6,7 +6,9 @@ use std::ffi::c_void;
 use mgb_abi::device::{
     ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, DEVICE_MAP_HOST, DEVICE_MASK, DEVICE_SCHEDULE_MASK,
 };
-use mgb_abi::launch::{FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE, FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT};
+use mgb_abi::launch::{
+    FUNC_CACHE_PREFER_EQUAL, FUNC_MAX_DYNAMIC_SHARED_MEMORY_SIZE, FUNC_PREFERRED_SHARED_MEMORY_CARVEOUT,
+};
 use parking_lot::Mutex;
 
 use crate::code::{Answer, Code, fail};
@@ -90,7 +92,7 @@ pub unsafe fn set_cache(
 ) -> Answer {
     set(
         Setting::Cache(function as usize, config),
-        config <= 3 && !function.is_null(),
+        config <= FUNC_CACHE_PREFER_EQUAL && !function.is_null(),
     )
 }
 
@@ -99,7 +101,7 @@ pub unsafe fn set_cache(
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn set_device_cache(_native: unsafe extern "C" fn(u32) -> Code, config: u32) -> Answer {
-    set(Setting::DeviceCache(config), config <= 3)
+    set(Setting::DeviceCache(config), config <= FUNC_CACHE_PREFER_EQUAL)
 }
 
 /// `cudaSetDeviceFlags`.

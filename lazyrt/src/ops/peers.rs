@@ -8,9 +8,10 @@
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use mgb_abi::copy::DEFAULT;
 use mgb_probe::wire::MAX_GPUS;
 
-use super::copy::{DEFAULT, Span, from_gpu_to_gpu, task_of};
+use super::copy::{Span, from_gpu_to_gpu, task_of};
 use super::{ordinals, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};

@@ -2,10 +2,11 @@
 
 use std::ffi::c_void;
 
+use mgb_abi::copy::DEFAULT;
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DPeerParms};
 
 use super::boxes;
-use super::copy::{DEFAULT, Span};
+use super::copy::Span;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
 use crate::native::Stream;
