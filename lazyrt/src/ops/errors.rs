@@ -1,7 +1,16 @@
 //! The last error: lazyrt's own first, then the runtime's.
 
 use crate::code::{Answer, Code};
-use crate::thread;
+use crate::{native, thread};
+
+/// Keeps an error of lazyrt's own for `cudaGetLastError`. It takes the place of an earlier one of the
+/// runtime's, as a later error does natively.
+#[cold]
+pub fn record(code: Code) {
+    // SAFETY: no arguments. Functions that need no context leave errors too.
+    unsafe { native::cudaGetLastError() };
+    thread::with(|thread| thread.set_error(code));
+}
 
 /// `cudaGetLastError`.
 ///

@@ -23,15 +23,6 @@ use crate::native::{self, Pool, Stream};
 use crate::session::{Mode, mode};
 use crate::{fault, gate, thread, work};
 
-/// Keeps an error of lazyrt's own for `cudaGetLastError`. It takes the place of an earlier one of the
-/// runtime's, as a later error does natively.
-#[cold]
-pub fn record(code: Code) {
-    // SAFETY: no arguments. Functions that need no context leave errors too.
-    unsafe { native::cudaGetLastError() };
-    thread::with(|thread| thread.set_error(code));
-}
-
 /// A forked child of a process that had used CUDA: as CUDA answers there.
 #[cold]
 fn forked() -> Code {
@@ -100,7 +91,7 @@ macro_rules! exports {
                     code
                 }
                 Err(Own(code)) => {
-                    record(code);
+                    errors::record(code);
                     code
                 }
             }

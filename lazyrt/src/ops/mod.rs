@@ -2,7 +2,7 @@
 
 mod alloc;
 mod batch;
-pub mod boxes;
+mod boxes;
 mod colocation;
 mod configuration;
 mod copy;
@@ -12,7 +12,7 @@ mod event;
 mod exports;
 mod free;
 mod function;
-pub mod graphs;
+mod graphs;
 mod host;
 mod launch;
 mod limits;
@@ -23,7 +23,7 @@ mod outside;
 pub mod passthrough;
 mod peers;
 mod pointers;
-pub mod pools;
+mod pools;
 mod ranges;
 mod rows;
 mod run;

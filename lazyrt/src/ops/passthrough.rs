@@ -5,7 +5,7 @@
 use std::ffi::c_void;
 use std::sync::Once;
 
-use super::ordinals;
+use super::{errors, ordinals};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
@@ -98,7 +98,7 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
             native::address(index)
         }
         Err(Own(code)) => {
-            super::exports::record(code);
+            errors::record(code);
             answer_error as *const c_void
         }
     }
