@@ -7,9 +7,10 @@ use mgb_abi::copy::MemcpyAttributes;
 use mgb_abi::copy3d::{Extent, Memcpy3DBatchOp, Memcpy3DOperand, OPERAND_POINTER, Pos};
 use mgb_abi::location::MemLocation;
 
-use super::boxes::{plane, span_of};
-use super::copy::{Span, claim, task_of};
+use super::boxes::plane;
+use super::copy::{claim, task_of};
 use super::locations::NamesDevice;
+use super::span::Span;
 use super::{passthrough, run};
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own};
@@ -150,7 +151,7 @@ fn span(operand: &Memcpy3DOperand, extent: Extent) -> Span {
     let pitch = or(operand.row_length, extent.width);
     let rows = or(operand.layer_height, extent.height);
     let memory = plane(operand.object as u64, pitch, extent.width, rows);
-    span_of(&memory, Pos::default(), extent)
+    Span::of_box(&memory, Pos::default(), extent)
 }
 
 type Boxes = unsafe extern "C" fn(usize, *const Memcpy3DBatchOp, u64, Stream) -> Code;

@@ -6,7 +6,8 @@ use std::ffi::c_void;
 use mgb_abi::copy::DEFAULT;
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
 
-use super::copy::{Span, claim, on_either, read_of, task_of, written_of};
+use super::copy::{claim, on_either, read_of, task_of, written_of};
+use super::span::Span;
 use super::{alloc, ordinals, passthrough, run};
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
@@ -23,37 +24,8 @@ pub fn plane(address: u64, pitch: usize, width: usize, rows: usize) -> PitchedPt
     }
 }
 
-/// The bytes from the first to the last one of a box that begins at `pos` in pitched memory.
-pub fn span_of(memory: &PitchedPtr, pos: Pos, extent: Extent) -> Span {
-    let words = [
-        memory.pitch,
-        memory.ysize,
-        pos.x,
-        pos.y,
-        pos.z,
-        extent.width,
-        extent.height,
-        extent.depth,
-    ];
-    let [pitch, rows, x, y, z, width, height, depth] = words.map(|word| word as u64);
-    let slice = pitch.saturating_mul(rows);
-    let at = |z: u64, y: u64, x: u64| {
-        (slice.saturating_mul(z))
-            .saturating_add(pitch.saturating_mul(y))
-            .saturating_add(x)
-    };
-    let bytes = match (width, height, depth) {
-        (0, ..) | (_, 0, _) | (.., 0) => 0,
-        _ => at(depth - 1, height - 1, width),
-    };
-    Span {
-        address: (memory.ptr as u64).saturating_add(at(z, y, x)),
-        bytes,
-    }
-}
-
 fn side_span(side: &CopySide, extent: Extent) -> Span {
-    span_of(&side.ptr, side.pos, extent)
+    Span::of_box(&side.ptr, side.pos, extent)
 }
 
 /// `cudaMalloc3D`.
@@ -107,7 +79,7 @@ pub unsafe fn memset_3d_async(
 }
 
 fn set(to: PitchedPtr, extent: Extent, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
-    super::set::set(span_of(&to, Pos::default(), extent), None, stream, call)
+    super::set::set(Span::of_box(&to, Pos::default(), extent), None, stream, call)
 }
 
 type Copy = unsafe extern "C" fn(*const Memcpy3DParms) -> Code;
@@ -272,25 +244,4 @@ unsafe fn copy_peer(parameters: *const Memcpy3DPeerParms, stream: Option<Stream>
         };
         peer(&translated, stream)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_box_ends_with_the_last_byte_of_its_last_row() {
-        let ptr = plane(1000, 512, 300, 10);
-        let span = |pos, width, height, depth| {
-            let span = span_of(&ptr, pos, Extent { width, height, depth });
-            (span.address, span.bytes)
-        };
-        assert_eq!(span(Pos::default(), 100, 3, 1), (1000, 1124));
-        assert_eq!(
-            span(Pos { x: 1, y: 2, z: 3 }, 100, 3, 2),
-            (1000 + 3 * 5120 + 1025, 5120 + 1124)
-        );
-        assert_eq!(span(Pos::default(), 100, 0, 5).1, 0);
-        assert_eq!(span(Pos::default(), 1, usize::MAX, usize::MAX).1, u64::MAX);
-    }
 }

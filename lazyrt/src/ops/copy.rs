@@ -7,6 +7,7 @@ use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, H
 use parking_lot::MutexGuard;
 
 use super::run;
+use super::span::Span;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::{capture, on};
@@ -15,15 +16,6 @@ use crate::records::Record;
 use crate::state::{self, Key, State};
 use crate::thread::{self, SiteHint};
 use crate::{contexts, open};
-
-/// A range of bytes that a call touches.
-#[derive(Clone, Copy)]
-pub struct Span {
-    /// Start.
-    pub address: u64,
-    /// Bytes.
-    pub bytes: u64,
-}
 
 /// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
 /// not inside one object.

@@ -29,6 +29,7 @@ mod rows;
 mod run;
 mod set;
 mod sources;
+mod span;
 mod stream;
 mod symbol;
 mod sync;

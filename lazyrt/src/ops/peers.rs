@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mgb_abi::copy::DEFAULT;
 use mgb_probe::wire::MAX_GPUS;
 
-use super::copy::{Span, from_gpu_to_gpu, task_of};
+use super::copy::{from_gpu_to_gpu, task_of};
+use super::span::Span;
 use super::{ordinals, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};

@@ -6,7 +6,7 @@ use mgb_abi::copy::DEFAULT;
 use mgb_abi::copy3d::{CopySide, Extent, Memcpy3DPeerParms};
 
 use super::boxes;
-use super::copy::Span;
+use super::span::Span;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
 use crate::native::Stream;
@@ -67,17 +67,6 @@ pub unsafe fn memcpy_2d_async(
     })
 }
 
-/// What rows with a pitch touch: the last one only as far as its width.
-pub fn rows(address: u64, pitch: usize, width: usize, height: usize) -> Span {
-    let bytes = match (width, height) {
-        (0, _) | (_, 0) => 0,
-        _ => (pitch as u64)
-            .saturating_mul(height as u64 - 1)
-            .saturating_add(width as u64),
-    };
-    Span { address, bytes }
-}
-
 /// Rows that overlap are an error, whatever lies there; as a GPU's runtime has it, a single row that is wider
 /// than its pitch is another one.
 fn check(pitch: usize, width: usize, height: usize) -> Result<(), Own> {
@@ -120,7 +109,7 @@ fn plane(
     checked.inspect_err(|_| {
         thread::with(|thread| thread.take_hint());
     })?;
-    let span = |side: Rows| rows(side.address, side.pitch, width, height);
+    let span = |side: Rows| Span::of_rows(side.address, side.pitch, width, height);
     let (written, read) = (span(to), span(from));
     let side = |side: Rows| CopySide::pitched(boxes::plane(side.address, side.pitch, width, height));
     boxes::between(written, read, kind, stream, call, |ordinals| Memcpy3DPeerParms {
@@ -139,14 +128,6 @@ fn plane(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_last_row_ends_at_its_width() {
-        let bytes = |pitch, width, height| rows(0, pitch, width, height).bytes;
-        assert_eq!(bytes(512, 100, 3), 1124);
-        assert_eq!(bytes(512, 100, 0), 0);
-        assert_eq!(bytes(usize::MAX, 100, usize::MAX), u64::MAX);
-    }
 
     #[test]
     fn rows_that_are_wider_than_their_pitch_are_refused() {

@@ -2,9 +2,9 @@
 
 use std::ffi::c_void;
 
-use super::copy::{Span, claim, is_recorded, task_of};
-use super::rows::rows;
+use super::copy::{claim, is_recorded, task_of};
 use super::run;
+use super::span::Span;
 use crate::bind::Asked;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::on;
@@ -98,7 +98,7 @@ fn plane(dst: *mut c_void, pitch: usize, width: usize, height: usize) -> Result<
         thread::with(|thread| thread.take_hint());
         return fail(Code::INVALID_VALUE);
     }
-    Ok(rows(dst as u64, pitch, width, height))
+    Ok(Span::of_rows(dst as u64, pitch, width, height))
 }
 
 /// Sets a span. `value`: of a set that may be recorded.

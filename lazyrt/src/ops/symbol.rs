@@ -5,8 +5,9 @@ use std::ffi::c_void;
 
 use mgb_abi::copy::{DEFAULT, HOST_TO_DEVICE};
 
-use super::copy::{Span, claim, from_gpu_to_gpu, is_recorded, task_of};
+use super::copy::{claim, from_gpu_to_gpu, is_recorded, task_of};
 use super::run::{self, Ordinals};
+use super::span::Span;
 use crate::bind::Asked;
 use crate::code::{Answer, Code};
 use crate::handles::on;
