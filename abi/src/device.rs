@@ -23,5 +23,19 @@ pub const DEVICE_MAP_HOST: u32 = 8;
 /// `cudaDeviceMask`: all flags that `cudaSetDeviceFlags` takes.
 pub const DEVICE_MASK: u32 = 0xff;
 
+/// `cudaDevAttrClockRate`.
+pub const ATTRIBUTE_CLOCK_RATE: u32 = 13;
+/// `cudaDevAttrGpuOverlap`.
+pub const ATTRIBUTE_GPU_OVERLAP: u32 = 15;
+/// `cudaDevAttrKernelExecTimeout`.
+pub const ATTRIBUTE_KERNEL_EXEC_TIMEOUT: u32 = 17;
+/// `cudaDevAttrComputeMode`.
+pub const ATTRIBUTE_COMPUTE_MODE: u32 = 20;
+/// `cudaDevAttrMemoryClockRate`.
+pub const ATTRIBUTE_MEMORY_CLOCK_RATE: u32 = 36;
+/// `cudaDevAttrMaxTexture1DLinearWidth`.
+pub const ATTRIBUTE_MAX_TEXTURE_1D_LINEAR_WIDTH: u32 = 69;
+/// `cudaDevAttrSingleToDoublePrecisionPerfRatio`.
+pub const ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO: u32 = 87;
 /// `cudaDevAttrMaxSharedMemoryPerBlockOptin`.
 pub const ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: u32 = 97;

@@ -207,6 +207,22 @@ fn constants(c: &mut Checks) {
         ("cudaDeviceMapHost", device::DEVICE_MAP_HOST),
         ("cudaDeviceMask", device::DEVICE_MASK),
         ("cudaDeviceScheduleMask", device::DEVICE_SCHEDULE_MASK),
+        ("cudaDevAttrClockRate", device::ATTRIBUTE_CLOCK_RATE),
+        ("cudaDevAttrGpuOverlap", device::ATTRIBUTE_GPU_OVERLAP),
+        (
+            "cudaDevAttrKernelExecTimeout",
+            device::ATTRIBUTE_KERNEL_EXEC_TIMEOUT,
+        ),
+        ("cudaDevAttrComputeMode", device::ATTRIBUTE_COMPUTE_MODE),
+        ("cudaDevAttrMemoryClockRate", device::ATTRIBUTE_MEMORY_CLOCK_RATE),
+        (
+            "cudaDevAttrMaxTexture1DLinearWidth",
+            device::ATTRIBUTE_MAX_TEXTURE_1D_LINEAR_WIDTH,
+        ),
+        (
+            "cudaDevAttrSingleToDoublePrecisionPerfRatio",
+            device::ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
+        ),
         (
             "cudaDevAttrMaxSharedMemoryPerBlockOptin",
             device::ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,

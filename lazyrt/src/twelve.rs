@@ -5,6 +5,11 @@
 use std::ffi::{c_int, c_uint, c_void};
 use std::ptr::null;
 
+use mgb_abi::device::{
+    ATTRIBUTE_CLOCK_RATE, ATTRIBUTE_COMPUTE_MODE, ATTRIBUTE_GPU_OVERLAP, ATTRIBUTE_KERNEL_EXEC_TIMEOUT,
+    ATTRIBUTE_MAX_TEXTURE_1D_LINEAR_WIDTH, ATTRIBUTE_MEMORY_CLOCK_RATE,
+    ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO,
+};
 use mgb_abi::location::MemLocation;
 
 use crate::code::Code;
@@ -36,7 +41,7 @@ macro_rules! thirteen {
 
 thirteen! {
     fn properties(out: Out, device: c_int) = "mgb_cudaGetDeviceProperties";
-    fn device_attribute(out: *mut c_int, attribute: c_int, device: c_int) = "mgb_cudaDeviceGetAttribute";
+    fn device_attribute(out: *mut c_int, attribute: c_uint, device: c_int) = "mgb_cudaDeviceGetAttribute";
     fn pointer_attributes(out: Out, pointer: In) = "mgb_cudaPointerGetAttributes";
     fn advise(at: In, bytes: usize, advice: c_int, location: MemLocation) = "mgb_cudaMemAdvise";
     fn prefetch(at: In, bytes: usize, location: MemLocation, flags: c_uint, stream: Out)
@@ -138,14 +143,14 @@ const SHARED: [(usize, usize, usize); 10] = [
 ];
 /// What only CUDA 12's has: its place, and the attribute that says it. `cooperativeMultiDeviceLaunch` stays
 /// 0.
-const ATTRIBUTES: [(usize, c_int); 7] = [
-    (348, 13),
-    (384, 15),
-    (392, 17),
-    (404, 20),
-    (416, 69),
-    (608, 36),
-    (668, 87),
+const ATTRIBUTES: [(usize, c_uint); 7] = [
+    (348, ATTRIBUTE_CLOCK_RATE),
+    (384, ATTRIBUTE_GPU_OVERLAP),
+    (392, ATTRIBUTE_KERNEL_EXEC_TIMEOUT),
+    (404, ATTRIBUTE_COMPUTE_MODE),
+    (416, ATTRIBUTE_MAX_TEXTURE_1D_LINEAR_WIDTH),
+    (608, ATTRIBUTE_MEMORY_CLOCK_RATE),
+    (668, ATTRIBUTE_SINGLE_TO_DOUBLE_PRECISION_PERF_RATIO),
 ];
 
 fn properties_of_twelve(out: &mut [u8], room: &Room, device: c_int) {
