@@ -30,7 +30,8 @@ pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
         let Some(task) = state.task(key) else { continue };
         let (mapped, id) = (task.mapped, task.id);
         if mapped == 0 || (task.gpu == gpu && mapped <= room) {
-            // The new reservation covers the memory as it lies: only the old one goes back.
+            // The new reservation covers the memory where it is: only the old reservation is
+            // given back.
             state.merge(key, into);
             drop(state);
             if let Some(id) = id {

@@ -19,8 +19,8 @@ enum Holder {
 
 static HOLDER: Mutex<Holder> = Mutex::new(Holder::Nobody);
 
-/// Holds the first of these ranges, each its start and length, in which nothing lies; those that start at 0
-/// have no place yet. `None`: the driver is there already, or there is no such range.
+/// Holds the first of these ranges (start and length) that is free; ranges that start at 0 have no fixed
+/// address yet and are skipped. `None`: the driver is loaded already, or no range is free.
 pub fn hold(places: &[(Address, u64)]) -> Option<(Address, u64)> {
     let mut holder = HOLDER.lock();
     if matches!(*holder, Holder::Driver) {

@@ -90,7 +90,7 @@ pub enum Left {
 }
 
 impl Pool {
-    /// Room for a small object in a granule that is there; the address.
+    /// Finds room for a small object in an existing granule; returns the address.
     pub fn take(&mut self, bytes: u64) -> Option<u64> {
         self.free.take(span(bytes))
     }

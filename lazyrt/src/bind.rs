@@ -306,7 +306,7 @@ fn refused<T>(mut state: Locked, key: Key, refusal: &Refusal) -> Result<T, Own> 
         None => "the program's lazy task".to_owned(),
     };
     drop(state);
-    // The end of mgbd is said although an earlier task was refused for another reason.
+    // The end of mgbd is reported although an earlier task was refused for another reason.
     let kind = match refusal {
         Refusal::Disconnected => "mgbd-ended",
         _ => "refused",

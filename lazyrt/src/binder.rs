@@ -157,7 +157,7 @@ impl Binder for Lazy {
             return 0;
         }
         if id.is_refused() && task.lazy {
-            // What was refused is a part of the lazy task, which goes on.
+            // The refused task is a part of the lazy task, which continues.
             return 0;
         }
         task.ended = true;

@@ -14,8 +14,9 @@ fn bit(gpu: u32) -> u64 {
     1 << (gpu % MAX_GPUS as u32)
 }
 
-/// Registers what is done on the thread that makes a context, right after it, with the context current:
-/// modules above this one bring it to the state that the program has asked for. The first registration stays.
+/// Registers what to do on the thread that makes a context, right after it, with the context current:
+/// modules above this one bring the context to the state that the program has asked for. The first
+/// registration stays.
 pub fn set_set_up(set_up: fn()) {
     let _ = SET_UP.set(set_up);
 }

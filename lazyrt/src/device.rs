@@ -246,8 +246,8 @@ pub fn publish_finished() {
     }
 }
 
-/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`; calls `gone` for the
-/// GPU of each. Nothing of what goes is mapped any more.
+/// Destroys the process's contexts, except those on GPUs whose bits are set in `keep`; calls `gone` for
+/// the GPU of each. No memory of a destroyed context is mapped any more.
 pub fn reset(keep: u64, gone: impl Fn(u32)) -> Code {
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in with_context().filter(|(gpu, _)| keep & (1 << gpu) == 0) {

@@ -56,7 +56,7 @@ driver! {
     context_device = "cuCtxGetDevice": fn(*mut c_int);
 }
 
-/// What failed, in the driver's words.
+/// A failed call of the driver: the function and the driver's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The call.

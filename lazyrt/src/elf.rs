@@ -1,5 +1,5 @@
-//! What a loaded object says of itself: the libraries it needs and the symbols it leaves to others, read from
-//! the tables that the dynamic linker uses; and the bytes of its constants.
+//! What the tables of a loaded object contain: the libraries it needs and the symbols it leaves to
+//! others, read from the tables that the dynamic linker uses; and the bytes of its constants.
 
 use std::ffi::CStr;
 use std::fs::File;

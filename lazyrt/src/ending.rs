@@ -1,4 +1,4 @@
-//! The end of the process: what it gave its GPUs is done first.
+//! The end of the process: the work that it submitted to its GPUs is finished first.
 //!
 //! Under MPS a client that ends while its work is under way takes others with it, or has its memory kept
 //! until mgbd sees that the work is done (see `keep`), which takes a while. So a program that simply ends

@@ -22,7 +22,7 @@ use crate::thread::{self, Thread};
 const FENCE_ALL: i32 = 1 << 3;
 const REGISTER: i32 = 1 << 4;
 
-/// Whether [`FENCE_ALL`] is there. Set before any thread relies on it, and never taken back.
+/// Whether [`FENCE_ALL`] is available. Set before any thread relies on it, and never reset.
 static FENCED_BY_CLOSER: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::AtomicBool;
 
-/// What one thread says of itself. A cache line of its own: only its thread writes it on the launch path.
+/// What one thread publishes for the thread that closes the gate. A cache line of its own: only its
+/// thread writes it on the launch path.
 #[repr(align(64))]
 pub struct Slot {
     /// The thread is in a native call.

@@ -81,7 +81,8 @@ impl Shared {
         self.device.load(Ordering::Relaxed)
     }
 
-    /// Whether the task is over and only keeps its grant, which mgbd may have taken back without a message.
+    /// Whether the task is over and only keeps its grant, which mgbd may have revoked without a
+    /// message.
     pub fn is_resting(&self) -> bool {
         self.resting.load(Ordering::Relaxed)
     }

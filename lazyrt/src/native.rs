@@ -15,7 +15,7 @@ unsafe extern "C" {
     static mgb_native: [usize; COUNT];
 }
 
-/// The address of the function at `index`, or of one that says that it is missing.
+/// The address of the function at `index`, or of one that reports that it is missing.
 pub fn address(index: usize) -> *const c_void {
     // SAFETY: the table has COUNT words, written before any code of the library ran.
     let address = unsafe {

@@ -73,7 +73,7 @@ const NOT_SEARCHED: [&[u8]; 11] = [
     b"libomp.so",
 ];
 
-/// Whether code of the process calls the driver API, which knows nothing of tasks: such a process is narrowed
+/// Whether code of the process calls the driver API, which bypasses tasks: such a process is restricted
 /// to one GPU.
 pub fn calls_driver() -> bool {
     if CALLS_DRIVER.load(Ordering::Acquire) {

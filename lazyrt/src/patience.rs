@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use crate::code::Code;
 use crate::notice;
 
-/// How long to wait for a server that says what is wrong.
+/// How long to wait for a server that reports what is wrong.
 const LONG: Duration = Duration::from_secs(60);
-/// How long where it does not say.
+/// How long to wait for a server that reports nothing.
 const SHORT: Duration = Duration::from_secs(5);
 /// How long a wait lasts before a message is printed.
 const SILENT: Duration = Duration::from_secs(2);

@@ -41,7 +41,7 @@ pub fn wait(gpu: u32, ordinal: i32, until: Instant) -> bool {
 fn wait_by(gpu: u32, until: Instant, settle: impl Fn() -> bool + Copy + Send + 'static) -> bool {
     let at = gpu as usize % MAX_GPUS;
     let mut line = LINES[at].lock();
-    // One that began before says nothing of what was given since.
+    // A synchronisation that began before does not cover what was given since.
     let wanted = line.begun + 1;
     while line.over < wanted {
         if line.begun == line.over {

@@ -1,10 +1,10 @@
 //! Processes whose own code calls the driver API are restricted to one GPU: the one that mgbd grants.
 //!
-//! The driver's ordinals, contexts and allocations are the program's own business; lazyrt sees none of them.
-//! So such a process asks for a GPU before anything of CUDA is initialised, and the driver is initialised
-//! with that GPU as the only one: `cuDeviceGet(0)`, `cudaSetDevice(0)` and every library mean the same GPU,
-//! whatever its number on the node. Both APIs count one device. Which context is current is the program's
-//! choice, too.
+//! lazyrt does not see the ordinals, contexts and allocations that a program makes by the driver API. So
+//! such a process asks for a GPU before anything of CUDA is initialised, and the driver is initialised
+//! with that GPU as the only one: `cuDeviceGet(0)`, `cudaSetDevice(0)` and every library mean the same
+//! GPU, whatever its number on the node. Both APIs count one device. Which context is current is the
+//! program's choice, too.
 //!
 //! How the program comes by the driver's functions does not matter: by linking, by loading the driver, or
 //! from the runtime. A driver that is initialised by code that the pass has not seen, before the process's

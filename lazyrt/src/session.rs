@@ -1,4 +1,4 @@
-//! The process's session with mgbd: whether the process runs under MGB, and what it says to mgbd.
+//! The process's session with mgbd: whether the process runs under MGB, and the requests that it sends.
 //!
 //! The mode is decided at the first GPU op, and anew in a forked child, by the function that [`set_start`]
 //! registers: the modules that a session needs at its start lie above this one. Everything here may be called
@@ -145,7 +145,7 @@ pub fn is_under_mps() -> bool {
     client().is_some_and(|client| client.hello().mps_pipe.is_some())
 }
 
-/// The words by which mgbd knows of work under way, one set for each GPU.
+/// The words by which mgbd sees work under way, one set for each GPU.
 pub fn gpu_words() -> Option<&'static [GpuWords; MAX_GPUS]> {
     client().map(|client| client.published().gpus())
 }

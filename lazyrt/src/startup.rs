@@ -8,8 +8,8 @@ use parking_lot::ReentrantMutex;
 use crate::session::{self, Mode, Progress};
 use crate::{binder, gate, open, restrict, trace, work};
 
-/// At load. The probe must know its binder before a program's first `mgb_task_begin`, which may come before
-/// any call of the runtime; and an open process connects before code outside MGB can use CUDA.
+/// Called at load. The probe needs its binder before a program's first `mgb_task_begin`, which may come
+/// before any call of the runtime; and an open process connects before code outside MGB can use CUDA.
 pub fn at_load() {
     session::set_start(decide);
     binder::register();

@@ -3,9 +3,9 @@
 //! Quiescent means: the gate is closed, so no thread is in a native call, and the GPU has finished all it
 //! was given. The next op of the task asks for room again and brings the bytes back to the same GPU.
 //!
-//! What the GPU is at may wait for what another thread is to send. So it is waited for with the gate open and
-//! without any lock first, and only for a moment with the gate closed; and where it does not end, nothing is
-//! swapped.
+//! The work of the GPU may wait for what another thread has not sent yet. So the GPU is waited for first
+//! with the gate open and without any lock, and then only briefly with the gate closed; if its work does
+//! not end, nothing is swapped.
 
 use std::time::{Duration, Instant};
 
@@ -67,7 +67,8 @@ fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
     freed().next().is_some()
 }
 
-/// Closes the gate at a moment at which the GPUs of these tasks have nothing to do. `None`: there was none.
+/// Closes the gate at a moment at which the GPUs of these tasks have no work. `None`: there was no such
+/// moment.
 fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>) -> Option<Closed> {
     let until = Instant::now() + PATIENCE;
     let mut limit = CLOSED;

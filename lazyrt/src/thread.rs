@@ -1,4 +1,4 @@
-//! What lazyrt knows of each thread of the program.
+//! The state that lazyrt keeps for each thread of the program.
 //!
 //! Plain cells without a destructor: reading them costs a few nanoseconds, and they can be read until the
 //! very end of the thread.

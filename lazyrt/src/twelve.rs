@@ -141,8 +141,8 @@ const SHARED: [(usize, usize, usize); 10] = [
     (672, 652, 20),
     (696, 672, 84),
 ];
-/// What only CUDA 12's has: its place, and the attribute that says it. `cooperativeMultiDeviceLaunch` stays
-/// 0.
+/// What only CUDA 12's structure has: its offset, and the attribute with its value.
+/// `cooperativeMultiDeviceLaunch` stays 0.
 const ATTRIBUTES: [(usize, c_uint); 7] = [
     (348, ATTRIBUTE_CLOCK_RATE),
     (384, ATTRIBUTE_GPU_OVERLAP),

@@ -44,7 +44,7 @@ pub fn any_stream() -> bool {
     STREAMS.load(Ordering::Acquire)
 }
 
-/// From here on the words are these. Called before the process's first op.
+/// Sets the words that are used from here on. Called before the process's first operation.
 pub fn publish(words: &'static [GpuWords; MAX_GPUS]) {
     WORDS.store(words.as_ptr().cast_mut(), Ordering::Release);
 }
@@ -145,7 +145,7 @@ mod tests {
         assert!(is_busy(gpu));
         second.over();
         assert!(!is_busy(gpu));
-        // A wait that failed says nothing.
+        // A wait that failed does not show that the work ended.
         note(gpu);
         let _ = wait(gpu);
         assert!(is_busy(gpu));

@@ -24,7 +24,7 @@ pub fn create(flags: u32) -> Result<Handle, Own> {
     Ok(make(Kind::Event, flags, None)?.handle())
 }
 
-/// The event as the runtime knows it: where it was recorded, else on this thread's GPU.
+/// The runtime's own event: on the GPU where it was recorded, else on this thread's GPU.
 pub fn real(event: Handle) -> Result<Handle, Own> {
     let Some(slot) = find(event, Kind::Event)? else {
         return Ok(event);

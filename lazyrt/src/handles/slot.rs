@@ -177,7 +177,7 @@ impl Slot {
         self.when.store(0, Ordering::Relaxed);
         self.early.lock().clear();
         self.last.store(NOWHERE, Ordering::Release);
-        // Whoever sees that it is alive sees the rest.
+        // A thread that sees that the slot is alive also sees the other fields.
         self.alive.store(true, Ordering::Release);
     }
 

@@ -21,8 +21,8 @@ pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {
     Ok(make(Kind::Stream, flags, priority)?.handle())
 }
 
-/// The stream as the runtime knows it on this thread's GPU. A stream that was used on another GPU goes on
-/// here after what it has there.
+/// The runtime's own stream on this thread's GPU. A stream that was used on another GPU continues here
+/// after the work that it has there.
 #[inline]
 pub fn real(stream: Stream) -> Result<Stream, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
@@ -42,8 +42,8 @@ pub fn real(stream: Stream) -> Result<Stream, Own> {
     bring(slot)
 }
 
-/// Runs a call with the stream as the runtime knows it on this thread's GPU, which is current. For calls
-/// inside the gate.
+/// Runs a call with the runtime's own stream on this thread's GPU, which is current. For calls inside the
+/// gate.
 #[inline]
 pub fn on(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Code {
     match real(stream) {
@@ -52,7 +52,7 @@ pub fn on(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Code {
     }
 }
 
-/// The stream as the runtime knows it on the GPU where it was used last; none if it was used on none.
+/// The runtime's own stream on the GPU where it was used last; `None` if it was used on no GPU.
 pub fn real_where_it_is(stream: Stream) -> Result<Option<Stream>, Own> {
     let Some(slot) = find(stream, Kind::Stream)? else {
         return Ok(Some(stream));
@@ -116,8 +116,8 @@ pub fn home_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     gpu.map(|gpu| Ok((gpu, device::ordinal(gpu)?))).transpose()
 }
 
-/// Runs `call` with the stream as the runtime knows it, on its GPU; where it is on none yet, on any the
-/// process may be on.
+/// Runs `call` with the runtime's own stream, on its GPU; if it is on no GPU yet, on any GPU that the
+/// process may use.
 pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
     go_to(stream)?;
     Ok(call(real(stream)?))
@@ -162,7 +162,7 @@ pub fn done(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
     }
 }
 
-/// Ends the stream; its work goes on.
+/// Ends the stream; its submitted work continues.
 pub fn destroy(stream: Stream) -> Answer {
     let Some(slot) = find(stream, Kind::Stream)? else {
         return fail(Code::INVALID_HANDLE);

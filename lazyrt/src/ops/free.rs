@@ -63,8 +63,8 @@ fn object(address: u64) -> Answer {
         }
         (state.gpu_behind(address), state.is_lent(address))
     };
-    // A program with one device waits for all that it gave it, wherever that is, and whatever it is that it
-    // frees.
+    // A program with one device waits for all work of the device, on whichever GPU it is, and whatever
+    // the object is.
     let all = lent || !state::may_be_several();
     let mut code = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context().filter(|&(gpu, _)| all || behind == Some(gpu)) {

@@ -168,7 +168,7 @@ fn set(setting: Setting, can_wait: bool) -> Answer {
     Ok(Code::SUCCESS)
 }
 
-/// A context is there, current on this thread: it gets what was set.
+/// A context was made, and is current on this thread: applies the settings that the program made before.
 pub fn context_made() {
     let Some(kept) = KEPT.try_lock().map(|kept| kept.clone()) else {
         // `set` is at it, on all contexts.

@@ -274,7 +274,7 @@ fn with_memory(exec: Exec, call: impl Fn() -> Code) -> Answer {
     for &(ordinal, bytes) in others {
         room(Source::Graphs(ordinal), bytes)?;
     }
-    // A launch cannot be taken back.
+    // A launch cannot be undone.
     let answer = charged(Source::Graphs(ordinal), bytes, call, || false)?;
     if answer.is_success()
         && let Some(need) = NEEDS.lock().get_mut(&(exec as usize))

@@ -210,7 +210,8 @@ pub unsafe fn unregister(native: unsafe extern "C" fn(*mut c_void) -> Code, poin
     match found {
         Some(known) if !known.pinned => Ok(Code::SUCCESS),
         _ if contexts::any() => {
-            // SAFETY: the runtime knows the range, or refuses it: contract of `cudaHostUnregister`.
+            // SAFETY: the runtime checks that the range is registered: contract of
+            // `cudaHostUnregister`.
             passthrough::run_anywhere(|| unsafe { native(pointer) })
         }
         _ if pointer.is_null() => fail(Code::INVALID_VALUE),
@@ -225,7 +226,7 @@ pub fn is_early(pointer: *const c_void) -> bool {
     before.is_some_and(|(start, known)| pointer as usize - start < known.bytes)
 }
 
-/// The first context is there, current on this thread: pins what waited for it.
+/// The first context was made, and is current on this thread: pins the memory that was allocated before.
 pub fn context_made() {
     for (address, known) in EARLY.lock().iter_mut().filter(|(_, known)| !known.pinned) {
         // SAFETY: mapped by `new`, or the program's own memory, which it keeps until it takes it back.

@@ -100,9 +100,9 @@ fn room_in_ledger(gpu: u32) -> Option<u64> {
     }
 }
 
-/// Whether a view that shows these tasks of this process, by their numbers, knows all that it has reserved. A
-/// task that rests need not be there: mgbd may have taken its grant back, which this process sees as it
-/// begins again.
+/// Whether a view that shows these tasks of this process, by their numbers, includes all that it has
+/// reserved. A task that only keeps its grant may be absent: mgbd may have revoked the grant, which this
+/// process sees when the task begins again.
 fn is_current(shown: &[(u64, u64)], held: u64, resting: &[(TaskId, u64)]) -> bool {
     let rests = |number: u64| resting.iter().find(|(id, _)| id.raw() == number);
     let mut sum = 0;

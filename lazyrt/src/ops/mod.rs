@@ -35,7 +35,7 @@ mod symbol;
 mod sync;
 mod variables;
 
-/// A context was made, and is current on this thread: it gets what was asked for before.
+/// A context was made, and is current on this thread: applies what the program asked for before.
 pub fn context_made() {
     function::context_made();
     host::context_made();

@@ -1,6 +1,6 @@
 //! Functions without a treatment of their own: everything the process holds is bound and backed, then the
-//! real function runs. What it made (a graph, a texture, a library's handle) may live on that GPU: then the
-//! process is tied to it from there on. What only asks something needs a context, whichever.
+//! real function runs. What it made (a graph, a texture, a library's handle) may live on that GPU: then
+//! the process is tied to that GPU. A function that only queries needs a context on any GPU.
 
 use std::ffi::c_void;
 use std::sync::Once;
@@ -75,7 +75,7 @@ fn of(
         .filter(move |(_, what)| is_meant(*what))
 }
 
-/// Where the trampoline of the function at `index` goes on.
+/// The address to which the trampoline of the function at `index` jumps.
 pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     let function = &FUNCTIONS[index];
     // A native function may be the first to load the driver, which then must know its MPS: so the mode is

@@ -172,8 +172,8 @@ pub unsafe fn memcpy_async(
     unsafe { copy((dst, dst_device), (src, src_device), count, Some(stream)) }
 }
 
-/// The devices of the arguments only matter for memory outside the arena: the arena knows where its objects
-/// are.
+/// The devices of the arguments only matter for memory outside the arena: where the arena's objects are
+/// is known.
 ///
 /// # Safety
 /// The arguments meet the contract of `cudaMemcpyPeer`.
@@ -200,7 +200,7 @@ unsafe fn copy(
         // `cudaMemcpyPeer`.
         unsafe {
             match stream {
-                // A capture refuses the call, which the runtime is to say.
+                // A capture refuses the call: the runtime returns that error.
                 Some(stream) if capture::is_capturing(stream) => {
                     let (to, from) = (ordinals.first, ordinals.second);
                     on(capture::named(stream), |stream| {

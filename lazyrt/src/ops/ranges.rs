@@ -1,4 +1,4 @@
-//! What managed memory is asked about itself: devices in the answers are the program's.
+//! Queries on ranges of managed memory: devices in the answers are the program's.
 
 use std::ffi::c_void;
 

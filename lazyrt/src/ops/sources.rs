@@ -32,7 +32,8 @@ impl Source {
         let read = |attribute| {
             let mut value = 0u64;
             let to = (&raw mut value).cast();
-            // SAFETY: a pool that the runtime knew, or a GPU of the process; writes one word.
+            // SAFETY: a pool that was valid when it was used, or a GPU of the process; writes
+            // one word.
             let code = unsafe {
                 match self {
                     Source::Pool(pool) => native::cudaMemPoolGetAttribute(pool as Pool, attribute, to),
@@ -43,7 +44,7 @@ impl Source {
         };
         match self {
             Source::Pool(_) => Some((read(POOL_RESERVED_CURRENT)?, read(POOL_USED_CURRENT)?)),
-            // The runtime does not say how much of it is in use.
+            // The runtime has no figure for how much of it is in use.
             Source::Graphs(_) => read(GRAPH_MEM_RESERVED_CURRENT).map(|held| (held, held)),
         }
     }
@@ -62,7 +63,8 @@ impl Source {
 
     /// Gives unused memory back to the GPU.
     fn trim(self) {
-        // SAFETY: a pool that the runtime knew, or a GPU of the process; takes numbers only.
+        // SAFETY: a pool that was valid when it was used, or a GPU of the process; takes numbers
+        // only.
         unsafe {
             match self {
                 Source::Pool(pool) => native::cudaMemPoolTrimTo(pool as Pool, 0),

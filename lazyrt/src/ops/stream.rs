@@ -166,7 +166,7 @@ struct Called {
 unsafe extern "C" fn called(_stream: Stream, code: Code, data: *mut c_void) {
     // SAFETY: made by `add_callback`; the runtime calls back once.
     let called = unsafe { Box::from_raw(data.cast::<Called>()) };
-    // SAFETY: the program's function, with what it asked for.
+    // SAFETY: the program's function and data: contract of `cudaStreamAddCallback`.
     unsafe { (called.function)(called.stream, code, called.data) };
 }
 

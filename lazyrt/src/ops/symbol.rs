@@ -157,8 +157,8 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
         let alone = state.is_lazy(key) && state.tasks.keys().all(|&key| state.is_lazy(key));
         let inside = super::variables::holds(part.symbol as usize, part.offset, count);
         if alone && inside && is_recorded(&state, key, count) {
-            // SAFETY: not in the arena, and nothing is bound yet, so it is host memory that the caller
-            // says is readable.
+            // SAFETY: not in the arena, and nothing is bound yet, so it is host memory, with
+            // `count` readable bytes: contract of this function.
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
             if let Some(task) = state.task(key) {
                 task.records.push(Record::Symbol {

@@ -1,10 +1,10 @@
-//! What the state knows of the program's devices.
+//! The part of the state about the program's devices.
 
 use mgb_probe::wire::MAX_GPUS;
 
 use super::extent::Key;
 
-/// What the state knows of one device.
+/// The state of one device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known {
     /// Its lazy task.
@@ -17,7 +17,7 @@ pub struct Known {
     pub choosing: Option<u64>,
 }
 
-/// What the state knows of the devices.
+/// The state of all devices.
 #[derive(Debug)]
 pub struct Devices(pub [Known; MAX_GPUS]);
 

@@ -1,8 +1,8 @@
 //! The program's devices. Each has a lazy task of its own, and perhaps a GPU that its handles tie it to: a
 //! program that spreads its work over devices gets tasks that are spread over GPUs.
 //!
-//! A device variable has one value per device, and a GPU has one place for it. So the lazy tasks of two
-//! devices never share a GPU, as the devices themselves do not. Static tasks that touch variables say so, and
+//! A device variable has one value per device, and one address on a GPU. So the lazy tasks of two devices
+//! never share a GPU, as the devices themselves do not. Static tasks that touch variables are marked, and
 //! run where the device's variables have their values.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -180,7 +180,7 @@ impl State {
         own.is_some_and(|task| task.busy && task.gpu.is_none()) || self.others_are_choosing(device)
     }
 
-    /// Whether ops were recorded that the device's lazy task has yet to do.
+    /// Whether the device's lazy task has recorded operations that are still to be replayed.
     pub fn has_lazy_records(&self, device: Device) -> bool {
         self.lazy(device).is_some_and(|task| !task.records.is_empty())
     }

@@ -56,7 +56,7 @@ impl Extent {
 /// Room to give back to mgbd once the lock is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Returned {
-    /// The task that owns it.
+    /// The task that had reserved it.
     pub id: TaskId,
     /// Bytes.
     pub bytes: u64,

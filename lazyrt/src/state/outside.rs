@@ -144,7 +144,7 @@ mod tests {
         state.charge(key, Kind::Pool, 3 * GRANULE);
         assert_eq!(state.withdraw(key, Kind::Pool, 3 * GRANULE), None);
         assert_eq!(state.task(key).unwrap().reserved, 4 * GRANULE);
-        // What was granted goes back.
+        // The grant is given back.
         let bytes = GRANULE;
         assert_eq!(
             state.discharge(key, Kind::Pool, bytes),

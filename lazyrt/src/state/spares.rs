@@ -45,7 +45,7 @@ impl Spares {
         self.list.iter().filter(|(_, there, _)| *there == gpu).count() as u64 * GRANULE
     }
 
-    /// An extent of one granule for the task: one that is there, else new addresses.
+    /// An extent of one granule for the task: a spare one, else one at new addresses.
     pub fn take_or(
         &mut self,
         arena: &mut Arena,
@@ -74,7 +74,7 @@ impl Spares {
         self.waiting = self.waiting.saturating_sub(1);
     }
 
-    /// A granule is behind an extent again, not charged: the charge was taken back.
+    /// A granule backs an extent again, not charged: the charge was undone.
     pub fn unsettle(&mut self) {
         self.waiting += 1;
     }

@@ -141,8 +141,8 @@ impl State {
         tasks.map(|(key, task)| (*key, task.shared)).collect()
     }
 
-    /// What the process has reserved on the GPU: the bytes of tasks that have them, and those of each task
-    /// that rests, whose grant mgbd may have taken back.
+    /// What the process has reserved on the GPU: the bytes of tasks that have them, and those of each
+    /// task that only keeps its grant, which mgbd may have revoked.
     pub fn reserved_on(&self, gpu: u32) -> (u64, Vec<(TaskId, u64)>) {
         let (mut firm, mut resting) = (0, Vec::new());
         for task in self.tasks.values().filter(|task| task.gpu == Some(gpu)) {
