@@ -11,22 +11,22 @@ use crate::driver::{Address, Driver};
 
 /// What holds the addresses of the arena.
 enum Holder {
-    Nobody,
+    Nothing,
     /// The mapping at this address, of this many bytes.
     Mapping(Address, u64),
     Driver,
 }
 
-static HOLDER: Mutex<Holder> = Mutex::new(Holder::Nobody);
+static HOLDER: Mutex<Holder> = Mutex::new(Holder::Nothing);
 
 /// Holds the first of these ranges (start and length) that is free; ranges that start at 0 have no fixed
 /// address yet and are skipped. `None`: the driver is loaded already, or no range is free.
-pub fn hold(places: &[(Address, u64)]) -> Option<(Address, u64)> {
+pub fn hold(ranges: &[(Address, u64)]) -> Option<(Address, u64)> {
     let mut holder = HOLDER.lock();
     if matches!(*holder, Holder::Driver) {
         return None;
     }
-    let mut chosen = places.iter().copied().filter(|&(base, _)| base != 0);
+    let mut chosen = ranges.iter().copied().filter(|&(base, _)| base != 0);
     let (base, bytes) = chosen.find(|&(base, bytes)| map(base, bytes))?;
     *holder = Holder::Mapping(base, bytes);
     Some((base, bytes))
@@ -41,7 +41,7 @@ pub fn hand_over(initialise: impl FnOnce() -> Result<Driver, String>) -> Result<
     let mut holder = HOLDER.lock();
     let held = match *holder {
         Holder::Mapping(base, bytes) => Some((base, bytes)),
-        Holder::Nobody | Holder::Driver => None,
+        Holder::Nothing | Holder::Driver => None,
     };
     // As the driver finds it where programs do not allocate before.
     if let Some((base, bytes)) = held {

@@ -39,7 +39,7 @@ pub fn real(event: Handle) -> Result<Handle, Own> {
 /// Records the event. `call` is the runtime's function.
 pub fn record(event: Handle, on: Stream, call: impl FnOnce(Handle, Stream) -> Code) -> Answer {
     let slot = find(event, Kind::Event)?;
-    let gpu = match stream::place(on)? {
+    let gpu = match stream::gpu_of(on)? {
         Some(gpu) => gpu,
         None => match device::with_context().next() {
             Some((gpu, _)) => gpu,
@@ -87,14 +87,14 @@ pub fn wait(on: Stream, event: Handle, call: impl FnOnce(Stream, Handle) -> Code
         (Some(slot), Some(gpu)) => slot.real(gpu).load(Ordering::Acquire),
         _ => event,
     };
-    let place = stream::place(on)?;
-    if place.is_none() && on as usize <= LAST_DEFAULT && state::may_be_several() {
-        // The default stream of a device that is on no GPU yet. The host must not wait in its place: what the
+    let found = stream::gpu_of(on)?;
+    if found.is_none() && on as usize <= LAST_DEFAULT && state::may_be_several() {
+        // The default stream of a device that is on no GPU yet. The host must not wait in its stead: what the
         // event waits for may take this thread. So the device gets its GPU now.
         stream::go_to(on)?;
     }
-    let Some(gpu) = place
-        .or_else(|| stream::place(on).ok()?)
+    let Some(gpu) = found
+        .or_else(|| stream::gpu_of(on).ok()?)
         .or(there)
         .or_else(current)
     else {

@@ -97,8 +97,9 @@ fn make_real(slot: &Slot) -> Result<Stream, Own> {
     Ok(real)
 }
 
-/// Where the stream is; a stream of the runtime's own, or a default one: where this thread is.
-pub fn place(stream: Stream) -> Result<Option<u32>, Own> {
+/// The GPU that the stream is on; for a stream of the runtime's own, or a default one: the GPU of this
+/// thread.
+pub fn gpu_of(stream: Stream) -> Result<Option<u32>, Own> {
     Ok(match find(stream, Kind::Stream)? {
         Some(slot) => slot.at(),
         None => home(),
@@ -127,7 +128,7 @@ pub fn on_its_gpu(stream: Stream, call: impl FnOnce(Stream) -> Code) -> Answer {
 pub(super) fn go_to(stream: Stream) -> Result<(), Own> {
     let several = state::may_be_several();
     let home = if several { home_of(stream)? } else { None };
-    let (gpu, ordinal) = match (home, place(stream)?) {
+    let (gpu, ordinal) = match (home, gpu_of(stream)?) {
         (Some(home), _) => home,
         (None, Some(gpu)) => (gpu, device::ordinal(gpu)?),
         // Its device's default stream will be where the device's memory is.
