@@ -36,7 +36,8 @@ impl Arena {
         }
     }
 
-    /// The same, with a granule behind every run in which no memory will be.
+    /// An arena that leaves a granule without memory behind every run, to catch accesses past its
+    /// end.
     pub fn guarded(base: u64, bytes: u64) -> Arena {
         Arena {
             guard: GRANULE,

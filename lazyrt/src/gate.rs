@@ -92,7 +92,7 @@ pub fn enter() -> Inside {
     thread::with(enter_by)
 }
 
-/// The same, by the calling thread's own cells.
+/// Enters the gate as [`enter`] does, with the calling thread's own cells at hand.
 #[inline]
 pub fn enter_by(thread: &Thread) -> Inside {
     let slot = thread.slot.get().unwrap_or_else(new_slot);
@@ -177,7 +177,7 @@ pub fn close() -> Option<Closed> {
     close_until(None).ok()
 }
 
-/// The same, unless it takes longer. Meanwhile no thread gets in.
+/// Closes the gate as [`close`] does, but gives up after `limit`. Meanwhile no thread gets in.
 pub fn close_within(limit: Duration) -> Result<Closed, Open> {
     close_until(Some(Instant::now() + limit))
 }

@@ -92,7 +92,7 @@ impl Shared {
         self.resting.store(rests, Ordering::Relaxed);
     }
 
-    /// It is given to a new task of that device, which is on no GPU.
+    /// Reuses it for a new task of that device, which is on no GPU.
     pub fn renew(&self, device: Device) {
         self.handle.store(0, Ordering::Release);
         self.lent.store(0, Ordering::Release);

@@ -14,7 +14,7 @@ use crate::device;
 
 /// The synchronisations of one GPU, one after another.
 struct Line {
-    /// How many have begun, and how many are over.
+    /// How many synchronisations have begun, and how many are over.
     begun: u64,
     over: u64,
     /// Whether the last one that is over was a success.

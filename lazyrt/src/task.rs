@@ -81,13 +81,13 @@ pub struct Task {
     pub gpu: Option<u32>,
     /// What it asked for.
     pub need: Need,
-    /// Its program said that it is over.
+    /// Whether the program has ended it.
     pub ended: bool,
-    /// mgbd refused it.
+    /// Whether mgbd refused it.
     pub refused: bool,
-    /// A thread is asking mgbd for it.
+    /// Whether a thread is asking mgbd for it.
     pub busy: bool,
-    /// A thread changes what is behind its extents, without the lock.
+    /// Whether a thread changes what backs its extents, without the lock.
     moving: bool,
     /// Bytes it may map.
     pub reserved: u64,
@@ -95,9 +95,9 @@ pub struct Task {
     pub mapped: u64,
     /// Starts of its extents.
     pub extents: BTreeSet<u64>,
-    /// Those without memory.
+    /// Starts of the extents without memory.
     pub unbacked: BTreeSet<u64>,
-    /// Bytes of those.
+    /// Bytes of the extents without memory.
     pub unbacked_bytes: u64,
     /// Other GPUs that its memory was ever lent to, one bit each: graphs made there may use it again.
     pub borrowers: u64,
@@ -183,7 +183,7 @@ impl Task {
         self.shared.set(self.is_ready(), self.extents.is_empty());
     }
 
-    /// It was granted.
+    /// Notes that mgbd has granted the task.
     pub fn bind(&mut self, id: TaskId, gpu: u32, ordinal: i32, reserved: u64) {
         self.id = Some(id);
         self.gpu = Some(gpu);
@@ -194,7 +194,7 @@ impl Task {
         self.publish();
     }
 
-    /// It is not known to mgbd any more.
+    /// Notes that mgbd has no such task any more.
     pub fn unbind(&mut self) {
         self.stop_clock();
         self.id = None;
@@ -202,7 +202,7 @@ impl Task {
         self.publish();
     }
 
-    /// It runs no longer.
+    /// Notes that the task runs no longer.
     pub fn stop_clock(&mut self) {
         if let Some(from) = self.granted.take() {
             let to = clock::now();
@@ -232,13 +232,13 @@ impl Task {
         self.moving
     }
 
-    /// A thread changes what is behind its extents from here on, and launches wait.
+    /// Begins a move: a thread changes what backs the task's extents, and launches wait.
     pub fn begin_move(&mut self) {
         self.moving = true;
         self.publish();
     }
 
-    /// It is through with that. Whoever waits is to be notified.
+    /// Ends the move. The caller notifies the threads that wait for it.
     pub fn end_move(&mut self) {
         self.moving = false;
         self.publish();

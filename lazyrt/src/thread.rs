@@ -84,7 +84,7 @@ impl Thread {
         self.program_device.get()
     }
 
-    /// The same, as an index of tables.
+    /// The device the program believes to be current, as an index of tables.
     pub fn device(&self) -> Device {
         (self.program_device.get() as usize).min(mgb_probe::wire::MAX_GPUS - 1)
     }

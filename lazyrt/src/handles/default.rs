@@ -38,7 +38,8 @@ struct Order {
     seen: [u64; MAX_GPUS],
 }
 
-/// From here on there is host memory that GPUs use by themselves, or functions of the host that they call.
+/// Notes that there may be host memory that GPUs use by themselves, or functions of the host that they
+/// call.
 pub fn note_shared() {
     SHARED.store(true, Ordering::Release);
 }
@@ -48,13 +49,15 @@ fn matters() -> bool {
     contexts::on_several() && SHARED.load(Ordering::Acquire) && !state::may_be_several()
 }
 
-/// The next op of this thread is in a default stream of its GPU: what the others were given comes first.
+/// Called before an operation in a default stream of this thread's GPU: orders it after the work that the
+/// other GPUs were given.
 #[inline]
 pub fn in_order() -> Result<(), Own> {
     if matters() { join_all() } else { Ok(()) }
 }
 
-/// The same for an op in a stream that blocks with the default stream.
+/// Called before an operation in a stream that blocks with the default stream: orders it after the last
+/// operation of a default stream.
 #[inline]
 pub fn blocking_in_order() -> Result<(), Own> {
     if matters() { join_last() } else { Ok(()) }

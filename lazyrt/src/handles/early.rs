@@ -44,21 +44,22 @@ pub fn early(slot: &'static Slot, on: Stream) -> Result<(), Own> {
     Ok(())
 }
 
-/// It is recorded in earnest, or ends.
+/// Removes an early event that is now recorded for real, or that ends.
 pub fn forget_early(slot: &'static Slot) {
     if slot.last.load(Ordering::Acquire) == BEFORE {
         DEFAULTS.lock().retain(|other| !std::ptr::eq(*other, slot));
-        // The last work of another stream is found by `last` when that stream is joined.
+        // The list of another stream keeps the event: when that list is recorded, `last` shows
+        // that the event is to be skipped.
     }
 }
 
-/// Records what was recorded on a stream before it was anywhere.
+/// Records the early events of a stream, once the stream is on a GPU.
 pub fn record_early_on(stream: &'static Slot, gpu: u32, real_stream: Stream) {
     let early = std::mem::take(&mut *stream.early.lock());
     record_all(early, gpu, real_stream);
 }
 
-/// The same for default streams, on this thread's GPU.
+/// Records, on this thread's GPU, the early events of default streams.
 pub fn record_early(list: &Mutex<Vec<&'static Slot>>) {
     if let Some(gpu) = current() {
         let early = std::mem::take(&mut *list.lock());

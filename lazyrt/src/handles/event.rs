@@ -166,7 +166,7 @@ fn now() -> u64 {
     clock::now().as_nanos() as u64
 }
 
-/// How often to look at both clocks.
+/// How often to read both clocks.
 const TRIES: usize = 4;
 
 /// When the event was, in milliseconds of the host's clock.

@@ -30,17 +30,17 @@ pub struct Slot {
     pub alive: AtomicBool,
     /// As it was made.
     flags: AtomicU32,
-    /// Of a stream, as it was asked for, or [`NO_PRIORITY`].
+    /// The priority that the program asked for, of a stream, or [`NO_PRIORITY`].
     priority: AtomicI64,
     /// Device of the program that it was made for.
     device: AtomicUsize,
     /// Where it was used last, and one more; or [`NOWHERE`], [`BEFORE`].
     pub last: AtomicU32,
-    /// What the runtime made of it, by GPU. Written under `moving`.
+    /// The runtime's own object on each GPU. Written under `moving`.
     real: OnceLock<Box<[AtomicPtr<c_void>]>>,
-    /// Held while it changes GPUs, and while what the runtime made of it comes and goes.
+    /// Locked while the handle changes GPUs, and while an object of the runtime is made or destroyed.
     pub moving: Mutex<()>,
-    /// Of a stream: events recorded on it before it was anywhere.
+    /// Of a stream: events recorded on it before it was on a GPU.
     pub early: Mutex<Vec<&'static Slot>>,
     /// Of such an event: when that was, in nanoseconds of the machine's monotonic clock.
     pub when: AtomicU64,
@@ -194,7 +194,7 @@ impl Slot {
         self.flags.load(Ordering::Relaxed)
     }
 
-    /// Of a stream, as it was asked for; `None`: the runtime's default.
+    /// The priority that the program asked for, of a stream; `None`: the runtime's default.
     pub fn priority(&self) -> Option<i32> {
         i32::try_from(self.priority.load(Ordering::Relaxed)).ok()
     }

@@ -29,17 +29,17 @@ type Exec = *mut c_void;
 
 /// The memory of an executable graph.
 struct Need {
-    /// The most at a time, by the GPU's ordinal.
+    /// The peak of bytes, by the GPU's ordinal.
     most: BTreeMap<i32, u64>,
-    /// It has it since, as counted by [`TRIMS`].
+    /// When the graph took its memory, as counted by [`TRIMS`]; `None`: it has none.
     taken: Option<u64>,
 }
 
-/// By executable graph; those without memory are not there.
+/// The memory of each executable graph that has any, by handle.
 static NEEDS: Mutex<BTreeMap<usize, Need>> = Mutex::new(BTreeMap::new());
-/// Whether there was ever one.
+/// Whether an executable graph with memory ever existed.
 static ANY: AtomicBool = AtomicBool::new(false);
-/// How often the program has trimmed.
+/// How often the program has trimmed the memory of graphs.
 static TRIMS: AtomicU64 = AtomicU64::new(0);
 
 /// The parameters with the real numbers, and the list that they point to, which must outlive their use.

@@ -125,9 +125,9 @@ fn run_ready(inside: Inside, call: impl FnOnce() -> Code) -> Answer {
     Ok(code)
 }
 
-/// Called before every call of a library that uses CUDA by itself, by programs that the pass has seen: what
-/// the library makes on its first call, and on each thread, then lies on the process's GPU, and it finds
-/// memory behind every address.
+/// Called before every call of a library that uses CUDA by itself, by programs that the pass has
+/// compiled: what the library makes on its first call, and on each thread, is then on the process's GPU,
+/// and there is memory behind every address that it uses.
 #[unsafe(no_mangle)]
 pub extern "C" fn mgb_before_library() {
     if mode() == Mode::Mgb
@@ -137,12 +137,12 @@ pub extern "C" fn mgb_before_library() {
     }
 }
 
-/// Runs a call that looks at no memory object, and makes or uses what belongs to one GPU.
+/// Runs a call that accesses no memory object, and makes or uses what belongs to one GPU.
 pub fn run_blind(call: impl FnOnce() -> Code) -> Answer {
     run_ready(ready(false, true, false)?, call)
 }
 
-/// Runs a call that needs a context, whichever.
+/// Runs a call that needs a context, on any GPU.
 pub fn run_anywhere(call: impl FnOnce() -> Code) -> Answer {
     bind::be_somewhere()?;
     Ok(call())

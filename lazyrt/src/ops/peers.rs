@@ -22,7 +22,7 @@ use crate::native::{self, Stream};
 use crate::state::{self, Device};
 use crate::{backing, device, notice, thread};
 
-/// By device: those whose memory it may reach, one bit each.
+/// For each device, the devices whose memory it may reach, one bit each.
 static REACH: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
 
 fn reach_of(device: Device) -> impl Iterator<Item = Device> {

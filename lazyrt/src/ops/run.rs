@@ -41,8 +41,9 @@ pub fn on_task(key: Key, asked: Asked, call: impl FnOnce() -> Code) -> Answer {
 
 static FIRST: Once = Once::new();
 
-/// Runs `call`, which touches objects of the task and is in this stream (none: it waits), in the order that
-/// the program means. The objects of another device of the program may be on another GPU than the stream.
+/// Runs `call`, which touches objects of the task and is in `stream` (`None`: the call waits), in the order
+/// that the program expects. The objects of another device of the program may be on another GPU than the
+/// stream.
 pub fn on_objects(key: Key, stream: Option<Stream>, call: impl FnOnce() -> Code) -> Answer {
     if !state::may_be_several() {
         return on_task(key, Asked::default(), || in_order(stream, call));
@@ -181,8 +182,8 @@ fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer 
     fail(Code::MEMORY_ALLOCATION)
 }
 
-/// Runs `call`, which touches objects of several tasks and is in this stream, on the stream's GPU. What lies
-/// on others is lent to it.
+/// Runs `call`, which touches objects of several tasks and is in `stream`, on the stream's GPU. Objects on
+/// other GPUs are lent to it.
 pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> Answer {
     let at = match gpu_of(stream)? {
         Some(at) => at,

@@ -10,7 +10,7 @@ pub type Key = u64;
 /// One allocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Object {
-    /// As asked for.
+    /// Bytes that the program asked for.
     pub bytes: u64,
 }
 

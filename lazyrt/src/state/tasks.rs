@@ -42,14 +42,15 @@ impl State {
         self.pending.get(&(site, thread)).copied()
     }
 
-    /// Takes that task: it begins.
+    /// Takes the pending task of a site, which begins.
     pub fn take_pending(&mut self, site: usize) -> Option<Key> {
         let thread = thread::with(|thread| thread.number());
         self.pending.remove(&(site, thread))
     }
 
-    /// The same for the current device, at its begin. What was gathered while another one was current becomes
-    /// part of that one's lazy task: the pass did not see that the device changed.
+    /// Takes the pending task of a site for the current device, at its begin. What was gathered while
+    /// another device was current becomes part of the lazy task of that device: the pass did not see
+    /// that the device changed.
     pub fn take_gathered(&mut self, site: usize) -> Option<Key> {
         let key = self.take_pending(site)?;
         let device = self.tasks.get(&key)?.device;
