@@ -12,6 +12,7 @@ pub mod capture;
 pub mod default;
 mod early;
 pub mod event;
+pub mod foreign;
 mod slot;
 pub mod stream;
 mod translate;

@@ -3,7 +3,7 @@
 
 use super::ordinals;
 use crate::code::{Answer, Code, fail};
-use crate::{backing, device, fault, gate, restrict, session, state, thread};
+use crate::{backing, device, fault, gate, handles, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
 ///
@@ -104,7 +104,10 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     if others == 0 {
         super::function::forget();
     }
-    let code = device::reset(others, crate::handles::context_gone);
+    let code = device::reset(others, |gpu| {
+        handles::context_gone(gpu);
+        handles::foreign::context_gone(gpu);
+    });
     fault::clear();
     drop(closed);
     Ok(if answer.is_success() { code } else { answer })

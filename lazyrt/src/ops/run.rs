@@ -5,8 +5,8 @@ use std::sync::Once;
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::gate::Inside;
-use crate::handles::capture;
 use crate::handles::default::{self, LAST_DEFAULT};
+use crate::handles::{capture, foreign};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
@@ -141,6 +141,13 @@ fn gpu_of(stream: Stream) -> Result<Option<(u32, i32)>, Own> {
     }
     if crate::handles::is_own(stream) {
         return crate::handles::stream::home_of(stream);
+    }
+    if let Some(gpu) = foreign::gpu_of(stream) {
+        return Ok(Some((gpu, device::ordinal(gpu)?)));
+    }
+    if capture::is_capturing(stream) {
+        // Asking would end the capture: the call goes where the objects are.
+        return Ok(None);
     }
     let mut at = -1;
     // SAFETY: writes one int; a bad stream is an error here as in the call itself.

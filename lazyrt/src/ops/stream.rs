@@ -5,7 +5,7 @@ use std::ffi::c_void;
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
-use crate::handles::{self, Kind, default, is_own, on};
+use crate::handles::{self, Kind, default, foreign, is_own, on};
 use crate::native::Stream;
 use crate::{open, thread};
 
@@ -50,7 +50,14 @@ pub unsafe fn create_with_priority(
 unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl FnOnce() -> Code) -> Answer {
     thread::with(|thread| thread.take_hint());
     if open::is_open() {
-        return passthrough::run_blind(native);
+        let code = passthrough::run_blind(native)?;
+        if code.is_success()
+            && let Some(gpu) = thread::with(|thread| thread.gpu())
+        {
+            // SAFETY: `out` is null or writable: contract of this function; the runtime refuses null.
+            foreign::note(unsafe { out.read() }, gpu);
+        }
+        return Ok(code);
     }
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
@@ -69,6 +76,7 @@ pub unsafe fn destroy(native: unsafe extern "C" fn(Stream) -> Code, stream: Stre
     if own::is_own(stream)? {
         return own::destroy(stream);
     }
+    foreign::forget(stream);
     // SAFETY: the stream is not lazyrt's, so it goes to the runtime as it is: contract of
     // `cudaStreamDestroy`.
     passthrough::run_blind(|| unsafe { native(stream) })

@@ -81,12 +81,16 @@ runtime! {
     }
 
     fn cudaStreamGetId(stream: usize, id: *mut u64) {
-        put!(id, resolve::stream(stream)?.1.id);
+        let stream = resolve::stream(stream)?.1;
+        capture::refuse_question(&stream)?;
+        put!(id, stream.id);
         Ok(())
     }
 
     fn cudaStreamGetDevice(stream: usize, device: *mut c_int) {
-        put!(device, resolve::stream(stream)?.1.ordinal as c_int);
+        let stream = resolve::stream(stream)?.1;
+        capture::refuse_question(&stream)?;
+        put!(device, stream.ordinal as c_int);
         Ok(())
     }
 

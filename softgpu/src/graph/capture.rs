@@ -187,6 +187,19 @@ pub fn implicit(stream: &Arc<Stream>) -> Result {
     Err(Error::STREAM_CAPTURE_IMPLICIT)
 }
 
+/// Refuses a question about a stream that captures: some of them end the capture (driver 580 on an H200 does
+/// so for `cudaStreamGetDevice` and `cudaStreamGetId`, in every capture mode).
+///
+/// # Errors
+/// `STREAM_CAPTURE_UNSUPPORTED`; the capture is invalid.
+pub fn refuse_question(stream: &Arc<Stream>) -> Result {
+    if let Some(part) = stream.part().lock().as_ref() {
+        part.capture.invalidate();
+        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
+    }
+    Ok(())
+}
+
 /// Refuses to wait for a stream that captures, or for anything while that is forbidden.
 ///
 /// # Errors
@@ -195,10 +208,7 @@ pub fn refuse(stream: &Arc<Stream>) -> Result {
     if COUNT.load(Relaxed) == 0 {
         return Ok(());
     }
-    if let Some(part) = stream.part().lock().as_ref() {
-        part.capture.invalidate();
-        return Err(Error::STREAM_CAPTURE_UNSUPPORTED);
-    }
+    refuse_question(stream)?;
     implicit(stream)
 }
 
