@@ -4,6 +4,7 @@
 pub mod device;
 pub mod hardware;
 pub mod system;
+mod users;
 
 use std::ffi::c_char;
 
@@ -94,7 +95,7 @@ unsafe fn put_text(to: *mut c_char, length: u32, text: &str) -> Answer {
 
 /// The shared state, once NVML is initialized.
 fn shared() -> Answer<&'static State> {
-    if !system::initialized() {
+    if !users::any() {
         return Err(Refusal::Uninitialized);
     }
     state::shared().map_err(|_| Refusal::DriverNotLoaded)

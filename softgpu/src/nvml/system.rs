@@ -1,23 +1,15 @@
 //! Beginning, ending, versions, error texts.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Refusal, nvml, put, put_text};
+use super::{Refusal, nvml, put, put_text, users};
 use crate::config::profile;
 use crate::state;
-
-static USERS: AtomicU32 = AtomicU32::new(0);
-
-/// Whether NVML is initialized and not shut down.
-pub fn initialized() -> bool {
-    USERS.load(Ordering::Relaxed) > 0
-}
 
 fn initialize() -> Result<(), Refusal> {
     crate::fail::prepare().map_err(|_| Refusal::DriverNotLoaded)?;
     state::shared().map_err(|_| Refusal::DriverNotLoaded)?;
-    USERS.fetch_add(1, Ordering::Relaxed);
+    users::add();
     Ok(())
 }
 
@@ -35,8 +27,7 @@ nvml! {
     }
 
     fn nvmlShutdown() {
-        let left = |users: u32| users.checked_sub(1);
-        USERS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).map(drop).map_err(|_| Refusal::Uninitialized)
+        if users::remove() { Ok(()) } else { Err(Refusal::Uninitialized) }
     }
 
     fn nvmlSystemGetDriverVersion(text: *mut c_char, length: c_uint) {
