@@ -269,7 +269,7 @@ impl Slot {
     }
 }
 
-/// The program's handle for one of the runtime's: the reverse of [`translate`].
+/// The program's handle for one of the runtime's: the reverse of `translate`.
 pub fn program_handle(kind: Kind, real: Handle) -> Handle {
     let base = BASE.load(Ordering::Acquire) as *const Slot;
     let used = USED.load(Ordering::Acquire);

@@ -1,6 +1,6 @@
 //! The process's objects, extents and tasks, behind one lock.
 //!
-//! Launches do not take it (they read [`Shared`]); allocations, frees, copies and binding do. No thread
+//! Launches do not take it (they read `Shared`); allocations, frees, copies and binding do. No thread
 //! waits for mgbd or for a GPU under it: a thread that must wait marks the task busy, releases the lock,
 //! and checks again afterwards.
 
