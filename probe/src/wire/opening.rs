@@ -2,7 +2,7 @@
 
 /// Version of the channel, the handshake and the node view together.
 pub const VERSION: u32 = 7;
-/// First bytes of [`Opening`] and [`Channel`]: "MGBchan1" in memory.
+/// First bytes of [`Opening`] and `Channel`: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Size of the memfd.
 pub const CHANNEL_BYTES: usize = 32 << 10;

@@ -76,7 +76,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 /// The bytes of a pointer.
 const POINTER: i64 = 8;
 
-/// Everything done to the memory of `variable`, which [`is_own`].
+/// Everything done to the memory of `variable`, which `is_own`.
 pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable: Value) -> Vec<Access> {
     let mut found = Vec::new();
     let mut addresses = vec![variable];
