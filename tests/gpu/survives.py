@@ -63,8 +63,9 @@ def end_mgbd(trial, number):
 
 def main():
     trial = Trial("survives", __doc__)
-    control = lambda: processes(trial, "nvidia-cuda-mps-control")
     holder = lambda: processes(trial, "mgbd", " hold ")
+    # The holder's own command line names the control program as well.
+    control = lambda: sorted(set(processes(trial, "nvidia-cuda-mps-control")) - set(holder()))
 
     trial.mgbd()
     first = phases(trial, LONG)
