@@ -98,8 +98,12 @@ impl Listener {
             Err(error) => return Err(failed("lock", &lock_file)(error.into())),
         }
         clear_stale(path)?;
-        let socket = bind(path).map_err(|error| failed("listen at", path)(error.into()))?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(failed("protect", path))?;
+        // The name appears once the socket listens: a client that finds it before would take mgbd for gone.
+        let aside = path.with_file_name(".new");
+        let _ = std::fs::remove_file(&aside);
+        let socket = bind(&aside).map_err(|error| failed("listen at", &aside)(error.into()))?;
+        std::fs::set_permissions(&aside, Permissions::from_mode(0o600)).map_err(failed("protect", &aside))?;
+        std::fs::rename(&aside, path).map_err(failed("name the socket", path))?;
         let mut listener = Listener {
             socket,
             path: path.to_owned(),
