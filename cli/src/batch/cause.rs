@@ -32,6 +32,11 @@ pub enum Cause {
         /// The line, with what it wants and what there is.
         log_line: String,
     },
+    /// It ended badly without a word of memory, while the jobs on its GPU together took more than it has.
+    GpuFull {
+        /// What they take, and what there is.
+        reason: String,
+    },
     /// Its GPU failed under it, by a fault of its own or, under MPS, of another program: its results are
     /// void, whatever its exit code says.
     GpuFault {
@@ -83,7 +88,10 @@ impl Cause {
 
     /// Whether memory was lacking.
     pub fn is_memory(&self) -> bool {
-        matches!(self, Self::OutOfMemory { .. } | Self::NeverFits { .. })
+        matches!(
+            self,
+            Self::OutOfMemory { .. } | Self::NeverFits { .. } | Self::GpuFull { .. }
+        )
     }
 
     /// In a few words, for a table.
@@ -91,6 +99,7 @@ impl Cause {
         match self {
             Self::OutOfMemory { .. } => "out of memory".to_owned(),
             Self::NeverFits { .. } => "never fits".to_owned(),
+            Self::GpuFull { .. } => "GPU full".to_owned(),
             Self::GpuFault { .. } => "GPU fault".to_owned(),
             Self::Signal { signal } => format!("killed by {}", signal_name(*signal)),
             Self::Exit { code } => format!("exit code {code}"),
@@ -104,7 +113,7 @@ impl Cause {
             Self::OutOfMemory { log_line } | Self::NeverFits { log_line } | Self::GpuFault { log_line } => {
                 Some(log_line)
             }
-            Self::NotStarted { reason } => Some(reason),
+            Self::NotStarted { reason } | Self::GpuFull { reason } => Some(reason),
             Self::Signal { .. } | Self::Exit { .. } => None,
         }
     }

@@ -107,7 +107,7 @@ pub struct BatchOutcome {
     pub mean_turnaround: Duration,
     /// Jobs that did not end with 0.
     pub failed: usize,
-    /// Of these, jobs whose log says that memory was lacking.
+    /// Jobs whose cause is a lack of GPU memory: see [`Cause::is_memory`].
     pub failed_for_memory: usize,
     /// Whether the batch was stopped before its end.
     pub interrupted: bool,
@@ -128,8 +128,7 @@ impl BatchOutcome {
         let ended = |job: &&JobOutcome| matches!(job.state, State::Done | State::Failed);
         let count = jobs.iter().filter(ended).count() as u32;
         let turnarounds: Duration = jobs.iter().filter(ended).map(|job| job.turnaround).sum();
-        let is_memory = |job: &&JobOutcome| job.cause.as_ref().is_some_and(Cause::is_memory);
-        Self {
+        let mut batch = Self {
             version: VERSION,
             policy,
             gpus,
@@ -140,13 +139,22 @@ impl BatchOutcome {
             auto: parallel == Parallel::Auto,
             makespan,
             mean_turnaround: turnarounds.checked_div(count).unwrap_or_default(),
-            failed: jobs.iter().filter(|job| job.state != State::Done).count(),
-            failed_for_memory: jobs.iter().filter(is_memory).count(),
+            failed: 0,
+            failed_for_memory: 0,
             interrupted: jobs
                 .iter()
                 .any(|job| matches!(job.state, State::Stopped | State::NotStarted)),
             jobs,
-        }
+        };
+        batch.count_failures();
+        batch
+    }
+
+    /// Counts failures anew, after causes have changed.
+    pub fn count_failures(&mut self) {
+        let is_memory = |job: &&JobOutcome| job.cause.as_ref().is_some_and(Cause::is_memory);
+        self.failed = self.jobs.iter().filter(|job| job.state != State::Done).count();
+        self.failed_for_memory = self.jobs.iter().filter(is_memory).count();
     }
 }
 

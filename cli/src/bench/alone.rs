@@ -7,10 +7,12 @@ use std::fs;
 
 use anyhow::{Context, Result, bail};
 
+use super::crowding;
 use super::profile;
 use super::results::AloneEntry;
 use crate::batch::jobfile::Job;
 use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
+use crate::measure::sampler::Sample;
 
 /// The jobs among these that are not known yet, once each, numbered anew.
 pub fn distinct(jobs: &[Job], known: impl Fn(&str) -> bool) -> Vec<Job> {
@@ -30,11 +32,11 @@ pub fn distinct(jobs: &[Job], known: impl Fn(&str) -> bool) -> Vec<Job> {
 ///
 /// # Errors
 /// When one fails that has the node to itself: no comparison is worth anything then.
-pub fn entries(batch: &BatchOutcome) -> Result<Vec<AloneEntry>> {
-    batch.jobs.iter().map(entry).collect()
+pub fn entries(batch: &BatchOutcome, samples: &[Sample]) -> Result<Vec<AloneEntry>> {
+    batch.jobs.iter().map(|job| entry(job, samples)).collect()
 }
 
-fn entry(job: &JobOutcome) -> Result<AloneEntry> {
+fn entry(job: &JobOutcome, samples: &[Sample]) -> Result<AloneEntry> {
     let log = job.log.as_deref().context("a job was never started")?;
     if job.state != State::Done {
         let why = job.cause.as_ref().map(|cause| cause.short()).unwrap_or_default();
@@ -50,6 +52,7 @@ fn entry(job: &JobOutcome) -> Result<AloneEntry> {
         wall_s: job.ran.as_secs_f64(),
         cpu_s: job.cpu.as_secs_f64(),
         host_peak_bytes: job.host_peak_bytes,
+        gpu_peak_bytes: crowding::peak_alone(job, samples),
         profile: profile::of_log(&said),
         checksum: profile::checksums(&said),
     })
@@ -58,6 +61,7 @@ fn entry(job: &JobOutcome) -> Result<AloneEntry> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::results::Run;
     use crate::bench::results::tests::run;
 
     #[test]
@@ -80,16 +84,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         fs::write(&log, "{\"start_s\":1,\"host_s\":2,\"copies_s\":3,\"kernels_s\":4,\"bytes_in\":5,\"bytes_out\":6}\nx: ok, checksum AB\n").unwrap();
-        let mut batch = run("W", "sa", 1, &[1.0], 0).batch;
+        let Run {
+            mut batch, samples, ..
+        } = run("W", "sa", 1, &[1.0], 0);
         batch.jobs[0].log = Some(log);
-        let entries = entries(&batch).unwrap();
+        let entries = entries(&batch, &samples).unwrap();
         assert_eq!(
             (entries[0].wall_s, entries[0].checksum.as_deref()),
             (0.9, Some("AB"))
         );
         assert_eq!(entries[0].profile.unwrap().kernels_s, 4.0);
+        assert_eq!(entries[0].gpu_peak_bytes, Some(9 << 30));
         batch.jobs[0].state = State::Failed;
-        let error = super::entries(&batch).unwrap_err().to_string();
+        let error = super::entries(&batch, &samples).unwrap_err().to_string();
         assert!(error.contains("train 0 fails alone"), "{error}");
     }
 }

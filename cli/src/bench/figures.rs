@@ -25,7 +25,8 @@ pub struct Figures {
     pub jobs: usize,
     /// of which so many failed or had another result than alone,
     pub failed: usize,
-    /// and of these so many for lack of GPU memory, by their logs.
+    /// and of these so many for lack of GPU memory: by their logs, or because the jobs on their GPU take more
+    /// alone than it has.
     pub failed_for_memory: usize,
     /// The lower bound on the makespan,
     pub bound_s: f64,

@@ -8,6 +8,7 @@ mod asked;
 mod bars;
 mod bound;
 mod compare;
+mod crowding;
 mod facts;
 mod figures;
 mod mixes;

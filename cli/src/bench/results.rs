@@ -63,6 +63,9 @@ pub struct AloneEntry {
     pub cpu_s: f64,
     /// The most host memory it had, in bytes.
     pub host_peak_bytes: u64,
+    /// The most GPU memory it had as sampled, in bytes, with its context.
+    #[serde(default)]
+    pub gpu_peak_bytes: Option<u64>,
     /// Where its time went, if it says so.
     pub profile: Option<Profile>,
     /// The checksum of its result, if it prints one.

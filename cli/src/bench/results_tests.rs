@@ -92,6 +92,7 @@ pub fn results() -> Results {
         wall_s: 3.0,
         cpu_s: 2.0,
         host_peak_bytes: 1 << 20,
+        gpu_peak_bytes: Some(1 << 30),
         profile: Some(profile(1.0)),
         checksum: Some("00C0FFEE".to_owned()),
     };

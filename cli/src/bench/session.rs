@@ -9,6 +9,7 @@ use super::alone;
 use super::arm::Arm;
 use super::bound::{Alone, Bound, Resources};
 use super::compare;
+use super::crowding;
 use super::mixes::Mix;
 use super::profile::{self, Output};
 use super::results::{JobResult, MixEntry, Results, Run, thinned};
@@ -131,11 +132,11 @@ impl Session<'_> {
                 parallel,
                 peaks: &Peaks::default(),
             };
-            let batch = self.play(&playing)?.batch;
+            let Played { batch, samples, .. } = self.play(&playing)?;
             if self.stop.exit_code().is_some() {
                 return Ok(false);
             }
-            results.alone.extend(alone::entries(&batch)?);
+            results.alone.extend(alone::entries(&batch, &samples)?);
         }
         let alone: Vec<Alone> = jobs
             .iter()
@@ -208,7 +209,11 @@ impl Session<'_> {
         if self.stop.exit_code().is_some() {
             return Ok(None);
         }
-        let said = batch.jobs.iter().map(|job| job_result(job, results)).collect();
+        let said: Vec<JobResult> = batch.jobs.iter().map(|job| job_result(job, results)).collect();
+        if arm.places_processes() {
+            let peak = |command: &str| results.alone(command).and_then(|alone| alone.gpu_peak_bytes);
+            crowding::explain(&mut batch, &said, peak, self.setting.capacity);
+        }
         // A document goes to other machines, logs stay.
         for log in batch.jobs.iter_mut().filter_map(|job| job.log.as_mut()) {
             if let Ok(within) = log.strip_prefix(self.folder) {

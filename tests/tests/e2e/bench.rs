@@ -145,3 +145,26 @@ fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
         "{jobs:?}"
     );
 }
+
+#[test]
+fn a_failure_for_memory_that_the_program_words_itself_is_counted() {
+    let node = Node::without_mgbd("1x32MiB");
+    let phases = built::program("phases").display().to_string();
+    // Each fits alone, two do not fit at once; none says a word of CUDA's.
+    let script = format!("{phases} 18 3 20 wait 10 8 >/dev/null 2>&1 || {{ echo no room; exit 7; }}\n");
+    let program = node.write("silent.sh", &script);
+    let jobs = node.write("jobs.txt", &format!("sh {}\n", program.display()).repeat(4));
+    let mut command = node.mgb(&["bench", "--json", "--policy", "cg:4", "--list"]);
+    let ended = run(command.arg(jobs));
+    assert_eq!(ended.code(), 0, "cg may fail: {ended:?}");
+    let results = document(&ended);
+    let cg = figures(&results, "cg:4");
+    assert!(cg["failed"].as_u64() > Some(0), "{results}");
+    assert_eq!(cg["failed_for_memory"], cg["failed"], "{results}");
+    assert!(
+        results["alone"][0]["gpu_peak_bytes"].as_u64() >= Some(18 << 20),
+        "{results}"
+    );
+    let cause = &results["runs"][0]["batch"]["jobs"];
+    assert!(cause.to_string().contains("GPU 0 was full"), "{cause}");
+}
