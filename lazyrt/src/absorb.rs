@@ -13,10 +13,9 @@ pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
     let (thread, device) = (task.thread, task.device);
     let (gpu, room) = (task.gpu, task.reserved.saturating_sub(task.committed()));
     let old: Vec<Key> = state
-        .tasks
-        .iter()
+        .tasks()
         .filter(|(key, task)| {
-            **key != into
+            *key != into
                 && task.ended
                 && !task.is_held()
                 && task.objects > 0
@@ -24,7 +23,7 @@ pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
                 && task.device == device
                 && task.site.as_ref().is_some_and(|own| own.key == site)
         })
-        .map(|(key, _)| *key)
+        .map(|(key, _)| key)
         .collect();
     for key in old {
         let Some(task) = state.task(key) else { continue };

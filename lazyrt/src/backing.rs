@@ -12,7 +12,7 @@ use parking_lot::MutexGuard;
 use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
 use crate::records::Record;
-use crate::state::{self, Backing, CHANGED, Freed, Key, Returned, State};
+use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
 use crate::{device, driver_start, native, session, work};
 
 type Locked = MutexGuard<'static, State>;
@@ -26,20 +26,10 @@ pub enum Failed {
     Copy(Code),
 }
 
-/// An extent whose backing changes. The state has [`Backing::Moving`] in its place meanwhile.
-pub struct Part {
-    /// Its start.
-    pub address: u64,
-    /// Its bytes.
-    pub length: u64,
-    /// What is behind it.
-    pub backing: Backing,
-}
-
 /// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
 /// room for all of it, and its GPU is current on this thread. The lock is released meanwhile.
 pub fn all(mut state: Locked, key: Key, gpu: u32, ordinal: i32) -> (Locked, Result<(), Failed>) {
-    let mut parts = take(&mut state, key);
+    let mut parts = state.begin_commit(key);
     if parts.is_empty() {
         return (state, Ok(()));
     }
@@ -52,42 +42,8 @@ pub fn all(mut state: Locked, key: Key, gpu: u32, ordinal: i32) -> (Locked, Resu
         }
     }
     let mut state = state::lock();
-    settle(&mut state, key, parts);
+    state.end_commit(key, parts);
     (state, done)
-}
-
-/// The task's extents without memory. From here on they count as mapped, and the task as moving.
-fn take(state: &mut State, key: Key) -> Vec<Part> {
-    let State {
-        extents,
-        tasks,
-        spares,
-        ..
-    } = state;
-    let mut parts = Vec::new();
-    let Some(task) = tasks.get_mut(&key) else {
-        return parts;
-    };
-    while let Some(address) = task.unbacked.pop_first() {
-        let Some(extent) = extents.get_mut(&address) else {
-            continue;
-        };
-        let backing = std::mem::replace(&mut extent.backing, Backing::Moving);
-        if matches!(backing, Backing::Spare(..)) {
-            spares.settle();
-        }
-        task.unbacked_bytes -= extent.length;
-        task.mapped += extent.length;
-        parts.push(Part {
-            address,
-            length: extent.length,
-            backing,
-        });
-    }
-    if !parts.is_empty() {
-        task.begin_move();
-    }
-    parts
 }
 
 /// Puts memory behind one of them. Where that fails it keeps what it had.
@@ -131,39 +87,6 @@ fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Ends the move: what is behind the extents now, whether or not it worked.
-fn settle(state: &mut State, key: Key, parts: Vec<Part>) {
-    let State {
-        extents,
-        tasks,
-        spares,
-        ..
-    } = state;
-    let Some(task) = tasks.get_mut(&key) else { return };
-    for Part {
-        address,
-        length,
-        backing,
-    } in parts
-    {
-        let Some(extent) = extents.get_mut(&address) else {
-            continue;
-        };
-        if matches!(backing, Backing::Device(_)) {
-            extent.lent = 0;
-            task.note_backed();
-        } else {
-            if matches!(backing, Backing::Spare(..)) {
-                spares.unsettle();
-            }
-            task.note_unbacked(address, length);
-        }
-        extent.backing = backing;
-    }
-    task.end_move();
-    CHANGED.notify_all();
-}
-
 /// Copies device memory to the host, for a swap. The GPU is current on this thread.
 pub fn save(bytes: &mut [u8], gpu: u32, from: u64) -> Code {
     copy(
@@ -196,29 +119,14 @@ pub fn lend(state: &mut State, key: Key, gpu: u32, ordinal: i32) -> Result<(), F
     let Ok(driver) = driver_start::get() else {
         return Ok(());
     };
-    let State { extents, tasks, .. } = state;
-    let Some(task) = tasks.get_mut(&key) else {
-        return Ok(());
-    };
     let _relaxed = device::RelaxedCapture::begin();
-    for address in &task.extents {
-        if let Some(extent) = extents.get_mut(address)
-            && extent.lent & (1 << gpu) == 0
-            && matches!(extent.backing, Backing::Device(_))
-        {
-            driver.lend(*address, extent.length, ordinal)?;
-            extent.lent |= 1 << gpu;
-        }
-    }
-    task.borrowers |= 1 << gpu;
-    task.shared.note_lent(gpu);
-    Ok(())
+    state.lend(key, gpu, |address, length| driver.lend(address, length, ordinal))
 }
 
 /// Does what was recorded, in order. The task is bound and backed, its GPU current on this thread. The lock
 /// is released meanwhile.
 pub fn replay(mut state: Locked, key: Key) -> (Locked, Result<(), Own>) {
-    let Some(task) = state.tasks.get_mut(&key) else {
+    let Some(task) = state.task(key) else {
         return (state, Ok(()));
     };
     if task.records.is_empty() {
@@ -229,10 +137,7 @@ pub fn replay(mut state: Locked, key: Key) -> (Locked, Result<(), Own>) {
     drop(state);
     let done = play(gpu, &records);
     let mut state = state::lock();
-    if let Some(task) = state.tasks.get_mut(&key) {
-        task.end_move();
-    }
-    CHANGED.notify_all();
+    state.end_move(key);
     (state, done)
 }
 

@@ -42,7 +42,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
-        let Some(task) = state.tasks.get(&key) else {
+        let Some(task) = state.task_at(key) else {
             return fail(Code::INVALID_VALUE);
         };
         if task.refused {
@@ -126,7 +126,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         let replayed;
         (state, replayed) = backing::replay(state, key);
         replayed?;
-        let Some(task) = state.tasks.get(&key) else {
+        let Some(task) = state.task_at(key) else {
             return fail(Code::UNKNOWN);
         };
         if !task.unbacked.is_empty() {
@@ -143,7 +143,7 @@ pub fn bind_only(key: Key) -> Result<u32, Own> {
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
-        let Some(task) = state.tasks.get(&key) else {
+        let Some(task) = state.task_at(key) else {
             return fail(Code::INVALID_VALUE);
         };
         if task.is_held() {
@@ -208,7 +208,7 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal
 fn request(state: &State, key: Key, asked: Asked) -> BeginRequest<'static> {
     let heap = device::limit(LIMIT_MALLOC_HEAP_SIZE)
         .map_or(0, |bytes| (bytes as u64).saturating_sub(DEFAULT_MALLOC_HEAP_SIZE));
-    let Some(task) = state.tasks.get(&key) else {
+    let Some(task) = state.task_at(key) else {
         return BeginRequest::default();
     };
     let taken = state.gpus_of_others(task.device);

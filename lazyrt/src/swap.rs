@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::TaskId;
 
-use crate::backing::{self, Part};
+use crate::backing;
 use crate::code::Code;
 use crate::gate::{self, Closed, Open};
-use crate::state::{self, Backing, CHANGED, Key, State};
+use crate::state::{self, Backing, Evicting, Key, Part, State};
 use crate::{device, driver_start, notice, quiet, session};
 
 /// How long a GPU may take to finish what it was given.
@@ -31,10 +31,9 @@ pub fn out_task(key: Key) -> bool {
 pub fn out_gpu(gpu: u32) {
     out(|state| {
         let there = state
-            .tasks
-            .iter()
+            .tasks()
             .filter(|(_, task)| task.gpu == Some(gpu) && task.reserved > 0);
-        there.map(|(key, _)| *key).collect()
+        there.map(|(key, _)| key).collect()
     });
 }
 
@@ -55,14 +54,9 @@ fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
             client.swapped(id, bytes);
         }
     }
-    let mut state = state::lock();
     for (key, _) in &moved {
-        if let Some(task) = state.task(*key) {
-            task.end_move();
-        }
+        state::lock().end_move(*key);
     }
-    CHANGED.notify_all();
-    drop(state);
     drop(closed);
     freed().next().is_some()
 }
@@ -101,7 +95,7 @@ fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
     let mut gpus = Vec::new();
     {
         let state = state::lock();
-        let tasks = choose(&state).into_iter().filter_map(|key| state.tasks.get(&key));
+        let tasks = choose(&state).into_iter().filter_map(|key| state.task_at(key));
         for task in tasks.filter(|task| task.mapped > 0) {
             gpus.push(task.shared.placement());
             if task.shared.is_lent_at_all() {
@@ -117,7 +111,12 @@ fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
 
 /// Swaps one out, which is marked as moving then; and its reservation that was given up.
 fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
-    let (id, gpu, ordinal, mut parts) = take(&mut state::lock(), key)?;
+    let Evicting {
+        id,
+        gpu,
+        ordinal,
+        mut parts,
+    } = state::lock().begin_evict(key)?;
     if !parts.is_empty() && device::select(gpu, ordinal).is_ok() {
         for part in &mut parts {
             if !save(part, gpu) {
@@ -125,50 +124,8 @@ fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
             }
         }
     }
-    let mut state = state::lock();
-    let State { extents, tasks, .. } = &mut *state;
-    let task = tasks.get_mut(&key)?;
-    for Part {
-        address,
-        length,
-        backing,
-    } in parts
-    {
-        let Some(extent) = extents.get_mut(&address) else {
-            continue;
-        };
-        if matches!(backing, Backing::Host(_)) {
-            task.note_unbacked(address, length);
-        }
-        extent.backing = backing;
-    }
-    let freed = task.reserved - task.resident().min(task.reserved);
-    task.reserved -= freed;
+    let freed = state::lock().end_evict(key, parts);
     Some((freed > 0).then_some((id, freed)))
-}
-
-/// The task's extents that have memory of its GPU. From here on the task is marked as moving.
-fn take(state: &mut State, key: Key) -> Option<(TaskId, u32, i32, Vec<Part>)> {
-    let State { extents, tasks, .. } = state;
-    let task = tasks.get_mut(&key)?;
-    let (id, (gpu, ordinal)) = (task.id?, task.shared.placement());
-    if task.is_moving() {
-        return None;
-    }
-    let mut parts = Vec::new();
-    for &address in &task.extents {
-        if let Some(extent) = extents.get_mut(&address)
-            && matches!(extent.backing, Backing::Device(_))
-        {
-            parts.push(Part {
-                address,
-                length: extent.length,
-                backing: std::mem::replace(&mut extent.backing, Backing::Moving),
-            });
-        }
-    }
-    task.begin_move();
-    Some((id, gpu, ordinal, parts))
 }
 
 /// Brings the bytes of an extent to the host, and frees its memory. False: all is as it was.

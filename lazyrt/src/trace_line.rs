@@ -76,12 +76,12 @@ static AT_EXIT: extern "C" fn() = at_exit;
 
 fn write(state: &mut State) {
     let Some(path) = trace::file() else { return };
-    for task in state.tasks.values_mut() {
+    for task in state.tasks_mut() {
         task.stop_clock();
     }
     let lazy: Vec<&Task> = state
-        .tasks
-        .values()
+        .tasks()
+        .map(|(_, task)| task)
         .filter(|task| task.lazy && task.seen.objects > 0)
         .collect();
     let line = Line {
@@ -100,7 +100,7 @@ fn write(state: &mut State) {
         tasks: state
             .past
             .iter()
-            .chain(state.tasks.values())
+            .chain(state.tasks().map(|(_, task)| task))
             .filter(|task| is_worth_a_word(task))
             .map(entry)
             .collect(),

@@ -73,7 +73,7 @@ fn have_arena() -> Result<(), Own> {
 /// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the
 /// largest of them has.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
-    let task = state.tasks.get(&key)?;
+    let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
     let gpus = session::gpus().iter();
     let largest = gpus

@@ -64,14 +64,13 @@ pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
     };
     let same_site = |state: &State| {
         let key = |key| {
-            let task = state.tasks.get(key)?;
+            let task = state.task_at(key)?;
             Some((task.site.as_ref()?.key, task.device))
         };
-        key(&owner).is_some() && key(&owner) == key(&into)
+        key(owner).is_some() && key(owner) == key(into)
     };
     let free = state
-        .tasks
-        .get(&owner)
+        .task_at(owner)
         .is_some_and(|task| task.is_unbound() && !task.busy && !task.ended);
     if owner != into && free && same_site(state) {
         state.merge(owner, into);
@@ -82,7 +81,7 @@ pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
 
 /// Whether an op on the task is recorded instead of done.
 pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
-    state.tasks.get(&key).is_some_and(|task| {
+    state.task_at(key).is_some_and(|task| {
         task.is_unbound()
             && !task.refused
             && !(task.lazy && open::is_open())

@@ -78,7 +78,7 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
         state.drop_lazy(own);
         super::peers::forget(own);
         crate::handles::forget(own);
-        let keys: Vec<_> = state.tasks.keys().copied().collect();
+        let keys: Vec<_> = state.tasks().map(|(key, _)| key).collect();
         let mut others = state.gpus_of_others(own);
         for key in keys {
             if let Some(task) = state.task(key).filter(|task| task.device != own) {

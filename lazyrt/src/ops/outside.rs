@@ -56,7 +56,7 @@ pub fn charge_to(key: Key, kind: Kind, bytes: u64) -> Result<(), Own> {
     let placement = bind::prepare(key, asked)?.placement();
     let mut state = state::lock();
     let key = state.resolve(key);
-    if let Some(task) = state.tasks.get(&key)
+    if let Some(task) = state.task_at(key)
         && let Some(gpu) = session::gpu(placement.0)
         && kind != Kind::Managed
         && task.unevictable().saturating_add(bytes) > device::capacity(gpu)

@@ -79,7 +79,7 @@ fn in_default_stream(key: Key, call: impl FnOnce() -> Code) -> Answer {
     let own = state::current();
     let is_others = {
         let state = state::lock();
-        let task = state.tasks.get(&state.resolve(key));
+        let task = state.task_at(state.resolve(key));
         task.is_some_and(|task| task.device != own)
     };
     if !is_others {

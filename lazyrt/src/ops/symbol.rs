@@ -154,7 +154,7 @@ unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl
         let hint = thread::with(|thread| thread.take_hint());
         let key = state.task_of_hint(hint);
         // With static tasks about, which may run elsewhere, the variable is written at once.
-        let alone = state.is_lazy(key) && state.tasks.keys().all(|&key| state.is_lazy(key));
+        let alone = state.is_lazy(key) && state.tasks().all(|(key, _)| state.is_lazy(key));
         let inside = super::variables::holds(part.symbol as usize, part.offset, count);
         if alone && inside && is_recorded(&state, key, count) {
             // SAFETY: not in the arena, and nothing is bound yet, so it is host memory, with

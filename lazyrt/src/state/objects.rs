@@ -101,6 +101,26 @@ impl State {
         extent.is_some_and(|extent| extent.lent != 0)
     }
 
+    /// Lets another GPU use all of the task's memory that it may not use yet: calls `lend` with the start and
+    /// the bytes of each such extent.
+    pub fn lend<E>(&mut self, key: Key, gpu: u32, lend: impl Fn(u64, u64) -> Result<(), E>) -> Result<(), E> {
+        let Some(task) = self.tasks.get_mut(&key) else {
+            return Ok(());
+        };
+        for address in &task.extents {
+            if let Some(extent) = self.extents.get_mut(address)
+                && extent.lent & (1 << gpu) == 0
+                && matches!(extent.backing, Backing::Device(_))
+            {
+                lend(*address, extent.length)?;
+                extent.lent |= 1 << gpu;
+            }
+        }
+        task.borrowers |= 1 << gpu;
+        task.shared.note_lent(gpu);
+        Ok(())
+    }
+
     /// Removes the object that starts here.
     pub fn free(&mut self, start: u64) -> Option<Freed> {
         let object = self.objects.remove(&start)?;

@@ -20,9 +20,8 @@ pub struct State {
     pub arena: Option<Arena>,
     pub(super) objects: BTreeMap<u64, Object>,
     /// All extents, by address.
-    pub extents: BTreeMap<u64, Extent>,
-    /// All tasks.
-    pub tasks: BTreeMap<Key, Task>,
+    pub(super) extents: BTreeMap<u64, Extent>,
+    pub(super) tasks: BTreeMap<Key, Task>,
     pub(super) by_handle: HashMap<u64, Key>,
     pub(super) pending: HashMap<(usize, u64), Key>,
     pub(super) moved: HashMap<Key, Key>,
@@ -76,6 +75,21 @@ impl State {
             key = next;
         }
         key
+    }
+
+    /// The task of this key itself.
+    pub fn task_at(&self, key: Key) -> Option<&Task> {
+        self.tasks.get(&key)
+    }
+
+    /// All tasks.
+    pub fn tasks(&self) -> impl Iterator<Item = (Key, &Task)> {
+        self.tasks.iter().map(|(&key, task)| (key, task))
+    }
+
+    /// All tasks, to change them.
+    pub fn tasks_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.tasks.values_mut()
     }
 
     /// A task, after what may have taken it over.

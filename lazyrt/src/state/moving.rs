@@ -1,0 +1,150 @@
+//! Changing what is behind a task's extents: commit, evict. Each has two steps under the lock, taking the
+//! extents out and settling them; between the steps one thread works on them without the lock. The task is
+//! marked as moving meanwhile, so that no other thread uses what it has.
+
+use mgb_probe::TaskId;
+
+use super::extent::{Backing, Key};
+use super::store::{CHANGED, State};
+
+/// An extent that was taken out. The state has [`Backing::Moving`] in its place meanwhile.
+#[derive(Debug)]
+pub struct Part {
+    /// Its start.
+    pub address: u64,
+    /// Its bytes.
+    pub length: u64,
+    /// What is behind it.
+    pub backing: Backing,
+}
+
+/// A task's memory, taken out to be evicted.
+#[derive(Debug)]
+pub struct Evicting {
+    /// The task at mgbd.
+    pub id: TaskId,
+    /// Its GPU,
+    pub gpu: u32,
+    /// and that GPU's ordinal.
+    pub ordinal: i32,
+    /// Its extents that have memory of that GPU.
+    pub parts: Vec<Part>,
+}
+
+impl State {
+    /// Takes the task's extents without memory, to put memory behind them. From here on they count as
+    /// mapped, and the task is moving unless there are none. [`State::end_commit`] is called next.
+    pub fn begin_commit(&mut self, key: Key) -> Vec<Part> {
+        let mut parts = Vec::new();
+        let Some(task) = self.tasks.get_mut(&key) else {
+            return parts;
+        };
+        while let Some(address) = task.unbacked.pop_first() {
+            let Some(extent) = self.extents.get_mut(&address) else {
+                continue;
+            };
+            let backing = std::mem::replace(&mut extent.backing, Backing::Moving);
+            if matches!(backing, Backing::Spare(..)) {
+                self.spares.settle();
+            }
+            task.unbacked_bytes -= extent.length;
+            task.mapped += extent.length;
+            parts.push(Part {
+                address,
+                length: extent.length,
+                backing,
+            });
+        }
+        if !parts.is_empty() {
+            task.begin_move();
+        }
+        parts
+    }
+
+    /// Ends a commit: sets what is behind the extents now, whether or not it worked.
+    pub fn end_commit(&mut self, key: Key, parts: Vec<Part>) {
+        let any = parts.iter().any(Part::has_device_memory);
+        self.settle(key, parts);
+        if let Some(task) = self.tasks.get_mut(&key).filter(|_| any) {
+            task.note_backed();
+        }
+        self.end_move(key);
+    }
+
+    /// Takes the task's extents that have memory of its GPU, to bring their bytes elsewhere. From here on
+    /// the task is moving, until [`State::end_evict`] and [`State::end_move`]. `None`: it is not bound, or
+    /// another thread moves it.
+    pub fn begin_evict(&mut self, key: Key) -> Option<Evicting> {
+        let task = self.tasks.get_mut(&key)?;
+        let (id, (gpu, ordinal)) = (task.id?, task.shared.placement());
+        if task.is_moving() {
+            return None;
+        }
+        let mut parts = Vec::new();
+        for &address in &task.extents {
+            if let Some(extent) = self.extents.get_mut(&address)
+                && matches!(extent.backing, Backing::Device(_))
+            {
+                parts.push(Part {
+                    address,
+                    length: extent.length,
+                    backing: std::mem::replace(&mut extent.backing, Backing::Moving),
+                });
+            }
+        }
+        task.begin_move();
+        Some(Evicting {
+            id,
+            gpu,
+            ordinal,
+            parts,
+        })
+    }
+
+    /// Sets what is behind the extents after an eviction, whether or not it worked; the bytes of the task's
+    /// reservation that it no longer needs, and no longer has.
+    pub fn end_evict(&mut self, key: Key, parts: Vec<Part>) -> u64 {
+        self.settle(key, parts);
+        let Some(task) = self.tasks.get_mut(&key) else {
+            return 0;
+        };
+        let freed = task.reserved - task.resident().min(task.reserved);
+        task.reserved -= freed;
+        freed
+    }
+
+    /// The task is moving no longer; threads that wait for that go on.
+    pub fn end_move(&mut self, key: Key) {
+        if let Some(task) = self.task(key) {
+            task.end_move();
+        }
+        CHANGED.notify_all();
+    }
+
+    /// Puts extents back that were taken out and count as mapped.
+    fn settle(&mut self, key: Key, parts: Vec<Part>) {
+        let Some(task) = self.tasks.get_mut(&key) else {
+            return;
+        };
+        for part in parts {
+            let Some(extent) = self.extents.get_mut(&part.address) else {
+                continue;
+            };
+            if !part.has_device_memory() {
+                // Memory that it gets later is lent to nobody.
+                extent.lent = 0;
+                task.note_unbacked(part.address, part.length);
+            }
+            if matches!(part.backing, Backing::Spare(..)) {
+                self.spares.unsettle();
+            }
+            extent.backing = part.backing;
+        }
+    }
+}
+
+impl Part {
+    fn has_device_memory(&self) -> bool {
+        matches!(self.backing, Backing::Device(_))
+    }
+}
