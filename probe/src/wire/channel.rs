@@ -3,7 +3,6 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cell::Cell;
-use super::opening::CHANNEL_BYTES;
 use crate::mapping::Shared;
 use crate::sync;
 
@@ -97,7 +96,7 @@ const _: () = {
     assert!(size_of::<GpuWords>() == 64);
     assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
     assert!(size_of::<Channel>() == 192 + 4160 + CELLS * 320);
-    assert!(size_of::<Channel>() <= CHANNEL_BYTES);
+    assert!(size_of::<Channel>() <= super::opening::CHANNEL_BYTES);
     assert!(std::mem::offset_of!(Channel, published) == 192);
     assert!(std::mem::offset_of!(Channel, cells) == 4352);
 };
