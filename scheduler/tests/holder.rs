@@ -186,6 +186,12 @@ fn the_last_one_out_stops_mps() {
     let mut client = node.daemon.client("begin 10 map 10 end say done");
     client.until("done");
     client.finish();
+    let observer = Client::observe(&node.daemon.socket()).expect("mgbd answers");
+    wait_for("mgbd to notice the end of its client", || {
+        let gpus = observer.status().expect("a view").gpus;
+        gpus.iter().all(|gpu| gpu.processes == 0)
+    });
+    drop(observer);
     assert!(node.mps_runs());
     node.daemon.stop();
     assert!(!node.mps_runs(), "mgbd ended before its MPS");

@@ -108,8 +108,8 @@ fn the_shortest_go_first_where_mgbd_has_seen_the_jobs_before() {
     // One job at a time has room. They differ in their arguments only.
     let node = Node::without_mgbd("1x32MiB");
     let phases = built::program("phases").display().to_string();
-    let long = format!("{phases} 20 40 20 wait 10 8\n");
-    let short = format!("{phases} 20 4 20 wait 10 8\n");
+    let long = format!("{phases} 20 16 20 wait 10 8\n");
+    let short = format!("{phases} 20 2 20 wait 10 8\n");
     let jobs = node.write("jobs.txt", &format!("{short}{short}{long}{long}"));
     let mut command = node.mgb(&[
         "bench",
