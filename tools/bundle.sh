@@ -18,7 +18,7 @@ new=$(cd "$destination.new" && pwd)
 
 mkdir "$new/lib" "$new/examples"
 cp -R "$prefix/bin" "$prefix/include" "$prefix/share" "$new/"
-cp -R "$prefix/lib/softgpu" "$prefix/lib/libmgb_rt.so" "$new/lib/"
+cp -R "$prefix/lib/softgpu" "$prefix/lib/front" "$prefix/lib/libmgb_rt.so" "$new/lib/"
 cp -L "$prefix/cuda/lib64/libcudart.so.13" "$new/lib/"
 ln -s libcudart.so.13 "$new/lib/libcudart.so"
 cp -R "$prefix/examples/." "$new/examples/"
@@ -26,12 +26,13 @@ cp -R "$prefix/conformance" "$prefix/benches" "$prefix/libraries" "$prefix/rando
 [ ! -d "$prefix/generated" ] || cp -R "$prefix/generated" "$new/"
 rm -rf "$new"/*/*/.empty "$new"/*/*/.compiler "$new"/*/*/*.o
 cp -R "$here/tests/gpu" "$new/trials"
-rm -rf "$new/trials/__pycache__"
+find "$new/trials" -name __pycache__ -exec rm -rf {} +
 cp "$here/LICENSE" "$new/"
 [ ! -e "$here/tests/gpu/run-all" ] || mv "$new/trials/run-all" "$new/run-all"
 
 # NVIDIA's library stays as it is; what was built here does without its debug information.
-strip --strip-debug "$new/bin/mgb" "$new/bin/mgbd" "$new/lib/libmgb_rt.so" "$new/lib/softgpu/libcudart.so.13"
+strip --strip-debug "$new/bin/mgb" "$new/bin/mgbd" "$new/lib/libmgb_rt.so" \
+    "$new/lib/softgpu/libcudart.so.13" "$new/lib/front/libcuda.so.1"
 
 size=$(du -sm "$new" | cut -f 1)
 [ "$size" -lt "$most" ] || die "$new has $size MiB, it must stay under $most MiB: see what grew"

@@ -20,7 +20,7 @@ put() {
 # A link to $1 named $2.
 link() { [ "$(readlink "$2")" = "$1" ] || ln -sfn "$1" "$2"; }
 
-mkdir -p "$prefix/bin" "$prefix/lib/softgpu" "$prefix/include" "$prefix/share/empty"
+mkdir -p "$prefix/bin" "$prefix/lib/softgpu" "$prefix/lib/front" "$prefix/include" "$prefix/share/empty"
 
 new_pass=
 cmp -s "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so" || new_pass=1
@@ -34,6 +34,8 @@ put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
 # A new pass is a new compiler: ccache knows a compiler by its time.
 [ -z "$new_pass" ] || touch "$prefix/bin/mgb"
 put "$built/libmgb_rt.so" "$prefix/lib/libmgb_rt.so"
+# In a folder of its own: whoever has that first in the search path gets the front instead of the driver.
+put "$built/libmgb_front.so" "$prefix/lib/front/libcuda.so.1"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 
 # What `mgb bench` writes beside its figures.

@@ -5,6 +5,7 @@
 //! the build script joins into one sorted table. The pass, lazyrt, softgpu and the support table of the docs
 //! are driven from it.
 
+pub mod driver;
 mod kinds;
 pub mod report;
 pub mod softgpu;

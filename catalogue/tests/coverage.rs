@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use mgb_catalogue::{Class, Role, Treatment, all, lookup};
+use mgb_catalogue::{Class, Role, Treatment, all, driver, lookup};
 
 /// The CUDA 13.0 tree; without one there is nothing to count against, which is a failure.
 fn cuda() -> PathBuf {
@@ -21,12 +21,14 @@ fn cuda() -> PathBuf {
         .clone()
 }
 
-fn generate(output: &Path) {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/generate.py");
+/// Runs a generator on the tree, with more arguments.
+fn generate(script: &str, arguments: &[&Path]) {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools").join(script);
     let status = Command::new("python3")
+        .arg("-B")
         .arg(&script)
         .arg(cuda())
-        .arg(output)
+        .args(arguments)
         .status();
     let status = status.expect("failed to run python3: install it");
     assert!(
@@ -40,16 +42,57 @@ fn generate(output: &Path) {
 #[test]
 fn api_json_is_what_the_tree_says() {
     let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("api.json");
-    generate(&output);
+    generate("generate.py", &[&output]);
     let fresh = std::fs::read_to_string(&output).unwrap();
-    let kept = include_str!("../data/api.json");
+    same_lines(&fresh, include_str!("../data/api.json"), "generate.py");
+}
+
+/// The driver's exports are those of a driver that this machine need not have: they are taken as kept.
+#[test]
+fn driver_json_is_what_the_header_says() {
+    let symbols = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver.symbols");
+    let exported = driver::all().iter().filter(|function| function.exported);
+    let lines: String = exported
+        .map(|function| format!("0 T {}\n", function.name))
+        .collect();
+    std::fs::write(&symbols, lines).unwrap();
+    let output = Path::new(env!("CARGO_TARGET_TMPDIR")).join("driver.json");
+    generate("generate_driver.py", &[&symbols, &output]);
+    let fresh = std::fs::read_to_string(&output).unwrap();
+    same_lines(&fresh, include_str!("../data/driver.json"), "generate_driver.py");
+}
+
+fn same_lines(fresh: &str, kept: &str, script: &str) {
     for (fresh, kept) in fresh.lines().zip(kept.lines()) {
         assert_eq!(
             fresh, kept,
-            "data/api.json is stale: run catalogue/tools/generate.py on the tree"
+            "the data are stale: run catalogue/tools/{script} on the tree"
         );
     }
     assert_eq!(fresh.len(), kept.len());
+}
+
+#[test]
+fn the_drivers_functions_are_sorted_and_forms_have_the_arguments_of_their_base() {
+    let all = driver::all();
+    assert!(all.len() > 650, "{}", all.len());
+    assert!(all.is_sorted_by(|a, b| a.name < b.name));
+    let types =
+        |function: &driver::Function| -> Vec<&str> { function.params.iter().map(|param| param.ty).collect() };
+    for function in all.iter().filter(|function| function.declared) {
+        if let Some(base) = function
+            .base
+            .and_then(driver::lookup)
+            .filter(|base| base.declared)
+        {
+            assert_eq!(types(function), types(base), "{}", function.name);
+        }
+    }
+    let alloc = driver::lookup("cuMemAlloc_v2").unwrap();
+    assert_eq!(types(alloc), ["CUdeviceptr *", "size_t"]);
+    assert!(
+        driver::lookup("cuProfilerStart").is_some_and(|function| !function.declared && function.exported)
+    );
 }
 
 /// Counted by other means than the generator's: grep's, and the dynamic linker's view of the library.

@@ -1,0 +1,74 @@
+//! The driver's own library and its functions.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::names::{COUNT, NAMES};
+use crate::{notice, search};
+
+/// CUDA's `CUDA_ERROR_NOT_FOUND`,
+pub const NOT_FOUND: c_int = 500;
+/// and `CUDA_ERROR_STUB_LIBRARY`: the library that was loaded is not the driver's.
+const STUB_LIBRARY: c_int = 34;
+
+unsafe extern "C" {
+    /// Where each function's jump leads; written by the build script.
+    #[link_name = "mgb_front_slots"]
+    static SLOTS: [AtomicUsize; COUNT];
+}
+
+/// The driver's library; none where there is no driver.
+struct Library(Option<*mut c_void>);
+
+// SAFETY: a handle of the dynamic linker may be used by any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+fn library() -> Option<*mut c_void> {
+    static LIBRARY: OnceLock<Library> = OnceLock::new();
+    LIBRARY.get_or_init(|| Library(search::load())).0
+}
+
+/// The driver's function at this index of the table; none where this driver has no such function.
+pub fn function(index: usize) -> Option<*const c_void> {
+    symbol(NAMES.get(index)?)
+}
+
+/// The driver's function of this name.
+pub fn symbol(name: &CStr) -> Option<*const c_void> {
+    let library = library()?;
+    // SAFETY: a handle that is never closed, and a C string.
+    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
+    (!address.is_null()).then_some(address.cast_const())
+}
+
+/// Puts the driver's function into its slot. Returns where to jump.
+pub fn settle(index: usize) -> *const c_void {
+    let address = function(index).unwrap_or_else(|| stand_in(index));
+    // SAFETY: the build script's table, which has an entry for each function and is never moved.
+    unsafe { &SLOTS[index] }.store(address as usize, Ordering::Release);
+    address
+}
+
+/// What is called instead of a function that is not there.
+fn stand_in(index: usize) -> *const c_void {
+    if library().is_none() {
+        return no_driver as *const c_void;
+    }
+    let name = NAMES[index].to_string_lossy();
+    notice::once(
+        "missing",
+        format_args!("the program calls {name}, which the installed driver does not have"),
+    );
+    not_found as *const c_void
+}
+
+extern "C" fn no_driver() -> c_int {
+    STUB_LIBRARY
+}
+
+extern "C" fn not_found() -> c_int {
+    NOT_FOUND
+}

@@ -1,0 +1,16 @@
+//! The driver front: a `libcuda.so.1` that stands before NVIDIA's. Whatever a process uses, the CUDA runtime,
+//! libraries, Python frameworks or code that loads the driver by itself, ends in a library of that name, so
+//! this one sees all of it, whether or not the program was built with MGB.
+//!
+//! Every function of the driver is exported, in all its versions, as a jump through a slot: at the first call
+//! the slot gets the address of the driver's own function. What `cuGetProcAddress` answers are the front's
+//! addresses as well, so that a function has one address however a program asks for it. The tables of
+//! `cuGetExportTable` are the driver's, untouched.
+
+mod addresses;
+mod driver;
+mod enter;
+mod jumps;
+mod names;
+mod notice;
+mod search;

@@ -1,0 +1,5 @@
+//! The names of the driver's functions, as the build script wrote them from the catalogue.
+
+use std::ffi::CStr;
+
+include!(concat!(env!("OUT_DIR"), "/names.rs"));

@@ -1,0 +1,15 @@
+//! Lines for people, on stderr: each kind once per process.
+
+use std::fmt::Arguments;
+use std::sync::Mutex;
+
+static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
+
+/// Says it unless something of this kind was said before.
+pub fn once(kind: &'static str, text: Arguments<'_>) {
+    let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    if !said.contains(&kind) {
+        said.push(kind);
+        eprintln!("mgb: {text}");
+    }
+}

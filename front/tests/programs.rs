@@ -1,0 +1,181 @@
+//! The driver front under real programs: before a driver that notes its calls, before software GPUs, and
+//! alone.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use mgb_tests::prefix::{prefix, softgpu_libraries};
+use mgb_tests::process::{Ended, run};
+
+/// The folder with the front, as `mgb run` puts it first.
+fn front() -> PathBuf {
+    prefix().join("lib/front")
+}
+
+fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name)
+}
+
+/// Builds a C source; `output` is a path below this test's folder. Each test builds what it needs in a folder
+/// of its own, so that none waits for another.
+fn compile(name: &str, output: &Path, flags: &[&str]) {
+    std::fs::create_dir_all(output.parent().expect("a folder")).unwrap();
+    let done = run(Command::new("cc")
+        .args(["-O1", "-Wall", "-Werror", "-I"])
+        .arg(prefix().join("cuda/include"))
+        .arg(source(name))
+        .args(flags)
+        .arg("-o")
+        .arg(output));
+    assert_eq!(done.code(), 0, "{done:?}");
+}
+
+fn folder(test: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("front").join(test)
+}
+
+/// A program linked with the front, as one that was linked with the driver's stub is.
+fn program(name: &str, folder: &Path) -> PathBuf {
+    let output = folder.join(name.trim_end_matches(".c"));
+    let library = front().join("libcuda.so.1").display().to_string();
+    compile(name, &output, &[&library, "-ldl", "-lpthread"]);
+    output
+}
+
+/// The driver that notes its calls, in a folder of its own.
+fn fake(folder: &Path) -> PathBuf {
+    let output = folder.join("driver/libcuda.so.1");
+    let flags = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic"];
+    compile("fake.c", &output, &flags);
+    output
+}
+
+/// Runs a program with the front first in the search path, and `behind` next.
+fn play(program: &Path, arguments: &[&str], behind: &Path, variables: &[(&str, &Path)]) -> Ended {
+    let path = std::env::join_paths([front(), behind.to_owned()]).unwrap();
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", path)
+        .env_remove("MGB_DRIVER");
+    run(command.envs(variables.iter().copied()))
+}
+
+fn case(name: &str) -> String {
+    let folder = folder(name);
+    let (asks, driver) = (program("asks.c", &folder), fake(&folder));
+    let ended = play(&asks, &[name], driver.parent().expect("a folder"), &[]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    ended.stdout + &ended.stderr
+}
+
+#[test]
+fn every_function_of_the_driver_is_exported() {
+    let done = run(Command::new("nm")
+        .args(["-D", "--defined-only"])
+        .arg(front().join("libcuda.so.1")));
+    let words = done.stdout.split_whitespace();
+    let exported: std::collections::BTreeSet<&str> = words.collect();
+    let missing: Vec<&str> = mgb_catalogue::driver::all()
+        .iter()
+        .map(|function| function.name)
+        .filter(|name| !exported.contains(name))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn arguments_reach_the_driver_as_they_are() {
+    let output = case("arguments");
+    let launch = "cuLaunchKernel 0x1 2 3 4 5 6 7 8 0x9 0xa 0xb\n";
+    let rest = "cuIpcOpenMemHandle_v2 1 64 1\ncuTexRefSetMipmapLevelBias 0x5 0.250\n";
+    assert_eq!(
+        output,
+        format!("cuInit 3\n{launch}{rest}{launch}{rest}PASS\n"),
+        "every call once"
+    );
+}
+
+#[test]
+fn a_function_has_one_address_however_it_is_asked_for() {
+    let output = case("addresses");
+    assert!(
+        output.contains("cuGetProcAddress_v2 cuLaunchKernel 4000 0"),
+        "{output}"
+    );
+}
+
+#[test]
+fn what_the_table_does_not_know_is_the_drivers() {
+    case("newer");
+}
+
+#[test]
+fn what_the_driver_does_not_have_is_named_once() {
+    let output = case("older");
+    let said = "mgb: the program calls cuMemAlloc_v2, which the installed driver does not have";
+    assert_eq!(output.matches(said).count(), 1, "{output}");
+}
+
+#[test]
+fn thirty_two_threads_make_their_first_call_at_once() {
+    case("threads");
+}
+
+#[test]
+fn without_a_driver_calls_say_so() {
+    let folder = folder("none");
+    let asks = program("asks.c", &folder);
+    // Whatever this machine has is not to be found.
+    let nowhere = folder.join("libcuda.so.1");
+    let ended = play(&asks, &["none"], &folder, &[("MGB_DRIVER", &nowhere)]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .contains("found no NVIDIA driver behind MGB's libcuda.so.1")
+            && ended.stderr.contains("name it in MGB_DRIVER"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn the_driver_can_be_named() {
+    let folder = folder("named");
+    let (asks, driver) = (program("asks.c", &folder), fake(&folder));
+    let ended = play(&asks, &["threads"], &folder, &[("MGB_DRIVER", &driver)]);
+    assert_eq!(ended.code(), 0, "{ended:?}");
+}
+
+#[test]
+fn software_gpus_stand_behind_the_front() {
+    let folder = folder("softgpu");
+    let uses = program("uses.c", &folder);
+    let two = [("SOFTGPU_DEVICES", Path::new("2x64MiB"))];
+    let ended = play(&uses, &[], &softgpu_libraries(), &two);
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (0, "2 devices PASS\n"),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn another_preloaded_library_comes_first() {
+    let folder = folder("preloaded");
+    let uses = program("uses.c", &folder);
+    let preloaded = folder.join("libpreloaded.so");
+    compile("preloaded.c", &preloaded, &["-shared", "-fPIC", "-ldl"]);
+    let variables = [
+        ("SOFTGPU_DEVICES", Path::new("1x64MiB")),
+        ("LD_PRELOAD", preloaded.as_path()),
+    ];
+    let ended = play(&uses, &[], &softgpu_libraries(), &variables);
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str()),
+        (0, "preloaded: cuMemAlloc_v2 64\n1 devices PASS\n"),
+        "{ended:?}"
+    );
+}

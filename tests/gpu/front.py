@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""The driver front on a real GPU: frameworks with the front before the driver, and without, in turn. The same results
+in every bit, everything reaches the front, and what it costs. Frameworks that this machine lacks are named."""
+
+import importlib.util
+import pathlib
+import statistics
+import sys
+
+from trial import Trial
+
+FOLDER = pathlib.Path(__file__).resolve().parent / "frameworks"
+# A program, its arguments, more variables, and the module that it needs.
+PROGRAMS = {
+    "torch": ("torch_work.py", [], {}, "torch"),
+    "torch, expandable segments": ("torch_work.py", [], {"PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True"}, "torch"),
+    "torch, cudaMallocAsync": ("torch_work.py", ["ASYNC"], {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync"}, "torch"),
+    "jax": ("jax_work.py", [], {"XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+                                "XLA_FLAGS": "--xla_gpu_autotune_level=0"}, "jax"),
+    "cupy": ("cupy_work.py", [], {}, "cupy"),
+    "triton": ("triton_work.py", [], {}, "triton"),
+}
+# A program, its module, and what the ratio of each time must not exceed.
+COSTS = {
+    "torch_work.py": ("torch", {"launches": 1.03, "step": 1.01}),
+    "cupy_work.py": (None, {"allocations": 1.05}),
+}
+
+
+def play(trial, way, script, arguments, more):
+    environment = trial.environment(CUBLAS_WORKSPACE_CONFIG=":4096:8", MGB="off", **more)
+    if way == "front":
+        environment["LD_LIBRARY_PATH"] = f"{trial.prefix / 'lib/front'}:{environment['LD_LIBRARY_PATH']}"
+    return trial.run([sys.executable, FOLDER / script, *arguments], environment)
+
+
+def loaded(trial, way):
+    """Which libraries of that name a program has, which loads the driver by its soname."""
+    code = ("import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0); "
+            "print(*sorted({line.split()[-1] for line in open('/proc/self/maps') if 'libcuda.so' in line}))")
+    environment = trial.environment()
+    if way == "front":
+        environment["LD_LIBRARY_PATH"] = f"{trial.prefix / 'lib/front'}:{environment['LD_LIBRARY_PATH']}"
+    return trial.run([sys.executable, "-c", code], environment)["stdout"].split()
+
+
+def times(ended):
+    lines = (line.split() for line in ended["stderr"].splitlines())
+    return {words[1]: float(words[2]) for words in lines if len(words) == 3 and words[0] == "time"}
+
+
+def main():
+    trial = Trial("front", __doc__, lambda parser: parser.add_argument(
+        "--runs", type=int, default=5, help="runs of each cost (default 5)"))
+    there = lambda module: module is None or importlib.util.find_spec(module) is not None
+    libraries = {way: loaded(trial, way) for way in ("plain", "front")}
+    front = str(trial.prefix / "lib/front/libcuda.so.1")
+    trial.check("the front is loaded before the driver", len(libraries["plain"]) == 1 and
+                sorted(libraries["front"]) == sorted([*libraries["plain"], front]), libraries)
+    for name, (script, arguments, more, module) in PROGRAMS.items():
+        if not there(module):
+            trial.check(f"{name}: not on this machine, left out", True)
+            continue
+        plain, front, again = (play(trial, way, script, arguments, more) for way in ("plain", "front", "plain"))
+        if plain["stdout"] != again["stdout"]:
+            trial.check(f"{name}: the same twice without the front", False, [plain["stdout"], again["stdout"]])
+            continue
+        same = plain["code"] == front["code"] == 0 and plain["stdout"] == front["stdout"]
+        figure = {"lines": len(plain["stdout"].splitlines())} if same else {"plain": plain, "front": front}
+        trial.check(f"{name}: the same in every bit", same and plain["stdout"], figure)
+    for script, (module, bars) in COSTS.items():
+        if not there(module):
+            continue
+        seen = {way: [] for way in ("plain", "front")}
+        for turn in range(trial.arguments.runs):
+            for way in sorted(seen, reverse=turn % 2 == 1):
+                seen[way].append(times(play(trial, way, script, ["cost"], {})))
+        for what, bar in bars.items():
+            median = {way: statistics.median(run[what] for run in runs) for way, runs in seen.items()}
+            spread = {way: [round(f(run[what] for run in runs), 4) for f in (min, max)] for way, runs in seen.items()}
+            ratio = round(median["front"] / median["plain"], 4)
+            trial.check(f"{what}: cost", ratio <= bar, {"ratio": ratio, "bar": bar, "seconds": median, "spread": spread})
+    trial.finish()
+
+
+main()
