@@ -26,8 +26,6 @@ fn main() {
             "{name} is no function of the driver"
         );
     }
-    // What programs ask the dynamic linker for.
-    println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libcuda.so.1");
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
     let write = |name: &str, source: String| {
         let path = Path::new(&out).join(name);
@@ -53,7 +51,13 @@ fn names(functions: &[Function]) -> String {
     for function in functions {
         writeln!(text, "    c\"{}\",", function.name).expect(WRITES);
     }
-    text + "];\n"
+    text.push_str(
+        "];\n/// Where each function stands.\n#[allow(non_upper_case_globals, dead_code)]\npub mod index {\n",
+    );
+    for (index, function) in functions.iter().enumerate() {
+        writeln!(text, "    pub const {}: usize = {index};", function.name).expect(WRITES);
+    }
+    text + "}\n"
 }
 
 fn jumps(functions: &[Function]) -> String {
@@ -68,8 +72,8 @@ fn jumps(functions: &[Function]) -> String {
 
 /// Where each jump leads: at first to code that finds the driver's function, later to that function.
 fn slots(text: &mut String, count: usize) {
-    let begin = "core::arch::global_asm!(\n    \".pushsection .data.mgb_front_slots, \\\"aw\\\", @progbits\",\n    \
-                 \".balign 64\", \".globl mgb_front_slots\", \".hidden mgb_front_slots\",\n    \
+    let begin = "core::arch::global_asm!(\n    \".pushsection .data.mgb_front_slots, \\\"aw\\\", \
+                 @progbits\",\n    \".balign 64\", \".globl mgb_front_slots\", \".hidden mgb_front_slots\",\n    \
                  \"mgb_front_slots:\",";
     writeln!(text, "{begin}").expect(WRITES);
     for index in 0..count {

@@ -35,7 +35,10 @@ put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
 [ -z "$new_pass" ] || touch "$prefix/bin/mgb"
 put "$built/libmgb_rt.so" "$prefix/lib/libmgb_rt.so"
 # In a folder of its own: whoever has that first in the search path gets the front instead of the driver.
-put "$built/libmgb_front.so" "$prefix/lib/front/libcuda.so.1"
+front=$prefix/lib/front/libcuda.so.1
+if [ ! "$front" -nt "$built/libmgb_front.a" ] || [ ! "$front" -nt "$here/front/link.sh" ]; then
+    "$here/front/link.sh" "$front" "$built/libmgb_front.a"
+fi
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 
 # What `mgb bench` writes beside its figures.

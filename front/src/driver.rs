@@ -44,6 +44,12 @@ pub fn symbol(name: &CStr) -> Option<*const c_void> {
     (!address.is_null()).then_some(address.cast_const())
 }
 
+/// Where a call of the driver's function at this index goes: through its slot, as the front's jump would.
+pub fn address(index: usize) -> *const c_void {
+    // SAFETY: the build script's table, which has an entry for each function and is never moved.
+    unsafe { &SLOTS[index] }.load(Ordering::Acquire) as *const c_void
+}
+
 /// Puts the driver's function into its slot. Returns where to jump.
 pub fn settle(index: usize) -> *const c_void {
     let address = function(index).unwrap_or_else(|| stand_in(index));

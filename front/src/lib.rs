@@ -6,11 +6,22 @@
 //! the slot gets the address of the driver's own function. What `cuGetProcAddress` answers are the front's
 //! addresses as well, so that a function has one address however a program asks for it. The tables of
 //! `cuGetExportTable` are the driver's, untouched.
+//!
+//! Where there is an mgbd, a program that was not built with MGB is a task on each device that it uses: mgbd
+//! chooses the GPU of its first device at `cuInit`, device memory is charged before the driver is asked for
+//! it, and a program that needs more than is free waits.
 
 mod addresses;
+mod contexts;
 mod driver;
 mod enter;
+mod handles;
 mod jumps;
+mod memory;
 mod names;
+mod native;
 mod notice;
+mod room;
 mod search;
+mod session;
+mod start;

@@ -2,10 +2,13 @@
 //! alone.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use mgb_tests::node::Node;
 use mgb_tests::prefix::{prefix, softgpu_libraries};
-use mgb_tests::process::{Ended, run};
+use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::wait;
 
 /// The folder with the front, as `mgb run` puts it first.
 fn front() -> PathBuf {
@@ -59,6 +62,7 @@ fn play(program: &Path, arguments: &[&str], behind: &Path, variables: &[(&str, &
     command
         .args(arguments)
         .env("LD_LIBRARY_PATH", path)
+        .env("MGB", "off")
         .env_remove("MGB_DRIVER");
     run(command.envs(variables.iter().copied()))
 }
@@ -178,4 +182,140 @@ fn another_preloaded_library_comes_first() {
         (0, "preloaded: cuMemAlloc_v2 64\n1 devices PASS\n"),
         "{ended:?}"
     );
+}
+
+/// A program with the front first, on a node with software GPUs and an mgbd.
+fn on(node: &Node, program: &Path, arguments: &[&str]) -> Command {
+    let path = std::env::join_paths([front(), softgpu_libraries()]).unwrap();
+    let mut command = node.command(program, arguments);
+    command.env("LD_LIBRARY_PATH", path).stdin(Stdio::null());
+    command
+}
+
+/// Whoever needs more than is free waits for it instead of failing.
+fn waits_for_room(way: &str) {
+    let holds = program("holds.c", &folder(&format!("room-{way}")));
+    let node = Node::start("1x64MiB", "mgb");
+    let start = |mode| {
+        let mut command = on(&node, &holds, &[way, "1", "40", "600"]);
+        Running::start(command.env("MGB", mode))
+    };
+    let natively = [start("off"), start("off")].map(|running| running.end().code());
+    assert!(natively.contains(&1), "both fit natively, so this shows nothing");
+    for ended in [start("require"), start("require"), start("require")].map(Running::end) {
+        assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    }
+    node.wait_until_empty();
+}
+
+#[test]
+fn allocations_wait_for_room() {
+    waits_for_room("alloc");
+}
+
+#[test]
+fn created_memory_waits_for_room() {
+    waits_for_room("create");
+}
+
+/// Programs that were not rebuilt cannot be swapped out: of those that wait only for each other one is
+/// refused, and the others go on.
+#[test]
+fn of_programs_that_wait_for_each_other_one_is_refused() {
+    let holds = program("holds.c", &folder("deadlock"));
+    let node = Node::start("1x64MiB", "mgb");
+    let start = || Running::start(on(&node, &holds, &["alloc", "5", "8", "600"]).env("MGB", "require"));
+    let ended = [start(), start(), start()].map(Running::end);
+    let (done, refused): (Vec<&Ended>, Vec<&Ended>) = ended.iter().partition(|ended| ended.code() == 0);
+    assert!(!done.is_empty(), "{ended:?}");
+    let says = |ended: &&&Ended| {
+        ended
+            .stderr
+            .contains("every process on the GPU waits for more memory")
+    };
+    assert_eq!(refused.iter().filter(says).count(), refused.len(), "{ended:?}");
+    node.wait_until_empty();
+}
+
+#[test]
+fn programs_go_where_room_is() {
+    let holds = program("holds.c", &folder("places"));
+    let node = Node::start("2x64MiB", "mgb");
+    let began = Instant::now();
+    let both = [(); 2]
+        .map(|()| Running::start(on(&node, &holds, &["alloc", "5", "8", "1500"]).env("MGB", "require")));
+    let seen = wait::until("both hold their memory", || {
+        let view = node.view();
+        let gpus: Vec<u32> = view.tasks.iter().map(|task| task.gpu).collect();
+        let held = view.gpus.iter().all(|gpu| gpu.resident_bytes >= 40 << 20);
+        (held && gpus.len() == 2).then_some(gpus)
+    });
+    assert_ne!(seen[0], seen[1]);
+    for ended in both.map(Running::end) {
+        assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    }
+    assert!(
+        began.elapsed() < Duration::from_secs(20),
+        "one waited for the other"
+    );
+    node.wait_until_empty();
+}
+
+#[test]
+fn what_can_never_fit_is_refused_at_once() {
+    let holds = program("holds.c", &folder("never"));
+    let node = Node::start("1x64MiB", "mgb");
+    let ended = run(on(&node, &holds, &["alloc", "1", "80", "0"]).env("MGB", "require"));
+    assert_eq!(ended.code(), 1, "{ended:?}");
+    assert!(
+        ended.stdout.contains("cuMemAlloc") && ended.stdout.contains(": 2,"),
+        "{ended:?}"
+    );
+    assert!(
+        ended.stderr.contains("failed to allocate device memory"),
+        "{ended:?}"
+    );
+    node.wait_until_empty();
+}
+
+#[test]
+fn freed_memory_is_given_back_while_the_program_lives() {
+    let holds = program("holds.c", &folder("back"));
+    let node = Node::start("1x64MiB", "mgb");
+    for way in ["alloc", "create", "reset"] {
+        let mut command = on(&node, &holds, &[way, "5", "8", "0"]);
+        let mut child = command
+            .env("MGB", "require")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        wait::until("the program has freed all but what it keeps spare", || {
+            let view = node.view();
+            let task = view.tasks.iter().find(|task| task.pid == child.id())?;
+            let resident = view.gpus[0].resident_bytes;
+            (resident == 0 && task.reserved_bytes > 0 && task.reserved_bytes <= 32 << 20).then_some(())
+        });
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+        node.wait_until_empty();
+    }
+}
+
+#[test]
+fn a_killed_program_leaves_no_room_behind() {
+    let holds = program("holds.c", &folder("killed"));
+    let node = Node::start("1x64MiB", "mgb");
+    let mut command = on(&node, &holds, &["alloc", "5", "8", "60000"]);
+    let mut child = command
+        .env("MGB", "require")
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    wait::until("it holds memory", || {
+        (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    node.wait_until_empty();
 }

@@ -1,0 +1,84 @@
+//! Whether the process runs under MGB, which is decided at `cuInit`, and in which order the driver is to
+//! count the node's GPUs: the one that mgbd chose for the program's first device comes first.
+
+use std::ffi::{OsString, c_void};
+use std::sync::OnceLock;
+
+use mgb_probe::{Client, visible_gpus};
+
+const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
+
+/// A process under MGB.
+pub struct Session {
+    /// Its connection.
+    pub client: &'static Client,
+    /// mgbd's number of each device of the program.
+    pub gpus: Vec<u32>,
+}
+
+static SESSION: OnceLock<Option<Session>> = OnceLock::new();
+
+/// The session; none in a process that runs natively, or before `cuInit`.
+pub fn get() -> Option<&'static Session> {
+    SESSION.get()?.as_ref()
+}
+
+/// Connects and has `first` choose the GPU of the first device, then initialises the driver. Whoever comes
+/// first does so; others wait. Without mgbd, where `first` gets none, and in a program that was built with
+/// MGB, the driver is initialised as the program would.
+pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: impl FnOnce()) {
+    SESSION.get_or_init(|| {
+        let session = connect(first);
+        let Some(Session { client, gpus }) = &session else {
+            initialise();
+            return None;
+        };
+        let all = &client.hello().gpus;
+        let names: Vec<&str> = gpus.iter().map(|&gpu| all[gpu as usize].uuid.as_str()).collect();
+        let before = std::env::var_os(VISIBLE);
+        set(VISIBLE, Some(OsString::from(names.join(","))));
+        if let Some(pipe) = &client.hello().mps_pipe {
+            set(PIPE, Some(OsString::from(pipe)));
+        }
+        initialise();
+        // The driver has read it; programs that this one starts ask for themselves.
+        set(VISIBLE, before);
+        session
+    });
+}
+
+fn connect(first: impl FnOnce(&'static Client) -> Option<u32>) -> Option<Session> {
+    if is_rebuilt() {
+        return None;
+    }
+    let client = mgb_probe::client()?;
+    let all: Vec<&str> = client.hello().gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    let list = std::env::var(VISIBLE).ok();
+    let visible = visible_gpus(list.as_deref(), &all).ok()?;
+    let chosen = first(client)?;
+    let others = visible
+        .into_iter()
+        .map(|gpu| gpu as u32)
+        .filter(|&gpu| gpu != chosen);
+    let gpus = std::iter::once(chosen).chain(others).collect();
+    Some(Session { client, gpus })
+}
+
+/// Whether MGB's runtime is in the process: it has a session of its own.
+fn is_rebuilt() -> bool {
+    // SAFETY: a C string, looked for in what is loaded.
+    let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mgb_task_begin".as_ptr()) };
+    !found.is_null()
+}
+
+fn set(name: &str, value: Option<OsString>) {
+    // SAFETY: within the process's first call of the driver, which reads the variable there itself. A thread
+    // that reads the environment by itself at this moment races with it, as with any `setenv` of a library.
+    unsafe {
+        match value {
+            Some(value) => std::env::set_var(name, value),
+            None => std::env::remove_var(name),
+        }
+    }
+}
