@@ -144,6 +144,14 @@ mod tests {
         state.charge(key, Kind::Pool, 3 * GRANULE);
         assert_eq!(state.withdraw(key, Kind::Pool, 3 * GRANULE), None);
         assert_eq!(state.task(key).unwrap().reserved, 4 * GRANULE);
+        // Nor does it take the room of an extent that has no memory yet.
+        assert!(state.discharge(key, Kind::Pool, GRANULE).is_some());
+        let task = state.task(key).unwrap();
+        task.reserved += GRANULE;
+        task.add_unbacked(GRANULE, GRANULE);
+        state.charge(key, Kind::Pool, 3 * GRANULE);
+        assert_eq!(state.withdraw(key, Kind::Pool, 3 * GRANULE), None);
+        assert_eq!(state.task(key).unwrap().reserved, 4 * GRANULE);
         // The grant is given back.
         let bytes = GRANULE;
         assert_eq!(
