@@ -197,6 +197,20 @@ fn a_task_in_a_loop_asks_once_and_lets_go_when_others_wait() {
     node.wait_until_empty();
 }
 
+/// The view does not show a grant that mgbd took back from a task that rests: cudaMemGetInfo does not wait
+/// until it does.
+#[test]
+fn what_is_left_is_told_at_once_after_a_grant_was_taken_back() {
+    let node = Node::start("1x64MiB", "mgb");
+    let first = resting(&node, &["asks", "first"], "first");
+    let second = resting(&node, &["most_of_it", "second"], "second");
+    let_go(&node, second, "second");
+    wait::until("the second has ended", || {
+        (node.view().gpus[0].processes == 1).then_some(())
+    });
+    let_go(&node, first, "first");
+}
+
 /// Starts all the cases on one small device; none fails.
 fn all_at_once(program_name: &str, cases: &[&str]) {
     let program = program(program_name);
