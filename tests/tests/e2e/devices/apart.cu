@@ -1,4 +1,5 @@
-// Two tasks that share nothing, each under a device of its own. They take turns.
+// Two tasks that share nothing, each under a device of its own. They take turns. They are small: were they
+// not of two devices, the second one would go where the process is already.
 
 #include "check.h"
 
@@ -9,7 +10,7 @@ __global__ void add(int *values, int count, int by) {
 }
 
 int main() {
-  const int count = 1 << 16;
+  const int count = 256;
   int *a, *b, last_of_a, last_of_b;
   OK(cudaSetDevice(0));
   OK(cudaMalloc(&a, count * sizeof(int)));
