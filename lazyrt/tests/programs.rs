@@ -205,8 +205,9 @@ fn what_is_left_is_told_at_once_after_a_grant_was_taken_back() {
     let first = resting(&node, &["asks", "first"], "first");
     let second = resting(&node, &["most_of_it", "second"], "second");
     let_go(&node, second, "second");
-    wait::until("the second has ended", || {
-        (node.view().gpus[0].processes == 1).then_some(())
+    wait::until("what the second had is free", || {
+        let gpu = &node.view().gpus[0];
+        (gpu.reserved_bytes == 0 && gpu.reclaiming_bytes == 0).then_some(())
     });
     let_go(&node, first, "first");
 }
