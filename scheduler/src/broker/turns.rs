@@ -6,6 +6,9 @@
 //! ready after 0.8 s and the last after 6.8 s (two at once 0.4 and 6.7 s, one 0.3 and 7.2 s). Four and not
 //! two, as other drivers may serve more at once.
 //!
+//! Where processes start all the time, those that are near to their GPU would pass one that only asks for the
+//! number of GPUs again and again. So every fourth turn goes to whoever waits longest.
+//!
 //! A turn is advisory: a process that does not end it loses it after a while, and none waits longer than
 //! [`PATIENCE`].
 
@@ -19,6 +22,8 @@ use crate::client::ClientId;
 
 /// How many have their turn at once.
 const AT_ONCE: usize = 4;
+/// Of so many turns one goes to whoever waits longest.
+const FAIR: u32 = 4;
 /// How long a turn counts, at most.
 const LONGEST: Duration = Duration::from_secs(2);
 /// How long to wait for one, at most.
@@ -30,6 +35,8 @@ pub(super) struct Turns {
     holders: BTreeMap<ClientId, Holder>,
     /// In the order in which they came.
     waiting: Vec<Waiter>,
+    /// How many turns others than whoever waits longest have had in a row.
+    passed: u32,
 }
 
 /// One process: its threads share its turn.
@@ -75,7 +82,7 @@ impl Turns {
     }
 
     /// The next turns: first for processes that only lack their context, then for those that have a task
-    /// already.
+    /// already; but every fourth for whoever waits longest.
     pub(super) fn next(&mut self, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
         if self.waiting.is_empty() {
             return Vec::new();
@@ -86,27 +93,38 @@ impl Turns {
         self.waiting
             .sort_by_cached_key(|waiter| (!waiter.makes_context, !has_task(waiter.client)));
         let mut answers = Vec::new();
-        let holders = &mut self.holders;
-        self.waiting.retain(|waiter| {
-            let is_turn = holders.len() < AT_ONCE
-                || holders.contains_key(&waiter.client)
-                || has_lasted(waiter.since, PATIENCE, now);
-            if is_turn {
-                let none = Holder {
-                    since: now,
-                    threads: 0,
-                };
-                let holder = holders.entry(waiter.client).or_insert(none);
-                holder.threads = holder.threads.saturating_add(1);
-                answers.push(Answer {
-                    client: waiter.client,
-                    cell: waiter.cell,
-                    reply: Reply::Done,
-                });
-            }
-            !is_turn
-        });
+        while let Some(at) = self.first(now) {
+            let waiter = self.waiting.remove(at);
+            let is_oldest = self.waiting.iter().all(|other| other.since >= waiter.since);
+            self.passed = if is_oldest { 0 } else { self.passed + 1 };
+            let none = Holder {
+                since: now,
+                threads: 0,
+            };
+            let holder = self.holders.entry(waiter.client).or_insert(none);
+            holder.threads = holder.threads.saturating_add(1);
+            answers.push(Answer {
+                client: waiter.client,
+                cell: waiter.cell,
+                reply: Reply::Done,
+            });
+        }
         answers
+    }
+
+    /// Whose turn it is now, by place among those that wait.
+    fn first(&self, now: Duration) -> Option<usize> {
+        let free = |waiter: &Waiter| {
+            self.holders.contains_key(&waiter.client) || has_lasted(waiter.since, PATIENCE, now)
+        };
+        let at = self.waiting.iter().position(free);
+        if at.is_some() || self.holders.len() >= AT_ONCE {
+            return at;
+        }
+        if self.passed + 1 < FAIR {
+            return (!self.waiting.is_empty()).then_some(0);
+        }
+        (0..self.waiting.len()).min_by_key(|&at| self.waiting[at].since)
     }
 
     /// How many processes wait.
@@ -201,16 +219,53 @@ mod tests {
         assert_eq!(turns.due(AT(500)), Some(AT(1500)));
         assert!(turns.next(AT(1999), |_| false).is_empty());
         assert_eq!(clients(&turns.next(AT(2000), |_| false)), [5, 6, 7, 8]);
-        // A process that was passed again and again gets its turn in the end.
-        for at in (2..30).map(|second| AT(second * 1000)) {
-            for client in 5..=8 {
-                turns.over(client);
-                turns.ask(client, 0, true, at);
-            }
-            assert_eq!(clients(&turns.next(at, |_| true)), [5, 6, 7, 8], "{at:?}");
-        }
+        // Nor does anybody wait longer than that.
         let last = PATIENCE + AT(9);
+        let mut turns = crowd(9);
+        for at in (0..=30).map(|second| AT(second * 1000)) {
+            // Four others hold the turns, and renew them.
+            turns.holders = (11..15)
+                .map(|client| {
+                    (
+                        client,
+                        Holder {
+                            since: at,
+                            threads: 1,
+                        },
+                    )
+                })
+                .collect();
+            turns.waiting.retain(|waiter| waiter.client == 9);
+            assert!(turns.next(at, |_| true).is_empty(), "{at:?}");
+        }
         assert_eq!(turns.due(last - AT(1)), Some(AT(1)));
         assert_eq!(clients(&turns.next(last, |_| true)), [9]);
+    }
+
+    /// Programs with tasks start all the time, more than there are turns; one program only asks how many GPUs
+    /// there are.
+    #[test]
+    fn a_process_without_a_task_is_not_passed_again_and_again() {
+        let mut turns = Turns::default();
+        for client in 100..140 {
+            turns.ask(client, 0, true, AT(0));
+        }
+        turns.ask(1, 0, false, AT(1));
+        let mut served = 0;
+        for at in 1.. {
+            assert!(at < 200, "passed by {served} others");
+            let next = clients(&turns.next(AT(at), |client| client >= 100));
+            if next.contains(&1) {
+                break;
+            }
+            served += next.len();
+            for client in next {
+                turns.over(client);
+                // The next one of the same kind comes.
+                turns.ask(client + 1000, 0, true, AT(at));
+            }
+        }
+        // Those before it in time have one turn in four, or more.
+        assert!(served <= 4 * 40, "{served}");
     }
 }
