@@ -70,7 +70,8 @@ own! {
         // SAFETY: null or a whole structure: CUDA's contract of the function.
         let location = unsafe { prop.as_ref() }.map(|prop| prop.location);
         let device = location.filter(|location| location.kind == DEVICE).map(|location| location.id);
-        let Some(device) = device.filter(|_| session::get().is_some()) else {
+        let is_charged = session::get().is_some() && bytes as u64 <= room::MOST;
+        let Some(device) = device.filter(|_| is_charged) else {
             // SAFETY: the caller's arguments.
             return unsafe { native(handle, bytes, prop, flags) };
         };

@@ -64,8 +64,8 @@ pub fn forget(context: usize) {
 /// # Safety
 /// `pointer` is null or a place that `call` has written where it succeeds.
 unsafe fn allocate(bytes: u64, pointer: *const u64, call: impl FnOnce() -> c_int) -> c_int {
-    // Without a context the driver says what is wrong.
-    let Some((context, device)) = current() else {
+    // Without a context the driver says what is wrong, as it does of sizes that no sum can hold.
+    let Some((context, device)) = current().filter(|_| bytes <= room::MOST) else {
         return call();
     };
     if !room::charge(device, bytes) {

@@ -12,6 +12,8 @@ use crate::{notice, session};
 /// Room that a task keeps beyond what it holds, so that a program which allocates and frees in turn does not
 /// ask mgbd each time.
 const SPARE: u64 = 32 << 20;
+/// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not overflow.
+pub const MOST: u64 = 1 << 50;
 /// How often in a row a task may be asked to make room, which a program that was not rebuilt cannot.
 const ASKED: u32 = 8;
 

@@ -275,6 +275,9 @@ fn what_can_never_fit_is_refused_at_once() {
         ended.stderr.contains("failed to allocate device memory"),
         "{ended:?}"
     );
+    // More than a sum can hold: 2^64 bytes less 1 MiB.
+    let ended = run(on(&node, &holds, &["alloc", "1", "-1", "0"]).env("MGB", "require"));
+    assert_eq!(ended.code(), 1, "{ended:?}");
     node.wait_until_empty();
 }
 
