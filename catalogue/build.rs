@@ -1,5 +1,5 @@
-//! Joins `data/api.json` and `data/treatments.toml` into the static table of the runtime's functions, and makes
-//! that of the driver's from `data/driver.json`.
+//! Joins `data/api.json` and `data/treatments.toml` into the static table of the runtime's functions, and
+//! makes that of the driver's from `data/driver.json`.
 //!
 //! A treatment that names an unknown function, argument or word fails the build with its place.
 

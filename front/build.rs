@@ -73,8 +73,8 @@ fn jumps(functions: &[Function]) -> String {
 /// Where each jump leads: at first to code that finds the driver's function, later to that function.
 fn slots(text: &mut String, count: usize) {
     let begin = "core::arch::global_asm!(\n    \".pushsection .data.mgb_front_slots, \\\"aw\\\", \
-                 @progbits\",\n    \".balign 64\", \".globl mgb_front_slots\", \".hidden mgb_front_slots\",\n    \
-                 \"mgb_front_slots:\",";
+                 @progbits\",\n    \".balign 64\", \".globl mgb_front_slots\",\n    \
+                 \".hidden mgb_front_slots\", \"mgb_front_slots:\",";
     writeln!(text, "{begin}").expect(WRITES);
     for index in 0..count {
         writeln!(text, "    \".quad mgb_front_find_{index}\",").expect(WRITES);

@@ -8,56 +8,29 @@ use std::sync::OnceLock;
 use crate::driver;
 use crate::jumps::EXPORTS;
 use crate::names::NAMES;
+use crate::native::own;
 
-type Ask = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, c_ulonglong) -> c_int;
-type AskWithStatus =
-    unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, c_ulonglong, *mut c_int) -> c_int;
+own! {
+    fn cuGetProcAddress(
+        symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong,
+    ) |native| {
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
+        let code = unsafe { native(symbol, function, version, flags) };
+        // SAFETY: the same arguments, after the driver's answer.
+        unsafe { answer(code, symbol, function) };
+        code
+    }
 
-/// CUDA's `cuGetProcAddress`.
-///
-/// # Safety
-/// As CUDA's documentation of the function asks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress(
-    symbol: *const c_char,
-    function: *mut *mut c_void,
-    version: c_int,
-    flags: c_ulonglong,
-) -> c_int {
-    let Some(ask) = driver::symbol(c"cuGetProcAddress") else {
-        return driver::NOT_FOUND;
-    };
-    // SAFETY: the driver's function of this name has this signature.
-    let ask = unsafe { std::mem::transmute::<*const c_void, Ask>(ask) };
-    // SAFETY: the caller's arguments, by the same contract.
-    let code = unsafe { ask(symbol, function, version, flags) };
-    // SAFETY: the same arguments, after the driver's answer.
-    unsafe { answer(code, symbol, function) };
-    code
-}
-
-/// CUDA's `cuGetProcAddress_v2`.
-///
-/// # Safety
-/// As CUDA's documentation of the function asks.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress_v2(
-    symbol: *const c_char,
-    function: *mut *mut c_void,
-    version: c_int,
-    flags: c_ulonglong,
-    status: *mut c_int,
-) -> c_int {
-    let Some(ask) = driver::symbol(c"cuGetProcAddress_v2") else {
-        return driver::NOT_FOUND;
-    };
-    // SAFETY: the driver's function of this name has this signature.
-    let ask = unsafe { std::mem::transmute::<*const c_void, AskWithStatus>(ask) };
-    // SAFETY: the caller's arguments, by the same contract.
-    let code = unsafe { ask(symbol, function, version, flags, status) };
-    // SAFETY: the same arguments, after the driver's answer.
-    unsafe { answer(code, symbol, function) };
-    code
+    fn cuGetProcAddress_v2(
+        symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong,
+        status: *mut c_int,
+    ) |native| {
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
+        let code = unsafe { native(symbol, function, version, flags, status) };
+        // SAFETY: the same arguments, after the driver's answer.
+        unsafe { answer(code, symbol, function) };
+        code
+    }
 }
 
 /// Replaces the driver's address by the front's, where the front exports that function.

@@ -14,7 +14,7 @@ static PRIMARY: Mutex<Vec<(c_int, usize)>> = Mutex::new(Vec::new());
 
 own! {
     fn cuDevicePrimaryCtxRetain(context: *mut Context, device: c_int) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         let code = make(device, || unsafe { native(context, device) });
         if code == 0 && !context.is_null() {
             // SAFETY: the driver has written it.
@@ -27,26 +27,26 @@ own! {
     }
 
     fn cuCtxCreate_v2(context: *mut Context, flags: c_uint, device: c_int) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         make(device, || unsafe { native(context, flags, device) })
     }
 
     fn cuCtxCreate_v3(
         context: *mut Context, affinity: *mut c_void, count: c_int, flags: c_uint, device: c_int,
     ) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         make(device, || unsafe { native(context, affinity, count, flags, device) })
     }
 
     fn cuCtxCreate_v4(
         context: *mut Context, parameters: *mut c_void, flags: c_uint, device: c_int,
     ) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         make(device, || unsafe { native(context, parameters, flags, device) })
     }
 
     fn cuCtxDestroy_v2(context: Context) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         let code = unsafe { native(context) };
         if code == 0 {
             memory::forget(context as usize);
@@ -55,22 +55,22 @@ own! {
     }
 
     fn cuDevicePrimaryCtxRelease(device: c_int) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         end_of_primary(device, unsafe { native(device) })
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         end_of_primary(device, unsafe { native(device) })
     }
 
     fn cuDevicePrimaryCtxReset(device: c_int) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         end_of_primary(device, unsafe { native(device) })
     }
 
     fn cuDevicePrimaryCtxReset_v2(device: c_int) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         end_of_primary(device, unsafe { native(device) })
     }
 }

@@ -8,7 +8,7 @@ use crate::names::{COUNT, NAMES};
 use crate::{notice, search};
 
 /// CUDA's `CUDA_ERROR_NOT_FOUND`,
-pub const NOT_FOUND: c_int = 500;
+const NOT_FOUND: c_int = 500;
 /// and `CUDA_ERROR_STUB_LIBRARY`: the library that was loaded is not the driver's.
 const STUB_LIBRARY: c_int = 34;
 
@@ -36,8 +36,7 @@ pub fn function(index: usize) -> Option<*const c_void> {
     symbol(NAMES.get(index)?)
 }
 
-/// The driver's function of this name.
-pub fn symbol(name: &CStr) -> Option<*const c_void> {
+fn symbol(name: &CStr) -> Option<*const c_void> {
     let library = library()?;
     // SAFETY: a handle that is never closed, and a C string.
     let address = unsafe { libc::dlsym(library, name.as_ptr()) };

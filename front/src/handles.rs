@@ -72,7 +72,7 @@ own! {
         let device = location.filter(|location| location.kind == DEVICE).map(|location| location.id);
         let is_charged = session::get().is_some() && bytes as u64 <= room::MOST;
         let Some(device) = device.filter(|_| is_charged) else {
-            // SAFETY: the caller's arguments.
+            // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
             return unsafe { native(handle, bytes, prop, flags) };
         };
         // Needs no context, so this may be the first that the device hears of the process.
@@ -81,7 +81,7 @@ own! {
         if !room::charge(device, bytes_charged) {
             return OUT_OF_MEMORY;
         }
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         let code = unsafe { native(handle, bytes, prop, flags) };
         if code != 0 || handle.is_null() {
             room::discharge(device, bytes_charged);
@@ -96,7 +96,7 @@ own! {
     }
 
     fn cuMemRetainAllocationHandle(handle: *mut u64, address: *mut c_void) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         let code = unsafe { native(handle, address) };
         if code == 0
             && !handle.is_null()
@@ -110,12 +110,12 @@ own! {
     }
 
     fn cuMemRelease(handle: u64) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         end(&[(handle, 1, 0)], || unsafe { native(handle) }, |_| {})
     }
 
     fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         let code = unsafe { native(address, bytes, offset, handle, flags) };
         if code == 0
             && let Some(table) = TABLE.lock().as_mut()
@@ -132,9 +132,13 @@ own! {
         let ends: Vec<(u64, u32, u32)> =
             within.into_iter().flatten().map(|(handle, maps)| (handle, 0, maps)).collect();
         let forget = |table: &mut Table| {
-            table.ranges.retain(|&start, _| start < address || start >= address.saturating_add(bytes as u64));
+            let end = address.saturating_add(bytes as u64);
+            let gone: Vec<u64> = table.ranges.range(address..end).map(|(&start, _)| start).collect();
+            for start in gone {
+                table.ranges.remove(&start);
+            }
         };
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         end(&ends, || unsafe { native(address, bytes) }, forget)
     }
 }

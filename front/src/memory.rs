@@ -92,7 +92,7 @@ unsafe fn allocate(bytes: u64, pointer: *const u64, call: impl FnOnce() -> c_int
 
 own! {
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) |native| {
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         unsafe { allocate(bytes as u64, pointer, || native(pointer, bytes)) }
     }
 
@@ -101,18 +101,18 @@ own! {
     ) |native| {
         let row = (width as u64).checked_next_multiple_of(PITCH).unwrap_or(u64::MAX);
         let bytes = row.saturating_mul(height as u64);
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         unsafe { allocate(bytes, pointer, || native(pointer, pitch, width, height, element)) }
     }
 
     fn cuMemFree_v2(pointer: u64) |native| {
         let known = BLOCKS.lock().as_mut().and_then(|blocks| blocks.remove(&pointer));
         let Some(block @ Block { device, bytes, .. }) = known else {
-            // SAFETY: the caller's arguments.
+            // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
             return unsafe { native(pointer) };
         };
         room::unmapping(device, bytes);
-        // SAFETY: the caller's arguments.
+        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
         let code = unsafe { native(pointer) };
         if code == 0 {
             room::discharge(device, bytes);

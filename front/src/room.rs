@@ -12,7 +12,8 @@ use crate::{notice, session};
 /// Room that a task keeps beyond what it holds, so that a program which allocates and frees in turn does not
 /// ask mgbd each time.
 const SPARE: u64 = 32 << 20;
-/// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not overflow.
+/// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not
+/// overflow.
 pub const MOST: u64 = 1 << 50;
 /// How often in a row a task may be asked to make room, which a program that was not rebuilt cannot.
 const ASKED: u32 = 8;
@@ -59,6 +60,9 @@ impl Account {
     }
 }
 
+/// Held by the thread that begins a task: a device has one.
+static BEGINNING: Mutex<()> = Mutex::new(());
+
 /// The tasks, by the program's number of their device.
 static TASKS: RwLock<Option<HashMap<i32, &'static Task>>> = RwLock::new(None);
 
@@ -74,14 +78,13 @@ fn to_granules(bytes: u64) -> u64 {
     bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX / 2)
 }
 
-fn request(gpu: Option<u32>, avoid: u64) -> BeginRequest<'static> {
+fn request(gpu: Option<u32>) -> BeginRequest<'static> {
     BeginRequest {
         need: Need {
             flags: LAZY,
             ..Need::default()
         },
         gpu,
-        avoid,
         ..BeginRequest::default()
     }
 }
@@ -101,7 +104,7 @@ fn note(device: i32, grant: &Grant) {
 
 /// Begins the task of the program's first device, wherever mgbd puts it. `None`: it was refused.
 pub fn first(client: &'static Client) -> Option<u32> {
-    match client.begin(&request(None, 0)) {
+    match client.begin(&request(None)) {
         Ok(grant) => {
             note(0, &grant);
             Some(grant.gpu)
@@ -126,9 +129,13 @@ pub fn begin(device: i32) {
     if task(device).is_some() {
         return;
     }
+    let _beginning = BEGINNING.lock();
+    if task(device).is_some() {
+        return;
+    }
     let gpu = usize::try_from(device).ok().and_then(|at| session.gpus.get(at));
     let Some(&gpu) = gpu else { return };
-    match session.client.begin(&request(Some(gpu), 0)) {
+    match session.client.begin(&request(Some(gpu))) {
         Ok(grant) => note(device, &grant),
         Err(refusal) => notice::once(
             "refused",

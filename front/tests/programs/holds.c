@@ -1,20 +1,10 @@
 /* Allocates device memory in steps, by the way that is asked for, holds it, and frees it:
    holds alloc|create|reset STEPS MIB HOLD_MS. Prints each stage; reads a line before it ends. */
-#include <cuda.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "check.h"
 #include <string.h>
 #include <unistd.h>
 
 #define MOST 64
-#define CHECK(call)                                        \
-  do {                                                     \
-    CUresult code_ = (call);                               \
-    if (code_ != CUDA_SUCCESS) {                           \
-      printf("%s: %d, line %d\n", #call, code_, __LINE__); \
-      exit(1);                                             \
-    }                                                      \
-  } while (0)
 
 static CUmemGenericAllocationHandle handles[MOST];
 

@@ -1,18 +1,7 @@
 /* A program in the driver API: memory, copies, two runtimes of the name libcuda.so.1 in one process. */
-#include <cuda.h>
+#include "check.h"
 #include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-
-#define CHECK(call)                                        \
-  do {                                                     \
-    CUresult code_ = (call);                               \
-    if (code_ != CUDA_SUCCESS) {                           \
-      printf("%s: %d, line %d\n", #call, code_, __LINE__); \
-      exit(1);                                             \
-    }                                                      \
-  } while (0)
 
 int main(void) {
   CUdevice device;
