@@ -5,13 +5,14 @@ use std::sync::OnceLock;
 use mgb_abi::stream::{
     CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
+use mgb_core::files;
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
 use crate::patience::Patience;
-use crate::{contexts, driver_start, keep, native, notice, open, session, thread, work};
+use crate::{contexts, driver_start, native, notice, open, session, thread, work};
 
 /// Streams of lazyrt's own.
 static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);
@@ -109,7 +110,9 @@ fn note_context(gpu: u32, ordinal: i32) {
     }
     if let Some(client) = session::client() {
         session::context_made(gpu);
-        keep::driver_files(client);
+        if let Err(error) = files::pass(client) {
+            notice::once("keep", format_args!("{}", files::failure(error)));
+        }
         if open::is_open() {
             work::note_endless(gpu);
         }

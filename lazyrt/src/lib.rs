@@ -12,7 +12,6 @@
 
 mod absorb;
 mod address_hold;
-mod arena;
 mod backing;
 mod bind;
 mod binder;
@@ -26,12 +25,8 @@ mod elf;
 mod ending;
 mod enter;
 mod fault;
-mod free_list;
 mod functions;
-mod gate;
-mod gate_slot;
 mod handles;
-mod keep;
 mod launch_view;
 mod native;
 mod notice;
@@ -39,7 +34,6 @@ mod open;
 mod ops;
 mod outside;
 mod patience;
-mod quiet;
 mod records;
 mod restrict;
 mod session;

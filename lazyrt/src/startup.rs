@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
+use mgb_core::gate;
 use parking_lot::ReentrantMutex;
 
 use crate::session::{self, Mode, Progress};
-use crate::{binder, gate, open, restrict, trace, work};
+use crate::{binder, open, restrict, trace, work};
 
 /// Called at load. The probe needs its binder before a program's first `mgb_task_begin`, which may come
 /// before any call of the runtime; and an open process connects before code outside MGB can use CUDA.

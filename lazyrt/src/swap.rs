@@ -9,13 +9,14 @@
 
 use std::time::{Duration, Instant};
 
+use mgb_core::gate::{self, Closed, Open};
+use mgb_core::quiet;
 use mgb_probe::TaskId;
 
 use crate::backing;
 use crate::code::Code;
-use crate::gate::{self, Closed, Open};
 use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{device, driver_start, notice, quiet, session};
+use crate::{device, driver_start, notice, session};
 
 /// How long a GPU may take to finish what it was given.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -106,7 +107,15 @@ fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
     gpus.sort_unstable();
     gpus.dedup();
     gpus.into_iter()
-        .all(|(gpu, ordinal)| quiet::wait(gpu, ordinal, until))
+        .all(|(gpu, ordinal)| settles(gpu, ordinal, until))
+}
+
+/// Whether everything that this process had given the GPU is done by then. The caller holds no lock of
+/// lazyrt's.
+pub fn settles(gpu: u32, ordinal: i32, until: Instant) -> bool {
+    quiet::wait(gpu, until, move || {
+        device::settle(gpu, ordinal).is_ok_and(|code| code.is_success())
+    })
 }
 
 /// Swaps one out, which is marked as moving then; and its reservation that was given up.

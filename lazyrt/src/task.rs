@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use mgb_core::arena::Pool;
 use mgb_probe::{Need, Site, TaskId};
 
-use crate::arena::Pool;
 use crate::launch_view::{Device, Shared};
 use crate::outside::Outside;
 use crate::records::Records;

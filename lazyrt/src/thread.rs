@@ -7,7 +7,6 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::code::Code;
-use crate::gate_slot::Slot;
 use crate::launch_view::{Device, Shared};
 
 /// The task of the thread's next GPU operation: a hint of the pass, given by `mgb_task_use`.
@@ -36,7 +35,6 @@ pub struct Thread {
     cached: Cell<Option<&'static Shared>>,
     gathers: Cell<bool>,
     per_thread: Cell<bool>,
-    pub(crate) slot: Cell<Option<&'static Slot>>,
 }
 
 thread_local! {
@@ -52,7 +50,6 @@ thread_local! {
             cached: Cell::new(None),
             gathers: Cell::new(false),
             per_thread: Cell::new(false),
-            slot: Cell::new(None),
         }
     };
 }

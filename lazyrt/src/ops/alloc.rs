@@ -2,12 +2,12 @@
 
 use std::ffi::c_void;
 
+use mgb_core::arena::{Arena, SMALL};
 use mgb_probe::need::GRANULE;
 use mgb_probe::printed::LARGEST_GPU;
 use mgb_probe::size::Bytes;
 use parking_lot::Mutex;
 
-use crate::arena::{Arena, SMALL};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;

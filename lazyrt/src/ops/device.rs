@@ -1,9 +1,11 @@
 //! The devices as the program sees them: the one it chooses says which lazy task its next ops are of, not on
 //! which GPU they run.
 
+use mgb_core::gate;
+
 use super::ordinals;
 use crate::code::{Answer, Code, fail};
-use crate::{backing, device, fault, gate, handles, restrict, session, state, thread};
+use crate::{backing, device, fault, handles, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
 ///

@@ -10,6 +10,7 @@ use mgb_abi::launch::{Dim3, LaunchConfig};
 use mgb_abi::location::MemLocation;
 use mgb_abi::pointer::PointerAttributes;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
+use mgb_core::gate;
 
 use super::outside::Array;
 use super::stream::Callback;
@@ -21,7 +22,7 @@ use crate::code::{Code, Own};
 use crate::functions::index;
 use crate::native::{self, Pool, Stream};
 use crate::session::{Mode, mode};
-use crate::{fault, gate, thread, work};
+use crate::{fault, thread, work};
 
 /// A forked child of a process that had used CUDA: as CUDA answers there.
 #[cold]

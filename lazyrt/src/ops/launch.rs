@@ -6,6 +6,7 @@ use std::sync::Once;
 use mgb_abi::launch::{
     ATTRIBUTE_LAUNCH_COMPLETION_EVENT, ATTRIBUTE_PROGRAMMATIC_EVENT, Dim3, LaunchAttribute, LaunchConfig,
 };
+use mgb_core::gate;
 
 use super::{colocation, peers, run};
 use crate::bind::{self, Asked};
@@ -14,7 +15,7 @@ use crate::handles::{self, Kind, on};
 use crate::launch_view::Shared;
 use crate::native::Stream;
 use crate::thread::{self, SiteHint, Thread};
-use crate::{device, ending, gate, session, state};
+use crate::{device, ending, session, state};
 
 /// Runs `call` with the configuration as the runtime is to see it: its own stream, its own events.
 ///
@@ -106,7 +107,7 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -
     let (hint, ready) = thread::with(|thread| {
         let hint = thread.take_hint();
         let ready = known(thread, hint).and_then(|known| {
-            let inside = gate::enter_by(thread);
+            let inside = gate::enter();
             let is_ready = known.is_ready() && is_colocated(known) && peers::are_there(known);
             is_ready.then_some((known, inside))
         });

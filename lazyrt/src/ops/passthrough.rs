@@ -5,11 +5,12 @@
 use std::ffi::c_void;
 use std::sync::Once;
 
+use mgb_core::gate::{self, Inside};
+
 use super::{errors, ordinals};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
-use crate::gate::{self, Inside};
 use crate::handles::{self, Kind};
 use crate::launch_view::Shared;
 use crate::session::{Mode, mode};

@@ -2,15 +2,16 @@
 
 use std::sync::Once;
 
+use mgb_core::gate::{self, Inside};
+
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
-use crate::gate::Inside;
 use crate::handles::default::{self, LAST_DEFAULT};
 use crate::handles::{capture, foreign};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::{backing, device, ending, gate, notice, session, thread, work};
+use crate::{backing, device, ending, notice, session, thread, work};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]

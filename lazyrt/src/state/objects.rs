@@ -1,10 +1,10 @@
 //! Objects and the extents they lie in: placing, finding, freeing.
 
+use mgb_core::arena::{ALIGN, Arena, Left, SMALL};
 use mgb_probe::need::GRANULE;
 
 use super::extent::{Backing, Extent, Freed, Key, Object, Returned};
 use super::store::State;
-use crate::arena::{ALIGN, Arena, Left, SMALL};
 use crate::launch_view::Device;
 
 impl State {

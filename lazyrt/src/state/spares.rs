@@ -6,10 +6,10 @@
 
 use std::collections::BTreeMap;
 
+use mgb_core::arena::Arena;
 use mgb_probe::need::{GRANULE, spare_bytes};
 
 use super::extent::{Backing, Extent, Key};
-use crate::arena::Arena;
 use crate::driver::Memory;
 use crate::session;
 

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::LazyLock;
 
+use mgb_core::arena::Arena;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::charges::Elsewhere;
 use super::device_table::Devices;
 use super::extent::{Extent, Key, Object};
 use super::spares::Spares;
-use crate::arena::Arena;
 use crate::launch_view::Shared;
 use crate::task::Task;
 

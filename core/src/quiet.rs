@@ -1,7 +1,7 @@
 //! Waiting for a GPU to have nothing left to do, with a limit.
 //!
 //! CUDA has no such call: a synchronisation ends when the work ends, and work may wait for what another
-//! thread is yet to send. So a thread of lazyrt's own synchronises, and a caller waits for that thread
+//! thread is yet to send. So a thread of MGB's own synchronises, and a caller waits for that thread
 //! for a limited time. Where the synchronisation takes longer, that thread stays with the GPU, and the
 //! next caller waits for the same thread.
 
@@ -9,8 +9,6 @@ use std::time::Instant;
 
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::{Condvar, Mutex};
-
-use crate::device;
 
 /// The synchronisations of one GPU, one after another.
 struct Line {
@@ -30,15 +28,9 @@ static LINES: [Mutex<Line>; MAX_GPUS] = [const {
 }; MAX_GPUS];
 static OVER: [Condvar; MAX_GPUS] = [const { Condvar::new() }; MAX_GPUS];
 
-/// Whether everything that this process had given the GPU before the call is done by then. False if the GPU
-/// failed, too. The caller holds no lock of lazyrt's.
-pub fn wait(gpu: u32, ordinal: i32, until: Instant) -> bool {
-    wait_by(gpu, until, move || {
-        device::settle(gpu, ordinal).is_ok_and(|code| code.is_success())
-    })
-}
-
-fn wait_by(gpu: u32, until: Instant, settle: impl Fn() -> bool + Copy + Send + 'static) -> bool {
+/// Whether everything that this process had given the GPU before the call is done by then: `settle` waits for
+/// it, without a limit, and says whether the GPU did not fail. The caller holds no lock that `settle` needs.
+pub fn wait(gpu: u32, until: Instant, settle: impl Fn() -> bool + Copy + Send + 'static) -> bool {
     let at = gpu as usize % MAX_GPUS;
     let mut line = LINES[at].lock();
     // A synchronisation that began before does not cover what was given since.
@@ -85,7 +77,7 @@ mod tests {
             true
         };
         let gpu = MAX_GPUS as u32 - 2;
-        let wait = |length| wait_by(gpu, Instant::now() + length, settle);
+        let wait = |length| super::wait(gpu, Instant::now() + length, settle);
         assert!(!wait(Duration::from_millis(20)));
         // The same thread is still there: no second one piles up.
         assert!(!wait(Duration::from_millis(20)));

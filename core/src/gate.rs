@@ -10,13 +10,23 @@
 //! that it may be inside ([`note_passing`]); its next call takes the note back. While another thread has
 //! one, the gate cannot be closed.
 
+use std::cell::{Cell, OnceCell};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::gate_slot::Slot;
-use crate::thread::{self, Thread};
+/// What one thread publishes for the thread that closes the gate. A cache line of its own: only its thread
+/// writes it when it enters.
+#[repr(align(64))]
+struct Slot {
+    /// The thread is in a native call.
+    inside: AtomicBool,
+    /// The thread has jumped into a native function, and nobody sees it return.
+    passing: AtomicBool,
+    /// The slot belongs to a living thread.
+    taken: AtomicBool,
+}
 
 /// `MEMBARRIER_CMD_PRIVATE_EXPEDITED`, and the registration that it takes.
 const FENCE_ALL: i32 = 1 << 3;
@@ -34,14 +44,16 @@ struct Lease(&'static Slot);
 
 impl Drop for Lease {
     fn drop(&mut self) {
-        thread::with(|thread| thread.slot.set(None));
+        SLOT.set(None);
         self.0.passing.store(false, Ordering::SeqCst);
         self.0.taken.store(false, Ordering::Release);
     }
 }
 
 thread_local! {
-    static LEASE: std::cell::OnceCell<Lease> = const { std::cell::OnceCell::new() };
+    /// A plain cell, so that it can be read until the very end of the thread.
+    static SLOT: Cell<Option<&'static Slot>> = const { Cell::new(None) };
+    static LEASE: OnceCell<Lease> = const { OnceCell::new() };
 }
 
 fn membarrier(command: i32) -> bool {
@@ -66,12 +78,16 @@ fn new_slot() -> &'static Slot {
             .is_ok()
     });
     let slot = free.unwrap_or_else(|| {
-        let slot: &'static Slot = Box::leak(Box::new(Slot::taken()));
+        let slot: &'static Slot = Box::leak(Box::new(Slot {
+            inside: AtomicBool::new(false),
+            passing: AtomicBool::new(false),
+            taken: AtomicBool::new(true),
+        }));
         slots.push(slot);
         slot
     });
     drop(slots);
-    thread::with(|thread| thread.slot.set(Some(slot)));
+    SLOT.set(Some(slot));
     // In a thread that is ending the lease cannot be kept any more; its slot then stays taken.
     let _ = LEASE.try_with(|lease| lease.set(Lease(slot)));
     slot
@@ -86,16 +102,11 @@ impl Drop for Inside {
     }
 }
 
-/// Enters; waits while a swap is under way. The caller holds no lock of lazyrt's and takes none inside.
+/// Enters; waits while the gate is closed. The caller holds no lock that the closing thread may need, and
+/// takes none inside.
 #[inline]
 pub fn enter() -> Inside {
-    thread::with(enter_by)
-}
-
-/// Enters the gate as [`enter`] does, with the calling thread's own cells at hand.
-#[inline]
-pub fn enter_by(thread: &Thread) -> Inside {
-    let slot = thread.slot.get().unwrap_or_else(new_slot);
+    let slot = SLOT.get().unwrap_or_else(new_slot);
     if slot.passing.load(Ordering::Relaxed) {
         slot.passing.store(false, Ordering::SeqCst);
     }
@@ -139,9 +150,9 @@ pub fn note_passing(inside: &Inside) {
     inside.0.passing.store(true, Ordering::SeqCst);
 }
 
-/// Notes that this thread has returned to lazyrt.
+/// Notes that this thread has returned.
 pub fn note_return() {
-    if let Some(slot) = thread::with(|thread| thread.slot.get())
+    if let Some(slot) = SLOT.get()
         && slot.passing.load(Ordering::Relaxed)
     {
         slot.passing.store(false, Ordering::SeqCst);
@@ -172,7 +183,8 @@ pub enum Open {
     Still,
 }
 
-/// Closes the gate once every other thread has left it. The caller is outside and holds no lock of lazyrt's.
+/// Closes the gate once every other thread has left it. The caller is outside and holds no lock that
+/// threads inside may need.
 pub fn close() -> Option<Closed> {
     close_until(None).ok()
 }
@@ -183,7 +195,7 @@ pub fn close_within(limit: Duration) -> Result<Closed, Open> {
 }
 
 fn close_until(until: Option<Instant>) -> Result<Closed, Open> {
-    let own = thread::with(|thread| thread.slot.get());
+    let own = SLOT.get();
     note_return();
     let only = CLOSERS.lock();
     CLOSED.store(1, Ordering::SeqCst);

@@ -4,14 +4,16 @@ use std::os::fd::BorrowedFd;
 
 use mgb_probe::Client;
 use mgb_probe::wire::MOST_KEPT;
-
-use crate::notice;
+use rustix::io::Errno;
 
 /// Passes to mgbd the files by which the driver recognises this process. Called when a context was made:
 /// they are open then. Without MPS the end of a process harms no other process, and nothing is passed.
-pub fn driver_files(client: &Client) {
+///
+/// # Errors
+/// mgbd is gone, or takes none: if this process is killed at work, others fail.
+pub fn pass(client: &Client) -> Result<(), Errno> {
     if client.hello().mps_pipe.is_none() {
-        return;
+        return Ok(());
     }
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let files: Vec<BorrowedFd<'_>> = entries
@@ -22,14 +24,14 @@ pub fn driver_files(client: &Client) {
         .map(|number| unsafe { BorrowedFd::borrow_raw(number) })
         .take(MOST_KEPT)
         .collect();
-    if let Err(error) = client.keep(&files) {
-        notice::once(
-            "keep",
-            format_args!(
-                "failed to hand mgbd the driver's files ({error}): if this program is killed at work, others fail"
-            ),
-        );
-    }
+    client.keep(&files)
+}
+
+/// What people are told where that fails.
+pub fn failure(error: Errno) -> String {
+    format!(
+        "failed to hand mgbd the driver's files ({error}): if this program is killed at work, others fail"
+    )
 }
 
 /// Whether a path is the driver's control file, that of its unified memory, or a GPU's.

@@ -1,0 +1,9 @@
+//! What both fronts, lazyrt and the driver front, do with device memory in the same way: they hand addresses
+//! out, stop the process's threads at a gate while memory leaves a GPU, and wait for a GPU to have nothing
+//! left to do.
+
+pub mod arena;
+pub mod files;
+pub mod free_list;
+pub mod gate;
+pub mod quiet;
