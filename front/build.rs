@@ -1,5 +1,5 @@
-//! Writes, from the catalogue, an exported function for every function of the driver: a jump through its
-//! slot.
+//! Writes, from the catalogue, an exported function for every function of the driver: a call through its slot,
+//! inside the gate, or a jump.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -13,14 +13,21 @@ fn own() -> &'static [&'static str] {
     include!("src/own.rs")
 }
 
+/// Functions that give a GPU nothing and may wait for long: no gate holds them, and no closed gate waits for
+/// them.
+fn waiting() -> &'static [&'static str] {
+    include!("src/waiting.rs")
+}
+
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/own.rs");
+    println!("cargo::rerun-if-changed=src/waiting.rs");
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     if arch != "x86_64" {
         panic!("the driver front jumps by x86_64 code only, and this is {arch}");
     }
-    for name in own() {
+    for name in own().iter().chain(waiting()) {
         assert!(
             driver::lookup(name).is_some(),
             "{name} is no function of the driver"
@@ -98,11 +105,55 @@ fn jump(text: &mut String, index: usize, function: &Function) {
     if own().contains(&function.name) {
         return;
     }
+    if let Some(types) = arguments(function) {
+        return call(text, function.name, &types);
+    }
     let (name, offset) = (function.name, index * 8);
     writeln!(
         text,
         "#[unsafe(naked)]\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}() {{\n    \
          core::arch::naked_asm!(\"jmp qword ptr [rip + mgb_front_slots + {offset}]\")\n}}"
+    )
+    .expect(WRITES);
+}
+
+/// How a gated function's arguments are passed on. `None`: the function is not gated, since it waits, or its
+/// header is not known, or it takes a number that no general register holds (those set up texture
+/// references and old launches, and touch no memory).
+fn arguments(function: &Function) -> Option<Vec<&'static str>> {
+    if !function.declared || waiting().contains(&function.name) {
+        return None;
+    }
+    let types = function.params.iter().map(|param| match param.ty {
+        "float" | "double" => None,
+        "CUipcMemHandle" | "CUipcEventHandle" => Some("crate::native::IpcHandle"),
+        // Whatever else a header passes by value fits a register; upper bits are passed on as they are.
+        _ => Some("u64"),
+    });
+    types.collect()
+}
+
+/// A call of the driver's function inside the gate.
+fn call(text: &mut String, name: &str, types: &[&str]) {
+    let list = |write: &dyn Fn(usize, &str) -> String| {
+        let parts: Vec<String> = types.iter().enumerate().map(|(at, ty)| write(at, ty)).collect();
+        parts.join(", ")
+    };
+    let (declared, named, passed) = (
+        list(&|at, ty| format!("a{at}: {ty}")),
+        list(&|at, _| format!("a{at}")),
+        list(&|_, ty| ty.to_owned()),
+    );
+    writeln!(
+        text,
+        "#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}({declared}) -> i32 {{\n    \
+         type Native = unsafe extern \"C\" fn({passed}) -> i32;\n    \
+         let address = crate::driver::address(crate::names::index::{name});\n    \
+         // SAFETY: the driver's function of this name takes the same words.\n    \
+         let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \
+         let _inside = mgb_core::gate::enter();\n    \
+         // SAFETY: as the caller of this function promises.\n    \
+         unsafe {{ native({named}) }}\n}}"
     )
     .expect(WRITES);
 }

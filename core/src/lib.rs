@@ -6,4 +6,5 @@ pub mod arena;
 pub mod files;
 pub mod free_list;
 pub mod gate;
+pub mod patience;
 pub mod quiet;

@@ -14,8 +14,7 @@ own! {
     fn cuGetProcAddress(
         symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong,
     ) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(symbol, function, version, flags) };
+        let code = native(symbol, function, version, flags);
         // SAFETY: the same arguments, after the driver's answer.
         unsafe { answer(code, symbol, function) };
         code
@@ -25,8 +24,7 @@ own! {
         symbol: *const c_char, function: *mut *mut c_void, version: c_int, flags: c_ulonglong,
         status: *mut c_int,
     ) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(symbol, function, version, flags, status) };
+        let code = native(symbol, function, version, flags, status);
         // SAFETY: the same arguments, after the driver's answer.
         unsafe { answer(code, symbol, function) };
         code

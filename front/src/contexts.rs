@@ -2,10 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
+use mgb_core::gate;
+use mgb_core::patience::Patience;
 use parking_lot::Mutex;
 
+use crate::calls::SUCCESS;
 use crate::native::own;
-use crate::{driver, memory, names, room, session};
+use crate::{driver, live, memory, names, notice, room, session, store};
 
 type Context = *mut c_void;
 
@@ -14,9 +17,9 @@ static PRIMARY: Mutex<Vec<(c_int, usize)>> = Mutex::new(Vec::new());
 
 own! {
     fn cuDevicePrimaryCtxRetain(context: *mut Context, device: c_int) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = make(device, || unsafe { native(context, device) });
-        if code == 0 && !context.is_null() {
+        // SAFETY: contract of this function.
+        let code = unsafe { make(device, context, || native(context, device)) };
+        if code == SUCCESS && !context.is_null() {
             // SAFETY: the driver has written it.
             let primary = (device, unsafe { *context } as usize);
             let mut known = PRIMARY.lock();
@@ -27,70 +30,96 @@ own! {
     }
 
     fn cuCtxCreate_v2(context: *mut Context, flags: c_uint, device: c_int) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        make(device, || unsafe { native(context, flags, device) })
+        // SAFETY: contract of this function.
+        unsafe { make(device, context, || native(context, flags, device)) }
     }
 
     fn cuCtxCreate_v3(
         context: *mut Context, affinity: *mut c_void, count: c_int, flags: c_uint, device: c_int,
     ) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        make(device, || unsafe { native(context, affinity, count, flags, device) })
+        // SAFETY: contract of this function.
+        unsafe { make(device, context, || native(context, affinity, count, flags, device)) }
     }
 
     fn cuCtxCreate_v4(
         context: *mut Context, parameters: *mut c_void, flags: c_uint, device: c_int,
     ) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        make(device, || unsafe { native(context, parameters, flags, device) })
+        // SAFETY: contract of this function.
+        unsafe { make(device, context, || native(context, parameters, flags, device)) }
     }
 
     fn cuCtxDestroy_v2(context: Context) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(context) };
-        if code == 0 {
-            memory::forget(context as usize);
+        let code = native(context);
+        if code == SUCCESS {
+            end(context as usize);
         }
         code
     }
 
     fn cuDevicePrimaryCtxRelease(device: c_int) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        end_of_primary(device, unsafe { native(device) })
+        end_of_primary(device, native(device))
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        end_of_primary(device, unsafe { native(device) })
+        end_of_primary(device, native(device))
     }
 
     fn cuDevicePrimaryCtxReset(device: c_int) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        end_of_primary(device, unsafe { native(device) })
+        end_of_primary(device, native(device))
     }
 
     fn cuDevicePrimaryCtxReset_v2(device: c_int) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        end_of_primary(device, unsafe { native(device) })
+        end_of_primary(device, native(device))
     }
 }
 
-fn make(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
+/// Makes a context: the device's first one in the process's turn at mgbd.
+///
+/// # Safety
+/// `context` is null or a place that `call` writes where it succeeds.
+unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int) -> c_int {
     room::begin(device);
-    let code = call();
-    if code == 0 {
+    let is_first = live::on(device).is_none();
+    let turn = session::get()
+        .filter(|_| is_first)
+        .map(|session| session.client.turn(true));
+    let mut patience = Patience::begin();
+    let code = loop {
+        let code = call();
+        // A context that is there may be broken for good.
+        if code == SUCCESS || turn.is_none() || !patience.again(code as u32, notice::unavailable) {
+            break code;
+        }
+    };
+    drop(turn);
+    if code == SUCCESS && !context.is_null() && session::get().is_some() {
+        // SAFETY: the driver has written it: contract of this function.
+        live::note(unsafe { *context } as usize, device);
         room::context_made(device);
+        if live::is_on_several() {
+            let _inside = gate::enter();
+            let mut store = store::lock();
+            for (_, device) in live::all() {
+                store.welcome(device);
+            }
+        }
     }
     code
 }
 
+/// A context is gone, and all that was allocated in it.
+fn end(context: usize) {
+    live::forget(context);
+    memory::forget(context);
+}
+
 /// After a release or a reset, which the driver has answered with `code`.
 fn end_of_primary(device: c_int, code: c_int) -> c_int {
-    if code == 0 && session::get().is_some() && !is_active(device) {
+    if code == SUCCESS && session::get().is_some() && !is_active(device) {
         // A device's primary context has the same name when it is made again.
         let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();
         if let Some((_, context)) = known {
-            memory::forget(context);
+            end(context);
         }
     }
     code

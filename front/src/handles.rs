@@ -2,12 +2,12 @@
 //! was released as often as it was had, and it is mapped nowhere.
 
 use std::collections::{BTreeMap, HashMap};
-use std::ffi::{c_int, c_ulonglong, c_void};
+use std::ffi::{c_int, c_ulonglong};
 
 use mgb_abi::vmm::MemAllocationProp;
 use parking_lot::Mutex;
 
-use crate::memory::OUT_OF_MEMORY;
+use crate::calls::OUT_OF_MEMORY;
 use crate::native::own;
 use crate::{room, session};
 
@@ -63,6 +63,15 @@ impl Table {
     }
 }
 
+/// The program has one more handle of this name.
+pub fn retained(handle: u64) {
+    if let Some(table) = TABLE.lock().as_mut()
+        && let Some(memory) = table.memory.get_mut(&handle)
+    {
+        memory.handles += 1;
+    }
+}
+
 own! {
     fn cuMemCreate(
         handle: *mut u64, bytes: usize, prop: *const MemAllocationProp, flags: c_ulonglong,
@@ -72,8 +81,7 @@ own! {
         let device = location.filter(|location| location.kind == DEVICE).map(|location| location.id);
         let is_charged = session::get().is_some() && bytes as u64 <= room::MOST;
         let Some(device) = device.filter(|_| is_charged) else {
-            // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-            return unsafe { native(handle, bytes, prop, flags) };
+            return native(handle, bytes, prop, flags);
         };
         // Needs no context, so this may be the first that the device hears of the process.
         room::begin(device);
@@ -81,8 +89,7 @@ own! {
         if !room::charge(device, bytes_charged) {
             return OUT_OF_MEMORY;
         }
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(handle, bytes, prop, flags) };
+        let code = native(handle, bytes, prop, flags);
         if code != 0 || handle.is_null() {
             room::discharge(device, bytes_charged);
             return code;
@@ -95,28 +102,12 @@ own! {
         code
     }
 
-    fn cuMemRetainAllocationHandle(handle: *mut u64, address: *mut c_void) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(handle, address) };
-        if code == 0
-            && !handle.is_null()
-            && let Some(table) = TABLE.lock().as_mut()
-            // SAFETY: the driver has written it.
-            && let Some(memory) = table.memory.get_mut(&unsafe { *handle })
-        {
-            memory.handles += 1;
-        }
-        code
-    }
-
     fn cuMemRelease(handle: u64) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        end(&[(handle, 1, 0)], || unsafe { native(handle) }, |_| {})
+        end(&[(handle, 1, 0)], || native(handle), |_| {})
     }
 
     fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(address, bytes, offset, handle, flags) };
+        let code = native(address, bytes, offset, handle, flags);
         if code == 0
             && let Some(table) = TABLE.lock().as_mut()
             && let Some(memory) = table.memory.get_mut(&handle)
@@ -138,8 +129,7 @@ own! {
                 table.ranges.remove(&start);
             }
         };
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        end(&ends, || unsafe { native(address, bytes) }, forget)
+        end(&ends, || native(address, bytes), forget)
     }
 }
 

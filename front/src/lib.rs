@@ -12,16 +12,21 @@
 //! it, and a program that needs more than is free waits.
 
 mod addresses;
+mod calls;
 mod contexts;
 mod driver;
 mod enter;
 mod handles;
 mod jumps;
+mod live;
 mod memory;
 mod names;
 mod native;
 mod notice;
+mod pointers;
 mod room;
 mod search;
 mod session;
 mod start;
+mod store;
+mod swap;

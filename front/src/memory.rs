@@ -1,98 +1,180 @@
-//! `cuMemAlloc` and `cuMemFree`: charged before the driver is asked, given back after the driver has freed
-//! it.
+//! `cuMemAlloc` and `cuMemFree`: charged before there is memory, given back after it is freed.
+//!
+//! What they return lies in the arena, where it can be swapped. A process with contexts on several devices,
+//! and one without addresses for an arena, gets memory of the driver's own.
 
 use std::collections::HashMap;
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint};
+use std::time::{Duration, Instant};
 
+use mgb_core::gate;
 use parking_lot::Mutex;
 
+use crate::calls::{self, Code, Context, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
-use crate::{driver, names, room, session};
+use crate::{live, notice, room, session, store, swap};
 
-/// CUDA's `CUDA_ERROR_OUT_OF_MEMORY`.
-pub const OUT_OF_MEMORY: c_int = 2;
 /// What rows of a pitched allocation are a multiple of.
 const PITCH: u64 = 512;
+/// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
+/// hold it.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Between two tries.
+const PAUSE: Duration = Duration::from_millis(50);
 
-/// An allocation.
+/// An allocation of the driver's own.
 #[derive(Clone, Copy)]
-struct Block {
+struct Own {
     device: c_int,
     bytes: u64,
     /// The context that it is freed with at the latest.
-    context: usize,
+    context: Context,
 }
 
-/// Each allocation, by its address.
-static BLOCKS: Mutex<Option<HashMap<u64, Block>>> = Mutex::new(None);
+/// Each of them, by its address.
+static OWN: Mutex<Option<HashMap<u64, Own>>> = Mutex::new(None);
 
 /// The current context and its device; none without one, or in a process that runs natively.
-fn current() -> Option<(usize, c_int)> {
+fn current() -> Option<(Context, c_int)> {
     session::get()?;
-    type AskDevice = unsafe extern "C" fn(*mut c_int) -> c_int;
-    type AskContext = unsafe extern "C" fn(*mut usize) -> c_int;
-    let device_of = driver::address(names::index::cuCtxGetDevice);
-    let context_of = driver::address(names::index::cuCtxGetCurrent);
-    let (mut context, mut device) = (0, 0);
-    // SAFETY: the slots' code goes on to the driver's functions of these names, which have these signatures,
-    // and each writes one value.
-    let codes = unsafe {
-        [
-            std::mem::transmute::<*const c_void, AskContext>(context_of)(&mut context),
-            std::mem::transmute::<*const c_void, AskDevice>(device_of)(&mut device),
-        ]
-    };
-    (codes == [0, 0]).then_some((context, device))
+    let device = calls::device().ok()?;
+    Some((calls::context(), device))
 }
 
 /// The context is gone, and with it what was allocated in it.
-pub fn forget(context: usize) {
-    let gone: Vec<Block> = {
-        let mut blocks = BLOCKS.lock();
-        let all = blocks.get_or_insert_default();
-        let gone = all.values().filter(|block| block.context == context).copied();
-        let gone = gone.collect();
-        all.retain(|_, block| block.context != context);
-        gone
+pub fn forget(context: Context) {
+    let freed = {
+        let _inside = gate::enter();
+        store::lock().forget(context)
     };
-    for Block { device, bytes, .. } in gone {
+    for (device, bytes) in freed {
+        room::discharge(device, bytes);
+    }
+    let gone: Vec<Own> = {
+        let mut all = OWN.lock();
+        let all = all.get_or_insert_default();
+        let gone = all.extract_if(|_, own| own.context == context);
+        gone.map(|(_, own)| own).collect()
+    };
+    for Own { device, bytes, .. } in gone {
         room::unmapping(device, bytes);
         room::discharge(device, bytes);
     }
 }
 
+/// Allocates in the arena.
+fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
+    {
+        let _inside = gate::enter();
+        if let Some(address) = store::lock().reuse(bytes, device, context) {
+            return Ok(address);
+        }
+    }
+    let extent = store::extent_bytes(bytes);
+    if !room::charge(device, extent) {
+        return Err(OUT_OF_MEMORY);
+    }
+    let start = Instant::now();
+    loop {
+        let mapped = {
+            let _inside = gate::enter();
+            store::lock().map(bytes, device, context)
+        };
+        match mapped {
+            Err(OUT_OF_MEMORY) if start.elapsed() < PATIENCE => {
+                notice::once(
+                    "granted",
+                    format_args!(
+                        "waits for device memory that was granted and that another process has taken"
+                    ),
+                );
+                std::thread::sleep(PAUSE);
+            }
+            Err(code) => {
+                room::discharge(device, extent);
+                return Err(code);
+            }
+            Ok(address) => return Ok(address),
+        }
+    }
+}
+
+/// Allocates memory of the driver's own.
+///
 /// # Safety
 /// `pointer` is null or a place that `call` has written where it succeeds.
-unsafe fn allocate(bytes: u64, pointer: *const u64, call: impl FnOnce() -> c_int) -> c_int {
-    // Without a context the driver says what is wrong, as it does of sizes that no sum can hold.
-    let Some((context, device)) = current().filter(|_| bytes <= room::MOST) else {
-        return call();
-    };
+unsafe fn of_driver(
+    bytes: u64,
+    (context, device): (Context, c_int),
+    pointer: *const u64,
+    call: impl FnOnce() -> Code,
+) -> Code {
     if !room::charge(device, bytes) {
         return OUT_OF_MEMORY;
     }
     let code = call();
-    if code != 0 || pointer.is_null() {
+    if code != SUCCESS || pointer.is_null() {
         room::discharge(device, bytes);
         return code;
     }
     // SAFETY: the call has succeeded, so it has written the address: contract of this function.
     let address = unsafe { *pointer };
-    BLOCKS.lock().get_or_insert_default().insert(
-        address,
-        Block {
-            device,
-            bytes,
-            context,
-        },
-    );
+    let own = Own {
+        device,
+        bytes,
+        context,
+    };
+    OWN.lock().get_or_insert_default().insert(address, own);
     room::mapped(device, bytes);
     code
 }
 
+/// # Safety
+/// As of [`of_driver`]; `pointer` can be written.
+unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -> Code {
+    // Without a context the driver says what is wrong, as it does of sizes that no sum can hold.
+    let Some(current) = current().filter(|_| bytes > 0 && bytes <= room::MOST && !pointer.is_null()) else {
+        return call();
+    };
+    let (context, device) = current;
+    if live::is_on_several() || !store::lock().has_arena() {
+        // SAFETY: contract of this function.
+        return unsafe { of_driver(bytes, current, pointer, call) };
+    }
+    match in_arena(bytes, context, device) {
+        Ok(address) => {
+            // SAFETY: not null, so it can be written: contract of this function.
+            unsafe { *pointer = address };
+            SUCCESS
+        }
+        Err(code) => code,
+    }
+}
+
+/// Frees what lies in the arena. `None`: nothing there starts at this address.
+fn free(address: u64) -> Option<Code> {
+    let block = store::lock().block(address)?;
+    // As the driver does: work that uses the memory is done before it is freed.
+    if !swap::settle(block.device) {
+        let code = calls::synchronize();
+        if code != SUCCESS {
+            return Some(code);
+        }
+    }
+    let (device, bytes) = {
+        let _inside = gate::enter();
+        // Another thread may have freed it meanwhile; then the driver says so.
+        store::lock().free(address)?
+    };
+    if bytes > 0 {
+        room::discharge(device, bytes);
+    }
+    Some(SUCCESS)
+}
+
 own! {
     fn cuMemAlloc_v2(pointer: *mut u64, bytes: usize) |native| {
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
+        // SAFETY: contract of this function.
         unsafe { allocate(bytes as u64, pointer, || native(pointer, bytes)) }
     }
 
@@ -101,23 +183,34 @@ own! {
     ) |native| {
         let row = (width as u64).checked_next_multiple_of(PITCH).unwrap_or(u64::MAX);
         let bytes = row.saturating_mul(height as u64);
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        unsafe { allocate(bytes, pointer, || native(pointer, pitch, width, height, element)) }
+        let is_asked_well = !pitch.is_null() && matches!(element, 4 | 8 | 16);
+        if !is_asked_well {
+            return native(pointer, pitch, width, height, element);
+        }
+        // SAFETY: contract of this function.
+        let code = unsafe { allocate(bytes, pointer, || native(pointer, pitch, width, height, element)) };
+        // SAFETY: `pointer` was written if the call succeeded.
+        if code == SUCCESS && !pointer.is_null() && store::lock().block(unsafe { *pointer }).is_some() {
+            // SAFETY: not null, so it can be written: contract of this function.
+            unsafe { *pitch = row as usize };
+        }
+        code
     }
 
     fn cuMemFree_v2(pointer: u64) |native| {
-        let known = BLOCKS.lock().as_mut().and_then(|blocks| blocks.remove(&pointer));
-        let Some(block @ Block { device, bytes, .. }) = known else {
-            // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-            return unsafe { native(pointer) };
+        if let Some(code) = free(pointer) {
+            return code;
+        }
+        let known = OWN.lock().as_mut().and_then(|all| all.remove(&pointer));
+        let Some(own @ Own { device, bytes, .. }) = known else {
+            return native(pointer);
         };
         room::unmapping(device, bytes);
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        let code = unsafe { native(pointer) };
-        if code == 0 {
+        let code = native(pointer);
+        if code == SUCCESS {
             room::discharge(device, bytes);
         } else {
-            BLOCKS.lock().get_or_insert_default().insert(pointer, block);
+            OWN.lock().get_or_insert_default().insert(pointer, own);
             room::mapped(device, bytes);
         }
         code

@@ -1,6 +1,12 @@
 //! How the front's own functions are written: each has the driver's function of its name at hand.
 
-/// Defines functions of the driver that the front answers itself. `native` is the driver's function.
+/// `CUipcMemHandle` and `CUipcEventHandle`, which are passed by value.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct IpcHandle(pub [u64; 8]);
+
+/// Defines functions of the driver that the front answers itself. `native` is the driver's function, called
+/// inside the gate; the function itself is outside.
 macro_rules! own {
     ($($(#[$meta:meta])* fn $name:ident($($arg:ident: $ty:ty),* $(,)?) |$native:ident| $body:block)*) => { $(
         $(#[$meta])*
@@ -14,7 +20,12 @@ macro_rules! own {
             let address = $crate::driver::address($crate::names::index::$name);
             // SAFETY: the slot's code goes on to the driver's function of this name, which has this
             // signature.
-            let $native = unsafe { std::mem::transmute::<*const std::ffi::c_void, Native>(address) };
+            let function = unsafe { std::mem::transmute::<*const std::ffi::c_void, Native>(address) };
+            let $native = |$($arg: $ty),*| {
+                let _inside = mgb_core::gate::enter();
+                // SAFETY: whoever calls it promises what CUDA asks of the function.
+                unsafe { function($($arg),*) }
+            };
             $body
         }
     )* };

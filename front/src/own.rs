@@ -17,8 +17,11 @@
     "cuMemAlloc_v2",
     "cuMemCreate",
     "cuMemFree_v2",
+    "cuMemGetAddressRange_v2",
     "cuMemMap",
     "cuMemRelease",
     "cuMemRetainAllocationHandle",
     "cuMemUnmap",
+    "cuPointerGetAttribute",
+    "cuPointerGetAttributes",
 ]

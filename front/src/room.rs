@@ -2,21 +2,51 @@
 //! device, which grows with what is allocated there. Growing waits until there is room.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
+use std::time::Duration;
 
 use mgb_probe::need::{GRANULE, LAZY, Need};
 use mgb_probe::{BeginRequest, Client, Grant, Grown, Refusal, TaskId};
 use parking_lot::{Mutex, RwLock};
 
+use crate::session::Session;
 use crate::{notice, session};
 
-/// Room that a task keeps beyond what it holds, so that a program which allocates and frees in turn does not
-/// ask mgbd each time.
+/// Freed memory that a program may keep on a device, at most: none where it would be missed.
 const SPARE: u64 = 32 << 20;
 /// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not
 /// overflow.
 pub const MOST: u64 = 1 << 50;
-/// How often in a row a task may be asked to make room, which a program that was not rebuilt cannot.
-const ASKED: u32 = 8;
+/// How often in a row a task may be asked to make room and fail.
+const FAILED_SWAPS: u32 = 8;
+/// After the first of them; twice as long after each.
+const PAUSE: Duration = Duration::from_millis(10);
+
+/// Who makes room on a device by bringing memory elsewhere. All are called outside the gate and without a
+/// lock.
+pub trait Swapper: Sync {
+    /// Frees memory that the program does not have any more and that was kept; its bytes.
+    fn release_spares(&self, device: i32) -> u64;
+
+    /// Brings the device's memory to the host. `None`: that cannot be done now.
+    fn out(&self, device: i32) -> Option<Box<dyn Out>>;
+}
+
+/// Memory in the host. No thread of the program goes on with the device as long as it is there.
+pub trait Out {
+    /// Bytes that the device has free now.
+    fn freed(&self) -> u64;
+
+    /// Brings it back. There is room for it.
+    fn back(self: Box<Self>);
+}
+
+static SWAPPER: OnceLock<&'static dyn Swapper> = OnceLock::new();
+
+/// Sets who makes room. Called once, before the first task begins.
+pub fn set_swapper(swapper: &'static dyn Swapper) {
+    let _ = SWAPPER.set(swapper);
+}
 
 /// A device's task.
 struct Task {
@@ -49,6 +79,16 @@ impl Account {
     fn remove(&mut self, bytes: u64) {
         let part = self.part(bytes);
         *part = part.saturating_sub(rounded(bytes));
+    }
+
+    /// Extents of so many bytes in all are not there any more.
+    fn remove_large(&mut self, bytes: u64) {
+        self.large = self.large.saturating_sub(bytes);
+    }
+
+    /// Bytes that are charged and not reserved.
+    fn lacking(&self) -> u64 {
+        self.held().saturating_sub(self.reserved)
     }
 
     fn part(&mut self, bytes: u64) -> &mut u64 {
@@ -153,7 +193,17 @@ pub fn context_made(device: i32) {
     }
 }
 
-/// Charges the device's task, and waits until there is room. False: there will be none.
+/// Bytes of freed memory that the program may keep on the device.
+pub fn spare_bytes(device: i32) -> u64 {
+    let (Some(session), Some(task)) = (session::get(), task(device)) else {
+        return 0;
+    };
+    let gpu = session.client.hello().gpus.get(task.gpu as usize);
+    gpu.map_or(0, |gpu| (gpu.usable_bytes >> 11).min(SPARE))
+}
+
+/// Charges the device's task, and waits until there is room. False: there will be none. The caller is outside
+/// the gate and holds no lock.
 pub fn charge(device: i32, bytes: u64) -> bool {
     let (Some(session), Some(task)) = (session::get(), task(device)) else {
         return true;
@@ -165,34 +215,88 @@ pub fn charge(device: i32, bytes: u64) -> bool {
             return true;
         }
     }
-    let _growing = task.growing.lock();
-    let mut asked = 0;
-    loop {
-        let lacking = {
-            let account = task.account.lock();
-            account.held().saturating_sub(account.reserved)
-        };
-        if lacking == 0 {
-            return true;
-        }
-        match session.client.grow(task.id, lacking) {
-            Ok(Grown::Granted { .. }) => task.account.lock().reserved += lacking,
-            Ok(Grown::SwapOut) if asked < ASKED => asked += 1,
-            Ok(Grown::SwapOut) => return refused(task, bytes, &Refusal::Deadlock),
-            // Who has no mgbd any more goes on as it would without.
-            Err(Refusal::Disconnected) => return true,
-            Err(refusal) => return refused(task, bytes, &refusal),
-        }
+    if let Some(swapper) = SWAPPER.get() {
+        let freed = swapper.release_spares(device);
+        task.account.lock().remove_large(freed);
     }
+    let _growing = task.growing.lock();
+    let mut growth = Growth {
+        session,
+        task,
+        device,
+        out: None,
+    };
+    let done = growth.wait();
+    if let Err(refusal) = &done {
+        task.account.lock().remove(bytes);
+        notice::once(
+            "no-room",
+            format_args!("failed to allocate device memory: {refusal}"),
+        );
+        growth.get_back();
+    }
+    if let Some(out) = growth.out {
+        out.back();
+    }
+    done.is_ok()
 }
 
-fn refused(task: &Task, bytes: u64, refusal: &Refusal) -> bool {
-    task.account.lock().remove(bytes);
-    notice::once(
-        "no-room",
-        format_args!("failed to allocate device memory: {refusal}"),
-    );
-    false
+/// One wait for room.
+struct Growth {
+    session: &'static Session,
+    task: &'static Task,
+    device: i32,
+    /// What was swapped out meanwhile. Still charged, no longer reserved.
+    out: Option<Box<dyn Out>>,
+}
+
+impl Growth {
+    /// Asks until all that is charged is reserved. Who has no mgbd any more goes on as it would without.
+    fn wait(&mut self) -> Result<(), Refusal> {
+        let mut failed = 0;
+        loop {
+            let lacking = self.task.account.lock().lacking();
+            if lacking == 0 {
+                return Ok(());
+            }
+            match self.session.client.grow(self.task.id, lacking) {
+                Ok(Grown::Granted { .. }) => self.task.account.lock().reserved += lacking,
+                Ok(Grown::SwapOut) if self.make_room() => failed = 0,
+                Ok(Grown::SwapOut) if failed < FAILED_SWAPS => {
+                    std::thread::sleep(PAUSE * (1 << failed));
+                    failed += 1;
+                }
+                Ok(Grown::SwapOut) => return Err(Refusal::Deadlock),
+                Err(Refusal::Disconnected) => return Ok(()),
+                Err(refusal) => return Err(refusal),
+            }
+        }
+    }
+
+    fn make_room(&mut self) -> bool {
+        if self.out.is_some() {
+            return false;
+        }
+        self.out = SWAPPER.get().and_then(|swapper| swapper.out(self.device));
+        let Some(out) = &self.out else {
+            return false;
+        };
+        let freed = {
+            let mut account = self.task.account.lock();
+            let freed = out.freed().min(account.reserved);
+            account.reserved -= freed;
+            freed
+        };
+        self.session.client.swapped(self.task.id, freed);
+        true
+    }
+
+    /// After a refusal: room for what was swapped out, which the program cannot do without.
+    fn get_back(&mut self) {
+        while self.out.is_some() && self.wait().is_err() {
+            std::thread::sleep(PAUSE);
+        }
+    }
 }
 
 /// What was charged is there now.
@@ -217,8 +321,7 @@ pub fn discharge(device: i32, bytes: u64) {
     let more = {
         let mut account = task.account.lock();
         account.remove(bytes);
-        let spare = account.reserved.saturating_sub(account.held());
-        let more = spare.saturating_sub(SPARE);
+        let more = account.reserved.saturating_sub(account.held());
         account.reserved -= more;
         more
     };

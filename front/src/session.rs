@@ -24,14 +24,14 @@ pub fn get() -> Option<&'static Session> {
     SESSION.get()?.as_ref()
 }
 
-/// Connects and has `first` choose the GPU of the first device, then initialises the driver. Whoever comes
-/// first does so; others wait. Without mgbd, where `first` gets none, and in a program that was built with
-/// MGB, the driver is initialised as the program would.
-pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: impl FnOnce()) {
+/// Connects and has `first` choose the GPU of the first device, then initialises the driver, which is told
+/// whether the GPUs are shared. Whoever comes first does so; others wait. Without mgbd, where `first` gets
+/// none, and in a program that was built with MGB, the driver is initialised as the program would.
+pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: impl FnOnce(bool)) {
     SESSION.get_or_init(|| {
         let session = connect(first);
         let Some(Session { client, gpus }) = &session else {
-            initialise();
+            initialise(false);
             return None;
         };
         let all = &client.hello().gpus;
@@ -41,7 +41,9 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: imp
         if let Some(pipe) = &client.hello().mps_pipe {
             set(PIPE, Some(OsString::from(pipe)));
         }
-        initialise();
+        let turn = client.turn(false);
+        initialise(true);
+        drop(turn);
         // The driver has read it; programs that this one starts ask for themselves.
         set(VISIBLE, before);
         session

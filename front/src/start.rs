@@ -2,15 +2,29 @@
 
 use std::ffi::c_uint;
 
+use mgb_core::gate;
+use mgb_core::patience::Patience;
+
+use crate::calls::SUCCESS;
 use crate::native::own;
-use crate::{room, session};
+use crate::swap::ByStore;
+use crate::{notice, room, session};
 
 own! {
     fn cuInit(flags: c_uint) |native| {
-        let mut code = None;
-        // SAFETY: the arguments meet CUDA's contract of this function, which is the driver's as well.
-        session::start(room::first, || code = Some(unsafe { native(flags) }));
-        // SAFETY: as above. The process has been through here before.
-        code.unwrap_or_else(|| unsafe { native(flags) })
+        let mut first = None;
+        gate::prepare();
+        room::set_swapper(&ByStore);
+        session::start(room::first, |is_shared| {
+            let mut patience = Patience::begin();
+            first = Some(loop {
+                let code = native(flags);
+                if code == SUCCESS || !is_shared || !patience.again(code as u32, notice::unavailable) {
+                    break code;
+                }
+            });
+        });
+        // The process has been through here before.
+        first.unwrap_or_else(|| native(flags))
     }
 }

@@ -6,12 +6,12 @@ use mgb_abi::stream::{
     CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
 use mgb_core::files;
+use mgb_core::patience::Patience;
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::patience::Patience;
 use crate::{contexts, driver_start, native, notice, open, session, thread, work};
 
 /// Streams of lazyrt's own.
@@ -91,7 +91,7 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
             break;
         }
         // An existing context may be broken permanently.
-        if contexts::is_on(gpu) || !patience.again(code) {
+        if contexts::is_on(gpu) || !patience.again(code.0, notice::unavailable) {
             return fail(code);
         }
         // SAFETY: no pointers. The error was this thread's, and is being dealt with.

@@ -10,9 +10,9 @@ use cudarc::driver::sys::{
     CUmemAccess_flags, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
 };
 pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
+use mgb_core::patience::Patience;
 
-use crate::code::Code;
-use crate::patience::Patience;
+use crate::notice;
 
 /// A device address of the driver.
 pub type Address = u64;
@@ -111,7 +111,7 @@ pub fn initialise() -> Result<Driver, String> {
     let result = loop {
         // SAFETY: the driver's own initialisation.
         let result = unsafe { (driver.init)(0) };
-        if result == CUresult::CUDA_SUCCESS || !patience.again(Code(result as u32)) {
+        if result == CUresult::CUDA_SUCCESS || !patience.again(result as u32, notice::unavailable) {
             break result;
         }
     };

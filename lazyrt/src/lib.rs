@@ -33,7 +33,6 @@ mod notice;
 mod open;
 mod ops;
 mod outside;
-mod patience;
 mod records;
 mod restrict;
 mod session;

@@ -14,3 +14,8 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
         eprintln!("mgb: {text}");
     }
 }
+
+/// A GPU is unavailable for a moment: see `mgb_core::patience`.
+pub fn unavailable(text: &str) {
+    once("unavailable", format_args!("{text}"));
+}

@@ -2,7 +2,7 @@
 
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 
-use super::{Export, context, copy, device, driver, memory, vmm};
+use super::{Export, context, copy, device, driver, memory, streams, vmm};
 use crate::entry::put;
 use crate::error::{Error, Result, c_str};
 
@@ -12,6 +12,7 @@ pub fn find(name: &str) -> Option<*const c_void> {
         device::EXPORTS,
         context::EXPORTS,
         memory::EXPORTS,
+        streams::EXPORTS,
         copy::EXPORTS,
         vmm::EXPORTS,
         EXPORTS,

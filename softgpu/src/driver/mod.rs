@@ -6,6 +6,7 @@ pub mod copy;
 pub mod device;
 pub mod entry;
 pub mod memory;
+pub mod streams;
 pub mod vmm;
 
 use std::ffi::c_void;

@@ -7,8 +7,12 @@
 
 use std::time::{Duration, Instant};
 
-use crate::code::Code;
-use crate::notice;
+/// CUDA's errors that pass, in the driver and in the runtime: the devices are busy or unavailable,
+const DEVICES_UNAVAILABLE: u32 = 46;
+/// the MPS server is not ready,
+const MPS_SERVER_NOT_READY: u32 = 807;
+/// or says nothing that is known.
+const UNKNOWN: u32 = 999;
 
 /// How long to wait for a server that reports what is wrong.
 const LONG: Duration = Duration::from_secs(60);
@@ -35,21 +39,19 @@ impl Patience {
         }
     }
 
-    /// Whether to try again after this answer; sleeps first.
-    pub fn again(&mut self, code: Code) -> bool {
+    /// Whether to try again after this answer, CUDA's number of an error; sleeps first. Once it takes long,
+    /// `say` is called with what people are to know.
+    pub fn again(&mut self, code: u32, say: impl FnOnce(&str)) -> bool {
         let waited = self.start.elapsed();
         let most = most(code);
         if waited >= most {
             return false;
         }
         if waited > SILENT {
-            let (number, most) = (code.0, most.as_secs());
-            notice::once(
-                "unavailable",
-                format_args!(
-                    "a GPU is unavailable (CUDA error {number}), as GPUs are after another program's fault; trying for {most} s"
-                ),
-            );
+            let most = most.as_secs();
+            say(&format!(
+                "a GPU is unavailable (CUDA error {code}), as GPUs are after another program's fault; trying for {most} s"
+            ));
         }
         std::thread::sleep(self.pause);
         self.pause = (self.pause * 2).min(MOST_PAUSE);
@@ -58,10 +60,10 @@ impl Patience {
 }
 
 /// How long it makes sense to wait after such an answer.
-fn most(code: Code) -> Duration {
+fn most(code: u32) -> Duration {
     match code {
-        Code::DEVICES_UNAVAILABLE | Code::MPS_SERVER_NOT_READY => LONG,
-        Code::UNKNOWN => SHORT,
+        DEVICES_UNAVAILABLE | MPS_SERVER_NOT_READY => LONG,
+        UNKNOWN => SHORT,
         _ => Duration::ZERO,
     }
 }
@@ -72,21 +74,17 @@ mod tests {
 
     #[test]
     fn only_what_passes_is_waited_for() {
-        for code in [
-            Code::DEVICES_UNAVAILABLE,
-            Code::MPS_SERVER_NOT_READY,
-            Code::UNKNOWN,
-        ] {
-            assert!(Patience::begin().again(code), "{code:?}");
+        for code in [DEVICES_UNAVAILABLE, MPS_SERVER_NOT_READY, UNKNOWN] {
+            assert!(Patience::begin().again(code, |_| {}), "{code}");
         }
-        for code in [Code::SUCCESS, Code::INVALID_VALUE, Code::INITIALIZATION] {
-            assert!(!Patience::begin().again(code), "{code:?}");
+        for code in [0, 1, 3] {
+            assert!(!Patience::begin().again(code, |_| {}), "{code}");
         }
         let mut tired = Patience {
             start: Instant::now() - SHORT,
             pause: PAUSE,
         };
-        assert!(!tired.again(Code::UNKNOWN));
-        assert!(tired.again(Code::MPS_SERVER_NOT_READY));
+        assert!(!tired.again(UNKNOWN, |_| {}));
+        assert!(tired.again(MPS_SERVER_NOT_READY, |_| {}));
     }
 }

@@ -1,0 +1,203 @@
+//! The driver's functions that the front calls for itself: typed, past the gate. Each answers the driver's
+//! code.
+
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+
+use mgb_abi::location::MemLocation;
+use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
+use mgb_abi::stream::{CAPTURE_MODE_RELAXED, STREAM_NON_BLOCKING};
+use mgb_abi::vmm::MemAllocationProp;
+
+use crate::{driver, names};
+
+/// A `CUresult`.
+pub type Code = c_int;
+/// A `CUcontext`.
+pub type Context = usize;
+/// A `CUstream`.
+pub type Stream = usize;
+
+/// CUDA's `CUDA_SUCCESS`.
+pub const SUCCESS: Code = 0;
+/// CUDA's `CUDA_ERROR_INVALID_VALUE`.
+pub const INVALID_VALUE: Code = 1;
+/// CUDA's `CUDA_ERROR_OUT_OF_MEMORY`.
+pub const OUT_OF_MEMORY: Code = 2;
+/// CUDA's `CUDA_ERROR_NOT_READY`.
+pub const NOT_READY: Code = 600;
+
+/// Calls one of the driver's functions.
+macro_rules! call {
+    ($name:ident($($value:expr => $ty:ty),* $(,)?)) => {{
+        let address = driver::address(names::index::$name);
+        // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature,
+        // and the values are what it asks for: see the caller.
+        unsafe {
+            std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> c_int>(address)($($value),*)
+        }
+    }};
+}
+
+/// The value that a call wrote, if it succeeded.
+fn written<T>(value: T, code: Code) -> Result<T, Code> {
+    if code == SUCCESS { Ok(value) } else { Err(code) }
+}
+
+/// The calling thread's context; 0: none.
+pub fn context() -> Context {
+    let mut context = 0;
+    let code = call!(cuCtxGetCurrent(&mut context => *mut usize));
+    if code == SUCCESS { context } else { 0 }
+}
+
+/// The device of the calling thread's context.
+pub fn device() -> Result<c_int, Code> {
+    let mut device = 0;
+    let code = call!(cuCtxGetDevice(&mut device => *mut c_int));
+    written(device, code)
+}
+
+/// A context that is the thread's until the guard is dropped.
+pub struct Entered(Context);
+
+/// Makes a context the thread's own for a while.
+pub fn enter(context: Context) -> Result<Entered, Code> {
+    let before = self::context();
+    let code = call!(cuCtxSetCurrent(context => usize));
+    written(Entered(before), code)
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let _ = call!(cuCtxSetCurrent(self.0 => usize));
+    }
+}
+
+/// While it lives, this thread's calls do not end a capture of another thread.
+pub struct Relaxed(u32);
+
+/// Sets the thread's relaxed capture mode.
+pub fn relax() -> Relaxed {
+    let mut mode = CAPTURE_MODE_RELAXED;
+    let code = call!(cuThreadExchangeStreamCaptureMode(&mut mode => *mut u32));
+    Relaxed(if code == SUCCESS {
+        mode
+    } else {
+        CAPTURE_MODE_RELAXED
+    })
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        let _ = call!(cuThreadExchangeStreamCaptureMode(&mut self.0 => *mut u32));
+    }
+}
+
+/// Waits for all work of the thread's context.
+pub fn synchronize() -> Code {
+    call!(cuCtxSynchronize())
+}
+
+/// A number that the driver knows of a device.
+pub fn attribute(attribute: c_int, device: c_int) -> Result<c_int, Code> {
+    let mut value = 0;
+    let code = call!(cuDeviceGetAttribute(&mut value => *mut c_int, attribute => c_int, device => c_int));
+    written(value, code)
+}
+
+/// Reserves addresses, at the wanted ones if they are free.
+pub fn reserve(bytes: u64, wanted: u64) -> Result<u64, Code> {
+    let mut address = 0;
+    let code = call!(cuMemAddressReserve(
+        &mut address => *mut u64, bytes as usize => usize, 0 => usize, wanted => u64, 0 => c_ulonglong,
+    ));
+    written(address, code)
+}
+
+/// Physical memory of a device; `handle_types`: how other processes may get it.
+pub fn create(device: c_int, bytes: u64, handle_types: i32) -> Result<u64, Code> {
+    let prop = MemAllocationProp {
+        alloc_type: ALLOCATION_PINNED,
+        handle_types,
+        location: MemLocation::device(device),
+        win32_handle_metadata: std::ptr::null_mut(),
+        alloc_flags: [0; 8],
+    };
+    let mut handle = 0;
+    let code = call!(cuMemCreate(
+        &mut handle => *mut u64, bytes as usize => usize, &prop => *const MemAllocationProp, 0 => c_ulonglong,
+    ));
+    written(handle, code)
+}
+
+/// Gives a handle back: its memory is freed once it is mapped nowhere.
+pub fn release(handle: u64) -> Code {
+    call!(cuMemRelease(handle => u64))
+}
+
+/// Maps memory at reserved addresses.
+pub fn map(address: u64, bytes: u64, handle: u64) -> Code {
+    call!(cuMemMap(address => u64, bytes as usize => usize, 0 => usize, handle => u64, 0 => c_ulonglong))
+}
+
+/// Takes the memory from the addresses. No work may use it any more.
+pub fn unmap(address: u64, bytes: u64) -> Code {
+    call!(cuMemUnmap(address => u64, bytes as usize => usize))
+}
+
+/// Lets a device read and write mapped memory.
+pub fn allow(address: u64, bytes: u64, device: c_int) -> Code {
+    let access = MemAccessDesc {
+        location: MemLocation::device(device),
+        flags: ACCESS_READ_WRITE,
+    };
+    call!(cuMemSetAccess(
+        address => u64, bytes as usize => usize, &access => *const MemAccessDesc, 1 => usize,
+    ))
+}
+
+/// A stream that waits for no other, in the thread's context.
+pub fn stream() -> Result<Stream, Code> {
+    let mut stream = 0;
+    let code = call!(cuStreamCreate(&mut stream => *mut usize, STREAM_NON_BLOCKING => c_uint));
+    written(stream, code)
+}
+
+/// Ends a stream, once its work is done.
+pub fn end_stream(stream: Stream) -> Code {
+    call!(cuStreamDestroy_v2(stream => usize))
+}
+
+/// Whether a stream's work is done: [`SUCCESS`] or [`NOT_READY`].
+pub fn query(stream: Stream) -> Code {
+    call!(cuStreamQuery(stream => usize))
+}
+
+/// Whether a stream captures.
+pub fn is_capturing(stream: Stream) -> bool {
+    let mut status = 0;
+    let code = call!(cuStreamIsCapturing(stream => usize, &mut status => *mut c_int));
+    code != SUCCESS || status != 0
+}
+
+/// Copies device memory to the host in the stream, and waits.
+pub fn save(to: &mut [u8], from: u64, stream: Stream) -> Code {
+    let code = call!(cuMemcpyDtoHAsync_v2(
+        to.as_mut_ptr() => *mut u8, from => u64, to.len() => usize, stream => usize,
+    ));
+    finish(code, stream)
+}
+
+/// Copies host memory to the device in the stream, and waits.
+pub fn load(to: u64, from: &[u8], stream: Stream) -> Code {
+    let code = call!(cuMemcpyHtoDAsync_v2(
+        to => u64, from.as_ptr() => *const u8, from.len() => usize, stream => usize,
+    ));
+    finish(code, stream)
+}
+
+/// Waits for a stream after a call that gave it something. What was given is done even where the call failed.
+fn finish(given: Code, stream: Stream) -> Code {
+    let done = call!(cuStreamSynchronize(stream => usize));
+    if given == SUCCESS { done } else { given }
+}

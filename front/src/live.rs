@@ -1,0 +1,43 @@
+//! The contexts that the program has.
+
+use std::ffi::c_int;
+
+use parking_lot::Mutex;
+
+use crate::calls::Context;
+
+static CONTEXTS: Mutex<Vec<(Context, c_int)>> = Mutex::new(Vec::new());
+
+/// A context is there, or still is. True: it is the first on its device.
+pub fn note(context: Context, device: c_int) -> bool {
+    let mut all = CONTEXTS.lock();
+    let is_first = all.iter().all(|(_, other)| *other != device);
+    if !all.iter().any(|(known, _)| *known == context) {
+        all.push((context, device));
+    }
+    is_first
+}
+
+/// It is there no more.
+pub fn forget(context: Context) {
+    CONTEXTS.lock().retain(|(known, _)| *known != context);
+}
+
+/// All of them, each with its device.
+pub fn all() -> Vec<(Context, c_int)> {
+    CONTEXTS.lock().clone()
+}
+
+/// One on the device.
+pub fn on(device: c_int) -> Option<Context> {
+    let all = CONTEXTS.lock();
+    all.iter()
+        .find(|(_, there)| *there == device)
+        .map(|(context, _)| *context)
+}
+
+/// Whether there are contexts on several devices.
+pub fn is_on_several() -> bool {
+    let all = CONTEXTS.lock();
+    all.windows(2).any(|pair| pair[0].1 != pair[1].1)
+}

@@ -1,0 +1,334 @@
+//! What plain allocations are: *blocks* at addresses of the arena, in *extents* of physical memory that the
+//! front maps there by itself. So their memory can leave the GPU, and come back under the same addresses.
+//!
+//! An extent has one block, or many small ones of one device. A few extents without blocks stay mapped as
+//! *spares*: a program that allocates and frees in turn gets them again, without a call of the driver.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::c_int;
+
+use mgb_core::arena::{Arena, Left, Pool, SMALL};
+use mgb_probe::need::GRANULE;
+use parking_lot::{Mutex, MutexGuard};
+
+use crate::calls::{self, Code, Context, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
+use crate::{notice, room};
+
+/// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
+const ADDRESS_RANGES: [(u64, u64); 5] = [
+    (1 << 44, 32 << 40),
+    (0, 32 << 40),
+    (0, 16 << 40),
+    (0, 4 << 40),
+    (0, 1 << 40),
+];
+
+/// Where an extent's bytes are.
+#[derive(Debug)]
+pub enum Backing {
+    /// In physical memory of its device: its handle.
+    Device(u64),
+    /// In host memory: they were swapped out.
+    Host(Vec<u8>),
+}
+
+/// A run of granules that is mapped and swapped as one.
+#[derive(Debug)]
+pub struct Extent {
+    /// Its bytes, in whole granules.
+    pub length: u64,
+    /// The device that it is charged on.
+    pub device: c_int,
+    /// Where its bytes are.
+    pub backing: Backing,
+    /// Another process or a device of another maker may use it: it stays where it is.
+    pub pinned: bool,
+}
+
+/// An allocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Its bytes, as asked for.
+    pub bytes: u64,
+    /// Its device.
+    pub device: c_int,
+    /// The context that it is freed with at the latest.
+    pub context: Context,
+    /// The start of its extent.
+    pub extent: u64,
+}
+
+/// All of it.
+#[derive(Debug, Default)]
+pub struct Store {
+    arena: Option<Arena>,
+    has_no_arena: bool,
+    /// By start.
+    pub extents: BTreeMap<u64, Extent>,
+    /// By start.
+    blocks: BTreeMap<u64, Block>,
+    /// The free parts of extents of small blocks.
+    pools: HashMap<c_int, Pool>,
+    /// Starts of extents without blocks.
+    spares: Vec<u64>,
+    /// Devices that may use all of it, beside each extent's own.
+    guests: Vec<c_int>,
+}
+
+static STORE: Mutex<Option<Store>> = Mutex::new(None);
+
+/// A lock on the store.
+pub struct Locked(MutexGuard<'static, Option<Store>>);
+
+impl std::ops::Deref for Locked {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        self.0.as_ref().expect("made by lock()")
+    }
+}
+
+impl std::ops::DerefMut for Locked {
+    fn deref_mut(&mut self) -> &mut Store {
+        self.0.as_mut().expect("made by lock()")
+    }
+}
+
+/// Locks the store. The caller is inside the gate, or has closed it, where it changes what is mapped.
+pub fn lock() -> Locked {
+    let mut store = STORE.lock();
+    store.get_or_insert_default();
+    Locked(store)
+}
+
+/// The bytes of the extent that an allocation of so many bytes would need: it is charged before.
+pub fn extent_bytes(bytes: u64) -> u64 {
+    bytes.next_multiple_of(GRANULE)
+}
+
+impl Store {
+    /// Whether there are addresses for allocations.
+    pub fn has_arena(&mut self) -> bool {
+        if self.arena.is_none() && !self.has_no_arena {
+            self.arena = reserve();
+            self.has_no_arena = self.arena.is_none();
+        }
+        self.arena.is_some()
+    }
+
+    /// Places a block where memory is mapped already.
+    pub fn reuse(&mut self, bytes: u64, device: c_int, context: Context) -> Option<u64> {
+        let block = |extent| Block {
+            bytes,
+            device,
+            context,
+            extent,
+        };
+        if bytes < SMALL {
+            if let Some(address) = self.pools.get_mut(&device).and_then(|pool| pool.take(bytes)) {
+                self.blocks.insert(address, block(address / GRANULE * GRANULE));
+                return Some(address);
+            }
+        }
+        let fits = |start: &u64| {
+            let extent = &self.extents[start];
+            extent.device == device && extent.length == extent_bytes(bytes)
+        };
+        let at = self.spares.iter().position(fits)?;
+        let start = self.spares.swap_remove(at);
+        Some(self.place(start, block(start)))
+    }
+
+    /// Maps a new extent, which is charged, and places a block in it.
+    ///
+    /// # Errors
+    /// The driver's, or that there are no addresses.
+    pub fn map(&mut self, bytes: u64, device: c_int, context: Context) -> Result<u64, Code> {
+        let arena = self.arena.as_mut().ok_or(INVALID_VALUE)?;
+        let (start, length) = arena.take(bytes).ok_or(OUT_OF_MEMORY)?;
+        match back(start, length, device, &self.guests) {
+            Ok(handle) => {
+                let extent = Extent {
+                    length,
+                    device,
+                    backing: Backing::Device(handle),
+                    pinned: false,
+                };
+                self.extents.insert(start, extent);
+                room::mapped(device, length);
+                let block = Block {
+                    bytes,
+                    device,
+                    context,
+                    extent: start,
+                };
+                Ok(self.place(start, block))
+            }
+            Err(code) => {
+                arena.give(start, length);
+                Err(code)
+            }
+        }
+    }
+
+    fn place(&mut self, start: u64, block: Block) -> u64 {
+        let mut address = start;
+        if block.bytes < SMALL {
+            let pool = self.pools.entry(block.device).or_default();
+            pool.add(start);
+            address = pool.take(block.bytes).expect("an empty granule has room");
+            // Whatever granule the pool has chosen.
+            let extent = address / GRANULE * GRANULE;
+            self.blocks.insert(address, Block { extent, ..block });
+        } else {
+            self.blocks.insert(address, block);
+        }
+        address
+    }
+
+    /// The block that an address lies in, and its start.
+    pub fn find(&self, address: u64) -> Option<(u64, Block)> {
+        if !self.arena.as_ref()?.contains(address) {
+            return None;
+        }
+        let (&start, &block) = self.blocks.range(..=address).next_back()?;
+        (address - start < block.bytes).then_some((start, block))
+    }
+
+    /// The block that starts at the address.
+    pub fn block(&self, address: u64) -> Option<Block> {
+        self.blocks.get(&address).copied()
+    }
+
+    /// Frees a block that no work uses any more. The bytes on its device that are not mapped any more.
+    pub fn free(&mut self, address: u64) -> Option<(c_int, u64)> {
+        let block = self.blocks.remove(&address)?;
+        if block.bytes < SMALL {
+            let pool = self.pools.entry(block.device).or_default();
+            if pool.give(address, block.bytes) == Left::Shared {
+                return Some((block.device, 0));
+            }
+        }
+        let extent = self.extents.get(&block.extent)?;
+        let spare: u64 = self.spares_of(block.device).map(|(_, length)| length).sum();
+        if !extent.pinned && spare + extent.length <= room::spare_bytes(block.device) {
+            self.spares.push(block.extent);
+            return Some((block.device, 0));
+        }
+        Some((block.device, self.unmap(block.extent)))
+    }
+
+    fn spares_of(&self, device: c_int) -> impl Iterator<Item = (u64, u64)> {
+        let extents = &self.extents;
+        let all = self.spares.iter().map(move |start| (*start, &extents[start]));
+        all.filter(move |(_, extent)| extent.device == device)
+            .map(|(start, extent)| (start, extent.length))
+    }
+
+    /// Unmaps a device's spares; their bytes.
+    pub fn release_spares(&mut self, device: c_int) -> u64 {
+        let gone: Vec<u64> = self.spares_of(device).map(|(start, _)| start).collect();
+        self.spares.retain(|start| !gone.contains(start));
+        gone.into_iter().map(|start| self.unmap(start)).sum()
+    }
+
+    /// Takes an extent away as a whole; its bytes.
+    fn unmap(&mut self, start: u64) -> u64 {
+        let Some(extent) = self.extents.remove(&start) else {
+            return 0;
+        };
+        if let Backing::Device(handle) = extent.backing {
+            room::unmapping(extent.device, extent.length);
+            take_away(start, extent.length, handle);
+        }
+        if let Some(arena) = self.arena.as_mut() {
+            arena.give(start, extent.length);
+        }
+        extent.length
+    }
+
+    /// Frees all blocks of a context, which is gone. What is not mapped any more, by device.
+    pub fn forget(&mut self, context: Context) -> Vec<(c_int, u64)> {
+        let of = |(start, block): (&u64, &Block)| (block.context == context).then_some(*start);
+        let gone: Vec<u64> = self.blocks.iter().filter_map(of).collect();
+        gone.into_iter().filter_map(|start| self.free(start)).collect()
+    }
+
+    /// Lets another device use all that is there, and all that will be.
+    pub fn welcome(&mut self, device: c_int) {
+        if self.guests.contains(&device) {
+            return;
+        }
+        self.guests.push(device);
+        for (&start, extent) in self.extents.iter().filter(|(_, extent)| extent.device != device) {
+            allow(start, extent.length, device);
+        }
+    }
+
+    /// Puts memory behind an extent whose bytes were in host memory. Not the bytes.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn back(&self, start: u64) -> Result<u64, Code> {
+        let extent = self.extents.get(&start).ok_or(INVALID_VALUE)?;
+        back(start, extent.length, extent.device, &self.guests)
+    }
+}
+
+fn reserve() -> Option<Arena> {
+    for (wanted, bytes) in ADDRESS_RANGES {
+        if let Ok(base) = calls::reserve(bytes, wanted) {
+            // Granules start at multiples of the granule; the rest of the reservation is only addresses.
+            let start = base.next_multiple_of(GRANULE);
+            return Some(Arena::new(start, bytes - GRANULE));
+        }
+    }
+    notice::once(
+        "arena",
+        format_args!(
+            "failed to reserve addresses for device memory, which cannot be swapped then; is `ulimit -v` set?"
+        ),
+    );
+    None
+}
+
+/// Puts physical memory behind addresses; its handle.
+fn back(start: u64, length: u64, device: c_int, guests: &[c_int]) -> Result<u64, Code> {
+    let handle = calls::create(device, length, 0)?;
+    let mut code = calls::map(start, length, handle);
+    if code == SUCCESS {
+        code = calls::allow(start, length, device);
+        if code == SUCCESS {
+            for &guest in guests.iter().filter(|guest| **guest != device) {
+                allow(start, length, guest);
+            }
+            return Ok(handle);
+        }
+        calls::unmap(start, length);
+    }
+    calls::release(handle);
+    Err(code)
+}
+
+/// Lets another device use memory. Devices without a path to each other cannot, as natively.
+fn allow(start: u64, length: u64, device: c_int) {
+    let code = calls::allow(start, length, device);
+    if code != SUCCESS {
+        notice::once(
+            "peer",
+            format_args!("device {device} cannot use memory of another device (error {code})"),
+        );
+    }
+}
+
+/// Takes memory from behind addresses, and frees it.
+pub fn take_away(start: u64, length: u64, handle: u64) {
+    for code in [calls::unmap(start, length), calls::release(handle)] {
+        if code != SUCCESS {
+            notice::once(
+                "release",
+                format_args!("failed to free device memory (error {code})"),
+            );
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Swapping out: the device memory of a quiet process goes to the host, its addresses stay.
+//!
+//! The gate is closed meanwhile: no thread of the program is in a call that a GPU could get work from, and
+//! none gets in until the memory is back. Threads that only wait for the GPU are left alone.
+//!
+//! The work of the GPU may wait for what another thread has not sent yet. So the GPU is waited for first
+//! with the gate open, and then only briefly with the gate closed; if its work does not end, nothing is
+//! swapped.
+
+use std::ffi::c_int;
+use std::time::{Duration, Instant};
+
+use mgb_core::gate::{self, Closed, Open};
+use mgb_core::quiet;
+
+use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
+use crate::room::{self, Out, Swapper};
+use crate::store::{self, Backing};
+use crate::{live, notice};
+
+/// How long a GPU may take to finish what it was given.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the gate may be closed for what it was given last, at first; twice as long with each try.
+const CLOSED: Duration = Duration::from_millis(250);
+/// Between two tries to get memory that mgbd granted and another process holds.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// Swaps what the store has.
+pub struct ByStore;
+
+impl Swapper for ByStore {
+    fn release_spares(&self, device: c_int) -> u64 {
+        let _inside = gate::enter();
+        store::lock().release_spares(device)
+    }
+
+    fn out(&self, device: c_int) -> Option<Box<dyn Out>> {
+        let closed = close()?;
+        let (starts, freed) = save_all(device);
+        let out = Swapped {
+            device,
+            starts,
+            freed,
+            _closed: closed,
+        };
+        (freed > 0).then(|| Box::new(out) as Box<dyn Out>)
+    }
+}
+
+/// Memory in the host. The gate is closed for as long as it lives.
+struct Swapped {
+    device: c_int,
+    starts: Vec<u64>,
+    freed: u64,
+    _closed: Closed,
+}
+
+impl Out for Swapped {
+    fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    fn back(self: Box<Swapped>) {
+        let Some((_entered, stream)) = own_stream(self.device) else {
+            return;
+        };
+        for &start in &self.starts {
+            load(start, stream);
+        }
+        calls::end_stream(stream);
+    }
+}
+
+/// Closes the gate at a moment at which no GPU has work of this process. `None`: there was no such moment.
+fn close() -> Option<Closed> {
+    let until = Instant::now() + PATIENCE;
+    let mut limit = CLOSED;
+    while all_quiet(until) {
+        match gate::close_within(limit) {
+            Ok(closed) if all_quiet(Instant::now() + limit) => return Some(closed),
+            Ok(_) | Err(Open::Still) => {}
+            Err(Open::ForGood) => return None,
+        }
+        if Instant::now() >= until {
+            break;
+        }
+        limit *= 2;
+    }
+    // Else the GPU refuses to be waited for, as while a stream captures.
+    if Instant::now() >= until {
+        notice::once(
+            "busy",
+            format_args!(
+                "could not swap device memory out: the GPU had work of this process for {} s",
+                PATIENCE.as_secs()
+            ),
+        );
+    }
+    None
+}
+
+/// Waits until the process's GPUs have done what they were given.
+fn all_quiet(until: Instant) -> bool {
+    let mut devices: Vec<c_int> = live::all().into_iter().map(|(_, device)| device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices.into_iter().all(|device| {
+        let line = u32::try_from(device).unwrap_or(0);
+        quiet::wait(line, until, move || settle(device))
+    })
+}
+
+/// Waits for all work of the device's contexts. False: one of them could not be waited for.
+pub fn settle(device: c_int) -> bool {
+    let contexts = live::all().into_iter().filter(|(_, there)| *there == device);
+    contexts.fold(true, |good, (context, _)| {
+        let done = calls::enter(context).map(|_entered| {
+            let _relaxed = calls::relax();
+            calls::synchronize()
+        });
+        good & (done == Ok(SUCCESS))
+    })
+}
+
+/// A stream in a context of the device, which is the thread's own as long as the guard lives.
+fn own_stream(device: c_int) -> Option<(calls::Entered, calls::Stream)> {
+    let entered = calls::enter(live::on(device)?).ok()?;
+    match calls::stream() {
+        Ok(stream) => Some((entered, stream)),
+        Err(code) => {
+            notice::once(
+                "swap",
+                format_args!("failed to make a stream to swap in (error {code})"),
+            );
+            None
+        }
+    }
+}
+
+/// Brings all that can leave the device to the host: the extents, and their bytes.
+fn save_all(device: c_int) -> (Vec<u64>, u64) {
+    let Some((_entered, stream)) = own_stream(device) else {
+        return (Vec::new(), 0);
+    };
+    let mut store = store::lock();
+    let (mut starts, mut freed) = (Vec::new(), 0);
+    for (&start, extent) in &mut store.extents {
+        let Backing::Device(handle) = extent.backing else {
+            continue;
+        };
+        if extent.device != device || extent.pinned {
+            continue;
+        }
+        let Some(bytes) = save(start, extent.length, stream) else {
+            break;
+        };
+        room::unmapping(device, extent.length);
+        extent.backing = Backing::Host(bytes);
+        store::take_away(start, extent.length, handle);
+        starts.push(start);
+        freed += extent.length;
+    }
+    calls::end_stream(stream);
+    (starts, freed)
+}
+
+/// An extent's bytes; none where the host has too little memory for them.
+fn save(start: u64, length: u64, stream: calls::Stream) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if bytes.try_reserve_exact(length as usize).is_err() {
+        notice::once(
+            "host-memory",
+            format_args!("too little host memory to swap {length} bytes of device memory out"),
+        );
+        return None;
+    }
+    bytes.resize(length as usize, 0);
+    let code = calls::save(&mut bytes, start, stream);
+    if code != SUCCESS {
+        notice::once("swap", format_args!("failed to swap out (error {code})"));
+        return None;
+    }
+    Some(bytes)
+}
+
+/// Brings an extent's bytes back. There is room for them; where another process has taken the memory that is
+/// granted, this waits, since the program cannot go on without its bytes.
+fn load(start: u64, stream: calls::Stream) {
+    let handle = loop {
+        match store::lock().back(start) {
+            Ok(handle) => break handle,
+            Err(OUT_OF_MEMORY) => {
+                notice::once(
+                    "granted",
+                    format_args!(
+                        "waits for device memory that was granted and that another process has taken"
+                    ),
+                );
+                std::thread::sleep(PAUSE);
+            }
+            Err(code) => {
+                notice::once(
+                    "back",
+                    format_args!("failed to put memory behind swapped bytes (error {code})"),
+                );
+                return;
+            }
+        }
+    };
+    let mut store = store::lock();
+    let Some(extent) = store.extents.get_mut(&start) else {
+        return;
+    };
+    room::mapped(extent.device, extent.length);
+    if let Backing::Host(bytes) = std::mem::replace(&mut extent.backing, Backing::Device(handle)) {
+        let code = calls::load(start, &bytes, stream);
+        if code != SUCCESS {
+            // The context is broken, as the program's own next call will say.
+            notice::once(
+                "swap-in",
+                format_args!("failed to copy swapped bytes back (error {code})"),
+            );
+        }
+    }
+}
