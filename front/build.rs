@@ -106,7 +106,7 @@ fn jump(text: &mut String, index: usize, function: &Function) {
         return;
     }
     if let Some(types) = arguments(function) {
-        return call(text, function.name, &types);
+        return call(text, function, &types);
     }
     let (name, offset) = (function.name, index * 8);
     writeln!(
@@ -133,8 +133,41 @@ fn arguments(function: &Function) -> Option<Vec<&'static str>> {
     types.collect()
 }
 
+/// The stream that a function gives work to, as an expression over its arguments. `None`: it gives none.
+fn stream(function: &Function) -> Option<String> {
+    const GIVES: [&str; 9] = [
+        "cuLaunch",
+        "cuGraphLaunch",
+        "cuMemcpy",
+        "cuMemset",
+        "cuMemPrefetch",
+        "cuMemDiscard",
+        "cuMemBatch",
+        "cuStreamBatchMemOp",
+        "cuStreamWriteValue",
+    ];
+    if !GIVES.iter().any(|begin| function.name.starts_with(begin)) {
+        return None;
+    }
+    let is_per_thread = function.base.is_some();
+    let position = function.params.iter().position(|param| param.ty == "CUstream");
+    let stream = if function.name.starts_with("cuLaunchKernelEx") {
+        "crate::native::stream_of(a0)".to_owned()
+    } else {
+        position.map_or_else(|| "0".to_owned(), |at| format!("a{at} as usize"))
+    };
+    Some(if is_per_thread {
+        format!("crate::native::per_thread({stream})")
+    } else {
+        stream
+    })
+}
+
 /// A call of the driver's function inside the gate.
-fn call(text: &mut String, name: &str, types: &[&str]) {
+fn call(text: &mut String, function: &Function, types: &[&str]) {
+    let name = function.name;
+    let note = stream(function).map(|stream| format!("crate::busy::note({stream});"));
+    let note = note.unwrap_or_default();
     let list = |write: &dyn Fn(usize, &str) -> String| {
         let parts: Vec<String> = types.iter().enumerate().map(|(at, ty)| write(at, ty)).collect();
         parts.join(", ")
@@ -153,7 +186,8 @@ fn call(text: &mut String, name: &str, types: &[&str]) {
          let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \
          let _inside = mgb_core::gate::enter();\n    \
          // SAFETY: as the caller of this function promises.\n    \
-         unsafe {{ native({named}) }}\n}}"
+         let code = unsafe {{ native({named}) }};\n    \
+         {note}\n    code\n}}"
     )
     .expect(WRITES);
 }

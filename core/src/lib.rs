@@ -8,3 +8,4 @@ pub mod free_list;
 pub mod gate;
 pub mod patience;
 pub mod quiet;
+pub mod work;

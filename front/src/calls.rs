@@ -23,8 +23,6 @@ pub const SUCCESS: Code = 0;
 pub const INVALID_VALUE: Code = 1;
 /// CUDA's `CUDA_ERROR_OUT_OF_MEMORY`.
 pub const OUT_OF_MEMORY: Code = 2;
-/// CUDA's `CUDA_ERROR_NOT_READY`.
-pub const NOT_READY: Code = 600;
 
 /// Calls one of the driver's functions.
 macro_rules! call {
@@ -98,13 +96,6 @@ pub fn synchronize() -> Code {
     call!(cuCtxSynchronize())
 }
 
-/// A number that the driver knows of a device.
-pub fn attribute(attribute: c_int, device: c_int) -> Result<c_int, Code> {
-    let mut value = 0;
-    let code = call!(cuDeviceGetAttribute(&mut value => *mut c_int, attribute => c_int, device => c_int));
-    written(value, code)
-}
-
 /// Reserves addresses, at the wanted ones if they are free.
 pub fn reserve(bytes: u64, wanted: u64) -> Result<u64, Code> {
     let mut address = 0;
@@ -168,7 +159,7 @@ pub fn end_stream(stream: Stream) -> Code {
     call!(cuStreamDestroy_v2(stream => usize))
 }
 
-/// Whether a stream's work is done: [`SUCCESS`] or [`NOT_READY`].
+/// Whether a stream's work is done: [`SUCCESS`] if so.
 pub fn query(stream: Stream) -> Code {
     call!(cuStreamQuery(stream => usize))
 }

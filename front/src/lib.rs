@@ -12,6 +12,7 @@
 //! it, and a program that needs more than is free waits.
 
 mod addresses;
+mod busy;
 mod calls;
 mod contexts;
 mod driver;

@@ -1,12 +1,15 @@
 //! The contexts that the program has.
 
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
 use crate::calls::Context;
 
 static CONTEXTS: Mutex<Vec<(Context, c_int)>> = Mutex::new(Vec::new());
+/// Whether several devices have, or had, contexts: read at every launch.
+static SEVERAL: AtomicBool = AtomicBool::new(false);
 
 /// A context is there, or still is. True: it is the first on its device.
 pub fn note(context: Context, device: c_int) -> bool {
@@ -14,6 +17,9 @@ pub fn note(context: Context, device: c_int) -> bool {
     let is_first = all.iter().all(|(_, other)| *other != device);
     if !all.iter().any(|(known, _)| *known == context) {
         all.push((context, device));
+    }
+    if all.iter().any(|(_, other)| *other != device) {
+        SEVERAL.store(true, Ordering::Release);
     }
     is_first
 }
@@ -36,8 +42,8 @@ pub fn on(device: c_int) -> Option<Context> {
         .map(|(context, _)| *context)
 }
 
-/// Whether there are contexts on several devices.
+/// Whether several devices have, or had, contexts.
+#[inline]
 pub fn is_on_several() -> bool {
-    let all = CONTEXTS.lock();
-    all.windows(2).any(|pair| pair[0].1 != pair[1].1)
+    SEVERAL.load(Ordering::Acquire)
 }

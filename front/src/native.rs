@@ -1,9 +1,26 @@
 //! How the front's own functions are written: each has the driver's function of its name at hand.
 
+use mgb_abi::stream::STREAM_PER_THREAD;
+
 /// `CUipcMemHandle` and `CUipcEventHandle`, which are passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct IpcHandle(pub [u64; 8]);
+
+/// The stream of a `CUlaunchConfig` at this address: behind seven numbers of 32 bits.
+pub fn stream_of(config: u64) -> usize {
+    const AT: usize = 32;
+    if config == 0 {
+        return 0;
+    }
+    // SAFETY: not null, so a whole structure: CUDA's contract of the functions that take one.
+    unsafe { (config as usize as *const u8).add(AT).cast::<usize>().read() }
+}
+
+/// A stream of a function's form for default streams per thread.
+pub fn per_thread(stream: usize) -> usize {
+    if stream == 0 { STREAM_PER_THREAD } else { stream }
+}
 
 /// Defines functions of the driver that the front answers itself. `native` is the driver's function, called
 /// inside the gate; the function itself is outside.

@@ -24,4 +24,6 @@
     "cuMemUnmap",
     "cuPointerGetAttribute",
     "cuPointerGetAttributes",
+    "cuStreamDestroy",
+    "cuStreamDestroy_v2",
 ]

@@ -163,6 +163,11 @@ fn task(device: i32) -> Option<&'static Task> {
     TASKS.read().as_ref()?.get(&device).copied()
 }
 
+/// mgbd's number of the GPU that the device is; none where the process has no task there.
+pub fn gpu(device: i32) -> Option<u32> {
+    Some(task(device)?.gpu)
+}
+
 /// Begins a device's task, if it has none: something is to be made there.
 pub fn begin(device: i32) {
     let Some(session) = session::get() else { return };

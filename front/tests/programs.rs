@@ -265,6 +265,42 @@ fn programs_go_where_room_is() {
     node.wait_until_empty();
 }
 
+/// A program that only holds memory leaves its GPU to others.
+#[test]
+fn whether_there_is_work_is_seen() {
+    let works = program("works.c", &folder("busy"));
+    let node = Node::start("2x64MiB", "mgb");
+    let on_gpu = |pid: u32| {
+        wait::until("the program has a task", || {
+            let view = node.view();
+            view.tasks
+                .iter()
+                .find(|task| task.pid == pid)
+                .map(|task| task.gpu)
+        })
+    };
+    let start = |mode| {
+        let mut command = on(&node, &works, &[mode, "4000"]);
+        command
+            .env("MGB", "require")
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut busy = start("busy");
+    let first = on_gpu(busy.id());
+    let mut idle = start("idle");
+    assert_ne!(on_gpu(idle.id()), first);
+    // What was seen of a process counts less and less, with a time constant of half a second.
+    std::thread::sleep(Duration::from_millis(2000));
+    let mut third = start("idle");
+    assert_ne!(on_gpu(third.id()), first, "beside the one that works");
+    for program in [&mut busy, &mut idle, &mut third] {
+        assert!(program.wait().unwrap().success());
+    }
+    node.wait_until_empty();
+}
+
 #[test]
 fn what_can_never_fit_is_refused_at_once() {
     let holds = program("holds.c", &folder("never"));

@@ -7,13 +7,14 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::{DEVICE_TO_HOST, HOST_TO_DEVICE};
+use mgb_core::work;
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
 use crate::records::Record;
 use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
-use crate::{device, driver_start, native, session, work};
+use crate::{device, driver_start, native, session};
 
 type Locked = MutexGuard<'static, State>;
 

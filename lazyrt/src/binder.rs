@@ -1,5 +1,6 @@
 //! lazyrt as the probe's binder: what becomes of the tasks that the program begins and ends.
 
+use mgb_core::work;
 use mgb_probe::need::VARIABLES;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
@@ -8,7 +9,7 @@ use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, SiteHint};
-use crate::{absorb, device, open, swap, visible, work};
+use crate::{absorb, device, open, swap, visible};
 
 struct Lazy;
 

@@ -7,12 +7,13 @@ use mgb_abi::stream::{
 };
 use mgb_core::files;
 use mgb_core::patience::Patience;
+use mgb_core::work;
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use crate::code::{Code, Own, fail};
-use crate::{contexts, driver_start, native, notice, open, session, thread, work};
+use crate::{contexts, driver_start, native, notice, open, session, thread};
 
 /// Streams of lazyrt's own.
 static STREAMS: Mutex<[usize; MAX_GPUS]> = Mutex::new([0; MAX_GPUS]);

@@ -8,9 +8,11 @@ use std::sync::Once;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use mgb_core::work;
+
 use crate::code::{Code, Own};
 use crate::session::{self, Mode};
-use crate::{device, fault, work};
+use crate::{device, fault};
 
 /// How long to wait for a kernel that may never end.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -45,7 +45,6 @@ mod trace;
 mod trace_line;
 mod twelve;
 mod visible;
-mod work;
 
 #[cfg(test)]
 mod tests;

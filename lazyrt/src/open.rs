@@ -11,10 +11,11 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use mgb_core::work;
 use parking_lot::Mutex;
 
+use crate::contexts;
 use crate::elf::Object;
-use crate::{contexts, work};
 
 static OPEN: AtomicBool = AtomicBool::new(false);
 /// The first reason, for the trace.

@@ -4,10 +4,11 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char};
 
 use mgb_core::gate;
+use mgb_core::work;
 use parking_lot::ReentrantMutex;
 
 use crate::session::{self, Mode, Progress};
-use crate::{binder, open, restrict, trace, work};
+use crate::{binder, open, restrict, trace};
 
 /// Called at load. The probe needs its binder before a program's first `mgb_task_begin`, which may come
 /// before any call of the runtime; and an open process connects before code outside MGB can use CUDA.

@@ -10,13 +10,14 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
+use mgb_core::work;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
 use super::across::{current, follow};
 use crate::code::Own;
 use crate::native::Stream;
-use crate::{contexts, device, state, work};
+use crate::{contexts, device, state};
 
 /// Streams up to this value are CUDA's default streams, which every GPU has.
 pub const LAST_DEFAULT: usize = STREAM_PER_THREAD;

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use mgb_abi::stream::STREAM_NON_BLOCKING;
+use mgb_core::work;
 
 use super::across::{check, current, follow, home};
 use super::default::{self, LAST_DEFAULT};
@@ -11,7 +12,7 @@ use super::slot::{Handle, Kind, Slot, find, make};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::native::{self, Stream};
-use crate::{device, state, thread, work};
+use crate::{device, state, thread};
 
 /// A new stream; on no GPU.
 pub fn create(flags: u32, priority: Option<i32>) -> Result<Handle, Own> {

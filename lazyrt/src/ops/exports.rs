@@ -11,6 +11,7 @@ use mgb_abi::location::MemLocation;
 use mgb_abi::pointer::PointerAttributes;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use mgb_core::gate;
+use mgb_core::work;
 
 use super::outside::Array;
 use super::stream::Callback;
@@ -22,7 +23,7 @@ use crate::code::{Code, Own};
 use crate::functions::index;
 use crate::native::{self, Pool, Stream};
 use crate::session::{Mode, mode};
-use crate::{fault, thread, work};
+use crate::{fault, thread};
 
 /// A forked child of a process that had used CUDA: as CUDA answers there.
 #[cold]

@@ -2,10 +2,12 @@
 
 use std::ffi::c_void;
 
+use mgb_core::work;
+
 use crate::code::{Answer, Code, fail};
 use crate::handles::on;
 use crate::native::Stream;
-use crate::{backing, contexts, device, open, restrict, state, thread, work};
+use crate::{backing, contexts, device, open, restrict, state, thread};
 
 /// `cudaFree`.
 ///

@@ -6,6 +6,7 @@ use std::ffi::c_void;
 use std::sync::Once;
 
 use mgb_core::gate::{self, Inside};
+use mgb_core::work;
 
 use super::{errors, ordinals};
 use crate::bind::{self, Asked};
@@ -196,7 +197,7 @@ fn ready(touches: bool, anchors: bool, copies: bool) -> Result<Inside, Own> {
             continue;
         }
         if touches {
-            crate::work::note_endless(gpu);
+            work::note_endless(gpu);
             ending::watch(&FIRST);
         }
         return Ok(inside);

@@ -3,6 +3,7 @@
 use std::sync::Once;
 
 use mgb_core::gate::{self, Inside};
+use mgb_core::work;
 
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
@@ -11,7 +12,7 @@ use crate::handles::{capture, foreign};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
-use crate::{backing, device, ending, notice, session, thread, work};
+use crate::{backing, device, ending, notice, session, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -252,7 +253,7 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
         let launches = session::launches_in_flight(gpu);
         let wait = work::wait(gpu);
         let code = in_order(None, call);
-        if code.is_success() && !state::is_anchored() && !crate::work::any_stream() {
+        if code.is_success() && !state::is_anchored() && !work::any_stream() {
             session::launches_finished(gpu, launches);
             wait.over();
         } else {

@@ -38,6 +38,14 @@ driver! {
         gpu.check()
     }
 
+    fn cuStreamQuery(stream: usize) {
+        let (gpu, stream) = crate::device::resolve::stream(stream)?;
+        capture::refuse(&stream)?;
+        let passed = gpu.streams.fences_of(&stream).iter().all(crate::stream::Fence::query);
+        gpu.check()?;
+        if passed { Ok(()) } else { Err(Error::NOT_READY) }
+    }
+
     fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) {
         // SAFETY: `mode` is null or valid for reads: CUDA's contract of the function.
         let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;

@@ -1,0 +1,301 @@
+//! Whether work of the program is under way, which mgbd reads for the load of its GPUs, and if the program is
+//! killed.
+//!
+//! A call that gives a GPU work marks its stream, with two plain stores. A thread of the front's own looks
+//! from time to time whether the marked streams have finished. It closes the gate for that moment: no stream
+//! can begin a capture then, which a question would end.
+
+use std::cell::Cell;
+use std::ffi::c_int;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
+use mgb_core::{files, gate, quiet, work};
+use parking_lot::Mutex;
+
+use crate::calls::{self, Context, SUCCESS, Stream};
+use crate::native::own;
+use crate::{live, notice, room, session, swap};
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(25);
+/// After so many looks without new work all of a GPU's work is waited for, where streams cannot be asked.
+const QUIET: u32 = 40;
+/// How long the gate may be closed for a look.
+const LIMIT: Duration = Duration::from_millis(2);
+/// Streams that are told apart; what is given to more of them is waited for as a whole.
+const MOST: usize = 64;
+
+/// A stream that was given work.
+struct Slot {
+    stream: AtomicUsize,
+    context: AtomicUsize,
+    gpu: AtomicU32,
+    /// It may have work under way.
+    marked: AtomicBool,
+    taken: AtomicBool,
+}
+
+static SLOTS: [Slot; MOST] = [const {
+    Slot {
+        stream: AtomicUsize::new(0),
+        context: AtomicUsize::new(0),
+        gpu: AtomicU32::new(0),
+        marked: AtomicBool::new(false),
+        taken: AtomicBool::new(false),
+    }
+}; MOST];
+/// Held while slots are taken, left or asked about.
+static TABLE: Mutex<()> = Mutex::new(());
+/// Rises when a slot is left: what threads remember of slots holds no more.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
+/// Whether the process is under MGB and has a context.
+static ON: AtomicBool = AtomicBool::new(false);
+/// A bit for each GPU that was given work which no slot stands for.
+static UNASKABLE: AtomicUsize = AtomicUsize::new(0);
+
+/// What a thread remembers: the stream that it used last, its context, and its slot.
+#[derive(Clone, Copy)]
+struct Last {
+    stream: Stream,
+    context: Context,
+    generation: u32,
+    slot: Option<&'static Slot>,
+}
+
+thread_local! {
+    static LAST: Cell<Last> = const {
+        Cell::new(Last { stream: 0, context: 0, generation: 0, slot: None })
+    };
+}
+
+/// A context is there: from here on it is published whether there is work.
+pub fn start() {
+    static ONCE: Once = Once::new();
+    let Some(session) = session::get() else { return };
+    // The driver has its files open now.
+    if let Err(error) = files::pass(session.client) {
+        notice::once("keep", format_args!("{}", files::failure(error)));
+    }
+    ONCE.call_once(|| {
+        work::publish(session.client.published().gpus());
+        // SAFETY: a function of this library, which stays loaded. Registered after the driver's own, it is
+        // called before that.
+        unsafe { libc::atexit(stop) };
+        if watch() {
+            ON.store(true, Ordering::Release);
+        }
+    });
+}
+
+extern "C" fn stop() {
+    ON.store(false, Ordering::Release);
+    // No question is under way any more.
+    drop(TABLE.lock());
+}
+
+/// Starts the thread that looks. None of the program's signals is handled there.
+fn watch() -> bool {
+    // SAFETY: both sets are written before they are read.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let watcher = std::thread::Builder::new().name("mgb-busy".to_owned());
+        let started = watcher.spawn(|| {
+            let mut idle = [0; u32::BITS as usize];
+            loop {
+                std::thread::sleep(TICK);
+                if ON.load(Ordering::Acquire) {
+                    look(&mut idle);
+                }
+            }
+        });
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started.is_ok()
+    }
+}
+
+/// Work was handed to the stream: called after the call that did so.
+#[inline]
+pub fn note(stream: Stream) {
+    if ON.load(Ordering::Relaxed) {
+        mark(stream);
+    }
+}
+
+fn mark(stream: Stream) {
+    let stream = if stream == STREAM_LEGACY { 0 } else { stream };
+    // With contexts on one device only, one context is as good as another.
+    let context = if live::is_on_several() {
+        calls::context()
+    } else {
+        0
+    };
+    let generation = GENERATION.load(Ordering::Acquire);
+    let last = LAST.get();
+    let slot = match last.slot {
+        Some(slot) if last.stream == stream && last.context == context && last.generation == generation => {
+            Some(slot)
+        }
+        _ => {
+            let slot = find(stream);
+            LAST.set(Last {
+                stream,
+                context,
+                generation,
+                slot,
+            });
+            slot
+        }
+    };
+    let gpu = match slot {
+        Some(slot) => {
+            if !slot.marked.load(Ordering::Relaxed) {
+                slot.marked.store(true, Ordering::Release);
+            }
+            Some(slot.gpu.load(Ordering::Relaxed))
+        }
+        None => current_gpu().inspect(|gpu| {
+            UNASKABLE.fetch_or(1 << gpu, Ordering::AcqRel);
+        }),
+    };
+    if let Some(gpu) = gpu {
+        work::note(gpu);
+    }
+}
+
+fn current_gpu() -> Option<u32> {
+    room::gpu(calls::device().ok()?)
+}
+
+/// The stream's slot; none for a stream that only its own thread can ask about, and if there is none left.
+#[cold]
+fn find(stream: Stream) -> Option<&'static Slot> {
+    if stream == STREAM_PER_THREAD {
+        return None;
+    }
+    let (context, gpu) = (calls::context(), current_gpu()?);
+    let _table = TABLE.lock();
+    let is = |slot: &&Slot| {
+        slot.taken.load(Ordering::Relaxed)
+            && slot.stream.load(Ordering::Relaxed) == stream
+            && (stream != 0 || slot.context.load(Ordering::Relaxed) == context)
+    };
+    if let Some(slot) = SLOTS.iter().find(is) {
+        return Some(slot);
+    }
+    let slot = SLOTS.iter().find(|slot| !slot.taken.load(Ordering::Relaxed))?;
+    slot.stream.store(stream, Ordering::Relaxed);
+    slot.context.store(context, Ordering::Relaxed);
+    slot.gpu.store(gpu, Ordering::Relaxed);
+    slot.marked.store(false, Ordering::Relaxed);
+    slot.taken.store(true, Ordering::Release);
+    Some(slot)
+}
+
+/// Slots of streams or of a context that are about to end are left. What they still have to do is waited for
+/// as a whole.
+fn leave(which: impl Fn(&Slot) -> bool) {
+    let _table = TABLE.lock();
+    for slot in SLOTS
+        .iter()
+        .filter(|slot| slot.taken.load(Ordering::Relaxed) && which(slot))
+    {
+        if slot.marked.load(Ordering::Acquire) {
+            UNASKABLE.fetch_or(1 << slot.gpu.load(Ordering::Relaxed), Ordering::AcqRel);
+        }
+        slot.taken.store(false, Ordering::Relaxed);
+        GENERATION.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// A context is gone.
+pub fn forget(context: Context) {
+    leave(|slot| slot.context.load(Ordering::Relaxed) == context);
+}
+
+/// Looks at each GPU that may have work, unless it was given more since the last look.
+fn look(idle: &mut [u32; u32::BITS as usize]) {
+    let mut devices: Vec<c_int> = live::all().into_iter().map(|(_, device)| device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    for device in devices {
+        let Some(gpu) = room::gpu(device) else { continue };
+        let ticks = &mut idle[gpu as usize % u32::BITS as usize];
+        if work::take_new(gpu) {
+            *ticks = 0;
+        } else if work::is_busy(gpu) {
+            *ticks += 1;
+            if has_finished(gpu, device, *ticks) {
+                *ticks = 0;
+            }
+        }
+    }
+}
+
+/// Whether all that the GPU was given is done; if so that is published.
+fn has_finished(gpu: u32, device: c_int, ticks: u32) -> bool {
+    let wait = work::wait(gpu);
+    {
+        let Ok(_closed) = gate::close_within(LIMIT) else {
+            return false;
+        };
+        let _table = TABLE.lock();
+        // The process may have begun to end while this thread waited.
+        if !ON.load(Ordering::Acquire) || !have_finished(gpu) {
+            return false;
+        }
+    }
+    let bit = 1 << gpu;
+    if UNASKABLE.load(Ordering::Acquire) & bit != 0 {
+        let line = u32::try_from(device).unwrap_or(0);
+        let settles = || quiet::wait(line, Instant::now() + LIMIT, move || swap::settle(device));
+        if ticks < QUIET || !settles() {
+            return false;
+        }
+        UNASKABLE.fetch_and(!bit, Ordering::AcqRel);
+    }
+    wait.over();
+    true
+}
+
+/// Asks the GPU's marked streams. The gate is closed, and the table locked.
+fn have_finished(gpu: u32) -> bool {
+    let marked = SLOTS.iter().filter(|slot| {
+        slot.taken.load(Ordering::Acquire)
+            && slot.gpu.load(Ordering::Relaxed) == gpu
+            && slot.marked.load(Ordering::Acquire)
+    });
+    for slot in marked {
+        let Ok(_entered) = calls::enter(slot.context.load(Ordering::Relaxed)) else {
+            return false;
+        };
+        let stream = slot.stream.load(Ordering::Relaxed);
+        if calls::is_capturing(stream) {
+            return false;
+        }
+        let _relaxed = calls::relax();
+        match calls::query(stream) {
+            SUCCESS => slot.marked.store(false, Ordering::Release),
+            // The work goes on, or the context is broken and the program about to end.
+            _ => return false,
+        }
+    }
+    true
+}
+
+own! {
+    fn cuStreamDestroy(stream: Stream) |native| {
+        leave(|slot| slot.stream.load(Ordering::Relaxed) == stream);
+        native(stream)
+    }
+
+    fn cuStreamDestroy_v2(stream: Stream) |native| {
+        leave(|slot| slot.stream.load(Ordering::Relaxed) == stream);
+        native(stream)
+    }
+}
