@@ -1,17 +1,16 @@
-//! Makes, from the catalogue, what `src/cudart` does not write by hand: the `_ptsz` and `_ptds` forms of
-//! its functions, and stubs for what libcudart exports and softgpu does not have. What it has is
+//! Makes, from the catalogue, what `src/cudart` and `src/driver` do not write by hand: the `_ptsz` and `_ptds`
+//! forms of their functions, and stubs for what libcudart exports and softgpu does not have. What it has is
 //! found in its sources, so that there is no list to keep.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 
-use mgb_catalogue::Entry;
-
 fn main() {
     println!("cargo::rerun-if-changed=src/cudart");
+    println!("cargo::rerun-if-changed=src/driver");
     println!("cargo::rerun-if-changed=build.rs");
-    let written = written(Path::new("src/cudart"));
+    let written = written(Path::new("src/cudart"), &["cuda", "__cuda"]);
     let mut refused = BTreeSet::new();
     let (mut forms, mut stubs) = (String::new(), String::new());
     for entry in mgb_catalogue::all()
@@ -19,7 +18,8 @@ fn main() {
         .filter(|entry| entry.exported && !written.contains(entry.name))
     {
         let base = entry.base.filter(|base| written.contains(*base));
-        match base.and_then(|base| form(entry, base)) {
+        let types = || entry.params.iter().map(|param| param.ty);
+        match base.and_then(|base| form(entry.name, base, types())) {
             Some(form) => forms.push_str(&form),
             None => {
                 let reason = mgb_catalogue::softgpu::refusal(entry.name);
@@ -46,14 +46,39 @@ fn main() {
         );
     }
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
-    for (file, text) in [("forms.rs", forms), ("stubs.rs", stubs)] {
+    for (file, text) in [
+        ("forms.rs", forms),
+        ("stubs.rs", stubs),
+        ("driver_forms.rs", driver_forms()),
+    ] {
         let path = Path::new(&out).join(file);
         std::fs::write(&path, text).unwrap_or_else(|e| panic!("failed to write {}: {e}", path.display()));
     }
 }
 
-/// The names of the runtime's functions that the sources define: `fn cuda…(` and `fn __cuda…(`.
-fn written(folder: &Path) -> BTreeSet<String> {
+/// The forms of the driver's functions, and the table of them.
+fn driver_forms() -> String {
+    let written = written(Path::new("src/driver"), &["cu"]);
+    let (mut forms, mut table) = (String::new(), String::new());
+    for function in mgb_catalogue::driver::all() {
+        let Some(base) = function.base.filter(|base| written.contains(*base)) else {
+            continue;
+        };
+        let name = function.name;
+        let types = function.params.iter().map(|param| param.ty);
+        let form = form(name, base, types)
+            .unwrap_or_else(|| panic!("{name} has an argument whose type in Rust build.rs does not know"));
+        forms.push_str(&form);
+        let _ = writeln!(
+            table,
+            "    Export {{ name: \"{name}\", address: {name} as *const c_void }},"
+        );
+    }
+    format!("{forms}/// These functions.\npub static EXPORTS: &[Export] = &[\n{table}];\n")
+}
+
+/// The names of functions with these beginnings that the sources define: `fn cuda…(`, for example.
+fn written(folder: &Path, beginnings: &[&str]) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let files =
         std::fs::read_dir(folder).unwrap_or_else(|e| panic!("failed to list {}: {e}", folder.display()));
@@ -67,7 +92,7 @@ fn written(folder: &Path) -> BTreeSet<String> {
             let Some((name, _)) = after.split_once('(') else {
                 continue;
             };
-            if name.starts_with("cuda") || name.starts_with("__cuda") {
+            if beginnings.iter().any(|beginning| name.starts_with(beginning)) {
                 names.insert(name.to_owned());
             }
         }
@@ -75,18 +100,14 @@ fn written(folder: &Path) -> BTreeSet<String> {
     names
 }
 
-fn form(entry: &Entry, base: &str) -> Option<String> {
-    let types: Vec<&str> = entry
-        .params
-        .iter()
-        .map(|param| rust_type(param.ty))
-        .collect::<Option<_>>()?;
+/// A form of a function, if the types of its arguments are known.
+fn form<'a>(name: &str, base: &str, types: impl Iterator<Item = &'a str>) -> Option<String> {
+    let types: Vec<&str> = types.map(rust_type).collect::<Option<_>>()?;
     let list = |separator: &str, item: &dyn Fn(usize) -> String| {
         (0..types.len()).map(item).collect::<Vec<_>>().join(separator)
     };
     let declared = list(", ", &|at| format!("a{at}: {}", types[at]));
     let passed = list(", ", &|at| format!("a{at}"));
-    let name = entry.name;
     let mut text = String::new();
     let _ = write!(
         text,
@@ -109,6 +130,9 @@ fn rust_type(c: &str) -> Option<&'static str> {
         "int" => "i32",
         "unsigned int" | "unsigned" => "u32",
         "unsigned long long" => "u64",
+        "unsigned char" => "u8",
+        "unsigned short" => "u16",
+        "CUdeviceptr" | "CUstream" | "CUcontext" | "CUfunction" | "CUgraphExec" | "CUmemoryPool" => "usize",
         "dim3" => "Dim3",
         "struct cudaMemLocation" => "MemLocation",
         "struct cudaExtent" => "Extent",

@@ -151,6 +151,93 @@ pub struct Memcpy3DBatchOp {
     pub flags: u32,
 }
 
+/// One side of a `CUDA_MEMCPY2D`, seven of its members.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DriverSide2D {
+    /// `srcXInBytes` or `dstXInBytes`.
+    pub x_in_bytes: usize,
+    /// Rows into the memory.
+    pub y: usize,
+    /// `CUmemorytype`: which of the next three counts.
+    pub memory_type: u32,
+    /// Of the host.
+    pub host: *mut c_void,
+    /// Of a device, or of either.
+    pub device: usize,
+    /// `CUarray`.
+    pub array: usize,
+    /// Bytes from row to row; of no meaning for an array.
+    pub pitch: usize,
+}
+
+/// `CUDA_MEMCPY2D`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DriverCopy2D {
+    /// The source.
+    pub src: DriverSide2D,
+    /// The destination.
+    pub dst: DriverSide2D,
+    /// Bytes of a row.
+    pub width_in_bytes: usize,
+    /// Rows.
+    pub height: usize,
+}
+
+/// One side of a `CUDA_MEMCPY3D` or of a `CUDA_MEMCPY3D_PEER`, eleven of its members.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DriverSide3D {
+    /// `srcXInBytes` or `dstXInBytes`.
+    pub x_in_bytes: usize,
+    /// Rows into a plane.
+    pub y: usize,
+    /// Planes into the memory.
+    pub z: usize,
+    /// `srcLOD` or `dstLOD`: zero.
+    pub lod: usize,
+    /// `CUmemorytype`: which of the next three counts.
+    pub memory_type: u32,
+    /// Of the host.
+    pub host: *mut c_void,
+    /// Of a device, or of either.
+    pub device: usize,
+    /// `CUarray`.
+    pub array: usize,
+    /// `CUcontext` where the structure is that of peers, else null.
+    pub context: usize,
+    /// Bytes from row to row; of no meaning for an array.
+    pub pitch: usize,
+    /// Rows from plane to plane; of no meaning for an array.
+    pub height: usize,
+}
+
+/// `CUDA_MEMCPY3D`, and `CUDA_MEMCPY3D_PEER`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DriverCopy3D {
+    /// The source.
+    pub src: DriverSide3D,
+    /// The destination.
+    pub dst: DriverSide3D,
+    /// Bytes of a row.
+    pub width_in_bytes: usize,
+    /// Rows of a plane.
+    pub height: usize,
+    /// Planes.
+    pub depth: usize,
+}
+
+/// `CU_MEMORYTYPE_HOST`,
+pub const MEMORYTYPE_HOST: u32 = 1;
+/// `CU_MEMORYTYPE_DEVICE`,
+pub const MEMORYTYPE_DEVICE: u32 = 2;
+/// `CU_MEMORYTYPE_ARRAY`,
+pub const MEMORYTYPE_ARRAY: u32 = 3;
+/// `CU_MEMORYTYPE_UNIFIED`: whatever the address says.
+pub const MEMORYTYPE_UNIFIED: u32 = 4;
+
 /// `cudaMemcpyOperandTypePointer`.
 pub const OPERAND_POINTER: u32 = 1;
 /// `cudaMemcpyOperandTypeArray`.
@@ -162,4 +249,6 @@ const _: () = {
     assert!(size_of::<Memcpy3DPeerParms>() == 168 && offset_of!(Memcpy3DPeerParms, dst) == 72);
     assert!(size_of::<Memcpy3DOperand>() == 40);
     assert!(size_of::<Memcpy3DBatchOp>() == 112);
+    assert!(size_of::<DriverCopy2D>() == 128 && offset_of!(DriverCopy2D, dst) == 56);
+    assert!(size_of::<DriverCopy3D>() == 200 && offset_of!(DriverCopy3D, dst) == 88);
 };

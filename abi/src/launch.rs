@@ -46,7 +46,25 @@ pub struct LaunchConfig {
     pub count: u32,
 }
 
-/// `cudaLaunchAttribute`.
+/// `CUlaunchConfig`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct DriverLaunchConfig {
+    /// Blocks.
+    pub grid: Dim3,
+    /// Threads of a block.
+    pub block: Dim3,
+    /// Bytes of dynamic shared memory.
+    pub shared: u32,
+    /// `CUstream`.
+    pub stream: usize,
+    /// So many attributes, the same as the runtime's.
+    pub attributes: *mut LaunchAttribute,
+    /// Number of attributes.
+    pub count: u32,
+}
+
+/// `cudaLaunchAttribute`, `CUlaunchAttribute`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct LaunchAttribute {
@@ -127,6 +145,7 @@ pub struct FuncAttributes {
 const _: () = {
     assert!(size_of::<Dim3>() == 12);
     assert!(size_of::<LaunchConfig>() == 56);
+    assert!(size_of::<DriverLaunchConfig>() == 56);
     assert!(size_of::<LaunchAttributeValue>() == 64 && align_of::<LaunchAttributeValue>() == 8);
     assert!(size_of::<LaunchAttribute>() == 72);
     assert!(size_of::<FuncAttributes>() == 144 && core::mem::offset_of!(FuncAttributes, reserved) == 76);

@@ -101,6 +101,7 @@ fn structures(c: &mut Checks) {
         "struct cudaArrayMemoryRequirements",
         size_of::<array::ArrayMemoryRequirements>(),
     );
+    structures_of_the_driver(c);
     c.size("struct cudaGraphNodeParams", size_of::<graph::GraphNodeParams>());
     c.offset(
         "struct cudaGraphNodeParams",
@@ -138,6 +139,39 @@ fn structures(c: &mut Checks) {
     );
     c.size("cudaIpcMemHandle_t", ipc::HANDLE_BYTES);
     c.size("cudaIpcEventHandle_t", ipc::HANDLE_BYTES);
+}
+
+fn structures_of_the_driver(c: &mut Checks) {
+    c.size("CUDA_ARRAY_DESCRIPTOR", size_of::<array::ArrayDescriptor>());
+    c.size("CUDA_ARRAY3D_DESCRIPTOR", size_of::<array::Array3DDescriptor>());
+    let flags = offset_of!(array::Array3DDescriptor, flags);
+    c.offset("CUDA_ARRAY3D_DESCRIPTOR", "Flags", flags);
+    c.size("CUDA_MEMCPY2D", size_of::<copy3d::DriverCopy2D>());
+    let dst = offset_of!(copy3d::DriverCopy2D, dst);
+    let array = offset_of!(copy3d::DriverSide2D, array);
+    c.offset("CUDA_MEMCPY2D", "dstArray", dst + array);
+    let pitch = offset_of!(copy3d::DriverSide2D, pitch);
+    c.offset("CUDA_MEMCPY2D", "dstPitch", dst + pitch);
+    for name in ["CUDA_MEMCPY3D", "CUDA_MEMCPY3D_PEER"] {
+        c.size(name, size_of::<copy3d::DriverCopy3D>());
+        let dst = offset_of!(copy3d::DriverCopy3D, dst);
+        let of = |member: usize| dst + member;
+        let memory_type = offset_of!(copy3d::DriverSide3D, memory_type);
+        c.offset(name, "dstMemoryType", of(memory_type));
+        c.offset(name, "dstArray", of(offset_of!(copy3d::DriverSide3D, array)));
+        c.offset(name, "dstHeight", of(offset_of!(copy3d::DriverSide3D, height)));
+    }
+    let context = offset_of!(copy3d::DriverSide3D, context);
+    c.offset("CUDA_MEMCPY3D_PEER", "srcContext", context);
+    c.size("CUlaunchConfig", size_of::<launch::DriverLaunchConfig>());
+    let stream = offset_of!(launch::DriverLaunchConfig, stream);
+    c.offset("CUlaunchConfig", "hStream", stream);
+    c.size("CUlaunchAttribute", size_of::<launch::LaunchAttribute>());
+    c.size("CUmemPoolProps", size_of::<pool::MemPoolProps>());
+    c.size("CUmemAccessDesc", size_of::<pool::MemAccessDesc>());
+    c.size("CUmemLocation", size_of::<location::MemLocation>());
+    c.size("CUipcMemHandle", ipc::HANDLE_BYTES);
+    c.size("CUipcEventHandle", ipc::HANDLE_BYTES);
 }
 
 fn errors(c: &mut Checks) {
@@ -199,6 +233,28 @@ fn constants(c: &mut Checks) {
             copy::SRC_ACCESS_DURING_API_CALL,
         ),
         ("cudaMemcpyOperandTypeArray", copy3d::OPERAND_ARRAY),
+        ("CU_AD_FORMAT_UNSIGNED_INT8", array::FORMAT_UNSIGNED_INT8),
+        ("CU_AD_FORMAT_UNSIGNED_INT16", array::FORMAT_UNSIGNED_INT16),
+        ("CU_AD_FORMAT_UNSIGNED_INT32", array::FORMAT_UNSIGNED_INT32),
+        ("CU_AD_FORMAT_SIGNED_INT8", array::FORMAT_SIGNED_INT8),
+        ("CU_AD_FORMAT_SIGNED_INT16", array::FORMAT_SIGNED_INT16),
+        ("CU_AD_FORMAT_SIGNED_INT32", array::FORMAT_SIGNED_INT32),
+        ("CU_AD_FORMAT_HALF", array::FORMAT_HALF),
+        ("CU_AD_FORMAT_FLOAT", array::FORMAT_FLOAT),
+        ("CUDA_ARRAY3D_LAYERED", array::ARRAY_LAYERED),
+        ("CUDA_ARRAY3D_TEXTURE_GATHER", array::ARRAY_TEXTURE_GATHER),
+        ("CU_MEMORYTYPE_HOST", copy3d::MEMORYTYPE_HOST),
+        ("CU_MEMORYTYPE_DEVICE", copy3d::MEMORYTYPE_DEVICE),
+        ("CU_MEMORYTYPE_ARRAY", copy3d::MEMORYTYPE_ARRAY),
+        ("CU_MEMORYTYPE_UNIFIED", copy3d::MEMORYTYPE_UNIFIED),
+        ("CU_LAUNCH_ATTRIBUTE_COOPERATIVE", launch::ATTRIBUTE_COOPERATIVE),
+        (
+            "CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION",
+            launch::ATTRIBUTE_CLUSTER_DIMENSION,
+        ),
+        ("CU_MEM_ATTACH_HOST", managed::ATTACH_HOST),
+        ("CU_MEMPOOL_ATTR_RELEASE_THRESHOLD", pool::POOL_RELEASE_THRESHOLD),
+        ("CU_MEMPOOL_ATTR_USED_MEM_HIGH", pool::POOL_USED_HIGH),
         ("cudaLimitMallocHeapSize", device::LIMIT_MALLOC_HEAP_SIZE),
         (
             "cudaLimitMaxL2FetchGranularity",

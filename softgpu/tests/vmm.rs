@@ -9,8 +9,9 @@ use mgb_abi::vmm::MemAllocationProp;
 use softgpu::cudart::copy::cudaMemcpy;
 use softgpu::cudart::memory::cudaMemGetInfo;
 use softgpu::driver::context::{cuCtxSetCurrent, cuDevicePrimaryCtxGetState, cuDevicePrimaryCtxRetain};
-use softgpu::driver::copy::{cuMemcpyDtoH_v2, cuMemcpyHtoD_v2, cuMemsetD8_v2, cuMemsetD32_v2};
+use softgpu::driver::copy::{cuMemcpyDtoH_v2, cuMemcpyHtoD_v2};
 use softgpu::driver::device::cuInit;
+use softgpu::driver::set::{cuMemsetD8_v2, cuMemsetD32_v2};
 use softgpu::driver::vmm::*;
 
 const DEVICES: &str = "2x64MiB";

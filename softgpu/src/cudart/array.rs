@@ -7,12 +7,12 @@ use mgb_abi::copy3d::Extent;
 
 use super::copy::{later, now};
 use super::{put, runtime};
-use crate::address::{allocate, take_back};
 use crate::device::{current, node};
+use crate::driver;
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::memory::heap::Use;
 use crate::memory::region::{Side, Size};
+use crate::through;
 use crate::transfer::Copy;
 
 fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, flags: c_uint) -> Result {
@@ -22,9 +22,15 @@ fn create(array: *mut usize, format: *const ChannelFormatDesc, extent: Extent, f
     if array.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    let (planned, size) = array::plan(gpu.ordinal, format, extent, flags)?;
-    let base = allocate(gpu, size, Use::Array)?;
-    put!(array, array::keep(planned, base));
+    let Some(front) = through::front() else {
+        put!(array, driver::array::create(gpu, format, extent, flags)?);
+        return Ok(());
+    };
+    // What is wrong with it has names of the runtime's own.
+    array::plan(gpu.ordinal, format, extent, flags)?;
+    let mut made = 0;
+    front.cuArray3DCreate(&mut made, &driver::array::described(format, extent, flags)?)?;
+    put!(array, made);
     Ok(())
 }
 
@@ -80,8 +86,11 @@ runtime! {
         if array == 0 {
             return Ok(());
         }
-        node()?.gpu(array::find(array).map_err(|_| Error::INVALID_VALUE)?.ordinal as c_int)?.streams.finish();
-        take_back(array::destroy(array)?)
+        array::find(array).map_err(|_| Error::INVALID_VALUE)?;
+        match through::front() {
+            Some(front) => front.cuArrayDestroy(array),
+            None => driver::array::destroy(array),
+        }
     }
 
     fn cudaArrayGetInfo(

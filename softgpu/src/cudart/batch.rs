@@ -10,12 +10,11 @@ use mgb_abi::location::MemLocation;
 
 use super::arguments::{exists, own_stream};
 use super::copy3d::copy_of;
-use super::{managed, runtime};
+use super::{dispatch, managed, runtime};
 use crate::address::locate;
 use crate::device::resolve;
 use crate::error::{Error, Result};
 use crate::memory::array;
-use crate::submit::{copy, copy_async};
 use crate::transfer::Copy;
 use crate::transfer::Transfer;
 
@@ -49,17 +48,17 @@ fn hints(order: u32, flags: u32) -> Result {
 }
 
 /// Does all copies, or none where one of them is wrong.
-fn perform(all: &[(Copy, u32)], stream: usize) -> Result {
-    own_stream(stream)?;
-    let (gpu, stream) = resolve::stream(stream)?;
+fn perform(all: &[(Copy, u32)], handle: usize) -> Result {
+    own_stream(handle)?;
+    let (gpu, stream) = resolve::stream(handle)?;
     for (what, _) in all {
         Transfer::new(gpu, *what, DEFAULT)?;
     }
     for &(what, order) in all {
         if order == SRC_ACCESS_DURING_API_CALL && locate(what.from.at).is_host() && !stream.captures() {
-            copy(gpu, &stream, what, DEFAULT)?;
+            dispatch::copy_in(gpu, &stream, handle, what, DEFAULT)?;
         } else {
-            copy_async(gpu, &stream, what, DEFAULT)?;
+            dispatch::copy_async(gpu, &stream, handle, what, DEFAULT)?;
         }
     }
     Ok(())

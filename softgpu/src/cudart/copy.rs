@@ -4,14 +4,13 @@ use std::ffi::{c_int, c_void};
 
 use mgb_abi::copy::DEVICE_TO_DEVICE;
 
+use super::dispatch::{self, Devices};
 use super::runtime;
 use crate::device::{node, resolve};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::region::{Side, Size};
-use crate::submit::{self, copy, copy_async};
 use crate::transfer::Copy;
-use crate::transfer::Transfer;
 
 /// Both pitches must hold a row; where there is only one, that is said by another code.
 fn rows(
@@ -36,32 +35,40 @@ fn rows(
 /// Copies, and waits for it.
 pub fn now(what: Copy, kind: u32) -> Result {
     let (gpu, stream) = resolve::stream(0)?;
-    copy(gpu, &stream, what, kind)
+    dispatch::copy(gpu, &stream, what, kind)
 }
 
 /// Copies in a stream's turn.
-pub fn later(what: Copy, kind: u32, stream: usize) -> Result {
-    let (gpu, stream) = resolve::stream(stream)?;
-    copy_async(gpu, &stream, what, kind)
+pub fn later(what: Copy, kind: u32, handle: usize) -> Result {
+    let (gpu, stream) = resolve::stream(handle)?;
+    dispatch::copy_async(gpu, &stream, handle, what, kind)
 }
 
-/// As [`now`], for calls that name the devices.
-pub fn now_by_devices(what: Copy, kind: u32) -> Result {
+/// As [`now`], for calls that name the devices, the one that is copied to first.
+pub fn now_by_devices(what: Copy, kind: u32, devices: Devices) -> Result {
     let (gpu, stream) = resolve::stream(0)?;
     if what.size.bytes() == 0 {
         return Ok(());
     }
-    submit::transfer_and_wait(gpu, &stream, Transfer::of_named(gpu, what, kind)?)
+    dispatch::copy_named(gpu, &stream, what, kind, devices)
 }
 
 /// As [`later`], for calls that name the devices: no capture records them.
-pub fn later_by_devices(what: Copy, kind: u32, stream: usize) -> Result {
-    let (gpu, stream) = resolve::stream(stream)?;
+pub fn later_by_devices(what: Copy, kind: u32, devices: Devices, handle: usize) -> Result {
+    let (gpu, stream) = resolve::stream(handle)?;
     if what.size.bytes() == 0 {
         return Ok(());
     }
     capture::refuse(&stream)?;
-    submit::transfer(gpu, &stream, Transfer::of_named(gpu, what, kind)?)
+    dispatch::copy_named_async(gpu, &stream, handle, what, kind, devices)
+}
+
+/// The devices that a call names.
+///
+/// # Errors
+/// `INVALID_DEVICE`.
+pub fn devices(to: c_int, from: c_int) -> Result<Devices> {
+    Ok((node()?.gpu(to)?, node()?.gpu(from)?))
 }
 
 runtime! {
@@ -90,17 +97,15 @@ runtime! {
     fn cudaMemcpyPeer(
         to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize,
     ) {
-        node()?.gpu(to_device)?;
-        node()?.gpu(from_device)?;
-        now_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE)
+        let devices = devices(to_device, from_device)?;
+        now_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, devices)
     }
 
     fn cudaMemcpyPeerAsync(
         to: *mut c_void, to_device: c_int, from: *const c_void, from_device: c_int, count: usize,
         stream: usize,
     ) {
-        node()?.gpu(to_device)?;
-        node()?.gpu(from_device)?;
-        later_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, stream)
+        let devices = devices(to_device, from_device)?;
+        later_by_devices(Copy::bytes(to as usize, from as usize, count), DEVICE_TO_DEVICE, devices, stream)
     }
 }

@@ -4,9 +4,9 @@ use mgb_abi::copy::DEFAULT;
 use mgb_abi::copy3d::{CopySide, Memcpy3DParms, Memcpy3DPeerParms, PitchedPtr, Pos};
 
 use super::arguments::read;
-use super::copy::{later, later_by_devices, now, now_by_devices};
+use super::copy::{devices, later, later_by_devices, now, now_by_devices};
+use super::dispatch::Devices;
 use super::runtime;
-use crate::device::node;
 use crate::error::{Error, Result};
 use crate::memory::array;
 use crate::memory::region::{Side, Size};
@@ -66,7 +66,7 @@ pub fn copy_of(parameters: &Memcpy3DParms) -> Result<Copy> {
     })
 }
 
-fn peer(parameters: *const Memcpy3DPeerParms) -> Result<Copy> {
+fn peer(parameters: *const Memcpy3DPeerParms) -> Result<(Copy, Devices)> {
     let Memcpy3DPeerParms {
         src,
         src_device,
@@ -74,14 +74,14 @@ fn peer(parameters: *const Memcpy3DPeerParms) -> Result<Copy> {
         dst_device,
         extent,
     } = read(parameters)?;
-    node()?.gpu(src_device)?;
-    node()?.gpu(dst_device)?;
-    copy_of(&Memcpy3DParms {
+    let devices = devices(dst_device, src_device)?;
+    let what = copy_of(&Memcpy3DParms {
         src,
         dst,
         extent,
         kind: DEFAULT,
-    })
+    })?;
+    Ok((what, devices))
 }
 
 runtime! {
@@ -96,10 +96,12 @@ runtime! {
     }
 
     fn cudaMemcpy3DPeer(parameters: *const Memcpy3DPeerParms) {
-        now_by_devices(peer(parameters)?, DEFAULT)
+        let (what, devices) = peer(parameters)?;
+        now_by_devices(what, DEFAULT, devices)
     }
 
     fn cudaMemcpy3DPeerAsync(parameters: *const Memcpy3DPeerParms, stream: usize) {
-        later_by_devices(peer(parameters)?, DEFAULT, stream)
+        let (what, devices) = peer(parameters)?;
+        later_by_devices(what, DEFAULT, devices, stream)
     }
 }

@@ -11,9 +11,10 @@ use crate::config::profile;
 use crate::config::spec::MAX_DEVICES;
 use crate::device::properties;
 use crate::device::{current, node};
+use crate::driver::context::synchronize;
 use crate::error::{Error, Result};
 use crate::exec::device_heap;
-use crate::graph::capture;
+use crate::through;
 
 /// The limits that the device has, and what they are before a program sets them.
 const LIMITS: [(u32, usize); 6] = [
@@ -116,13 +117,18 @@ runtime! {
 
     fn cudaDeviceSynchronize() {
         let gpu = current::active()?;
-        capture::refuse_device(gpu.ordinal)?;
-        gpu.streams.finish();
-        gpu.check()
+        match through::front() {
+            Some(front) => front.cuCtxSynchronize(),
+            None => synchronize(gpu),
+        }
     }
 
     fn cudaDeviceReset() {
-        current::gpu()?.reset();
+        let gpu = current::gpu()?;
+        match through::front() {
+            Some(front) => gpu.reset_by(front)?,
+            None => gpu.reset(),
+        }
         *SET_LIMITS.lock() = [None; LIMITS.len()];
         device_heap::set_limit(DEFAULT_MALLOC_HEAP_SIZE);
         Ok(())

@@ -7,9 +7,11 @@ use mgb_abi::stream::{EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_EXTERNAL,
 use super::{put, runtime};
 use crate::clock;
 use crate::device::{current, resolve};
+use crate::driver::stream as driver;
 use crate::error::{Error, Result};
 use crate::graph::{Kind, capture};
 use crate::stream::event::{self, find};
+use crate::through;
 
 fn create(flags: c_uint) -> Result<usize> {
     current::active()?;
@@ -73,20 +75,20 @@ runtime! {
     }
 
     fn cudaEventSynchronize(event: usize) {
-        let found = find(event)?;
-        if let Some(foreign) = found.foreign() {
-            foreign.wait();
-        } else if let Some(fence) = found.fence()? {
-            fence.host_wait();
+        match through::front() {
+            Some(front) => front.cuEventSynchronize(event)?,
+            None => driver::synchronize_event(event)?,
         }
         healthy()
     }
 
     fn cudaEventQuery(event: usize) {
-        let found = find(event)?;
-        let passed = match found.foreign() {
-            Some(foreign) => foreign.passed(),
-            None => found.fence()?.is_none_or(|fence| fence.query()),
+        let passed = match through::front() {
+            Some(front) => match front.cuEventQuery(event) {
+                Err(Error::NOT_READY) => false,
+                answer => answer.map(|()| true)?,
+            },
+            None => driver::has_passed(event)?,
         };
         healthy()?;
         if passed { Ok(()) } else { Err(Error::NOT_READY) }

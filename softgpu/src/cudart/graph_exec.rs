@@ -11,6 +11,7 @@ use super::{put, runtime};
 use crate::device::resolve;
 use crate::error::{Error, Result, say_once};
 use crate::graph::{exec, with};
+use crate::through;
 
 /// All flags that there are.
 const FLAGS: u64 = INSTANTIATE_AUTO_FREE_ON_LAUNCH
@@ -63,16 +64,22 @@ runtime! {
         exec::destroy(handle)
     }
 
-    fn cudaGraphUpload(handle: usize, stream: usize) {
-        let exec = exec::find(handle)?;
-        resolve::stream(stream)?;
-        exec.take_memory()
+    fn cudaGraphUpload(graph: usize, handle: usize) {
+        let exec = exec::find(graph)?;
+        resolve::stream(handle)?;
+        match through::front() {
+            Some(front) => front.cuGraphUpload(graph, handle),
+            None => exec.take_memory(),
+        }
     }
 
-    fn cudaGraphLaunch(handle: usize, stream: usize) {
-        let exec = exec::find(handle)?;
-        let (gpu, stream) = resolve::stream(stream)?;
-        exec.launch(gpu, &stream)
+    fn cudaGraphLaunch(graph: usize, handle: usize) {
+        let exec = exec::find(graph)?;
+        let (gpu, stream) = resolve::stream(handle)?;
+        match through::front() {
+            Some(front) => front.cuGraphLaunch(graph, handle),
+            None => exec.launch(gpu, &stream),
+        }
     }
 
     fn cudaGraphExecUpdate(handle: usize, graph: usize, info: *mut GraphExecUpdateResultInfo) {

@@ -7,9 +7,9 @@ use mgb_abi::pool::MemPoolProps;
 
 use super::arguments::read;
 use super::graph_nodes::{add, kind_of};
-use super::pool::gpu_of;
 use super::{put, runtime};
 use crate::address::graph_memory::GraphMemory;
+use crate::driver::pool::gpu_of;
 use crate::error::Error;
 use crate::graph::Kind;
 

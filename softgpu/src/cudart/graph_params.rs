@@ -6,9 +6,10 @@ use mgb_abi::graph::*;
 
 use super::graph_nodes::{add, change};
 use super::{
-    graph_copy_nodes, graph_event_nodes, graph_host_nodes, graph_kernel_nodes, graph_set_nodes, pool, runtime,
+    graph_copy_nodes, graph_event_nodes, graph_host_nodes, graph_kernel_nodes, graph_set_nodes, runtime,
 };
 use crate::address::graph_memory::GraphMemory;
+use crate::driver::pool::gpu_of;
 use crate::error::{Error, Result, say_once};
 use crate::graph::{Kind, exec, with};
 
@@ -43,7 +44,7 @@ fn kind(parameters: *mut GraphNodeParams) -> Result<Kind> {
         NODE_MEM_ALLOC => {
             // SAFETY: the body begins with this structure, and is longer; it is as aligned.
             let allocation = unsafe { &mut *body.as_mut_ptr().cast::<MemAllocNodeParams>() };
-            let memory = GraphMemory::new(pool::gpu_of(&allocation.pool_props)?, allocation.byte_size)?;
+            let memory = GraphMemory::new(gpu_of(&allocation.pool_props)?, allocation.byte_size)?;
             allocation.dptr = memory.address as *mut c_void;
             Ok(Kind::Alloc(memory))
         }

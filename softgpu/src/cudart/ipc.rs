@@ -6,26 +6,37 @@ use mgb_abi::ipc::LAZY_ENABLE_PEER_ACCESS;
 
 use super::{put, runtime};
 use crate::address::share;
-use crate::device::{current, node};
+use crate::device::current;
+use crate::driver::ipc::export;
 use crate::error::Error;
 use crate::memory::share::Handle;
 use crate::stream::{event, shared};
+use crate::through;
 
 runtime! {
     fn cudaIpcGetMemHandle(handle: *mut Handle, memory: *mut c_void) {
         current::active()?;
-        let mut gpus = node()?.gpus().iter();
-        let gpu = gpus.find(|gpu| gpu.heap().owns(memory as usize)).ok_or(Error::INVALID_VALUE)?;
         if handle.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        put!(handle, share::export(gpu, memory as usize)?);
-        Ok(())
+        match through::front() {
+            Some(front) => front.cuIpcGetMemHandle(handle, memory as usize),
+            None => {
+                put!(handle, export(memory as usize)?);
+                Ok(())
+            }
+        }
     }
 
     fn cudaIpcGetEventHandle(handle: *mut shared::Handle, event: usize) {
-        put!(handle, event::find(event)?.ipc()?);
-        Ok(())
+        let found = event::find(event)?;
+        match through::front() {
+            Some(front) => front.cuIpcGetEventHandle(handle, event),
+            None => {
+                put!(handle, found.ipc()?);
+                Ok(())
+            }
+        }
     }
 
     fn cudaIpcOpenEventHandle(event: *mut usize, handle: shared::Handle) {
@@ -33,8 +44,13 @@ runtime! {
         if event.is_null() {
             return Err(Error::INVALID_VALUE);
         }
-        put!(event, event::open(&handle)?);
-        Ok(())
+        match through::front() {
+            Some(front) => front.cuIpcOpenEventHandle(event, handle),
+            None => {
+                put!(event, event::open(&handle)?);
+                Ok(())
+            }
+        }
     }
 
     fn cudaIpcOpenMemHandle(memory: *mut *mut c_void, handle: Handle, flags: c_uint) {
@@ -42,12 +58,23 @@ runtime! {
         if memory.is_null() || flags & !LAZY_ENABLE_PEER_ACCESS != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        put!(memory, share::open(&handle)? as *mut c_void);
+        let address = match through::front() {
+            Some(front) => {
+                let mut address = 0;
+                front.cuIpcOpenMemHandle(&mut address, handle, flags)?;
+                address
+            }
+            None => share::open(&handle)?,
+        };
+        put!(memory, address as *mut c_void);
         Ok(())
     }
 
     fn cudaIpcCloseMemHandle(memory: *mut c_void) {
         current::active()?;
-        share::close(memory as usize)
+        match through::front() {
+            Some(front) => front.cuIpcCloseMemHandle(memory as usize),
+            None => share::close(memory as usize),
+        }
     }
 }

@@ -1,18 +1,17 @@
 //! Launches.
 
 use std::cell::RefCell;
-use std::ffi::c_void;
-use std::sync::Arc;
+use std::ffi::{c_uint, c_void};
 
-use mgb_abi::launch::{ATTRIBUTE_CLUSTER_DIMENSION, ATTRIBUTE_COOPERATIVE, Dim3, LaunchConfig};
+use mgb_abi::launch::{Dim3, DriverLaunchConfig, LaunchConfig};
 
 use super::{put, runtime};
 use crate::device::{current, resolve};
-use crate::error::{Error, Result, say_once};
+use crate::driver::launch as driver;
+use crate::error::{Error, Result};
 use crate::exec::registry;
-use crate::kernel::launch::{Launch, Shape};
-use crate::submit;
-use crate::work::{Action, Work};
+use crate::kernel::{self, launch::Shape};
+use crate::through::{self, Front};
 
 /// What stands between `<<<` and `>>>`.
 #[derive(Clone, Copy)]
@@ -31,17 +30,46 @@ thread_local! {
 ///
 /// # Safety
 /// `arguments` is as the kernel's parameters ask.
-pub unsafe fn by_stub(stub: usize, shape: &Shape, stream: usize, arguments: *mut *mut c_void) -> Result {
-    let (gpu, stream) = resolve::stream(stream)?;
+pub unsafe fn by_stub(stub: usize, shape: &Shape, handle: usize, arguments: *mut *mut c_void) -> Result {
+    // SAFETY: contract of `by_stub`.
+    unsafe {
+        launch(stub, shape, handle, arguments, |front| {
+            let ([gx, gy, gz], [bx, by, bz], shared) = (shape.grid, shape.block, shape.shared as c_uint);
+            if shape.cooperative {
+                front.cuLaunchCooperativeKernel(stub, gx, gy, gz, bx, by, bz, shared, handle, arguments)
+            } else {
+                let extra = std::ptr::null_mut();
+                front.cuLaunchKernel(stub, gx, gy, gz, bx, by, bz, shared, handle, arguments, extra)
+            }
+        })
+    }
+}
+
+/// Checks a launch, then does it; `by_front` has a front do it.
+///
+/// # Safety
+/// `arguments` is as the kernel's parameters ask.
+unsafe fn launch(
+    stub: usize,
+    shape: &Shape,
+    handle: usize,
+    arguments: *mut *mut c_void,
+    by_front: impl FnOnce(&Front) -> Result,
+) -> Result {
+    let (gpu, stream) = resolve::stream(handle)?;
     if current::gpu()?.ordinal != gpu.ordinal {
         // The stream is another device's.
         return Err(Error::INVALID_HANDLE);
     }
     let function = registry::function(stub)?;
-    // SAFETY: `arguments` points to a value for each parameter: contract of `by_stub`.
-    let launch = unsafe { Launch::new(gpu, function, *shape, arguments.cast_const().cast())? };
-    let action = Action::Kernel(Arc::new(launch));
-    submit::issue(&stream, Work { gpu, action })
+    let Some(front) = through::front() else {
+        // SAFETY: contract of `launch`.
+        return unsafe { driver::launch(gpu, &stream, function, shape, arguments) };
+    };
+    // What is wrong with it has names of the runtime's own, and a shape has more bits.
+    kernel::launch::check(gpu.profile(), &function, shape)?;
+    function.runnable()?;
+    by_front(front)
 }
 
 runtime! {
@@ -72,26 +100,22 @@ runtime! {
             let config = config.as_ref().ok_or(Error::INVALID_VALUE)?;
             (config, crate::image::slice(config.attributes, config.count))
         };
-        let mut shape = Shape {
+        let plain = Shape {
             grid: config.grid.array(),
             block: config.block.array(),
             shared: config.shared,
             cooperative: false,
         };
-        for attribute in attributes {
-            match attribute.id {
-                ATTRIBUTE_COOPERATIVE => shape.cooperative = attribute.value.0[0] != 0,
-                ATTRIBUTE_CLUSTER_DIMENSION if attribute.value.0[..3] != [1, 1, 1] => {
-                    say_once("launches in clusters are not supported by the software GPU");
-                    return Err(Error::NOT_SUPPORTED);
-                }
-                // The others change how fast or when a kernel starts, not what it does.
-                _ => {}
-            }
-        }
+        let shape = driver::with_attributes(plain, attributes)?;
+        let by_front = |front: &Front| {
+            let &LaunchConfig { grid, block, shared, stream, attributes, count } = config;
+            let (shared, stream) = (shared as u32, stream as usize);
+            let config = DriverLaunchConfig { grid, block, shared, stream, attributes, count };
+            front.cuLaunchKernelEx(&config, stub as usize, arguments, std::ptr::null_mut())
+        };
         // SAFETY: `arguments` points to a value for each parameter of the kernel: CUDA's contract of a
         // launch.
-        unsafe { by_stub(stub as usize, &shape, config.stream as usize, arguments) }
+        unsafe { launch(stub as usize, &shape, config.stream as usize, arguments, by_front) }
     }
 
     fn __cudaPopCallConfiguration(grid: *mut Dim3, block: *mut Dim3, shared: *mut usize, stream: *mut usize) {

@@ -9,17 +9,41 @@ use mgb_abi::pointer::{MEMORY_DEVICE, MEMORY_HOST, MEMORY_MANAGED, MEMORY_UNREGI
 
 use super::{peer, put, runtime};
 use crate::address::{self, AddressKind, locate};
-use crate::device::{current, node};
+use crate::device::current;
+use crate::driver::{self, memory::pitched};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::memory::heap::Use;
+use crate::through::{self, Front};
 
-/// Rows of pitched memory start at multiples of this.
-const PITCH: usize = 512;
+/// Bytes of the largest access to pitched memory: every allowed one gives the same pitch.
+const ELEMENT: c_uint = 16;
 
-fn allocate(size: usize, purpose: Use) -> Result<*mut c_void> {
+/// Allocates for a program; zero bytes are address zero. `by_front` has a front do it.
+fn allocate(
+    size: usize,
+    purpose: Use,
+    by_front: impl FnOnce(&Front, *mut usize) -> Result,
+) -> Result<*mut c_void> {
     capture::forbid()?;
-    Ok(address::allocate(current::active()?, size, purpose)? as *mut c_void)
+    let gpu = current::active()?;
+    let address = match through::front() {
+        Some(front) if size != 0 => {
+            let mut address = 0;
+            by_front(front, &mut address)?;
+            address
+        }
+        _ => address::allocate(gpu, size, purpose)?,
+    };
+    Ok(address as *mut c_void)
+}
+
+/// Allocates rows of `width` bytes, `size` bytes in all.
+fn allocate_rows(size: usize, width: usize, rows: usize) -> Result<*mut c_void> {
+    allocate(size, Use::Plain, |front, address| {
+        // The same pitch, from the same function.
+        front.cuMemAllocPitch(address, &mut 0, width, rows, ELEMENT)
+    })
 }
 
 /// Waits for all devices' work, which may use what is to be freed, then frees it.
@@ -29,18 +53,16 @@ fn free(address: usize) -> Result {
         return Ok(());
     }
     capture::forbid()?;
-    for gpu in node()?.gpus().iter().filter(|gpu| gpu.is_active()) {
-        gpu.streams.finish();
+    match through::front() {
+        Some(front) => front.cuMemFree(address),
+        None => driver::memory::free(address),
     }
-    let freed = address::free(address);
-    current::gpu()?.check()?;
-    freed
 }
 
 runtime! {
     fn cudaMalloc(pointer: *mut *mut c_void, size: usize) {
         put!(pointer, std::ptr::null_mut());
-        put!(pointer, allocate(size, Use::Plain)?);
+        put!(pointer, allocate(size, Use::Plain, |front, address| front.cuMemAlloc(address, size))?);
         Ok(())
     }
 
@@ -50,18 +72,17 @@ runtime! {
 
     fn cudaMallocPitch(pointer: *mut *mut c_void, pitch: *mut usize, width: usize, height: usize) {
         put!(pointer, std::ptr::null_mut());
-        let row = width.checked_next_multiple_of(PITCH).ok_or(Error::MEMORY_ALLOCATION)?;
-        let size = row.checked_mul(height).ok_or(Error::MEMORY_ALLOCATION)?;
+        let (row, size) = pitched(width, height)?;
         put!(pitch, row);
-        put!(pointer, allocate(size, Use::Plain)?);
+        put!(pointer, allocate_rows(size, width, height)?);
         Ok(())
     }
 
     fn cudaMalloc3D(pointer: *mut PitchedPtr, extent: Extent) {
-        let row = extent.width.checked_next_multiple_of(PITCH).ok_or(Error::MEMORY_ALLOCATION)?;
+        // More rows than there are addresses are as many bytes, if there is any byte.
         let rows = extent.height.checked_mul(extent.depth).ok_or(Error::MEMORY_ALLOCATION)?;
-        let size = row.checked_mul(rows).ok_or(Error::MEMORY_ALLOCATION)?;
-        let ptr = allocate(size, Use::Plain)?;
+        let (row, size) = pitched(extent.width, rows)?;
+        let ptr = allocate_rows(size, extent.width, rows)?;
         put!(pointer, PitchedPtr { ptr, pitch: row, xsize: extent.width, ysize: extent.height });
         Ok(())
     }
@@ -73,15 +94,24 @@ runtime! {
             return Err(Error::INVALID_VALUE);
         }
         if size > 0 {
-            put!(pointer, allocate(size, Use::Managed)?);
+            let by_front = |front: &Front, address| front.cuMemAllocManaged(address, size, flags);
+            put!(pointer, allocate(size, Use::Managed, by_front)?);
         }
         Ok(())
     }
 
     fn cudaMemGetInfo(free: *mut usize, total: *mut usize) {
-        let (left, all) = current::active()?.memory();
-        put!(free, left as usize);
-        put!(total, all as usize);
+        let gpu = current::active()?;
+        let (mut left, mut all) = (0, 0);
+        match through::front() {
+            Some(front) => front.cuMemGetInfo(&mut left, &mut all)?,
+            None => {
+                let (free, total) = gpu.memory();
+                (left, all) = (free as usize, total as usize);
+            }
+        }
+        put!(free, left);
+        put!(total, all);
         Ok(())
     }
 

@@ -14,6 +14,7 @@ pub mod channel;
 pub mod copy;
 pub mod copy3d;
 pub mod device;
+mod dispatch;
 pub mod entry_point;
 pub mod errors;
 pub mod event;

@@ -4,11 +4,10 @@ use std::ffi::{c_int, c_void};
 
 use mgb_abi::copy3d::{Extent, PitchedPtr};
 
-use super::runtime;
+use super::{dispatch, runtime};
 use crate::device::resolve;
 use crate::error::{Error, Result};
 use crate::memory::region::{Side, Size};
-use crate::submit::fill;
 use crate::transfer::Fill;
 
 fn row(to: *mut c_void, value: c_int, count: usize) -> Fill {
@@ -33,9 +32,9 @@ fn planes(to: PitchedPtr, value: c_int, extent: Extent) -> Result<Fill> {
     Ok(Fill::bytes(to.into(), extent.into(), value as u8))
 }
 
-fn set(what: Fill, stream: usize, wait: bool) -> Result {
-    let (gpu, stream) = resolve::stream(stream)?;
-    fill(gpu, &stream, what, wait)
+fn set(what: Fill, handle: usize, wait: bool) -> Result {
+    let (gpu, stream) = resolve::stream(handle)?;
+    dispatch::fill(gpu, &stream, handle, what, wait)
 }
 
 runtime! {

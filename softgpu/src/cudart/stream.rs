@@ -6,10 +6,12 @@ use mgb_abi::stream::STREAM_NON_BLOCKING;
 
 use super::{put, runtime};
 use crate::device::{current, resolve};
+use crate::driver::stream as driver;
 use crate::error::{Error, Result};
 use crate::graph::capture;
-use crate::stream::{Fence, GREATEST_PRIORITY, handle};
+use crate::stream::{GREATEST_PRIORITY, handle};
 use crate::submit;
+use crate::through;
 use crate::work::host::{Callback, Function, HostCall, HostFunction, UserData};
 use crate::work::{Action, Work};
 
@@ -53,21 +55,20 @@ runtime! {
         Ok(())
     }
 
-    fn cudaStreamSynchronize(stream: usize) {
-        let (gpu, stream) = resolve::stream(stream)?;
-        capture::refuse(&stream)?;
-        for fence in gpu.streams.fences_of(&stream) {
-            fence.host_wait();
+    fn cudaStreamSynchronize(handle: usize) {
+        let (gpu, stream) = resolve::stream(handle)?;
+        match through::front() {
+            Some(front) => front.cuStreamSynchronize(handle),
+            None => driver::synchronize(gpu, &stream),
         }
-        gpu.check()
     }
 
-    fn cudaStreamQuery(stream: usize) {
-        let (gpu, stream) = resolve::stream(stream)?;
-        capture::refuse(&stream)?;
-        let passed = gpu.streams.fences_of(&stream).iter().all(Fence::query);
-        gpu.check()?;
-        if passed { Ok(()) } else { Err(Error::NOT_READY) }
+    fn cudaStreamQuery(handle: usize) {
+        let (gpu, stream) = resolve::stream(handle)?;
+        match through::front() {
+            Some(front) => front.cuStreamQuery(handle),
+            None => driver::query(gpu, &stream),
+        }
     }
 
     fn cudaStreamGetFlags(stream: usize, flags: *mut c_uint) {

@@ -4,12 +4,11 @@ use std::ffi::c_void;
 
 use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE};
 
-use super::{put, runtime};
+use super::{dispatch, put, runtime};
 use crate::device::{Gpu, current, resolve};
 use crate::error::{Error, Result};
 use crate::exec::registry;
 use crate::kernel::variables;
-use crate::submit::{copy, copy_async};
 use crate::transfer::Copy;
 
 /// The address of `count` bytes of a variable from `offset`.
@@ -62,28 +61,28 @@ runtime! {
     ) {
         let (gpu, stream) = resolve::stream(0)?;
         kind_to(kind)?;
-        copy(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
+        dispatch::copy(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
     fn cudaMemcpyFromSymbol(to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32) {
         let (gpu, stream) = resolve::stream(0)?;
         kind_from(kind)?;
-        copy(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
+        dispatch::copy(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }
 
     fn cudaMemcpyToSymbolAsync(
-        symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32, stream: usize,
+        symbol: *const c_void, from: *const c_void, count: usize, offset: usize, kind: u32, handle: usize,
     ) {
-        let (gpu, stream) = resolve::stream(stream)?;
+        let (gpu, stream) = resolve::stream(handle)?;
         kind_to(kind)?;
-        copy_async(gpu, &stream, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
+        dispatch::copy_async(gpu, &stream, handle, Copy::bytes(part(gpu, symbol, offset, count)?, from as usize, count), kind)
     }
 
     fn cudaMemcpyFromSymbolAsync(
-        to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, stream: usize,
+        to: *mut c_void, symbol: *const c_void, count: usize, offset: usize, kind: u32, handle: usize,
     ) {
-        let (gpu, stream) = resolve::stream(stream)?;
+        let (gpu, stream) = resolve::stream(handle)?;
         kind_from(kind)?;
-        copy_async(gpu, &stream, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
+        dispatch::copy_async(gpu, &stream, handle, Copy::bytes(to as usize, part(gpu, symbol, offset, count)?, count), kind)
     }
 }

@@ -5,6 +5,7 @@ use std::cell::Cell;
 use super::gpu::Gpu;
 use super::node::node;
 use crate::error::Result;
+use crate::through;
 
 thread_local! {
     static ORDINAL: Cell<usize> = const { Cell::new(0) };
@@ -28,7 +29,12 @@ pub fn gpu() -> Result<&'static Gpu> {
 pub fn active() -> Result<&'static Gpu> {
     let gpu = gpu()?;
     gpu.enter()?;
-    CONTEXT.set(Some(gpu.ordinal));
+    if CONTEXT.get() != Some(gpu.ordinal) {
+        match through::front() {
+            Some(front) => front.cuCtxSetCurrent(gpu.context_handle())?,
+            None => CONTEXT.set(Some(gpu.ordinal)),
+        }
+    }
     Ok(gpu)
 }
 

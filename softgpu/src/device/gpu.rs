@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::memory::heap::Heap;
 use crate::state::State;
 use crate::stream::set::Streams;
+use crate::through::{self, Front};
 
 /// A device, as this process uses it.
 pub struct Gpu {
@@ -25,6 +26,8 @@ pub struct Gpu {
     pub streams: Streams,
     state: &'static State,
     context: Mutex<Context>,
+    /// Held by the thread that has a front make or end the context.
+    entering: Mutex<()>,
     heap: Mutex<Heap>,
     /// Blocks of module variables, by image.
     variables: Mutex<HashMap<usize, usize>>,
@@ -37,6 +40,8 @@ struct Context {
     active: bool,
     runtime: bool,
     retained: u32,
+    /// One of the retained ones is the runtime's, by a front.
+    by_front: bool,
 }
 
 impl Gpu {
@@ -49,10 +54,16 @@ impl Gpu {
             streams: Streams::new(ordinal),
             state,
             context: Mutex::default(),
+            entering: Mutex::default(),
             heap: Mutex::new(Heap::new(index)),
             variables: Mutex::default(),
             error: AtomicU32::new(0),
         }
+    }
+
+    /// Its primary context as a `CUcontext`: the address of the device.
+    pub fn context_handle(&self) -> usize {
+        std::ptr::from_ref(self) as usize
     }
 
     /// The device, without what this process has on it.
@@ -73,11 +84,50 @@ impl Gpu {
     /// # Errors
     /// `MEMORY_ALLOCATION` if it does not fit; the error that the device is stuck in.
     pub fn enter(&self) -> Result {
+        if let Some(front) = through::front() {
+            self.enter_by(front)?;
+        }
         let mut context = self.context.lock();
         self.activate(&mut context)?;
         context.runtime = true;
         drop(context);
         self.check()
+    }
+
+    /// Has a front make the context for the runtime, unless the runtime uses it already.
+    fn enter_by(&self, front: &Front) -> Result {
+        if self.context.lock().runtime {
+            return Ok(());
+        }
+        let _alone = self.entering.lock();
+        if self.context.lock().runtime {
+            return Ok(());
+        }
+        self.leave_by(front)?;
+        let mut handle = 0;
+        front.cuDevicePrimaryCtxRetain(&mut handle, self.ordinal as i32)?;
+        let mut context = self.context.lock();
+        context.by_front = true;
+        context.runtime = true;
+        Ok(())
+    }
+
+    /// Has a front release what the runtime retained by it.
+    fn leave_by(&self, front: &Front) -> Result {
+        if std::mem::take(&mut self.context.lock().by_front) {
+            front.cuDevicePrimaryCtxRelease(self.ordinal as i32)?;
+        }
+        Ok(())
+    }
+
+    /// `cudaDeviceReset` by a front: what the runtime retained goes with the context.
+    ///
+    /// # Errors
+    /// The front's.
+    pub fn reset_by(&self, front: &Front) -> Result {
+        let _alone = self.entering.lock();
+        front.cuDevicePrimaryCtxReset(self.ordinal as i32)?;
+        self.leave_by(front)
     }
 
     /// `cuDevicePrimaryCtxRetain`.

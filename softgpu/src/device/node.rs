@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::gpu::Gpu;
 use crate::config::visible;
 use crate::error::{Error, Result};
+use crate::through;
 
 /// The devices of this process, in the order in which it sees them.
 pub struct Node {
@@ -37,38 +38,55 @@ extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
-/// The devices, found at the first call.
+static NODE: OnceLock<Result<Node>> = OnceLock::new();
+
+/// The devices, found at the first call; a driver front is asked first.
 ///
 /// # Errors
 /// `INITIALIZATION` where they cannot be used: a bad configuration, or a child forked after the
 /// first call, as CUDA has it; `NO_DEVICE` where there is none.
 pub fn node() -> Result<&'static Node> {
-    static NODE: OnceLock<Result<Node>> = OnceLock::new();
     if FORKED.load(Ordering::Relaxed) {
         return Err(Error::INITIALIZATION);
     }
-    let node = NODE.get_or_init(|| {
-        crate::fail::prepare()?;
-        crate::time::settings::prepare()?;
-        crate::exec::order::prepare()?;
-        let state = crate::state::shared()?;
-        let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-        let visible = visible::visible(mask.as_deref(), state.devices().len());
-        let gpus: Vec<Gpu> = visible
-            .iter()
-            .enumerate()
-            .map(|(at, &index)| Gpu::new(at, index, state))
-            .collect();
-        if let Some(first) = gpus.first() {
-            crate::exec::calls::set_clock(first.profile().clock_khz);
-        }
-        // SAFETY: the handler only stores to an atomic.
-        unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
-        if gpus.is_empty() {
-            Err(Error::NO_DEVICE)
-        } else {
-            Ok(Node { gpus })
-        }
-    });
-    node.as_ref().map_err(|&error| error)
+    if NODE.get().is_none() {
+        through::front();
+    }
+    known()
+}
+
+/// The devices, found at the first call: for the driver's own initialisation, which a front has called or
+/// which comes before any front.
+///
+/// # Errors
+/// Those of [`node`].
+pub fn known() -> Result<&'static Node> {
+    if FORKED.load(Ordering::Relaxed) {
+        return Err(Error::INITIALIZATION);
+    }
+    NODE.get_or_init(found).as_ref().map_err(|&error| error)
+}
+
+fn found() -> Result<Node> {
+    crate::fail::prepare()?;
+    crate::time::settings::prepare()?;
+    crate::exec::order::prepare()?;
+    let state = crate::state::shared()?;
+    let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let visible = visible::visible(mask.as_deref(), state.devices().len());
+    let gpus: Vec<Gpu> = visible
+        .iter()
+        .enumerate()
+        .map(|(at, &index)| Gpu::new(at, index, state))
+        .collect();
+    if let Some(first) = gpus.first() {
+        crate::exec::calls::set_clock(first.profile().clock_khz);
+    }
+    // SAFETY: the handler only stores to an atomic.
+    unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
+    if gpus.is_empty() {
+        Err(Error::NO_DEVICE)
+    } else {
+        Ok(Node { gpus })
+    }
 }

@@ -2,16 +2,28 @@
 
 use std::ffi::{c_int, c_uint};
 
-use super::{context_of, current, driver, gpu, gpu_of};
+use super::{current, driver, gpu, gpu_of};
 use crate::device::current as thread;
-use crate::device::node;
+use crate::device::{Gpu, node};
 use crate::entry::put;
+use crate::error::Result;
+use crate::graph::capture;
+
+/// Waits for a device's work.
+///
+/// # Errors
+/// What a capture forbids; the error that the context is stuck in.
+pub fn synchronize(gpu: &Gpu) -> Result {
+    capture::refuse_device(gpu.ordinal)?;
+    gpu.streams.finish();
+    gpu.check()
+}
 
 driver! {
     fn cuDevicePrimaryCtxRetain(context: *mut usize, device: c_int) {
         let gpu = gpu(device)?;
         gpu.retain()?;
-        put!(context, context_of(gpu));
+        put!(context, gpu.context_handle());
         Ok(())
     }
 
@@ -37,7 +49,7 @@ driver! {
 
     fn cuCtxGetCurrent(context: *mut usize) {
         node()?;
-        put!(context, thread::context().map_or(0, context_of));
+        put!(context, thread::context().map_or(0, |gpu| gpu.context_handle()));
         Ok(())
     }
 
@@ -53,8 +65,6 @@ driver! {
     }
 
     fn cuCtxSynchronize() {
-        let gpu = current()?;
-        gpu.streams.finish();
-        gpu.check()
+        synchronize(current()?)
     }
 }

@@ -4,9 +4,11 @@ use std::ffi::{c_char, c_int, c_uint};
 
 use super::{driver, gpu};
 use crate::config::profile;
-use crate::device::{node, properties};
+use crate::device::node::{self, node};
+use crate::device::properties;
 use crate::entry::put;
 use crate::error::{self, Error, Result};
+use crate::through;
 
 fn name_of(text: Option<&'static std::ffi::CStr>, to: *mut *const c_char) -> Result {
     put!(to, text.map_or(std::ptr::null(), |text| text.as_ptr()));
@@ -22,10 +24,12 @@ driver! {
         if flags != 0 {
             return Err(Error::INVALID_VALUE);
         }
-        node().map(drop)
+        // A front that there may be has called this, or was not loaded.
+        node::known().map(drop)
     }
 
     fn cuDriverGetVersion(version: *mut c_int) {
+        through::reached();
         put!(version, profile::CUDA_VERSION);
         Ok(())
     }

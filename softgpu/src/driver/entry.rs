@@ -2,19 +2,34 @@
 
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 
-use super::{Export, context, copy, device, driver, memory, streams, vmm};
+use super::{
+    Export, array, context, copy, copy_box, device, driver, forms, ipc, launch, memory, pool, set, stream,
+    streams, vmm,
+};
 use crate::entry::put;
 use crate::error::{Error, Result, c_str};
 
-/// The function of this name, or of its newest version.
-pub fn find(name: &str) -> Option<*const c_void> {
+/// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
+const PER_THREAD: c_ulonglong = 2;
+
+/// The function of this name, or of its newest version; with [`PER_THREAD`] in the flags the form for the
+/// thread's own default stream, where it has one.
+pub fn find(name: &str, flags: c_ulonglong) -> Option<*const c_void> {
     let tables = [
+        array::EXPORTS,
         device::EXPORTS,
         context::EXPORTS,
-        memory::EXPORTS,
-        streams::EXPORTS,
         copy::EXPORTS,
+        copy_box::EXPORTS,
+        ipc::EXPORTS,
+        launch::EXPORTS,
+        memory::EXPORTS,
+        pool::EXPORTS,
+        set::EXPORTS,
+        stream::EXPORTS,
+        streams::EXPORTS,
         vmm::EXPORTS,
+        forms::EXPORTS,
         EXPORTS,
     ];
     let named = |name: &str| {
@@ -24,16 +39,27 @@ pub fn find(name: &str) -> Option<*const c_void> {
             .flatten()
             .find(|export: &&Export| export.name == name)
     };
-    [format!("{name}_v3"), format!("{name}_v2"), name.to_owned()]
+    let forms: &[&str] = if flags & PER_THREAD != 0 {
+        &["_ptsz", "_ptds", ""]
+    } else {
+        &[""]
+    };
+    forms
         .iter()
-        .find_map(|name| named(name))
+        .flat_map(|form| ["_v3", "_v2", ""].map(|version| format!("{name}{version}{form}")))
+        .find_map(|name| named(&name))
         .map(|e| e.address)
 }
 
-fn look_up(symbol: *const c_char, function: *mut *mut c_void, status: *mut c_int) -> Result {
+fn look_up(
+    symbol: *const c_char,
+    function: *mut *mut c_void,
+    flags: c_ulonglong,
+    status: *mut c_int,
+) -> Result {
     // SAFETY: `symbol` is null or a string: CUDA's contract of the function.
     let symbol = unsafe { c_str(symbol) }.ok_or(Error::INVALID_VALUE)?;
-    let found = find(&symbol.to_string_lossy());
+    let found = find(&symbol.to_string_lossy(), flags);
     put!(function, found.unwrap_or(std::ptr::null()).cast_mut());
     if !status.is_null() {
         put!(status, c_int::from(found.is_none()));
@@ -47,15 +73,15 @@ fn look_up(symbol: *const c_char, function: *mut *mut c_void, status: *mut c_int
 
 driver! {
     fn cuGetProcAddress(
-        symbol: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: c_ulonglong,
+        symbol: *const c_char, function: *mut *mut c_void, _version: c_int, flags: c_ulonglong,
     ) {
-        look_up(symbol, function, std::ptr::null_mut())
+        look_up(symbol, function, flags, std::ptr::null_mut())
     }
 
     fn cuGetProcAddress_v2(
-        symbol: *const c_char, function: *mut *mut c_void, _version: c_int, _flags: c_ulonglong,
+        symbol: *const c_char, function: *mut *mut c_void, _version: c_int, flags: c_ulonglong,
         status: *mut c_int,
     ) {
-        look_up(symbol, function, status)
+        look_up(symbol, function, flags, status)
     }
 }

@@ -2,11 +2,55 @@
 
 use std::ffi::c_uint;
 
+use mgb_abi::managed::{ATTACH_GLOBAL, ATTACH_HOST};
+
 use super::{current, driver};
 use crate::address::{self, AddressKind, locate};
+use crate::device::{Gpu, current as thread, node};
 use crate::entry::put;
-use crate::error::Error;
+use crate::error::{Error, Result};
+use crate::graph::capture;
 use crate::memory::heap::Use;
+
+/// Rows of pitched memory start at multiples of this.
+const PITCH: usize = 512;
+
+/// The bytes from row to row of pitched memory, and the bytes of all rows.
+///
+/// # Errors
+/// `MEMORY_ALLOCATION` for more than there are addresses.
+pub fn pitched(width: usize, rows: usize) -> Result<(usize, usize)> {
+    let pitch = width
+        .checked_next_multiple_of(PITCH)
+        .ok_or(Error::MEMORY_ALLOCATION)?;
+    let size = pitch.checked_mul(rows).ok_or(Error::MEMORY_ALLOCATION)?;
+    Ok((pitch, size))
+}
+
+/// Waits for all devices' work, which may use what is to be freed, then frees it.
+///
+/// # Errors
+/// `INVALID_VALUE` if no allocation starts there; the error that the thread's context is stuck in.
+pub fn free(address: usize) -> Result {
+    for gpu in node()?.gpus().iter().filter(|gpu| gpu.is_active()) {
+        gpu.streams.finish();
+    }
+    let freed = address::free(address);
+    if let Some(gpu) = thread::context() {
+        gpu.check()?;
+    }
+    freed
+}
+
+/// What the functions that allocate begin with.
+fn may_allocate(size: usize) -> Result<&'static Gpu> {
+    let gpu = current()?;
+    if size == 0 {
+        return Err(Error::INVALID_VALUE);
+    }
+    capture::forbid()?;
+    Ok(gpu)
+}
 
 driver! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
@@ -17,21 +61,37 @@ driver! {
     }
 
     fn cuMemAlloc_v2(pointer: *mut usize, size: usize) {
-        let gpu = current()?;
-        if size == 0 {
+        put!(pointer, address::allocate(may_allocate(size)?, size, Use::Plain)?);
+        Ok(())
+    }
+
+    fn cuMemAllocPitch_v2(pointer: *mut usize, pitch: *mut usize, width: usize, height: usize, element: c_uint) {
+        if !matches!(element, 4 | 8 | 16) {
             return Err(Error::INVALID_VALUE);
         }
+        let (row, size) = pitched(width, height)?;
+        let gpu = may_allocate(size)?;
+        put!(pitch, row);
         put!(pointer, address::allocate(gpu, size, Use::Plain)?);
         Ok(())
     }
 
+    fn cuMemAllocManaged(pointer: *mut usize, size: usize, flags: c_uint) {
+        // Attached to all, or to the host; none of it can be attached to anything.
+        if !matches!(flags, ATTACH_GLOBAL | ATTACH_HOST) {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(pointer, address::allocate(may_allocate(size)?, size, Use::Managed)?);
+        Ok(())
+    }
+
     fn cuMemFree_v2(pointer: usize) {
-        let gpu = current()?;
+        current()?;
         if pointer == 0 {
             return Ok(());
         }
-        gpu.streams.finish();
-        address::free(pointer)
+        capture::forbid()?;
+        free(pointer)
     }
 
     fn cuMemGetAddressRange_v2(base: *mut usize, size: *mut usize, pointer: usize) {

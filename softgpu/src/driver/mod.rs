@@ -1,19 +1,34 @@
-//! The driver API, `libcuda.so.1`: the functions that lazyrt and the tests use, over the same devices,
-//! memory and contexts as the runtime.
+//! The driver API, `libcuda.so.1`: the functions that lazyrt, the tests and the runtime behind a driver front
+//! use, over the same devices, memory and contexts as the runtime.
+//!
+//! What a function does is an ordinary function beside it, which the runtime calls where there is no front.
+//! The build script makes the `_ptsz` and `_ptds` forms.
 
+pub mod array;
 pub mod context;
 pub mod copy;
+pub mod copy_box;
 pub mod device;
 pub mod entry;
+pub mod forms;
+pub mod ipc;
+pub mod launch;
 pub mod memory;
+pub mod pool;
+pub mod set;
+pub mod stream;
 pub mod streams;
 pub mod vmm;
 
 use std::ffi::c_void;
+use std::sync::Arc;
+
+use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 
 use crate::device::{Gpu, node};
 use crate::entry::caught;
-use crate::error::{Error, Result, code};
+use crate::error::{Error, Result, code, of_driver};
+use crate::stream::{Stream, handle};
 
 /// A function of the driver, for those that look it up by name.
 pub struct Export {
@@ -28,7 +43,7 @@ unsafe impl Sync for Export {}
 
 /// Runs the body of a driver function. The runtime's last error is not touched.
 fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
-    code(caught(name, body))
+    of_driver(code(caught(name, body)))
 }
 
 /// Defines driver functions, and the table of them.
@@ -40,6 +55,7 @@ macro_rules! driver {
             ///
             /// # Safety
             /// Pointers are as CUDA's documentation of the function asks.
+            #[allow(clippy::too_many_arguments)]
             #[unsafe(no_mangle)]
             pub unsafe extern "C" fn $name($($arg: $ty),*) -> i32 {
                 $crate::driver::call(stringify!($name), || $body)
@@ -59,17 +75,12 @@ fn gpu(device: i32) -> Result<&'static Gpu> {
     node()?.gpu(device)
 }
 
-/// A `CUcontext`: the address of its device.
-fn context_of(gpu: &'static Gpu) -> usize {
-    std::ptr::from_ref(gpu) as usize
-}
-
 /// The device of a `CUcontext`.
 fn gpu_of(context: usize) -> Result<&'static Gpu> {
     node()?
         .gpus()
         .iter()
-        .find(|gpu| context_of(gpu) == context)
+        .find(|gpu| gpu.context_handle() == context)
         .ok_or(Error::INVALID_CONTEXT)
 }
 
@@ -78,4 +89,23 @@ fn current() -> Result<&'static Gpu> {
     let gpu = crate::device::current::context().ok_or(Error::INVALID_CONTEXT)?;
     gpu.check()?;
     Ok(gpu)
+}
+
+/// The stream that a handle names, and its device, with a healthy context. A default stream is that of the
+/// current context; any other one names its own.
+fn stream(handle: usize) -> Result<(&'static Gpu, Arc<Stream>)> {
+    if handle > STREAM_PER_THREAD {
+        let stream = handle::find(handle)?;
+        let gpu = gpu(stream.ordinal as i32)?;
+        gpu.check()?;
+        return Ok((gpu, stream));
+    }
+    let gpu = current()?;
+    let own = handle == STREAM_PER_THREAD || (handle != STREAM_LEGACY && handle::own_default());
+    let stream = if own {
+        gpu.streams.per_thread()
+    } else {
+        gpu.streams.legacy().clone()
+    };
+    Ok((gpu, stream))
 }

@@ -29,23 +29,6 @@ driver! {
         Ok(())
     }
 
-    fn cuStreamSynchronize(stream: usize) {
-        let (gpu, stream) = crate::device::resolve::stream(stream)?;
-        capture::refuse(&stream)?;
-        for fence in gpu.streams.fences_of(&stream) {
-            fence.host_wait();
-        }
-        gpu.check()
-    }
-
-    fn cuStreamQuery(stream: usize) {
-        let (gpu, stream) = crate::device::resolve::stream(stream)?;
-        capture::refuse(&stream)?;
-        let passed = gpu.streams.fences_of(&stream).iter().all(crate::stream::Fence::query);
-        gpu.check()?;
-        if passed { Ok(()) } else { Err(Error::NOT_READY) }
-    }
-
     fn cuThreadExchangeStreamCaptureMode(mode: *mut u32) {
         // SAFETY: `mode` is null or valid for reads: CUDA's contract of the function.
         let new = Mode::new(*unsafe { mode.as_ref() }.ok_or(Error::INVALID_VALUE)?)?;
@@ -54,7 +37,7 @@ driver! {
     }
 
     fn cuStreamIsCapturing(stream: usize, status: *mut c_int) {
-        let (_, stream) = crate::device::resolve::stream(stream)?;
+        let (_, stream) = super::stream(stream)?;
         capture::implicit(&stream)?;
         let captures = stream.part().lock().is_some();
         put!(status, if captures { CAPTURE_STATUS_ACTIVE } else { CAPTURE_STATUS_NONE });

@@ -22,6 +22,16 @@ pub fn code(result: Result) -> i32 {
     result.err().map_or(0, |error| error.0 as i32)
 }
 
+/// The driver's code for an error: the same number wherever the driver has it.
+pub fn of_driver(code: i32) -> i32 {
+    match code {
+        code if driver_name(code).is_some() => code,
+        // The driver knows functions by handles.
+        code if code == Error::INVALID_DEVICE_FUNCTION.0 as i32 => Error::INVALID_HANDLE.0 as i32,
+        _ => Error::INVALID_VALUE.0 as i32,
+    }
+}
+
 /// Turns a result into the code a runtime function returns, and remembers it as the calling
 /// thread's last error. `cudaErrorNotReady` is an answer, not an error, and is not remembered.
 pub fn remember(result: Result) -> i32 {
@@ -107,6 +117,22 @@ mod tests {
         assert_eq!(driver_name(12), None);
         assert_eq!(text(0), Some(c"no error"));
         assert!(table::ROWS.iter().all(|row| !row.text.starts_with('\0')));
+    }
+
+    #[test]
+    fn the_driver_gives_its_own_codes_alone() {
+        for (error, code) in [
+            (Error::MEMORY_ALLOCATION, 2),
+            (Error::INVALID_MEMCPY_DIRECTION, 1),
+            (Error::INVALID_DEVICE_FUNCTION, 400),
+            (Error::NOT_READY, 600),
+            (Error::ILLEGAL_ADDRESS, 700),
+            (Error::STREAM_CAPTURE_UNSUPPORTED, 900),
+            (Error::UNKNOWN, 999),
+        ] {
+            assert_eq!(of_driver(error.0 as i32), code, "{error:?}");
+        }
+        assert_eq!(of_driver(0), 0);
     }
 
     #[test]

@@ -97,6 +97,21 @@ pub fn find(handle: usize) -> Result<Array> {
     ARRAYS.read().get(&handle).copied().ok_or(Error::INVALID_HANDLE)
 }
 
+/// The array in whose memory a side of a copy of this size lies, and the bytes, rows and planes into it; none
+/// where it is no box of an array.
+pub fn position(side: &Side, size: &Size) -> Option<(usize, [usize; 3])> {
+    let arrays = ARRAYS.read();
+    let holds = |array: &Array| (array.base..array.base + array.bytes()).contains(&side.at);
+    let (&handle, array) = arrays.iter().find(|(_, array)| holds(array))?;
+    let (pitch, slice) = (array.row_bytes(), array.row_bytes() * array.rows());
+    let offset = side.at - array.base;
+    let position = [offset % pitch, offset % slice / pitch, offset / slice];
+    let found = array.side(position, size).ok()?;
+    let same =
+        (size.height <= 1 || found.pitch == side.pitch) && (size.depth <= 1 || found.slice == side.slice);
+    same.then_some((handle, position))
+}
+
 /// Drops a handle; returns the address of the array's memory, which the caller frees.
 ///
 /// # Errors
@@ -170,5 +185,65 @@ impl Array {
             return Err(Error::INVALID_VALUE);
         }
         Ok(self.base + from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_of_an_array_is_found_by_its_address() {
+        let format = ChannelFormatDesc {
+            x: 32,
+            y: 0,
+            z: 0,
+            w: 0,
+            f: 2,
+        };
+        let extent = Extent {
+            width: 16,
+            height: 8,
+            depth: 4,
+        };
+        let (planned, bytes) = plan(0, format, extent, 0).unwrap();
+        let base = 0x7000_0000_0000;
+        let handle = keep(planned, base);
+        let array = find(handle).unwrap();
+        for (at, size) in [
+            (
+                [0, 0, 0],
+                Size {
+                    width: 64,
+                    height: 8,
+                    depth: 4,
+                },
+            ),
+            (
+                [4, 3, 2],
+                Size {
+                    width: 60,
+                    height: 5,
+                    depth: 2,
+                },
+            ),
+            (
+                [60, 7, 3],
+                Size {
+                    width: 4,
+                    height: 1,
+                    depth: 1,
+                },
+            ),
+        ] {
+            let side = array.side(at, &size).unwrap();
+            assert_eq!(position(&side, &size), Some((handle, at)));
+        }
+        // Bytes that run on in the next row are no box, nor is what lies behind.
+        assert_eq!(position(&Side::plain(base + 60), &Size::row(8)), None);
+        assert_eq!(position(&Side::plain(base + bytes), &Size::row(1)), None);
+        // Neither are rows that are further apart than the array's.
+        assert_eq!(position(&Side::rows(base, 128), &Size::plane(64, 2)), None);
+        destroy(handle).unwrap();
     }
 }
