@@ -166,8 +166,6 @@ fn stream(function: &Function) -> Option<String> {
 /// A call of the driver's function inside the gate.
 fn call(text: &mut String, function: &Function, types: &[&str]) {
     let name = function.name;
-    let note = stream(function).map(|stream| format!("crate::busy::note({stream});"));
-    let note = note.unwrap_or_default();
     let list = |write: &dyn Fn(usize, &str) -> String| {
         let parts: Vec<String> = types.iter().enumerate().map(|(at, ty)| write(at, ty)).collect();
         parts.join(", ")
@@ -177,6 +175,12 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
         list(&|at, _| format!("a{at}")),
         list(&|_, ty| ty.to_owned()),
     );
+    let result = match stream(function) {
+        None => format!("unsafe {{ native({named}) }}"),
+        Some(stream) => {
+            format!("let code = unsafe {{ native({named}) }};\n    crate::busy::note({stream});\n    code")
+        }
+    };
     writeln!(
         text,
         "#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}({declared}) -> i32 {{\n    \
@@ -186,8 +190,7 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
          let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \
          let _inside = mgb_core::gate::enter();\n    \
          // SAFETY: as the caller of this function promises.\n    \
-         let code = unsafe {{ native({named}) }};\n    \
-         {note}\n    code\n}}"
+         {result}\n}}"
     )
     .expect(WRITES);
 }

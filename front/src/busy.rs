@@ -7,20 +7,17 @@
 
 use std::cell::Cell;
 use std::ffi::c_int;
-use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
-use mgb_core::{files, gate, quiet, work};
+use mgb_core::{gate, quiet, work};
 use parking_lot::Mutex;
 
 use crate::calls::{self, Context, SUCCESS, Stream};
 use crate::native::own;
-use crate::{live, notice, room, session, swap};
+use crate::{live, room, swap};
 
-/// Between two looks.
-const TICK: Duration = Duration::from_millis(25);
 /// After so many looks without new work all of a GPU's work is waited for, where streams cannot be asked.
 const QUIET: u32 = 40;
 /// How long the gate may be closed for a look.
@@ -71,52 +68,14 @@ thread_local! {
     };
 }
 
-/// A context is there: from here on it is published whether there is work.
-pub fn start() {
-    static ONCE: Once = Once::new();
-    let Some(session) = session::get() else { return };
-    // The driver has its files open now.
-    if let Err(error) = files::pass(session.client) {
-        notice::once("keep", format_args!("{}", files::failure(error)));
-    }
-    ONCE.call_once(|| {
-        work::publish(session.client.published().gpus());
-        // SAFETY: a function of this library, which stays loaded. Registered after the driver's own, it is
-        // called before that.
-        unsafe { libc::atexit(stop) };
-        if watch() {
-            ON.store(true, Ordering::Release);
-        }
-    });
+/// From here on work is noted.
+pub fn turn_on() {
+    ON.store(true, Ordering::Release);
 }
 
-extern "C" fn stop() {
+/// The process is about to end: what it does now is published no more.
+pub fn turn_off() {
     ON.store(false, Ordering::Release);
-    // No question is under way any more.
-    drop(TABLE.lock());
-}
-
-/// Starts the thread that looks. None of the program's signals is handled there.
-fn watch() -> bool {
-    // SAFETY: both sets are written before they are read.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        let mut before = std::mem::zeroed();
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let watcher = std::thread::Builder::new().name("mgb-busy".to_owned());
-        let started = watcher.spawn(|| {
-            let mut idle = [0; u32::BITS as usize];
-            loop {
-                std::thread::sleep(TICK);
-                if ON.load(Ordering::Acquire) {
-                    look(&mut idle);
-                }
-            }
-        });
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
-        started.is_ok()
-    }
 }
 
 /// Work was handed to the stream: called after the call that did so.
@@ -218,14 +177,15 @@ pub fn forget(context: Context) {
     leave(|slot| slot.context.load(Ordering::Relaxed) == context);
 }
 
-/// Looks at each GPU that may have work, unless it was given more since the last look.
-fn look(idle: &mut [u32; u32::BITS as usize]) {
-    let mut devices: Vec<c_int> = live::all().into_iter().map(|(_, device)| device).collect();
-    devices.sort_unstable();
-    devices.dedup();
-    for device in devices {
-        let Some(gpu) = room::gpu(device) else { continue };
-        let ticks = &mut idle[gpu as usize % u32::BITS as usize];
+/// How often in a row each GPU, by its bit, was found without new work and still busy.
+#[derive(Default)]
+pub struct Looks([u32; u32::BITS as usize]);
+
+impl Looks {
+    /// Looks at a device that may have work, unless it was given more since the last look.
+    pub fn look(&mut self, device: c_int) {
+        let Some(gpu) = room::gpu(device) else { return };
+        let ticks = &mut self.0[gpu as usize % u32::BITS as usize];
         if work::take_new(gpu) {
             *ticks = 0;
         } else if work::is_busy(gpu) {
@@ -245,8 +205,7 @@ fn has_finished(gpu: u32, device: c_int, ticks: u32) -> bool {
             return false;
         };
         let _table = TABLE.lock();
-        // The process may have begun to end while this thread waited.
-        if !ON.load(Ordering::Acquire) || !have_finished(gpu) {
+        if !have_finished(gpu) {
             return false;
         }
     }

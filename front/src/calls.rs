@@ -192,3 +192,42 @@ fn finish(given: Code, stream: Stream) -> Code {
     let done = call!(cuStreamSynchronize(stream => usize));
     if given == SUCCESS { done } else { given }
 }
+
+/// A number of bytes that a pool knows of itself.
+pub fn pool_attribute(pool: usize, attribute: u32) -> Option<u64> {
+    let mut value = 0;
+    let code = call!(cuMemPoolGetAttribute(pool => usize, attribute => u32, &mut value => *mut u64));
+    written(value, code).ok()
+}
+
+/// A number of bytes that the driver knows of the memory of graphs on a device.
+pub fn graph_attribute(device: c_int, attribute: u32) -> Option<u64> {
+    let mut value = 0;
+    let code = call!(cuDeviceGetGraphMemAttribute(device => c_int, attribute => u32, &mut value => *mut u64));
+    written(value, code).ok()
+}
+
+/// Has a pool free what it keeps unused.
+pub fn trim_pool(pool: usize) -> Code {
+    call!(cuMemPoolTrimTo(pool => usize, 0 => usize))
+}
+
+/// Has graphs free what they keep unused on a device.
+pub fn trim_graphs(device: c_int) -> Code {
+    call!(cuDeviceGraphMemTrim(device => c_int))
+}
+
+/// The pool that allocations on the device come from.
+pub fn pool_of(device: c_int) -> Option<usize> {
+    let mut pool = 0;
+    let code = call!(cuDeviceGetMemPool(&mut pool => *mut usize, device => c_int));
+    written(pool, code).ok()
+}
+
+/// Frees memory of a pool in the stream.
+///
+/// # Safety
+/// It was allocated in stream order, and nothing uses it.
+pub unsafe fn free_in(address: u64, stream: Stream) -> Code {
+    call!(cuMemFreeAsync(address => u64, stream => usize))
+}

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::calls::SUCCESS;
 use crate::native::own;
-use crate::{busy, driver, live, memory, names, notice, room, session, store};
+use crate::{busy, driver, live, memory, names, notice, room, session, store, watch};
 
 type Context = *mut c_void;
 
@@ -96,7 +96,7 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
         // SAFETY: the driver has written it: contract of this function.
         live::note(unsafe { *context } as usize, device);
         room::context_made(device);
-        busy::start();
+        watch::start();
         if live::is_on_several() {
             let _inside = gate::enter();
             let mut store = store::lock();

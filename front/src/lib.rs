@@ -12,12 +12,14 @@
 //! it, and a program that needs more than is free waits.
 
 mod addresses;
+mod arrays;
 mod busy;
 mod calls;
 mod contexts;
 mod driver;
 mod enter;
 mod handles;
+mod info;
 mod jumps;
 mod live;
 mod memory;
@@ -25,9 +27,11 @@ mod names;
 mod native;
 mod notice;
 mod pointers;
+mod pools;
 mod room;
 mod search;
 mod session;
 mod start;
 mod store;
 mod swap;
+mod watch;

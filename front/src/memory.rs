@@ -197,6 +197,18 @@ own! {
         code
     }
 
+    fn cuMemAllocManaged(pointer: *mut u64, bytes: usize, flags: c_uint) |native| {
+        let call = || native(pointer, bytes, flags);
+        match current() {
+            // It may be larger than the GPU, and then stays in host memory for a part.
+            Some((context, device)) if bytes > 0 && bytes as u64 <= room::most(device) => {
+                // SAFETY: contract of this function.
+                unsafe { of_driver(bytes as u64, (context, device), pointer, call) }
+            }
+            _ => call(),
+        }
+    }
+
     fn cuMemFree_v2(pointer: u64) |native| {
         if let Some(code) = free(pointer) {
             return code;

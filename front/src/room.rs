@@ -198,6 +198,13 @@ pub fn context_made(device: i32) {
     }
 }
 
+/// Bytes that the program can have on the device at most.
+pub fn most(device: i32) -> u64 {
+    let gpu = session::get().zip(task(device));
+    let gpu = gpu.and_then(|(session, task)| session.client.hello().gpus.get(task.gpu as usize));
+    gpu.map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
+}
+
 /// Bytes of freed memory that the program may keep on the device.
 pub fn spare_bytes(device: i32) -> u64 {
     let (Some(session), Some(task)) = (session::get(), task(device)) else {
@@ -306,16 +313,32 @@ impl Growth {
 
 /// What was charged is there now.
 pub fn mapped(device: i32, bytes: u64) {
+    mapped_exactly(device, rounded(bytes));
+}
+
+/// As [`mapped`], of bytes that are known to be taken as they are.
+pub fn mapped_exactly(device: i32, bytes: u64) {
     if let (Some(session), Some(task)) = (session::get(), task(device)) {
-        session.client.published().mapped(task.gpu, rounded(bytes));
+        session.client.published().mapped(task.gpu, bytes);
     }
 }
 
 /// What is there is about to be freed.
 pub fn unmapping(device: i32, bytes: u64) {
+    unmapping_exactly(device, rounded(bytes));
+}
+
+/// As [`unmapping`], of bytes that are known to be taken as they are.
+pub fn unmapping_exactly(device: i32, bytes: u64) {
     if let (Some(session), Some(task)) = (session::get(), task(device)) {
-        session.client.published().unmapping(task.gpu, rounded(bytes));
+        session.client.published().unmapping(task.gpu, bytes);
     }
+}
+
+/// Bytes that are reserved on the device, and those of them that nothing is charged for.
+pub fn reserved(device: i32) -> Option<(u64, u64)> {
+    let account = task(device)?.account.lock();
+    Some((account.reserved, account.reserved.saturating_sub(account.held())))
 }
 
 /// What was charged is not there any more.

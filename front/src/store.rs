@@ -124,11 +124,11 @@ impl Store {
             context,
             extent,
         };
-        if bytes < SMALL {
-            if let Some(address) = self.pools.get_mut(&device).and_then(|pool| pool.take(bytes)) {
-                self.blocks.insert(address, block(address / GRANULE * GRANULE));
-                return Some(address);
-            }
+        if bytes < SMALL
+            && let Some(address) = self.pools.get_mut(&device).and_then(|pool| pool.take(bytes))
+        {
+            self.blocks.insert(address, block(address / GRANULE * GRANULE));
+            return Some(address);
         }
         let fits = |start: &u64| {
             let extent = &self.extents[start];

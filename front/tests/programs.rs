@@ -218,6 +218,21 @@ fn created_memory_waits_for_room() {
     waits_for_room("create");
 }
 
+#[test]
+fn pools_wait_for_room() {
+    waits_for_room("async");
+}
+
+#[test]
+fn managed_memory_waits_for_room() {
+    waits_for_room("managed");
+}
+
+#[test]
+fn arrays_wait_for_room() {
+    waits_for_room("array");
+}
+
 /// Each needs more than half of the GPU, and has a part of it when the other asks for more: the younger one's
 /// memory goes to the host and comes back. Its other threads stop meanwhile.
 #[test]
@@ -325,7 +340,7 @@ fn what_can_never_fit_is_refused_at_once() {
 fn freed_memory_is_given_back_while_the_program_lives() {
     let holds = program("holds.c", &folder("back"));
     let node = Node::start("1x64MiB", "mgb");
-    for way in ["alloc", "create", "reset"] {
+    for way in ["alloc", "create", "reset", "async", "managed", "array"] {
         let mut command = on(&node, &holds, &[way, "5", "8", "0"]);
         let mut child = command
             .env("MGB", "require")

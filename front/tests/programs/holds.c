@@ -1,5 +1,5 @@
 /* Allocates device memory in steps, by the way that is asked for, holds it, and frees it:
-   holds alloc|create|reset STEPS MIB HOLD_MS. Prints each stage; reads a line before it ends. */
+   holds alloc|create|reset|async|managed|array STEPS MIB HOLD_MS. Prints each stage; reads a line before it ends. */
 #include "check.h"
 #include <string.h>
 #include <unistd.h>
@@ -8,12 +8,25 @@
 
 static CUmemGenericAllocationHandle handles[MOST];
 
+static CUarray arrays[MOST];
+
+static int is(const char *way, const char *name) { return !strcmp(way, name); }
+
 static CUdeviceptr take(const char *way, size_t bytes, int step) {
-  CUdeviceptr address;
-  if (strcmp(way, "create")) {
+  CUdeviceptr address = 0;
+  if (is(way, "array")) {
+    CUDA_ARRAY_DESCRIPTOR array = {
+        .Width = 1024, .Height = bytes / 4096, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
+    CHECK(cuArrayCreate(&arrays[step], &array));
+  } else if (is(way, "async")) {
+    CHECK(cuMemAllocAsync(&address, bytes, 0));
+  } else if (is(way, "managed")) {
+    CHECK(cuMemAllocManaged(&address, bytes, CU_MEM_ATTACH_GLOBAL));
+  } else if (!is(way, "create")) {
     CHECK(cuMemAlloc(&address, bytes));
-    return address;
   }
+  if (!is(way, "create"))
+    return address;
   CUmemAllocationProp prop = {.type = CU_MEM_ALLOCATION_TYPE_PINNED,
                               .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = 0}};
   CUmemAccessDesc access = {.location = prop.location, .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
@@ -28,10 +41,14 @@ static CUdeviceptr take(const char *way, size_t bytes, int step) {
 }
 
 static void give(const char *way, CUdeviceptr address, size_t bytes, int step) {
-  if (!strcmp(way, "alloc")) {
+  if (is(way, "array"))
+    CHECK(cuArrayDestroy(arrays[step]));
+  else if (is(way, "async"))
+    CHECK(cuMemFreeAsync(address, 0));
+  else if (!is(way, "create"))
     CHECK(cuMemFree(address));
+  if (!is(way, "create"))
     return;
-  }
   CHECK(cuMemUnmap(address, bytes));
   if (step % 2 == 0)
     CHECK(cuMemRelease(handles[step]));
@@ -53,6 +70,8 @@ int main(int argc, char **argv) {
   for (int i = 0; i < steps; i++) {
     unsigned char back[2] = {0, 0};
     taken[i] = take(argv[1], bytes, i);
+    if (!taken[i])
+      continue;
     CHECK(cuMemsetD8(taken[i], i + 1, bytes));
     CHECK(cuMemcpyDtoH(back, taken[i] + bytes - 2, 2));
     if (back[0] != i + 1 || back[1] != i + 1) {
@@ -63,11 +82,13 @@ int main(int argc, char **argv) {
   puts("holds");
   fflush(stdout);
   usleep(1000 * atoi(argv[4]));
-  if (!strcmp(argv[1], "reset"))
+  if (is(argv[1], "reset"))
     CHECK(cuDevicePrimaryCtxReset(device));
   else
     for (int i = 0; i < steps; i++)
       give(argv[1], taken[i], bytes, i);
+  if (is(argv[1], "async"))
+    CHECK(cuStreamSynchronize(0));
   puts("freed");
   fflush(stdout);
   char line[16];

@@ -1,0 +1,335 @@
+//! Memory in stream order. It comes from *sources*: pools, and what graphs have on each device. The driver
+//! takes it from the device in large steps and keeps it for a while; what a source holds is charged.
+//!
+//! What a call makes a source take is known only afterwards: before the call there is room for its size, and
+//! after it for what was really taken.
+
+use std::collections::HashMap;
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use mgb_abi::graph::GRAPH_MEM_RESERVED_CURRENT;
+use mgb_abi::pool::{MemPoolProps, POOL_RESERVED_CURRENT, POOL_USED_CURRENT};
+use mgb_probe::need::GRANULE;
+use parking_lot::Mutex;
+
+use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS, Stream};
+use crate::native::{own, per_thread};
+use crate::{busy, room, session, swap};
+
+/// What sources take from the device at a time.
+const STEP: u64 = 32 << 20;
+
+/// Where such memory comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    /// A pool, by its handle.
+    Pool(usize),
+    /// The memory of graphs on a device.
+    Graphs(c_int),
+}
+
+/// What is known of one.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    device: c_int,
+    /// In whole granules.
+    charged: u64,
+    /// As mgbd was told.
+    held: u64,
+    /// Threads that are about to take from it.
+    users: u32,
+}
+
+static KNOWN: Mutex<Option<HashMap<Source, Known>>> = Mutex::new(None);
+static USED_ANY: AtomicBool = AtomicBool::new(false);
+/// Bytes of all allocations that the program has put into graphs.
+static IN_GRAPHS: AtomicU64 = AtomicU64::new(0);
+
+impl Source {
+    /// Bytes that it holds, and those of them that are allocated.
+    fn levels(self) -> Option<(u64, u64)> {
+        match self {
+            Source::Pool(pool) => Some((
+                calls::pool_attribute(pool, POOL_RESERVED_CURRENT)?,
+                calls::pool_attribute(pool, POOL_USED_CURRENT)?,
+            )),
+            // The driver has no figure for how much of it is in use.
+            Source::Graphs(device) => {
+                calls::graph_attribute(device, GRAPH_MEM_RESERVED_CURRENT).map(|held| (held, held))
+            }
+        }
+    }
+
+    fn trim(self) {
+        match self {
+            Source::Pool(pool) => calls::trim_pool(pool),
+            Source::Graphs(device) => calls::trim_graphs(device),
+        };
+    }
+
+    fn with<T>(self, change: impl FnOnce(&mut Known) -> T) -> Option<T> {
+        KNOWN.lock().get_or_insert_default().get_mut(&self).map(change)
+    }
+
+    /// Charges it so many bytes, if it is charged less, and waits until there is room. False: there is none.
+    fn raise(self, to: u64) -> bool {
+        let to = to.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX);
+        let lacks = self.with(|known| (known.device, to.saturating_sub(known.charged)));
+        match lacks {
+            None | Some((_, 0)) => true,
+            Some((_, lacks)) if lacks > room::MOST => false,
+            Some((device, lacks)) => {
+                let has_room = room::charge(device, lacks);
+                if has_room {
+                    self.with(|known| known.charged += lacks);
+                }
+                has_room
+            }
+        }
+    }
+
+    /// Lowers the charge to what it holds, unless a thread is about to take from it.
+    fn settle(self, own: u32) {
+        // Under the lock, so that no thread begins to take from it meanwhile.
+        let mut all = KNOWN.lock();
+        let Some(known) = all.get_or_insert_default().get_mut(&self) else {
+            return;
+        };
+        if known.users > own {
+            return;
+        }
+        // The levels of a destroyed pool cannot be read; what was allocated from it is still charged.
+        let Some((held, _)) = self.levels() else { return };
+        let charged = held.next_multiple_of(GRANULE);
+        let less = known.charged.saturating_sub(charged);
+        known.charged -= less;
+        publish(known, held);
+        let device = known.device;
+        drop(all);
+        if less > 0 {
+            room::discharge(device, less);
+        }
+    }
+
+    /// Makes room for a call that takes so many bytes, does it, and charges what was really taken. `undo`
+    /// takes back what the call did where there is no room for that.
+    fn take(self, device: c_int, bytes: u64, call: impl Fn() -> Code, undo: impl FnOnce()) -> Code {
+        let Some((held, used)) = self.levels() else {
+            // No such pool: the driver says so.
+            return call();
+        };
+        USED_ANY.store(true, Ordering::Release);
+        {
+            let mut all = KNOWN.lock();
+            let known = all.get_or_insert_default().entry(self).or_insert(Known {
+                device,
+                charged: 0,
+                held: 0,
+                users: 0,
+            });
+            known.users += 1;
+        }
+        let fits = held.saturating_sub(used) >= bytes;
+        let mut code = if self.make_room(bytes, held, fits) {
+            call()
+        } else {
+            OUT_OF_MEMORY
+        };
+        let level = || self.levels().map_or(0, |(held, _)| held);
+        if code == OUT_OF_MEMORY && self.raise(level().saturating_add(bytes).saturating_add(STEP)) {
+            // It takes more than its size, or nothing that the source holds fits: once more, with room.
+            code = call();
+        }
+        let mut taken = true;
+        if code == SUCCESS && !self.raise(level()) {
+            undo();
+            taken = false;
+        }
+        self.with(|known| known.users -= 1);
+        if code == SUCCESS && taken {
+            let held = level();
+            self.with(|known| publish(known, held));
+            return code;
+        }
+        self.settle(0);
+        if taken { code } else { OUT_OF_MEMORY }
+    }
+
+    /// Room for an allocation. Where the source holds enough that is free, it needs none.
+    fn make_room(self, bytes: u64, held: u64, fits: bool) -> bool {
+        if fits {
+            return self.raise(held);
+        }
+        if self.raise(held.saturating_add(bytes)) {
+            return true;
+        }
+        // What the source keeps unused may be enough, as it may be in the driver.
+        if let Some(device) = self.with(|known| known.device) {
+            swap::settle(device);
+        }
+        self.trim();
+        self.settle(1);
+        let held = self.levels().map_or(0, |(held, _)| held);
+        self.raise(held.saturating_add(bytes))
+    }
+}
+
+/// Tells mgbd what the source holds.
+fn publish(known: &mut Known, held: u64) {
+    let before = std::mem::replace(&mut known.held, held);
+    if held >= before {
+        room::mapped_exactly(known.device, held - before);
+    } else {
+        room::unmapping_exactly(known.device, before - held);
+    }
+}
+
+/// Lowers the charge of every source to what it holds.
+pub fn settle_all() {
+    if !USED_ANY.load(Ordering::Acquire) {
+        return;
+    }
+    let all: Vec<Source> = KNOWN.lock().iter().flatten().map(|(source, _)| *source).collect();
+    for source in all {
+        source.settle(0);
+    }
+}
+
+/// Allocates in a stream.
+///
+/// # Safety
+/// A success of the call writes `pointer`, unless it is null.
+unsafe fn allocate(
+    pool: Option<usize>,
+    (pointer, bytes, stream): (*mut u64, usize, Stream),
+    call: impl Fn() -> Code,
+) -> Code {
+    let device = calls::device();
+    let (Some(_), Ok(device)) = (session::get(), device) else {
+        return call();
+    };
+    if pointer.is_null() || bytes == 0 || bytes as u64 > room::MOST {
+        return call();
+    }
+    if calls::is_capturing(stream) {
+        // A node of a graph: memory is taken when that is launched.
+        let code = call();
+        if code == SUCCESS {
+            note_in_graph(bytes as u64);
+        }
+        return code;
+    }
+    let Some(pool) = pool.or_else(|| calls::pool_of(device)) else {
+        return call();
+    };
+    Source::Pool(pool).take(device, bytes as u64, call, || {
+        // SAFETY: just allocated; the program does not have the address.
+        let _ = unsafe { calls::free_in(pointer.read(), stream) };
+    })
+}
+
+fn note_in_graph(bytes: u64) {
+    IN_GRAPHS.fetch_add(bytes.min(room::MOST), Ordering::AcqRel);
+}
+
+/// Launches or uploads a graph, which may take memory for its allocations.
+fn run_graph(call: impl Fn() -> Code) -> Code {
+    let bytes = IN_GRAPHS.load(Ordering::Acquire);
+    match calls::device() {
+        Ok(device) if bytes > 0 && session::get().is_some() => {
+            let source = Source::Graphs(device);
+            let held = source.levels().map_or(0, |(held, _)| held);
+            // What it holds is reused from launch to launch.
+            source.take(device, bytes.saturating_sub(held), call, || ())
+        }
+        _ => call(),
+    }
+}
+
+own! {
+    fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: Stream) |native| {
+        // SAFETY: CUDA's contract of the function.
+        unsafe { allocate(None, (pointer, bytes, stream), || native(pointer, bytes, stream)) }
+    }
+
+    fn cuMemAllocAsync_ptsz(pointer: *mut u64, bytes: usize, stream: Stream) |native| {
+        let own = per_thread(stream);
+        // SAFETY: CUDA's contract of the function.
+        unsafe { allocate(None, (pointer, bytes, own), || native(pointer, bytes, stream)) }
+    }
+
+    fn cuMemAllocFromPoolAsync(pointer: *mut u64, bytes: usize, pool: usize, stream: Stream) |native| {
+        let call = || native(pointer, bytes, pool, stream);
+        // SAFETY: CUDA's contract of the function.
+        unsafe { allocate(Some(pool), (pointer, bytes, stream), call) }
+    }
+
+    fn cuMemAllocFromPoolAsync_ptsz(pointer: *mut u64, bytes: usize, pool: usize, stream: Stream) |native| {
+        let (own, call) = (per_thread(stream), || native(pointer, bytes, pool, stream));
+        // SAFETY: CUDA's contract of the function.
+        unsafe { allocate(Some(pool), (pointer, bytes, own), call) }
+    }
+
+    fn cuMemPoolTrimTo(pool: usize, keep: usize) |native| {
+        let code = native(pool, keep);
+        settle_all();
+        code
+    }
+
+    fn cuMemPoolDestroy(pool: usize) |native| {
+        let source = Source::Pool(pool);
+        // What the pool keeps unused is freed with it; the rest stays charged.
+        let used = source.levels().map_or(0, |(_, used)| used);
+        let code = native(pool);
+        if code == SUCCESS
+            && let Some(mut known) = KNOWN.lock().get_or_insert_default().remove(&source)
+        {
+            let less = known.charged.saturating_sub(used.next_multiple_of(GRANULE));
+            publish(&mut known, used);
+            room::discharge(known.device, less);
+        }
+        code
+    }
+
+    fn cuGraphAddMemAllocNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *mut AllocNode,
+    ) |native| {
+        let code = native(node, graph, after, count, parameters);
+        if code == SUCCESS && !parameters.is_null() {
+            // SAFETY: not null, so a whole structure: CUDA's contract of the function.
+            note_in_graph(unsafe { (*parameters).bytes } as u64);
+        }
+        code
+    }
+
+    fn cuGraphLaunch(graph: usize, stream: Stream) |native| {
+        let code = run_graph(|| native(graph, stream));
+        busy::note(stream);
+        code
+    }
+
+    fn cuGraphLaunch_ptsz(graph: usize, stream: Stream) |native| {
+        let code = run_graph(|| native(graph, stream));
+        busy::note(per_thread(stream));
+        code
+    }
+
+    fn cuGraphUpload(graph: usize, stream: Stream) |native| {
+        run_graph(|| native(graph, stream))
+    }
+
+    fn cuGraphUpload_ptsz(graph: usize, stream: Stream) |native| {
+        run_graph(|| native(graph, stream))
+    }
+}
+
+/// `CUDA_MEM_ALLOC_NODE_PARAMS`.
+#[repr(C)]
+pub struct AllocNode {
+    pool: MemPoolProps,
+    access: *const u8,
+    access_count: usize,
+    bytes: usize,
+    pointer: u64,
+}

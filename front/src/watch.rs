@@ -1,0 +1,85 @@
+//! The front's own thread. From time to time it looks which work has finished and what pools hold.
+
+use std::ffi::c_int;
+use std::sync::Once;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use mgb_core::{files, work};
+use parking_lot::Mutex;
+
+use crate::busy::Looks;
+use crate::{busy, live, notice, pools, session};
+
+/// Between two looks.
+const TICK: Duration = Duration::from_millis(25);
+
+/// Whether the process is about to end: the driver is asked nothing any more.
+static ENDS: AtomicBool = AtomicBool::new(false);
+/// Held while the driver is asked.
+static LOOKING: Mutex<()> = Mutex::new(());
+
+/// A context is there: from here on there is something to look at.
+pub fn start() {
+    static ONCE: Once = Once::new();
+    let Some(session) = session::get() else { return };
+    // The driver has its files open now.
+    if let Err(error) = files::pass(session.client) {
+        notice::once("keep", format_args!("{}", files::failure(error)));
+    }
+    ONCE.call_once(|| {
+        work::publish(session.client.published().gpus());
+        // SAFETY: a function of this library, which stays loaded. Registered after the driver's own, it is
+        // called before that.
+        unsafe { libc::atexit(stop) };
+        if spawn() {
+            busy::turn_on();
+        }
+    });
+}
+
+extern "C" fn stop() {
+    ENDS.store(true, Ordering::Release);
+    busy::turn_off();
+    // No question is under way any more.
+    drop(LOOKING.lock());
+}
+
+/// Starts the thread. None of the program's signals is handled there.
+fn spawn() -> bool {
+    // SAFETY: both sets are written before they are read.
+    unsafe {
+        let mut all = std::mem::zeroed();
+        let mut before = std::mem::zeroed();
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+        let started = std::thread::Builder::new()
+            .name("mgb-watch".to_owned())
+            .spawn(watch);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        started.is_ok()
+    }
+}
+
+fn watch() {
+    let mut looks = Looks::default();
+    loop {
+        std::thread::sleep(TICK);
+        let _looking = LOOKING.lock();
+        if ENDS.load(Ordering::Acquire) {
+            return;
+        }
+        pools::settle_all();
+        for device in devices() {
+            looks.look(device);
+        }
+    }
+}
+
+/// Those with a context.
+fn devices() -> Vec<c_int> {
+    let mut devices: Vec<c_int> = live::all().into_iter().map(|(_, device)| device).collect();
+    devices.sort_unstable();
+    devices.dedup();
+    devices
+}
