@@ -21,8 +21,13 @@ pub type Stream = usize;
 pub const SUCCESS: Code = 0;
 /// CUDA's `CUDA_ERROR_INVALID_VALUE`.
 pub const INVALID_VALUE: Code = 1;
+/// CUDA's `CUDA_ERROR_NOT_SUPPORTED`.
+pub const NOT_SUPPORTED: Code = 801;
 /// CUDA's `CUDA_ERROR_OUT_OF_MEMORY`.
 pub const OUT_OF_MEMORY: Code = 2;
+
+/// CUDA's `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: memory that other processes can have.
+pub const POSIX_FILE: c_int = 1;
 
 /// Calls one of the driver's functions.
 macro_rules! call {
@@ -119,6 +124,29 @@ pub fn create(device: c_int, bytes: u64, handle_types: i32) -> Result<u64, Code>
         &mut handle => *mut u64, bytes as usize => usize, &prop => *const MemAllocationProp, 0 => c_ulonglong,
     ));
     written(handle, code)
+}
+
+/// A descriptor by which another process gets the memory, if it was made for that.
+pub fn export(handle: u64) -> Result<c_int, Code> {
+    let mut file = -1;
+    let code = call!(cuMemExportToShareableHandle(
+        &mut file => *mut c_int, handle => u64, POSIX_FILE => c_int, 0 => c_ulonglong,
+    ));
+    written(file, code)
+}
+
+/// Memory of another process, by its descriptor, which stays open.
+pub fn import(file: c_int) -> Result<u64, Code> {
+    let mut handle = 0;
+    let code = call!(cuMemImportFromShareableHandle(
+        &mut handle => *mut u64, file as usize => usize, POSIX_FILE => c_int,
+    ));
+    written(handle, code)
+}
+
+/// Gives reserved addresses back, where nothing is mapped.
+pub fn unreserve(address: u64, bytes: u64) -> Code {
+    call!(cuMemAddressFree(address => u64, bytes as usize => usize))
 }
 
 /// Gives a handle back: its memory is freed once it is mapped nowhere.

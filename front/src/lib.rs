@@ -20,6 +20,7 @@ mod driver;
 mod enter;
 mod handles;
 mod info;
+mod ipc;
 mod jumps;
 mod live;
 mod memory;

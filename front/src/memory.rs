@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mgb_core::gate;
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, Context, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{self, Code, Context, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::{live, notice, room, session, store, swap};
 
@@ -146,6 +146,12 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -
             // SAFETY: not null, so it can be written: contract of this function.
             unsafe { *pointer = address };
             SUCCESS
+        }
+        Err(NOT_SUPPORTED) => {
+            // A virtual GPU, say.
+            store::lock().give_up();
+            // SAFETY: contract of this function.
+            unsafe { of_driver(bytes, current, pointer, call) }
         }
         Err(code) => code,
     }

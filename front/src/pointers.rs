@@ -1,7 +1,7 @@
 //! What the driver says of addresses in the arena: there the front answers as if each block were an
 //! allocation of the driver's own.
 
-use std::ffi::{c_int, c_uint, c_void};
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::calls::{INVALID_VALUE, SUCCESS};
 use crate::native::own;
@@ -9,6 +9,10 @@ use crate::store::{self, Block};
 
 /// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`,
 const CONTEXT: c_uint = 1;
+/// `CU_POINTER_ATTRIBUTE_P2P_TOKENS`, for other devices than GPUs,
+const P2P_TOKENS: c_uint = 5;
+/// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`, which programs set before they give such a device the address,
+const SYNC_MEMOPS: c_uint = 6;
 /// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR`,
 const RANGE_START: c_uint = 11;
 /// and `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
@@ -45,7 +49,24 @@ own! {
         SUCCESS
     }
 
+    fn cuPointerSetAttribute(data: *const c_void, attribute: c_uint, address: u64) |native| {
+        if attribute == SYNC_MEMOPS {
+            store::lock().stay(address);
+        }
+        native(data, attribute, address)
+    }
+
+    fn cuMemGetHandleForAddressRange(
+        handle: *mut c_void, address: u64, bytes: usize, kind: c_int, flags: c_ulonglong,
+    ) |native| {
+        store::lock().stay(address);
+        native(handle, address, bytes, kind, flags)
+    }
+
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_uint, address: u64) |native| {
+        if attribute == P2P_TOKENS {
+            store::lock().stay(address);
+        }
         match find(address).and_then(|found| known(found, attribute)) {
             Some(value) if !data.is_null() => {
                 // SAFETY: not null, and all of these have 8 bytes: CUDA's contract of the function.

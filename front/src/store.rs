@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use mgb_core::arena::{Arena, Left, Pool, SMALL};
 use mgb_probe::need::GRANULE;
@@ -41,8 +42,10 @@ pub struct Extent {
     pub device: c_int,
     /// Where its bytes are.
     pub backing: Backing,
-    /// Another process or a device of another maker may use it: it stays where it is.
-    pub pinned: bool,
+    /// A descriptor for other processes, which may use it.
+    pub shared: Option<OwnedFd>,
+    /// Somebody beside the program's own work uses it: it stays where it is.
+    pub stays: bool,
 }
 
 /// An allocation.
@@ -113,7 +116,7 @@ impl Store {
             self.arena = reserve();
             self.has_no_arena = self.arena.is_none();
         }
-        self.arena.is_some()
+        self.arena.is_some() && !self.has_no_arena
     }
 
     /// Places a block where memory is mapped already.
@@ -152,7 +155,8 @@ impl Store {
                     length,
                     device,
                     backing: Backing::Device(handle),
-                    pinned: false,
+                    shared: None,
+                    stays: false,
                 };
                 self.extents.insert(start, extent);
                 room::mapped(device, length);
@@ -211,7 +215,7 @@ impl Store {
         }
         let extent = self.extents.get(&block.extent)?;
         let spare: u64 = self.spares_of(block.device).map(|(_, length)| length).sum();
-        if !extent.pinned && spare + extent.length <= room::spare_bytes(block.device) {
+        if !extent.stays && spare + extent.length <= room::spare_bytes(block.device) {
             self.spares.push(block.extent);
             return Some((block.device, 0));
         }
@@ -273,6 +277,55 @@ impl Store {
         let extent = self.extents.get(&start).ok_or(INVALID_VALUE)?;
         back(start, extent.length, extent.device, &self.guests)
     }
+
+    /// Puts memory behind it that other processes can have. Not the bytes.
+    ///
+    /// # Errors
+    /// The driver's.
+    pub fn back_for_others(&mut self, start: u64) -> Result<(), Code> {
+        let guests = self.guests.clone();
+        let extent = self.extents.get_mut(&start).ok_or(INVALID_VALUE)?;
+        let (length, device) = (extent.length, extent.device);
+        let handle = calls::create(device, length, calls::POSIX_FILE)?;
+        map(start, length, device, &guests, handle)?;
+        match calls::export(handle) {
+            Ok(file) => {
+                // SAFETY: made just now, for this alone.
+                extent.shared = Some(unsafe { OwnedFd::from_raw_fd(file) });
+                extent.backing = Backing::Device(handle);
+                extent.stays = true;
+                Ok(())
+            }
+            Err(code) => {
+                take_away(start, length, handle);
+                Err(code)
+            }
+        }
+    }
+
+    /// A descriptor of an extent that other processes may have.
+    pub fn shared_file(&self, start: u64) -> Option<OwnedFd> {
+        self.extents.get(&start)?.shared.as_ref()?.try_clone().ok()
+    }
+
+    /// The memory at the address stays where it is: another device than a GPU may use it.
+    pub fn stay(&mut self, address: u64) {
+        if let Some((_, block)) = self.find(address)
+            && let Some(extent) = self.extents.get_mut(&block.extent)
+        {
+            extent.stays = true;
+        }
+    }
+
+    /// There are no addresses for allocations from here on: the device does not map memory by itself.
+    pub fn give_up(&mut self) {
+        self.has_no_arena = true;
+    }
+
+    /// Whether other processes may have any.
+    pub fn has_shared(&self) -> bool {
+        self.extents.values().any(|extent| extent.shared.is_some())
+    }
 }
 
 fn reserve() -> Option<Arena> {
@@ -295,6 +348,12 @@ fn reserve() -> Option<Arena> {
 /// Puts physical memory behind addresses; its handle.
 fn back(start: u64, length: u64, device: c_int, guests: &[c_int]) -> Result<u64, Code> {
     let handle = calls::create(device, length, 0)?;
+    map(start, length, device, guests, handle)?;
+    Ok(handle)
+}
+
+/// Maps it. Where that fails it is freed.
+fn map(start: u64, length: u64, device: c_int, guests: &[c_int], handle: u64) -> Result<(), Code> {
     let mut code = calls::map(start, length, handle);
     if code == SUCCESS {
         code = calls::allow(start, length, device);
@@ -302,7 +361,7 @@ fn back(start: u64, length: u64, device: c_int, guests: &[c_int]) -> Result<u64,
             for &guest in guests.iter().filter(|guest| **guest != device) {
                 allow(start, length, guest);
             }
-            return Ok(handle);
+            return Ok(());
         }
         calls::unmap(start, length);
     }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use mgb_core::gate::{self, Closed, Open};
 use mgb_core::quiet;
 
-use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::room::{self, Out, Swapper};
 use crate::store::{self, Backing};
 use crate::{live, notice};
@@ -148,7 +148,7 @@ fn save_all(device: c_int) -> (Vec<u64>, u64) {
         let Backing::Device(handle) = extent.backing else {
             continue;
         };
-        if extent.device != device || extent.pinned {
+        if extent.device != device || extent.stays {
             continue;
         }
         let Some(bytes) = save(start, extent.length, stream) else {
@@ -181,6 +181,49 @@ fn save(start: u64, length: u64, stream: calls::Stream) -> Option<Vec<u8>> {
         return None;
     }
     Some(bytes)
+}
+
+/// Exchanges an extent's memory for memory that other processes can have, by way of the host; its bytes.
+///
+/// # Errors
+/// The driver's; out of memory where the GPU does not come to rest.
+pub fn share(start: u64) -> Result<u64, Code> {
+    let is_shared = |store: &store::Locked| {
+        let extent = store.extents.get(&start);
+        extent
+            .filter(|extent| extent.shared.is_some())
+            .map(|extent| extent.length)
+    };
+    if let Some(length) = is_shared(&store::lock()) {
+        return Ok(length);
+    }
+    let _closed = close().ok_or(OUT_OF_MEMORY)?;
+    let mut store = store::lock();
+    if let Some(length) = is_shared(&store) {
+        return Ok(length);
+    }
+    let extent = store.extents.get(&start).ok_or(INVALID_VALUE)?;
+    let (length, device) = (extent.length, extent.device);
+    let Backing::Device(handle) = extent.backing else {
+        return Err(INVALID_VALUE);
+    };
+    let (_entered, stream) = own_stream(device).ok_or(INVALID_VALUE)?;
+    let bytes = save(start, length, stream).ok_or(OUT_OF_MEMORY)?;
+    store::take_away(start, length, handle);
+    let mut done = store.back_for_others(start);
+    if done.is_err() {
+        // As it was before.
+        let handle = store.back(start)?;
+        if let Some(extent) = store.extents.get_mut(&start) {
+            extent.backing = Backing::Device(handle);
+        }
+    }
+    let code = calls::load(start, &bytes, stream);
+    if code != SUCCESS {
+        done = Err(code);
+    }
+    calls::end_stream(stream);
+    done.map(|()| length)
 }
 
 /// Brings an extent's bytes back. There is room for them; where another process has taken the memory that is

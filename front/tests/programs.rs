@@ -280,6 +280,23 @@ fn programs_go_where_room_is() {
     node.wait_until_empty();
 }
 
+/// Blocks of the arena go to another process by handles, as the driver's own allocations do; what was shared
+/// is not swapped, and is given back when it is freed.
+#[test]
+fn other_processes_open_memory() {
+    let shares = program("shares.c", &folder("shares"));
+    let node = Node::start("1x64MiB", "mgb");
+    for mode in ["require", "off"] {
+        let ended = run(on(&node, &shares, &[]).env("MGB", mode));
+        assert_eq!(
+            (ended.code(), ended.stdout.as_str()),
+            (0, "PASS\n"),
+            "{mode}: {ended:?}"
+        );
+    }
+    node.wait_until_empty();
+}
+
 /// A program that only holds memory leaves its GPU to others.
 #[test]
 fn whether_there_is_work_is_seen() {

@@ -1,6 +1,7 @@
 //! Virtual memory management. None of it needs a context.
 
-use std::ffi::{c_int, c_uint, c_ulonglong};
+use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::os::fd::{BorrowedFd, IntoRawFd};
 
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::{ACCESS_NONE, ACCESS_READ, ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
@@ -12,6 +13,9 @@ use crate::entry::put;
 use crate::error::{Error, Result};
 use crate::memory::vmm::{self, Access, Found, GRANULE, Placement};
 use crate::state;
+
+/// `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`.
+const POSIX_FILE: c_int = 1;
 
 fn ordinal(location: &MemLocation) -> Result<usize> {
     if location.kind != LOCATION_DEVICE {
@@ -30,7 +34,7 @@ unsafe fn placement(prop: *const MemAllocationProp) -> Result<Placement> {
     if prop.alloc_type != ALLOCATION_PINNED {
         return Err(Error::INVALID_VALUE);
     }
-    if prop.handle_types != 0 {
+    if prop.handle_types & !POSIX_FILE != 0 {
         return Err(Error::NOT_SUPPORTED);
     }
     let ordinal = ordinal(&prop.location)?;
@@ -72,7 +76,29 @@ driver! {
             return Err(Error::INVALID_VALUE);
         }
         let state = state::shared()?;
-        put!(handle, vmm::with(|vmm| vmm.create(state, placement, size))?);
+        // SAFETY: as above, and not null.
+        let is_shared = unsafe { (*prop).handle_types } != 0;
+        put!(handle, vmm::with(|vmm| vmm.create(state, placement, size, is_shared))?);
+        Ok(())
+    }
+
+    fn cuMemExportToShareableHandle(to: *mut c_int, handle: u64, kind: c_int, flags: c_ulonglong) {
+        if kind != POSIX_FILE || flags != 0 {
+            return Err(Error::INVALID_VALUE);
+        }
+        put!(to, vmm::with(|vmm| vmm.export(handle))?.into_raw_fd());
+        Ok(())
+    }
+
+    fn cuMemImportFromShareableHandle(handle: *mut u64, from: *mut c_void, kind: c_int) {
+        if kind != POSIX_FILE {
+            return Err(Error::INVALID_VALUE);
+        }
+        let gpu = super::current()?;
+        let place = Placement { ordinal: gpu.ordinal, index: gpu.index };
+        // SAFETY: a number of a descriptor that is open: CUDA's contract of the function.
+        let file = unsafe { BorrowedFd::borrow_raw(from as usize as c_int) };
+        put!(handle, vmm::with(|vmm| vmm.import(place, file))?);
         Ok(())
     }
 

@@ -20,8 +20,7 @@ impl Physical {
     /// Takes `length` zeroed bytes; returns their offset.
     pub fn take(&mut self, length: usize) -> Result<usize> {
         if self.file.is_none() {
-            let file = rustix::fs::memfd_create("softgpu-device-memory", MemfdFlags::CLOEXEC);
-            self.file = Some(file.map_err(|_| Error::OPERATING_SYSTEM)?);
+            self.file = Some(new_file()?);
         }
         if let Some(offset) = self.free.take(length) {
             return Ok(offset);
@@ -47,4 +46,19 @@ impl Physical {
             .expect("a handle exists, so its file does")
             .as_fd()
     }
+}
+
+fn new_file() -> Result<OwnedFd> {
+    rustix::fs::memfd_create("softgpu-device-memory", MemfdFlags::CLOEXEC)
+        .map_err(|_| Error::OPERATING_SYSTEM)
+}
+
+/// A file of zeroed bytes for memory that other processes may have.
+///
+/// # Errors
+/// `OPERATING_SYSTEM`, `MEMORY_ALLOCATION`.
+pub fn file_of(length: usize) -> Result<OwnedFd> {
+    let file = new_file()?;
+    rustix::fs::ftruncate(&file, length as u64).map_err(|_| Error::MEMORY_ALLOCATION)?;
+    Ok(file)
 }

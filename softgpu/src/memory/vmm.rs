@@ -6,10 +6,11 @@
 //! check the same rights.
 
 use std::collections::{BTreeMap, HashMap};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use parking_lot::Mutex;
 
-use super::physical::Physical;
+use super::physical::{self, Physical};
 use crate::config::spec::MAX_DEVICES;
 use crate::error::{Error, Result};
 use crate::pages;
@@ -41,13 +42,24 @@ struct Mapping {
 }
 
 /// Memory of a device, behind a handle.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Memory {
     device: Placement,
     length: usize,
-    offset: usize,
+    place: Place,
     handles: u32,
     mappings: u32,
+}
+
+/// Where its bytes are.
+#[derive(Debug)]
+enum Place {
+    /// In the device's file, from this offset.
+    Device(usize),
+    /// In a file of its own, which other processes may have.
+    Own(OwnedFd),
+    /// In another process's file: that one is charged.
+    Foreign(OwnedFd),
 }
 
 /// Where memory is created: the ordinal that the process uses, and the physical index.
@@ -126,27 +138,59 @@ impl Vmm {
         Ok(())
     }
 
-    /// `cuMemCreate`.
-    pub fn create(&mut self, state: &State, device: Placement, length: usize) -> Result<u64> {
+    /// `cuMemCreate`; `is_shared`: for other processes, too.
+    pub fn create(
+        &mut self,
+        state: &State,
+        device: Placement,
+        length: usize,
+        is_shared: bool,
+    ) -> Result<u64> {
         if length == 0 || !granular(length) {
             return Err(Error::INVALID_VALUE);
         }
         state.charge(device.index, length as u64, false)?;
-        let physical = self.physical.entry(device.ordinal).or_default();
-        let offset = physical.take(length);
-        let offset = offset.inspect_err(|_| state.uncharge(device.index, length as u64, false))?;
+        let place = if is_shared {
+            physical::file_of(length).map(Place::Own)
+        } else {
+            let physical = self.physical.entry(device.ordinal).or_default();
+            physical.take(length).map(Place::Device)
+        };
+        let place = place.inspect_err(|_| state.uncharge(device.index, length as u64, false))?;
+        Ok(self.add(device, length, place))
+    }
+
+    fn add(&mut self, device: Placement, length: usize, place: Place) -> u64 {
         self.last_handle += 1;
-        self.memories.insert(
-            self.last_handle,
-            Memory {
-                device,
-                length,
-                offset,
-                handles: 1,
-                mappings: 0,
-            },
-        );
-        Ok(self.last_handle)
+        let memory = Memory {
+            device,
+            length,
+            place,
+            handles: 1,
+            mappings: 0,
+        };
+        self.memories.insert(self.last_handle, memory);
+        self.last_handle
+    }
+
+    /// `cuMemExportToShareableHandle`: a descriptor of memory that was made for other processes.
+    pub fn export(&self, handle: u64) -> Result<OwnedFd> {
+        match &self.memories.get(&handle).ok_or(Error::INVALID_VALUE)?.place {
+            Place::Own(file) | Place::Foreign(file) => file.try_clone().map_err(|_| Error::OPERATING_SYSTEM),
+            Place::Device(_) => Err(Error::INVALID_VALUE),
+        }
+    }
+
+    /// `cuMemImportFromShareableHandle`: memory of another process, which is charged for it.
+    pub fn import(&mut self, device: Placement, file: BorrowedFd<'_>) -> Result<u64> {
+        let file = file.try_clone_to_owned().map_err(|_| Error::OPERATING_SYSTEM)?;
+        let length = rustix::fs::fstat(&file)
+            .map_err(|_| Error::INVALID_VALUE)?
+            .st_size as usize;
+        if length == 0 || !granular(length) {
+            return Err(Error::INVALID_VALUE);
+        }
+        Ok(self.add(device, length, Place::Foreign(file)))
     }
 
     /// `cuMemRelease`.
@@ -186,8 +230,11 @@ impl Vmm {
         if before.is_some_and(|(start, mapping)| start + mapping.length > address) {
             return Err(Error::INVALID_VALUE);
         }
-        let file = self.physical[&memory.device.ordinal].file();
-        pages::map_file(address, length, file, memory.offset as u64)?;
+        let (file, offset) = match &memory.place {
+            Place::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
+            Place::Own(file) | Place::Foreign(file) => (file.as_fd(), 0),
+        };
+        pages::map_file(address, length, file, offset as u64)?;
         memory.mappings += 1;
         range.mappings.insert(
             address,
@@ -306,14 +353,19 @@ impl Vmm {
     }
 
     fn free_if_unused(&mut self, state: &State, handle: u64) {
-        let Some(&memory) = self.memories.get(&handle) else {
+        let is_unused = |memory: &Memory| memory.handles == 0 && memory.mappings == 0;
+        if !self.memories.get(&handle).is_some_and(is_unused) {
+            return;
+        }
+        let Some(memory) = self.memories.remove(&handle) else {
             return;
         };
-        if memory.handles == 0 && memory.mappings == 0 {
-            self.memories.remove(&handle);
-            if let Some(physical) = self.physical.get_mut(&memory.device.ordinal) {
-                physical.give(memory.offset, memory.length);
-            }
+        if let Place::Device(offset) = memory.place
+            && let Some(physical) = self.physical.get_mut(&memory.device.ordinal)
+        {
+            physical.give(offset, memory.length);
+        }
+        if !matches!(memory.place, Place::Foreign(_)) {
             state.uncharge(memory.device.index, memory.length as u64, false);
         }
     }
