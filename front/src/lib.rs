@@ -14,6 +14,7 @@
 mod addresses;
 mod arrays;
 mod busy;
+mod caches;
 mod calls;
 mod contexts;
 mod driver;

@@ -3,14 +3,15 @@
 
 use std::collections::HashMap;
 use std::sync::OnceLock;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgb_probe::need::{GRANULE, LAZY, Need};
+use mgb_probe::view::TaskView;
 use mgb_probe::{BeginRequest, Client, Grant, Grown, Refusal, TaskId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::session::Session;
-use crate::{notice, session};
+use crate::{caches, notice, session};
 
 /// Freed memory that a program may keep on a device, at most: none where it would be missed.
 const SPARE: u64 = 32 << 20;
@@ -19,7 +20,9 @@ const SPARE: u64 = 32 << 20;
 pub const MOST: u64 = 1 << 50;
 /// How often in a row a task may be asked to make room and fail.
 const FAILED_SWAPS: u32 = 8;
-/// After the first of them; twice as long after each.
+/// How long the node view may take to show what this process holds.
+const VIEW_PATIENCE: Duration = Duration::from_millis(500);
+/// After a failed swap; twice as long after each.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// Who makes room on a device by bringing memory elsewhere. All are called outside the gate and without a
@@ -97,6 +100,12 @@ impl Account {
         } else {
             &mut self.large
         }
+    }
+}
+
+impl Task {
+    fn lacking(&self) -> u64 {
+        self.account.lock().lacking()
     }
 }
 
@@ -231,6 +240,12 @@ pub fn charge(device: i32, bytes: u64) -> bool {
         let freed = swapper.release_spares(device);
         task.account.lock().remove_large(freed);
     }
+    if caches::refuses_first(bytes, || {
+        may_have(device).is_some_and(|room| room < task.lacking())
+    }) {
+        task.account.lock().remove(bytes);
+        return false;
+    }
     let _growing = task.growing.lock();
     let mut growth = Growth {
         session,
@@ -335,10 +350,33 @@ pub fn unmapping_exactly(device: i32, bytes: u64) {
     }
 }
 
-/// Bytes that are reserved on the device, and those of them that nothing is charged for.
-pub fn reserved(device: i32) -> Option<(u64, u64)> {
-    let account = task(device)?.account.lock();
-    Some((account.reserved, account.reserved.saturating_sub(account.held())))
+/// Bytes that the program may have on the device at this moment, beyond what is charged, without waiting.
+pub fn may_have(device: i32) -> Option<u64> {
+    let (session, task) = (session::get()?, task(device)?);
+    let (reserved, unused) = {
+        let account = task.account.lock();
+        (account.reserved, account.reserved.saturating_sub(account.held()))
+    };
+    let client = session.client;
+    let start = Instant::now();
+    loop {
+        // A view that includes what this process holds by now: mgbd writes it a moment after it has answered.
+        let view = client.status().ok()?;
+        let is_own = |shown: &&TaskView| shown.pid == std::process::id() && shown.gpu == task.gpu;
+        let shown: u64 = view
+            .tasks
+            .iter()
+            .filter(is_own)
+            .map(|task| task.reserved_bytes)
+            .sum();
+        if shown == reserved || start.elapsed() > VIEW_PATIENCE {
+            let gpu = view.gpus.iter().find(|view| view.gpu.index == task.gpu)?;
+            let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
+            let room = gpu.gpu.usable_bytes.saturating_sub(charged);
+            return Some(room.saturating_add(unused));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
 }
 
 /// What was charged is not there any more.

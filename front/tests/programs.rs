@@ -297,6 +297,34 @@ fn other_processes_open_memory() {
     node.wait_until_empty();
 }
 
+/// An allocator that is known to keep freed memory is refused once before it waits; any other one waits.
+#[test]
+fn allocators_with_a_cache_are_refused_first() {
+    let folder = folder("caches");
+    let (caches, holds) = (program("caches.c", &folder), program("holds.c", &folder));
+    let library = folder.join("libc10_cuda.so");
+    compile(
+        "preloaded.c",
+        &library,
+        &["-shared", "-fPIC", "-ldl", "-Wl,-soname,libc10_cuda.so"],
+    );
+    let node = Node::start("1x64MiB", "mgb");
+    let library = library.display().to_string();
+    for (arguments, output) in [
+        (&[library.as_str()][..], "first 2\nagain 0\nPASS\n"),
+        (&[], "first 0\nPASS\n"),
+    ] {
+        let holder = Running::start(on(&node, &holds, &["alloc", "1", "40", "1500"]).env("MGB", "require"));
+        wait::until("the memory is taken", || {
+            (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+        });
+        let ended = run(on(&node, &caches, arguments).env("MGB", "require"));
+        assert_eq!((ended.code(), ended.stdout.as_str()), (0, output), "{ended:?}");
+        assert_eq!(holder.end().code(), 0);
+    }
+    node.wait_until_empty();
+}
+
 /// A program that only holds memory leaves its GPU to others.
 #[test]
 fn whether_there_is_work_is_seen() {
