@@ -325,6 +325,29 @@ fn allocators_with_a_cache_are_refused_first() {
     node.wait_until_empty();
 }
 
+/// The ways to the driver that were traps for others: each one's memory is charged.
+#[test]
+fn every_way_to_the_driver_leads_through_the_front() {
+    let folder = folder("traps");
+    let user = folder.join("libuser.so");
+    let library = front().join("libcuda.so.1").display().to_string();
+    compile("user.c", &user, &["-shared", "-fPIC", &library]);
+    let traps = folder.join("traps");
+    compile("traps.c", &traps, &["-ldl", "-lpthread"]);
+    let node = Node::start("1x256MiB", "mgb");
+    for way in ["local", "deep", "next", "threads", "fork", "exec"] {
+        let granted = node.view().counts.granted;
+        let arguments = [way, user.to_str().unwrap()];
+        let ended = run(on(&node, &traps, &arguments).env("MGB", "require"));
+        assert!(
+            ended.code() == 0 && ended.stdout.ends_with("PASS\n"),
+            "{way}: {ended:?}"
+        );
+        assert!(node.view().counts.granted > granted, "{way}: mgbd heard nothing");
+    }
+    node.wait_until_empty();
+}
+
 /// A program that only holds memory leaves its GPU to others.
 #[test]
 fn whether_there_is_work_is_seen() {
