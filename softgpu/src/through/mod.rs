@@ -17,6 +17,7 @@ pub use table::Front;
 
 /// The driver's library, as NVIDIA's runtime names it.
 const LIBRARY: &CStr = c"libcuda.so.1";
+
 unsafe extern "C" {
     /// The software GPU's own.
     fn cuGetProcAddress_v2(
