@@ -1,35 +1,66 @@
 //! The conformance set on softgpu: every case as a real GPU recorded it, natively and under MGB.
 
 use std::fs;
+use std::process::Command;
 
 use mgb_tests::built;
 use mgb_tests::conformance::{Output, Program, parse, programs, with_table, wrong};
 use mgb_tests::node::Node;
-use mgb_tests::prefix::repository;
+use mgb_tests::prefix::{prefix, repository, softgpu_libraries};
 use mgb_tests::process::Running;
 
 /// A case waits for nothing, and some programs have fifty.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
 
-fn run(node: &Node, program: &Program, mode: &str, order: &str) -> Output {
+fn command(node: &Node, program: &Program, mode: &str, order: &str) -> Command {
     let path = built::conformance().join(&program.name);
     let mut command = node.command(path, &[]);
     command.env("MGB", mode).env("SOFTGPU_TIME", "off");
     command.env("SOFTGPU_ORDER", order);
-    parse(&Running::start(&mut command).end_within(PATIENCE).success())
+    command
+}
+
+fn run(command: &mut Command) -> Output {
+    parse(&Running::start(command).end_within(PATIENCE).success())
+}
+
+fn check(command: impl Fn(&Program) -> Command) {
+    let wrong: Vec<String> = programs()
+        .iter()
+        .flat_map(|program| wrong(program, &run(&mut command(program))))
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 fn all(node: &Node, mode: &str, order: &str) {
-    let wrong: Vec<String> = programs()
-        .iter()
-        .flat_map(|program| wrong(program, &run(node, program, mode, order)))
-        .collect();
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    check(|program| command(node, program, mode, order));
+}
+
+/// The same, with the driver front before the software GPU's libraries: the runtime calls that.
+fn all_behind_the_front(node: &Node, mode: &str) {
+    let path = std::env::join_paths([prefix().join("lib/front"), softgpu_libraries()]).unwrap();
+    check(|program| {
+        let mut command = command(node, program, mode, "");
+        command.env("LD_LIBRARY_PATH", &path);
+        command
+    });
 }
 
 #[test]
 fn natively() {
     all(&Node::without_mgbd("1x2GiB"), "off", "");
+}
+
+#[test]
+fn natively_behind_the_front() {
+    all_behind_the_front(&Node::without_mgbd("1x2GiB"), "off");
+}
+
+#[test]
+fn under_mgb_behind_the_front() {
+    let node = Node::start("1x2GiB", "mgb");
+    all_behind_the_front(&node, "require");
+    node.wait_until_empty();
 }
 
 /// What is right on a GPU depends on no order.

@@ -132,13 +132,10 @@ fn copy_by(front: &Front, what: Copy, kind: u32) -> Result {
     let (to, from, count) = (what.to.at, what.from.at, what.size.width);
     let structure = described(&what, kind);
     match kind {
-        _ if !is_plain(&structure, kind) => {
-            if structure.depth == 1 {
-                front.cuMemcpy2DUnaligned(&flat(&structure))
-            } else {
-                front.cuMemcpy3D(&structure)
-            }
-        }
+        _ if !is_plain(&structure, kind) => match flat(&structure) {
+            Some(plane) => front.cuMemcpy2DUnaligned(&plane),
+            None => front.cuMemcpy3D(&structure),
+        },
         HOST_TO_DEVICE => front.cuMemcpyHtoD(to, from as *const c_void, count),
         DEVICE_TO_HOST => front.cuMemcpyDtoH(to as *mut c_void, from, count),
         DEVICE_TO_DEVICE => front.cuMemcpyDtoD(to, from, count),
@@ -150,13 +147,10 @@ fn copy_async_by(front: &Front, what: Copy, kind: u32, handle: usize) -> Result 
     let (to, from, count) = (what.to.at, what.from.at, what.size.width);
     let structure = described(&what, kind);
     match kind {
-        _ if !is_plain(&structure, kind) => {
-            if structure.depth == 1 {
-                front.cuMemcpy2DAsync(&flat(&structure), handle)
-            } else {
-                front.cuMemcpy3DAsync(&structure, handle)
-            }
-        }
+        _ if !is_plain(&structure, kind) => match flat(&structure) {
+            Some(plane) => front.cuMemcpy2DAsync(&plane, handle),
+            None => front.cuMemcpy3DAsync(&structure, handle),
+        },
         HOST_TO_DEVICE => front.cuMemcpyHtoDAsync(to, from as *const c_void, count, handle),
         DEVICE_TO_HOST => front.cuMemcpyDtoHAsync(to as *mut c_void, from, count, handle),
         DEVICE_TO_DEVICE => front.cuMemcpyDtoDAsync(to, from, count, handle),

@@ -79,7 +79,6 @@ runtime! {
     }
 
     fn cudaMalloc3D(pointer: *mut PitchedPtr, extent: Extent) {
-        // More rows than there are addresses are as many bytes, if there is any byte.
         let rows = extent.height.checked_mul(extent.depth).ok_or(Error::MEMORY_ALLOCATION)?;
         let (row, size) = pitched(extent.width, rows)?;
         let ptr = allocate_rows(size, extent.width, rows)?;

@@ -103,7 +103,7 @@ impl Gpu {
         if self.context.lock().runtime {
             return Ok(());
         }
-        self.leave_by(front)?;
+        self.leave_by(front);
         let mut handle = 0;
         front.cuDevicePrimaryCtxRetain(&mut handle, self.ordinal as i32)?;
         let mut context = self.context.lock();
@@ -113,11 +113,12 @@ impl Gpu {
     }
 
     /// Has a front release what the runtime retained by it.
-    fn leave_by(&self, front: &Front) -> Result {
-        if std::mem::take(&mut self.context.lock().by_front) {
-            front.cuDevicePrimaryCtxRelease(self.ordinal as i32)?;
+    fn leave_by(&self, front: &Front) {
+        let is_retained = std::mem::take(&mut self.context.lock().by_front);
+        if is_retained {
+            // A program that released more than it had retained has done it already.
+            let _ = front.cuDevicePrimaryCtxRelease(self.ordinal as i32);
         }
-        Ok(())
     }
 
     /// `cudaDeviceReset` by a front: what the runtime retained goes with the context.
@@ -127,7 +128,8 @@ impl Gpu {
     pub fn reset_by(&self, front: &Front) -> Result {
         let _alone = self.entering.lock();
         front.cuDevicePrimaryCtxReset(self.ordinal as i32)?;
-        self.leave_by(front)
+        self.leave_by(front);
+        Ok(())
     }
 
     /// `cuDevicePrimaryCtxRetain`.

@@ -97,8 +97,11 @@ fn strides(side: &Side, size: &Size) -> DriverSide3D {
     }
 }
 
-/// The same for a copy of one plane.
-pub fn flat(copy: &DriverCopy3D) -> DriverCopy2D {
+/// The same for a copy between first planes; none for another one.
+pub fn flat(copy: &DriverCopy3D) -> Option<DriverCopy2D> {
+    if copy.depth != 1 || copy.src.z != 0 || copy.dst.z != 0 {
+        return None;
+    }
     let flat = |side: &DriverSide3D| DriverSide2D {
         x_in_bytes: side.x_in_bytes,
         y: side.y,
@@ -108,12 +111,12 @@ pub fn flat(copy: &DriverCopy3D) -> DriverCopy2D {
         array: side.array,
         pitch: side.pitch,
     };
-    DriverCopy2D {
+    Some(DriverCopy2D {
         src: flat(&copy.src),
         dst: flat(&copy.dst),
         width_in_bytes: copy.width_in_bytes,
         height: copy.height,
-    }
+    })
 }
 
 fn raised(copy: &DriverCopy2D) -> DriverCopy3D {
@@ -338,6 +341,24 @@ mod tests {
                 same(Copy { to, from, size }, kind);
             }
         }
+    }
+
+    #[test]
+    fn only_first_planes_are_flat() {
+        let copy = Copy {
+            to: Side::rows(4096, 64),
+            from: Side::rows(8192, 64),
+            size: Size::plane(64, 2),
+        };
+        let plane = described(&copy, DEFAULT);
+        let (read, _) = copy_of(&raised(&flat(&plane).unwrap())).unwrap();
+        let rows = |copy: Copy| copy.size.rows(copy.to, copy.from).collect::<Vec<_>>();
+        assert_eq!(rows(read), rows(copy));
+        let second = DriverCopy3D {
+            dst: DriverSide3D { z: 1, ..plane.dst },
+            ..plane
+        };
+        assert!(flat(&second).is_none() && flat(&DriverCopy3D { depth: 2, ..plane }).is_none());
     }
 
     #[test]

@@ -79,7 +79,7 @@ pub fn free(gpu: &'static Gpu, stream: &Arc<Stream>, address: usize) -> Result {
 ///
 /// # Errors
 /// Those of [`gpu_of`].
-pub fn create(properties: *const MemPoolProps) -> Result<usize> {
+pub(crate) fn create(properties: *const MemPoolProps) -> Result<usize> {
     // SAFETY: `properties` is null or valid for reads: CUDA's contract of the functions that pass it.
     let properties = unsafe { properties.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     Ok(pool::create(
@@ -100,7 +100,7 @@ pub fn trim(handle: usize) -> Result {
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool, no attribute, or one that cannot be set.
-pub fn set_attribute(handle: usize, attribute: u32, value: *const c_void) -> Result {
+pub(crate) fn set_attribute(handle: usize, attribute: u32, value: *const c_void) -> Result {
     if value.is_null() {
         return Err(Error::INVALID_VALUE);
     }
@@ -135,7 +135,7 @@ pub fn set_attribute(handle: usize, attribute: u32, value: *const c_void) -> Res
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool or no attribute.
-pub fn attribute(handle: usize, attribute: u32, value: *mut c_void) -> Result {
+pub(crate) fn attribute(handle: usize, attribute: u32, value: *mut c_void) -> Result {
     let found = pool::with(handle, |pool| match attribute {
         POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES..=POOL_RELEASE_THRESHOLD => {
             Ok(pool.settings[attribute as usize - 1])
@@ -168,7 +168,7 @@ pub fn owner(device: c_int) -> Result<usize> {
 ///
 /// # Errors
 /// `INVALID_VALUE` for no location of a device, `INVALID_DEVICE`.
-pub fn device_at(location: *const MemLocation) -> Result<&'static Gpu> {
+pub(crate) fn device_at(location: *const MemLocation) -> Result<&'static Gpu> {
     // SAFETY: `location` is null or valid for reads: CUDA's contract of the functions that pass it.
     let location = unsafe { location.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if location.kind != LOCATION_DEVICE {
@@ -181,7 +181,7 @@ pub fn device_at(location: *const MemLocation) -> Result<&'static Gpu> {
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool, and for its own device, which always has access; those of [`device_at`].
-pub fn set_access(handle: usize, list: *const MemAccessDesc, count: usize) -> Result {
+pub(crate) fn set_access(handle: usize, list: *const MemAccessDesc, count: usize) -> Result {
     if list.is_null() && count > 0 {
         return Err(Error::INVALID_VALUE);
     }
@@ -212,7 +212,7 @@ pub fn set_access(handle: usize, list: *const MemAccessDesc, count: usize) -> Re
 ///
 /// # Errors
 /// `INVALID_VALUE` for no pool; those of [`device_at`].
-pub fn access(handle: usize, location: *const MemLocation) -> Result<c_int> {
+pub(crate) fn access(handle: usize, location: *const MemLocation) -> Result<c_int> {
     let ordinal = device_at(location)?.ordinal;
     let on = pool::with(handle, |pool| pool.readers >> ordinal & 1 == 1)?;
     Ok(if on { ACCESS_READ_WRITE } else { ACCESS_NONE })

@@ -11,11 +11,13 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_ulonglong, c_void};
 use std::sync::OnceLock;
 
-use crate::error::{Error, Result, say_once};
+use crate::error::say_once;
+use table::Ask;
 pub use table::Front;
 
 /// The driver's library, as NVIDIA's runtime names it.
 const LIBRARY: &CStr = c"libcuda.so.1";
+
 unsafe extern "C" {
     /// The software GPU's own.
     fn cuGetProcAddress_v2(
@@ -26,9 +28,6 @@ unsafe extern "C" {
         status: *mut c_int,
     ) -> c_int;
 }
-
-/// `cuGetProcAddress`, of whichever library.
-type Ask = unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, c_ulonglong, *mut c_int) -> c_int;
 
 thread_local! {
     /// A call of this thread has come to the software GPU's driver.
@@ -92,13 +91,4 @@ fn other_library() -> Option<Ask> {
     }
     // SAFETY: the driver's function of this name has this signature.
     Some(unsafe { std::mem::transmute::<*mut c_void, Ask>(ask) })
-}
-
-/// A driver function's code as a result.
-fn result(code: c_int) -> Result {
-    if code == 0 {
-        Ok(())
-    } else {
-        Err(Error(code as u32))
-    }
 }

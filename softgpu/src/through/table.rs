@@ -1,22 +1,34 @@
 //! The functions of a front that the runtime calls.
 
-use std::ffi::{CStr, c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use mgb_abi::array::Array3DDescriptor;
 use mgb_abi::copy3d::{DriverCopy2D, DriverCopy3D};
 use mgb_abi::launch::DriverLaunchConfig;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 
-use super::{Ask, result};
 use crate::config::profile::CUDA_VERSION;
 use crate::error::{Error, Result};
 use crate::memory::share::Handle;
 use crate::stream::{handle, shared};
 
+/// `cuGetProcAddress`, of whichever library.
+pub(super) type Ask =
+    unsafe extern "C" fn(*const c_char, *mut *mut c_void, c_int, c_ulonglong, *mut c_int) -> c_int;
+
 /// `CU_GET_PROC_ADDRESS_DEFAULT`,
 const LEGACY: c_ulonglong = 0;
 /// and `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: c_ulonglong = 2;
+
+/// A driver function's code as a result.
+fn result(code: c_int) -> Result {
+    if code == 0 {
+        Ok(())
+    } else {
+        Err(Error(code as u32))
+    }
+}
 
 /// Two functions: the one for the legacy default stream and the one for the thread's own.
 struct Forms<F>([F; 2]);
@@ -76,7 +88,7 @@ macro_rules! front {
             $(
                 #[doc = concat!("CUDA's `", stringify!($one), "`. What it is given must meet its contract.")]
                 #[allow(clippy::too_many_arguments)]
-                pub fn $one(&self, $($one_arg: $one_ty),*) -> Result {
+                pub(crate) fn $one(&self, $($one_arg: $one_ty),*) -> Result {
                     // SAFETY: the arguments meet CUDA's contract of the function: they are the runtime's own,
                     // or the program's for the same function of the runtime.
                     result(unsafe { (self.$one)($($one_arg),*) })
@@ -86,7 +98,7 @@ macro_rules! front {
             $(
                 #[doc = concat!("CUDA's `", stringify!($two), "`. What it is given must meet its contract.")]
                 #[allow(clippy::too_many_arguments)]
-                pub fn $two(&self, $($two_arg: $two_ty),*) -> Result {
+                pub(crate) fn $two(&self, $($two_arg: $two_ty),*) -> Result {
                     // SAFETY: the arguments meet CUDA's contract of the function: they are the runtime's own,
                     // or the program's for the same function of the runtime.
                     result(unsafe { (self.$two.chosen())($($two_arg),*) })
