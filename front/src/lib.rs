@@ -21,6 +21,7 @@ mod memory;
 mod names;
 mod native;
 mod notice;
+mod owner;
 mod room;
 mod search;
 mod session;

@@ -1,10 +1,12 @@
 //! Whether the process runs under MGB, which is decided at `cuInit`, and in which order the driver is to
 //! count the node's GPUs: the one that mgbd chose for the program's first device comes first.
 
-use std::ffi::{OsString, c_void};
+use std::ffi::OsString;
 use std::sync::OnceLock;
 
 use mgb_probe::{Client, visible_gpus};
+
+use crate::owner;
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
@@ -29,7 +31,10 @@ pub fn get() -> Option<&'static Session> {
 /// MGB, the driver is initialised as the program would.
 pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: impl FnOnce()) {
     SESSION.get_or_init(|| {
-        let session = connect(first);
+        let session = if owner::take() { connect(first) } else { None };
+        if session.is_none() {
+            owner::give_up();
+        }
         let Some(Session { client, gpus }) = &session else {
             initialise();
             return None;
@@ -49,9 +54,6 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: imp
 }
 
 fn connect(first: impl FnOnce(&'static Client) -> Option<u32>) -> Option<Session> {
-    if is_rebuilt() {
-        return None;
-    }
     let client = mgb_probe::client()?;
     let all: Vec<&str> = client.hello().gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     let list = std::env::var(VISIBLE).ok();
@@ -63,13 +65,6 @@ fn connect(first: impl FnOnce(&'static Client) -> Option<u32>) -> Option<Session
         .filter(|&gpu| gpu != chosen);
     let gpus = std::iter::once(chosen).chain(others).collect();
     Some(Session { client, gpus })
-}
-
-/// Whether MGB's runtime is in the process: it has a session of its own.
-fn is_rebuilt() -> bool {
-    // SAFETY: a C string, looked for in what is loaded.
-    let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mgb_task_begin".as_ptr()) };
-    !found.is_null()
 }
 
 fn set(name: &str, value: Option<OsString>) {

@@ -27,6 +27,7 @@ mod ending;
 mod enter;
 mod fault;
 mod free_list;
+mod front;
 mod functions;
 mod gate;
 mod gate_slot;
