@@ -96,6 +96,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         machine.apply_with_front(&prefix.front()?, command);
+        command.env(mgb_probe::JOB, mgb_probe::new_job());
         return Ok(());
     }
     let label = args.command[0].to_string_lossy();

@@ -1,10 +1,10 @@
 //! Whether the process runs under MGB, which is decided at `cuInit`, and in which order the driver is to
-//! count the node's GPUs: the one that mgbd chose for the program's first device comes first.
+//! count the node's GPUs: the one that mgbd chose for the job's first device has changed places with that.
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
 
-use mgb_probe::{Client, visible_gpus};
+use mgb_probe::Client;
 
 use crate::owner;
 
@@ -29,7 +29,7 @@ pub fn get() -> Option<&'static Session> {
 /// Connects and has `first` choose the GPU of the first device, then initialises the driver. Whoever comes
 /// first does so; others wait. Without mgbd, where `first` gets none, and in a program that was built with
 /// MGB, the driver is initialised as the program would.
-pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: impl FnOnce()) {
+pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise: impl FnOnce()) {
     SESSION.get_or_init(|| {
         let session = if owner::take() { connect(first) } else { None };
         if session.is_none() {
@@ -53,17 +53,9 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: imp
     });
 }
 
-fn connect(first: impl FnOnce(&'static Client) -> Option<u32>) -> Option<Session> {
+fn connect(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>) -> Option<Session> {
     let client = mgb_probe::client()?;
-    let all: Vec<&str> = client.hello().gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-    let list = std::env::var(VISIBLE).ok();
-    let visible = visible_gpus(list.as_deref(), &all).ok()?;
-    let chosen = first(client)?;
-    let others = visible
-        .into_iter()
-        .map(|gpu| gpu as u32)
-        .filter(|&gpu| gpu != chosen);
-    let gpus = std::iter::once(chosen).chain(others).collect();
+    let gpus = first(client)?;
     Some(Session { client, gpus })
 }
 
