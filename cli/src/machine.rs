@@ -10,6 +10,9 @@ use anyhow::{Context, Result, bail};
 use crate::node;
 use crate::prefix::Prefix;
 
+/// Where the dynamic linker looks first.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
 /// Which GPUs programs see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Machine {
@@ -20,7 +23,7 @@ pub enum Machine {
     },
     /// The software GPU's libraries, in this folder.
     Soft {
-        /// The folder to put first in `LD_LIBRARY_PATH`.
+        /// Their folder, which goes into `LD_LIBRARY_PATH`.
         libraries: PathBuf,
         /// Why no real GPUs are used.
         why: String,
@@ -62,14 +65,26 @@ impl Machine {
 
     /// Gives a program these GPUs.
     pub fn apply(&self, command: &mut Command) {
-        match self {
-            // Said aloud, so that a command started by this one need not ask the driver again.
-            Self::Real { .. } => command.env("MGB_SOFTGPU", "0"),
-            Self::Soft { libraries, .. } => command.env("MGB_SOFTGPU", "1").env(
-                "LD_LIBRARY_PATH",
-                first_in_path(libraries, env::var_os("LD_LIBRARY_PATH")),
-            ),
+        self.apply_behind(&[], command);
+    }
+
+    /// Gives a program these GPUs, through the driver front in this folder.
+    pub fn apply_with_front(&self, front: &Path, command: &mut Command) {
+        self.apply_behind(&[front], command);
+    }
+
+    fn apply_behind(&self, first: &[&Path], command: &mut Command) {
+        // Said aloud, so that a command started by this one need not ask the driver again.
+        command.env("MGB_SOFTGPU", if self.is_soft() { "1" } else { "0" });
+        let own = match self {
+            Self::Real { .. } => None,
+            Self::Soft { libraries, .. } => Some(libraries.as_path()),
         };
+        let folders: Vec<&Path> = first.iter().copied().chain(own).collect();
+        if !folders.is_empty() {
+            let path = first_in_path(&folders, env::var_os(LIBRARY_PATH));
+            command.env(LIBRARY_PATH, path);
+        }
     }
 
     /// Whether these are software GPUs.
@@ -93,13 +108,14 @@ pub fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// `folder:rest`, with `folder` only once.
-fn first_in_path(folder: &Path, rest: Option<OsString>) -> OsString {
+/// `folders:rest`, with each of the folders only once.
+fn first_in_path(folders: &[&Path], rest: Option<OsString>) -> OsString {
     let rest = rest.unwrap_or_default();
-    let others = env::split_paths(&rest).filter(|entry| entry != folder && !entry.as_os_str().is_empty());
-    let all = std::iter::once(folder.to_owned()).chain(others.collect::<Vec<_>>());
+    let is_other = |entry: &PathBuf| !folders.contains(&entry.as_path()) && !entry.as_os_str().is_empty();
+    let others = env::split_paths(&rest).filter(is_other);
+    let own = folders.iter().map(|folder| folder.to_path_buf());
     // Fails only for a folder with a colon in its name, which LD_LIBRARY_PATH cannot hold.
-    env::join_paths(all).unwrap_or_else(|_| folder.into())
+    env::join_paths(own.chain(others)).unwrap_or(rest.clone())
 }
 
 #[cfg(test)]
@@ -108,9 +124,13 @@ mod tests {
 
     #[test]
     fn the_folder_comes_first_and_once() {
-        let folder = Path::new("/mgb/lib/softgpu");
-        assert_eq!(first_in_path(folder, None), "/mgb/lib/softgpu");
-        let rest = Some("/a::/mgb/lib/softgpu:/b".into());
-        assert_eq!(first_in_path(folder, rest), "/mgb/lib/softgpu:/a:/b");
+        let [front, softgpu] = ["/mgb/lib/front", "/mgb/lib/softgpu"].map(Path::new);
+        assert_eq!(first_in_path(&[softgpu], None), "/mgb/lib/softgpu");
+        let rest = || Some("/a::/mgb/lib/softgpu:/b".into());
+        assert_eq!(first_in_path(&[softgpu], rest()), "/mgb/lib/softgpu:/a:/b");
+        assert_eq!(
+            first_in_path(&[front, softgpu], rest()),
+            "/mgb/lib/front:/mgb/lib/softgpu:/a:/b"
+        );
     }
 }

@@ -63,6 +63,12 @@ impl Prefix {
             .map(|library| self.parent_of(&library))
     }
 
+    /// The folder of the driver front.
+    pub fn front(&self) -> Result<PathBuf> {
+        self.part("lib/front/libcuda.so.1")
+            .map(|library| self.parent_of(&library))
+    }
+
     /// The folder of `libmgb_rt.so`.
     pub fn lib(&self) -> PathBuf {
         self.0.join("lib")

@@ -19,8 +19,9 @@ use crate::program::{self, ProgramError};
 
 /// Run a program on the GPUs that mgbd shares, starting mgbd if none runs.
 ///
-/// A program built with `mgb clang` asks for room task by task. For any other program, say with --need how
-/// much GPU memory it takes: it waits for a GPU with that much room, and sees only that one.
+/// A program built with `mgb clang` asks for room task by task. Any other program asks for room whenever it
+/// allocates device memory, and waits where there is none: it loads MGB's driver front instead of the driver.
+/// With --need its whole process is one task of that size, which sees only the GPU that it was granted.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -94,6 +95,8 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     // when the program replaces mgb, the pid stays.
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
+        machine.apply_with_front(&prefix.front()?, command);
+        command.env(mgb_probe::JOB, mgb_probe::new_job());
         return Ok(());
     }
     let label = args.command[0].to_string_lossy();

@@ -52,10 +52,12 @@ impl Stage {
         let stage = Self {
             folder: tempfile::tempdir().unwrap(),
         };
-        for folder in ["bin", "lib/softgpu", "node"] {
+        for folder in ["bin", "lib/softgpu", "lib/front", "node"] {
             fs::create_dir_all(stage.path(folder)).unwrap();
         }
-        fs::write(stage.path("lib/softgpu/libcudart.so.13"), "").unwrap();
+        for library in ["softgpu/libcudart.so.13", "front/libcuda.so.1"] {
+            fs::write(stage.path("lib").join(library), "").unwrap();
+        }
         symlink(env!("CARGO_BIN_EXE_mgb"), stage.path("bin/mgb")).unwrap();
         let version = mgb_probe::wire::VERSION.to_string();
         fs::write(stage.path("bin/mgbd"), STAND_IN.replace("VERSION", &version)).unwrap();
@@ -111,13 +113,17 @@ fn many_at_once_start_one() {
 fn the_program_is_started_as_asked_with_the_gpus_chosen() {
     let stage = Stage::new();
     let script = "echo $0 $1 $LD_LIBRARY_PATH; exit 9";
-    let (code, out, _) = output(&mut stage.mgb(&["run", "sh", "-c", script, "--need", "-x"]));
-    let libraries = stage.path("lib/softgpu");
+    let run = |variable: &str, value: &str| {
+        let mut command = stage.mgb(&["run", "sh", "-c", script, "--need", "-x"]);
+        output(command.env("LD_LIBRARY_PATH", "/own").env(variable, value))
+    };
+    let [front, softgpu] =
+        ["lib/front", "lib/softgpu"].map(|folder| stage.path(folder).display().to_string());
+    let (code, out, _) = run("MGB_PRIORITY", "1");
     assert_eq!(code, Some(9));
-    assert!(
-        out.starts_with(&format!("--need -x {}", libraries.display())),
-        "{out}"
-    );
+    assert_eq!(out, format!("--need -x {front}:{softgpu}:/own\n"));
+    let (_, out, _) = run("MGB", "off");
+    assert_eq!(out, format!("--need -x {softgpu}:/own\n"), "no front");
     // No mgbd among the program's children.
     let (_, children, _) = output(&mut stage.mgb(&["run", "sh", "-c", "cat /proc/$$/task/$$/children"]));
     assert_eq!(children.split_whitespace().count(), 1, "only cat: {children}");

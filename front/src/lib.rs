@@ -28,6 +28,7 @@ mod memory;
 mod names;
 mod native;
 mod notice;
+mod owner;
 mod pointers;
 mod pools;
 mod room;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::need::{GRANULE, LAZY, Need};
 use mgb_probe::view::TaskView;
-use mgb_probe::{BeginRequest, Client, Grant, Grown, Refusal, TaskId};
+use mgb_probe::{BeginRequest, Client, First, Grant, Grown, Refusal, TaskId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::session::Session;
@@ -151,13 +151,18 @@ fn note(device: i32, grant: &Grant) {
     TASKS.write().get_or_insert_default().insert(device, task);
 }
 
-/// Begins the task of the program's first device, wherever mgbd puts it. `None`: it was refused.
-pub fn first(client: &'static Client) -> Option<u32> {
-    match client.begin(&request(None)) {
-        Ok(grant) => {
-            note(0, &grant);
-            Some(grant.gpu)
+/// Begins the task of the program's first device, wherever mgbd puts it, unless another process of its job has
+/// decided where the devices are. Their GPUs, in order; `None`: it was refused.
+pub fn first(client: &'static Client) -> Option<Vec<u32>> {
+    match client.begin_first(&request(None)) {
+        Ok(First { order, grant }) => {
+            if let Some(grant) = &grant {
+                note(0, grant);
+            }
+            Some(order)
         }
+        // No shared GPU is visible to the program, which may hide them all from itself.
+        Err(Refusal::NoGpu) => None,
         Err(refusal) => {
             notice::once(
                 "refused",

@@ -1,10 +1,12 @@
 //! Whether the process runs under MGB, which is decided at `cuInit`, and in which order the driver is to
-//! count the node's GPUs: the one that mgbd chose for the program's first device comes first.
+//! count the node's GPUs: the one that mgbd chose for the job's first device has changed places with that.
 
-use std::ffi::{OsString, c_void};
+use std::ffi::OsString;
 use std::sync::OnceLock;
 
-use mgb_probe::{Client, visible_gpus};
+use mgb_probe::Client;
+
+use crate::owner;
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
@@ -27,9 +29,12 @@ pub fn get() -> Option<&'static Session> {
 /// Connects and has `first` choose the GPU of the first device, then initialises the driver, which is told
 /// whether the GPUs are shared. Whoever comes first does so; others wait. Without mgbd, where `first` gets
 /// none, and in a program that was built with MGB, the driver is initialised as the program would.
-pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: impl FnOnce(bool)) {
+pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise: impl FnOnce(bool)) {
     SESSION.get_or_init(|| {
-        let session = connect(first);
+        let session = if owner::take() { connect(first) } else { None };
+        if session.is_none() {
+            owner::give_up();
+        }
         let Some(Session { client, gpus }) = &session else {
             initialise(false);
             return None;
@@ -50,28 +55,10 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<u32>, initialise: imp
     });
 }
 
-fn connect(first: impl FnOnce(&'static Client) -> Option<u32>) -> Option<Session> {
-    if is_rebuilt() {
-        return None;
-    }
+fn connect(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>) -> Option<Session> {
     let client = mgb_probe::client()?;
-    let all: Vec<&str> = client.hello().gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-    let list = std::env::var(VISIBLE).ok();
-    let visible = visible_gpus(list.as_deref(), &all).ok()?;
-    let chosen = first(client)?;
-    let others = visible
-        .into_iter()
-        .map(|gpu| gpu as u32)
-        .filter(|&gpu| gpu != chosen);
-    let gpus = std::iter::once(chosen).chain(others).collect();
+    let gpus = first(client)?;
     Some(Session { client, gpus })
-}
-
-/// Whether MGB's runtime is in the process: it has a session of its own.
-fn is_rebuilt() -> bool {
-    // SAFETY: a C string, looked for in what is loaded.
-    let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mgb_task_begin".as_ptr()) };
-    !found.is_null()
 }
 
 fn set(name: &str, value: Option<OsString>) {

@@ -1,51 +1,18 @@
 //! The driver front under real programs: before a driver that notes its calls, before software GPUs, and
 //! alone.
 
+mod common;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use mgb_tests::node::Node;
-use mgb_tests::prefix::{prefix, softgpu_libraries};
+use mgb_tests::prefix::softgpu_libraries;
 use mgb_tests::process::{Ended, Running, run};
 use mgb_tests::wait;
 
-/// The folder with the front, as `mgb run` puts it first.
-fn front() -> PathBuf {
-    prefix().join("lib/front")
-}
-
-fn source(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/programs")
-        .join(name)
-}
-
-/// Builds a C source; `output` is a path below this test's folder. Each test builds what it needs in a folder
-/// of its own, so that none waits for another.
-fn compile(name: &str, output: &Path, flags: &[&str]) {
-    std::fs::create_dir_all(output.parent().expect("a folder")).unwrap();
-    let done = run(Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-I"])
-        .arg(prefix().join("cuda/include"))
-        .arg(source(name))
-        .args(flags)
-        .arg("-o")
-        .arg(output));
-    assert_eq!(done.code(), 0, "{done:?}");
-}
-
-fn folder(test: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR")).join("front").join(test)
-}
-
-/// A program linked with the front, as one that was linked with the driver's stub is.
-fn program(name: &str, folder: &Path) -> PathBuf {
-    let output = folder.join(name.trim_end_matches(".c"));
-    let library = front().join("libcuda.so.1").display().to_string();
-    compile(name, &output, &[&library, "-ldl", "-lpthread"]);
-    output
-}
+use common::{compile, folder, front, on, program};
 
 /// The driver that notes its calls, in a folder of its own.
 fn fake(folder: &Path) -> PathBuf {
@@ -182,14 +149,6 @@ fn another_preloaded_library_comes_first() {
         (0, "preloaded: cuMemAlloc_v2 64\n1 devices PASS\n"),
         "{ended:?}"
     );
-}
-
-/// A program with the front first, on a node with software GPUs and an mgbd.
-fn on(node: &Node, program: &Path, arguments: &[&str]) -> Command {
-    let path = std::env::join_paths([front(), softgpu_libraries()]).unwrap();
-    let mut command = node.command(program, arguments);
-    command.env("LD_LIBRARY_PATH", path).stdin(Stdio::null());
-    command
 }
 
 /// Whoever needs more than is free waits for it instead of failing.

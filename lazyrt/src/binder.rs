@@ -9,7 +9,7 @@ use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, SiteHint};
-use crate::{absorb, device, open, swap, visible};
+use crate::{absorb, device, front, open, swap, visible};
 
 struct Lazy;
 
@@ -83,6 +83,10 @@ fn is_free_for(device: Device, gpu: u32) -> bool {
 }
 
 impl Binder for Lazy {
+    fn may_connect(&self) -> bool {
+        front::gives_way()
+    }
+
     fn before_cuda(&self, hello: &Hello) {
         if let Some(folder) = &hello.mps_pipe {
             // SAFETY: the process's first GPU op; the driver, which reads it, is not loaded yet. A thread

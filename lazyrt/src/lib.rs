@@ -25,6 +25,7 @@ mod elf;
 mod ending;
 mod enter;
 mod fault;
+mod front;
 mod functions;
 mod handles;
 mod launch_view;

@@ -34,6 +34,12 @@ pub struct Constraints {
 /// program that made the C call, with no lock of the probe held, except where
 /// said otherwise.
 pub trait Binder: Sync {
+    /// Whether the process is to have a client. False: it runs natively without a word, since something else
+    /// in it has one. Must not call [`crate::client()`].
+    fn may_connect(&self) -> bool {
+        true
+    }
+
     /// The process just got its client, before anything else is done with it:
     /// the place to set `CUDA_MPS_PIPE_DIRECTORY`. Must not call
     /// [`crate::client()`].

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use crate::binder::{Site, binder};
 use crate::cells::{Cells, Gone};
 use crate::connect::{self, ConnectError};
+use crate::devices::Devices;
 use crate::hello::Hello;
 use crate::need::Need;
 use crate::published::Published;
-use crate::task::{Grant, Grown, Refusal, TaskId};
+use crate::task::{First, Grant, Grown, Refusal, TaskId};
 use crate::view::{self, NodeView, ViewError};
-use crate::visible::visible_gpus;
 use crate::wire::{self, Op, Reply, Request, Text};
 
 /// Counts forks: a client made before the last one belongs to the parent.
@@ -44,8 +44,10 @@ pub struct BeginRequest<'a> {
 pub struct Client {
     cells: Cells,
     hello: Hello,
-    /// GPUs that `CUDA_VISIBLE_DEVICES` leaves this process, by index.
-    visible: u64,
+    /// What `CUDA_VISIBLE_DEVICES` leaves this process.
+    devices: Devices,
+    /// The same as a set, in the job's order where that is known.
+    visible: AtomicU64,
     /// Of tasks that have none of their own.
     priority: u32,
     next_task: AtomicU64,
@@ -66,8 +68,11 @@ impl Client {
 
     fn open(path: &Path, caps: u64) -> Result<Client, ConnectError> {
         let (cells, hello) = connect::open(path, caps)?;
+        let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+        let devices = Devices::of(list.as_deref(), &hello);
         Ok(Client {
-            visible: visible_mask(&hello),
+            visible: AtomicU64::new(devices.mask()),
+            devices,
             priority: priority(),
             cells,
             hello,
@@ -102,11 +107,65 @@ impl Client {
     /// caller holds no lock which that needs.
     pub fn begin(&self, request: &BeginRequest<'_>) -> Result<Grant, Refusal> {
         let start = Instant::now();
+        let message = self.beginning(request);
+        match self.ask(message)? {
+            Reply::Granted { gpu, reserved } => self.grant(message.task, gpu, reserved, start),
+            reply => Err(refusal(reply)),
+        }
+    }
+
+    /// As [`Client::begin`] without a GPU of the caller's choice, for a process's first task, on the device
+    /// that it counts first. If another process of its job has begun before, nothing is granted: the
+    /// order of the devices is the job's, and a task is begun on each as it is used.
+    pub fn begin_first(&self, request: &BeginRequest<'_>) -> Result<First, Refusal> {
+        let start = Instant::now();
+        let first = *self.devices.order().first().ok_or(Refusal::NoGpu)?;
+        let message = Request {
+            flags: wire::FIRST,
+            first,
+            ..self.beginning(request)
+        };
+        let (from, to, grant) = match self.ask(message)? {
+            Reply::Granted { gpu, reserved } => {
+                let grant = self.grant(message.task, gpu, reserved, start)?;
+                (first, gpu, Some(grant))
+            }
+            Reply::Ordered { from, to } => (from, to, None),
+            reply => return Err(refusal(reply)),
+        };
+        if [from, to]
+            .iter()
+            .any(|&gpu| gpu as usize >= self.hello.gpus.len())
+        {
+            return Err(Refusal::Protocol("an order of unknown GPUs".to_owned()));
+        }
+        let devices = self.devices.exchanged(from, to);
+        self.visible.store(devices.mask(), Ordering::Relaxed);
+        Ok(First {
+            order: devices.order().to_vec(),
+            grant,
+        })
+    }
+
+    fn grant(&self, task: u64, gpu: u32, reserved_bytes: u64, start: Instant) -> Result<Grant, Refusal> {
+        if gpu as usize >= self.hello.gpus.len() {
+            return Err(Refusal::Protocol(format!("an unknown GPU, {gpu}")));
+        }
+        Ok(Grant {
+            task: TaskId(task),
+            gpu,
+            reserved_bytes,
+            waited: start.elapsed(),
+        })
+    }
+
+    fn beginning(&self, request: &BeginRequest<'_>) -> Request {
         let task = self.new_task();
+        let visible = self.visible.load(Ordering::Relaxed);
         let gpus = match request.gpu {
-            Some(gpu) => 1u64.checked_shl(gpu).unwrap_or(0) & self.visible,
-            None if self.visible & !request.avoid == 0 => self.visible,
-            None => self.visible & !request.avoid,
+            Some(gpu) => 1u64.checked_shl(gpu).unwrap_or(0) & visible,
+            None if visible & !request.avoid == 0 => visible,
+            None => visible & !request.avoid,
         };
         let label = match (request.site, request.name) {
             (Some(site), _) => Text::new(&format!("{}:{}", site.module, site.function)),
@@ -117,7 +176,7 @@ impl Client {
         if need.priority == 0 {
             need.priority = self.priority;
         }
-        let message = Request {
+        Request {
             op: Op::Begin,
             flags: if request.whole_process {
                 wire::WHOLE_PROCESS
@@ -130,16 +189,8 @@ impl Client {
             gpus,
             bytes: need.reserved_bytes(),
             need,
+            first: 0,
             label,
-        };
-        match self.ask(message)? {
-            Reply::Granted { gpu, reserved } if (gpu as usize) < self.hello.gpus.len() => Ok(Grant {
-                task,
-                gpu,
-                reserved_bytes: reserved,
-                waited: start.elapsed(),
-            }),
-            reply => Err(refusal(reply)),
         }
     }
 
@@ -230,9 +281,10 @@ impl Client {
             task: task.raw(),
             thread: thread(),
             site: 0,
-            gpus: self.visible,
+            gpus: self.visible.load(Ordering::Relaxed),
             bytes,
             need: Need::default(),
+            first: 0,
             label: Text::default(),
         }
     }
@@ -304,27 +356,4 @@ fn program_name() -> String {
         .ok()
         .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
         .unwrap_or_default()
-}
-
-/// The GPUs of the hello that this process's `CUDA_VISIBLE_DEVICES` leaves it.
-fn visible_mask(hello: &Hello) -> u64 {
-    let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
-    let node = hello
-        .gpus
-        .iter()
-        .map(|gpu| gpu.node_index as usize + 1)
-        .max()
-        .unwrap_or(0);
-    let mut uuids = vec![""; node];
-    for gpu in &hello.gpus {
-        uuids[gpu.node_index as usize] = &gpu.uuid;
-    }
-    let Ok(visible) = visible_gpus(list.as_deref(), &uuids) else {
-        return 0;
-    };
-    hello
-        .gpus
-        .iter()
-        .filter(|gpu| visible.contains(&(gpu.node_index as usize)))
-        .fold(0, |mask, gpu| mask | 1u64.checked_shl(gpu.index).unwrap_or(0))
 }

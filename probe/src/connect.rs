@@ -17,6 +17,7 @@ use rustix::net::{
 
 use crate::cells::Cells;
 use crate::hello::{Answer, Hello};
+use crate::job::job;
 use crate::mapping::Mapping;
 use crate::wire::{self, CHANNEL_BYTES, MAX_ANSWER, Opening};
 
@@ -121,7 +122,7 @@ fn send_opening(socket: &OwnedFd, caps: u64, memory: &OwnedFd, doorbell: &OwnedF
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let opening = Opening::new(caps).encode();
+    let opening = Opening::new(caps, job().unwrap_or(0)).encode();
     rustix::net::sendmsg(
         socket,
         &[IoSlice::new(&opening)],

@@ -33,8 +33,8 @@ fn watch_forks() {
 }
 
 /// This process's client: connects when first called, and again after a fork.
-/// `None`: the program runs natively (no `mgbd`, another protocol, `MGB=off`);
-/// the notice is printed once. With `MGB=require`, ends the process instead.
+/// `None`: the program runs natively (no `mgbd`, another protocol, `MGB=off`,
+/// or the binder's word); the notice is printed once. With `MGB=require`, ends the process instead.
 pub fn client() -> Option<&'static Client> {
     let mut slot = CURRENT.load(Ordering::Acquire);
     if slot.is_null() {
@@ -56,7 +56,7 @@ pub fn client() -> Option<&'static Client> {
 
 fn connect() -> Option<Client> {
     let mode = notice::mode();
-    if mode == Mode::Off {
+    if mode == Mode::Off || binder().is_some_and(|binder| !binder.may_connect()) {
         return None;
     }
     match Client::connect(&socket_path()) {

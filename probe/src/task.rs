@@ -49,6 +49,16 @@ pub struct Grant {
     pub waited: Duration,
 }
 
+/// How a process's first task began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct First {
+    /// The GPUs in the order in which the process is to count them: positions in [`crate::Hello::gpus`].
+    pub order: Vec<u32>,
+    /// The task, on the first of them; `None`: another process of the job had begun before, and none was
+    /// begun here.
+    pub grant: Option<Grant>,
+}
+
 /// The answer to a request for more room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grown {

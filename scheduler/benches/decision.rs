@@ -61,6 +61,7 @@ fn request(op: Op, bytes: u64, blocks: u64, number: u64) -> Request {
             registers: 32,
             ..Need::default()
         },
+        first: 0,
         label: Text::new("bench.cu:main"),
     }
 }

@@ -157,6 +157,7 @@ impl Replay<'_> {
                 block_threads: 256,
                 ..Need::default()
             },
+            first: 0,
             label: Text::default(),
         }
     }

@@ -104,7 +104,7 @@ fn refusal(answer: Option<Answer>) -> String {
 #[test]
 fn broken_handshakes_are_refused() {
     let daemon = daemon();
-    let good = Opening::new(0).encode();
+    let good = Opening::new(0, 0).encode();
     let refused = |opening: &[u8], descriptors: &[BorrowedFd<'_>]| {
         refusal(open(&connect(&daemon), opening, descriptors))
     };
@@ -113,7 +113,7 @@ fn broken_handshakes_are_refused() {
     assert!(refused(b"GET / HTTP/1.1\r\n\r\n", &both).contains("not an MGB client's"));
     assert!(refused(&good[..20], &both).contains("not an MGB client's"));
     assert!(refused(&[0xff; 4096], &both).contains("not an MGB client's"));
-    let mut later = Opening::new(0);
+    let mut later = Opening::new(0, 0);
     later.version = 77;
     assert!(refused(&later.encode(), &both).contains("version 77"));
     assert!(refused(&good, &[]).contains("0 descriptors"));
@@ -155,7 +155,7 @@ impl Intruder {
         let socket = connect(daemon);
         let answer = open(
             &socket,
-            &Opening::new(0).encode(),
+            &Opening::new(0, 0).encode(),
             &[memory.as_fd(), doorbell.as_fd()],
         );
         assert!(matches!(answer, Some(Answer::Hello(_))));
@@ -216,6 +216,7 @@ fn request(op: Op, task: u64, bytes: u64) -> Request {
             mapped_bytes: bytes,
             ..Default::default()
         },
+        first: 0,
         label: Text::new("\u{1b}[31mred"),
     }
 }

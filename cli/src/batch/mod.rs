@@ -37,8 +37,8 @@ use setup::Setup;
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
 ///
 /// The file holds a command a line, as a shell would read it but without pipes and variables; # begins a
-/// comment. A line may begin with need=SIZE, for a program that was not built with mgb clang (see mgb run
-/// --need). Every program is looked for before any is started. Each job's output goes to a log of its own.
+/// comment. A line may begin with need=SIZE: its process is one task of that size (see mgb run --need). Every
+/// program is looked for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

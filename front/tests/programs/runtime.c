@@ -76,7 +76,6 @@ static void memory(void) {
   SAY(cudaMemcpy(host + N / 2, host, sizeof host / 2, cudaMemcpyHostToHost));
   SAY(cudaMemcpy(host, other, sizeof host, cudaMemcpyHostToDevice));
   SAY(cudaMemcpy(host, other, sizeof host, 77));
-  SAY(cudaMemcpy(device, host, sizeof host + 4096, cudaMemcpyHostToDevice));
   SAY(cudaMemcpy(device, host, 0, cudaMemcpyHostToDevice));
   SAY(cudaMemset(device, 3, sizeof host));
   SAY(cudaMemset2D(device, 100, 5, 60, 20));

@@ -1,7 +1,7 @@
 //! What a client sends on the socket: its first message, and the files that `mgbd` keeps for it.
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// First bytes of [`Opening`] and `Channel`: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Size of the memfd.
@@ -21,6 +21,9 @@ pub struct Opening {
     pub channel_bytes: u32,
     /// What the client can do; `CAP_*`.
     pub caps: u64,
+    /// The job that the process belongs to, as `MGB_JOB` says; 0: none. Clients with the same number are one
+    /// job, whoever they are.
+    pub job: u64,
 }
 
 /// The client only looks (`mgb status`): it never begins a task.
@@ -28,15 +31,16 @@ pub const CAP_OBSERVER: u64 = 1;
 
 impl Opening {
     /// Bytes on the socket.
-    pub const BYTES: usize = 24;
+    pub const BYTES: usize = 32;
 
     /// The message of this version.
-    pub fn new(caps: u64) -> Opening {
+    pub fn new(caps: u64, job: u64) -> Opening {
         Opening {
             magic: MAGIC,
             version: VERSION,
             channel_bytes: CHANNEL_BYTES as u32,
             caps,
+            job,
         }
     }
 
@@ -46,12 +50,13 @@ impl Opening {
         bytes[..8].copy_from_slice(&self.magic.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.channel_bytes.to_le_bytes());
-        bytes[16..].copy_from_slice(&self.caps.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.caps.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.job.to_le_bytes());
         bytes
     }
 
     /// The message in `bytes`, if they are one of any version: later versions
-    /// may be longer.
+    /// may be longer, and those before 8 end with `caps`.
     pub fn decode(bytes: &[u8]) -> Option<Opening> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (magic, second, caps) = (word(0)?, word(8)?, word(16)?);
@@ -60,6 +65,7 @@ impl Opening {
             version: second as u32,
             channel_bytes: (second >> 32) as u32,
             caps,
+            job: word(24).unwrap_or(0),
         })
     }
 }

@@ -27,6 +27,14 @@ pub enum Reply {
         /// GPU index.
         gpu: u32,
     },
+    /// `Begin` with [`super::FIRST`]: the job's order is known from an earlier process. In it these two GPUs
+    /// have changed places. Nothing was granted.
+    Ordered {
+        /// GPU index.
+        from: u32,
+        /// GPU index.
+        to: u32,
+    },
     /// The other ops: done.
     Done,
     /// It can never fit.
@@ -56,6 +64,10 @@ impl Reply {
             }
             Reply::SwapOut { gpu } => words[0] = pair(2, gpu),
             Reply::SwapOthers { gpu } => words[0] = pair(3, gpu),
+            Reply::Ordered { from, to } => {
+                words[0] = pair(9, from);
+                words[1] = u64::from(to);
+            }
             Reply::Done => words[0] = 4,
             Reply::NeverFits { wanted, largest } => {
                 words[..3].copy_from_slice(&[5, wanted, largest]);
@@ -95,6 +107,10 @@ impl Reply {
                 words: std::array::from_fn(|at| words[5 + at]),
                 len: words[3].min(TEXT_BYTES as u64) as u32,
             }),
+            9 => Reply::Ordered {
+                from: gpu,
+                to: words[1] as u32,
+            },
             _ => return None,
         })
     }

@@ -48,12 +48,16 @@ pub const WHOLE_PROCESS: u32 = 1;
 /// [`Request::flags`]: the turn is to make a context, by a driver that is initialised.
 pub const MAKES_CONTEXT: u32 = 2;
 
+/// [`Request::flags`]: the process begins its first task, on its first device. Of a job's processes the first
+/// one is granted a GPU, and the others are answered [`super::Reply::Ordered`].
+pub const FIRST: u32 = 4;
+
 /// A call's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What is asked.
     pub op: Op,
-    /// [`WHOLE_PROCESS`].
+    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,
@@ -67,6 +71,8 @@ pub struct Request {
     pub bytes: u64,
     /// What a beginning task needs.
     pub need: Need,
+    /// With [`FIRST`]: the GPU that `CUDA_VISIBLE_DEVICES` names first, by index.
+    pub first: u32,
     /// What people know the task by.
     pub label: Text,
 }
@@ -96,7 +102,7 @@ impl Request {
             need.heap_bytes,
             need.deadline_ns,
             pair(need.flags, self.label.len),
-            0,
+            u64::from(self.first),
         ]);
         words[14..].copy_from_slice(&self.label.words);
         for (to, word) in cell.request.iter().zip(words) {
@@ -132,6 +138,7 @@ impl Request {
                 priority,
                 deadline_ns: words[11],
             },
+            first: words[13] as u32,
             label: Text {
                 words: std::array::from_fn(|at| words[14 + at]),
                 len: len.min(TEXT_BYTES as u32),

@@ -39,6 +39,7 @@ fn a_request_comes_back_whole() {
             priority: 19,
             deadline_ns: 20,
         },
+        first: 21,
         label: Text::new("va.cu:main"),
     };
     let cell = cell();
@@ -56,6 +57,7 @@ fn replies_come_back_whole() {
         },
         Reply::SwapOut { gpu: 1 },
         Reply::SwapOthers { gpu: 63 },
+        Reply::Ordered { from: 2, to: 63 },
         Reply::Done,
         Reply::NeverFits {
             wanted: 2,
@@ -73,9 +75,12 @@ fn replies_come_back_whole() {
 
 #[test]
 fn openings_of_other_versions_are_read() {
-    let mut opening = Opening::new(CAP_OBSERVER);
+    let mut opening = Opening::new(CAP_OBSERVER, u64::MAX - 1);
     opening.version = 99;
     assert_eq!(Opening::decode(&opening.encode()), Some(opening));
+    opening.job = 0;
+    let before_jobs = Opening::decode(&opening.encode()[..24]);
+    assert_eq!(before_jobs, Some(opening));
     assert_eq!(Opening::decode(&[0; 24]), None);
     assert_eq!(Opening::decode(&opening.encode()[..23]), None);
 }

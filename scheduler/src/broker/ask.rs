@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request, Text};
 
+use super::follow::Follow;
 use super::past::Past;
 use super::{Answer, Broker, Touch, Waiting, reserved_on};
 use crate::Ledger;
@@ -91,6 +92,14 @@ impl Broker {
         if self.ledger.tasks_of(key.client).count() >= MAX_TASKS {
             return Some(bad("the process has too many tasks at once"));
         }
+        if request.first as usize >= self.ledger.gpus().len() {
+            return Some(bad("its first GPU is unknown"));
+        }
+        match self.follow(key, cell, &request, now) {
+            Follow::IsPlaced => {}
+            Follow::Waits => return None,
+            Follow::Answered(reply) => return Some(reply),
+        }
         let bytes = request.need.reserved_bytes();
         let gpus = self.ledger.gpus();
         let allowed: Vec<usize> = (0..gpus.len())
@@ -118,6 +127,7 @@ impl Broker {
         let lasts = past.and_then(|past| past.lasted).or(self.past.mean());
         let grows = past.map_or(0, |past| past.grown_bytes);
         let overhead = self.expected_overhead(key.client, &request);
+        self.lead(key, &request);
         self.enqueue(
             Waiting {
                 client: key.client,

@@ -10,6 +10,9 @@
 //!   asked for.
 //! - Nothing is kept from a growth that has waited for the patience: others wait for what its process holds.
 //! - Nothing that is kept for a process keeps it from beginning a task itself.
+//! - The same holds for processes that have the order of one job ([`super::jobs`]), since they may wait for
+//!   each other: nothing that is kept for one keeps another out, and once one of them has something, the
+//!   others begin with what they ask for.
 //! - The first request that only expectations (its own or others') keep from beginning waits for
 //!   [`HOLDER_PATIENCE`] times the patience after it has become the first, and no less than tasks last on
 //!   average: usually some task ends meanwhile. Then it begins with what it asks for, and what is kept for
@@ -64,8 +67,8 @@ impl Broker {
         if self.queue.of_holders().next().is_some() {
             gives |= self.give_up_on_stalled(snapshot, now);
             gives |= self.give_up_for_growth(now);
-            gives |= self.give_up_for_own(covered);
         }
+        gives |= self.give_up_for_own(covered);
         gives | self.give_up_for_first(covered, now)
     }
 
@@ -108,18 +111,23 @@ impl Broker {
         let mut gives = false;
         for at in 0..self.queue.waiters().len() {
             let waiter = self.queue.waiters()[at];
-            if waiter.contexts == 0 {
+            if self.can_begin(&waiter, &self.rooms_to_begin(covered)) {
                 continue;
             }
+            let kin = self.kin(waiter.client);
             let bytes = self.queue.beginner(at).bytes;
+            // A part of its job is there already, and may wait for it.
+            let is_missed = kin
+                .iter()
+                .any(|&one| one != waiter.client && self.contexts_of(one) != 0)
+                && self.queue.beginner(at).expects();
             let could = |gpu: &usize| {
-                let own = self.ledger.kept_for(waiter.client, *gpu);
-                own > 0 && bytes <= self.room_without(own, covered, *gpu)
+                let own: u64 = kin.iter().map(|&one| self.ledger.kept_for(one, *gpu)).sum();
+                (own > 0 || is_missed)
+                    && self.cost(&waiter, bytes, *gpu) <= self.room_without(own, covered, *gpu)
             };
-            if let Some(gpu) = self.among(waiter.gpus & waiter.contexts).find(could)
-                && !self.can_begin(&waiter, &self.rooms_to_begin(covered))
-            {
-                self.begin_with_less(at, gpu, covered, Some(waiter.client));
+            if let Some(gpu) = self.among(waiter.gpus).find(could) {
+                self.begin_with_less(at, gpu, covered, Some(&kin));
                 gives = true;
             }
         }
@@ -186,13 +194,19 @@ impl Broker {
         kept_out.next()
     }
 
-    /// Has a task begin with what it asks for; where that is not there, what is kept on the GPU for the
-    /// client, or for all, is given up.
-    fn begin_with_less(&mut self, at: usize, gpu: usize, covered: &[Option<u64>], from: Option<ClientId>) {
+    /// Has a task begin with what it asks for; where that is not there, what is kept on the GPU for these
+    /// clients, or for all, is given up.
+    fn begin_with_less(&mut self, at: usize, gpu: usize, covered: &[Option<u64>], from: Option<&[ClientId]>) {
         self.queue.expect(at, 0);
         let waiter = &self.queue.waiters()[at];
         if self.cost(waiter, waiter.bytes, gpu) > self.room_to_begin(covered, gpu) {
-            self.keep_nothing(gpu, from);
+            let Some(clients) = from else {
+                self.keep_nothing(gpu, None);
+                return;
+            };
+            for &client in clients {
+                self.keep_nothing(gpu, Some(client));
+            }
         }
     }
 

@@ -7,6 +7,8 @@
 mod answer;
 mod ask;
 mod expect;
+mod follow;
+mod jobs;
 mod memory;
 mod overhead;
 mod past;
@@ -38,6 +40,7 @@ pub use view::WHOLE;
 
 use crate::client::ClientId;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
+use jobs::Jobs;
 use overhead::Overheads;
 use past::Past;
 use pending::Pending;
@@ -56,6 +59,8 @@ struct SwapOrder {
 struct Client {
     pid: u32,
     program: Option<Program>,
+    /// The job that it belongs to; 0: none.
+    job: u64,
     swap_order: Option<SwapOrder>,
     /// GPUs on which an order to swap freed nothing.
     cannot_swap: u64,
@@ -80,6 +85,7 @@ pub struct Broker {
     past: Past,
     overheads: Overheads,
     turns: Turns,
+    jobs: Jobs,
     touched: BTreeMap<TaskKey, Touch>,
     /// The first task that only expectations keep from beginning, and since when it is that.
     kept_out: Option<(TaskKey, Duration)>,
@@ -98,6 +104,7 @@ impl Broker {
             past: Past::default(),
             overheads: Overheads::default(),
             turns: Turns::default(),
+            jobs: Jobs::default(),
             touched: BTreeMap::new(),
             kept_out: None,
             counts: Counts::default(),
@@ -116,7 +123,7 @@ impl Broker {
 
     /// Whether a request waits for an answer that [`Broker::serve`] gives.
     pub fn waiting(&self) -> bool {
-        !self.queue.is_empty() || !self.overdue.is_empty()
+        !self.queue.is_empty() || !self.overdue.is_empty() || !self.jobs.followers().is_empty()
     }
 
     /// Gives turns at the driver to waiting processes. Called after each event, and when
@@ -159,6 +166,7 @@ impl Broker {
     /// holds stays charged as long as its process lives.
     pub fn hang_up(&mut self, client: ClientId) {
         self.turns.gone(client);
+        self.jobs.hang_up(client);
         self.queue.retain(|waiting| waiting.client != client);
         self.overdue.retain(|answer| answer.client != client);
     }
@@ -168,6 +176,7 @@ impl Broker {
         self.hang_up(client);
         self.ends_with_its_process(client, now);
         self.overhead_ends(client);
+        self.jobs.leave(client);
         self.clients.remove(&client);
         let lost = self.ledger.die(client, false, now);
         self.forget_touches(client);
@@ -186,6 +195,7 @@ impl Broker {
         self.hang_up(client);
         self.past.forget_client(client);
         self.overhead_ends(client);
+        self.jobs.leave(client);
         let lost = self.ledger.die(client, true, now);
         self.forget_touches(client);
         lost

@@ -227,6 +227,7 @@ mod tests {
                 mapped_bytes: bytes,
                 ..Need::default()
             },
+            first: 0,
             label: Text::default(),
         };
         Past::which(Program::new(program), &request)

@@ -32,6 +32,7 @@ impl Broker {
     }
 
     fn round(&mut self, snapshot: &mut Snapshot, now: Duration, newcomers: bool) -> Vec<Answer> {
+        self.replace_leaders(now);
         let mut answers = std::mem::take(&mut self.overdue);
         if self.queue.is_empty() {
             return answers;
@@ -212,6 +213,7 @@ impl Broker {
         let thread = waiting.request.thread;
         self.touched.insert(waiting.key(), Touch { thread, at: now });
         self.granted(waiting, gpu, waiting.bytes, now, answers);
+        self.order(waiting, gpu, answers);
         true
     }
 

@@ -38,9 +38,16 @@ impl Broker {
 
     /// The requests that wait.
     pub fn wait_views(&self, now: Duration) -> Vec<WaitView> {
+        let followers = self.jobs.followers().iter().map(|follower| WaitView {
+            pid: self.pid(follower.client),
+            label: follower.request.label.to_text(),
+            gpu: None,
+            bytes: follower.request.need.reserved_bytes(),
+            growth: false,
+            waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
+        });
         self.queue
             .iter()
-            .take(MOST)
             .map(|waiting| WaitView {
                 pid: self.pid(waiting.client),
                 label: waiting.request.label.to_text(),
@@ -52,6 +59,8 @@ impl Broker {
                 growth: waiting.grows(),
                 waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
             })
+            .chain(followers)
+            .take(MOST)
             .collect()
     }
 

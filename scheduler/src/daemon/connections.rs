@@ -100,6 +100,7 @@ impl Server {
             self.replaces(guest.pid);
         }
         self.broker.arrive(id, guest.pid);
+        self.broker.join(id, guest.job);
         if let Some(program) = program_of(guest.pid) {
             self.broker.identify(id, program);
         }

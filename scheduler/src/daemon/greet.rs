@@ -26,6 +26,8 @@ pub(super) struct Guest {
     /// The memory that is mapped.
     pub(super) memory: OwnedFd,
     pub(super) observer: bool,
+    /// The job that it says it belongs to; 0: none.
+    pub(super) job: u64,
 }
 
 /// Why a client is turned away.
@@ -137,6 +139,7 @@ fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
         mapping,
         memory,
         observer,
+        job: opening.job,
     })
 }
 

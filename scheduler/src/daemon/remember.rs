@@ -176,6 +176,7 @@ mod tests {
                 mapped_bytes: 100,
                 ..Need::default()
             },
+            first: 0,
             label: Text::new("a.cu:main"),
         };
         broker.request(1, 0, request(Op::Begin), Duration::ZERO);

@@ -139,7 +139,10 @@ impl Mps {
         let mut command = Command::new(&self.control);
         command
             .env("CUDA_MPS_PIPE_DIRECTORY", &self.pipe)
-            .env("CUDA_MPS_LOG_DIRECTORY", &self.log);
+            .env("CUDA_MPS_LOG_DIRECTORY", &self.log)
+            // Its server uses the driver, and is no program that asks for room: mgbd may have been started by
+            // one that loads the driver front, and hands that on.
+            .env("MGB", "off");
         command
     }
 

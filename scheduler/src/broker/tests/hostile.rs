@@ -75,7 +75,7 @@ prop_compose! {
     ) -> Request {
         // Half of the beginning tasks only name some bytes, so that many are granted.
         let need = if plain { Need { mapped_bytes: bytes, ..Need::default() } } else { need };
-        Request { op, flags, task, thread, site: flags, gpus, bytes, need, label: Text::default() }
+        Request { op, flags, task, thread, site: flags, gpus, bytes, need, first: flags, label: Text::default() }
     }
 }
 
@@ -139,6 +139,7 @@ impl Crowd {
         self.next_life += 1;
         self.broker.arrive(client, client as u32);
         self.broker.identify(client, Program::new(who));
+        self.broker.join(client, who % 3);
         self.lives.insert(who, client);
     }
 
@@ -176,7 +177,10 @@ impl Crowd {
                     .queue
                     .iter()
                     .map(|waiting| (waiting.client, waiting.cell));
-                let waiting: BTreeSet<_> = queued.chain(self.broker.turns.cells()).collect();
+                let followers = self.broker.jobs.followers().iter();
+                let followers = followers.map(|follower| (follower.client, follower.cell));
+                let turns = self.broker.turns.cells();
+                let waiting: BTreeSet<_> = queued.chain(turns).chain(followers).collect();
                 assert_eq!(self.asked, waiting);
             }
             Event::TakeLease(who, task) => {

@@ -4,6 +4,7 @@ mod alone;
 mod expect;
 mod fair;
 mod hostile;
+mod jobs;
 mod overhead;
 mod world;
 

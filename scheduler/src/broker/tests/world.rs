@@ -67,6 +67,7 @@ pub(super) fn request(op: Op, task: u64, bytes: u64, thread: u32) -> Request {
             priority: u32::from(bytes.is_multiple_of(3)),
             ..Need::default()
         },
+        first: 0,
         label: Text::default(),
     }
 }

@@ -1,0 +1,100 @@
+//! Which of the two has this process's session with mgbd: the front, or MGB's runtime in a program or library
+//! that was built with MGB. Never both, or what the process takes would be charged twice.
+
+use std::ffi::{CStr, c_int, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const NOBODY: u8 = 0;
+const FRONT: u8 = 1;
+const RUNTIME: u8 = 2;
+
+static OWNER: AtomicU8 = AtomicU8::new(NOBODY);
+
+/// Takes the session for the front. False: the runtime is in the process, and has it or is to have it.
+pub fn take() -> bool {
+    !is_rebuilt() && change(NOBODY, FRONT)
+}
+
+/// The front has no session after all.
+pub fn give_up() {
+    change(FRONT, NOBODY);
+}
+
+fn change(from: u8, to: u8) -> bool {
+    OWNER
+        .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
+        .is_ok()
+}
+
+/// MGB's runtime asks before it connects to mgbd. 1: the session is the runtime's, and the front leaves
+/// everything to it from here on. 0: the front has one, and charges what the runtime takes as well.
+#[unsafe(no_mangle)]
+pub extern "C" fn mgb_front_give_way() -> c_int {
+    let given = change(NOBODY, RUNTIME) || OWNER.load(Ordering::Acquire) == RUNTIME;
+    c_int::from(given)
+}
+
+/// Whether MGB's runtime is in the process, where symbols of any library are found or where only the library
+/// that brought it finds them, as in an extension of Python.
+fn is_rebuilt() -> bool {
+    // SAFETY: a C string, looked for in what is loaded.
+    let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mgb_task_begin".as_ptr()) };
+    !found.is_null() || is_loaded()
+}
+
+fn is_loaded() -> bool {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+        // SAFETY: the linker's own structure of a loaded object.
+        let name = unsafe { (*info).dlpi_name };
+        if name.is_null() {
+            return 0;
+        }
+        // SAFETY: not null, so it is the linker's string, which holds during the call.
+        let is_runtime = is_runtime(unsafe { CStr::from_ptr(name) });
+        // SAFETY: the place that `is_loaded` gave.
+        unsafe { *found.cast::<bool>() |= is_runtime };
+        c_int::from(is_runtime)
+    }
+    let mut found = false;
+    // SAFETY: the function has the signature that is asked for, and writes to `found` only.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    found
+}
+
+/// Whether the file is the runtime: packagers of Python's wheels put a number into the name.
+fn is_runtime(file: &CStr) -> bool {
+    let name = Path::new(file.to_str().unwrap_or_default()).file_name();
+    let rest = name.and_then(|name| name.to_str()?.strip_prefix("libmgb_rt"));
+    rest.is_some_and(|rest| rest.starts_with(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_runtime_is_known_by_its_file() {
+        for (file, expected) in [
+            (c"/opt/mgb/lib/libmgb_rt.so", true),
+            (c"/venv/app.libs/libmgb_rt-0a1b2c3d.so", true),
+            (c"libmgb_rt.so", true),
+            (c"/opt/libmgb_rt.so/libother.so", false),
+            (c"/opt/libmgb_rtx.so", false),
+            (c"", false),
+        ] {
+            assert_eq!(is_runtime(file), expected, "{file:?}");
+        }
+    }
+
+    #[test]
+    fn only_one_has_the_session() {
+        assert!(take() && !take());
+        assert_eq!(mgb_front_give_way(), 0, "the front was first");
+        give_up();
+        assert_eq!([mgb_front_give_way(), mgb_front_give_way()], [1, 1]);
+        assert!(!take(), "the runtime was first");
+        give_up();
+        assert_eq!(mgb_front_give_way(), 1);
+    }
+}

@@ -1,0 +1,96 @@
+//! Programs as `mgb run` starts them: with the front in the search path of all that they start, and beside
+//! libraries that were built with MGB.
+
+mod common;
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use mgb_tests::compiled;
+use mgb_tests::node::Node;
+use mgb_tests::process::run;
+
+use common::{compile, folder, on, program, source, view};
+
+/// A library that was built with MGB.
+fn extension() -> PathBuf {
+    let flags = ["--offload-arch=sm_90", "-O1", "-shared", "-fPIC"];
+    compiled::program(&source("extension.cu"), &flags)
+}
+
+/// Of the front and MGB's runtime, which are both in the process, one has a session.
+fn one_session(first: &str) {
+    let hosts = folder(&format!("hosts-{first}")).join("hosts");
+    compile("hosts.c", &hosts, &["-ldl"]);
+    let extension = extension().display().to_string();
+    let node = Node::start("1x64MiB", "mgb");
+    let mut command = on(&node, &hosts, &[first, &extension]);
+    let mut child = command
+        .env("MGB", "require")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "holds");
+    let view = view(&node);
+    assert_eq!(view.clients, 1, "{view:?}");
+    assert!(view.gpus[0].reserved_bytes >= 4 << 20, "{view:?}");
+    let is_librarys = view
+        .tasks
+        .iter()
+        .any(|task| task.label.ends_with("extension.cu:take"));
+    assert_eq!(is_librarys, first != "driver", "{view:?}");
+    drop(child.stdin.take());
+    assert_eq!(said.next().unwrap().unwrap(), "PASS");
+    assert!(child.wait().unwrap().success());
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_library_with_mgb_in_a_program_that_the_front_has_begins_no_second_session() {
+    one_session("driver");
+}
+
+#[test]
+fn a_program_with_a_library_with_mgb_is_left_to_that() {
+    one_session("library");
+    one_session("loaded");
+}
+
+#[test]
+fn what_uses_no_gpu_runs_as_ever() {
+    let node = Node::start("1x64MiB", "mgb");
+    let script = "printf 'int main(void) { return 7; }' >seven.c && cc seven.c -o seven; ./seven; \
+                  echo $? | cat | tr 7 8; printf 'all:\\n\\t@echo made\\n' >Makefile; make -s";
+    let ended = run(&mut node.mgb(&["run", "sh", "-c", script]));
+    assert_eq!(
+        (ended.code(), ended.stdout.as_str(), ended.stderr.as_str()),
+        (0, "8\nmade\n", "")
+    );
+    assert_eq!(view(&node).counts.granted, 0);
+}
+
+#[test]
+fn programs_that_were_not_rebuilt_wait_for_room() {
+    let holds = program("holds.c", &folder("run-room"));
+    let holds = holds.display().to_string();
+    let node = Node::start("1x64MiB", "mgb");
+    // In a shell's children as well.
+    let both = format!("{holds} alloc 1 40 300 & {holds} alloc 1 40 300; wait");
+    let ended = run(&mut node.mgb(&["run", "sh", "-c", &both]));
+    assert_eq!(ended.stdout.matches("PASS\n").count(), 2, "{ended:?}");
+    assert_eq!(view(&node).counts.granted, 2, "{ended:?}");
+    node.wait_until_empty();
+}
+
+#[test]
+fn programs_with_a_declared_need_have_no_session_of_their_own() {
+    let holds = program("holds.c", &folder("run-need")).display().to_string();
+    let node = Node::start("1x64MiB", "mgb");
+    let ended = run(&mut node.mgb(&["run", "--need", "50MiB", &holds, "alloc", "1", "40", "0"]));
+    assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    assert_eq!(view(&node).counts.granted, 1, "the whole process only");
+    node.wait_until_empty();
+}

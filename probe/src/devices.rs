@@ -1,0 +1,129 @@
+//! The GPUs of a process in the order in which it counts them.
+//!
+//! `CUDA_VISIBLE_DEVICES` numbers the node's GPUs. The processes of a job share memory by those numbers, so all
+//! of them have the same two GPUs change places: the one that `mgbd` chose for the job, and the one that it
+//! chose it instead of.
+
+use crate::hello::Hello;
+use crate::visible::visible_gpus;
+
+/// The GPUs that a process may use, in its order: positions in [`Hello::gpus`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Devices {
+    order: Vec<u32>,
+    /// They are named by UUIDs, not counted.
+    is_named: bool,
+}
+
+impl Devices {
+    /// What a value of `CUDA_VISIBLE_DEVICES` (`None`: not set) leaves a process.
+    pub(crate) fn of(list: Option<&str>, hello: &Hello) -> Devices {
+        let last = hello.gpus.iter().map(|gpu| gpu.node_index as usize).max();
+        let mut uuids = vec![""; last.map_or(0, |last| last + 1)];
+        for gpu in &hello.gpus {
+            uuids[gpu.node_index as usize] = &gpu.uuid;
+        }
+        let visible = visible_gpus(list, &uuids).unwrap_or_default();
+        let shared = |at: usize| hello.gpus.iter().find(|gpu| gpu.node_index as usize == at);
+        Devices {
+            order: visible
+                .into_iter()
+                .filter_map(shared)
+                .map(|gpu| gpu.index)
+                .collect(),
+            is_named: list.is_some_and(|list| list.contains("GPU-")),
+        }
+    }
+
+    /// The positions.
+    pub(crate) fn order(&self) -> &[u32] {
+        &self.order
+    }
+
+    /// The same as a set, one bit each.
+    pub(crate) fn mask(&self) -> u64 {
+        let bit = |gpu: &u32| 1u64.checked_shl(*gpu).unwrap_or(0);
+        self.order.iter().map(bit).fold(0, |mask, bit| mask | bit)
+    }
+
+    /// The order where two GPUs have changed places. A number stands for the other GPU then. A UUID is what it
+    /// is: GPUs that are named by theirs change places only if the process has both.
+    pub(crate) fn exchanged(&self, from: u32, to: u32) -> Devices {
+        let mut changed = self.clone();
+        let has_both = [from, to].iter().all(|gpu| self.order.contains(gpu));
+        if has_both || !self.is_named {
+            for gpu in &mut changed.order {
+                *gpu = match *gpu {
+                    gpu if gpu == from => to,
+                    gpu if gpu == to => from,
+                    gpu => gpu,
+                };
+            }
+        }
+        changed
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hello::{Gpu, Multiprocessors};
+
+    fn hello(node_indices: &[u32]) -> Hello {
+        let gpu = |(index, &node_index): (usize, &u32)| Gpu {
+            index: index as u32,
+            node_index,
+            uuid: format!("GPU-{node_index}"),
+            name: String::new(),
+            total_bytes: 1,
+            usable_bytes: 1,
+            context_bytes: 1,
+            max_warps: 1,
+            multiprocessors: Multiprocessors {
+                count: 1,
+                blocks: 1,
+                warps: 1,
+                registers: 1,
+                partitions: 1,
+                shared_bytes: 1,
+                shared_reserved: 1,
+                shared_unit: 1,
+            },
+        };
+        Hello {
+            version: 0,
+            policy: String::new(),
+            queue: String::new(),
+            mps_pipe: None,
+            mps_note: None,
+            gpus: node_indices.iter().enumerate().map(gpu).collect(),
+            mgbd_pid: 1,
+            view: None,
+        }
+    }
+
+    #[test]
+    fn numbers_are_the_nodes() {
+        let whole = hello(&[0, 1, 2]);
+        let of = |list| Devices::of(list, &whole);
+        assert_eq!((of(None).order(), of(None).mask()), ([0, 1, 2].as_slice(), 7));
+        assert_eq!(of(Some("2,0")).order(), [2, 0]);
+        assert_eq!(of(Some("")).order(), [] as [u32; 0]);
+        // An mgbd that shares the second and the third.
+        let part = hello(&[1, 2]);
+        assert_eq!(Devices::of(Some("2,1"), &part).order(), [1, 0]);
+        assert_eq!(Devices::of(None, &part).order(), [0, 1]);
+    }
+
+    #[test]
+    fn a_jobs_processes_mean_the_same_by_a_number() {
+        let hello = hello(&[0, 1, 2, 3]);
+        let after = |list| Devices::of(list, &hello).exchanged(0, 2).order().to_vec();
+        assert_eq!(after(None), [2, 1, 0, 3]);
+        assert_eq!(after(Some("0")), [2], "the first process's device 0");
+        assert_eq!(after(Some("3,2")), [3, 0]);
+        assert_eq!(after(Some("1,3")), [1, 3]);
+        assert_eq!(after(Some("GPU-0,GPU-2")), [2, 0]);
+        assert_eq!(after(Some("GPU-0")), [0], "no other GPU has this name");
+    }
+}

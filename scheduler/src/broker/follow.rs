@@ -1,0 +1,106 @@
+//! What the broker does for the processes of a job ([`super::jobs`]): the first is placed as any other, and
+//! those that follow are told its order.
+
+use std::time::Duration;
+
+use mgb_probe::wire::{FIRST, Reply, Request};
+
+use super::jobs::{Follower, Order, Part};
+use super::waiting::Waiting;
+use super::{Answer, Broker};
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
+
+impl Broker {
+    /// The process belongs to a job; 0: to none.
+    pub fn join(&mut self, client: ClientId, job: u64) {
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.job = job;
+        }
+    }
+
+    /// The process, and those that have its job's order with it.
+    pub(super) fn kin(&self, client: ClientId) -> Vec<ClientId> {
+        let job = self.clients.get(&client).map_or(0, |entry| entry.job);
+        let members = self.jobs.members(job).filter(|members| members.contains(&client));
+        members.map_or_else(|| vec![client], |members| members.iter().copied().collect())
+    }
+
+    /// The job that the request is to get its order from; `None`: it asks for none, or its process has no
+    /// job.
+    fn job_of(&self, client: ClientId, request: &Request) -> Option<u64> {
+        let job = self.clients.get(&client).map_or(0, |entry| entry.job);
+        (job != 0 && request.flags & FIRST != 0).then_some(job)
+    }
+
+    /// Takes a request of a process that is not the first of its job: it waits, or is answered.
+    pub(super) fn follow(&mut self, key: TaskKey, cell: usize, request: &Request, now: Duration) -> Follow {
+        let client = key.client;
+        let Some(job) = self.job_of(client, request) else {
+            return Follow::IsPlaced;
+        };
+        match self.jobs.part(job, client) {
+            Part::First => Follow::IsPlaced,
+            Part::Ordered(order) => Follow::Answered(reply(order)),
+            Part::Waits => {
+                self.jobs.follow(Follower {
+                    job,
+                    client,
+                    cell,
+                    request: *request,
+                    since: now,
+                });
+                Follow::Waits
+            }
+        }
+    }
+
+    /// A request enters the queue, perhaps that of a job's first process.
+    pub(super) fn lead(&mut self, key: TaskKey, request: &Request) {
+        if let Some(job) = self.job_of(key.client, request) {
+            self.jobs.lead(job, key);
+        }
+    }
+
+    /// A task was granted a GPU, perhaps that of a job's first process: who waits for its order gets it.
+    pub(super) fn order(&mut self, waiting: &Waiting, gpu: usize, answers: &mut Vec<Answer>) {
+        let Some(job) = self.job_of(waiting.client, &waiting.request) else {
+            return;
+        };
+        let order = Order {
+            from: waiting.request.first,
+            to: gpu as u32,
+        };
+        let followers = self.jobs.order(job, waiting.client, order);
+        answers.extend(followers.into_iter().map(|follower| Answer {
+            client: follower.client,
+            cell: follower.cell,
+            reply: reply(order),
+        }));
+    }
+
+    /// Where a job's first process waits no more and was not placed, the next one is the first.
+    pub(super) fn replace_leaders(&mut self, now: Duration) {
+        let queue = &self.queue;
+        for follower in self.jobs.replace_leaders(|key| queue.has(key)) {
+            let (client, cell) = (follower.client, follower.cell);
+            if let Some(reply) = self.request(client, cell, follower.request, now) {
+                self.overdue.push(Answer { client, cell, reply });
+            }
+        }
+    }
+}
+
+/// What became of a request.
+pub(super) enum Follow {
+    /// It is to be placed.
+    IsPlaced,
+    /// It waits for the order.
+    Waits,
+    /// The order is known.
+    Answered(Reply),
+}
+
+fn reply(Order { from, to }: Order) -> Reply {
+    Reply::Ordered { from, to }
+}

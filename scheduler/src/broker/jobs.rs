@@ -1,0 +1,131 @@
+//! Jobs: the processes that one `mgb run` started have the same GPUs under the same numbers, since they share
+//! memory by them. The first that begins is placed by the policy; the GPU that it got and the one that it
+//! counted first have changed places from then on, for it and for those that follow, which are told so. A
+//! process that comes while the first still waits is answered once that is placed.
+//!
+//! An order ends with the last process that has it. A job's number is what its processes say, and random: one
+//! that was told another job's gets that job's order, and takes nothing from others.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mgb_probe::wire::Request;
+
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
+
+/// Two GPUs of the node that have changed places in a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) from: u32,
+    pub(super) to: u32,
+}
+
+/// A request that waits for the order of its job.
+#[derive(Debug)]
+pub(super) struct Follower {
+    pub(super) job: u64,
+    pub(super) client: ClientId,
+    pub(super) cell: usize,
+    pub(super) request: Request,
+    pub(super) since: Duration,
+}
+
+#[derive(Debug)]
+enum Job {
+    /// This task is the first, and waits.
+    Waits(TaskKey),
+    /// The order, and the processes that have it.
+    Ordered(Order, BTreeSet<ClientId>),
+}
+
+/// What a process is to its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// The first one.
+    First,
+    /// Another one is the first, and waits.
+    Waits,
+    /// One that has this order now.
+    Ordered(Order),
+}
+
+/// All jobs of which a process has begun, or waits to begin.
+#[derive(Debug, Default)]
+pub(super) struct Jobs {
+    jobs: BTreeMap<u64, Job>,
+    followers: Vec<Follower>,
+}
+
+impl Jobs {
+    /// A process of the job begins.
+    pub(super) fn part(&mut self, job: u64, client: ClientId) -> Part {
+        match self.jobs.get_mut(&job) {
+            None => Part::First,
+            Some(Job::Waits(_)) => Part::Waits,
+            Some(Job::Ordered(order, members)) => {
+                members.insert(client);
+                Part::Ordered(*order)
+            }
+        }
+    }
+
+    /// The task of the job's first process waits.
+    pub(super) fn lead(&mut self, job: u64, key: TaskKey) {
+        self.jobs.insert(job, Job::Waits(key));
+    }
+
+    /// A request waits for the order.
+    pub(super) fn follow(&mut self, follower: Follower) {
+        self.followers.push(follower);
+    }
+
+    /// The requests that wait for an order.
+    pub(super) fn followers(&self) -> &[Follower] {
+        &self.followers
+    }
+
+    /// The first process was placed. Returns who waited for that.
+    pub(super) fn order(&mut self, job: u64, client: ClientId, order: Order) -> Vec<Follower> {
+        let is_its = |follower: &mut Follower| follower.job == job;
+        let followers: Vec<Follower> = self.followers.extract_if(.., is_its).collect();
+        let members = followers.iter().map(|follower| follower.client).chain([client]);
+        self.jobs.insert(job, Job::Ordered(order, members.collect()));
+        followers
+    }
+
+    /// The processes that have the job's order.
+    pub(super) fn members(&self, job: u64) -> Option<&BTreeSet<ClientId>> {
+        match self.jobs.get(&job)? {
+            Job::Waits(_) => None,
+            Job::Ordered(_, members) => Some(members),
+        }
+    }
+
+    /// Forgets first processes that wait no more and were not placed. Returns who waited for them.
+    pub(super) fn replace_leaders(&mut self, waits: impl Fn(TaskKey) -> bool) -> Vec<Follower> {
+        self.jobs.retain(|_, job| match job {
+            Job::Waits(key) => waits(*key),
+            Job::Ordered(..) => true,
+        });
+        let jobs = &self.jobs;
+        let is_left = |follower: &mut Follower| !jobs.contains_key(&follower.job);
+        self.followers.extract_if(.., is_left).collect()
+    }
+
+    /// The client asks for nothing any more.
+    pub(super) fn hang_up(&mut self, client: ClientId) {
+        self.followers.retain(|follower| follower.client != client);
+    }
+
+    /// The process is gone, or another program now.
+    pub(super) fn leave(&mut self, client: ClientId) {
+        self.jobs.retain(|_, job| match job {
+            Job::Waits(key) => key.client != client,
+            Job::Ordered(_, members) => {
+                members.remove(&client);
+                !members.is_empty()
+            }
+        });
+    }
+}

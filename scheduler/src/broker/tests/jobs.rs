@@ -1,0 +1,211 @@
+//! Processes of one job: the first is placed, the others get its order.
+
+use mgb_probe::wire::FIRST;
+
+use super::*;
+
+/// A broker over two GPUs, and what it has answered.
+struct Node {
+    broker: Broker,
+    answers: Vec<(ClientId, Reply)>,
+}
+
+impl Node {
+    fn new() -> Node {
+        let gpus = vec![test_gpu(0, 100, 10), test_gpu(1, 100, 10)];
+        Node {
+            broker: Broker::new(gpus, Rules::new(Policy::Mgb)),
+            answers: Vec::new(),
+        }
+    }
+
+    fn arrive(&mut self, client: ClientId, job: u64) {
+        self.broker.arrive(client, client as u32);
+        self.broker.join(client, job);
+    }
+
+    /// The process begins its first task, of so many bytes.
+    fn first(&mut self, client: ClientId, bytes: u64) {
+        let request = Request {
+            flags: FIRST,
+            ..request(Op::Begin, 1, bytes, 1)
+        };
+        self.ask(client, request);
+    }
+
+    fn ask(&mut self, client: ClientId, request: Request) {
+        if let Some(reply) = self.broker.request(client, 0, request, Duration::ZERO) {
+            self.answers.push((client, reply));
+        }
+        self.serve();
+    }
+
+    fn serve(&mut self) {
+        while self.broker.waiting() {
+            let answers = self.broker.serve(&mut Snapshot::default(), Duration::ZERO);
+            if answers.is_empty() {
+                return;
+            }
+            let said = answers.into_iter().map(|answer| (answer.client, answer.reply));
+            self.answers.extend(said);
+        }
+    }
+
+    fn said(&mut self) -> Vec<(ClientId, Reply)> {
+        std::mem::take(&mut self.answers)
+    }
+}
+
+fn granted(gpu: u32, reserved: u64) -> Reply {
+    Reply::Granted { gpu, reserved }
+}
+
+const ORDERED: Reply = Reply::Ordered { from: 0, to: 1 };
+
+#[test]
+fn those_that_follow_have_the_order_of_the_first() {
+    let mut node = Node::new();
+    node.arrive(1, 0);
+    node.first(1, 50);
+    for client in 2..=4 {
+        node.arrive(client, 7);
+        node.first(client, 0);
+    }
+    let order = [
+        (1, granted(0, 50)),
+        (2, granted(1, 0)),
+        (3, ORDERED),
+        (4, ORDERED),
+    ];
+    assert_eq!(node.said(), order);
+    // What they ask for otherwise is placed as ever.
+    node.ask(3, request(Op::Begin, 2, 60, 1));
+    assert_eq!(node.said(), [(3, granted(1, 60))]);
+    // Another job, and a process of none.
+    for (client, job) in [(5, 8), (6, 0)] {
+        node.arrive(client, job);
+        node.first(client, 0);
+    }
+    assert!(
+        node.said()
+            .iter()
+            .all(|(_, reply)| matches!(reply, Reply::Granted { .. }))
+    );
+}
+
+#[test]
+fn they_wait_while_the_first_does() {
+    let mut node = Node::new();
+    for client in [1, 2] {
+        node.arrive(client, 0);
+        node.ask(client, request(Op::Begin, 1, 60, 1));
+    }
+    for client in 3..=5 {
+        node.arrive(client, 7);
+        node.first(client, 50);
+    }
+    assert_eq!(node.said().len(), 2);
+    assert_eq!(node.broker.wait_views(Duration::ZERO).len(), 3);
+    // The first is gone, and with it the only one of its kind; one of the others goes first now.
+    node.broker.die(3, Duration::ZERO);
+    node.serve();
+    assert_eq!(node.said(), []);
+    node.broker.hang_up(5);
+    node.ask(2, request(Op::End, 1, 0, 1));
+    assert_eq!(node.said(), [(2, Reply::Done), (4, granted(1, 50))]);
+    assert!(!node.broker.waiting(), "the last one hung up");
+}
+
+#[test]
+fn a_first_process_that_can_never_be_placed_leads_none() {
+    let mut node = Node::new();
+    for (client, bytes) in [(1, 200), (2, 0)] {
+        node.arrive(client, 7);
+        node.first(client, bytes);
+    }
+    let said = node.said();
+    assert!(matches!(said[0], (1, Reply::NeverFits { .. })), "{said:?}");
+    assert_eq!(said[1], (2, granted(0, 0)));
+    let strange = Request {
+        flags: FIRST,
+        first: 2,
+        ..request(Op::Begin, 1, 0, 1)
+    };
+    node.arrive(3, 7);
+    node.ask(3, strange);
+    assert!(matches!(node.said()[..], [(3, Reply::Bad(_))]));
+}
+
+#[test]
+fn an_order_ends_with_the_last_that_has_it() {
+    let mut node = Node::new();
+    node.arrive(1, 0);
+    node.ask(1, request(Op::Begin, 1, 50, 1));
+    for client in [2, 3] {
+        node.arrive(client, 7);
+        node.first(client, 0);
+    }
+    assert_eq!(node.said()[1..], [(2, granted(1, 0)), (3, ORDERED)]);
+    node.ask(1, request(Op::End, 1, 0, 1));
+    node.broker.die(1, Duration::ZERO);
+    node.broker.die(2, Duration::ZERO);
+    node.said();
+    node.arrive(4, 7);
+    node.first(4, 0);
+    assert_eq!(node.said(), [(4, ORDERED)], "one is left");
+    // Another program now, in the same process.
+    node.broker.exec(3, Duration::ZERO);
+    node.broker.die(4, Duration::ZERO);
+    node.arrive(5, 0);
+    node.ask(5, request(Op::Begin, 1, 50, 1));
+    node.said();
+    node.arrive(6, 7);
+    node.first(6, 50);
+    assert!(
+        matches!(node.said()[..], [(6, Reply::Granted { .. })]),
+        "they choose anew"
+    );
+}
+
+/// What a program took before is expected of all its processes. Two of one job may wait for each other.
+#[test]
+fn expectations_keep_no_process_of_a_job_out() {
+    let mut node = Node::new();
+    let arrive = |node: &mut Node, client, job| {
+        node.arrive(client, job);
+        node.broker.identify(client, Program::new(1));
+    };
+    arrive(&mut node, 1, 0);
+    node.first(1, 0);
+    node.ask(1, request(Op::Grow, 1, 80, 1));
+    node.broker.die(1, Duration::ZERO);
+    (1..3).for_each(|id| drop(node.broker.freed(id)));
+    assert_eq!(node.said(), [(1, granted(0, 0)), (1, granted(0, 80))]);
+    // One on each GPU, for each of which 80 bytes are kept.
+    for (client, job) in [(2, 7), (3, 8), (4, 9)] {
+        arrive(&mut node, client, job);
+        node.first(client, 0);
+    }
+    assert_eq!(
+        node.said(),
+        [(2, granted(0, 0)), (3, granted(1, 0))],
+        "the third job waits"
+    );
+    arrive(&mut node, 5, 7);
+    node.first(5, 0);
+    for gpu in [0, 1] {
+        let begin = Request {
+            gpus: 1 << gpu,
+            ..request(Op::Begin, 2 + gpu, 0, 1)
+        };
+        node.ask(5, begin);
+    }
+    let order = Reply::Ordered { from: 0, to: 0 };
+    let both = [(5, order), (5, granted(0, 0)), (5, granted(1, 0))];
+    assert_eq!(
+        node.said(),
+        both,
+        "where its job has something, and where it has not"
+    );
+    assert_eq!(node.broker.wait_views(Duration::ZERO).len(), 1);
+}
