@@ -72,6 +72,17 @@ fn what_uses_no_gpu_runs_as_ever() {
     assert_eq!(view(&node).counts.granted, 0);
 }
 
+/// Two processes of one job: a Python program and its worker share memory, and a GPU.
+#[test]
+fn a_python_program_and_its_worker_share_a_gpu() {
+    let node = Node::start("2x64MiB", "mgb");
+    let script = source("worker.py").display().to_string();
+    let ended = run(&mut node.mgb(&["run", "python3", &script]));
+    assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
+    assert_eq!(view(&node).counts.granted, 2, "one for each process");
+    node.wait_until_empty();
+}
+
 #[test]
 fn programs_that_were_not_rebuilt_wait_for_room() {
     let holds = program("holds.c", &folder("run-room"));
