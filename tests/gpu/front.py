@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The driver front on a real GPU: frameworks with the front before the driver, and without, in turn. The same results
-in every bit, everything reaches the front, and what it costs. Frameworks that this machine lacks are named."""
+"""The driver front on a real GPU: frameworks without it, with the front before the driver, and under mgbd with it. The same
+results in every bit, everything reaches the front, and what it costs. Frameworks that this machine lacks are named."""
 
 import importlib.util
 import pathlib
@@ -28,9 +28,10 @@ COSTS = {
 
 
 def play(trial, way, script, arguments, more):
-    environment = trial.environment(CUBLAS_WORKSPACE_CONFIG=":4096:8", MGB="off", **more)
+    more = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", **more}
+    environment = trial.environment(MGB="off", **more) if way == "plain" else trial.front(**more)
     if way == "front":
-        environment["LD_LIBRARY_PATH"] = f"{trial.prefix / 'lib/front'}:{environment['LD_LIBRARY_PATH']}"
+        environment["MGB"] = "off"
     return trial.run([sys.executable, FOLDER / script, *arguments], environment)
 
 
@@ -55,31 +56,36 @@ def main():
     there = lambda module: module is None or importlib.util.find_spec(module) is not None
     libraries = {way: loaded(trial, way) for way in ("plain", "front")}
     front = str(trial.prefix / "lib/front/libcuda.so.1")
+    trial.mgbd()
     trial.check("the front is loaded before the driver", len(libraries["plain"]) == 1 and
                 sorted(libraries["front"]) == sorted([*libraries["plain"], front]), libraries)
     for name, (script, arguments, more, module) in PROGRAMS.items():
         if not there(module):
             trial.check(f"{name}: not on this machine, left out", True)
             continue
-        plain, front, again = (play(trial, way, script, arguments, more) for way in ("plain", "front", "plain"))
+        ways = ("plain", "front", "mgb", "plain")
+        plain, front, mgb, again = (play(trial, way, script, arguments, more) for way in ways)
         if plain["stdout"] != again["stdout"]:
             trial.check(f"{name}: the same twice without the front", False, [plain["stdout"], again["stdout"]])
             continue
-        same = plain["code"] == front["code"] == 0 and plain["stdout"] == front["stdout"]
-        figure = {"lines": len(plain["stdout"].splitlines())} if same else {"plain": plain, "front": front}
-        trial.check(f"{name}: the same in every bit", same and plain["stdout"], figure)
+        for way, ended in (("front", front), ("mgb", mgb)):
+            same = plain["code"] == ended["code"] == 0 and plain["stdout"] == ended["stdout"]
+            figure = {"lines": len(plain["stdout"].splitlines())} if same else {"plain": plain, way: ended}
+            trial.check(f"{name}: the same in every bit, {way}", same and plain["stdout"], figure)
     for script, (module, bars) in COSTS.items():
         if not there(module):
             continue
-        seen = {way: [] for way in ("plain", "front")}
+        seen = {way: [] for way in ("plain", "front", "mgb")}
         for turn in range(trial.arguments.runs):
             for way in sorted(seen, reverse=turn % 2 == 1):
                 seen[way].append(times(play(trial, way, script, ["cost"], {})))
         for what, bar in bars.items():
             median = {way: statistics.median(run[what] for run in runs) for way, runs in seen.items()}
             spread = {way: [round(f(run[what] for run in runs), 4) for f in (min, max)] for way, runs in seen.items()}
-            ratio = round(median["front"] / median["plain"], 4)
-            trial.check(f"{what}: cost", ratio <= bar, {"ratio": ratio, "bar": bar, "seconds": median, "spread": spread})
+            for way in ("front", "mgb"):
+                ratio = round(median[way] / median["plain"], 4)
+                figure = {"ratio": ratio, "bar": bar, "seconds": median, "spread": spread}
+                trial.check(f"{what}: cost, {way}", ratio <= bar, figure)
     trial.finish()
 
 

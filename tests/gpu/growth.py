@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Growing at once: four processes on one GPU, 12 GiB left after their contexts, hold 3.61, 1.36, 1.88, 3.88 GiB and
-then ask for 3.36, 3.09, 3.51, 2.51 GiB more at the same moment. All must finish with the right result."""
+then ask for 3.36, 3.09, 3.51, 2.51 GiB more at the same moment. All must finish with the right result. With --plain
+the programs were not built with MGB."""
 
 import time
 
@@ -12,8 +13,10 @@ CONTEXT, SERVER = 526 * MIB, 66 * MIB
 
 
 def main():
-    trial = Trial("growth", __doc__, lambda parser: parser.add_argument("--room", default=12.0, type=float,
-                                                                        help="GiB left after the contexts"))
+    trial = Trial("growth", __doc__, lambda parser: (
+        parser.add_argument("--room", default=12.0, type=float, help="GiB left after the contexts"),
+        parser.add_argument("--plain", action="store_true", help="programs that were not built with MGB")))
+    plain = trial.arguments.plain
     nvml = Nvml()
     leave = int(trial.arguments.room * GIB) + 4 * CONTEXT + SERVER
     visible = {"CUDA_VISIBLE_DEVICES": "0"}
@@ -25,8 +28,8 @@ def main():
     barrier.mkdir()
 
     began = time.monotonic()
-    environment = trial.environment(MGB="require", MGB_TRACE=trial.folder / "trace", **visible)
-    processes = [trial.spawn([trial.example("grow"), hold, more, "--barrier", barrier, "4"], environment)
+    environment = trial.front(**visible) if plain else trial.environment(MGB="require", **visible)
+    processes = [trial.spawn([trial.example("grow", plain), hold, more, "--barrier", barrier, "4"], environment)
                  for hold, more in PROGRAMS]
     lowest = free
     ended = {}

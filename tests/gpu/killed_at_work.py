@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """A program killed while its kernel runs, beside one that goes on and before one that comes: under MPS, which plain programs
-share as well, such a death ends every other program on the GPU. Under MGB the neighbour's results are right, who comes next
-starts, and the dead one's memory comes back once its kernel is over."""
+share as well, such a death ends every other program on the GPU. Under MGB, whether the programs were built with it or come
+through the driver front, the neighbour's results are right, who comes next starts, and the dead one's memory comes back once
+its kernel is over."""
 
 import random
 import signal
@@ -20,7 +21,7 @@ BACK_WITHIN = 0.8
 
 
 def phases(trial, kind, *arguments):
-    return [trial.example("phases", plain=kind == "plain"), *(str(word) for word in arguments)]
+    return [trial.example("phases", plain=kind != "mgb"), *(str(word) for word in arguments)]
 
 
 def settle(check, seconds):
@@ -71,12 +72,13 @@ def main():
     trial.mgbd(CUDA_VISIBLE_DEVICES="0")
     trial.run(phases(trial, "mgb", 1, 1, 0, "wait", 10, 8), trial.environment(MGB="require"))
     shared = trial.environment(CUDA_MPS_PIPE_DIRECTORY=trial.status().get("mps_pipe") or "", CUDA_VISIBLE_DEVICES="0")
-    environments = {"mgb": trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0"), "plain": shared}
+    environments = {"mgb": trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0"),
+                    "front": trial.front(CUDA_VISIBLE_DEVICES="0"), "plain": shared}
     rounds = {kind: [] for kind in environments}
     for _ in range(trial.arguments.rounds):
         for kind, environment in environments.items():
             for kernel in KERNELS:
-                for end in ENDS if kind == "mgb" else ENDS[:1]:
+                for end in ENDS[:1] if kind == "plain" else ENDS:
                     rounds[kind].append(play(trial, kind, environment, dice, kernel, end, busy=False))
                     print(kind, rounds[kind][-1], flush=True)
     crowded = play(trial, "mgb", environments["mgb"], dice, 300, signal.SIGKILL, busy=True)
@@ -84,12 +86,15 @@ def main():
     count = lambda kind, what: sum(not played[what] for played in rounds[kind])
     trial.check("plain programs under the same MPS", True, {
         "rounds": len(rounds["plain"]), "neighbours failed": count("plain", "neighbour"), "newcomers failed": count("plain", "newcomer")})
-    played = rounds["mgb"]
-    trial.check("neighbours go on, and are right", all(r["neighbour"] and r["grown"] for r in played), {"rounds": len(played), "wrong": [r for r in played if not r["neighbour"]][:5]})
-    trial.check("who comes next starts", all(r["newcomer"] for r in played), [r for r in played if not r["newcomer"]][:5] or None)
-    late = [r for r in played if r["back"] is None or r["back"] > r["kernel"] / 1000 + BACK_WITHIN]
-    trial.check("the memory comes back once the kernel is over", not late,
-                {"median s": {k: statistics.median(r["back"] or 99 for r in played if r["kernel"] == k) for k in KERNELS}, "late": late[:5]})
+    for kind in ("mgb", "front"):
+        played = rounds[kind]
+        trial.check(f"{kind}: neighbours go on, and are right", all(r["neighbour"] and r["grown"] for r in played),
+                    {"rounds": len(played), "wrong": [r for r in played if not r["neighbour"]][:5]})
+        trial.check(f"{kind}: who comes next starts", all(r["newcomer"] for r in played),
+                    [r for r in played if not r["newcomer"]][:5] or None)
+        late = [r for r in played if r["back"] is None or r["back"] > r["kernel"] / 1000 + BACK_WITHIN]
+        median = {k: statistics.median(r["back"] or 99 for r in played if r["kernel"] == k) for k in KERNELS}
+        trial.check(f"{kind}: the memory comes back once the kernel is over", not late, {"median s": median, "late": late[:5]})
     trial.check("a neighbour that leaves no pause goes on", crowded["neighbour"] and crowded["newcomer"], crowded)
     trial.finish()
 

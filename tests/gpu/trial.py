@@ -67,6 +67,12 @@ class Trial:
         environment.update({k: str(v) for k, v in more.items()})
         return environment
 
+    def front(self, **more):
+        """The environment of a program that was not built with MGB and is shared by the driver front."""
+        environment = self.environment(MGB="require", **more)
+        environment["LD_LIBRARY_PATH"] = f"{self.prefix / 'lib/front'}:{environment['LD_LIBRARY_PATH']}"
+        return environment
+
     def spawn(self, command, env=None, **options):
         """Starts a program in a process group of its own; it ends with the trial at the latest."""
         options.setdefault("stdin", subprocess.DEVNULL)

@@ -1,0 +1,75 @@
+#!/usr/bin/env python3
+"""Sixteen unmodified PyTorch jobs, nothing declared, on one or two GPUs with 16 GiB each: one per GPU (sa), four per GPU
+without knowledge of memory (cg:4), and under MGB several times. Under MGB none fails, and every loss is that of the job
+alone."""
+
+import importlib.util
+import json
+import pathlib
+import statistics
+import sys
+
+from trial import GIB, Nvml, Trial
+
+JOB = pathlib.Path(__file__).resolve().parent / "frameworks/job.py"
+# Kind, GiB, steps. Sizes from 1 to 10 GiB, half of them training.
+JOBS = [("train", 1, 60), ("infer", 2, 60), ("train", 4, 40), ("infer", 1, 80), ("train", 9.5, 20), ("infer", 5, 40),
+        ("train", 2, 60), ("infer", 3, 60), ("train", 6, 30), ("infer", 8, 30), ("train", 3, 40), ("infer", 1, 80),
+        ("train", 1, 60), ("infer", 4, 50), ("train", 7, 25), ("infer", 2, 60)]
+
+
+def play(trial, policy, jobfile, number):
+    """One batch under a policy: its summary, and what each job printed."""
+    trial.mgbd(policy)
+    logs = trial.folder / f"logs-{number}"
+    ended = trial.run([trial.prefix / "bin/mgb", "batch", "--json", "--logs", logs, jobfile],
+                      trial.environment(CUBLAS_WORKSPACE_CONFIG=":4096:8"))
+    trial.stop_mgbd()
+    try:
+        report = json.loads(ended["stdout"])
+    except ValueError:
+        sys.exit(f"jobs: mgb batch printed no summary: {ended['stdout'][-500:]} {ended['stderr'][-2000:]}")
+    texts = sorted(logs.glob("*.log"))
+    lines = [next((line for line in text.read_text().splitlines() if line.startswith(("train", "infer"))), None)
+             for text in texts]
+    failed = [text.read_text()[-400:] for text, line in zip(texts, lines) if line is None]
+    return {"seconds": ended["seconds"], "lines": lines, "failed": failed, "report": report}
+
+
+def main():
+    trial = Trial("jobs", __doc__, lambda parser: (
+        parser.add_argument("--runs", type=int, default=5, help="runs under MGB (default 5)"),
+        parser.add_argument("--room", type=float, default=16.0, help="GiB of each GPU (default 16)")))
+    if importlib.util.find_spec("torch") is None:
+        trial.check("PyTorch: not on this machine, left out", True)
+        trial.finish()
+    gpus = len(Nvml().gpus)
+    jobfile = trial.folder / "jobs.txt"
+    jobfile.write_text("".join(f"{sys.executable} {JOB} {kind} {gib} {steps} {seed}\n"
+                               for seed, (kind, gib, steps) in enumerate(JOBS)))
+    for gpu in range(gpus):
+        trial.ballast(trial.arguments.room * GIB, gpu=gpu)
+    alone = play(trial, "sa", jobfile, "sa")
+    trial.check("sa: every job ends", not alone["failed"], {"seconds": round(alone["seconds"], 1), "failed": alone["failed"]})
+    crowded = play(trial, "cg:4", jobfile, "cg")
+    trial.check("cg:4, to compare", True, {"seconds": round(crowded["seconds"], 1), "failed": len(crowded["failed"])})
+    seconds = []
+    for run in range(trial.arguments.runs):
+        if trial.left() < 1.5 * (seconds[-1] if seconds else alone["seconds"]):
+            trial.check(f"run {run + 1}: left out, no time", False)
+            break
+        # mgbd remembers the runs before, as it does between batches.
+        shared = play(trial, "mgb", jobfile, f"mgb-{run}")
+        seconds.append(shared["seconds"])
+        gain = round(alone["seconds"] / shared["seconds"], 2)
+        trial.check(f"run {run + 1} under MGB: no job fails", not shared["failed"], shared["failed"] or None)
+        trial.check(f"run {run + 1} under MGB: losses as alone", shared["lines"] == alone["lines"],
+                    {"gain over sa": gain, "seconds": round(shared["seconds"], 1)})
+    if seconds:
+        gains = [round(alone["seconds"] / second, 2) for second in seconds]
+        trial.check("gain over sa: 2.0 the first time, more the second", gains[0] >= 2.0 and gains[-1] >= gains[0],
+                    {"gains": gains, "median": statistics.median(gains)})
+    trial.finish()
+
+
+main()
