@@ -11,6 +11,7 @@
 //! one, the gate cannot be closed.
 
 use std::cell::{Cell, OnceCell};
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, compiler_fence};
 use std::time::{Duration, Instant};
 
@@ -64,9 +65,19 @@ fn membarrier(command: i32) -> bool {
 /// Before the process's first op, and so before the driver has made threads: with threads, to register takes
 /// the system tens of milliseconds.
 pub fn prepare() {
+    static ONCE: Once = Once::new();
+    // SAFETY: the handler is a function of this library, which stays loaded, and only stores atomics.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(after_fork));
+    });
     if membarrier(REGISTER) && membarrier(FENCE_ALL) {
         FENCED_BY_CLOSER.store(true, Ordering::SeqCst);
     }
+}
+
+/// A child has no thread that could open the gate.
+extern "C" fn after_fork() {
+    CLOSED.store(0, Ordering::SeqCst);
 }
 
 #[cold]

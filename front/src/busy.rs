@@ -20,8 +20,10 @@ use crate::{live, room, swap};
 
 /// After so many looks without new work all of a GPU's work is waited for, where streams cannot be asked.
 const QUIET: u32 = 40;
-/// How long the gate may be closed for a look.
-const LIMIT: Duration = Duration::from_millis(2);
+/// How long the gate may be closed before a look: threads that are about to give work wait meanwhile.
+const LIMIT: Duration = Duration::from_micros(200);
+/// How long all of a GPU's work is waited for at a time.
+const PATIENCE: Duration = Duration::from_millis(2);
 /// Streams that are told apart; what is given to more of them is waited for as a whole.
 const MOST: usize = 64;
 
@@ -68,9 +70,15 @@ thread_local! {
     };
 }
 
-/// From here on work is noted.
+/// From here on work is noted, in this process and not in its children.
 pub fn turn_on() {
+    // SAFETY: the handler is a function of this library, which stays loaded, and only stores an atomic.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
     ON.store(true, Ordering::Release);
+}
+
+extern "C" fn after_fork() {
+    ON.store(false, Ordering::Release);
 }
 
 /// The process is about to end: what it does now is published no more.
@@ -212,7 +220,7 @@ fn has_finished(gpu: u32, device: c_int, ticks: u32) -> bool {
     let bit = 1 << gpu;
     if UNASKABLE.load(Ordering::Acquire) & bit != 0 {
         let line = u32::try_from(device).unwrap_or(0);
-        let settles = || quiet::wait(line, Instant::now() + LIMIT, move || swap::settle(device));
+        let settles = || quiet::wait(line, Instant::now() + PATIENCE, move || swap::settle(device));
         if ticks < QUIET || !settles() {
             return false;
         }

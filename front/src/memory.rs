@@ -157,25 +157,51 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -
     }
 }
 
+/// Freed blocks whose work could not be waited for: a stream captured.
+static WAITING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+
 /// Frees what lies in the arena. `None`: nothing there starts at this address.
 fn free(address: u64) -> Option<Code> {
     let block = store::lock().block(address)?;
-    // As the driver does: work that uses the memory is done before it is freed.
-    if !swap::settle(block.device) {
-        let code = calls::synchronize();
-        if code != SUCCESS {
-            return Some(code);
-        }
+    let code = wait_for(block.device);
+    if is_of_capture(code) {
+        WAITING.lock().push(address);
+        return Some(SUCCESS);
     }
-    let (device, bytes) = {
+    if code != SUCCESS {
+        return Some(code);
+    }
+    for address in std::mem::take(&mut *WAITING.lock()) {
+        end(address);
+    }
+    // Another thread may have freed it meanwhile; then the driver says so.
+    end(address).then_some(SUCCESS)
+}
+
+/// As the driver does: work that uses the memory is done before it is freed.
+fn wait_for(device: c_int) -> Code {
+    if swap::settle(device) {
+        return SUCCESS;
+    }
+    let _relaxed = calls::relax();
+    calls::synchronize()
+}
+
+/// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
+fn is_of_capture(code: Code) -> bool {
+    (900..=908).contains(&code)
+}
+
+/// Frees a block that no work uses any more. False: there is none.
+fn end(address: u64) -> bool {
+    let freed = {
         let _inside = gate::enter();
-        // Another thread may have freed it meanwhile; then the driver says so.
-        store::lock().free(address)?
+        store::lock().free(address)
     };
-    if bytes > 0 {
+    if let Some((device, bytes)) = freed.filter(|(_, bytes)| *bytes > 0) {
         room::discharge(device, bytes);
     }
-    Some(SUCCESS)
+    freed.is_some()
 }
 
 own! {

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgb_probe::Client;
 
@@ -21,9 +22,23 @@ pub struct Session {
 
 static SESSION: OnceLock<Option<Session>> = OnceLock::new();
 
-/// The session; none in a process that runs natively, or before `cuInit`.
+/// Whether this is a child of the process that has the session: the driver serves it no more, and locks may
+/// be held for good.
+static FORKED: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn after_fork() {
+    FORKED.store(true, Ordering::Release);
+}
+
+/// The session; none in a process that runs natively, in a forked child, or before `cuInit`.
 pub fn get() -> Option<&'static Session> {
-    SESSION.get()?.as_ref()
+    let session = SESSION.get()?.as_ref();
+    session.filter(|_| !FORKED.load(Ordering::Acquire))
+}
+
+/// Whether the session is that of the process which this one was forked from.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Acquire)
 }
 
 /// Connects and has `first` choose the GPU of the first device, then initialises the driver, which is told
@@ -58,6 +73,8 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise
 fn connect(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>) -> Option<Session> {
     let client = mgb_probe::client()?;
     let gpus = first(client)?;
+    // SAFETY: the handler is a function of this library, which stays loaded, and only stores an atomic.
+    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
     Some(Session { client, gpus })
 }
 

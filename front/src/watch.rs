@@ -39,6 +39,9 @@ pub fn start() {
 }
 
 extern "C" fn stop() {
+    if session::is_forked() {
+        return;
+    }
     ENDS.store(true, Ordering::Release);
     busy::turn_off();
     // No question is under way any more.

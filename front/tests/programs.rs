@@ -294,7 +294,7 @@ fn every_way_to_the_driver_leads_through_the_front() {
     let traps = folder.join("traps");
     compile("traps.c", &traps, &["-ldl", "-lpthread"]);
     let node = Node::start("1x256MiB", "mgb");
-    for way in ["local", "deep", "next", "threads", "fork", "exec"] {
+    for way in ["local", "deep", "next", "threads", "fork", "exec", "late"] {
         let granted = node.view().counts.granted;
         let arguments = [way, user.to_str().unwrap()];
         let ended = run(on(&node, &traps, &arguments).env("MGB", "require"));

@@ -1,8 +1,9 @@
-/* Comes to the driver in ways that were traps for others: traps local|deep|next|threads|fork|exec USER. */
+/* Comes to the driver in ways that were traps for others: traps local|deep|next|threads|fork|exec|late USER. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,6 +42,37 @@ static int in_child(const char *path, const char *self) {
   return waitpid(pid, &status, 0) != pid || status != 0;
 }
 
+/* Children of a process that uses the driver, forked at any moment: they need not get anything from it, but they
+   end. */
+static int late(const char *path) {
+  void *library = dlopen("libcuda.so.1", RTLD_NOW);
+  int (*init)(unsigned) = (int (*)(unsigned))dlsym(library, "cuInit");
+  int (*count)(int *) = (int (*)(int *))dlsym(library, "cuDeviceGetCount");
+  pthread_t worker;
+  used = user(path, RTLD_LOCAL);
+  for (int round = 0; round < 40; round++) {
+    pthread_create(&worker, NULL, work, (void *)1L);
+    for (int i = 0; i < 4; i++) {
+      int status, devices;
+      pid_t pid = fork();
+      if (pid == 0) {
+        alarm(30);
+        init(0);
+        count(&devices);
+        exit(0);
+      }
+      usleep(300 * i);
+      if (waitpid(pid, &status, 0) != pid || status != 0)
+        return 1;
+    }
+    void *result;
+    pthread_join(worker, &result);
+    if (result)
+      return 1;
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
   if (argc != 3)
     return 2;
@@ -52,6 +84,8 @@ int main(int argc, char **argv) {
     failed = user(path, RTLD_LOCAL | RTLD_DEEPBIND)(2);
   else if (!strcmp(way, "next"))
     failed = next() || user(path, RTLD_LOCAL)(1);
+  else if (!strcmp(way, "late"))
+    failed = late(path);
   else if (!strcmp(way, "fork"))
     failed = in_child(path, NULL) || user(path, RTLD_LOCAL)(4);
   else if (!strcmp(way, "exec"))
