@@ -296,5 +296,26 @@ mod tests {
             stays.join().expect("it ends");
             STOP.store(true, Ordering::Relaxed);
         });
+        a_child_gets_through();
+    }
+
+    /// Which was forked while the gate was closed: nobody would open it there.
+    fn a_child_gets_through() {
+        prepare();
+        let _closed = close().expect("nobody passes");
+        // SAFETY: the child only enters, and ends without any clean-up.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            // SAFETY: as above; the alarm ends a child that waits for ever.
+            unsafe {
+                libc::alarm(20);
+                let _inside = enter();
+                libc::_exit(0);
+            }
+        }
+        let mut status = -1;
+        // SAFETY: this process's own child.
+        unsafe { libc::waitpid(child, &mut status, 0) };
+        assert_eq!(status, 0);
     }
 }
