@@ -44,6 +44,9 @@ pub struct Args {
     /// Write how the process was placed to this file (for mgb batch).
     #[arg(long, hide = true)]
     placement: Option<PathBuf>,
+    /// What the processes of this job are to know it by (for mgb batch).
+    #[arg(long, hide = true)]
+    job: Option<String>,
     /// The program and its arguments.
     #[arg(
         required = true,
@@ -96,7 +99,8 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         machine.apply_with_front(&prefix.front()?, command);
-        command.env(mgb_probe::JOB, mgb_probe::new_job());
+        let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
+        command.env(mgb_probe::JOB, job);
         return Ok(());
     }
     let label = args.command[0].to_string_lossy();

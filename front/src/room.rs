@@ -11,7 +11,7 @@ use mgb_probe::{BeginRequest, Client, First, Grant, Grown, Refusal, TaskId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::session::Session;
-use crate::{caches, notice, session};
+use crate::{caches, notice, program, session, trace};
 
 /// Freed memory that a program may keep on a device, at most: none where it would be missed.
 const SPARE: u64 = 32 << 20;
@@ -134,11 +134,13 @@ fn request(gpu: Option<u32>) -> BeginRequest<'static> {
             ..Need::default()
         },
         gpu,
+        name: Some(program::name()),
         ..BeginRequest::default()
     }
 }
 
 fn note(device: i32, grant: &Grant) {
+    trace::began(device, grant);
     let task: &'static Task = Box::leak(Box::new(Task {
         id: grant.task,
         gpu: grant.gpu,
@@ -251,6 +253,7 @@ pub fn charge(device: i32, bytes: u64) -> bool {
         task.account.lock().remove(bytes);
         return false;
     }
+    let _waits = trace::waits(device);
     let _growing = task.growing.lock();
     let mut growth = Growth {
         session,
@@ -340,6 +343,7 @@ pub fn mapped(device: i32, bytes: u64) {
 pub fn mapped_exactly(device: i32, bytes: u64) {
     if let (Some(session), Some(task)) = (session::get(), task(device)) {
         session.client.published().mapped(task.gpu, bytes);
+        trace::holds(device, task.account.lock().held());
     }
 }
 

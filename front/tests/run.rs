@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Stdio;
 
@@ -103,5 +103,57 @@ fn programs_with_a_declared_need_have_no_session_of_their_own() {
     let ended = run(&mut node.mgb(&["run", "--need", "50MiB", &holds, "alloc", "1", "40", "0"]));
     assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
     assert_eq!(view(&node).counts.granted, 1, "the whole process only");
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_batch_knows_what_jobs_took() {
+    let holds = program("holds.c", &folder("run-batch")).display().to_string();
+    let node = Node::start("1x64MiB", "mgb");
+    let shell = format!("sh -c '{holds} alloc 1 8 0; {holds} create 2 8 0'");
+    let jobs = format!("{holds} alloc 1 40 300\n{holds} alloc 1 40 301\n{shell}\n/bin/true\n");
+    node.write("jobs.txt", &jobs);
+    let ended = run(&mut node.mgb(&["batch", "-j", "2", "--json", "jobs.txt"]));
+    let batch: serde_json::Value = serde_json::from_str(&ended.success()).unwrap();
+    let tasks = |job: usize| batch["jobs"][job]["tasks"].as_array().unwrap();
+    let peaks = |job| -> Vec<u64> {
+        let all = tasks(job).iter();
+        all.map(|task| task["peak_bytes"].as_u64().unwrap() >> 20)
+            .collect()
+    };
+    assert_eq!(
+        [peaks(0), peaks(1), peaks(2), peaks(3)],
+        [vec![40], vec![40], vec![8, 16], vec![]]
+    );
+    for job in 0..3 {
+        assert_eq!(batch["jobs"][job]["gpus"], serde_json::json!([0]), "{batch}");
+        assert!(tasks(job).iter().all(|task| task["task"] == "holds"), "{batch}");
+    }
+    let waited = [0, 1].map(|job| batch["jobs"][job]["waited_s"].as_f64().unwrap());
+    assert!(
+        waited[0].max(waited[1]) > 0.05,
+        "one waits for the other: {batch}"
+    );
+    let table = run(&mut node.mgb(&["batch", "jobs.txt"])).success();
+    assert_eq!(table.matches("40.0 MiB").count(), 2, "{table}");
+}
+
+#[test]
+fn tasks_have_the_names_of_their_programs() {
+    let script =
+        "import ctypes\ncuda = ctypes.CDLL('libcuda.so.1')\nprint(cuda.cuInit(0), flush=True)\ninput()\n";
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("train.py", script);
+    let mut command = node.mgb(&["run", "python3", "-u", "train.py"]);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(said.next().unwrap().unwrap(), "0");
+    let status = run(&mut node.mgb(&["status"])).success();
+    assert!(status.contains("  python3 train.py\n"), "{status}");
+    let head = ["expected", "reserved", "held", "peak"];
+    assert!(head.iter().all(|column| status.contains(column)), "{status}");
+    child.stdin.take().unwrap().write_all(b"\n").unwrap();
+    assert!(child.wait().unwrap().success());
     node.wait_until_empty();
 }

@@ -179,7 +179,7 @@ impl Binder for Lazy {
 
     fn may_rest(&self, id: TaskId) -> bool {
         // A trace has a line for every run of its own.
-        if crate::trace::is_wanted() {
+        if mgb_probe::trace::is_wanted() {
             return false;
         }
         let shared = thread::with(|thread| thread.cached(id.raw())).filter(|shared| shared.is_empty());

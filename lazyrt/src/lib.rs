@@ -42,7 +42,6 @@ mod state;
 mod swap;
 mod task;
 mod thread;
-mod trace;
 mod trace_line;
 mod twelve;
 mod visible;

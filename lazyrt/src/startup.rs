@@ -8,7 +8,7 @@ use mgb_core::work;
 use parking_lot::ReentrantMutex;
 
 use crate::session::{self, Mode, Progress};
-use crate::{binder, open, restrict, trace};
+use crate::{binder, open, restrict};
 
 /// Called at load. The probe needs its binder before a program's first `mgb_task_begin`, which may come
 /// before any call of the runtime; and an open process connects before code outside MGB can use CUDA.
@@ -70,7 +70,7 @@ fn connect() {
     gate::prepare();
     binder::register();
     // Reads the environment now, before the program may change it.
-    trace::is_wanted();
+    mgb_probe::trace::is_wanted();
     let connected = session::client().is_some();
     if let Some(words) = session::gpu_words() {
         work::publish(words);

@@ -9,7 +9,7 @@ use mgb_probe::{Need, Site, TaskId};
 use crate::launch_view::{Device, Shared};
 use crate::outside::Outside;
 use crate::records::Records;
-use crate::{clock, thread, trace};
+use crate::{clock, thread};
 
 /// A static task's site, kept beyond the call that named it.
 #[derive(Clone, Debug)]
@@ -207,7 +207,7 @@ impl Task {
         if let Some(from) = self.granted.take() {
             let to = clock::now();
             self.seen.run += to.saturating_sub(from);
-            if let Some(gpu) = self.gpu.filter(|_| trace::is_wanted()) {
+            if let Some(gpu) = self.gpu.filter(|_| mgb_probe::trace::is_wanted()) {
                 self.spans.push(Span { gpu, from, to });
             }
         }

@@ -30,6 +30,7 @@ mod socket;
 mod spin;
 pub mod sync;
 mod task;
+pub mod trace;
 pub mod view;
 mod visible;
 pub mod wire;

@@ -175,6 +175,16 @@ pub struct TaskView {
     pub state: TaskState,
     /// Bytes reserved.
     pub reserved_bytes: u64,
+    /// Bytes that mgbd expects it to have at most, by its need and earlier runs of its program; 0: it expects
+    /// nothing, or has given that up.
+    #[serde(default)]
+    pub expected_bytes: u64,
+    /// Bytes that its process says it has mapped on the GPU, of all its tasks there.
+    #[serde(default)]
+    pub held_bytes: u64,
+    /// The most bytes that it had reserved at once.
+    #[serde(default)]
+    pub peak_bytes: u64,
     /// Warps charged.
     pub warps: u64,
     /// Milliseconds since it was granted.
@@ -192,6 +202,9 @@ pub struct WaitView {
     pub gpu: Option<u32>,
     /// Bytes asked for.
     pub bytes: u64,
+    /// Bytes that mgbd expects it to take in the end, and would have it begin with: `bytes` or more.
+    #[serde(default)]
+    pub expected_bytes: u64,
     /// Whether a granted task wants more, or a new task begins.
     pub growth: bool,
     /// Milliseconds it has waited.

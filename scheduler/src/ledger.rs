@@ -138,6 +138,7 @@ impl Ledger {
         }
         let gpu = holding.gpu;
         holding.reserved = self.charged(gpu, holding.reserved);
+        holding.peak = holding.reserved;
         holding.expected_bytes = self.charged(gpu, holding.expected_bytes);
         let is_first = !self.has_context(key.client, gpu);
         let overhead = if is_first { overhead } else { 0 };

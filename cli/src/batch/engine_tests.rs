@@ -17,9 +17,9 @@ use crate::machine::Machine;
 use crate::parallel::Parallel;
 use crate::stop::StopSignals;
 
-/// What `mgb run --placement FILE [--need N] -- PROGRAM …` does, without GPUs.
+/// What `mgb run --placement FILE --job NAME [--need N] -- PROGRAM …` does, without GPUs.
 const STAND_IN: &str = r#"#!/bin/sh
-file=$3; shift 3
+file=$3; export MGB_JOB="$5"; shift 5
 if [ "$1" = --need ]; then
     if [ "$2" -gt 1000 ]; then echo '{"gpu":null,"waited_ns":0,"refused":"needs 2 KiB, the largest GPU has 1 KiB"}' > $file; exit 125; fi
     echo '{"gpu":3,"waited_ns":1000000,"refused":null}' > $file; shift 2
@@ -143,7 +143,7 @@ fn jobs_end_each_in_its_own_way() {
         "echo 'cudaMalloc: out of memory'; exit 2",
         "exit 7",
         "kill -9 $$",
-        "echo '{\"pid\":'$$',\"tasks\":[{\"gpu\":1,\"wait_ns\":5}]}' >> $MGB_TRACE",
+        "echo '{\"job\":\"'$MGB_JOB'\",\"tasks\":[{\"gpu\":1,\"wait_ns\":5}]}' >> $MGB_TRACE",
         "true",
         "true",
     ]);

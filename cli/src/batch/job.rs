@@ -27,6 +27,8 @@ pub struct Running<'a> {
     queued: Duration,
     log: PathBuf,
     placement: PathBuf,
+    /// What its processes know it by.
+    name: String,
     stopped: bool,
     again: bool,
 }
@@ -44,6 +46,8 @@ impl<'a> Running<'a> {
             File::create(&log).with_context(|| format!("failed to write the log {}", log.display()))?;
         let mut command = Command::new(&setup.mgb);
         command.arg("run").arg("--placement").arg(&placement);
+        let job_name = mgb_probe::new_job();
+        command.args(["--job", &job_name]);
         if let Some(bytes) = job.need {
             command.args(["--need", &bytes.to_string()]);
         }
@@ -80,6 +84,7 @@ impl<'a> Running<'a> {
             queued: started - began,
             log,
             placement,
+            name: job_name,
             stopped: false,
             again,
         })
@@ -142,7 +147,7 @@ impl<'a> Running<'a> {
                     placement.gpu.map(whole).into_iter().collect(),
                 )
             }
-            None => trace::of_process(&setup.trace, pid, began),
+            None => trace::of_job(&setup.trace, &self.name, began),
         };
         let refused = placed.and_then(|placement| placement.refused);
         let cause = match refused {

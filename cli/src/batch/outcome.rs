@@ -72,7 +72,7 @@ pub struct Stretch {
     /// The GPU, by mgbd's number.
     pub gpu: u32,
     /// The function that holds the task; `lazy` for what was bound at run time, `process` for a whole
-    /// process.
+    /// process, and the program's name where that was not built with MGB.
     pub task: String,
     /// From the grant,
     #[serde(rename = "from_s", with = "as_seconds")]

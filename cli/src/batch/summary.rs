@@ -2,16 +2,18 @@
 
 use std::fmt::Write;
 
+use mgb_probe::size::Bytes;
+
 use super::cause::Cause;
 use super::outcome::{BatchOutcome, JobOutcome, State};
 use crate::table::{Table, plural, seconds};
 
 /// A line a job, then the figures of the batch, then what is known about failures.
 pub fn text(batch: &BatchOutcome) -> String {
-    let numbers = ["job", "exit", "queued", "waited", "ran"];
+    let numbers = ["job", "exit", "queued", "waited", "ran", "peak"];
     let mut table = Table::new(
         &[
-            "job", "state", "exit", "gpu", "queued", "waited", "ran", "command",
+            "job", "state", "exit", "gpu", "queued", "waited", "ran", "peak", "command",
         ],
         &numbers,
     );
@@ -52,7 +54,7 @@ pub fn text(batch: &BatchOutcome) -> String {
     text
 }
 
-fn row(job: &JobOutcome) -> [String; 8] {
+fn row(job: &JobOutcome) -> [String; 9] {
     let state = match (job.state, &job.cause) {
         (State::Done, _) if job.again => "done again".to_owned(),
         (State::Done, _) => "done".to_owned(),
@@ -72,6 +74,8 @@ fn row(job: &JobOutcome) -> [String; 8] {
     };
     let times = [job.queued, job.waited, job.ran].map(seconds);
     let [queued, waited, ran] = times;
+    // Of one task: when several held theirs is known of stretches only.
+    let peak = job.tasks.iter().filter_map(|task| task.peak_bytes).max();
     [
         job.job.to_string(),
         state,
@@ -80,6 +84,7 @@ fn row(job: &JobOutcome) -> [String; 8] {
         queued,
         waited,
         ran,
+        peak.map_or_else(|| "-".to_owned(), |bytes| Bytes(bytes).to_string()),
         job.command.clone(),
     ]
 }
@@ -98,6 +103,7 @@ fn failure(job: &JobOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::batch::outcome::Stretch;
     use crate::parallel::Parallel;
     use std::time::Duration;
 
@@ -112,7 +118,15 @@ mod tests {
             signal: (state == State::Stopped).then_some(15),
             cause,
             gpus: (0..number as u32 % 3).collect(),
-            tasks: Vec::new(),
+            tasks: (1..number as u64 % 3 + 1)
+                .map(|size| Stretch {
+                    gpu: 0,
+                    task: "main".to_owned(),
+                    from: ms(260),
+                    to: ms(1000),
+                    peak_bytes: Some(size << 30),
+                })
+                .collect(),
             queued: ms(10),
             waited: ms(250),
             ran: ms(1000),

@@ -1,4 +1,4 @@
-//! Where a job's tasks ran and how long they waited, as the runtime in the program wrote it down.
+//! Where a job's tasks ran and how long they waited, as its processes wrote it down.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::outcome::Stretch;
 
 #[derive(Deserialize)]
 struct Process {
-    pid: u32,
+    job: Option<String>,
     #[serde(default)]
     tasks: Vec<Task>,
 }
@@ -19,6 +19,7 @@ struct Process {
 #[derive(Deserialize)]
 struct Task {
     site: Option<Site>,
+    label: Option<String>,
     gpu: Option<u32>,
     #[serde(default)]
     wait_ns: u64,
@@ -40,11 +41,11 @@ struct Span {
     to_ns: u64,
 }
 
-/// The GPUs of the process's tasks, the sum of what they waited, and when they held room, counted from
-/// `began`. A program that was killed, or not built with MGB, has left nothing.
-pub fn of_process(trace: &Path, pid: u32, began: Instant) -> (Vec<u32>, Duration, Vec<Stretch>) {
+/// The GPUs of the tasks of the job's processes, the sum of what they waited, and when they held room, counted
+/// from `began`. A process that was killed has left nothing.
+pub fn of_job(trace: &Path, job: &str, began: Instant) -> (Vec<u32>, Duration, Vec<Stretch>) {
     let text = fs::read_to_string(trace).unwrap_or_default();
-    of_text(&text, pid, monotonic(began))
+    of_text(&text, job, monotonic(began))
 }
 
 /// What the machine's monotonic clock showed then: `Instant` is that clock, but does not say so.
@@ -53,29 +54,28 @@ fn monotonic(instant: Instant) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_sub(instant.elapsed())
 }
 
-fn of_text(text: &str, pid: u32, began: Duration) -> (Vec<u32>, Duration, Vec<Stretch>) {
-    let mut processes = text
+fn of_text(text: &str, job: &str, began: Duration) -> (Vec<u32>, Duration, Vec<Stretch>) {
+    let processes = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Process>(line).ok());
-    // The last one: numbers are used again, and the user's own trace file may be old.
-    let Some(process) = processes.rfind(|process| process.pid == pid) else {
-        return (Vec::new(), Duration::ZERO, Vec::new());
-    };
-    let mut gpus: Vec<u32> = process.tasks.iter().filter_map(|task| task.gpu).collect();
+    let its = processes.filter(|process| process.job.as_deref() == Some(job));
+    let tasks: Vec<Task> = its.flat_map(|process| process.tasks).collect();
+    let mut gpus: Vec<u32> = tasks.iter().filter_map(|task| task.gpu).collect();
     gpus.sort_unstable();
     gpus.dedup();
-    let waited = process.tasks.iter().map(|task| task.wait_ns).sum();
-    let stretches = process.tasks.iter().flat_map(|task| stretches(task, began));
+    let waited = tasks.iter().map(|task| task.wait_ns).sum();
+    let stretches = tasks.iter().flat_map(|task| stretches(task, began));
     (gpus, Duration::from_nanos(waited), stretches.collect())
 }
 
 fn stretches(task: &Task, began: Duration) -> impl Iterator<Item = Stretch> {
     task.spans.iter().map(move |span| Stretch {
         gpu: span.gpu,
-        task: task
-            .site
-            .as_ref()
-            .map_or_else(|| "lazy".to_owned(), |site| site.function.clone()),
+        task: match (&task.site, &task.label) {
+            (Some(site), _) => site.function.clone(),
+            (None, Some(label)) => label.clone(),
+            (None, None) => "lazy".to_owned(),
+        },
         from: Duration::from_nanos(span.from_ns).saturating_sub(began),
         to: Duration::from_nanos(span.to_ns).saturating_sub(began),
         peak_bytes: task.seen_peak,
@@ -87,23 +87,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_process_of_that_number_counts() {
-        let text = "{\"pid\":7,\"tasks\":[{\"gpu\":3,\"wait_ns\":9}]}\nno json\n\
-                    {\"pid\":8,\"tasks\":[]}\n\
-                    {\"pid\":7,\"tasks\":[{\"gpu\":1,\"wait_ns\":5},{\"gpu\":0,\"wait_ns\":6},{\"gpu\":null},{\"gpu\":1}]}\n";
-        let (gpus, waited, stretches) = of_text(text, 7, Duration::ZERO);
-        assert_eq!((gpus, waited), (vec![0, 1], Duration::from_nanos(11)));
+    fn all_processes_of_a_job_count() {
+        let text = "{\"pid\":7,\"job\":\"a\",\"tasks\":[{\"gpu\":3,\"wait_ns\":9}]}\nno json\n\
+                    {\"pid\":7,\"job\":null,\"tasks\":[{\"gpu\":4}]}\n{\"pid\":8,\"job\":\"b\",\"tasks\":[]}\n\
+                    {\"pid\":8,\"job\":\"a\",\"tasks\":[{\"gpu\":1,\"wait_ns\":5},{\"gpu\":0,\"wait_ns\":6},\
+                    {\"gpu\":null},{\"gpu\":1}]}\n";
+        let (gpus, waited, stretches) = of_text(text, "a", Duration::ZERO);
+        assert_eq!((gpus, waited), (vec![0, 1, 3], Duration::from_nanos(20)));
         assert_eq!(stretches, []);
-        assert_eq!(of_text(text, 9, Duration::ZERO), (vec![], Duration::ZERO, vec![]));
+        for none in ["b", "c"] {
+            assert_eq!(
+                of_text(text, none, Duration::ZERO),
+                (vec![], Duration::ZERO, vec![])
+            );
+        }
     }
 
     #[test]
     fn stretches_count_from_the_start_of_the_batch() {
-        let text = r#"{"pid":7,"tasks":[
+        let text = r#"{"pid":7,"job":"a","tasks":[
             {"site":{"id":1,"module":"a.cu","function":"main"},"gpu":2,"seen_peak":4096,
              "spans":[{"gpu":1,"from_ns":5000000000,"to_ns":6000000000},{"gpu":2,"from_ns":7000000000,"to_ns":7500000000}]},
+            {"site":null,"label":"python train.py","gpu":1,"seen_peak":9,
+             "spans":[{"gpu":1,"from_ns":4000000000,"to_ns":5000000000}]},
             {"site":null,"gpu":0,"seen_peak":8,"spans":[{"gpu":0,"from_ns":4000000000,"to_ns":9000000000}]}]}"#;
-        let (_, _, stretches) = of_text(&text.replace('\n', ""), 7, Duration::from_secs(4));
+        let (_, _, stretches) = of_text(&text.replace('\n', ""), "a", Duration::from_secs(4));
         let seen: Vec<_> = stretches
             .iter()
             .map(|s| {
@@ -121,6 +129,7 @@ mod tests {
             [
                 (1, "main", 1000, 2000, Some(4096)),
                 (2, "main", 3000, 3500, Some(4096)),
+                (1, "python train.py", 0, 1000, Some(9)),
                 (0, "lazy", 0, 5000, Some(8)),
             ]
         );

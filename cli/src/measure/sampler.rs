@@ -135,6 +135,7 @@ mod tests {
             label: String::new(),
             gpu: None,
             bytes: 1,
+            expected_bytes: 1,
             growth: false,
             waited_ms: 0,
         };

@@ -87,8 +87,10 @@ fn gpus(gpus: &[GpuView]) -> Table {
 }
 
 fn tasks(tasks: &[TaskView]) -> Table {
-    let head = ["gpu", "pid", "state", "reserved", "warps", "age", "task"];
-    let mut table = Table::new(&head, &["gpu", "pid", "reserved", "warps", "age"]);
+    let sizes = ["expected", "reserved", "held", "peak"];
+    let head = [&["gpu", "pid", "state"][..], &sizes, &["warps", "age", "task"]].concat();
+    let numbers = [&["gpu", "pid"][..], &sizes, &["warps", "age"]].concat();
+    let mut table = Table::new(&head, &numbers);
     for task in tasks {
         let state = match task.state {
             TaskState::Running => "running",
@@ -100,7 +102,10 @@ fn tasks(tasks: &[TaskView]) -> Table {
             task.gpu.to_string(),
             task.pid.to_string(),
             state.to_owned(),
+            expected(task.expected_bytes),
             Bytes(task.reserved_bytes).to_string(),
+            Bytes(task.held_bytes).to_string(),
+            Bytes(task.peak_bytes).to_string(),
             task.warps.to_string(),
             span(task.age_ms),
             task.label.clone(),
@@ -109,16 +114,29 @@ fn tasks(tasks: &[TaskView]) -> Table {
     table
 }
 
+/// What is expected of a task, where anything is.
+fn expected(bytes: u64) -> String {
+    if bytes == 0 {
+        return "-".to_owned();
+    }
+    Bytes(bytes).to_string()
+}
+
 fn queue(queue: &[WaitView]) -> Table {
     let mut table = Table::new(
-        &["waits", "pid", "wants", "gpu", "kind", "task"],
-        &["waits", "pid", "wants"],
+        &["waits", "pid", "wants", "expected", "gpu", "kind", "task"],
+        &["waits", "pid", "wants", "expected"],
     );
     for wait in queue {
         table.row([
             span(wait.waited_ms),
             wait.pid.to_string(),
             Bytes(wait.bytes).to_string(),
+            expected(if wait.expected_bytes > wait.bytes {
+                wait.expected_bytes
+            } else {
+                0
+            }),
             wait.gpu.map_or_else(|| "any".to_owned(), |gpu| gpu.to_string()),
             if wait.growth {
                 "more".to_owned()
@@ -154,10 +172,10 @@ mod tests {
         "reserved_bytes":113246208,"headroom_bytes":4194304,"resident_bytes":104857600,"contexts_bytes":2097152,"overhead_bytes":524288,
         "reclaiming_bytes":1048576,"foreign_bytes":0,"warps_charged":512,"processes":2,"launches_in_flight":1}],
       "tasks":[{"pid":100,"task":1,"label":"va.cu:main","gpu":0,"state":"running","reserved_bytes":104857600,
-        "warps":512,"age_ms":1500},
+        "expected_bytes":109051904,"held_bytes":83886080,"peak_bytes":106954752,"warps":512,"age_ms":1500},
         {"pid":99,"task":3,"label":"grow","gpu":0,"state":"reclaiming","reserved_bytes":8388608,"warps":0,
         "age_ms":7200000}],
-      "queue":[{"pid":101,"label":"phases.cu:main","gpu":null,"bytes":209715200,"growth":false,"waited_ms":800}],
+      "queue":[{"pid":101,"label":"phases.cu:main","gpu":null,"bytes":209715200,"expected_bytes":251658240,"growth":false,"waited_ms":800}],
       "reclaims":[],
       "counts":{"granted":3,"grown":0,"refused":0,"swapped_out":0,"died_holding":1,"offenders":0}}"#;
 

@@ -1,5 +1,8 @@
 //! What tests of the front share: programs in C, built against the front, and a node to run them on.
 
+// Each test program uses its own part of this.
+#![allow(dead_code)]
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -57,7 +60,6 @@ pub fn on(node: &Node, program: &Path, arguments: &[&str]) -> Command {
 }
 
 /// The node as it is now: mgbd shows what has changed before it greets one that looks.
-#[allow(dead_code, reason = "not all tests look")]
 pub fn view(node: &Node) -> NodeView {
     drop(Client::observe(&node.socket()).unwrap());
     node.view()

@@ -116,7 +116,7 @@ impl State {
         self.pending.retain(|_, named| *named != key);
         self.moved.retain(|_, to| *to != key);
         self.unused.push(task.shared);
-        if crate::trace::is_wanted() {
+        if mgb_probe::trace::is_wanted() {
             self.past.push(task);
         }
     }

@@ -186,6 +186,7 @@ impl Broker {
         let holding = Holding {
             gpu,
             reserved: waiting.bytes,
+            peak: waiting.bytes,
             expected_bytes: waiting.expected_bytes - overhead,
             warps: warps_charged(waiting.request.need.warps(), max_warps),
             running: true,

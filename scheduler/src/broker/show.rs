@@ -11,17 +11,20 @@ use crate::client::ClientId;
 const MOST: usize = 1024;
 
 impl Broker {
-    /// The tasks that hold room.
-    pub fn task_views(&self, now: Duration) -> Vec<TaskView> {
-        let living = self.ledger.tasks().map(|(key, held)| TaskView {
+    /// The tasks that hold room. `held` says what a client has mapped on a GPU.
+    pub fn task_views(&self, held: impl Fn(ClientId, usize) -> u64, now: Duration) -> Vec<TaskView> {
+        let living = self.ledger.tasks().map(|(key, task)| TaskView {
             pid: self.pid(key.client),
             task: key.task,
-            label: held.label.to_text(),
-            gpu: held.gpu as u32,
+            label: task.label.to_text(),
+            gpu: task.gpu as u32,
             state: self.ledger.state(key, self.queue.grows_task(key)),
-            reserved_bytes: held.reserved,
-            warps: held.warps,
-            age_ms: now.saturating_sub(held.granted).as_millis() as u64,
+            reserved_bytes: task.reserved,
+            expected_bytes: task.expected_bytes,
+            held_bytes: held(key.client, task.gpu),
+            peak_bytes: task.peak,
+            warps: task.warps,
+            age_ms: now.saturating_sub(task.granted).as_millis() as u64,
         });
         let dead = self.ledger.reclaiming().iter().map(|entry| TaskView {
             pid: 0,
@@ -30,6 +33,9 @@ impl Broker {
             gpu: entry.gpu as u32,
             state: TaskState::Reclaiming,
             reserved_bytes: entry.bytes,
+            expected_bytes: 0,
+            held_bytes: 0,
+            peak_bytes: entry.bytes,
             warps: 0,
             age_ms: now.saturating_sub(entry.since).as_millis() as u64,
         });
@@ -43,6 +49,7 @@ impl Broker {
             label: follower.request.label.to_text(),
             gpu: None,
             bytes: follower.request.need.reserved_bytes(),
+            expected_bytes: follower.request.need.reserved_bytes(),
             growth: false,
             waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
         });
@@ -56,6 +63,7 @@ impl Broker {
                     .is_power_of_two()
                     .then(|| waiting.gpus.trailing_zeros()),
                 bytes: waiting.bytes,
+                expected_bytes: waiting.expected_bytes,
                 growth: waiting.grows(),
                 waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
             })

@@ -324,13 +324,12 @@ impl Server {
     }
 
     pub(super) fn show(&mut self, now: Duration) {
-        let clients = self.clients.values().filter(|client| !client.observer).count() as u32;
         self.board.write(show::node_view(
             &self.hello,
             &self.broker,
             &self.memory_monitor.gpus,
             &self.reclaims,
-            clients,
+            &self.clients,
             self.offenders,
             now,
         ));

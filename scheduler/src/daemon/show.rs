@@ -1,5 +1,6 @@
 //! The node view: made with `shared_memory`, readable by all, written by `mgbd`.
 
+use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -9,10 +10,12 @@ use mgb_probe::Hello;
 use mgb_probe::view::{Counts, GpuView, NodeView, Segment};
 use shared_memory::{Shmem, ShmemConf};
 
+use super::client::Client;
 use super::error::DaemonError;
 use super::memory_monitor::GpuSample;
 use super::reclaim::Reclaims;
 use crate::Broker;
+use crate::client::ClientId;
 
 /// The segment; removed when dropped.
 pub(super) struct Board {
@@ -65,11 +68,12 @@ pub(super) fn node_view(
     broker: &Broker,
     gpus: &[GpuSample],
     reclaims: &Reclaims,
-    clients: u32,
+    clients: &BTreeMap<ClientId, Client>,
     offenders: u64,
     now: Duration,
 ) -> NodeView {
     let ledger = broker.ledger();
+    let held = |id, gpu| clients.get(&id).map_or(0, |client| client.resident(gpu).0);
     let gpu_view = |at: usize| {
         let (charges, seen) = (ledger.charges(at), &gpus[at]);
         GpuView {
@@ -94,10 +98,10 @@ pub(super) fn node_view(
         mps_pipe: hello.mps_pipe.clone(),
         mps_note: hello.mps_note.clone(),
         uptime_ms: now.as_millis() as u64,
-        clients,
+        clients: clients.values().filter(|client| !client.observer).count() as u32,
         starting: broker.starting(),
         gpus: (0..gpus.len()).map(gpu_view).collect(),
-        tasks: broker.task_views(now),
+        tasks: broker.task_views(held, now),
         queue: broker.wait_views(now),
         reclaims: reclaims.views(),
         counts: Counts {

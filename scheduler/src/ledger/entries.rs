@@ -22,6 +22,8 @@ pub struct Holding {
     pub gpu: usize,
     /// Bytes reserved.
     pub reserved: u64,
+    /// The most bytes that it had reserved at once.
+    pub peak: u64,
     /// Bytes that it is expected to have at most, which it is charged if that is more; 0: nobody expects
     /// anything, or not any more.
     pub expected_bytes: u64,

@@ -65,6 +65,7 @@ impl Ledger {
         let charges = &mut self.charges[holding.gpu];
         charges.take_off(holding);
         change(holding);
+        holding.peak = holding.peak.max(holding.reserved);
         charges.put_on(holding);
         Ok(holding)
     }

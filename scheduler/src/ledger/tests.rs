@@ -8,6 +8,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
     Holding {
         gpu,
         reserved,
+        peak: 0,
         expected_bytes: 0,
         warps,
         running: true,

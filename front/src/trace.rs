@@ -1,0 +1,112 @@
+//! What the tasks of this process took, for the line that `MGB_TRACE` asks for. It is written at the process's
+//! exit, as MGB's runtime does it, so a process that is killed leaves none.
+
+use std::time::Duration;
+
+use mgb_probe::Grant;
+use mgb_probe::trace::{self, Entry, Line, Stretch};
+use parking_lot::Mutex;
+
+use crate::program;
+
+/// A device's task.
+struct Record {
+    device: i32,
+    gpu: u32,
+    began: Duration,
+    waited: Duration,
+    peak: u64,
+}
+
+/// The process that began them, and its tasks.
+static RECORDS: Mutex<(u32, Vec<Record>)> = Mutex::new((0, Vec::new()));
+
+/// What the machine's monotonic clock shows, which all processes share.
+fn now() -> Duration {
+    // SAFETY: all zeros is a valid timespec.
+    let mut time: libc::timespec = unsafe { std::mem::zeroed() };
+    // SAFETY: the place is valid for writing, and the clock always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// A device's task was granted.
+pub fn began(device: i32, grant: &Grant) {
+    // Reads the environment now, before the program may change it.
+    if !trace::is_wanted() {
+        return;
+    }
+    let mut records = RECORDS.lock();
+    records.0 = std::process::id();
+    records.1.push(Record {
+        device,
+        gpu: grant.gpu,
+        began: now(),
+        waited: grant.waited,
+        peak: 0,
+    });
+}
+
+/// It holds so many bytes now.
+pub fn holds(device: i32, bytes: u64) {
+    change(device, |record| record.peak = record.peak.max(bytes));
+}
+
+/// It waits for more room, until this is dropped.
+pub struct Waits(i32, Duration);
+
+/// A task waits for more room.
+pub fn waits(device: i32) -> Waits {
+    Waits(device, now())
+}
+
+impl Drop for Waits {
+    fn drop(&mut self) {
+        let time = now().saturating_sub(self.1);
+        change(self.0, |record| record.waited += time);
+    }
+}
+
+fn change(device: i32, change: impl FnOnce(&mut Record)) {
+    if trace::is_wanted()
+        && let Some(record) = RECORDS.lock().1.iter_mut().find(|record| record.device == device)
+    {
+        change(record);
+    }
+}
+
+/// Runs after the program's own exit handlers.
+extern "C" fn at_exit() {
+    // A thread that goes on while the process ends may have it, and may never give it back.
+    let Some(records) = RECORDS.try_lock() else { return };
+    let (process, records) = &*records;
+    // A forked child has the parent's records, and no tasks.
+    if *process != std::process::id() || records.is_empty() {
+        return;
+    }
+    Line::new(records.iter().map(entry).collect()).append();
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+fn entry(record: &Record) -> Entry {
+    let nanoseconds = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    let to = now();
+    Entry {
+        label: Some(program::name().to_owned()),
+        lazy: true,
+        gpu: Some(record.gpu),
+        seen_peak: record.peak,
+        seen_mapped: record.peak,
+        wait_ns: nanoseconds(record.waited),
+        run_ns: nanoseconds(to.saturating_sub(record.began)),
+        spans: vec![Stretch {
+            gpu: record.gpu,
+            from_ns: nanoseconds(record.began),
+            to_ns: nanoseconds(to),
+        }],
+        ..Entry::default()
+    }
+}

@@ -1,0 +1,143 @@
+//! What a process leaves in the file that `MGB_TRACE` names: one line of JSON, written at its exit. lazyrt and
+//! the driver front write it, `mgb batch` and tests read it.
+
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde::Serialize;
+
+use crate::job::JOB;
+
+/// One process.
+#[derive(Debug, Serialize)]
+pub struct Line {
+    version: u32,
+    pid: u32,
+    /// The value of `MGB_JOB`.
+    job: Option<String>,
+    program: String,
+    /// Why the process was open, if it was.
+    pub open: Option<String>,
+    /// The tasks that it began.
+    pub tasks: Vec<Entry>,
+    /// What its lazy tasks allocated, in total.
+    pub lazy_record: Option<LazyRecord>,
+}
+
+/// The place of a static task in the program.
+#[derive(Debug, Serialize)]
+pub struct Place {
+    /// Its number in the module's report.
+    pub id: u32,
+    /// Source file of the module.
+    pub module: String,
+    /// Function that holds it.
+    pub function: String,
+}
+
+/// One task. Bytes and nanoseconds.
+#[derive(Debug, Default, Serialize)]
+pub struct Entry {
+    /// None of a task that was bound at run time.
+    pub site: Option<Place>,
+    /// What people know it by, where it has no site and is not simply the process's lazy task.
+    pub label: Option<String>,
+    /// Whether it was bound at run time.
+    pub lazy: bool,
+    /// The GPU it was on last.
+    pub gpu: Option<u32>,
+    /// Peak live bytes as asked for.
+    pub need_peak: u64,
+    /// The same in whole granules.
+    pub need_mapped: u64,
+    /// Peak live bytes as seen.
+    pub seen_peak: u64,
+    /// The same in whole granules.
+    pub seen_mapped: u64,
+    /// Blocks of its largest launch.
+    pub grid_blocks: u64,
+    /// Threads of each of those.
+    pub block_threads: u32,
+    /// Waiting for room.
+    pub wait_ns: u64,
+    /// Holding it.
+    pub run_ns: u64,
+    /// When it held room, and where. A later part of a task may be on another GPU.
+    pub spans: Vec<Stretch>,
+}
+
+/// A stretch of time, in nanoseconds of the machine's monotonic clock: comparable between processes.
+#[derive(Debug, Serialize)]
+pub struct Stretch {
+    /// The GPU.
+    pub gpu: u32,
+    /// From the grant,
+    pub from_ns: u64,
+    /// to the end.
+    pub to_ns: u64,
+}
+
+/// What lazy tasks allocated, in total.
+#[derive(Debug, Serialize)]
+pub struct LazyRecord {
+    /// Allocations.
+    pub objects: u64,
+    /// Sum of the peaks, in bytes.
+    pub peak: u64,
+    /// Bytes not freed.
+    pub live_at_exit: u64,
+}
+
+impl Line {
+    /// The line of this process.
+    pub fn new(tasks: Vec<Entry>) -> Line {
+        let executable = std::env::current_exe().ok();
+        let name = executable.and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+        Line {
+            version: 1,
+            pid: std::process::id(),
+            job: SETTINGS.job.clone(),
+            program: name.unwrap_or_default(),
+            open: None,
+            tasks,
+            lazy_record: None,
+        }
+    }
+
+    /// Appends it to the file, if a trace is wanted.
+    pub fn append(&self) {
+        let (Some(path), Ok(mut text)) = (file(), serde_json::to_vec(self)) else {
+            return;
+        };
+        text.push(b'\n');
+        // One write in append mode: lines of several processes do not mix.
+        let file = OpenOptions::new().append(true).create(true).open(path);
+        if let Err(error) = file.and_then(|mut file| file.write_all(&text)) {
+            eprintln!("mgb: failed to write the trace to {}: {error}", path.display());
+        }
+    }
+}
+
+struct Settings {
+    file: Option<PathBuf>,
+    job: Option<String>,
+}
+
+/// As they were when the process was first asked for them: it may change its environment.
+static SETTINGS: LazyLock<Settings> = LazyLock::new(|| Settings {
+    file: std::env::var_os("MGB_TRACE")
+        .filter(|name| !name.is_empty())
+        .map(Into::into),
+    job: std::env::var(JOB).ok(),
+});
+
+fn file() -> Option<&'static Path> {
+    SETTINGS.file.as_deref()
+}
+
+/// Whether a trace is wanted.
+pub fn is_wanted() -> bool {
+    file().is_some()
+}
