@@ -50,6 +50,8 @@ static int late(const char *path) {
   int (*count)(int *) = (int (*)(int *))dlsym(library, "cuDeviceGetCount");
   pthread_t worker;
   used = user(path, RTLD_LOCAL);
+  if (used(6))
+    return 1;
   for (int round = 0; round < 40; round++) {
     pthread_create(&worker, NULL, work, (void *)1L);
     for (int i = 0; i < 4; i++) {
