@@ -12,6 +12,7 @@ mod demo;
 mod element;
 mod exit;
 mod explain;
+mod frameworks;
 mod machine;
 mod manual;
 mod measure;

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::daemon::{self, Start};
 use crate::exit::{self, Failure, Outcome, WithCode};
+use crate::frameworks;
 use crate::machine::Machine;
 use crate::policy;
 use crate::prefix::Prefix;
@@ -99,6 +100,7 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         machine.apply_with_front(&prefix.front()?, command);
+        frameworks::take_as_needed(command);
         let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
         command.env(mgb_probe::JOB, job);
         return Ok(());
@@ -114,6 +116,9 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))?;
     }
     let grant = granted.with_context(|| format!("failed to place {label}"))?;
+    if args.need.is_some() {
+        frameworks::take_as_needed(command);
+    }
     confine(command, client.hello(), &grant)
 }
 

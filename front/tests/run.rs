@@ -72,6 +72,23 @@ fn what_uses_no_gpu_runs_as_ever() {
     assert_eq!(view(&node).counts.granted, 0);
 }
 
+/// Frameworks that would take most of the GPU are told to take what they need, unless the user says otherwise.
+#[test]
+fn frameworks_take_memory_as_they_need_it() {
+    let node = Node::start("1x64MiB", "mgb");
+    let script = "echo $XLA_PYTHON_CLIENT_PREALLOCATE $TF_FORCE_GPU_ALLOW_GROWTH";
+    let said = |mgb: &mut std::process::Command| run(mgb).success();
+    assert_eq!(said(&mut node.mgb(&["run", "sh", "-c", script])), "false true\n");
+    assert_eq!(
+        said(&mut node.mgb(&["run", "--need", "8M", "sh", "-c", script])),
+        "false true\n"
+    );
+    let mut told = node.mgb(&["run", "sh", "-c", script]);
+    told.env("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.2")
+        .env("TF_FORCE_GPU_ALLOW_GROWTH", "false");
+    assert_eq!(said(&mut told), "false\n");
+}
+
 /// Two processes of one job: a Python program and its worker share memory, and a GPU.
 #[test]
 fn a_python_program_and_its_worker_share_a_gpu() {
