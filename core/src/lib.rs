@@ -8,4 +8,5 @@ pub mod free_list;
 pub mod gate;
 pub mod patience;
 pub mod quiet;
+pub mod stillness;
 pub mod work;

@@ -1,27 +1,20 @@
 //! Swapping out: the device memory of a quiet process goes to the host, its addresses stay.
 //!
 //! The gate is closed meanwhile: no thread of the program is in a call that a GPU could get work from, and
-//! none gets in until the memory is back. Threads that only wait for the GPU are left alone.
-//!
-//! The work of the GPU may wait for what another thread has not sent yet. So the GPU is waited for first
-//! with the gate open, and then only briefly with the gate closed; if its work does not end, nothing is
-//! swapped.
+//! none gets in until the memory is back. Threads that only wait for the GPU are left alone. If the GPU's work
+//! does not end, nothing is swapped.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
-use mgb_core::gate::{self, Closed, Open};
-use mgb_core::quiet;
+use mgb_core::gate::{self, Closed};
+use mgb_core::{quiet, stillness};
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::room::{self, Out, Swapper};
 use crate::store::{self, Backing};
 use crate::{live, notice};
 
-/// How long a GPU may take to finish what it was given.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the gate may be closed for what it was given last, at first; twice as long with each try.
-const CLOSED: Duration = Duration::from_millis(250);
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -73,30 +66,7 @@ impl Out for Swapped {
 
 /// Closes the gate at a moment at which no GPU has work of this process. `None`: there was no such moment.
 fn close() -> Option<Closed> {
-    let until = Instant::now() + PATIENCE;
-    let mut limit = CLOSED;
-    while all_quiet(until) {
-        match gate::close_within(limit) {
-            Ok(closed) if all_quiet(Instant::now() + limit) => return Some(closed),
-            Ok(_) | Err(Open::Still) => {}
-            Err(Open::ForGood) => return None,
-        }
-        if Instant::now() >= until {
-            break;
-        }
-        limit *= 2;
-    }
-    // Else the GPU refuses to be waited for, as while a stream captures.
-    if Instant::now() >= until {
-        notice::once(
-            "busy",
-            format_args!(
-                "could not swap device memory out: the GPU had work of this process for {} s",
-                PATIENCE.as_secs()
-            ),
-        );
-    }
-    None
+    stillness::close(all_quiet, |why| notice::once("busy", format_args!("{why}")))
 }
 
 /// Waits until the process's GPUs have done what they were given.

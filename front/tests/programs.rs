@@ -151,20 +151,8 @@ fn another_preloaded_library_comes_first() {
     );
 }
 
-/// Whoever needs more than is free waits for it instead of failing.
 fn waits_for_room(way: &str) {
-    let holds = program("holds.c", &folder(&format!("room-{way}")));
-    let node = Node::start("1x64MiB", "mgb");
-    let start = |mode| {
-        let mut command = on(&node, &holds, &[way, "1", "40", "600"]);
-        Running::start(command.env("MGB", mode))
-    };
-    let natively = [start("off"), start("off")].map(|running| running.end().code());
-    assert!(natively.contains(&1), "both fit natively, so this shows nothing");
-    for ended in [start("require"), start("require"), start("require")].map(Running::end) {
-        assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
-    }
-    node.wait_until_empty();
+    common::waits_for_room(&program("holds.c", &folder(&format!("room-{way}"))), way);
 }
 
 #[test]

@@ -1,42 +1,24 @@
 //! The driver front under programs in the runtime API that were not built with MGB, on software GPUs. The
 //! software GPU's runtime goes through the driver's functions where a front is before it, as NVIDIA's does.
 
+mod common;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use mgb_tests::node::Node;
-use mgb_tests::prefix::{prefix, softgpu_libraries};
+use mgb_tests::prefix::softgpu_libraries;
 use mgb_tests::process::{Ended, Running, run};
 use mgb_tests::wait;
 
+use common::{compile, folder, front, on_behind};
+
 const TWO: &str = "2x64MiB";
 
-/// The folder with the front, as `mgb run` puts it first.
-fn front() -> PathBuf {
-    prefix().join("lib/front")
-}
-
-fn folder(test: &str) -> PathBuf {
-    Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("front-runtime")
-        .join(test)
-}
-
-/// Builds a C source by the host's compiler; `output` is a path of the test's own.
-fn compile(name: &str, output: &Path, flags: &[&str]) {
-    std::fs::create_dir_all(output.parent().expect("a folder")).unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/programs")
-        .join(name);
-    let done = run(Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations", "-I"])
-        .arg(prefix().join("cuda/include"))
-        .arg(source)
-        .args(flags)
-        .arg("-o")
-        .arg(output));
-    assert_eq!(done.code(), 0, "{done:?}");
+/// The folder of a test.
+fn runtime_folder(test: &str) -> PathBuf {
+    folder(&format!("runtime-{test}"))
 }
 
 /// A program linked with the runtime alone.
@@ -50,14 +32,6 @@ fn program(name: &str, folder: &Path, flags: &[&str]) -> PathBuf {
 /// Has the null stream be the thread's own default stream.
 const OWN: &str = "-DCUDA_API_PER_THREAD_DEFAULT_STREAM";
 
-/// A program on a node, with `first` before the software GPU's libraries.
-fn on(node: &Node, program: &Path, arguments: &[&str], first: &Path) -> Command {
-    let path = std::env::join_paths([first.to_owned(), softgpu_libraries()]).unwrap();
-    let mut command = node.command(program, arguments);
-    command.env("LD_LIBRARY_PATH", path).stdin(Stdio::null());
-    command
-}
-
 /// What the program does where there is no front.
 fn natively(node: &Node, program: &Path) -> Ended {
     let ended = run(node.command(program, &[]).env("MGB", "off"));
@@ -66,13 +40,13 @@ fn natively(node: &Node, program: &Path) -> Ended {
 }
 
 fn same_behind_the_front(test: &str, flags: &[&str]) {
-    let program = program("runtime.c", &folder(test), flags);
+    let program = program("runtime.c", &runtime_folder(test), flags);
     let node = Node::start(TWO, "mgb");
     let expected = natively(&node, &program);
-    let passed_on = run(on(&node, &program, &[], &front()).env("MGB", "off"));
+    let passed_on = run(on_behind(&node, &program, &[], &front()).env("MGB", "off"));
     assert_eq!(passed_on.stdout, expected.stdout);
     assert_eq!((passed_on.code(), &passed_on.stderr), (0, &expected.stderr));
-    let charged = run(on(&node, &program, &[], &front()).env("MGB", "require"));
+    let charged = run(on_behind(&node, &program, &[], &front()).env("MGB", "require"));
     assert_eq!(charged.stdout, expected.stdout);
     assert_eq!(charged.code(), 0, "{charged:?}");
     node.wait_until_empty();
@@ -156,7 +130,7 @@ const WITH_STREAM: [&str; 30] = [
 
 /// What the runtime calls of a front that counts.
 fn called(test: &str, flags: &[&str]) -> BTreeSet<String> {
-    let folder = folder(test);
+    let folder = runtime_folder(test);
     let program = program("runtime.c", &folder, flags);
     let counting = folder.join("counting");
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl"];
@@ -164,7 +138,7 @@ fn called(test: &str, flags: &[&str]) -> BTreeSet<String> {
     let node = Node::without_mgbd(TWO);
     let expected = natively(&node, &program);
     let notes = folder.join("notes");
-    let ended = run(on(&node, &program, &[], &counting)
+    let ended = run(on_behind(&node, &program, &[], &counting)
         .env("NOTES", &notes)
         .env("BEHIND", softgpu_libraries().join("libcuda.so.1")));
     assert_eq!(ended.stdout, expected.stdout);
@@ -211,32 +185,21 @@ fn own_default_streams_go_through_their_own_forms() {
 /// A library of the driver's name that is no front of the software GPU is left alone.
 #[test]
 fn another_driver_is_no_front() {
-    let folder = folder("another");
+    let folder = runtime_folder("another");
     let program = program("runtime.c", &folder, &[]);
     let other = folder.join("other");
     let shared = ["-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", "-ldl"];
     compile("other.c", &other.join("libcuda.so.1"), &shared);
     let node = Node::without_mgbd(TWO);
     let expected = natively(&node, &program);
-    let ended = run(on(&node, &program, &[], &other).env("MGB", "off"));
+    let ended = run(on_behind(&node, &program, &[], &other).env("MGB", "off"));
     assert_eq!((ended.code(), &ended.stdout), (0, &expected.stdout));
     assert_eq!(ended.stderr, expected.stderr);
 }
 
-/// Whoever needs more than is free waits for it instead of failing.
 fn waits_for_room(way: &str) {
-    let takes = program("takes.c", &folder(&format!("room-{way}")), &["-lpthread"]);
-    let node = Node::start("1x64MiB", "mgb");
-    let start = |mode| {
-        let mut command = on(&node, &takes, &[way, "1", "40", "600"], &front());
-        Running::start(command.env("MGB", mode))
-    };
-    let natively = [start("off"), start("off")].map(|running| running.end().code());
-    assert!(natively.contains(&1), "both fit natively, so this shows nothing");
-    for ended in [start("require"), start("require"), start("require")].map(Running::end) {
-        assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
-    }
-    node.wait_until_empty();
+    let folder = runtime_folder(&format!("room-{way}"));
+    common::waits_for_room(&program("takes.c", &folder, &["-lpthread"]), way);
 }
 
 #[test]
@@ -251,11 +214,11 @@ fn pitched_allocations_of_the_runtime_wait_for_room() {
 
 #[test]
 fn threads_make_their_first_call_of_the_runtime_at_once() {
-    let takes = program("takes.c", &folder("threads"), &["-lpthread"]);
+    let takes = program("takes.c", &runtime_folder("threads"), &["-lpthread"]);
     let node = Node::start(TWO, "mgb");
     for mode in ["off", "require"] {
         for _ in 0..5 {
-            let mut command = on(&node, &takes, &["threads", "24", "1", "0"], &front());
+            let mut command = on_behind(&node, &takes, &["threads", "24", "1", "0"], &front());
             let ended = Running::start(command.env("MGB", mode)).end();
             assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
         }
@@ -265,10 +228,10 @@ fn threads_make_their_first_call_of_the_runtime_at_once() {
 
 #[test]
 fn what_the_runtime_holds_is_reserved_and_given_back() {
-    let takes = program("takes.c", &folder("back"), &["-lpthread"]);
+    let takes = program("takes.c", &runtime_folder("back"), &["-lpthread"]);
     let node = Node::start("1x64MiB", "mgb");
     for way in ["malloc", "reset"] {
-        let mut command = on(&node, &takes, &[way, "5", "8", "300"], &front());
+        let mut command = on_behind(&node, &takes, &[way, "5", "8", "300"], &front());
         let mut child = command
             .env("MGB", "require")
             .stdin(Stdio::piped())
@@ -295,10 +258,10 @@ fn what_the_runtime_holds_is_reserved_and_given_back() {
 /// mgbd chooses the first device, and the runtime counts from it.
 #[test]
 fn the_runtime_has_the_chosen_gpu_first() {
-    let takes = program("takes.c", &folder("order"), &["-lpthread"]);
+    let takes = program("takes.c", &runtime_folder("order"), &["-lpthread"]);
     let node = Node::start(TWO, "mgb");
     let start = || {
-        let mut command = on(&node, &takes, &["malloc", "1", "40", "1500"], &front());
+        let mut command = on_behind(&node, &takes, &["malloc", "1", "40", "1500"], &front());
         Running::start(command.env("MGB", "require"))
     };
     let both = [start(), start()];

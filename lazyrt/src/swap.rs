@@ -2,26 +2,18 @@
 //!
 //! Quiescent means: the gate is closed, so no thread is in a native call, and the GPU has finished all it
 //! was given. The next op of the task asks for room again and brings the bytes back to the same GPU.
-//!
-//! The work of the GPU may wait for what another thread has not sent yet. So the GPU is waited for first
-//! with the gate open and without any lock, and then only briefly with the gate closed; if its work does
-//! not end, nothing is swapped.
+//! If the GPU's work does not end, nothing is swapped.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use mgb_core::gate::{self, Closed, Open};
-use mgb_core::quiet;
+use mgb_core::gate::Closed;
+use mgb_core::{quiet, stillness};
 use mgb_probe::TaskId;
 
 use crate::backing;
 use crate::code::Code;
 use crate::state::{self, Backing, Evicting, Key, Part, State};
 use crate::{device, driver_start, notice, session};
-
-/// How long a GPU may take to finish what it was given.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the gate may be closed for what it was given last, at first; twice as long with each try.
-const CLOSED: Duration = Duration::from_millis(250);
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
@@ -65,30 +57,8 @@ fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
 /// Closes the gate at a moment at which the GPUs of these tasks have no work. `None`: there was no such
 /// moment.
 fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>) -> Option<Closed> {
-    let until = Instant::now() + PATIENCE;
-    let mut limit = CLOSED;
-    while all_quiet(choose, until) {
-        match gate::close_within(limit) {
-            Ok(closed) if all_quiet(choose, Instant::now() + limit) => return Some(closed),
-            Ok(_) | Err(Open::Still) => {}
-            Err(Open::ForGood) => return None,
-        }
-        if Instant::now() >= until {
-            break;
-        }
-        limit *= 2;
-    }
-    // Else the GPU refuses to be waited for, as while a stream captures.
-    if Instant::now() >= until {
-        notice::once(
-            "busy",
-            format_args!(
-                "could not swap device memory out: the GPU had work of this process for {} s",
-                PATIENCE.as_secs()
-            ),
-        );
-    }
-    None
+    let say = |why: &str| notice::once("busy", format_args!("{why}"));
+    stillness::close(|until| all_quiet(choose, until), say)
 }
 
 /// Waits until the GPUs that may use the tasks' memory have done what they were given.

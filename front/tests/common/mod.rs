@@ -10,7 +10,7 @@ use mgb_probe::Client;
 use mgb_probe::view::NodeView;
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{prefix, softgpu_libraries};
-use mgb_tests::process::run;
+use mgb_tests::process::{Running, run};
 
 /// The folder with the front, as `mgb run` puts it first.
 pub fn front() -> PathBuf {
@@ -29,7 +29,7 @@ pub fn source(name: &str) -> PathBuf {
 pub fn compile(name: &str, output: &Path, flags: &[&str]) {
     std::fs::create_dir_all(output.parent().expect("a folder")).unwrap();
     let done = run(Command::new("cc")
-        .args(["-O1", "-Wall", "-Werror", "-I"])
+        .args(["-O1", "-Wall", "-Werror", "-Wno-deprecated-declarations", "-I"])
         .arg(prefix().join("cuda/include"))
         .arg(source(name))
         .args(flags)
@@ -53,7 +53,12 @@ pub fn program(name: &str, folder: &Path) -> PathBuf {
 
 /// A program with the front first, on a node with software GPUs and an mgbd.
 pub fn on(node: &Node, program: &Path, arguments: &[&str]) -> Command {
-    let path = std::env::join_paths([front(), softgpu_libraries()]).unwrap();
+    on_behind(node, program, arguments, &front())
+}
+
+/// A program on a node, with `first` before the software GPUs' libraries.
+pub fn on_behind(node: &Node, program: &Path, arguments: &[&str], first: &Path) -> Command {
+    let path = std::env::join_paths([first.to_owned(), softgpu_libraries()]).unwrap();
     let mut command = node.command(program, arguments);
     command.env("LD_LIBRARY_PATH", path).stdin(Stdio::null());
     command
@@ -63,4 +68,20 @@ pub fn on(node: &Node, program: &Path, arguments: &[&str]) -> Command {
 pub fn view(node: &Node) -> NodeView {
     drop(Client::observe(&node.socket()).unwrap());
     node.view()
+}
+
+/// Whoever needs more than is free waits for it instead of failing: the program takes memory in a way, as
+/// `holds.c` does.
+pub fn waits_for_room(program: &Path, way: &str) {
+    let node = Node::start("1x64MiB", "mgb");
+    let start = |mode| {
+        let mut command = on(&node, program, &[way, "1", "40", "600"]);
+        Running::start(command.env("MGB", mode))
+    };
+    let natively = [start("off"), start("off")].map(|running| running.end().code());
+    assert!(natively.contains(&1), "both fit natively, so this shows nothing");
+    for ended in [start("require"), start("require"), start("require")].map(Running::end) {
+        assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    }
+    node.wait_until_empty();
 }

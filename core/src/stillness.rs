@@ -1,0 +1,40 @@
+//! Closing the gate at a moment at which a GPU has nothing to do.
+//!
+//! The work of the GPU may wait for what another thread has not sent yet. So the GPU is waited for first with
+//! the gate open, and then only briefly with the gate closed.
+
+use std::time::{Duration, Instant};
+
+use crate::gate::{self, Closed, Open};
+
+/// How long a GPU may take to finish what it was given.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the gate may be closed for what it was given last, at first; twice as long with each try.
+const CLOSED: Duration = Duration::from_millis(250);
+
+/// Closes the gate; `is_quiet` waits until the moment it is given for the GPUs in question, without the gate,
+/// and says whether they have nothing to do. `None`: there was no such moment; if that is because their work
+/// did not end within [`PATIENCE`], `say` is called. The caller is outside the gate and holds no lock.
+pub fn close(is_quiet: impl Fn(Instant) -> bool, say: impl FnOnce(&str)) -> Option<Closed> {
+    let until = Instant::now() + PATIENCE;
+    let mut limit = CLOSED;
+    while is_quiet(until) {
+        match gate::close_within(limit) {
+            Ok(closed) if is_quiet(Instant::now() + limit) => return Some(closed),
+            Ok(_) | Err(Open::Still) => {}
+            Err(Open::ForGood) => return None,
+        }
+        if Instant::now() >= until {
+            break;
+        }
+        limit *= 2;
+    }
+    // Else the GPU refuses to be waited for, as while a stream captures.
+    if Instant::now() >= until {
+        say(&format!(
+            "could not swap device memory out: the GPU had work of this process for {} s",
+            PATIENCE.as_secs()
+        ));
+    }
+    None
+}
