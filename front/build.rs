@@ -175,10 +175,16 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
         list(&|at, _| format!("a{at}")),
         list(&|_, ty| ty.to_owned()),
     );
+    let inside = format!(
+        "let _inside = mgb_core::gate::enter();\n    \
+         // SAFETY: as the caller of this function promises.\n    \
+         unsafe {{ native({named}) }}"
+    );
     let result = match stream(function) {
-        None => format!("unsafe {{ native({named}) }}"),
+        None => inside,
+        // Outside the gate again: the note may wait for who looks at streams.
         Some(stream) => {
-            format!("let code = unsafe {{ native({named}) }};\n    crate::busy::note({stream});\n    code")
+            format!("let code = {{\n    {inside}\n    }};\n    crate::busy::note({stream});\n    code")
         }
     };
     writeln!(
@@ -188,8 +194,6 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
          let address = crate::driver::address(crate::names::index::{name});\n    \
          // SAFETY: the driver's function of this name takes the same words.\n    \
          let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \
-         let _inside = mgb_core::gate::enter();\n    \
-         // SAFETY: as the caller of this function promises.\n    \
          {result}\n}}"
     )
     .expect(WRITES);

@@ -49,6 +49,7 @@ own! {
     }
 
     fn cuCtxDestroy_v2(context: Context) |native| {
+        let _ending = live::ending();
         let code = native(context);
         if code == SUCCESS {
             end(context as usize);
@@ -57,19 +58,19 @@ own! {
     }
 
     fn cuDevicePrimaryCtxRelease(device: c_int) |native| {
-        end_of_primary(device, native(device))
+        end_of_primary(device, || native(device))
     }
 
     fn cuDevicePrimaryCtxRelease_v2(device: c_int) |native| {
-        end_of_primary(device, native(device))
+        end_of_primary(device, || native(device))
     }
 
     fn cuDevicePrimaryCtxReset(device: c_int) |native| {
-        end_of_primary(device, native(device))
+        end_of_primary(device, || native(device))
     }
 
     fn cuDevicePrimaryCtxReset_v2(device: c_int) |native| {
-        end_of_primary(device, native(device))
+        end_of_primary(device, || native(device))
     }
 }
 
@@ -115,8 +116,10 @@ fn end(context: usize) {
     memory::forget(context);
 }
 
-/// After a release or a reset, which the driver has answered with `code`.
-fn end_of_primary(device: c_int, code: c_int) -> c_int {
+/// A release or a reset, which may end the device's primary context.
+fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    let _ending = live::ending();
+    let code = call();
     if code == SUCCESS && session::get().is_some() && !is_active(device) {
         // A device's primary context has the same name when it is made again.
         let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();

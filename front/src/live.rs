@@ -3,13 +3,36 @@
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::calls::Context;
 
 static CONTEXTS: Mutex<Vec<(Context, c_int)>> = Mutex::new(Vec::new());
 /// Whether several devices have, or had, contexts: read at every launch.
 static SEVERAL: AtomicBool = AtomicBool::new(false);
+
+/// Held for reading by the front's own calls in contexts of the program, for writing while one ends: what the
+/// driver does with a context that is gone is not defined.
+static USE: RwLock<()> = RwLock::new(());
+
+/// No context ends as long as the guard lives.
+pub type Using = RwLockReadGuard<'static, ()>;
+
+/// Waits while a context ends.
+pub fn using() -> Using {
+    USE.read_recursive()
+}
+
+/// `None`: a context is about to end. For who has closed the gate, behind which that one may wait.
+pub fn try_using() -> Option<Using> {
+    USE.try_read()
+}
+
+/// A context is about to end; until the guard is dropped, which is after [`forget`]. The caller is outside the
+/// gate.
+pub fn ending() -> RwLockWriteGuard<'static, ()> {
+    USE.write()
+}
 
 /// A context is there, or still is. True: it is the first on its device.
 pub fn note(context: Context, device: c_int) -> bool {

@@ -11,6 +11,7 @@ use mgb_core::gate::{self, Closed};
 use mgb_core::{quiet, stillness};
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
+use crate::live::Using;
 use crate::room::{self, Out, Swapper};
 use crate::store::{self, Backing};
 use crate::{live, notice};
@@ -29,8 +30,10 @@ impl Swapper for ByStore {
 
     fn out(&self, device: c_int) -> Option<Box<dyn Out>> {
         let closed = close()?;
+        let using = live::try_using()?;
         let (starts, freed) = save_all(device);
         let out = Swapped {
+            _using: using,
             device,
             starts,
             freed,
@@ -40,11 +43,12 @@ impl Swapper for ByStore {
     }
 }
 
-/// Memory in the host. The gate is closed for as long as it lives.
+/// Memory in the host. The gate is closed for as long as it lives, and no context ends.
 struct Swapped {
     device: c_int,
     starts: Vec<u64>,
     freed: u64,
+    _using: Using,
     _closed: Closed,
 }
 
@@ -82,6 +86,7 @@ fn all_quiet(until: Instant) -> bool {
 
 /// Waits for all work of the device's contexts. False: one of them could not be waited for.
 pub fn settle(device: c_int) -> bool {
+    let _using = live::using();
     let contexts = live::all().into_iter().filter(|(_, there)| *there == device);
     contexts.fold(true, |good, (context, _)| {
         let done = calls::enter(context).map(|_entered| {
@@ -168,6 +173,7 @@ pub fn share(start: u64) -> Result<u64, Code> {
         return Ok(length);
     }
     let _closed = close().ok_or(OUT_OF_MEMORY)?;
+    let _using = live::try_using().ok_or(OUT_OF_MEMORY)?;
     let mut store = store::lock();
     if let Some(length) = is_shared(&store) {
         return Ok(length);

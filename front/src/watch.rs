@@ -72,6 +72,7 @@ fn watch() {
         if ENDS.load(Ordering::Acquire) {
             return;
         }
+        let Some(_using) = live::try_using() else { continue };
         pools::settle_all();
         for device in devices() {
             looks.look(device);
