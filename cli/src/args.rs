@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{batch, bench, demo, explain, manual, run, start_mgbd, status, stop_mgbd};
+use crate::{batch, bench, demo, doctor, explain, manual, run, start_mgbd, status, stop_mgbd};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
@@ -19,6 +19,7 @@ Start here:
   mgb batch jobs.txt            run many, a command a line
   mgb status                    see who holds what
   mgb stop                      stop mgbd; programs that run go on
+  mgb doctor ./app              see what works here, what does not, and what to do about it
   mgb bench --quick             measure what sharing gains on this node
 
 Environment:
@@ -66,6 +67,7 @@ pub enum Command {
     Batch(batch::Args),
     Status(status::Args),
     Stop(stop_mgbd::Args),
+    Doctor(doctor::Args),
     Explain(explain::Args),
     Demo(demo::Args),
     Bench(bench::Args),

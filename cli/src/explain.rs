@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use mgb_catalogue::report::Kind;
 
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
@@ -58,6 +59,16 @@ pub struct Args {
     /// Options of clang's for a source, after `--`.
     #[arg(last = true, value_name = "OPTIONS", conflicts_with = "reason")]
     options: Vec<OsString>,
+}
+
+/// How many tasks the pass found in a program, and how many of them are lazy; none where it has no report.
+pub fn tasks(program: &Path) -> Option<(usize, usize)> {
+    let reports = read::reports(program).ok()?;
+    let tasks = || reports.iter().flat_map(|report| &report.tasks);
+    Some((
+        tasks().count(),
+        tasks().filter(|task| task.kind == Kind::Lazy).count(),
+    ))
 }
 
 /// Runs the command.

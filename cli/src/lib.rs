@@ -9,6 +9,7 @@ mod clang;
 mod cuda;
 mod daemon;
 mod demo;
+mod doctor;
 mod element;
 mod exit;
 mod explain;
@@ -73,6 +74,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Run(args) => ("mgb run", run::run(&args)),
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
+        Command::Doctor(args) => ("mgb doctor", doctor::run(&args)),
         Command::Explain(args) => ("mgb explain", explain::run(&args)),
         Command::Bench(args) => ("mgb bench", bench::run(&args)),
         Command::Demo(args) => ("mgb demo", demo::run(&args)),

@@ -34,6 +34,11 @@ impl Machine {
     /// `MGB_SOFTGPU=1` or `SOFTGPU_DEVICES` choose software GPUs, `MGB_SOFTGPU=0` real ones; else real ones
     /// if the driver lists any.
     pub fn find(prefix: &Prefix) -> Result<Self> {
+        Self::choose(prefix, node::gpu_count)
+    }
+
+    /// As [`Machine::find`], where somebody else counts the real GPUs: how many answer, or why none does.
+    pub fn choose(prefix: &Prefix, count: impl FnOnce() -> Result<u32, String>) -> Result<Self> {
         let soft = |why: String| {
             let libraries = prefix.softgpu().context("failed to put software GPUs in")?;
             Ok(Self::Soft { libraries, why })
@@ -44,7 +49,7 @@ impl Machine {
         {
             Some("1" | "on" | "yes" | "true") => return soft("MGB_SOFTGPU is set".to_owned()),
             Some("0" | "off" | "no" | "false") => {
-                return match node::gpu_count() {
+                return match count() {
                     Ok(gpus) => Ok(Self::Real { gpus }),
                     Err(why) => bail!(
                         "no GPU at all: {why}; install NVIDIA's driver, or unset MGB_SOFTGPU to run on software GPUs"
@@ -57,7 +62,7 @@ impl Machine {
         if variable("SOFTGPU_DEVICES").is_some() {
             return soft("SOFTGPU_DEVICES is set".to_owned());
         }
-        match node::gpu_count() {
+        match count() {
             Ok(gpus) => Ok(Self::Real { gpus }),
             Err(why) => soft(why),
         }
@@ -76,15 +81,20 @@ impl Machine {
     fn apply_behind(&self, first: &[&Path], command: &mut Command) {
         // Said aloud, so that a command started by this one need not ask the driver again.
         command.env("MGB_SOFTGPU", if self.is_soft() { "1" } else { "0" });
+        if let Some(path) = self.library_path(first) {
+            command.env(LIBRARY_PATH, path);
+        }
+    }
+
+    /// What `LD_LIBRARY_PATH` becomes for a program on these GPUs, with these folders before all others;
+    /// `None`: it stays as it is.
+    pub fn library_path(&self, first: &[&Path]) -> Option<OsString> {
         let own = match self {
             Self::Real { .. } => None,
             Self::Soft { libraries, .. } => Some(libraries.as_path()),
         };
         let folders: Vec<&Path> = first.iter().copied().chain(own).collect();
-        if !folders.is_empty() {
-            let path = first_in_path(&folders, env::var_os(LIBRARY_PATH));
-            command.env(LIBRARY_PATH, path);
-        }
+        (!folders.is_empty()).then(|| first_in_path(&folders, env::var_os(LIBRARY_PATH)))
     }
 
     /// Whether these are software GPUs.

@@ -8,7 +8,11 @@ use nvml_wrapper::error::NvmlError;
 /// NVIDIA's library, by the name that the driver package always installs.
 const NVML: &str = "libnvidia-ml.so.1";
 
-fn nvml() -> Result<Nvml, NvmlError> {
+/// NVML, initialised.
+///
+/// # Errors
+/// Without a driver, or one that does not answer.
+pub fn nvml() -> Result<Nvml, NvmlError> {
     Nvml::builder().lib_path(OsStr::new(NVML)).init()
 }
 

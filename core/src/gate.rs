@@ -62,6 +62,14 @@ fn membarrier(command: i32) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
+/// Whether the system has what [`prepare`] asks for. Changes nothing.
+pub fn has_membarrier() -> bool {
+    // SAFETY: the command 0 asks which commands there are; no flags, no CPU.
+    let commands = unsafe { libc::syscall(libc::SYS_membarrier, 0, 0, 0) };
+    let wanted = i64::from(REGISTER | FENCE_ALL);
+    commands >= 0 && commands & wanted == wanted
+}
+
 /// Before the process's first op, and so before the driver has made threads: with threads, to register takes
 /// the system tens of milliseconds.
 pub fn prepare() {

@@ -1,11 +1,12 @@
 //! What both fronts, lazyrt and the driver front, do with device memory in the same way: they hand addresses
 //! out, stop the process's threads at a gate while memory leaves a GPU, and wait for a GPU to have nothing
-//! left to do.
+//! left to do. What is known of libraries, by name and place, serves `mgb doctor` as well.
 
 pub mod arena;
 pub mod files;
 pub mod free_list;
 pub mod gate;
+pub mod libraries;
 pub mod patience;
 pub mod quiet;
 pub mod stillness;

@@ -6,31 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::notice;
+use mgb_core::libraries::{self, DRIVER, DRIVER_VARIABLE};
 
-/// The library's name.
-const NAME: &str = "libcuda.so.1";
-/// Names the driver's library where the search would find another one, or none.
-const VARIABLE: &str = "MGB_DRIVER";
-/// The dynamic linker's list of libraries.
-const CACHE: &str = "/etc/ld.so.cache";
-/// Where distributions, WSL and containers put the driver, in the linker's order.
-const FOLDERS: [&str; 9] = [
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib64",
-    "/usr/lib64",
-    "/lib",
-    "/usr/lib",
-    "/usr/lib/wsl/lib",
-    "/usr/local/nvidia/lib64",
-    "/run/opengl-driver/lib",
-];
+use crate::notice;
 
 /// Loads the driver. `None`, with one line of notice: there is none.
 pub fn load() -> Option<*mut c_void> {
     let mut failures = Vec::new();
-    for path in candidates() {
+    for path in libraries::drivers() {
         if is_front(&path) {
             continue;
         }
@@ -41,48 +24,12 @@ pub fn load() -> Option<*mut c_void> {
     }
     let why = failures
         .first()
-        .map_or("no libcuda.so.1 was found", String::as_str);
+        .map_or_else(|| format!("no {DRIVER} was found"), String::clone);
     notice::once(
         "no-driver",
-        format_args!("found no NVIDIA driver behind MGB's libcuda.so.1 ({why}); name it in {VARIABLE}"),
+        format_args!("found no NVIDIA driver behind MGB's {DRIVER} ({why}); name it in {DRIVER_VARIABLE}"),
     );
     None
-}
-
-fn candidates() -> Vec<PathBuf> {
-    if let Some(path) = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()) {
-        return vec![PathBuf::from(path)];
-    }
-    let listed = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
-    let listed: Vec<PathBuf> = std::env::split_paths(&listed)
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .map(|folder| folder.join(NAME))
-        .collect();
-    let cached = std::fs::read(CACHE)
-        .map(|cache| in_cache(&cache))
-        .unwrap_or_default();
-    let usual = FOLDERS.iter().map(|folder| Path::new(folder).join(NAME));
-    let all = listed.into_iter().chain(cached).chain(usual);
-    all.filter(|path| path.exists()).collect()
-}
-
-/// The paths of the library in the linker's list, by its layout of glibc 2.2 and later: zero-terminated
-/// strings after a table of entries. Names stand in it as paths, so the strings alone are enough.
-fn in_cache(cache: &[u8]) -> Vec<PathBuf> {
-    let strings = cache.split(|&byte| byte == 0);
-    let end = format!("/{NAME}");
-    let mut found: Vec<PathBuf> = Vec::new();
-    for string in strings.filter(|string| string.ends_with(end.as_bytes())) {
-        // A string may stand after bytes of the table that are not zero.
-        let Some(start) = string.iter().position(|&byte| byte == b'/') else {
-            continue;
-        };
-        let path = PathBuf::from(OsStr::from_bytes(&string[start..]));
-        if !found.contains(&path) {
-            found.push(path);
-        }
-    }
-    found
 }
 
 /// Whether the file is this very library, by whatever path.
@@ -121,19 +68,4 @@ fn open(path: &Path) -> Result<*mut c_void, String> {
     }
     // SAFETY: dlerror's string, copied before the next call.
     Err(unsafe { CStr::from_ptr(why) }.to_string_lossy().into_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_linkers_list_is_read_by_its_strings() {
-        let cache = b"glibc-ld.so.cache1.1\x02\0\0\x01libcuda.so\0/usr/lib64/libcuda.so\0libcuda.so.1\0\
-                      /usr/lib64/libcuda.so.1\0\x07/opt/nv/libcuda.so.1\0/usr/lib64/libcuda.so.1\0";
-        let found = in_cache(cache);
-        let expected = ["/usr/lib64/libcuda.so.1", "/opt/nv/libcuda.so.1"].map(PathBuf::from);
-        assert_eq!(found, expected);
-        assert_eq!(in_cache(b""), Vec::<PathBuf>::new());
-    }
 }

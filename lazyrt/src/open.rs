@@ -11,7 +11,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use mgb_core::work;
+use mgb_core::{libraries, work};
 use parking_lot::Mutex;
 
 use crate::contexts;
@@ -27,28 +27,6 @@ static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
 /// How many objects the process had ever loaded when they were last looked at.
 static SEEN: AtomicU64 = AtomicU64::new(0);
 
-/// Libraries that carry a CUDA runtime inside or load the driver by themselves, so that nothing in their
-/// headers shows it.
-const CUDA_LIBRARIES: [&[u8]; 18] = [
-    b"libcublas",
-    b"libcudnn",
-    b"libcudss",
-    b"libcufft",
-    b"libcufile",
-    b"libcurand",
-    b"libcusolver",
-    b"libcusparse",
-    b"libcutensor",
-    b"libnccl",
-    b"libnpp",
-    b"libnvjpeg",
-    b"libnvJitLink",
-    b"libnvshmem",
-    b"libnvtiff",
-    b"libcuquantum",
-    b"libcustatevec",
-    b"libOpenCL",
-];
 const RUNTIME: &[u8] = b"libcudart.so";
 const DRIVER: &[u8] = b"libcuda.so";
 const LAZYRT: &[u8] = b"libmgb_rt";
@@ -58,21 +36,12 @@ const ENTRY_POINTS: &[u8] = b"mgb_cudaGetDriverEntryPoint";
 /// Makes a handle for other processes from a device pointer.
 const SHARING: &[u8] = b"mgb_cudaIpcGetMemHandle";
 
-/// Libraries that do not use CUDA and need not be searched: the driver's own, and those of nearly every
-/// program.
-const NOT_SEARCHED: [&[u8]; 11] = [
-    b"libnvidia-",
-    b"libc.so",
-    b"libm.so",
-    b"libstdc++.so",
-    b"libgcc_s.so",
-    b"ld-linux",
-    b"linux-vdso",
-    b"libpthread.so",
-    b"libdl.so",
-    b"librt.so",
-    b"libomp.so",
-];
+/// Whether a file's name begins with one of these.
+fn is_one_of(name: &[u8], libraries: &[&str]) -> bool {
+    libraries
+        .iter()
+        .any(|library| name.starts_with(library.as_bytes()))
+}
 
 /// Whether code of the process calls the driver API, which bypasses tasks: such a process is restricted
 /// to one GPU.
@@ -199,7 +168,7 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
 }
 
 fn by_tables(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
-    if CUDA_LIBRARIES.iter().any(|library| name.starts_with(library)) {
+    if is_one_of(name, &libraries::USE_CUDA) {
         return Some("uses CUDA by itself".to_owned());
     }
     let needs = |library: &[u8]| object.needed().any(|needed| needed.starts_with(library));
@@ -251,7 +220,7 @@ fn by_tables(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
 
 /// A runtime that was linked into the object, or code that loads the driver, has the driver's name in it.
 fn by_constants(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
-    if NOT_SEARCHED.iter().any(|library| name.starts_with(library)) {
+    if is_one_of(name, &libraries::WITHOUT_CUDA) {
         return None;
     }
     names_driver(path, object).then(|| "has a CUDA runtime of its own, or loads the driver".to_owned())

@@ -58,6 +58,14 @@ pub fn run(words: Vec<OsString>) -> Outcome {
     Err(failed).code(exit::NODE)
 }
 
+/// Where the nvcc is that would be run.
+///
+/// # Errors
+/// When there is none, or its toolkit is none that MGB takes.
+pub fn path(prefix: &Prefix) -> Result<PathBuf> {
+    find(prefix).map(|nvcc| nvcc.path)
+}
+
 /// NVIDIA's nvcc, and the toolkit that it is of.
 struct Nvcc {
     path: PathBuf,

@@ -32,6 +32,8 @@ use parse::Request;
 use table::{Meaning, Stop};
 use translate::{Plan, Toolkit};
 
+pub use keep::path;
+
 /// Runs clang as `arguments`, written for nvcc, ask. Exits as clang does.
 pub fn run(arguments: Vec<OsString>) -> Outcome {
     if keep::is_wanted(&arguments) {

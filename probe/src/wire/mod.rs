@@ -24,7 +24,9 @@ mod words;
 
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuWords, LEASES, MAX_GPUS, PublishedWords};
-pub use opening::{CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, Opening, VERSION};
+pub use opening::{
+    CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, Opening, SECTION, VERSION,
+};
 pub use reply::Reply;
 pub use request::{FIRST, MAKES_CONTEXT, Op, Request, WHOLE_PROCESS};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};

@@ -1,7 +1,14 @@
 //! What a client sends on the socket: its first message, and the files that `mgbd` keeps for it.
 
+use std::hint::black_box;
+
 /// Version of the channel, the handshake and the node view together.
 pub const VERSION: u32 = 8;
+/// The section in which a library that speaks to `mgbd` has its [`VERSION`], for who only reads its file.
+pub const SECTION: &str = ".mgb.protocol";
+/// What stands in [`SECTION`].
+#[unsafe(link_section = ".mgb.protocol")]
+static NOTED: u32 = VERSION;
 /// First bytes of [`Opening`] and `Channel`: "MGBchan1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBchan1");
 /// Size of the memfd.
@@ -37,7 +44,8 @@ impl Opening {
     pub fn new(caps: u64, job: u64) -> Opening {
         Opening {
             magic: MAGIC,
-            version: VERSION,
+            // Read from where it is noted, or the linker would leave that out.
+            version: *black_box(&NOTED),
             channel_bytes: CHANNEL_BYTES as u32,
             caps,
             job,

@@ -161,20 +161,24 @@ fn private_folder(folder: &Path) -> Result<(), ListenError> {
         Ok(()) => {}
         Err(error) => return Err(failed("make the folder", folder)(error)),
     }
-    let folder_error = |why: &str| ListenError::Folder {
-        path: folder.to_owned(),
-        why: why.to_owned(),
-    };
     let metadata = std::fs::metadata(folder).map_err(failed("look at", folder))?;
     let own = rustix::process::geteuid().as_raw();
-    if metadata.uid() != own && metadata.uid() != 0 {
-        return Err(folder_error(&format!("belongs to uid {}", metadata.uid())));
+    match folder_fault(metadata.uid(), metadata.mode(), own) {
+        None => Ok(()),
+        Some(why) => Err(ListenError::Folder {
+            path: folder.to_owned(),
+            why,
+        }),
+    }
+}
+
+/// Why the `mgbd` of the user `own` does not listen in a folder with this owner and these permissions.
+pub fn folder_fault(owner: u32, mode: u32, own: u32) -> Option<String> {
+    if owner != own && owner != 0 {
+        return Some(format!("belongs to uid {owner}"));
     }
     // In a sticky folder such as /tmp no other user can replace this socket.
-    if metadata.mode() & 0o022 != 0 && metadata.mode() & 0o1000 == 0 {
-        return Err(folder_error("can be written by others"));
-    }
-    Ok(())
+    (mode & 0o022 != 0 && mode & 0o1000 == 0).then(|| "can be written by others".to_owned())
 }
 
 /// Removes a socket without a listener. The caller holds the lock, so an

@@ -27,6 +27,7 @@ pub(crate) mod wire;
 
 use std::path::{Path, PathBuf};
 
+pub use mps::{Control, MOST_PATH, control, pipe_of};
 pub use report::{Report, report};
 pub use serve::{HoldError, run};
 

@@ -14,13 +14,52 @@ use rustix::fs::MemfdFlags;
 
 use super::MPS_CONTROL;
 
-/// The control daemon's socket is in the folder; its whole path has to fit a
-/// UNIX socket address.
-const MOST_PATH: usize = 100;
+/// Bytes that the path of a pipe folder has to be shorter than: the control daemon's socket is in the folder,
+/// and its whole path has to fit a UNIX socket address.
+pub const MOST_PATH: usize = 100;
 /// How long it may take to answer, and to quit.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most of an answer that is read.
 const MOST_ANSWER: u64 = 64 << 10;
+
+/// A control daemon that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Control {
+    /// Its process.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+}
+
+/// The control daemon of a pipe folder, whoever started it: the process that the folder names, if it lives
+/// and is one.
+pub fn control(pipe: &Path) -> Option<Control> {
+    let text = std::fs::read_to_string(pipe.join("nvidia-cuda-mps-control.pid")).ok()?;
+    let pid: u32 = text.trim().parse().ok()?;
+    let process = PathBuf::from(format!("/proc/{pid}"));
+    let uid = std::fs::metadata(&process).ok()?.uid();
+    let name = std::fs::read_to_string(process.join("comm")).ok()?;
+    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
+    let ended = stat
+        .rsplit_once(") ")
+        .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
+    // The kernel cuts names to 15 characters.
+    let is_control = !name.trim().is_empty() && MPS_CONTROL.starts_with(name.trim());
+    (is_control && !ended).then_some(Control { pid, uid })
+}
+
+/// The pipe folder of the `mgbd` at a socket.
+pub fn pipe_of(mgbd: &Path) -> PathBuf {
+    mgbd.parent().unwrap_or(Path::new(".")).join(name_of(mgbd))
+}
+
+/// An mgbd at another socket in the same folder has an MPS of its own.
+fn name_of(mgbd: &Path) -> String {
+    match mgbd.file_name().and_then(|name| name.to_str()) {
+        None | Some("mgbd.sock") => "mps".to_owned(),
+        Some(name) => format!("{name}.mps"),
+    }
+}
 
 /// The MPS of one pipe folder, running or not.
 pub(super) struct Mps {
@@ -32,16 +71,11 @@ pub(super) struct Mps {
 impl Mps {
     /// That of an `mgbd`, with its folders beside the socket.
     pub(super) fn of(mgbd: &Path, control: PathBuf) -> Mps {
-        let folder = mgbd.parent().unwrap_or(Path::new("."));
-        // An mgbd at another socket in the same folder has an MPS of its own.
-        let name = match mgbd.file_name().and_then(|name| name.to_str()) {
-            None | Some("mgbd.sock") => "mps".to_owned(),
-            Some(name) => format!("{name}.mps"),
-        };
+        let pipe = pipe_of(mgbd);
         Mps {
             control,
-            log: folder.join(format!("{name}-log")),
-            pipe: folder.join(name),
+            log: pipe.with_file_name(format!("{}-log", name_of(mgbd))),
+            pipe,
         }
     }
 
@@ -181,18 +215,10 @@ impl Mps {
 
     /// The control daemon's pid, if it lives, is one, and is this user's.
     fn control_pid(&self) -> Option<u32> {
-        let text = std::fs::read_to_string(self.pipe.join("nvidia-cuda-mps-control.pid")).ok()?;
-        let pid: u32 = text.trim().parse().ok()?;
-        let process = PathBuf::from(format!("/proc/{pid}"));
-        let owner = std::fs::metadata(&process).ok()?.uid();
-        let name = std::fs::read_to_string(process.join("comm")).ok()?;
-        let stat = std::fs::read_to_string(process.join("stat")).ok()?;
-        let ended = stat
-            .rsplit_once(") ")
-            .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
-        // The kernel cuts names to 15 characters.
-        let is_control = MPS_CONTROL.starts_with(name.trim());
-        (is_control && !ended && owner == rustix::process::geteuid().as_raw()).then_some(pid)
+        let own = rustix::process::geteuid().as_raw();
+        control(&self.pipe)
+            .filter(|control| control.uid == own)
+            .map(|control| control.pid)
     }
 }
 

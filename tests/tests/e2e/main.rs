@@ -10,6 +10,7 @@ mod bench;
 mod ccache;
 mod cuda12;
 mod devices;
+mod doctor;
 mod explain;
 mod faults;
 mod growth;

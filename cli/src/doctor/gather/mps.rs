@@ -1,0 +1,46 @@
+//! MPS: its control program, and the control daemons that run.
+
+use std::path::PathBuf;
+
+use mgb_probe::socket_path;
+use mgb_scheduler::holder::{self, MPS_CONTROL};
+
+use super::super::driver::Use;
+use super::super::mps::MpsFacts;
+use super::mgbd::Seen;
+use crate::machine::variable;
+use crate::program;
+
+/// Where a control daemon is that was started without more.
+const USUAL: &str = "/tmp/nvidia-mps";
+const VARIABLE: &str = "CUDA_MPS_PIPE_DIRECTORY";
+
+/// Looks for them.
+pub fn look(use_of: &Use, mgbd: Option<&Seen>) -> MpsFacts {
+    let pipe = holder::pipe_of(&socket_path());
+    let variable = variable(VARIABLE).map(PathBuf::from);
+    let mut others: Vec<PathBuf> = variable.iter().cloned().chain([USUAL.into()]).collect();
+    others.dedup();
+    others.retain(|other| *other != pipe);
+    let hello = mgbd.and_then(Seen::hello);
+    MpsFacts {
+        software: matches!(use_of, Use::Chosen(_) | Use::Instead),
+        running: hello.map(|hello| {
+            let why = || {
+                hello
+                    .mps_note
+                    .clone()
+                    .unwrap_or_else(|| "it does not say why".to_owned())
+            };
+            hello.mps_pipe.clone().ok_or_else(why)
+        }),
+        control: program::find(MPS_CONTROL).ok(),
+        others: others
+            .into_iter()
+            .filter_map(|other| holder::control(&other).map(|control| (other, control)))
+            .collect(),
+        pipe,
+        variable,
+        uid: rustix::process::getuid().as_raw(),
+    }
+}

@@ -1,0 +1,134 @@
+//! Where libraries of a name may lie, as the dynamic linker looks for them, and what is known of some by their
+//! names.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+/// The driver's library, by the name that programs ask the dynamic linker for.
+pub const DRIVER: &str = "libcuda.so.1";
+/// Names the driver's library where the search would find another one, or none.
+pub const DRIVER_VARIABLE: &str = "MGB_DRIVER";
+/// The dynamic linker's list of libraries.
+const CACHE: &str = "/etc/ld.so.cache";
+/// The dynamic linker's own folders, in its order.
+const USUAL: [&str; 6] = [
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+];
+/// Where WSL, containers and NixOS put the driver beside these.
+const OF_DRIVERS: [&str; 3] = [
+    "/usr/lib/wsl/lib",
+    "/usr/local/nvidia/lib64",
+    "/run/opengl-driver/lib",
+];
+
+/// Libraries that carry a CUDA runtime inside or load the driver by themselves, so that nothing in their
+/// headers shows it.
+pub const USE_CUDA: [&str; 18] = [
+    "libcublas",
+    "libcudnn",
+    "libcudss",
+    "libcufft",
+    "libcufile",
+    "libcurand",
+    "libcusolver",
+    "libcusparse",
+    "libcutensor",
+    "libnccl",
+    "libnpp",
+    "libnvjpeg",
+    "libnvJitLink",
+    "libnvshmem",
+    "libnvtiff",
+    "libcuquantum",
+    "libcustatevec",
+    "libOpenCL",
+];
+
+/// Libraries that do not use CUDA and need not be searched: the driver's own, and those of nearly every
+/// program.
+pub const WITHOUT_CUDA: [&str; 11] = [
+    "libnvidia-",
+    "libc.so",
+    "libm.so",
+    "libstdc++.so",
+    "libgcc_s.so",
+    "ld-linux",
+    "linux-vdso",
+    "libpthread.so",
+    "libdl.so",
+    "librt.so",
+    "libomp.so",
+];
+
+/// The files that may be the driver's library behind the front, in the order in which the front tries them:
+/// only the one that [`DRIVER_VARIABLE`] names, if it is set, whether it exists or not.
+pub fn drivers() -> Vec<PathBuf> {
+    if let Some(path) = std::env::var_os(DRIVER_VARIABLE).filter(|path| !path.is_empty()) {
+        return vec![PathBuf::from(path)];
+    }
+    let own = OF_DRIVERS.iter().map(|folder| Path::new(folder).join(DRIVER));
+    let all = listed(DRIVER).into_iter().chain(usual(DRIVER)).chain(own);
+    all.filter(|path| path.exists()).collect()
+}
+
+/// The paths of a name in the folders of `LD_LIBRARY_PATH`, whether there is a file or not.
+pub fn listed(name: &str) -> Vec<PathBuf> {
+    let listed = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
+    std::env::split_paths(&listed)
+        .filter(|folder| !folder.as_os_str().is_empty())
+        .map(|folder| folder.join(name))
+        .collect()
+}
+
+/// The paths of a name in the dynamic linker's list, then in its own folders, whether there is a file or not.
+pub fn usual(name: &str) -> Vec<PathBuf> {
+    let cached = std::fs::read(CACHE)
+        .map(|cache| in_cache(&cache, name))
+        .unwrap_or_default();
+    let usual = USUAL.iter().map(|folder| Path::new(folder).join(name));
+    cached.into_iter().chain(usual).collect()
+}
+
+/// The paths of a library in the linker's list, by its layout of glibc 2.2 and later: zero-terminated
+/// strings after a table of entries. Names stand in it as paths, so the strings alone are enough.
+fn in_cache(cache: &[u8], name: &str) -> Vec<PathBuf> {
+    let strings = cache.split(|&byte| byte == 0);
+    let end = format!("/{name}");
+    let mut found: Vec<PathBuf> = Vec::new();
+    for string in strings.filter(|string| string.ends_with(end.as_bytes())) {
+        // A string may stand after bytes of the table that are not zero.
+        let Some(start) = string.iter().position(|&byte| byte == b'/') else {
+            continue;
+        };
+        let path = PathBuf::from(OsStr::from_bytes(&string[start..]));
+        if !found.contains(&path) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_linkers_list_is_read_by_its_strings() {
+        let cache = b"glibc-ld.so.cache1.1\x02\0\0\x01libcuda.so\0/usr/lib64/libcuda.so\0libcuda.so.1\0\
+                      /usr/lib64/libcuda.so.1\0\x07/opt/nv/libcuda.so.1\0/usr/lib64/libcuda.so.1\0";
+        let found = in_cache(cache, DRIVER);
+        let expected = ["/usr/lib64/libcuda.so.1", "/opt/nv/libcuda.so.1"].map(PathBuf::from);
+        assert_eq!(found, expected);
+        assert_eq!(
+            in_cache(cache, "libcuda.so"),
+            [Path::new("/usr/lib64/libcuda.so")]
+        );
+        assert_eq!(in_cache(b"", DRIVER), Vec::<PathBuf>::new());
+    }
+}
