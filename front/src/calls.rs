@@ -53,6 +53,13 @@ pub fn context() -> Context {
     if code == SUCCESS { context } else { 0 }
 }
 
+/// The name of a green context among contexts.
+pub fn context_of_green(green: usize) -> Option<Context> {
+    let mut context = 0;
+    let code = call!(cuCtxFromGreenCtx(&mut context => *mut usize, green => usize));
+    written(context, code).ok()
+}
+
 /// The device of the calling thread's context.
 pub fn device() -> Result<c_int, Code> {
     let mut device = 0;

@@ -6,7 +6,7 @@ use mgb_core::gate;
 use mgb_core::patience::Patience;
 use parking_lot::Mutex;
 
-use crate::calls::SUCCESS;
+use crate::calls::{self, SUCCESS};
 use crate::native::own;
 use crate::{busy, driver, live, memory, names, notice, room, session, store, watch};
 
@@ -14,6 +14,9 @@ type Context = *mut c_void;
 
 /// The primary contexts that the program has, by device.
 static PRIMARY: Mutex<Vec<(c_int, usize)>> = Mutex::new(Vec::new());
+
+/// The green contexts that the program has, each with its ordinary name.
+static GREEN: Mutex<Vec<(usize, usize)>> = Mutex::new(Vec::new());
 
 own! {
     fn cuDevicePrimaryCtxRetain(context: *mut Context, device: c_int) |native| {
@@ -53,6 +56,34 @@ own! {
         let code = native(context);
         if code == SUCCESS {
             end(context as usize);
+        }
+        code
+    }
+
+    /// A part of a device, whose work no wait for another context covers.
+    fn cuGreenCtxCreate(green: *mut usize, resources: *mut c_void, device: c_int, flags: c_uint) |native| {
+        let code = native(green, resources, device, flags);
+        if code == SUCCESS && !green.is_null() && session::get().is_some() {
+            // SAFETY: the driver has written it.
+            let green = unsafe { *green };
+            if let Some(context) = calls::context_of_green(green) {
+                live::note(context, device);
+                GREEN.lock().push((green, context));
+            }
+        }
+        code
+    }
+
+    fn cuGreenCtxDestroy(green: usize) |native| {
+        let _ending = live::ending();
+        let code = native(green);
+        if code == SUCCESS {
+            let mut known = GREEN.lock();
+            if let Some(at) = known.iter().position(|(other, _)| *other == green) {
+                let (_, context) = known.swap_remove(at);
+                drop(known);
+                end(context);
+            }
         }
         code
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mgb_core::gate;
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, Context, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{self, Code, Context, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
 use crate::native::own;
 use crate::{live, notice, room, session, store, swap};
 
@@ -239,6 +239,15 @@ own! {
             }
             _ => call(),
         }
+    }
+
+    /// Memory of `cuMemAlloc` may be freed in this way, too; in stream order is once all work is done.
+    fn cuMemFreeAsync(pointer: u64, stream: Stream) |native| {
+        free(pointer).unwrap_or_else(|| native(pointer, stream))
+    }
+
+    fn cuMemFreeAsync_ptsz(pointer: u64, stream: Stream) |native| {
+        free(pointer).unwrap_or_else(|| native(pointer, stream))
     }
 
     fn cuMemFree_v2(pointer: u64) |native| {
