@@ -6,15 +6,39 @@ use std::ffi::{c_int, c_uint};
 use mgb_abi::array::{Array3DDescriptor, ArrayDescriptor};
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{self, Code, Context, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::{room, session};
 
 /// Arrays without memory of their own: CUDA's `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
 
-/// The device and bytes of each array and mipmapped array, by its handle.
-static ARRAYS: Mutex<Option<HashMap<usize, (c_int, u64)>>> = Mutex::new(None);
+/// An array or mipmapped array.
+#[derive(Clone, Copy)]
+struct Array {
+    device: c_int,
+    bytes: u64,
+    /// The context that it ends with at the latest.
+    context: Context,
+}
+
+/// Each of them, by its handle.
+static ARRAYS: Mutex<Option<HashMap<usize, Array>>> = Mutex::new(None);
+
+/// The context is gone, and with it its arrays.
+pub fn forget(context: Context) {
+    let gone: Vec<Array> = {
+        let mut all = ARRAYS.lock();
+        let gone = all
+            .get_or_insert_default()
+            .extract_if(|_, array| array.context == context);
+        gone.map(|(_, array)| array).collect()
+    };
+    for Array { device, bytes, .. } in gone {
+        room::unmapping(device, bytes);
+        room::discharge(device, bytes);
+    }
+}
 
 /// Bytes of an element of so many channels; for formats whose elements share bytes, no less than they take.
 fn element_bytes(format: u32, channels: u32) -> u64 {
@@ -70,16 +94,18 @@ unsafe fn make(bytes: u64, handle: *const usize, call: impl FnOnce() -> Code) ->
     room::mapped(device, bytes);
     // SAFETY: the call has succeeded, so it has written the handle: contract of this function.
     let name = unsafe { *handle };
-    ARRAYS
-        .lock()
-        .get_or_insert_default()
-        .insert(name, (device, bytes));
+    let array = Array {
+        device,
+        bytes,
+        context: calls::context(),
+    };
+    ARRAYS.lock().get_or_insert_default().insert(name, array);
     code
 }
 
 fn end(name: usize, call: impl FnOnce() -> Code) -> Code {
     let known = ARRAYS.lock().as_mut().and_then(|all| all.remove(&name));
-    let Some((device, bytes)) = known else {
+    let Some(array @ Array { device, bytes, .. }) = known else {
         return call();
     };
     room::unmapping(device, bytes);
@@ -88,10 +114,7 @@ fn end(name: usize, call: impl FnOnce() -> Code) -> Code {
         room::discharge(device, bytes);
     } else {
         room::mapped(device, bytes);
-        ARRAYS
-            .lock()
-            .get_or_insert_default()
-            .insert(name, (device, bytes));
+        ARRAYS.lock().get_or_insert_default().insert(name, array);
     }
     code
 }

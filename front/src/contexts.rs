@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, SUCCESS};
 use crate::native::own;
-use crate::{busy, driver, live, memory, names, notice, room, session, store, watch};
+use crate::{arrays, busy, driver, live, memory, names, notice, room, session, store, watch};
 
 type Context = *mut c_void;
 
@@ -144,6 +144,7 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
 fn end(context: usize) {
     live::forget(context);
     busy::forget(context);
+    arrays::forget(context);
     memory::forget(context);
 }
 

@@ -355,7 +355,15 @@ fn what_can_never_fit_is_refused_at_once() {
 fn freed_memory_is_given_back_while_the_program_lives() {
     let holds = program("holds.c", &folder("back"));
     let node = Node::start("1x64MiB", "mgb");
-    for way in ["alloc", "create", "reset", "async", "managed", "array"] {
+    for way in [
+        "alloc",
+        "create",
+        "reset",
+        "async",
+        "managed",
+        "array",
+        "reset-array",
+    ] {
         let mut command = on(&node, &holds, &[way, "5", "8", "0"]);
         let mut child = command
             .env("MGB", "require")

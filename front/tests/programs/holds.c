@@ -1,5 +1,5 @@
 /* Allocates device memory in steps, by the way that is asked for, holds it, and frees it:
-   holds alloc|create|reset|async|managed|array STEPS MIB HOLD_MS. Prints each stage; reads a line before it ends. */
+   holds alloc|create|reset|async|managed|array|reset-array STEPS MIB HOLD_MS. Prints each stage; reads a line before it ends. */
 #include "check.h"
 #include <string.h>
 #include <unistd.h>
@@ -14,7 +14,7 @@ static int is(const char *way, const char *name) { return !strcmp(way, name); }
 
 static CUdeviceptr take(const char *way, size_t bytes, int step) {
   CUdeviceptr address = 0;
-  if (is(way, "array")) {
+  if (is(way, "array") || is(way, "reset-array")) {
     CUDA_ARRAY_DESCRIPTOR array = {
         .Width = 1024, .Height = bytes / 4096, .Format = CU_AD_FORMAT_FLOAT, .NumChannels = 1};
     CHECK(cuArrayCreate(&arrays[step], &array));
@@ -82,7 +82,7 @@ int main(int argc, char **argv) {
   puts("holds");
   fflush(stdout);
   usleep(1000 * atoi(argv[4]));
-  if (is(argv[1], "reset"))
+  if (!strncmp(argv[1], "reset", 5))
     CHECK(cuDevicePrimaryCtxReset(device));
   else
     for (int i = 0; i < steps; i++)
