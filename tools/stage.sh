@@ -39,6 +39,8 @@ front=$prefix/lib/front/libcuda.so.1
 if [ ! "$front" -nt "$built/libmgb_front.a" ] || [ ! "$front" -nt "$here/front/link.sh" ]; then
     "$here/front/link.sh" "$front" "$built/libmgb_front.a"
 fi
+# Some programs ask for the driver by the name that compilers use.
+link libcuda.so.1 "$prefix/lib/front/libcuda.so"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 
 # What `mgb bench` writes beside its figures.

@@ -25,10 +25,11 @@ static Use used;
 
 static void *work(void *number) { return (void *)(long)used((int)(long)number); }
 
-/* By the name, and by RTLD_NEXT behind this program: one function. */
+/* By its names, and by RTLD_NEXT behind this program: one function. */
 static int next(void) {
   void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-  return !library || dlsym(library, "cuMemAlloc_v2") != dlsym(RTLD_NEXT, "cuMemAlloc_v2");
+  void *other = dlopen("libcuda.so", RTLD_NOW | RTLD_LOCAL);
+  return !library || other != library || dlsym(library, "cuMemAlloc_v2") != dlsym(RTLD_NEXT, "cuMemAlloc_v2");
 }
 
 static int in_child(const char *path, const char *self) {

@@ -12,7 +12,7 @@ use crate::error::{Error, Result, c_str};
 /// `CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM`.
 const PER_THREAD: c_ulonglong = 2;
 
-/// The function of this name, or of its newest version; with [`PER_THREAD`] in the flags the form for the
+/// The function of this name, or of its newest version; with `PER_THREAD` in the flags the form for the
 /// thread's own default stream, where it has one.
 pub fn find(name: &str, flags: c_ulonglong) -> Option<*const c_void> {
     let tables = [
