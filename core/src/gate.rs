@@ -216,7 +216,11 @@ pub fn close_within(limit: Duration) -> Result<Closed, Open> {
 fn close_until(until: Option<Instant>) -> Result<Closed, Open> {
     let own = SLOT.get();
     note_return();
-    let only = CLOSERS.lock();
+    let only = match until {
+        // Whoever has closed it may leave it so for long.
+        Some(until) => CLOSERS.try_lock_until(until).ok_or(Open::Still)?,
+        None => CLOSERS.lock(),
+    };
     CLOSED.store(1, Ordering::SeqCst);
     let closed = Closed { _only: only };
     if FENCED_BY_CLOSER.load(Ordering::SeqCst) && !membarrier(FENCE_ALL) {
@@ -311,6 +315,10 @@ mod tests {
     fn a_child_gets_through() {
         prepare();
         let _closed = close().expect("nobody passes");
+        // Another thread that would close it gives up as well.
+        let limit = Duration::from_millis(5);
+        let other = std::thread::scope(|scope| scope.spawn(|| close_within(limit).err()).join());
+        assert_eq!(other.expect("it ends"), Some(Open::Still));
         // SAFETY: the child only enters, and ends without any clean-up.
         let child = unsafe { libc::fork() };
         if child == 0 {
