@@ -203,6 +203,27 @@ fn programs_that_wait_for_each_other_are_swapped() {
     }
 }
 
+/// A program may end while its memory is in the host and its gate closed.
+#[test]
+fn a_program_ends_while_it_is_swapped_out() {
+    let folder = folder("ends");
+    let (grows, ends) = (program("grows.c", &folder), program("ends.c", &folder));
+    let node = Node::start("1x96MiB", "mgb");
+    let other = Running::start(on(&node, &grows, &["2", "44", "2000"]).env("MGB", "require"));
+    wait::until("the other has its first part", || {
+        (node.view().gpus[0].resident_bytes >= 44 << 20).then_some(())
+    });
+    let ended = run(on(&node, &ends, &["40", "30", "2700"]).env("MGB", "require"));
+    assert_eq!((ended.code(), ended.stdout.as_str()), (3, "ends\n"), "{ended:?}");
+    assert!(
+        node.view().gpus[0].resident_bytes >= 88 << 20,
+        "it waited for the other"
+    );
+    assert_eq!(node.view().counts.swapped_out, 1, "it was not swapped out");
+    assert!(other.end().stdout.ends_with("PASS\n"));
+    node.wait_until_empty();
+}
+
 #[test]
 fn programs_go_where_room_is() {
     let holds = program("holds.c", &folder("places"));
