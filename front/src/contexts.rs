@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, SUCCESS};
 use crate::native::own;
-use crate::{arrays, busy, driver, live, memory, names, notice, room, session, store, watch};
+use crate::{arrays, busy, driver, live, memory, names, notice, pools, room, session, store, watch};
 
 type Context = *mut c_void;
 
@@ -126,10 +126,12 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
     drop(turn);
     if code == SUCCESS && !context.is_null() && session::get().is_some() {
         // SAFETY: the driver has written it: contract of this function.
-        live::note(unsafe { *context } as usize, device);
-        room::context_made(device);
-        watch::start();
-        if live::is_on_several() {
+        let is_first = live::note(unsafe { *context } as usize, device);
+        if is_first {
+            room::context_made(device);
+            watch::start();
+        }
+        if is_first && live::is_on_several() {
             let _inside = gate::enter();
             let mut store = store::lock();
             for (_, device) in live::all() {
@@ -158,6 +160,7 @@ fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
         if let Some((_, context)) = known {
             end(context);
         }
+        pools::forget(device);
     }
     code
 }

@@ -86,7 +86,7 @@ own! {
         // Needs no context, so this may be the first that the device hears of the process.
         room::begin(device);
         let bytes_charged = bytes as u64;
-        if !room::charge(device, bytes_charged) {
+        if room::refuses_first(device, bytes_charged) || !room::charge(device, bytes_charged) {
             return OUT_OF_MEMORY;
         }
         let code = native(handle, bytes, prop, flags);

@@ -71,7 +71,7 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
         }
     }
     let extent = store::extent_bytes(bytes);
-    if !room::charge(device, extent) {
+    if room::refuses_first(device, extent) || !room::charge(device, extent) {
         return Err(OUT_OF_MEMORY);
     }
     let start = Instant::now();
@@ -82,12 +82,7 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
         };
         match mapped {
             Err(OUT_OF_MEMORY) if start.elapsed() < PATIENCE => {
-                notice::once(
-                    "granted",
-                    format_args!(
-                        "waits for device memory that was granted and that another process has taken"
-                    ),
-                );
+                notice::taken_by_others();
                 std::thread::sleep(PAUSE);
             }
             Err(code) => {
@@ -99,7 +94,7 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     }
 }
 
-/// Allocates memory of the driver's own.
+/// Allocates memory of the driver's own, once there is room for it.
 ///
 /// # Safety
 /// `pointer` is null or a place that `call` has written where it succeeds.

@@ -18,3 +18,11 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
 pub fn unavailable(text: &str) {
     once("unavailable", format_args!("{text}"));
 }
+
+/// mgbd has granted memory that the driver does not have.
+pub fn taken_by_others() {
+    once(
+        "granted",
+        format_args!("waits for device memory that was granted and that another process has taken"),
+    );
+}

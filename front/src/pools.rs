@@ -43,8 +43,11 @@ struct Known {
 
 static KNOWN: Mutex<Option<HashMap<Source, Known>>> = Mutex::new(None);
 static USED_ANY: AtomicBool = AtomicBool::new(false);
-/// Bytes of all allocations that the program has put into graphs.
-static IN_GRAPHS: AtomicU64 = AtomicU64::new(0);
+/// Whether the program has put allocations into graphs.
+static IN_GRAPHS: AtomicBool = AtomicBool::new(false);
+/// Bytes of the largest of them since a graph was launched last. Allocations of different graphs, and those
+/// that are freed in the graph, share memory, so no sum of them says more.
+static LARGEST: AtomicU64 = AtomicU64::new(0);
 
 impl Source {
     /// Bytes that it holds, and those of them that are allocated.
@@ -113,8 +116,8 @@ impl Source {
     }
 
     /// Makes room for a call that takes so many bytes, does it, and charges what was really taken. `undo`
-    /// takes back what the call did where there is no room for that.
-    fn take(self, device: c_int, bytes: u64, call: impl Fn() -> Code, undo: impl FnOnce()) -> Code {
+    /// takes back what the call did where there is no room for that, and says whether it could.
+    fn take(self, device: c_int, bytes: u64, call: impl Fn() -> Code, undo: impl FnOnce() -> bool) -> Code {
         let Some((held, used)) = self.levels() else {
             // No such pool: the driver says so.
             return call();
@@ -141,19 +144,18 @@ impl Source {
             // It takes more than its size, or nothing that the source holds fits: once more, with room.
             code = call();
         }
-        let mut taken = true;
-        if code == SUCCESS && !self.raise(level()) {
-            undo();
-            taken = false;
+        if code == SUCCESS && !self.raise(level()) && undo() {
+            code = OUT_OF_MEMORY;
         }
         self.with(|known| known.users -= 1);
-        if code == SUCCESS && taken {
+        if code == SUCCESS {
+            // Where it could not be undone, mgbd knows at least what is taken.
             let held = level();
             self.with(|known| publish(known, held));
-            return code;
+        } else {
+            self.settle(0);
         }
-        self.settle(0);
-        if taken { code } else { OUT_OF_MEMORY }
+        code
     }
 
     /// Room for an allocation. Where the source holds enough that is free, it needs none.
@@ -196,6 +198,21 @@ pub fn settle_all() {
     }
 }
 
+/// The device's primary context is gone, and with it what its sources held.
+pub fn forget(device: c_int) {
+    let gone: Vec<Known> = {
+        let mut all = KNOWN.lock();
+        let gone = all
+            .get_or_insert_default()
+            .extract_if(|_, known| known.device == device);
+        gone.map(|(_, known)| known).collect()
+    };
+    for mut known in gone {
+        publish(&mut known, 0);
+        room::discharge(device, known.charged);
+    }
+}
+
 /// Allocates in a stream.
 ///
 /// # Safety
@@ -225,26 +242,28 @@ unsafe fn allocate(
     };
     Source::Pool(pool).take(device, bytes as u64, call, || {
         // SAFETY: just allocated; the program does not have the address.
-        let _ = unsafe { calls::free_in(pointer.read(), stream) };
+        unsafe { calls::free_in(pointer.read(), stream) == SUCCESS }
     })
 }
 
 fn note_in_graph(bytes: u64) {
-    IN_GRAPHS.fetch_add(bytes.min(room::MOST), Ordering::AcqRel);
+    LARGEST.fetch_max(bytes.min(room::MOST), Ordering::AcqRel);
+    IN_GRAPHS.store(true, Ordering::Release);
 }
 
 /// Launches or uploads a graph, which may take memory for its allocations.
 fn run_graph(call: impl Fn() -> Code) -> Code {
-    let bytes = IN_GRAPHS.load(Ordering::Acquire);
-    match calls::device() {
-        Ok(device) if bytes > 0 && session::get().is_some() => {
-            let source = Source::Graphs(device);
-            let held = source.levels().map_or(0, |(held, _)| held);
-            // What it holds is reused from launch to launch.
-            source.take(device, bytes.saturating_sub(held), call, || ())
-        }
-        _ => call(),
+    if !IN_GRAPHS.load(Ordering::Acquire) || session::get().is_none() {
+        return call();
     }
+    let Ok(device) = calls::device() else {
+        return call();
+    };
+    let source = Source::Graphs(device);
+    let held = source.levels().map_or(0, |(held, _)| held);
+    // What it holds is reused from launch to launch. A launch cannot be undone.
+    let bytes = LARGEST.swap(0, Ordering::AcqRel);
+    source.take(device, bytes.saturating_sub(held), call, || false)
 }
 
 own! {
@@ -281,13 +300,17 @@ own! {
         let source = Source::Pool(pool);
         // What the pool keeps unused is freed with it; the rest stays charged.
         let used = source.levels().map_or(0, |(_, used)| used);
+        // Before the call: nobody asks for the levels of a pool that is gone.
+        let known = KNOWN.lock().get_or_insert_default().remove(&source);
         let code = native(pool);
-        if code == SUCCESS
-            && let Some(mut known) = KNOWN.lock().get_or_insert_default().remove(&source)
-        {
-            let less = known.charged.saturating_sub(used.next_multiple_of(GRANULE));
-            publish(&mut known, used);
-            room::discharge(known.device, less);
+        if let Some(mut known) = known {
+            if code == SUCCESS {
+                let less = known.charged.saturating_sub(used.next_multiple_of(GRANULE));
+                publish(&mut known, used);
+                room::discharge(known.device, less);
+            } else {
+                KNOWN.lock().get_or_insert_default().insert(source, known);
+            }
         }
         code
     }

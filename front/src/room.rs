@@ -103,12 +103,6 @@ impl Account {
     }
 }
 
-impl Task {
-    fn lacking(&self) -> u64 {
-        self.account.lock().lacking()
-    }
-}
-
 /// Held by the thread that begins a task: a device has one.
 static BEGINNING: Mutex<()> = Mutex::new(());
 
@@ -230,6 +224,18 @@ pub fn spare_bytes(device: i32) -> u64 {
     gpu.map_or(0, |gpu| (gpu.usable_bytes >> 11).min(SPARE))
 }
 
+/// Whether an allocation by an allocator with a cache is to fail this time, since it would wait.
+pub fn refuses_first(device: i32, bytes: u64) -> bool {
+    let Some(task) = task(device) else {
+        return false;
+    };
+    let fits = |account: &Account| account.held().saturating_add(rounded(bytes)) <= account.reserved;
+    if fits(&task.account.lock()) {
+        return false;
+    }
+    caches::refuses_first(bytes, || may_have(device).is_some_and(|room| room < bytes))
+}
+
 /// Charges the device's task, and waits until there is room. False: there will be none. The caller is outside
 /// the gate and holds no lock.
 pub fn charge(device: i32, bytes: u64) -> bool {
@@ -246,12 +252,6 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     if let Some(swapper) = SWAPPER.get() {
         let freed = swapper.release_spares(device);
         task.account.lock().remove_large(freed);
-    }
-    if caches::refuses_first(bytes, || {
-        may_have(device).is_some_and(|room| room < task.lacking())
-    }) {
-        task.account.lock().remove(bytes);
-        return false;
     }
     let _waits = trace::waits(device);
     let _growing = task.growing.lock();
@@ -273,7 +273,22 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     if let Some(out) = growth.out {
         out.back();
     }
+    // What other threads have freed meanwhile.
+    give_back(session, task);
     done.is_ok()
+}
+
+/// Gives back what is reserved and not charged.
+fn give_back(session: &Session, task: &Task) {
+    let more = {
+        let mut account = task.account.lock();
+        let more = account.reserved.saturating_sub(account.held());
+        account.reserved -= more;
+        more
+    };
+    if more > 0 {
+        session.client.give_back(task.id, more);
+    }
 }
 
 /// One wait for room.
@@ -393,16 +408,8 @@ pub fn discharge(device: i32, bytes: u64) {
     let (Some(session), Some(task)) = (session::get(), task(device)) else {
         return;
     };
-    let more = {
-        let mut account = task.account.lock();
-        account.remove(bytes);
-        let more = account.reserved.saturating_sub(account.held());
-        account.reserved -= more;
-        more
-    };
-    if more > 0 {
-        session.client.give_back(task.id, more);
-    }
+    task.account.lock().remove(bytes);
+    give_back(session, task);
 }
 
 #[cfg(test)]

@@ -176,17 +176,15 @@ impl Store {
     }
 
     fn place(&mut self, start: u64, block: Block) -> u64 {
-        let mut address = start;
+        let (mut address, mut extent) = (start, start);
         if block.bytes < SMALL {
             let pool = self.pools.entry(block.device).or_default();
             pool.add(start);
             address = pool.take(block.bytes).expect("an empty granule has room");
             // Whatever granule the pool has chosen.
-            let extent = address / GRANULE * GRANULE;
-            self.blocks.insert(address, Block { extent, ..block });
-        } else {
-            self.blocks.insert(address, block);
+            extent = address / GRANULE * GRANULE;
         }
+        self.blocks.insert(address, Block { extent, ..block });
         address
     }
 

@@ -209,12 +209,7 @@ fn load(start: u64, stream: calls::Stream) {
         match store::lock().back(start) {
             Ok(handle) => break handle,
             Err(OUT_OF_MEMORY) => {
-                notice::once(
-                    "granted",
-                    format_args!(
-                        "waits for device memory that was granted and that another process has taken"
-                    ),
-                );
+                notice::taken_by_others();
                 std::thread::sleep(PAUSE);
             }
             Err(code) => {

@@ -6,17 +6,12 @@
 #define MIB ((size_t)1 << 20)
 
 int main(int argc, char **argv) {
-  CUdevice device;
-  CUcontext context;
   CUdeviceptr cached, wanted;
   if (argc > 1 && !dlopen(argv[1], RTLD_NOW)) {
     puts(dlerror());
     return 1;
   }
-  CHECK(cuInit(0));
-  CHECK(cuDeviceGet(&device, 0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
+  begin();
   CHECK(cuMemAlloc(&cached, 10 * MIB));
   CUresult first = cuMemAlloc(&wanted, 20 * MIB);
   printf("first %d\n", first);

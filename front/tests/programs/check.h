@@ -11,3 +11,14 @@
       exit(1);                                             \
     }                                                      \
   } while (0)
+
+/* The first device's primary context, which is current on this thread from here on. */
+static inline CUcontext begin(void) {
+  CUdevice device;
+  CUcontext context;
+  CHECK(cuInit(0));
+  CHECK(cuDeviceGet(&device, 0));
+  CHECK(cuDevicePrimaryCtxRetain(&context, device));
+  CHECK(cuCtxSetCurrent(context));
+  return context;
+}

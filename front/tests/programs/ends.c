@@ -18,13 +18,9 @@ static void *ask(void *unused) {
 int main(int argc, char **argv) {
   if (argc != 4)
     return 2;
-  CUdevice device;
   CUdeviceptr memory;
   pthread_t thread;
-  CHECK(cuInit(0));
-  CHECK(cuDeviceGet(&device, 0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
+  context = begin();
   CHECK(cuMemAlloc(&memory, (size_t)atoi(argv[1]) << 20));
   more = (size_t)atoi(argv[2]) << 20;
   pthread_create(&thread, NULL, ask, NULL);

@@ -44,14 +44,10 @@ int main(int argc, char **argv) {
     return 2;
   int steps = atoi(argv[1]), threads = argc > 4 ? atoi(argv[4]) : 0;
   size_t bytes = (size_t)atoi(argv[2]) << 20;
-  CUdevice device;
   CUdeviceptr taken[MOST], small[MOST];
   pthread_t workers[32];
   unsigned char *back = malloc(bytes);
-  CHECK(cuInit(0));
-  CHECK(cuDeviceGet(&device, 0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
+  context = begin();
   for (long i = 0; i < threads; i++)
     pthread_create(&workers[i], NULL, work, (void *)(i + 1));
   for (int step = 0; step < steps; step++) {

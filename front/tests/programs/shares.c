@@ -7,15 +7,6 @@
 #define BLOCKS 3
 static const size_t sizes[BLOCKS] = {5 << 20, 1000, 70000};
 
-static void begin(void) {
-  CUdevice device;
-  CUcontext context;
-  CHECK(cuInit(0));
-  CHECK(cuDeviceGet(&device, 0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
-}
-
 static void expect(CUdeviceptr address, size_t bytes, int value, const char *who) {
   unsigned char *back = malloc(bytes);
   CHECK(cuMemcpyDtoH(back, address, bytes));

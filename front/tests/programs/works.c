@@ -13,13 +13,8 @@ static double now(void) {
 int main(int argc, char **argv) {
   if (argc != 3)
     return 2;
-  CUdevice device;
-  CUcontext context;
   CUdeviceptr memory;
-  CHECK(cuInit(0));
-  CHECK(cuDeviceGet(&device, 0));
-  CHECK(cuDevicePrimaryCtxRetain(&context, device));
-  CHECK(cuCtxSetCurrent(context));
+  begin();
   CHECK(cuMemAlloc(&memory, 4 << 20));
   CHECK(cuMemsetD8(memory, 1, 4 << 20));
   double end = now() + atoi(argv[2]);
