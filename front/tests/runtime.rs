@@ -202,6 +202,22 @@ fn waits_for_room(way: &str) {
     common::waits_for_room(&program("takes.c", &folder, &["-lpthread"]), way);
 }
 
+/// Graphs that allocate share the memory of their device: what they take together is no sum.
+#[test]
+fn graphs_that_allocate_are_charged_what_they_hold() {
+    let graphs = program("graphs.c", &runtime_folder("graphs"), &[]);
+    let node = Node::start("1x64MiB", "mgb");
+    for mode in ["off", "require"] {
+        let ended = run(on_behind(&node, &graphs, &["20", "8"], &front()).env("MGB", mode));
+        assert_eq!(
+            (ended.code(), ended.stdout.as_str()),
+            (0, "PASS\n"),
+            "{mode}: {ended:?}"
+        );
+    }
+    node.wait_until_empty();
+}
+
 #[test]
 fn allocations_of_the_runtime_wait_for_room() {
     waits_for_room("malloc");

@@ -10,6 +10,7 @@ use super::graph_nodes::action_of;
 use super::{put, runtime};
 use crate::address::graph_memory;
 use crate::device::node;
+use crate::driver::pool::graph_level;
 use crate::error::{Error, Result, say_once};
 use crate::graph::{Kind, with};
 use crate::kernel::launch::{self, Launch};
@@ -89,12 +90,7 @@ runtime! {
     }
 
     fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: u32, to: *mut u64) {
-        let (current, high) = graph_memory::used(node()?.gpu(device)?.ordinal);
-        put!(to, match attribute {
-            GRAPH_MEM_USED_CURRENT | GRAPH_MEM_RESERVED_CURRENT => current,
-            GRAPH_MEM_USED_HIGH | GRAPH_MEM_RESERVED_HIGH => high,
-            _ => return Err(Error::INVALID_VALUE),
-        });
+        put!(to, graph_level(device, attribute)?);
         Ok(())
     }
 

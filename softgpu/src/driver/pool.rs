@@ -4,11 +4,14 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
+use mgb_abi::graph::{
+    GRAPH_MEM_RESERVED_CURRENT, GRAPH_MEM_RESERVED_HIGH, GRAPH_MEM_USED_CURRENT, GRAPH_MEM_USED_HIGH,
+};
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::*;
 
 use super::{driver, stream};
-use crate::address::graph_memory::GraphMemory;
+use crate::address::graph_memory::{self, GraphMemory};
 use crate::address::{self, AddressKind, locate};
 use crate::device::{Gpu, node};
 use crate::entry::put;
@@ -31,6 +34,19 @@ pub fn gpu_of(props: &MemPoolProps) -> Result<&'static Gpu> {
     let gpu = node()?.gpu(props.location.id).map_err(|_| Error::INVALID_VALUE)?;
     gpu.enter()?;
     Ok(gpu)
+}
+
+/// Bytes that graphs have on a device: now, or at most so far.
+///
+/// # Errors
+/// `INVALID_DEVICE`; `INVALID_VALUE` for another attribute.
+pub fn graph_level(device: c_int, attribute: u32) -> Result<u64> {
+    let (current, high) = graph_memory::used(node()?.gpu(device)?.ordinal);
+    match attribute {
+        GRAPH_MEM_USED_CURRENT | GRAPH_MEM_RESERVED_CURRENT => Ok(current),
+        GRAPH_MEM_USED_HIGH | GRAPH_MEM_RESERVED_HIGH => Ok(high),
+        _ => Err(Error::INVALID_VALUE),
+    }
 }
 
 /// Allocates from a pool, or from the pool that the stream's device uses; returns the address.
@@ -267,6 +283,15 @@ driver! {
     fn cuMemPoolGetAccess(flags: *mut c_int, handle: usize, location: *const MemLocation) {
         put!(flags, access(handle, location)?);
         Ok(())
+    }
+
+    fn cuDeviceGetGraphMemAttribute(device: c_int, attribute: u32, to: *mut u64) {
+        put!(to, graph_level(device, attribute)?);
+        Ok(())
+    }
+
+    fn cuDeviceGraphMemTrim(device: c_int) {
+        graph_memory::trim(node()?.gpu(device)?)
     }
 
     fn cuDeviceGetDefaultMemPool(to: *mut usize, device: c_int) {
