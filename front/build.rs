@@ -1,5 +1,5 @@
-//! Writes, from the catalogue, an exported function for every function of the driver: a call through its slot,
-//! inside the gate, or a jump.
+//! Writes, from the catalogue, an exported function for every function of the driver: a call through its
+//! slot, inside the gate, or a jump.
 
 use std::fmt::Write;
 use std::path::Path;

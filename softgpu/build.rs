@@ -1,6 +1,6 @@
-//! Makes, from the catalogue, what `src/cudart` and `src/driver` do not write by hand: the `_ptsz` and `_ptds`
-//! forms of their functions, and stubs for what libcudart exports and softgpu does not have. What it has is
-//! found in its sources, so that there is no list to keep.
+//! Makes, from the catalogue, what `src/cudart` and `src/driver` do not write by hand: the `_ptsz` and
+//! `_ptds` forms of their functions, and stubs for what libcudart exports and softgpu does not have. What it
+//! has is found in its sources, so that there is no list to keep.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Where libraries of a name may lie, as the dynamic linker looks for them, and what is known of some by their
-//! names.
+//! Where libraries of a name may lie, as the dynamic linker looks for them, and what is known of some by
+//! their names.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,4 +1,5 @@
-//! The exported functions, as the build script wrote them from the catalogue: each a call or a jump through its slot.
+//! The exported functions, as the build script wrote them from the catalogue: each a call or a jump through
+//! its slot.
 
 use std::ffi::c_void;
 

@@ -28,8 +28,8 @@ pub fn try_using() -> Option<Using> {
     USE.try_read()
 }
 
-/// A context is about to end; until the guard is dropped, which is after [`forget`]. The caller is outside the
-/// gate.
+/// A context is about to end; until the guard is dropped, which is after [`forget`]. The caller is outside
+/// the gate.
 pub fn ending() -> RwLockWriteGuard<'static, ()> {
     USE.write()
 }

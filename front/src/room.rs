@@ -147,8 +147,8 @@ fn note(device: i32, grant: &Grant) {
     TASKS.write().get_or_insert_default().insert(device, task);
 }
 
-/// Begins the task of the program's first device, wherever mgbd puts it, unless another process of its job has
-/// decided where the devices are. Their GPUs, in order; `None`: it was refused.
+/// Begins the task of the program's first device, wherever mgbd puts it, unless another process of its job
+/// has decided where the devices are. Their GPUs, in order; `None`: it was refused.
 pub fn first(client: &'static Client) -> Option<Vec<u32>> {
     match client.begin_first(&request(None)) {
         Ok(First { order, grant }) => {

@@ -1,8 +1,8 @@
 //! Swapping out: the device memory of a quiet process goes to the host, its addresses stay.
 //!
 //! The gate is closed meanwhile: no thread of the program is in a call that a GPU could get work from, and
-//! none gets in until the memory is back. Threads that only wait for the GPU are left alone. If the GPU's work
-//! does not end, nothing is swapped.
+//! none gets in until the memory is back. Threads that only wait for the GPU are left alone. If the GPU's
+//! work does not end, nothing is swapped.
 
 use std::ffi::c_int;
 use std::time::{Duration, Instant};

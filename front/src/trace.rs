@@ -1,5 +1,5 @@
-//! What the tasks of this process took, for the line that `MGB_TRACE` asks for. It is written at the process's
-//! exit, as MGB's runtime does it, so a process that is killed leaves none.
+//! What the tasks of this process took, for the line that `MGB_TRACE` asks for. It is written at the
+//! process's exit, as MGB's runtime does it, so a process that is killed leaves none.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-// The functions that may wait for long and give a GPU nothing, sorted: the gate neither holds them nor waits for
-// them. Included by the build script.
+// The functions that may wait for long and give a GPU nothing, sorted: the gate neither holds them nor waits
+// for them. Included by the build script.
 &[
     "cuCheckpointProcessCheckpoint",
     "cuCheckpointProcessLock",

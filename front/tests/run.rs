@@ -72,7 +72,8 @@ fn what_uses_no_gpu_runs_as_ever() {
     assert_eq!(view(&node).counts.granted, 0);
 }
 
-/// Frameworks that would take most of the GPU are told to take what they need, unless the user says otherwise.
+/// Frameworks that would take most of the GPU are told to take what they need, unless the user says
+/// otherwise.
 #[test]
 fn frameworks_take_memory_as_they_need_it() {
     let node = Node::start("1x64MiB", "mgb");

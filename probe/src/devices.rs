@@ -46,8 +46,8 @@ impl Devices {
         self.order.iter().map(bit).fold(0, |mask, bit| mask | bit)
     }
 
-    /// The order where two GPUs have changed places. A number stands for the other GPU then. A UUID is what it
-    /// is: GPUs that are named by theirs change places only if the process has both.
+    /// The order where two GPUs have changed places. A number stands for the other GPU then. A UUID is what
+    /// it is: GPUs that are named by theirs change places only if the process has both.
     pub(crate) fn exchanged(&self, from: u32, to: u32) -> Devices {
         let mut changed = self.clone();
         let has_both = [from, to].iter().all(|gpu| self.order.contains(gpu));

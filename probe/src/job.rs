@@ -1,5 +1,5 @@
-//! Jobs: all processes that one `mgb run` starts, known by a number that they inherit in their environment. So
-//! a process stays in its job whoever its parent becomes.
+//! Jobs: all processes that one `mgb run` starts, known by a number that they inherit in their environment.
+//! So a process stays in its job whoever its parent becomes.
 
 use std::hash::{BuildHasher, RandomState};
 

@@ -1,5 +1,5 @@
-//! What a process leaves in the file that `MGB_TRACE` names: one line of JSON, written at its exit. lazyrt and
-//! the driver front write it, `mgb batch` and tests read it.
+//! What a process leaves in the file that `MGB_TRACE` names: one line of JSON, written at its exit. lazyrt
+//! and the driver front write it, `mgb batch` and tests read it.
 
 use std::fs::OpenOptions;
 use std::io::Write;

@@ -65,8 +65,9 @@ fn under_mgb_behind_the_front() {
     node.wait_until_empty();
 }
 
-/// A program of the set without MGB's runtime, as plain clang or nvcc would have made it, but with kernels for
-/// software GPUs: what it calls of lazyrt is CUDA's function of that name again, and its tasks begin nowhere.
+/// A program of the set without MGB's runtime, as plain clang or nvcc would have made it, but with kernels
+/// for software GPUs: what it calls of lazyrt is CUDA's function of that name again, and its tasks begin
+/// nowhere.
 fn plain(program: &Program) -> PathBuf {
     let source = repository().join("tests/conformance").join(&program.name);
     let object = compiled::program(&source.with_extension("cu"), &["-O1", "-std=c++17", "-c"]);

@@ -41,8 +41,8 @@ struct Span {
     to_ns: u64,
 }
 
-/// The GPUs of the tasks of the job's processes, the sum of what they waited, and when they held room, counted
-/// from `began`. A process that was killed has left nothing.
+/// The GPUs of the tasks of the job's processes, the sum of what they waited, and when they held room,
+/// counted from `began`. A process that was killed has left nothing.
 pub fn of_job(trace: &Path, job: &str, began: Instant) -> (Vec<u32>, Duration, Vec<Stretch>) {
     let text = fs::read_to_string(trace).unwrap_or_default();
     of_text(&text, job, monotonic(began))

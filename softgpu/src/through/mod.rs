@@ -1,6 +1,6 @@
-//! A driver front: a `libcuda.so.1` that a program loads before the software GPU's, and that calls the software
-//! GPU's. NVIDIA's runtime loads the library of that name and asks it for functions; so does this one, and a
-//! front sees what a program does by the runtime alone.
+//! A driver front: a `libcuda.so.1` that a program loads before the software GPU's, and that calls the
+//! software GPU's. NVIDIA's runtime loads the library of that name and asks it for functions; so does this
+//! one, and a front sees what a program does by the runtime alone.
 //!
 //! The library that is found is mostly the software GPU itself. Then there is no front, and the runtime's
 //! functions do their work directly.

@@ -1,7 +1,7 @@
 //! End to end: whole programs, the wrapper and the daemon, as a user runs them, on software GPUs.
 //!
-//! Every test has a node of its own (`mgb_tests::node`), so that they may run side by side. They need the staged
-//! prefix: `make build`, then `cargo test -p mgb-tests`; `make test` does both.
+//! Every test has a node of its own (`mgb_tests::node`), so that they may run side by side. They need the
+//! staged prefix: `make build`, then `cargo test -p mgb-tests`; `make test` does both.
 
 mod alone;
 mod bad_input;

@@ -1,4 +1,5 @@
-//! How a program comes under mgbd: rebuilt with MGB, or through the driver front; and which CUDA runtime it has.
+//! How a program comes under mgbd: rebuilt with MGB, or through the driver front; and which CUDA runtime it
+//! has.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! Whether a program starts, what the kernel starts for it, and whether the dynamic linker is free to load the
-//! driver front into that.
+//! Whether a program starts, what the kernel starts for it, and whether the dynamic linker is free to load
+//! the driver front into that.
 
 use super::facts::{Executable, ProgramFacts, Secure, Start};
 use crate::doctor::finding::Finding;
