@@ -22,7 +22,7 @@ use rustix::net::{
 
 use crate::calls::{self, Code, SUCCESS};
 use crate::native::{IpcHandle, own};
-use crate::{notice, store, swap};
+use crate::{memory, notice, store, swap};
 
 /// CUDA's `CUDA_ERROR_INVALID_CONTEXT`: a handle of this very process.
 const INVALID_CONTEXT: Code = 201;
@@ -76,10 +76,14 @@ struct Opened {
     start: u64,
     base: u64,
     length: u64,
+    device: c_int,
+    /// How often it is open.
     times: u32,
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+/// Closed while a stream captured, when nothing could be waited for: unmapped with what is closed next.
+static CLOSED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 /// This process's socket, which a thread serves from here on. `None`: there is none.
 fn owner() -> Option<Owner> {
@@ -232,6 +236,7 @@ fn open(shared: &Shared) -> Result<u64, Code> {
         start: shared.start,
         base,
         length: shared.length,
+        device,
         times: 1,
     });
     Ok(base + shared.offset)
@@ -251,19 +256,31 @@ fn owner_if_any() -> Option<Owner> {
     })
 }
 
-/// Unmaps what was opened at the address, unless it was opened more often. False: nothing was.
+/// Unmaps what was opened at the address, unless it was opened more often, once no work uses it any more: callers
+/// close what kernels under way still read, as the driver lets them. False: nothing was opened there.
 fn close(address: u64) -> bool {
-    let mut opened = OPENED.lock();
-    let _inside = gate::enter();
-    let holds = |opened: &Opened| address.wrapping_sub(opened.base) < opened.length;
-    let Some(at) = opened.iter().position(holds) else {
-        return false;
+    let closed = {
+        let mut opened = OPENED.lock();
+        let holds = |opened: &Opened| address.wrapping_sub(opened.base) < opened.length;
+        let Some(at) = opened.iter().position(holds) else {
+            return false;
+        };
+        opened[at].times -= 1;
+        if opened[at].times > 0 {
+            return true;
+        }
+        opened.swap_remove(at)
     };
-    opened[at].times -= 1;
-    if opened[at].times == 0 {
-        let Opened { base, length, .. } = opened.swap_remove(at);
-        calls::unmap(base, length);
-        calls::unreserve(base, length);
+    let mut all = std::mem::take(&mut *CLOSED.lock());
+    all.push(closed);
+    for closed in all {
+        if memory::is_of_capture(memory::wait_for(closed.device)) {
+            CLOSED.lock().push(closed);
+            continue;
+        }
+        let _inside = gate::enter();
+        calls::unmap(closed.base, closed.length);
+        calls::unreserve(closed.base, closed.length);
     }
     true
 }

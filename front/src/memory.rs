@@ -174,7 +174,7 @@ fn free(address: u64) -> Option<Code> {
 }
 
 /// As the driver does: work that uses the memory is done before it is freed.
-fn wait_for(device: c_int) -> Code {
+pub fn wait_for(device: c_int) -> Code {
     if swap::settle(device) {
         return SUCCESS;
     }
@@ -183,7 +183,7 @@ fn wait_for(device: c_int) -> Code {
 }
 
 /// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
-fn is_of_capture(code: Code) -> bool {
+pub fn is_of_capture(code: Code) -> bool {
     (900..=908).contains(&code)
 }
 

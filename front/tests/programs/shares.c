@@ -40,8 +40,17 @@ static int child(int from, int to) {
   }
   CHECK(cuIpcCloseMemHandle(again));
   expect(opened[1], sizes[1], 12, "the child, later");
+  /* Closed while copies from it are under way, which PyTorch does: the driver waits for them. */
+  CUstream stream;
+  CUdeviceptr copy;
+  CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+  CHECK(cuMemAlloc(&copy, sizes[0]));
+  for (int i = 0; i < 200; i++)
+    CHECK(cuMemcpyDtoDAsync(copy, opened[0], sizes[0], stream));
   for (int i = 0; i < BLOCKS; i++)
     CHECK(cuIpcCloseMemHandle(opened[i]));
+  CHECK(cuStreamSynchronize(stream));
+  expect(copy, sizes[0], 11, "the child's copy");
   return 0;
 }
 
