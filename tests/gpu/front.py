@@ -6,6 +6,7 @@ import importlib.util
 import pathlib
 import statistics
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from trial import Trial
 
@@ -51,20 +52,25 @@ def times(ended):
 
 
 def main():
-    trial = Trial("front", __doc__, lambda parser: parser.add_argument(
-        "--runs", type=int, default=5, help="runs of each cost (default 5)"))
+    trial = Trial("front", __doc__, lambda parser: (
+        parser.add_argument("--runs", type=int, default=5, help="runs of each cost (default 5)"),
+        parser.add_argument("--costs", action="store_true", help="only what it costs")))
     there = lambda module: module is None or importlib.util.find_spec(module) is not None
     libraries = {way: loaded(trial, way) for way in ("plain", "front")}
     front = str(trial.prefix / "lib/front/libcuda.so.1")
     trial.mgbd()
     trial.check("the front is loaded before the driver", len(libraries["plain"]) == 1 and
                 sorted(libraries["front"]) == sorted([*libraries["plain"], front]), libraries)
-    for name, (script, arguments, more, module) in PROGRAMS.items():
-        if not there(module):
+    programs = {} if trial.arguments.costs else PROGRAMS
+    # All at once: what is compared is what they compute.
+    with ThreadPoolExecutor(8) as pool:
+        played = {name: [pool.submit(play, trial, way, script, arguments, more) for way in ("plain", "front", "mgb", "plain")]
+                  for name, (script, arguments, more, module) in programs.items() if there(module)}
+    for name in programs:
+        if name not in played:
             trial.check(f"{name}: not on this machine, left out", True)
             continue
-        ways = ("plain", "front", "mgb", "plain")
-        plain, front, mgb, again = (play(trial, way, script, arguments, more) for way in ways)
+        plain, front, mgb, again = (ended.result() for ended in played[name])
         if plain["stdout"] != again["stdout"]:
             trial.check(f"{name}: the same twice without the front", False, [plain["stdout"], again["stdout"]])
             continue
@@ -78,7 +84,11 @@ def main():
         seen = {way: [] for way in ("plain", "front", "mgb")}
         for turn in range(trial.arguments.runs):
             for way in sorted(seen, reverse=turn % 2 == 1):
-                seen[way].append(times(play(trial, way, script, ["cost"], {})))
+                ended = play(trial, way, script, ["cost"], {})
+                if ended["code"] != 0:
+                    trial.check(f"{script}: ends with 0, {way}", False, ended)
+                    trial.finish()
+                seen[way].append(times(ended))
         for what, bar in bars.items():
             median = {way: statistics.median(run[what] for run in runs) for way, runs in seen.items()}
             spread = {way: [round(f(run[what] for run in runs), 4) for f in (min, max)] for way, runs in seen.items()}

@@ -1,5 +1,6 @@
 """PyTorch: a network trained for some steps (plain, with AMP, in a CUDA graph), operators, streams, memory of workers."""
 
+import statistics
 import sys
 import time
 
@@ -63,16 +64,26 @@ def shared():
     return total
 
 
+def median_of(work):
+    """Seconds that some work takes: the median of five times, since one process varies more than what is measured."""
+    seconds = []
+    for _ in range(5):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        seconds.append(time.perf_counter() - began)
+    return statistics.median(seconds)
+
+
 def launches():
     x = torch.zeros(16, device="cuda")
     for _ in range(1000):
         x.add_(1)
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(100_000):
-        x.add_(1)
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+    def some():
+        for _ in range(100_000):
+            x.add_(1)
+    return median_of(some)
 
 
 def step():
@@ -85,12 +96,10 @@ def step():
         optimizer.step()
     for _ in range(10):
         one()
-    torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(300):
-        one()
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+    def some():
+        for _ in range(300):
+            one()
+    return median_of(some)
 
 
 def main():
