@@ -22,7 +22,7 @@ use rustix::net::{
 
 use crate::calls::{self, Code, SUCCESS};
 use crate::native::{IpcHandle, own};
-use crate::{memory, notice, store, swap};
+use crate::{notice, store, swap};
 
 /// CUDA's `CUDA_ERROR_INVALID_CONTEXT`: a handle of this very process.
 const INVALID_CONTEXT: Code = 201;
@@ -274,7 +274,7 @@ fn close(address: u64) -> bool {
     let mut all = std::mem::take(&mut *CLOSED.lock());
     all.push(closed);
     for closed in all {
-        if memory::is_of_capture(memory::wait_for(closed.device)) {
+        if swap::is_of_capture(swap::wait_for(closed.device)) {
             CLOSED.lock().push(closed);
             continue;
         }

@@ -158,8 +158,8 @@ static WAITING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 /// Frees what lies in the arena. `None`: nothing there starts at this address.
 fn free(address: u64) -> Option<Code> {
     let block = store::lock().block(address)?;
-    let code = wait_for(block.device);
-    if is_of_capture(code) {
+    let code = swap::wait_for(block.device);
+    if swap::is_of_capture(code) {
         WAITING.lock().push(address);
         return Some(SUCCESS);
     }
@@ -171,20 +171,6 @@ fn free(address: u64) -> Option<Code> {
     }
     // Another thread may have freed it meanwhile; then the driver says so.
     end(address).then_some(SUCCESS)
-}
-
-/// As the driver does: work that uses the memory is done before it is freed.
-pub fn wait_for(device: c_int) -> Code {
-    if swap::settle(device) {
-        return SUCCESS;
-    }
-    let _relaxed = calls::relax();
-    calls::synchronize()
-}
-
-/// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
-pub fn is_of_capture(code: Code) -> bool {
-    (900..=908).contains(&code)
 }
 
 /// Frees a block that no work uses any more. False: there is none.

@@ -97,6 +97,20 @@ pub fn settle(device: c_int) -> bool {
     })
 }
 
+/// As the driver does: work that uses the memory is done before it is freed.
+pub fn wait_for(device: c_int) -> Code {
+    if settle(device) {
+        return SUCCESS;
+    }
+    let _relaxed = calls::relax();
+    calls::synchronize()
+}
+
+/// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
+pub fn is_of_capture(code: Code) -> bool {
+    (900..=908).contains(&code)
+}
+
 /// A stream in a context of the device, which is the thread's own as long as the guard lives.
 fn own_stream(device: c_int) -> Option<(calls::Entered, calls::Stream)> {
     let entered = calls::enter(live::on(device)?).ok()?;
