@@ -256,8 +256,8 @@ fn owner_if_any() -> Option<Owner> {
     })
 }
 
-/// Unmaps what was opened at the address, unless it was opened more often, once no work uses it any more: callers
-/// close what kernels under way still read, as the driver lets them. False: nothing was opened there.
+/// Unmaps what was opened at the address, unless it was opened more often, once no work uses it any more:
+/// callers close what kernels under way still read, as the driver lets them. False: nothing was opened there.
 fn close(address: u64) -> bool {
     let closed = {
         let mut opened = OPENED.lock();

@@ -1,5 +1,5 @@
 """Models of transformers and torchvision with random weights: 20 steps each of training and inference, with AMP, CUDA
-graphs and torch.compile. A line each: name and digest, or the exception's name."""
+graphs and torch.compile. A line each: name and digest, or what was raised."""
 
 import os
 import sys
@@ -87,7 +87,8 @@ def all_ways(name, made, loss_with, out_of):
         try:
             show(f"{name} {way}", run())
         except Exception as error:  # What fails must fail alike.
-            print(f"{name} {way} {type(error).__name__} {str(error)[:200]!r}", flush=True)
+            print(f"{name} {way} raised:{type(error).__name__}", flush=True)
+            print(f"{name} {way}: {error}", file=sys.stderr, flush=True)
 
 
 def main():
