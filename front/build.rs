@@ -163,6 +163,21 @@ fn stream(function: &Function) -> Option<String> {
     })
 }
 
+/// What counts a function's kernels on `gpu`, as a call over its arguments.
+fn launch(function: &Function, stream: &str) -> Option<String> {
+    let sized = |name: &str| function.params.iter().position(|param| param.name == name);
+    if function.name.starts_with("cuLaunchKernelEx") {
+        return Some(format!("crate::graphs::launched_as(gpu, {stream}, a0)"));
+    }
+    let (grid, block) = (sized("gridDimX")?, sized("blockDimX")?);
+    let three = |at: usize| format!("[a{at} as u32, a{} as u32, a{} as u32]", at + 1, at + 2);
+    Some(format!(
+        "crate::graphs::launched(gpu, {stream}, {}, {})",
+        three(grid),
+        three(block)
+    ))
+}
+
 /// A call of the driver's function inside the gate.
 fn call(text: &mut String, function: &Function, types: &[&str]) {
     let name = function.name;
@@ -184,7 +199,13 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
         None => inside,
         // Outside the gate again: the note may wait for who looks at streams.
         Some(stream) => {
-            format!("let code = {{\n    {inside}\n    }};\n    crate::busy::note({stream});\n    code")
+            let noted = match launch(function, &stream) {
+                None => format!("crate::busy::note({stream});"),
+                Some(launch) => format!(
+                    "if let Some(gpu) = crate::busy::note({stream}) && code == 0 {{\n    {launch};\n    }}"
+                ),
+            };
+            format!("let code = {{\n    {inside}\n    }};\n    {noted}\n    code")
         }
     };
     writeln!(

@@ -67,6 +67,15 @@ pub fn note(number: u32) {
     new(number).store(true, Ordering::Release);
 }
 
+/// A kernel of so many warps was launched on the GPU.
+#[inline]
+pub fn note_warps(number: u32, warps: u64) {
+    let largest = &gpu(number).warps;
+    if warps > largest.load(Ordering::Relaxed) {
+        largest.fetch_max(warps, Ordering::Relaxed);
+    }
+}
+
 /// Work may be under way on the GPU at any time from here on: some call went to the runtime by a jump.
 pub fn note_endless(number: u32) {
     gpu(number).endless.store(1, Ordering::Release);

@@ -86,15 +86,17 @@ pub fn turn_off() {
     ON.store(false, Ordering::Release);
 }
 
-/// Work was handed to the stream: called after the call that did so.
+/// Work was handed to the stream: called after the call that did so. The GPU, if it is noted.
 #[inline]
-pub fn note(stream: Stream) {
+pub fn note(stream: Stream) -> Option<u32> {
     if ON.load(Ordering::Relaxed) {
-        mark(stream);
+        mark(stream)
+    } else {
+        None
     }
 }
 
-fn mark(stream: Stream) {
+fn mark(stream: Stream) -> Option<u32> {
     let stream = if stream == STREAM_LEGACY { 0 } else { stream };
     // With contexts on one device only, one context is as good as another.
     let context = if live::is_on_several() {
@@ -133,6 +135,7 @@ fn mark(stream: Stream) {
     if let Some(gpu) = gpu {
         work::note(gpu);
     }
+    gpu
 }
 
 fn current_gpu() -> Option<u32> {

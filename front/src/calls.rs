@@ -3,6 +3,8 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
+use mgb_abi::graph::{NODE_GRAPH, NODE_KERNEL};
+use mgb_abi::launch::Dim3;
 use mgb_abi::location::MemLocation;
 use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
 use mgb_abi::stream::{CAPTURE_MODE_RELAXED, STREAM_NON_BLOCKING};
@@ -265,4 +267,65 @@ pub fn pool_of(device: c_int) -> Option<usize> {
 /// It was allocated in stream order, and nothing uses it.
 pub unsafe fn free_in(address: u64, stream: Stream) -> Code {
     call!(cuMemFreeAsync(address => u64, stream => usize))
+}
+
+/// The nodes of a graph.
+pub fn nodes(graph: usize) -> Vec<usize> {
+    let mut count = 0;
+    let code = call!(cuGraphGetNodes(
+        graph => usize, std::ptr::null_mut() => *mut usize, &mut count => *mut usize,
+    ));
+    let mut nodes = vec![0; if code == SUCCESS { count } else { 0 }];
+    if !nodes.is_empty() {
+        let code = call!(cuGraphGetNodes(
+            graph => usize, nodes.as_mut_ptr() => *mut usize, &mut count => *mut usize,
+        ));
+        nodes.truncate(if code == SUCCESS { count } else { 0 });
+    }
+    nodes
+}
+
+/// What a node of a graph is.
+pub enum Node {
+    /// A kernel: its blocks, and the threads of each.
+    Kernel([u32; 3], [u32; 3]),
+    /// Another graph.
+    Graph(usize),
+    /// Something else.
+    Other,
+}
+
+/// `CUDA_KERNEL_NODE_PARAMS`, as far as it is read.
+#[repr(C)]
+struct KernelNode {
+    function: usize,
+    grid: Dim3,
+    block: Dim3,
+    rest: [u64; 8],
+}
+
+/// What a node is.
+pub fn node(node: usize) -> Node {
+    let mut kind = u32::MAX;
+    if call!(cuGraphNodeGetType(node => usize, &mut kind => *mut u32)) != SUCCESS {
+        return Node::Other;
+    }
+    match kind {
+        NODE_KERNEL => {
+            // SAFETY: all zeros is a valid value of each number.
+            let mut kernel: KernelNode = unsafe { std::mem::zeroed() };
+            match call!(cuGraphKernelNodeGetParams_v2(node => usize, &mut kernel => *mut KernelNode)) {
+                SUCCESS => Node::Kernel(kernel.grid.array(), kernel.block.array()),
+                _ => Node::Other,
+            }
+        }
+        NODE_GRAPH => {
+            let mut graph = 0;
+            match call!(cuGraphChildGraphNodeGetGraph(node => usize, &mut graph => *mut usize)) {
+                SUCCESS => Node::Graph(graph),
+                _ => Node::Other,
+            }
+        }
+        _ => Node::Other,
+    }
 }

@@ -1,5 +1,6 @@
 //! How the front's own functions are written: each has the driver's function of its name at hand.
 
+use mgb_abi::launch::DriverLaunchConfig;
 use mgb_abi::stream::STREAM_PER_THREAD;
 
 /// `CUipcMemHandle` and `CUipcEventHandle`, which are passed by value.
@@ -7,14 +8,10 @@ use mgb_abi::stream::STREAM_PER_THREAD;
 #[derive(Clone, Copy)]
 pub struct IpcHandle(pub [u64; 8]);
 
-/// The stream of a `CUlaunchConfig` at this address: behind seven numbers of 32 bits.
+/// The stream of the `CUlaunchConfig` at this address.
 pub fn stream_of(config: u64) -> usize {
-    const AT: usize = 32;
-    if config == 0 {
-        return 0;
-    }
-    // SAFETY: not null, so a whole structure: CUDA's contract of the functions that take one.
-    unsafe { (config as usize as *const u8).add(AT).cast::<usize>().read() }
+    // SAFETY: null, or a whole structure: CUDA's contract of the functions that take one.
+    unsafe { (config as usize as *const DriverLaunchConfig).as_ref() }.map_or(0, |config| config.stream)
 }
 
 /// A stream of a function's form for default streams per thread.

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS, Stream};
 use crate::native::{own, per_thread};
-use crate::{busy, room, session, swap};
+use crate::{busy, graphs, room, session, swap};
 
 /// What sources take from the device at a time.
 const STEP: u64 = 32 << 20;
@@ -266,6 +266,15 @@ fn run_graph(call: impl Fn() -> Code) -> Code {
     source.take(device, bytes.saturating_sub(held), call, || false)
 }
 
+fn launched(code: Code, graph: usize, stream: Stream) -> Code {
+    if let Some(gpu) = busy::note(stream)
+        && code == SUCCESS
+    {
+        graphs::launched_graph(gpu, graph, stream);
+    }
+    code
+}
+
 own! {
     fn cuMemAllocAsync(pointer: *mut u64, bytes: usize, stream: Stream) |native| {
         // SAFETY: CUDA's contract of the function.
@@ -327,15 +336,11 @@ own! {
     }
 
     fn cuGraphLaunch(graph: usize, stream: Stream) |native| {
-        let code = run_graph(|| native(graph, stream));
-        busy::note(stream);
-        code
+        launched(run_graph(|| native(graph, stream)), graph, stream)
     }
 
     fn cuGraphLaunch_ptsz(graph: usize, stream: Stream) |native| {
-        let code = run_graph(|| native(graph, stream));
-        busy::note(per_thread(stream));
-        code
+        launched(run_graph(|| native(graph, stream)), graph, per_thread(stream))
     }
 
     fn cuGraphUpload(graph: usize, stream: Stream) |native| {

@@ -7,7 +7,7 @@ use mgb_probe::Grant;
 use mgb_probe::trace::{self, Entry, Line, Stretch};
 use parking_lot::Mutex;
 
-use crate::program;
+use crate::{kernels, program};
 
 /// A device's task.
 struct Record {
@@ -100,6 +100,7 @@ fn entry(record: &Record) -> Entry {
         gpu: Some(record.gpu),
         seen_peak: record.peak,
         seen_mapped: record.peak,
+        launches: kernels::on(record.gpu),
         wait_ns: nanoseconds(record.waited),
         run_ns: nanoseconds(to.saturating_sub(record.began)),
         spans: vec![Stretch {

@@ -76,6 +76,7 @@ fn entry(task: &Task) -> Entry {
         seen_mapped: task.seen.mapped,
         grid_blocks: task.need.grid_blocks,
         block_threads: task.need.block_threads,
+        launches: None,
         wait_ns: task.seen.waited.as_nanos() as u64,
         run_ns: task.seen.run.as_nanos() as u64,
         spans: task.spans.iter().map(stretch).collect(),

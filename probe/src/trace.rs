@@ -60,6 +60,8 @@ pub struct Entry {
     pub grid_blocks: u64,
     /// Threads of each of those.
     pub block_threads: u32,
+    /// Kernels that it launched, those of graphs too; none where they are not counted.
+    pub launches: Option<u64>,
     /// Waiting for room.
     pub wait_ns: u64,
     /// Holding it.

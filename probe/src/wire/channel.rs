@@ -60,7 +60,9 @@ pub struct GpuWords {
     pub launches: AtomicU32,
     /// Not 0: the process may give the GPU work without a word.
     pub endless: AtomicU32,
-    reserved: [AtomicU64; 5],
+    /// Warps of the largest kernel that it has launched so far; 0: it does not say.
+    pub warps: AtomicU64,
+    reserved: [AtomicU64; 4],
 }
 
 impl GpuWords {
@@ -71,7 +73,8 @@ impl GpuWords {
             resident: AtomicU64::new(0),
             launches: AtomicU32::new(0),
             endless: AtomicU32::new(0),
-            reserved: [const { AtomicU64::new(0) }; 5],
+            warps: AtomicU64::new(0),
+            reserved: [const { AtomicU64::new(0) }; 4],
         }
     }
 

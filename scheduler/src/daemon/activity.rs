@@ -5,7 +5,8 @@
 //! and what lies further back counts less and less ([`MEMORY`]), so that a
 //! program that launches in bursts keeps a steady load. A process that has just
 //! come to a GPU counts as busy: it copies first, and others must not take its
-//! place meanwhile for a free one.
+//! place meanwhile for a free one. A process that says how large its launches are
+//! counts for as much of the GPU as the largest of them fills.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -57,13 +58,36 @@ impl Activities {
                 .entry((client, gpu))
                 .or_insert(Lately { part: 1.0, seen: now });
             lately.take(busy, granted, now);
+            let launched = clients
+                .get(&client)
+                .map_or(0, |client| client.launched_warps(gpu));
+            let fills = if now < granted + MEMORY {
+                1.0
+            } else {
+                fills(launched, warps(ledger, gpu))
+            };
             Activity {
                 client,
                 gpu,
-                part: (lately.part * f64::from(WHOLE)) as u32,
+                part: (lately.part * fills * f64::from(WHOLE)) as u32,
             }
         };
         places.into_iter().map(sample).collect()
+    }
+}
+
+/// Warps that a GPU has room for.
+fn warps(ledger: &Ledger, gpu: usize) -> u64 {
+    ledger.gpus().get(gpu).map_or(0, |info| info.max_warps)
+}
+
+/// How much of a GPU with room for so many warps the largest launch of a process fills; all of it where the
+/// process does not say.
+fn fills(launched: u64, most: u64) -> f64 {
+    if launched == 0 || launched >= most {
+        1.0
+    } else {
+        launched as f64 / most as f64
     }
 }
 
@@ -86,6 +110,14 @@ mod tests {
 
     fn at(ms: u64) -> Duration {
         Duration::from_millis(ms)
+    }
+
+    #[test]
+    fn who_launches_little_counts_little() {
+        assert_eq!(fills(0, 8448), 1.0, "it does not say");
+        assert_eq!(fills(2112, 8448), 0.25);
+        assert_eq!(fills(u64::MAX, 8448), 1.0);
+        assert_eq!(fills(1, 0), 1.0);
     }
 
     #[test]

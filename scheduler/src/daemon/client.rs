@@ -145,6 +145,11 @@ impl Client {
         self.channel().published.gpus[gpu].is_busy()
     }
 
+    /// Warps of the largest kernel that it says it has launched on the GPU; 0: it does not say.
+    pub(super) fn launched_warps(&self, gpu: usize) -> u64 {
+        self.channel().published.gpus[gpu].warps.load(Ordering::Relaxed)
+    }
+
     /// Those of the node's GPUs where it says that work of its may be under way.
     pub(super) fn busy_gpus(&self, gpus: usize) -> Vec<usize> {
         (0..gpus)

@@ -1,7 +1,6 @@
-"""What the framework programs share: results as digests, one line each, and times apart from them."""
+"""What the framework programs share: results as digests, one line each."""
 
 import hashlib
-import sys
 
 
 def show(name, *values):
@@ -12,8 +11,3 @@ def show(name, *values):
         value = value.numpy() if hasattr(value, "numpy") and not hasattr(value, "tobytes") else value
         digest.update(value.tobytes() if hasattr(value, "tobytes") else repr(value).encode())
     print(name, digest.hexdigest()[:16], flush=True)
-
-
-def timed(name, seconds):
-    """Prints a time, on standard error."""
-    print(f"time {name} {seconds:.6f}", file=sys.stderr, flush=True)

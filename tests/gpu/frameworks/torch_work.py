@@ -1,12 +1,10 @@
 """PyTorch: a network trained for some steps (plain, with AMP, in a CUDA graph), operators, streams, memory of workers."""
 
-import statistics
 import sys
-import time
 
 import torch
 
-from digest import show, timed
+from digest import show
 
 
 def network():
@@ -64,49 +62,7 @@ def shared():
     return total
 
 
-def median_of(work):
-    """Seconds that some work takes: the median of five times, since one process varies more than what is measured."""
-    seconds = []
-    for _ in range(5):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        work()
-        torch.cuda.synchronize()
-        seconds.append(time.perf_counter() - began)
-    return statistics.median(seconds)
-
-
-def launches():
-    x = torch.zeros(16, device="cuda")
-    for _ in range(1000):
-        x.add_(1)
-    def some():
-        for _ in range(100_000):
-            x.add_(1)
-    return median_of(some)
-
-
-def step():
-    model = network()
-    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
-    inputs, labels = torch.randn(256, 3, 32, 32, device="cuda"), torch.randint(0, 10, (256,), device="cuda")
-    def one():
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(model(inputs), labels).backward()
-        optimizer.step()
-    for _ in range(10):
-        one()
-    def some():
-        for _ in range(300):
-            one()
-    return median_of(some)
-
-
 def main():
-    if sys.argv[1:] == ["cost"]:
-        timed("launches", launches())
-        timed("step", step())
-        return
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.backends.cudnn.benchmark = False
     show("devices", torch.cuda.device_count(), torch.cuda.get_device_name(0))

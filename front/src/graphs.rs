@@ -1,0 +1,193 @@
+//! Kernels that are launched by graphs: what a stream captures is no launch, and a graph's launch is one of
+//! each of its kernels.
+
+use std::collections::HashMap;
+use std::ffi::{c_char, c_int, c_ulonglong, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mgb_abi::launch::DriverLaunchConfig;
+use parking_lot::RwLock;
+
+use crate::calls::{self, Code, Node, SUCCESS, Stream};
+use crate::kernels::{self, Warps};
+use crate::native::own;
+use crate::session;
+
+/// CUDA's `CUDA_ERROR_ILLEGAL_STATE`.
+const ILLEGAL_STATE: Code = 401;
+/// CUDA's `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
+const WRONG_THREAD: Code = 908;
+/// What the end of a capture answers where none has ended.
+const ENDS_NOTHING: [Code; 3] = [calls::INVALID_VALUE, ILLEGAL_STATE, WRONG_THREAD];
+
+/// Captures under way.
+static CAPTURES: AtomicUsize = AtomicUsize::new(0);
+
+/// What launching a graph launches.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernels {
+    count: u64,
+    largest: Warps,
+}
+
+static KERNELS: RwLock<Option<HashMap<usize, Kernels>>> = RwLock::new(None);
+
+/// A kernel was handed to the stream, on this GPU.
+#[inline]
+pub fn launched(gpu: u32, stream: Stream, grid: [u32; 3], block: [u32; 3]) {
+    if CAPTURES.load(Ordering::Relaxed) == 0 || !calls::is_capturing(stream) {
+        kernels::launched(gpu, 1, Warps::of(grid, block));
+    }
+}
+
+/// A kernel was launched by a function that takes a `CUlaunchConfig`.
+#[inline]
+pub fn launched_as(gpu: u32, stream: Stream, config: u64) {
+    // SAFETY: null, or a whole structure: CUDA's contract of the functions that take one.
+    if let Some(config) = unsafe { (config as usize as *const DriverLaunchConfig).as_ref() } {
+        launched(gpu, stream, config.grid.array(), config.block.array());
+    }
+}
+
+/// An instance of a graph was launched on the GPU.
+pub fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
+    // In a capture it becomes a part of the graph.
+    if CAPTURES.load(Ordering::Relaxed) != 0 && calls::is_capturing(stream) {
+        return;
+    }
+    let known = KERNELS
+        .read()
+        .as_ref()
+        .and_then(|known| known.get(&instance).copied());
+    if let Some(Kernels { count, largest }) = known {
+        kernels::launched(gpu, count, largest);
+    }
+}
+
+/// The kernels of a graph, and of the graphs in it. What a condition runs is not known.
+fn kernels_of(graph: usize) -> Kernels {
+    let mut all = Kernels::default();
+    for node in calls::nodes(graph) {
+        match calls::node(node) {
+            Node::Kernel(grid, block) => {
+                all.count += 1;
+                all.largest = all.largest.max(Warps::of(grid, block));
+            }
+            Node::Graph(inner) => {
+                let inner = kernels_of(inner);
+                all.count += inner.count;
+                all.largest = all.largest.max(inner.largest);
+            }
+            Node::Other => {}
+        }
+    }
+    all
+}
+
+/// An instance of a graph was made.
+///
+/// # Safety
+/// After a success `instance` is valid for reading.
+unsafe fn instantiated(code: Code, instance: *const usize, graph: usize) -> Code {
+    if code == SUCCESS && !instance.is_null() && session::get().is_some() {
+        // SAFETY: the caller's promise.
+        let instance = unsafe { instance.read() };
+        KERNELS
+            .write()
+            .get_or_insert_default()
+            .insert(instance, kernels_of(graph));
+    }
+    code
+}
+
+fn began(code: Code) -> Code {
+    if code == SUCCESS {
+        CAPTURES.fetch_add(1, Ordering::AcqRel);
+    }
+    code
+}
+
+fn ended(code: Code) -> Code {
+    if !ENDS_NOTHING.contains(&code) {
+        let _ = CAPTURES.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |captures| {
+            captures.checked_sub(1)
+        });
+    }
+    code
+}
+
+own! {
+    fn cuStreamBeginCapture(stream: Stream) |native| {
+        began(native(stream))
+    }
+
+    fn cuStreamBeginCapture_ptsz(stream: Stream) |native| {
+        began(native(stream))
+    }
+
+    fn cuStreamBeginCapture_v2(stream: Stream, mode: c_int) |native| {
+        began(native(stream, mode))
+    }
+
+    fn cuStreamBeginCapture_v2_ptsz(stream: Stream, mode: c_int) |native| {
+        began(native(stream, mode))
+    }
+
+    fn cuStreamBeginCaptureToGraph(
+        stream: Stream, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: c_int,
+    ) |native| {
+        began(native(stream, graph, after, edges, count, mode))
+    }
+
+    fn cuStreamBeginCaptureToGraph_ptsz(
+        stream: Stream, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: c_int,
+    ) |native| {
+        began(native(stream, graph, after, edges, count, mode))
+    }
+
+    fn cuStreamEndCapture(stream: Stream, graph: *mut usize) |native| {
+        ended(native(stream, graph))
+    }
+
+    fn cuStreamEndCapture_ptsz(stream: Stream, graph: *mut usize) |native| {
+        ended(native(stream, graph))
+    }
+
+    fn cuGraphInstantiate(
+        instance: *mut usize, graph: usize, node: *mut usize, log: *mut c_char, bytes: usize,
+    ) |native| {
+        // SAFETY: CUDA's contract of the function.
+        unsafe { instantiated(native(instance, graph, node, log, bytes), instance, graph) }
+    }
+
+    fn cuGraphInstantiate_v2(
+        instance: *mut usize, graph: usize, node: *mut usize, log: *mut c_char, bytes: usize,
+    ) |native| {
+        // SAFETY: CUDA's contract of the function.
+        unsafe { instantiated(native(instance, graph, node, log, bytes), instance, graph) }
+    }
+
+    fn cuGraphInstantiateWithFlags(instance: *mut usize, graph: usize, flags: c_ulonglong) |native| {
+        // SAFETY: CUDA's contract of the function.
+        unsafe { instantiated(native(instance, graph, flags), instance, graph) }
+    }
+
+    fn cuGraphInstantiateWithParams(instance: *mut usize, graph: usize, parameters: *mut c_void) |native| {
+        // SAFETY: CUDA's contract of the function.
+        unsafe { instantiated(native(instance, graph, parameters), instance, graph) }
+    }
+
+    fn cuGraphInstantiateWithParams_ptsz(
+        instance: *mut usize, graph: usize, parameters: *mut c_void,
+    ) |native| {
+        // SAFETY: CUDA's contract of the function.
+        unsafe { instantiated(native(instance, graph, parameters), instance, graph) }
+    }
+
+    fn cuGraphExecDestroy(instance: usize) |native| {
+        if let Some(known) = KERNELS.write().as_mut() {
+            known.remove(&instance);
+        }
+        native(instance)
+    }
+}
