@@ -23,10 +23,12 @@ What is other than with nvcc:
   -fsyntax-only, -###, -MG, -pthread are taken too, as clang has them
   --keep-dir and the like are left out: clang keeps no files between its steps
 
+A source that clang does not take as CUDA goes to NVIDIA's own nvcc [MGB_NVCC; else the CUDA toolkit's, else PATH's], with
+a line that says so; all others to clang. MGB_KEEP_NVCC=0 in the environment keeps nvcc out of it.
+
 NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS are read as nvcc reads them.
 
---keep-nvcc, or MGB_KEEP_NVCC=1 in the environment, is for sources that clang does not take as CUDA: NVIDIA's own nvcc
-[MGB_NVCC; else the CUDA toolkit's, else PATH's] does the work, with mgb-clang++ as its host compiler and the shared
+--keep-nvcc, or MGB_KEEP_NVCC=1, has nvcc compile all sources, with mgb-clang++ as its host compiler and the shared
 runtime. -ccbin and -cudart are left out; every other option is nvcc's, -rdc=true across files too. The pass does not see
 device code then: each kernel counts as one that may use device variables, and the program runs on real GPUs only.
 

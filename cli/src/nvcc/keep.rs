@@ -21,7 +21,7 @@ pub const OPTION: &str = "--keep-nvcc";
 /// The variable that stands for it, for builds that name a compiler and no more.
 const VARIABLE: &str = "MGB_KEEP_NVCC";
 /// Where nvcc takes options from beside its command line.
-const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
+pub const FLAGS: [&str; 2] = ["NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS"];
 
 /// Whether nvcc is to be kept, by these words or by the environment.
 pub fn is_wanted(words: &[OsString]) -> bool {
@@ -35,12 +35,28 @@ pub fn is_wanted(words: &[OsString]) -> bool {
         || FLAGS.iter().any(among_flags)
 }
 
+/// Whether the environment says that nvcc compiles nothing.
+pub fn is_ruled_out() -> bool {
+    env::var_os(VARIABLE).is_some_and(|value| matches!(value.as_bytes(), b"0" | b"off"))
+}
+
 /// Becomes nvcc. Returns only if that fails.
 pub fn run(words: Vec<OsString>) -> Outcome {
-    let prefix = Prefix::find().code(exit::NODE)?;
-    let nvcc = find(&prefix).code(exit::NODE)?;
-    prefix.plugin().code(exit::NODE)?;
-    prefix.runtime().code(exit::NODE)?;
+    let mut command = command(words).code(exit::NODE)?;
+    let failed =
+        anyhow!(command.exec()).context(format!("failed to run {}", command.get_program().display()));
+    Err(failed).code(exit::NODE)
+}
+
+/// nvcc with these words, and with our host compiler.
+///
+/// # Errors
+/// When there is none, or a part of MGB is missing.
+pub fn command(words: Vec<OsString>) -> Result<Command> {
+    let prefix = Prefix::find()?;
+    let nvcc = find(&prefix)?;
+    prefix.plugin()?;
+    prefix.runtime()?;
     let mut command = Command::new(&nvcc.path);
     command.args(without_ours(words)).args(ours(&prefix));
     command.env("CUDA_PATH", &nvcc.cuda.root);
@@ -54,8 +70,7 @@ pub fn run(words: Vec<OsString>) -> Outcome {
             command.env(name, OsString::from_vec(response::quote(&kept)));
         }
     }
-    let failed = anyhow!(command.exec()).context(format!("failed to run {}", nvcc.path.display()));
-    Err(failed).code(exit::NODE)
+    Ok(command)
 }
 
 /// Where the nvcc is that would be run.

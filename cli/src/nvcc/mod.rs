@@ -4,6 +4,7 @@ mod answers;
 mod arch;
 mod archive;
 mod arithmetic;
+mod by_file;
 mod errors;
 mod inputs;
 mod keep;
@@ -68,6 +69,9 @@ pub fn run(arguments: Vec<OsString>) -> Outcome {
         return Ok(exit::OK);
     }
     let across_files = translate::across_files(&request).code(exit::USAGE)?;
+    if by_file::applies(&plan, across_files) {
+        return by_file::build(&request, &plan, &toolkit, &prefix);
+    }
     let code = build(&plan)?;
     if code != exit::OK && across_files {
         eprintln!(

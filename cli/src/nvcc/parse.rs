@@ -94,7 +94,7 @@ impl Request {
             };
             let values = match (entry.value, value) {
                 (_, None) => Vec::new(),
-                (_, Some(value)) if splits_as_words(entry) => lists::words(&value),
+                (_, Some(value)) if entry.splits_as_words() => lists::words(&value),
                 (Value::List, Some(value)) => lists::values(&value),
                 (_, Some(value)) => vec![value],
             };
@@ -181,13 +181,6 @@ impl Request {
         self.inputs()
             .any(|input| Path::new(input).file_name().is_some_and(|file| file == name))
     }
-}
-
-fn splits_as_words(entry: &Entry) -> bool {
-    use Meaning::{HostCompiler, Linker, Ptxas};
-    [HostCompiler, Linker, Ptxas]
-        .map(Fate::Means)
-        .contains(&entry.fate)
 }
 
 /// The option that `word` names, and the value joined to it.

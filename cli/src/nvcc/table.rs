@@ -15,6 +15,33 @@ pub struct Entry {
     pub fate: Fate,
 }
 
+impl Entry {
+    /// A value as it is to be written, so that it is read as this one value.
+    pub fn written(&self, value: &str) -> String {
+        let special: &[char] = match self.value {
+            _ if self.splits_as_words() => &['\\', ',', ' ', '\t', '"', '\''],
+            Value::List => &[','],
+            Value::No | Value::One => &[],
+        };
+        let mut written = String::new();
+        for character in value.chars() {
+            if special.contains(&character) {
+                written.push('\\');
+            }
+            written.push(character);
+        }
+        written
+    }
+
+    /// Whether its value is words for another tool.
+    pub fn splits_as_words(&self) -> bool {
+        use Meaning::{HostCompiler, Linker, Ptxas};
+        [HostCompiler, Linker, Ptxas]
+            .map(Fate::Means)
+            .contains(&self.fate)
+    }
+}
+
 /// How the value of an option is given: after `=` or as the next word; joined too where the short name is one
 /// letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

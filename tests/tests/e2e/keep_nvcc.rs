@@ -46,7 +46,7 @@ fn nvcc(node: &Node, words: &str) -> Command {
     command
 }
 
-fn explained(file: &Path) -> String {
+pub fn explained(file: &Path) -> String {
     run(command(bin("mgb"), &["explain"]).arg(file)).success()
 }
 

@@ -7,6 +7,7 @@ mod alone;
 mod bad_input;
 mod batch;
 mod bench;
+mod by_file;
 mod ccache;
 mod cuda12;
 mod devices;

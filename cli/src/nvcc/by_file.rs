@@ -1,0 +1,357 @@
+//! Sources that clang does not take as CUDA, found one by one: NVIDIA's nvcc compiles each of them, as with
+//! `--keep-nvcc`, and clang all others. Objects of both kinds link into one program.
+
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::UNIX_EPOCH;
+use std::{env, fs, io};
+
+use anyhow::{Context, Result};
+
+use super::inputs::{Input, Kind};
+use super::keep;
+use super::parse::{Given, Request};
+use super::table::{Fate, Meaning, Stop};
+use super::translate::{self, Plan, Toolkit};
+use crate::clang;
+use crate::exit::{self, Outcome, WithCode};
+use crate::prefix::Prefix;
+
+/// Whether sources may go to nvcc one by one: they become objects, each with all of its device code.
+pub fn applies(plan: &Plan, across_files: bool) -> bool {
+    let makes_objects = matches!(plan.stop, Stop::Compile | Stop::Link);
+    makes_objects && !across_files && plan.inputs.iter().any(is_cuda) && !keep::is_ruled_out()
+}
+
+fn is_cuda(input: &Input) -> bool {
+    input.kind == Kind::Source("cuda")
+}
+
+/// Compiles, and links if that is asked for.
+pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix) -> Outcome {
+    if plan.stop == Stop::Compile
+        && let [input] = plan.inputs.as_slice()
+    {
+        let object = plan.output.clone().unwrap_or_else(|| input.renamed("o"));
+        return Source::new(request, &input.name, object).compile(&plan.words, prefix);
+    }
+    // Nearly always clang takes all of them.
+    let tried = clang_quietly(&plan.words).code(exit::NODE)?;
+    if tried.status.success() || !tried.status.code().is_some_and(is_refusal) || keep::path(prefix).is_err() {
+        return said(&tried, &missing(prefix, &tried));
+    }
+    let folder = tempfile::Builder::new()
+        .prefix("mgb-")
+        .tempdir()
+        .context("failed to make a temporary folder; set TMPDIR to a writable folder")
+        .code(exit::NODE)?;
+    let mut objects = Vec::new();
+    for (number, input) in plan.inputs.iter().enumerate() {
+        if input.kind == Kind::Linked {
+            objects.push(input.name.clone());
+            continue;
+        }
+        let object = if plan.stop == Stop::Link {
+            folder.path().join(number.to_string()).join(input.renamed("o"))
+        } else {
+            input.renamed("o")
+        };
+        if let Some(place) = object.parent() {
+            fs::create_dir_all(place)
+                .with_context(|| format!("failed to make {}", place.display()))
+                .code(exit::NODE)?;
+        }
+        objects.push(object.display().to_string());
+        let source = Source::new(request, &input.name, object);
+        let alone = translated(&source.words, toolkit).code(exit::USAGE)?;
+        let code = source.compile(&alone.words, prefix)?;
+        if code != exit::OK {
+            return Ok(code);
+        }
+    }
+    if plan.stop != Stop::Link {
+        return Ok(exit::OK);
+    }
+    let link = translated(&linking(request, &objects), toolkit).code(exit::USAGE)?;
+    clang::run(link.words.iter().map(OsString::from).collect(), true)
+}
+
+fn translated(words: &[String], toolkit: &Toolkit) -> Result<Plan> {
+    let request = Request::parse(words.iter().map(OsString::from))?;
+    translate::translate(&request, toolkit)
+}
+
+/// One source on its way to an object.
+struct Source<'a> {
+    name: &'a str,
+    object: PathBuf,
+    /// nvcc's command line for it.
+    words: Vec<String>,
+}
+
+impl Source<'_> {
+    fn new<'a>(request: &Request, name: &'a str, object: PathBuf) -> Source<'a> {
+        let mut words = options(request, |meaning| {
+            matches!(
+                meaning,
+                Meaning::Output | Meaning::OutputFolder | Meaning::Stop(_) | Meaning::Library
+            )
+        });
+        words.extend(["-c".into(), name.into(), "-o".into()]);
+        words.push(object.display().to_string());
+        Source { name, object, words }
+    }
+
+    /// By clang, else by nvcc. `plan`: clang's words.
+    fn compile(&self, plan: &[String], prefix: &Prefix) -> Outcome {
+        let known = self.is_known();
+        let tried = if known {
+            None
+        } else {
+            let tried = clang_quietly(plan).code(exit::NODE)?;
+            if tried.status.success() {
+                let _ = fs::remove_file(self.note());
+            }
+            if tried.status.success()
+                || !tried.status.code().is_some_and(is_refusal)
+                || keep::path(prefix).is_err()
+            {
+                return said(&tried, &missing(prefix, &tried));
+            }
+            Some(tried)
+        };
+        let mut nvcc = keep::command(self.words.iter().map(OsString::from).collect()).code(exit::NODE)?;
+        // They are among the words.
+        keep::FLAGS.iter().for_each(|name| {
+            nvcc.env_remove(name);
+        });
+        let made = nvcc
+            .stdin(Stdio::null())
+            .output()
+            .context("failed to run NVIDIA's nvcc")
+            .code(exit::NODE)?;
+        let name = self.name;
+        match (&tried, made.status.success()) {
+            (Some(tried), true) => {
+                self.keep_in_mind();
+                let why = first_error(&tried.stderr);
+                said(
+                    &made,
+                    &format!("mgb nvcc: {name}: compiled by NVIDIA's nvcc: clang does not take it ({why})"),
+                )
+            }
+            (None, true) => said(
+                &made,
+                &format!("mgb nvcc: {name}: compiled by NVIDIA's nvcc, as before"),
+            ),
+            (Some(tried), false) => said(
+                tried,
+                &format!("mgb nvcc: {name}: NVIDIA's nvcc does not compile it either"),
+            ),
+            (None, false) => {
+                // clang says what is wrong, the next time.
+                let _ = fs::remove_file(self.note());
+                said(&made, "")
+            }
+        }
+    }
+
+    /// Beside the object: what the source was when nvcc compiled it.
+    fn note(&self) -> PathBuf {
+        let mut name = self.object.clone().into_os_string();
+        name.push(".by-nvcc");
+        name.into()
+    }
+
+    /// Changes with the source, and with MGB.
+    fn state(&self) -> Option<String> {
+        let of = |file: &Path| {
+            let data = fs::metadata(file).ok()?;
+            let changed = data.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+            Some(format!(
+                "{} {} {}\n",
+                changed.as_nanos(),
+                data.len(),
+                file.display()
+            ))
+        };
+        Some(of(Path::new(self.name))? + &of(&env::current_exe().ok()?)?)
+    }
+
+    fn is_known(&self) -> bool {
+        let kept = fs::read_to_string(self.note()).ok();
+        kept.is_some() && kept == self.state()
+    }
+
+    /// So that the next build does not try clang first. Where that cannot be kept, it does.
+    fn keep_in_mind(&self) {
+        if let Some(state) = self.state() {
+            let _ = fs::write(self.note(), state);
+        }
+    }
+}
+
+/// `mgb clang++` as a child, whose words are kept: they are for nobody where nvcc takes the source.
+fn clang_quietly(words: &[String]) -> Result<Output> {
+    let mut command = Command::new(env::current_exe().context("failed to find this program")?);
+    command.arg("clang++");
+    if io::stderr().is_terminal() {
+        command.arg("-fcolor-diagnostics");
+    }
+    command.args(words).stdin(Stdio::null());
+    command.output().context("failed to run mgb clang++")
+}
+
+/// Whether clang ends so when it does not take a source. It ends otherwise where MGB lacks a part, and by
+/// signals.
+fn is_refusal(code: i32) -> bool {
+    code == 1
+}
+
+/// What is missing for nvcc to try, where clang refused something and there is none.
+fn missing(prefix: &Prefix, tried: &Output) -> String {
+    let refused = tried.status.code().is_some_and(is_refusal);
+    match keep::path(prefix) {
+        Err(error) if refused => {
+            format!("mgb nvcc: what clang does not take, NVIDIA's nvcc may: {error:#}")
+        }
+        _ => String::new(),
+    }
+}
+
+/// Prints what a compiler said, and a line of our own; the exit code.
+fn said(ended: &Output, line: &str) -> Outcome {
+    use io::Write;
+    // Nobody reads it where that fails.
+    let _ = io::stdout().write_all(&ended.stdout);
+    let _ = io::stderr().write_all(&ended.stderr);
+    if !line.is_empty() {
+        eprintln!("{line}");
+    }
+    let signal = || {
+        ended
+            .status
+            .signal()
+            .map_or(1, |signal| 128u8.saturating_add(signal as u8))
+    };
+    Ok(ended.status.code().map_or_else(signal, |code| code as u8))
+}
+
+/// clang's first error, in one line.
+fn first_error(said: &[u8]) -> String {
+    let text = String::from_utf8_lossy(said);
+    let lines = || text.lines().filter(|line| !line.trim().is_empty());
+    let error = lines().find(|line| line.contains("error"));
+    let line = error.or(lines().next()).unwrap_or("it said nothing");
+    // Without what colours it on a terminal.
+    let mut plain = String::new();
+    let mut colour = false;
+    for character in line.chars() {
+        match character {
+            '\u{1b}' => colour = true,
+            'm' if colour => colour = false,
+            _ if colour => {}
+            _ => plain.push(character),
+        }
+    }
+    plain
+}
+
+/// The options again as nvcc reads them, but for some.
+fn options(request: &Request, leave: impl Fn(Meaning) -> bool) -> Vec<String> {
+    let mut words = Vec::new();
+    for given in &request.given {
+        match given {
+            Given::Input(_) => {}
+            Given::Unknown(word) => words.push(word.clone()),
+            Given::Option { entry, values, .. } => {
+                if matches!(entry.fate, Fate::Means(meaning) if leave(meaning)) {
+                    continue;
+                }
+                if values.is_empty() {
+                    words.push(format!("--{}", entry.long));
+                }
+                let escaped = values.iter().map(|value| entry.written(value));
+                words.extend(escaped.map(|value| format!("--{}={value}", entry.long)));
+            }
+        }
+    }
+    words
+}
+
+/// The command line that links these objects as the whole one would have.
+fn linking(request: &Request, objects: &[String]) -> Vec<String> {
+    let mut words = options(request, |meaning| matches!(meaning, Meaning::Language));
+    words.extend(objects.iter().cloned());
+    words
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Request {
+        Request::parse(shlex::split(text).unwrap().into_iter().map(OsString::from)).unwrap()
+    }
+
+    #[test]
+    fn options_are_read_again_as_they_were() {
+        let text = r#"-O3 -Iinclude -DX=f(1\,2) -D 'NAME="a b"' -Xcompiler -fPIC,-Wl\,-z\,now -gencode
+            arch=compute_80,code=[sm_80,compute_80] -std=c++17 --expt-relaxed-constexpr -lineinfo -lm -x cu -o app"#;
+        let first = parse(text);
+        let again = parse(&shlex::try_join(options(&first, |_| false).iter().map(String::as_str)).unwrap());
+        let values = |request: &Request| -> Vec<(&str, Vec<String>)> {
+            let mut all: Vec<(&str, Vec<String>)> = Vec::new();
+            for given in &request.given {
+                let Given::Option { entry, values, .. } = given else {
+                    continue;
+                };
+                match all.last_mut() {
+                    Some((long, known)) if *long == entry.long => known.extend(values.iter().cloned()),
+                    _ => all.push((entry.long, values.clone())),
+                }
+            }
+            all
+        };
+        assert_eq!(values(&again), values(&first));
+    }
+
+    #[test]
+    fn a_source_is_compiled_without_what_is_for_the_link() {
+        let request = parse("-O2 a.cu b.cu -o app -lm -Iinclude");
+        let source = Source::new(&request, "b.cu", "/t/b.o".into());
+        assert_eq!(
+            source.words,
+            [
+                "--optimize=2",
+                "--include-path=include",
+                "-c",
+                "b.cu",
+                "-o",
+                "/t/b.o"
+            ]
+        );
+        let words = linking(&request, &["/t/a.o".into(), "/t/b.o".into()]);
+        assert_eq!(
+            words,
+            [
+                "--optimize=2",
+                "--output-file=app",
+                "--library=m",
+                "--include-path=include",
+                "/t/a.o",
+                "/t/b.o"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_first_error_is_one_plain_line() {
+        let said = b"a.cu:1:1: warning: w\n\x1b[1ma.cu:3:5: \x1b[31merror: \x1b[0mno\n  int\n";
+        assert_eq!(first_error(said), "a.cu:3:5: error: no");
+        assert_eq!(first_error(b""), "it said nothing");
+    }
+}
