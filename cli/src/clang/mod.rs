@@ -1,5 +1,6 @@
 //! `mgb clang`, `mgb-clang` and `mgb-clang++`: clang with MGB's pass and runtime.
 
+mod across;
 pub mod gcc;
 pub mod language;
 mod parse;
@@ -42,6 +43,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     {
         return Err(spawn::become_clang(&clang, &words)).code(exit::NODE);
     }
+    across::check(&line).code(exit::USAGE)?;
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if line.runs_linker() && line.lto() == Lto::Thin {
