@@ -35,7 +35,7 @@ impl Stage {
         );
         let script = stage.write("clang-22", &format!("#!/bin/sh\n{clang}\n"));
         fs::set_permissions(script, fs::Permissions::from_mode(0o755)).unwrap();
-        for name in ["mgb-clang", "mgb-clang++"] {
+        for name in ["mgb-clang", "mgb-clang++", "mgb-nvcc"] {
             symlink(env!("CARGO_BIN_EXE_mgb"), stage.path(name)).unwrap();
         }
         fs::create_dir(stage.path("tmp")).unwrap();
@@ -166,9 +166,18 @@ fn the_exit_is_clangs() {
 
 #[test]
 fn a_signal_ends_clang_and_leaves_nothing() {
+    ends_with_clang("mgb-clang++");
+}
+
+#[test]
+fn a_signal_ends_clang_where_nvcc_may_come_after_it() {
+    ends_with_clang("mgb-nvcc");
+}
+
+fn ends_with_clang(wrapper: &str) {
     // The last line of the file is there once clang is ready to be interrupted.
     let stage = Stage::new("echo $$ > pid; exec sleep 60");
-    let mut wrapper = stage.command("mgb-clang++", &["-c", "a.cu"]).spawn().unwrap();
+    let mut wrapper = stage.command(wrapper, &["-c", "a.cu"]).spawn().unwrap();
     let pid = || {
         fs::read_to_string(stage.path("pid"))
             .ok()

@@ -92,10 +92,8 @@ unsafe fn instantiated(code: Code, instance: *const usize, graph: usize) -> Code
     if code == SUCCESS && !instance.is_null() && session::get().is_some() {
         // SAFETY: the caller's promise.
         let instance = unsafe { instance.read() };
-        KERNELS
-            .write()
-            .get_or_insert_default()
-            .insert(instance, kernels_of(graph));
+        let kernels = kernels_of(graph);
+        KERNELS.write().get_or_insert_default().insert(instance, kernels);
     }
     code
 }

@@ -68,9 +68,11 @@ def main():
         trial.running.remove(process)
         lines = [json.loads(text) for text in trace.read_text().splitlines()]
         counted = sum(task["launches"] or 0 for each in lines for task in each["tasks"])
+        trial.check(f"{way}: ends with 0", code == 0, code)
         made = line.split()[1]
-        trial.check(f"{way}: launches counted are launches made", code == 0 and made in (str(counted), "None"),
-                    {"made": made, "counted": counted})
+        # JAX does not say how many it makes.
+        if made != "None":
+            trial.check(f"{way}: launches counted are launches made", made == str(counted), {"made": made, "counted": counted})
     trial.finish()
 
 

@@ -1,5 +1,5 @@
-//! Device code that is linked across files (`-fgpu-rdc`). clang leaves it in the object, and links it only where
-//! the link is told to: else the program lacks its kernels, and nothing says so before it runs.
+//! Device code that is linked across files (`-fgpu-rdc`). clang leaves it in the object, and links it only
+//! where the link is told to: else the program lacks its kernels, and nothing says so before it runs.
 
 use std::fs::File;
 use std::path::Path;
@@ -31,8 +31,8 @@ pub fn check(line: &CommandLine) -> Result<()> {
     for object in objects {
         if has_code(Path::new(&object.word)) {
             bail!(
-                "{} holds device code that is to be linked with that of other files (-fgpu-rdc), and this link would leave \
-                 it out: add --offload-link, with CUDA's folder of nvlink in PATH, or compile without -fgpu-rdc",
+                "{} holds device code that is to be linked with that of other files (-fgpu-rdc), and this \
+                 link would leave it out: add --offload-link, with CUDA's folder of nvlink in PATH, or compile without -fgpu-rdc",
                 object.word.display()
             );
         }

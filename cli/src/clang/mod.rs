@@ -28,6 +28,8 @@ use table::Meaning;
 use translate::{Parts, translate};
 use whole::Lto;
 
+pub use spawn::{exit_as, output};
+
 /// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
 pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let clang = tools::find_clang().code(exit::NODE)?;

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Command, ExitStatus, Output, Stdio};
 use std::{fs, thread};
 
 use anyhow::{Context, Result, anyhow};
@@ -74,6 +74,21 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
     Ok(exit_as(status))
 }
 
+/// Runs a compiler to its end and keeps what it says. It reads no standard input.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn output(command: &mut Command) -> Result<Output> {
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to watch signals")?;
+    let pipes = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = pipes.spawn()?;
+    forward(signals, child.id());
+    Ok(child.wait_with_output()?)
+}
+
 /// Passes our own signals on, so that `kill` on the wrapper ends the compiler.
 fn forward(mut signals: Signals, child: u32) {
     // A pidfd, because the number may name another process once clang has ended.
@@ -89,7 +104,7 @@ fn forward(mut signals: Signals, child: u32) {
 }
 
 /// clang's exit code; or dies of the signal that clang died of, as make expects of an interrupted compiler.
-fn exit_as(status: ExitStatus) -> u8 {
+pub fn exit_as(status: ExitStatus) -> u8 {
     if let Some(signal) = status.signal() {
         // Only returns for signals that do not end a process; then the shell's convention says it.
         let _ = signal_hook::low_level::emulate_default_handler(signal);

@@ -2,10 +2,9 @@
 //! `--keep-nvcc`, and clang all others. Objects of both kinds link into one program.
 
 use std::ffi::OsString;
-use std::io::IsTerminal;
-use std::os::unix::process::ExitStatusExt;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, ExitStatus, Output};
 use std::time::UNIX_EPOCH;
 use std::{env, fs, io};
 
@@ -17,13 +16,16 @@ use super::parse::{Given, Request};
 use super::table::{Fate, Meaning, Stop};
 use super::translate::{self, Plan, Toolkit};
 use crate::clang;
-use crate::exit::{self, Outcome, WithCode};
+use crate::exit::{self, Failure, Outcome, WithCode};
 use crate::prefix::Prefix;
 
 /// Whether sources may go to nvcc one by one: they become objects, each with all of its device code.
 pub fn applies(plan: &Plan, across_files: bool) -> bool {
     let makes_objects = matches!(plan.stop, Stop::Compile | Stop::Link);
-    makes_objects && !across_files && plan.inputs.iter().any(is_cuda) && !keep::is_ruled_out()
+    // Standard input can be read once.
+    let can_be_read_again = plan.inputs.iter().all(|input| input.name != "-");
+    let is_taken = makes_objects && can_be_read_again && !across_files;
+    is_taken && plan.inputs.iter().any(is_cuda) && !keep::is_ruled_out()
 }
 
 fn is_cuda(input: &Input) -> bool {
@@ -36,12 +38,13 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
         && let [input] = plan.inputs.as_slice()
     {
         let object = plan.output.clone().unwrap_or_else(|| input.renamed("o"));
-        return Source::new(request, &input.name, object).compile(&plan.words, prefix);
+        let status = Source::new(request, &input.name, object).compile(&plan.words, prefix)?;
+        return Ok(clang::exit_as(status));
     }
     // Nearly always clang takes all of them.
     let tried = clang_quietly(&plan.words).code(exit::NODE)?;
-    if tried.status.success() || !tried.status.code().is_some_and(is_refusal) || keep::path(prefix).is_err() {
-        return said(&tried, &missing(prefix, &tried));
+    if let Err(line) = left_to_nvcc(&tried, prefix) {
+        return Ok(clang::exit_as(said(&tried, &line)));
     }
     let folder = tempfile::Builder::new()
         .prefix("mgb-")
@@ -67,16 +70,28 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
         objects.push(object.display().to_string());
         let source = Source::new(request, &input.name, object);
         let alone = translated(&source.words, toolkit).code(exit::USAGE)?;
-        let code = source.compile(&alone.words, prefix)?;
-        if code != exit::OK {
-            return Ok(code);
+        if is_cuda(input) {
+            let status = source.compile(&alone.words, prefix)?;
+            if !status.success() {
+                drop(folder);
+                return Ok(clang::exit_as(status));
+            }
+        } else {
+            let code = by_clang(&alone)?;
+            if code != exit::OK {
+                return Ok(code);
+            }
         }
     }
     if plan.stop != Stop::Link {
         return Ok(exit::OK);
     }
     let link = translated(&linking(request, &objects), toolkit).code(exit::USAGE)?;
-    clang::run(link.words.iter().map(OsString::from).collect(), true)
+    by_clang(&link)
+}
+
+fn by_clang(plan: &Plan) -> Outcome {
+    clang::run(plan.words.iter().map(OsString::from).collect(), true)
 }
 
 fn translated(words: &[String], toolkit: &Toolkit) -> Result<Plan> {
@@ -105,8 +120,8 @@ impl Source<'_> {
         Source { name, object, words }
     }
 
-    /// By clang, else by nvcc. `plan`: clang's words.
-    fn compile(&self, plan: &[String], prefix: &Prefix) -> Outcome {
+    /// By clang, else by nvcc; how that ended. `plan`: clang's words.
+    fn compile(&self, plan: &[String], prefix: &Prefix) -> Result<ExitStatus, Failure> {
         let known = self.is_known();
         let tried = if known {
             None
@@ -115,11 +130,8 @@ impl Source<'_> {
             if tried.status.success() {
                 let _ = fs::remove_file(self.note());
             }
-            if tried.status.success()
-                || !tried.status.code().is_some_and(is_refusal)
-                || keep::path(prefix).is_err()
-            {
-                return said(&tried, &missing(prefix, &tried));
+            if let Err(line) = left_to_nvcc(&tried, prefix) {
+                return Ok(said(&tried, &line));
             }
             Some(tried)
         };
@@ -128,20 +140,21 @@ impl Source<'_> {
         keep::FLAGS.iter().for_each(|name| {
             nvcc.env_remove(name);
         });
-        let made = nvcc
-            .stdin(Stdio::null())
-            .output()
+        let made = clang::output(&mut nvcc)
             .context("failed to run NVIDIA's nvcc")
             .code(exit::NODE)?;
+        if made.status.code().is_none() {
+            // Interrupted.
+            return Ok(said(&made, ""));
+        }
         let name = self.name;
-        match (&tried, made.status.success()) {
+        Ok(match (&tried, made.status.success()) {
             (Some(tried), true) => {
                 self.keep_in_mind();
                 let why = first_error(&tried.stderr);
-                said(
-                    &made,
-                    &format!("mgb nvcc: {name}: compiled by NVIDIA's nvcc: clang does not take it ({why})"),
-                )
+                let line =
+                    format!("mgb nvcc: {name}: compiled by NVIDIA's nvcc: clang does not take it ({why})");
+                said(&made, &line)
             }
             (None, true) => said(
                 &made,
@@ -156,7 +169,7 @@ impl Source<'_> {
                 let _ = fs::remove_file(self.note());
                 said(&made, "")
             }
-        }
+        })
     }
 
     /// Beside the object: what the source was when nvcc compiled it.
@@ -197,47 +210,36 @@ impl Source<'_> {
 /// `mgb clang++` as a child, whose words are kept: they are for nobody where nvcc takes the source.
 fn clang_quietly(words: &[String]) -> Result<Output> {
     let mut command = Command::new(env::current_exe().context("failed to find this program")?);
-    command.arg("clang++");
-    if io::stderr().is_terminal() {
-        command.arg("-fcolor-diagnostics");
+    command.arg("clang++").args(words);
+    clang::output(&mut command).context("failed to run mgb clang++")
+}
+
+/// Whether nvcc is to try: clang has refused something, and there is one.
+///
+/// # Errors
+/// Else, with a line for the user if nvcc is what is missing.
+fn left_to_nvcc(tried: &Output, prefix: &Prefix) -> Result<(), String> {
+    // It ends otherwise where MGB lacks a part, and by signals.
+    if tried.status.code() != Some(1) {
+        return Err(String::new());
     }
-    command.args(words).stdin(Stdio::null());
-    command.output().context("failed to run mgb clang++")
-}
-
-/// Whether clang ends so when it does not take a source. It ends otherwise where MGB lacks a part, and by
-/// signals.
-fn is_refusal(code: i32) -> bool {
-    code == 1
-}
-
-/// What is missing for nvcc to try, where clang refused something and there is none.
-fn missing(prefix: &Prefix, tried: &Output) -> String {
-    let refused = tried.status.code().is_some_and(is_refusal);
     match keep::path(prefix) {
-        Err(error) if refused => {
-            format!("mgb nvcc: what clang does not take, NVIDIA's nvcc may: {error:#}")
-        }
-        _ => String::new(),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!(
+            "mgb nvcc: what clang does not take, NVIDIA's nvcc may: {error:#}"
+        )),
     }
 }
 
-/// Prints what a compiler said, and a line of our own; the exit code.
-fn said(ended: &Output, line: &str) -> Outcome {
-    use io::Write;
+/// Prints what a compiler said, and a line of our own; how it ended.
+fn said(ended: &Output, line: &str) -> ExitStatus {
     // Nobody reads it where that fails.
     let _ = io::stdout().write_all(&ended.stdout);
     let _ = io::stderr().write_all(&ended.stderr);
     if !line.is_empty() {
         eprintln!("{line}");
     }
-    let signal = || {
-        ended
-            .status
-            .signal()
-            .map_or(1, |signal| 128u8.saturating_add(signal as u8))
-    };
-    Ok(ended.status.code().map_or_else(signal, |code| code as u8))
+    ended.status
 }
 
 /// clang's first error, in one line.
@@ -245,19 +247,7 @@ fn first_error(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let lines = || text.lines().filter(|line| !line.trim().is_empty());
     let error = lines().find(|line| line.contains("error"));
-    let line = error.or(lines().next()).unwrap_or("it said nothing");
-    // Without what colours it on a terminal.
-    let mut plain = String::new();
-    let mut colour = false;
-    for character in line.chars() {
-        match character {
-            '\u{1b}' => colour = true,
-            'm' if colour => colour = false,
-            _ if colour => {}
-            _ => plain.push(character),
-        }
-    }
-    plain
+    error.or(lines().next()).unwrap_or("it said nothing").to_owned()
 }
 
 /// The options again as nvcc reads them, but for some.
@@ -299,8 +289,9 @@ mod tests {
 
     #[test]
     fn options_are_read_again_as_they_were() {
-        let text = r#"-O3 -Iinclude -DX=f(1\,2) -D 'NAME="a b"' -Xcompiler -fPIC,-Wl\,-z\,now -gencode
-            arch=compute_80,code=[sm_80,compute_80] -std=c++17 --expt-relaxed-constexpr -lineinfo -lm -x cu -o app"#;
+        let text = r#"-O3 -Iinclude -DX=f(1\,2) -D 'NAME="a b"' -Xcompiler -fPIC,-Wl\,-z\,now
+            -gencode arch=compute_80,code=[sm_80,compute_80] -std=c++17 --expt-relaxed-constexpr -lineinfo
+            -lm -x cu -o app"#;
         let first = parse(text);
         let again = parse(&shlex::try_join(options(&first, |_| false).iter().map(String::as_str)).unwrap());
         let values = |request: &Request| -> Vec<(&str, Vec<String>)> {
@@ -349,8 +340,8 @@ mod tests {
     }
 
     #[test]
-    fn the_first_error_is_one_plain_line() {
-        let said = b"a.cu:1:1: warning: w\n\x1b[1ma.cu:3:5: \x1b[31merror: \x1b[0mno\n  int\n";
+    fn the_first_error_is_one_line() {
+        let said = b"a.cu:1:1: warning: w\na.cu:3:5: error: no\n  int\n";
         assert_eq!(first_error(said), "a.cu:3:5: error: no");
         assert_eq!(first_error(b""), "it said nothing");
     }

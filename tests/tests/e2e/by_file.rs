@@ -1,5 +1,5 @@
-//! `mgb nvcc` where clang does not take a source and NVIDIA's nvcc does: that source goes to nvcc, all others to clang, and
-//! what comes of both links into one program.
+//! `mgb nvcc` where clang does not take a source and NVIDIA's nvcc does: that source goes to nvcc, all others
+//! to clang, and what comes of both links into one program.
 
 use std::process::Command;
 

@@ -169,7 +169,9 @@ fn a_program_without_its_kernels_is_not_linked() {
     node.write("half.cu", "__device__ int half(int x) { return x / 2; }\n");
     node.write(
         "app.cu",
-        "extern __device__ int half(int);\n__global__ void k(int *p) { *p = half(*p); }\nint main() { k<<<1, 1>>>(0); }\n",
+        "extern __device__ int half(int);\n\
+         __global__ void k(int *p) { *p = half(*p); }\n\
+         int main() { k<<<1, 1>>>(0); }\n",
     );
     let clang = |words: &str| {
         let mut command = node.command(bin("mgb-clang++"), &[]);
