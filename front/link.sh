@@ -9,7 +9,7 @@ output=$1
 library=$2
 script=$(mktemp)
 trap 'rm -f "$script"' EXIT
-echo '{ global: cu[A-Z]*; cudbg*; mgb_front_give_way; local: *; };' >"$script"
+echo '{ global: cu[A-Z]*; cudbg*; mgb_front_*; local: *; };' >"$script"
 
 # Programs that run from the folder go on with the old library, so it is replaced by a rename.
 "${CC:-cc}" -shared -o "$output.new" -Wl,-soname,libcuda.so.1 -Wl,--version-script="$script" \

@@ -1,19 +1,30 @@
 //! Which of the two has this process's session with mgbd: the front, or MGB's runtime in a program or library
 //! that was built with MGB. Never both, or what the process takes would be charged twice.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 const NOBODY: u8 = 0;
 const FRONT: u8 = 1;
 const RUNTIME: u8 = 2;
+/// The runtime is in the process and leaves it to the front.
+const LEFT: u8 = 3;
 
 static OWNER: AtomicU8 = AtomicU8::new(NOBODY);
 
+/// Why MGB's runtime has left the process to the front.
+static WHY: OnceLock<String> = OnceLock::new();
+
 /// Takes the session for the front. False: the runtime is in the process, and has it or is to have it.
 pub fn take() -> bool {
-    !is_rebuilt() && change(NOBODY, FRONT)
+    change(LEFT, FRONT) || !is_rebuilt() && change(NOBODY, FRONT)
+}
+
+/// Why the process is open, if MGB's runtime is in it and has left it to the front.
+pub fn why_open() -> Option<String> {
+    WHY.get().cloned()
 }
 
 /// The front has no session after all.
@@ -33,6 +44,23 @@ fn change(from: u8, to: u8) -> bool {
 pub extern "C" fn mgb_front_give_way() -> c_int {
     let given = change(NOBODY, RUNTIME) || OWNER.load(Ordering::Acquire) == RUNTIME;
     c_int::from(given)
+}
+
+/// MGB's runtime leaves an open process to the front, before it connects to mgbd: code that it does not see
+/// uses the GPU, and the front sees that. 1: from here on the front serves the process. 0: the runtime has the
+/// session.
+///
+/// # Safety
+/// `reason` is a C string: why the process is open.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_front_take_over(reason: *const c_char) -> c_int {
+    let left = change(NOBODY, LEFT) || OWNER.load(Ordering::Acquire) != RUNTIME;
+    if left {
+        // SAFETY: the caller's promise.
+        let reason = unsafe { CStr::from_ptr(reason) };
+        WHY.get_or_init(|| reason.to_string_lossy().into_owned());
+    }
+    c_int::from(left)
 }
 
 /// Whether MGB's runtime is in the process, where symbols of any library are found or where only the library
@@ -96,5 +124,8 @@ mod tests {
         assert!(!take(), "the runtime was first");
         give_up();
         assert_eq!(mgb_front_give_way(), 1);
+        // SAFETY: a C string.
+        assert_eq!(unsafe { mgb_front_take_over(c"late".as_ptr()) }, 0);
+        assert_eq!(why_open(), None);
     }
 }

@@ -7,7 +7,7 @@ use mgb_probe::Grant;
 use mgb_probe::trace::{self, Entry, Line, Stretch};
 use parking_lot::Mutex;
 
-use crate::{kernels, program};
+use crate::{kernels, owner, program};
 
 /// A device's task.
 struct Record {
@@ -84,7 +84,9 @@ extern "C" fn at_exit() {
     if *process != std::process::id() || records.is_empty() {
         return;
     }
-    Line::new(records.iter().map(entry).collect()).append();
+    let mut line = Line::new(records.iter().map(entry).collect());
+    line.open = owner::why_open();
+    line.append();
 }
 
 #[used]

@@ -4,7 +4,7 @@
 mod common;
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use mgb_tests::compiled;
@@ -19,13 +19,10 @@ fn extension() -> PathBuf {
     compiled::program(&source("extension.cu"), &flags)
 }
 
-/// Of the front and MGB's runtime, which are both in the process, one has a session.
-fn one_session(first: &str) {
-    let hosts = folder(&format!("hosts-{first}")).join("hosts");
-    compile("hosts.c", &hosts, &["-ldl"]);
-    let extension = extension().display().to_string();
+/// Of the front and MGB's runtime, which are both in the process, one has a session: whether the runtime.
+fn runtime_has_session(program: &Path, arguments: &[&str]) -> bool {
     let node = Node::start("1x64MiB", "mgb");
-    let mut command = on(&node, &hosts, &[first, &extension]);
+    let mut command = on(&node, program, arguments);
     let mut child = command
         .env("MGB", "require")
         .stdin(Stdio::piped())
@@ -37,26 +34,33 @@ fn one_session(first: &str) {
     let view = view(&node);
     assert_eq!(view.clients, 1, "{view:?}");
     assert!(view.gpus[0].reserved_bytes >= 4 << 20, "{view:?}");
-    let is_librarys = view
+    let is_runtimes = view
         .tasks
         .iter()
         .any(|task| task.label.ends_with("extension.cu:take"));
-    assert_eq!(is_librarys, first != "driver", "{view:?}");
     drop(child.stdin.take());
     assert_eq!(said.next().unwrap().unwrap(), "PASS");
     assert!(child.wait().unwrap().success());
     node.wait_until_empty();
+    is_runtimes
 }
 
 #[test]
-fn a_library_with_mgb_in_a_program_that_the_front_has_begins_no_second_session() {
-    one_session("driver");
+fn a_process_that_uses_the_driver_beside_a_library_with_mgb_is_the_fronts() {
+    let extension = extension().display().to_string();
+    let hosts = folder("hosts").join("hosts");
+    compile("hosts.c", &hosts, &["-ldl"]);
+    for first in ["driver", "library", "loaded"] {
+        assert!(!runtime_has_session(&hosts, &[first, &extension]), "{first}");
+    }
 }
 
 #[test]
-fn a_program_with_a_library_with_mgb_is_left_to_that() {
-    one_session("library");
-    one_session("loaded");
+fn a_process_in_which_only_a_library_with_mgb_uses_a_gpu_is_left_to_that() {
+    let loads = folder("loads").join("loads");
+    compile("loads.c", &loads, &["-ldl"]);
+    let extension = extension().display().to_string();
+    assert!(runtime_has_session(&loads, &[&extension]));
 }
 
 #[test]

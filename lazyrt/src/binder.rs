@@ -84,7 +84,8 @@ fn is_free_for(device: Device, gpu: u32) -> bool {
 
 impl Binder for Lazy {
     fn may_connect(&self) -> bool {
-        front::gives_way()
+        let left_to_it = open::is_open() && front::takes_over(&open::reason().unwrap_or_default());
+        !left_to_it && front::gives_way()
     }
 
     fn before_cuda(&self, hello: &Hello) {

@@ -79,12 +79,21 @@ impl Workshop {
         library
     }
 
-    /// Links with MGB, runs, and gives what the program printed and why it was open.
-    fn run(&self, parts: &[PathBuf]) -> (String, Option<String>) {
+    /// Links with MGB.
+    fn link(&self, parts: &[PathBuf]) -> PathBuf {
         let program = self.node.folder().join("program");
         let mut link = self.compiler(true);
-        link.args(parts).arg("-o").arg(&program).arg("-ldl");
+        link.args(parts)
+            .arg("-o")
+            .arg(&program)
+            .args(["-ldl", "-lpthread"]);
         run(link.arg(format!("-Wl,-rpath,{}", self.node.folder().display()))).success();
+        program
+    }
+
+    /// Links with MGB, runs, and gives what the program printed and why it was open.
+    fn run(&self, parts: &[PathBuf]) -> (String, Option<String>) {
+        let program = self.link(parts);
         let file = self.node.folder().join("trace");
         let _ = std::fs::remove_file(&file);
         let ended = run(self.node.command(&program, &[]).env("MGB_TRACE", &file));
@@ -211,4 +220,65 @@ fn a_library_that_comes_later_is_seen_at_the_next_allocation() {
         why.as_deref(),
         Some("liblate.so uses the CUDA runtime and was not built with MGB")
     );
+}
+
+/// Holds memory that `other` has filled, and asks for more once the other program holds its own, while a thread
+/// of it goes on filling what is there. Looks at all bytes: whoever waits has to move what it holds, and
+/// `other` must not touch it meanwhile.
+const GROWS: &str = r#"
+#include <cuda_runtime.h>
+#include <atomic>
+#include <cstdio>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+extern "C" int other(void *memory, size_t bytes);
+static bool right(unsigned char *memory, size_t bytes) {
+  std::vector<unsigned char> back(bytes);
+  if (cudaMemcpy(back.data(), memory, bytes, cudaMemcpyDeviceToHost) != cudaSuccess) return false;
+  for (unsigned char byte : back)
+    if (byte != 7) return false;
+  return true;
+}
+int main(int argc, char **argv) {
+  size_t bytes = size_t(24) << 20;
+  unsigned char *first, *more;
+  if (cudaMalloc(&first, bytes) != cudaSuccess || other(first, bytes) != 0) return 1;
+  fclose(fopen(argv[1], "w"));
+  while (access(argv[2], F_OK) != 0) usleep(1000);
+  std::atomic<bool> stop(false);
+  std::atomic<int> failed(0);
+  std::thread fills([&] {
+    while (!stop) {
+      failed += other(first, bytes) != 0;
+      usleep(200);
+    }
+  });
+  bool has = cudaMalloc(&more, bytes) == cudaSuccess && other(more, bytes) == 0;
+  stop = true;
+  fills.join();
+  if (!has || failed != 0) return 2;
+  if (!right(first, bytes) || !right(more, bytes)) return 3;
+  puts("right");
+  return cudaFree(first) != cudaSuccess || cudaFree(more) != cudaSuccess;
+}
+"#;
+
+#[test]
+fn open_programs_that_wait_for_each_other_are_swapped_by_the_driver_front() {
+    let workshop = Workshop::new();
+    let main = workshop.compile("main", GROWS, true);
+    let library = workshop.library(&workshop.compile("other", FILLS, false), &["-l:libcudart.so.13"]);
+    let program = workshop.link(&[main, library]);
+    let (program, node) = (program.display(), &workshop.node);
+    let jobs = node.write("jobs.txt", &format!("{program} one two\n{program} two one\n"));
+    let jobs = jobs.display().to_string();
+    let ended = run(&mut node.mgb(&["batch", "--json", &jobs]));
+    let batch: serde_json::Value = serde_json::from_str(&ended.success()).expect("a summary");
+    for job in 0..2 {
+        assert_eq!(batch["jobs"][job]["exit_code"], 0, "{batch}");
+    }
+    let view = node.view();
+    assert!(view.counts.swapped_out > 0, "{view:?}");
+    node.wait_until_empty();
 }
