@@ -202,7 +202,8 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
             let noted = match launch(function, &stream) {
                 None => format!("crate::busy::note({stream});"),
                 Some(launch) => format!(
-                    "if let Some(gpu) = crate::busy::note({stream}) && code == 0 {{\n    {launch};\n    }}"
+                    "if let Some(gpu) = crate::busy::note({stream}) && code == 0 {{\n    {launch};\n    }} \
+                     else if code == mgb_core::mps::REFUSED {{\n    crate::notice::refused_by_mps();\n    }}"
                 ),
             };
             format!("let code = {{\n    {inside}\n    }};\n    {noted}\n    code")

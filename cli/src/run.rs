@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, anyhow};
+use mgb_core::mps;
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
 use mgb_scheduler::{Policy, Queue};
 use serde::{Deserialize, Serialize};
@@ -150,15 +151,19 @@ fn placement(granted: &Result<Grant, Refusal>) -> Placement {
     }
 }
 
-/// Shows the program only the GPU it was granted, under the MPS that all programs on it use.
+/// Shows the program only the GPU it was granted, under the MPS that all programs on it use, if it can.
 fn confine(command: &mut Command, hello: &Hello, grant: &Grant) -> anyhow::Result<()> {
     let gpu = hello
         .gpus
         .get(grant.gpu as usize)
         .context("mgbd granted a GPU that it did not name")?;
     command.env("CUDA_VISIBLE_DEVICES", &gpu.uuid).env("MGB", "off");
-    if let Some(pipe) = &hello.mps_pipe {
-        command.env("CUDA_MPS_PIPE_DIRECTORY", pipe);
+    let outside = mps::why_program_outside(Path::new(command.get_program()));
+    if let Some(pipe) = mps::folder(hello.mps_pipe.as_deref(), outside.as_deref()) {
+        command.env(mps::PIPE, pipe);
+        if let Some(why) = outside {
+            eprintln!("mgb: {}", mps::notice(&why));
+        }
     }
     Ok(())
 }

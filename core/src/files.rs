@@ -6,13 +6,15 @@ use mgb_probe::Client;
 use mgb_probe::wire::MOST_KEPT;
 use rustix::io::Errno;
 
+use crate::mps;
+
 /// Passes to mgbd the files by which the driver recognises this process. Called when a context was made:
 /// they are open then. Without MPS the end of a process harms no other process, and nothing is passed.
 ///
 /// # Errors
 /// mgbd is gone, or takes none: if this process is killed at work, others fail.
 pub fn pass(client: &Client) -> Result<(), Errno> {
-    if client.hello().mps_pipe.is_none() {
+    if !mps::is_used(client.hello()) {
         return Ok(());
     }
     let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();

@@ -7,6 +7,7 @@ pub mod files;
 pub mod free_list;
 pub mod gate;
 pub mod libraries;
+pub mod mps;
 pub mod patience;
 pub mod quiet;
 pub mod stillness;

@@ -3,6 +3,8 @@
 use std::fmt::Arguments;
 use std::sync::Mutex;
 
+use mgb_core::mps;
+
 static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// Says it unless something of this kind was said before.
@@ -17,6 +19,11 @@ pub fn once(kind: &'static str, text: Arguments<'_>) {
 /// A GPU is unavailable for a moment: see [`mgb_core::patience`].
 pub fn unavailable(text: &str) {
     once("unavailable", format_args!("{text}"));
+}
+
+/// MPS refused a kernel.
+pub fn refused_by_mps() {
+    once("mps", format_args!("{}", mps::refusal()));
 }
 
 /// mgbd has granted memory that the driver does not have.

@@ -5,12 +5,12 @@ use std::ffi::OsString;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mgb_core::mps;
 use mgb_probe::Client;
 
-use crate::owner;
+use crate::{notice, owner};
 
 const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
-const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
 
 /// A process under MGB.
 pub struct Session {
@@ -58,8 +58,12 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise
         let names: Vec<&str> = gpus.iter().map(|&gpu| all[gpu as usize].uuid.as_str()).collect();
         let before = std::env::var_os(VISIBLE);
         set(VISIBLE, Some(OsString::from(names.join(","))));
-        if let Some(pipe) = &client.hello().mps_pipe {
-            set(PIPE, Some(OsString::from(pipe)));
+        let outside = mps::why_outside();
+        if let Some(pipe) = mps::folder(client.hello().mps_pipe.as_deref(), outside) {
+            set(mps::PIPE, Some(OsString::from(pipe)));
+            if let Some(why) = outside {
+                notice::once("outside", format_args!("{}", mps::notice(why)));
+            }
         }
         let turn = client.turn(false);
         initialise(true);

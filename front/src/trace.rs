@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use mgb_core::mps;
 use mgb_probe::Grant;
 use mgb_probe::trace::{self, Entry, Line, Stretch};
 use parking_lot::Mutex;
@@ -86,6 +87,7 @@ extern "C" fn at_exit() {
     }
     let mut line = Line::new(records.iter().map(entry).collect());
     line.open = owner::why_open();
+    line.outside_mps = mps::why_outside();
     line.append();
 }
 

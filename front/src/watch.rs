@@ -5,7 +5,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mgb_core::{files, work};
+use mgb_core::{files, mps, work};
 use parking_lot::Mutex;
 
 use crate::busy::Looks;
@@ -29,6 +29,13 @@ pub fn start() {
     }
     ONCE.call_once(|| {
         work::publish(session.client.published().gpus());
+        if mps::why_outside().is_some() {
+            // Its kernels have the whole GPU while it is their turn.
+            session
+                .gpus
+                .iter()
+                .for_each(|&gpu| work::note_warps(gpu, u64::MAX));
+        }
         // SAFETY: a function of this library, which stays loaded. Registered after the driver's own, it is
         // called before that.
         unsafe { libc::atexit(stop) };

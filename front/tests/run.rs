@@ -10,6 +10,7 @@ use std::process::Stdio;
 use mgb_tests::compiled;
 use mgb_tests::node::Node;
 use mgb_tests::process::run;
+use mgb_tests::trace;
 
 use common::{compile, folder, on, program, source, view};
 
@@ -178,4 +179,53 @@ fn tasks_have_the_names_of_their_programs() {
     child.stdin.take().unwrap().write_all(b"\n").unwrap();
     assert!(child.wait().unwrap().success());
     node.wait_until_empty();
+}
+
+/// Why a program stayed outside MPS, as its line of trace says.
+fn why_outside(node: &Node, program: &Path, mode: Option<&str>) -> Option<String> {
+    let file = node.folder().join("trace");
+    let mut command = on(node, program, &["alloc", "1", "1", "0"]);
+    command.env("MGB", "require").env("MGB_TRACE", &file);
+    command.envs(mode.map(|mode| ("MGB_MPS", mode)));
+    assert_eq!(run(&mut command).code(), 0);
+    let lines = trace::read(&file).unwrap();
+    std::fs::remove_file(file).unwrap();
+    let [process] = lines.try_into().unwrap();
+    process.outside_mps
+}
+
+/// MPS refuses such modules, which on a real GPU ends the program or gives it wrong results.
+#[test]
+fn a_process_whose_kernels_launch_kernels_stays_outside_mps() {
+    let node = Node::start("1x64MiB", "mgb");
+    let folder = folder("outside");
+    let front = common::front().join("libcuda.so.1").display().to_string();
+    let library = folder.join("libnested.so").display().to_string();
+    let nested = source("nested.c").display().to_string();
+    compile("nested.c", Path::new(&library), &["-shared", "-fPIC"]);
+    let path = format!("-Wl,--no-as-needed,-rpath,{}", folder.display());
+    for (name, with, said) in [
+        ("itself", vec![&nested], Some("kernels of itself launch kernels")),
+        (
+            "library",
+            vec![&path, &library],
+            Some("kernels of libnested.so launch kernels"),
+        ),
+        ("neither", vec![], None),
+    ] {
+        let program = folder.join(name);
+        let flags: Vec<&str> = with.into_iter().chain([&front]).map(String::as_str).collect();
+        compile("holds.c", &program, &flags);
+        let why = why_outside(&node, &program, None);
+        assert_eq!(
+            why.as_deref().and_then(|why| why.split(',').next()),
+            said,
+            "{name}"
+        );
+    }
+    let neither = folder.join("neither");
+    assert_eq!(
+        why_outside(&node, &neither, Some("off")).as_deref(),
+        Some("MGB_MPS=off")
+    );
 }

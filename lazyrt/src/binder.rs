@@ -1,6 +1,6 @@
 //! lazyrt as the probe's binder: what becomes of the tasks that the program begins and ends.
 
-use mgb_core::work;
+use mgb_core::{mps, work};
 use mgb_probe::need::VARIABLES;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
@@ -9,7 +9,7 @@ use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, SiteHint};
-use crate::{absorb, device, front, open, swap, visible};
+use crate::{absorb, device, front, notice, open, swap, visible};
 
 struct Lazy;
 
@@ -89,11 +89,15 @@ impl Binder for Lazy {
     }
 
     fn before_cuda(&self, hello: &Hello) {
-        if let Some(folder) = &hello.mps_pipe {
+        let outside = mps::why_outside();
+        if let Some(folder) = mps::folder(hello.mps_pipe.as_deref(), outside) {
             // SAFETY: the process's first GPU op; the driver, which reads it, is not loaded yet. A thread
             // that reads the environment by itself at this moment is the program's own risk, as with any
             // setenv of a library.
-            unsafe { std::env::set_var("CUDA_MPS_PIPE_DIRECTORY", folder) };
+            unsafe { std::env::set_var(mps::PIPE, folder) };
+            if let Some(why) = outside {
+                notice::once("outside", format_args!("{}", mps::notice(why)));
+            }
         }
     }
 

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Once, OnceLock};
 
+use mgb_core::mps;
 use mgb_probe::wire::{GpuWords, MAX_GPUS};
 use mgb_probe::{Client, Gpu, TaskId};
 
@@ -140,9 +141,9 @@ pub fn gpu(index: u32) -> Option<&'static Gpu> {
     gpus().get(index as usize)
 }
 
-/// Whether mgbd runs its clients under MPS.
+/// Whether the process is a client of mgbd's MPS.
 pub fn is_under_mps() -> bool {
-    client().is_some_and(|client| client.hello().mps_pipe.is_some())
+    client().is_some_and(|client| mps::is_used(client.hello()))
 }
 
 /// The words by which mgbd sees work under way, one set for each GPU.

@@ -1,6 +1,7 @@
 //! `MGB_TRACE`: one line of JSON per process, appended at its exit: what each task asked for and what it
 //! really took.
 
+use mgb_core::mps;
 use mgb_probe::trace::{Entry, LazyRecord, Line, Place, Stretch, is_wanted};
 
 use crate::state::{self, State};
@@ -44,6 +45,7 @@ fn write(state: &mut State) {
         .collect();
     let mut line = Line::new(tasks);
     line.open = open::reason();
+    line.outside_mps = mps::why_outside();
     line.lazy_record = lazy_record;
     line.append();
 }

@@ -20,6 +20,8 @@ pub struct Line {
     program: String,
     /// Why the process was open, if it was.
     pub open: Option<String>,
+    /// Why the process stayed outside mgbd's MPS, whether there is one or not.
+    pub outside_mps: Option<&'static str>,
     /// The tasks that it began.
     pub tasks: Vec<Entry>,
     /// What its lazy tasks allocated, in total.
@@ -103,6 +105,7 @@ impl Line {
             job: SETTINGS.job.clone(),
             program: name.unwrap_or_default(),
             open: None,
+            outside_mps: None,
             tasks,
             lazy_record: None,
         }

@@ -13,6 +13,8 @@ pub struct Process {
     pub pid: u32,
     /// Why it was open, if it was.
     pub open: Option<String>,
+    /// Why it stayed outside mgbd's MPS, if it did.
+    pub outside_mps: Option<String>,
     /// Every task it began.
     pub tasks: Vec<Task>,
 }

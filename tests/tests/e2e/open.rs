@@ -93,13 +93,19 @@ impl Workshop {
 
     /// Links with MGB, runs, and gives what the program printed and why it was open.
     fn run(&self, parts: &[PathBuf]) -> (String, Option<String>) {
+        let (printed, process) = self.run_traced(parts);
+        (printed, process.open)
+    }
+
+    /// The same, with all that its line of trace says.
+    fn run_traced(&self, parts: &[PathBuf]) -> (String, trace::Process) {
         let program = self.link(parts);
         let file = self.node.folder().join("trace");
         let _ = std::fs::remove_file(&file);
         let ended = run(self.node.command(&program, &[]).env("MGB_TRACE", &file));
         let printed = ended.success().to_owned();
         let mut processes = trace::read(&file).expect("the trace can be read");
-        (printed, processes.pop().expect("there is a line").open)
+        (printed, processes.pop().expect("there is a line"))
     }
 }
 
@@ -111,6 +117,27 @@ fn what_mgb_compiled_alone_is_closed() {
         workshop.compile("other", FILLS, true),
     ];
     assert_eq!(workshop.run(&parts), ("7\n".to_owned(), None));
+}
+
+/// As nvcc links it: MPS refuses such modules.
+#[test]
+fn a_program_whose_kernels_launch_kernels_stays_outside_mps() {
+    let sources = "__attribute__((section(\"__nv_module_id\"), used)) static const char sources[] = \
+                   \"_0_22_cuda_device_runtime_cu_0\";\n";
+    let workshop = Workshop::new();
+    let parts = ["main", "other"].map(|name| {
+        let source = if name == "main" { MAIN } else { FILLS };
+        workshop.compile(name, source, true)
+    });
+    let (_, process) = workshop.run_traced(&parts);
+    assert_eq!(process.outside_mps, None);
+    let nested = workshop.compile("nested", sources, false);
+    let (printed, process) = workshop.run_traced(&[&parts[..], &[nested]].concat());
+    let why = "kernels of program launch kernels, which MPS refuses";
+    assert_eq!(
+        (printed.as_str(), process.outside_mps.as_deref()),
+        ("7\n", Some(why))
+    );
 }
 
 #[test]

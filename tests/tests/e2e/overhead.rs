@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use mgb_probe::view::GpuView;
 use mgb_tests::built;
@@ -149,17 +148,19 @@ fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
     let program = node.folder().join("greedy");
     run(node.mgb(&["clang++", "-O1"]).arg(source).arg("-o").arg(&program)).success();
     // By itself its workspace is overhead. The driver front, which `mgb run` loads, has it charged.
-    let ways: [(Command, fn(&GpuView) -> u64); 2] = [
-        (node.command(&program, &[]), |gpu| gpu.overhead_bytes),
-        (node.mgb(&["run", &program.display().to_string()]), |gpu| {
-            gpu.reserved_bytes
-        }),
-    ];
-    for (turn, (mut command, seen)) in ways.into_iter().enumerate() {
-        let file = node.folder().join(format!("goes on {turn}"));
+    let alone = node.command(&program, &[]);
+    let front = node.mgb(&["run", &program.display().to_string()]);
+    for (name, mut command) in [("alone", alone), ("front", front)] {
+        let file = node.folder().join(name);
         let running = Running::start(command.arg(&file));
         wait::until("the workspace is seen", || {
-            (seen(&gpu(&node)) >= 64 * MIB).then_some(())
+            let gpu = gpu(&node);
+            let seen = if name == "alone" {
+                gpu.overhead_bytes
+            } else {
+                gpu.reserved_bytes
+            };
+            (seen >= 64 * MIB).then_some(())
         });
         touch(&file);
         assert_eq!(running.end().success(), "cudaErrorMemoryAllocation\n");

@@ -1,0 +1,170 @@
+//! Whether this process uses its GPUs through the MPS that mgbd runs.
+//!
+//! A process whose kernels launch kernels does not: MPS refuses every module with such a kernel (error 811),
+//! even where it never runs, and a program that checks no errors goes on with wrong results. Outside MPS it
+//! works as natively, and its kernels take turns with those of the programs beside it.
+
+use std::ffi::{CStr, OsStr, c_int, c_void};
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use mgb_probe::Hello;
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSection, ReadCache};
+
+/// `off`: the process stays outside.
+pub const SETTING: &str = "MGB_MPS";
+/// Where the driver looks for MPS when it is initialised.
+pub const PIPE: &str = "CUDA_MPS_PIPE_DIRECTORY";
+/// No folder, so that the driver finds no MPS there, nor another one in its usual place.
+pub const NO_PIPE: &str = "/dev/null";
+/// CUDA's `CUDA_ERROR_CDP_NOT_SUPPORTED` and `cudaErrorCdpNotSupported`.
+pub const REFUSED: c_int = 811;
+
+/// Where nvcc's device linker names the sources of the device code that is linked, for the host to read.
+const SOURCES: &str = "__nv_module_id";
+/// The source with the functions by which kernels launch kernels, in libcudadevrt.
+const DEVICE_RUNTIME: &[u8] = b"cuda_device_runtime";
+
+/// Why the process stays outside MPS. The first call reads the files of all that is loaded: it comes before
+/// the driver is initialised, and what is loaded later cannot change the answer.
+pub fn why_outside() -> Option<&'static str> {
+    static WHY: OnceLock<Option<String>> = OnceLock::new();
+    WHY.get_or_init(|| by_setting().or_else(|| loaded().iter().find_map(|file| of_file(file))))
+        .as_deref()
+}
+
+/// Why a program that is started from this file stays outside, as far as the file itself tells.
+pub fn why_program_outside(program: &Path) -> Option<String> {
+    by_setting().or_else(|| of_file(program))
+}
+
+/// Whether this process is a client of mgbd's MPS.
+pub fn is_used(hello: &Hello) -> bool {
+    hello.mps_pipe.is_some() && why_outside().is_none()
+}
+
+/// The folder that the driver is to look for MPS in, where mgbd's is at `pipe`, for a process that may have a
+/// reason to stay outside. None: there is no MPS, and the driver is left alone.
+pub fn folder<'a>(pipe: Option<&'a str>, outside: Option<&str>) -> Option<&'a str> {
+    pipe.map(|pipe| if outside.is_some() { NO_PIPE } else { pipe })
+}
+
+/// What people are told once about a process that stays outside.
+pub fn notice(why: &str) -> String {
+    format!("{why}: the program uses its GPU outside MPS, in turns with the programs beside it")
+}
+
+/// What people are told where MPS refused a module that was not seen before the process joined it.
+pub fn refusal() -> String {
+    format!(
+        "MPS refuses a module whose kernels launch kernels (error {REFUSED}), and what uses it fails: run the \
+         program with {SETTING}=off"
+    )
+}
+
+fn by_setting() -> Option<String> {
+    let off = std::env::var_os(SETTING).is_some_and(|value| value == "off");
+    off.then(|| format!("{SETTING}=off"))
+}
+
+fn of_file(file: &Path) -> Option<String> {
+    let name = || file.file_name().unwrap_or(file.as_os_str()).display().to_string();
+    launches_kernels(file).then(|| format!("kernels of {} launch kernels, which MPS refuses", name()))
+}
+
+/// Whether kernels of a program or library may launch kernels: nvcc's linker has put the device runtime into
+/// it. A file that cannot be read has none.
+fn launches_kernels(file: &Path) -> bool {
+    let Ok(file) = File::open(file) else { return false };
+    let file = ReadCache::new(file);
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&file) else {
+        return false;
+    };
+    let sources = elf.section_by_name_bytes(SOURCES.as_bytes());
+    let sources = sources
+        .and_then(|section| section.data().ok())
+        .unwrap_or_default();
+    sources
+        .windows(DEVICE_RUNTIME.len())
+        .any(|part| part == DEVICE_RUNTIME)
+}
+
+/// The files of this process's program and libraries.
+fn loaded() -> Vec<PathBuf> {
+    unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
+        // SAFETY: the linker's own structure of a loaded object.
+        let name = unsafe { (*info).dlpi_name };
+        if name.is_null() {
+            return 0;
+        }
+        // SAFETY: not null, so it is the linker's string, which holds during the call.
+        let name = unsafe { CStr::from_ptr(name) };
+        if !name.is_empty() {
+            // SAFETY: the place that `loaded` gave, which nobody else uses meanwhile.
+            unsafe { &mut *files.cast::<Vec<PathBuf>>() }.push(OsStr::from_bytes(name.to_bytes()).into());
+        }
+        0
+    }
+    // The linker has no name for the program.
+    let mut files: Vec<PathBuf> = std::fs::read_link("/proc/self/exe").into_iter().collect();
+    // SAFETY: the function has the signature that is asked for, and writes to `files` only.
+    unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut files).cast()) };
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    fn build(folder: &Path, name: &str, text: &str) -> PathBuf {
+        let (source, program) = (folder.join(format!("{name}.c")), folder.join(name));
+        std::fs::write(&source, text).unwrap();
+        let mut cc = Command::new("cc");
+        let done = cc.arg(&source).args(["-s", "-o"]).arg(&program).status();
+        assert!(done.unwrap().success());
+        program
+    }
+
+    fn linked(sources: &str) -> String {
+        format!(
+            "__attribute__((section(\"__nv_module_id\"), used)) static const char ids[] = \"{sources}\";\n\
+             int main(void) {{ return 0; }}\n"
+        )
+    }
+
+    #[test]
+    fn the_device_runtime_is_found_in_a_stripped_program() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name, text: &str| launches_kernels(&build(folder.path(), name, text));
+        assert!(at(
+            "nested",
+            &linked("_01_5_app_cu_02\\0_f4_22_cuda_device_runtime_cu_3e")
+        ));
+        assert!(!at("linked", &linked("_01_5_app_cu_02")));
+        assert!(!at("plain", "int main(void) { return 0; }\n"));
+        let text = folder.path().join("text");
+        std::fs::write(&text, "__nv_module_id cuda_device_runtime").unwrap();
+        assert!(!launches_kernels(&text) && !launches_kernels(&folder.path().join("none")));
+    }
+
+    #[test]
+    fn who_stays_outside_finds_no_mps() {
+        assert_eq!(folder(Some("/run/mps"), None), Some("/run/mps"));
+        assert_eq!(folder(Some("/run/mps"), Some("why")), Some(NO_PIPE));
+        assert_eq!((folder(None, None), folder(None, Some("why"))), (None, None));
+        assert!(!Path::new(NO_PIPE).is_dir());
+    }
+
+    #[test]
+    fn what_is_loaded_is_named() {
+        let files = loaded();
+        assert!(files.iter().any(|file| file.ends_with("libc.so.6")), "{files:?}");
+        assert!(files.iter().all(|file| !file.as_os_str().is_empty()));
+        assert_eq!(why_outside(), None);
+    }
+}
