@@ -300,7 +300,7 @@ fn open_programs_that_wait_for_each_other_are_swapped_by_the_driver_front() {
     let (program, node) = (program.display(), &workshop.node);
     let jobs = node.write("jobs.txt", &format!("{program} one two\n{program} two one\n"));
     let jobs = jobs.display().to_string();
-    let ended = run(&mut node.mgb(&["batch", "--json", &jobs]));
+    let ended = run(&mut node.mgb(&["batch", "--json", "-j", "2", &jobs]));
     let batch: serde_json::Value = serde_json::from_str(&ended.success()).expect("a summary");
     for job in 0..2 {
         assert_eq!(batch["jobs"][job]["exit_code"], 0, "{batch}");
