@@ -1,16 +1,22 @@
 //! Writes, from the catalogue, an exported function for every function of the driver: a call through its
-//! slot, inside the gate, or a jump.
+//! slot, inside the gate, or a jump. For those of NVML, jumps.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use mgb_catalogue::driver::{self, Function};
+use mgb_catalogue::nvml;
 
 const WRITES: &str = "a String takes any text";
 
 /// Functions that the front answers itself, under the names that it exports them by.
 fn own() -> &'static [&'static str] {
     include!("src/own.rs")
+}
+
+/// Functions of NVML that the front answers itself.
+fn own_of_nvml() -> &'static [&'static str] {
+    include!("src/nvml/own.rs")
 }
 
 /// Functions that give a GPU nothing and may wait for long: no gate holds them, and no closed gate waits for
@@ -23,6 +29,7 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=src/own.rs");
     println!("cargo::rerun-if-changed=src/waiting.rs");
+    println!("cargo::rerun-if-changed=src/nvml/own.rs");
     let arch = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
     if arch != "x86_64" {
         panic!("the driver front jumps by x86_64 code only, and this is {arch}");
@@ -31,6 +38,12 @@ fn main() {
         assert!(
             driver::lookup(name).is_some(),
             "{name} is no function of the driver"
+        );
+    }
+    for name in own_of_nvml() {
+        assert!(
+            nvml::all().any(|one| one == *name),
+            "{name} is no function of NVML"
         );
     }
     let out = std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR");
@@ -64,26 +77,48 @@ fn names(functions: &[Function]) -> String {
     for (index, function) in functions.iter().enumerate() {
         writeln!(text, "    pub const {}: usize = {index};", function.name).expect(WRITES);
     }
-    text + "}\n"
+    text.push_str("}\n");
+    let count = nvml::all().count();
+    writeln!(
+        text,
+        "/// NVML's functions, sorted.\npub static NVML: [&CStr; {count}] = ["
+    )
+    .expect(WRITES);
+    for name in nvml::all() {
+        writeln!(text, "    c\"{name}\",").expect(WRITES);
+    }
+    text + "];\n"
 }
 
 fn jumps(functions: &[Function]) -> String {
     let mut text = String::new();
-    slots(&mut text, functions.len());
+    slots(&mut text, DRIVER_SLOTS, 0, functions.len());
     for (index, function) in functions.iter().enumerate() {
         jump(&mut text, index, function);
     }
     exports(&mut text, functions);
+    // Their indices follow those of the driver's functions.
+    slots(&mut text, NVML_SLOTS, functions.len(), nvml::all().count());
+    for (index, name) in nvml::all().enumerate() {
+        if !own_of_nvml().contains(&name) {
+            naked(&mut text, name, NVML_SLOTS, index);
+        }
+    }
     text
 }
 
-/// Where each jump leads: at first to code that finds the driver's function, later to that function.
-fn slots(text: &mut String, count: usize) {
-    let begin = "core::arch::global_asm!(\n    \".pushsection .data.mgb_front_slots, \\\"aw\\\", \
-                 @progbits\",\n    \".balign 64\", \".globl mgb_front_slots\",\n    \
-                 \".hidden mgb_front_slots\", \"mgb_front_slots:\",";
+const DRIVER_SLOTS: &str = "mgb_front_slots";
+const NVML_SLOTS: &str = "mgb_front_nvml_slots";
+
+/// Where each jump leads: at first to code that finds the function, later to that function. `first`: the
+/// index that the first one is found by.
+fn slots(text: &mut String, name: &str, first: usize, count: usize) {
+    let begin = format!(
+        "core::arch::global_asm!(\n    \".pushsection .data.{name}, \\\"aw\\\", @progbits\",\n    \
+         \".balign 64\", \".globl {name}\",\n    \".hidden {name}\", \"{name}:\","
+    );
     writeln!(text, "{begin}").expect(WRITES);
-    for index in 0..count {
+    for index in first..first + count {
         writeln!(text, "    \".quad mgb_front_find_{index}\",").expect(WRITES);
     }
     writeln!(
@@ -91,7 +126,7 @@ fn slots(text: &mut String, count: usize) {
         "    \".popsection\",\n    \".pushsection .text.mgb_front_find, \\\"ax\\\", @progbits\","
     )
     .expect(WRITES);
-    for index in 0..count {
+    for index in first..first + count {
         writeln!(
             text,
             "    \"mgb_front_find_{index}: mov r11d, {index}\", \"jmp {{find}}\","
@@ -108,11 +143,16 @@ fn jump(text: &mut String, index: usize, function: &Function) {
     if let Some(types) = arguments(function) {
         return call(text, function, &types);
     }
-    let (name, offset) = (function.name, index * 8);
+    naked(text, function.name, DRIVER_SLOTS, index);
+}
+
+/// A jump through a slot.
+fn naked(text: &mut String, name: &str, slots: &str, index: usize) {
+    let offset = index * 8;
     writeln!(
         text,
         "#[unsafe(naked)]\n#[unsafe(no_mangle)]\nunsafe extern \"C\" fn {name}() {{\n    \
-         core::arch::naked_asm!(\"jmp qword ptr [rip + mgb_front_slots + {offset}]\")\n}}"
+         core::arch::naked_asm!(\"jmp qword ptr [rip + {slots} + {offset}]\")\n}}"
     )
     .expect(WRITES);
 }

@@ -20,7 +20,7 @@ put() {
 # A link to $1 named $2.
 link() { [ "$(readlink "$2")" = "$1" ] || ln -sfn "$1" "$2"; }
 
-mkdir -p "$prefix/bin" "$prefix/lib/softgpu" "$prefix/lib/front" "$prefix/include" "$prefix/share/empty"
+mkdir -p "$prefix/bin" "$prefix/lib/softgpu" "$prefix/lib/front/nvml" "$prefix/include" "$prefix/share/empty"
 
 new_pass=
 cmp -s "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so" || new_pass=1
@@ -41,6 +41,8 @@ if [ ! "$front" -nt "$built/libmgb_front.a" ] || [ ! "$front" -nt "$here/front/l
 fi
 # Some programs ask for the driver by the name that compilers use.
 link libcuda.so.1 "$prefix/lib/front/libcuda.so"
+# The front is NVML's library as well. In a folder of its own: `mgb run` leaves it out where NVIDIA's has more.
+link ../libcuda.so.1 "$prefix/lib/front/nvml/libnvidia-ml.so.1"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 
 # What `mgb bench` writes beside its figures.

@@ -7,6 +7,7 @@
 
 pub mod driver;
 mod kinds;
+pub mod nvml;
 pub mod report;
 pub mod softgpu;
 pub mod support;

@@ -1,11 +1,17 @@
 //! Real GPUs or software GPUs: decided once per command, then the same for mgbd and for every program.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+use mgb_catalogue::nvml;
+use mgb_core::libraries::{self, NVML};
+use object::read::elf::ElfFile64;
+use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
 use crate::node;
 use crate::prefix::Prefix;
@@ -75,7 +81,24 @@ impl Machine {
 
     /// Gives a program these GPUs, through the driver front in this folder.
     pub fn apply_with_front(&self, front: &Path, command: &mut Command) {
-        self.apply_behind(&[front], command);
+        let nvml = self.may_be_exchanged().then(|| self.nvml_of(front)).flatten();
+        let folders: Vec<&Path> = [front].into_iter().chain(nvml.as_deref()).collect();
+        self.apply_behind(&folders, command);
+    }
+
+    /// Whether two GPUs may have changed places in a job.
+    fn may_be_exchanged(&self) -> bool {
+        !matches!(self, Self::Real { gpus: 1 })
+    }
+
+    /// The folder in which the front is NVML's library. None where NVIDIA's has functions that the front
+    /// lacks: programs of a later driver, nvidia-smi above all, may need them.
+    fn nvml_of(&self, front: &Path) -> Option<PathBuf> {
+        let real = match self {
+            Self::Real { .. } => libraries::of_driver(NVML).into_iter().next()?,
+            Self::Soft { libraries, .. } => libraries.join(NVML),
+        };
+        has_only(&real, &nvml::all().collect()).then(|| front.join("nvml"))
     }
 
     fn apply_behind(&self, first: &[&Path], command: &mut Command) {
@@ -113,6 +136,23 @@ impl Machine {
     }
 }
 
+/// Whether a library exports only these of NVML's functions.
+fn has_only(library: &Path, known: &BTreeSet<&str>) -> bool {
+    let Ok(file) = File::open(library) else {
+        return false;
+    };
+    let file = ReadCache::new(file);
+    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&file) else {
+        return false;
+    };
+    elf.dynamic_symbols()
+        .filter(|symbol| symbol.is_definition())
+        .all(|symbol| {
+            let name = symbol.name().unwrap_or_default();
+            !name.starts_with("nvml") || known.contains(name)
+        })
+}
+
 /// A variable of the environment; an empty one counts as unset.
 pub fn variable(name: &str) -> Option<OsString> {
     env::var_os(name).filter(|value| !value.is_empty())
@@ -131,6 +171,34 @@ fn first_in_path(folders: &[&Path], rest: Option<OsString>) -> OsString {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_with_a_function_of_a_later_driver_is_seen() {
+        let folder = tempfile::tempdir().unwrap();
+        let known = BTreeSet::from(["nvmlInit", "nvmlShutdown"]);
+        for (text, expected) in [
+            (
+                "int nvmlInit(void) { return 0; } int other(void) { return 0; }",
+                true,
+            ),
+            (
+                "int nvmlInit(void) { return 0; } int nvmlLater(void) { return 0; }",
+                false,
+            ),
+            (
+                "int nvmlLater(void); int nvmlInit(void) { return nvmlLater(); }",
+                true,
+            ),
+        ] {
+            let (source, library) = (folder.path().join("nvml.c"), folder.path().join("nvml.so"));
+            std::fs::write(&source, text).unwrap();
+            let mut cc = Command::new("cc");
+            cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
+            assert!(cc.status().unwrap().success());
+            assert_eq!(has_only(&library, &known), expected, "{text}");
+        }
+        assert!(!has_only(&folder.path().join("none.so"), &known));
+    }
 
     #[test]
     fn the_folder_comes_first_and_once() {

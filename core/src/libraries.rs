@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 /// The driver's library, by the name that programs ask the dynamic linker for.
 pub const DRIVER: &str = "libcuda.so.1";
+/// NVML's library, which comes with the driver.
+pub const NVML: &str = "libnvidia-ml.so.1";
 /// Names the driver's library where the search would find another one, or none.
 pub const DRIVER_VARIABLE: &str = "MGB_DRIVER";
 /// The dynamic linker's list of libraries.
@@ -72,8 +74,13 @@ pub fn drivers() -> Vec<PathBuf> {
     if let Some(path) = std::env::var_os(DRIVER_VARIABLE).filter(|path| !path.is_empty()) {
         return vec![PathBuf::from(path)];
     }
-    let own = OF_DRIVERS.iter().map(|folder| Path::new(folder).join(DRIVER));
-    let all = listed(DRIVER).into_iter().chain(usual(DRIVER)).chain(own);
+    of_driver(DRIVER)
+}
+
+/// The files that may be a library of the driver's package, in the order of the dynamic linker's search.
+pub fn of_driver(name: &str) -> Vec<PathBuf> {
+    let own = OF_DRIVERS.iter().map(|folder| Path::new(folder).join(name));
+    let all = listed(name).into_iter().chain(usual(name)).chain(own);
     all.filter(|path| path.exists()).collect()
 }
 

@@ -5,6 +5,9 @@
 
 use std::ffi::c_void;
 
+use crate::names::COUNT;
+use crate::{driver, nvml};
+
 /// Entered by a jump, with the function's index in `r11d`.
 ///
 /// # Safety
@@ -62,5 +65,10 @@ pub unsafe extern "C" fn enter() {
 
 /// Fills the slot of a function. Returns where to jump.
 extern "C" fn find(index: u32) -> *const c_void {
-    crate::driver::settle(index as usize)
+    let index = index as usize;
+    if index < COUNT {
+        driver::settle(index)
+    } else {
+        nvml::settle(index)
+    }
 }

@@ -30,6 +30,7 @@ mod memory;
 mod names;
 mod native;
 mod notice;
+mod nvml;
 mod owner;
 mod pointers;
 mod pools;

@@ -1,4 +1,4 @@
-//! The names of the driver's functions, as the build script wrote them from the catalogue.
+//! The names of the driver's functions and of NVML's, as the build script wrote them from the catalogue.
 
 use std::ffi::CStr;
 

@@ -6,17 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use mgb_core::libraries::{self, DRIVER, DRIVER_VARIABLE};
+use mgb_core::libraries::{self, DRIVER, DRIVER_VARIABLE, NVML};
 
 use crate::notice;
 
 /// Loads the driver. `None`, with one line of notice: there is none.
 pub fn load() -> Option<*mut c_void> {
     let mut failures = Vec::new();
-    for path in libraries::drivers() {
-        if is_front(&path) {
-            continue;
-        }
+    for path in libraries::drivers().into_iter().filter(|path| !is_front(path)) {
         match open(&path) {
             Ok(handle) => return Some(handle),
             Err(why) => failures.push(why),
@@ -30,6 +27,14 @@ pub fn load() -> Option<*mut c_void> {
         format_args!("found no NVIDIA driver behind MGB's {DRIVER} ({why}); name it in {DRIVER_VARIABLE}"),
     );
     None
+}
+
+/// Loads NVML's library. `None`: there is none, as on a machine without a GPU.
+pub fn load_nvml() -> Option<*mut c_void> {
+    let paths = libraries::of_driver(NVML).into_iter();
+    paths
+        .filter(|path| !is_front(path))
+        .find_map(|path| open(&path).ok())
 }
 
 /// Whether the file is this very library, by whatever path.

@@ -87,6 +87,14 @@ impl Client {
         &self.hello
     }
 
+    /// The node's numbers of the two GPUs that had changed places in this process's job when it connected.
+    pub(crate) fn exchanged(&self) -> Option<[u32; 2]> {
+        let [from, to] = self.hello.exchanged?;
+        let number = |at: u32| Some(self.hello.gpus.get(at as usize)?.node_index);
+        let follows = from != to && self.devices.follows(from, to);
+        follows.then_some([number(from)?, number(to)?])
+    }
+
     /// Whether `mgbd` is still there, and this is still the process that
     /// connected.
     pub fn is_connected(&self) -> bool {

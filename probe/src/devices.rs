@@ -46,12 +46,16 @@ impl Devices {
         self.order.iter().map(bit).fold(0, |mask, bit| mask | bit)
     }
 
+    /// Whether two GPUs change places for this process where they do in its job.
+    pub(crate) fn follows(&self, from: u32, to: u32) -> bool {
+        !self.is_named || [from, to].iter().all(|gpu| self.order.contains(gpu))
+    }
+
     /// The order where two GPUs have changed places. A number stands for the other GPU then. A UUID is what
     /// it is: GPUs that are named by theirs change places only if the process has both.
     pub(crate) fn exchanged(&self, from: u32, to: u32) -> Devices {
         let mut changed = self.clone();
-        let has_both = [from, to].iter().all(|gpu| self.order.contains(gpu));
-        if has_both || !self.is_named {
+        if self.follows(from, to) {
             for gpu in &mut changed.order {
                 *gpu = match *gpu {
                     gpu if gpu == from => to,
@@ -98,6 +102,7 @@ mod tests {
             mps_note: None,
             gpus: node_indices.iter().enumerate().map(gpu).collect(),
             mgbd_pid: 1,
+            exchanged: None,
             view: None,
         }
     }

@@ -71,6 +71,10 @@ pub struct Hello {
     pub gpus: Vec<Gpu>,
     /// Process id of `mgbd`.
     pub mgbd_pid: u32,
+    /// Two of these that have changed places in the client's job, by their positions: see
+    /// [`crate::Client::begin_first`].
+    #[serde(default)]
+    pub exchanged: Option<[u32; 2]>,
     /// POSIX shared-memory name of the node view, readable by everybody.
     pub view: Option<String>,
 }

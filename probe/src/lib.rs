@@ -41,7 +41,7 @@ pub use connect::ConnectError;
 pub use hello::{Gpu, Hello, Multiprocessors};
 pub use job::{JOB, job, new_job};
 pub use need::Need;
-pub use process::client;
+pub use process::{client, exchanged_gpus};
 pub use published::Published;
 pub use socket::{lock_path, socket_path};
 pub use spin::Spin;

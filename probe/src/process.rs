@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::binder::binder;
 use crate::client::{Client, FORKS};
+use crate::job::job;
 use crate::notice::{self, Mode};
 use crate::socket::socket_path;
 
@@ -52,6 +53,16 @@ pub fn client() -> Option<&'static Client> {
     }
     // SAFETY: slots are never freed once they are in CURRENT.
     unsafe { &*slot }.0.get_or_init(connect).as_ref()
+}
+
+/// The node's numbers of the two GPUs that have changed places for the processes of this one's job; none in a
+/// process that runs natively, and before the job has a GPU. Asks mgbd at each call.
+pub fn exchanged_gpus() -> Option<[u32; 2]> {
+    job()?;
+    if notice::mode() == Mode::Off {
+        return None;
+    }
+    Client::observe(&socket_path()).ok()?.exchanged()
 }
 
 fn connect() -> Option<Client> {

@@ -73,6 +73,9 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == "hold") {
         return hold();
     }
+    // Started within a job, it still counts GPUs as the node does.
+    // SAFETY: no other thread runs yet.
+    unsafe { std::env::remove_var(mgb_probe::JOB) };
     let options = Options::parse();
     let queue = match options.policy.serves(options.queue) {
         Ok(queue) => queue,

@@ -19,6 +19,11 @@ impl Broker {
         }
     }
 
+    /// The GPUs that have changed places in a job; 0: in none.
+    pub fn exchanged(&self, job: u64) -> Option<[u32; 2]> {
+        self.jobs.ordered(job).map(|Order { from, to }| [from, to])
+    }
+
     /// The process, and those that have its job's order with it.
     pub(super) fn kin(&self, client: ClientId) -> Vec<ClientId> {
         let job = self.clients.get(&client).map_or(0, |entry| entry.job);

@@ -94,6 +94,14 @@ impl Jobs {
         followers
     }
 
+    /// The job's order, once there is one.
+    pub(super) fn ordered(&self, job: u64) -> Option<Order> {
+        match self.jobs.get(&job)? {
+            Job::Waits(_) => None,
+            Job::Ordered(order, _) => Some(*order),
+        }
+    }
+
     /// The processes that have the job's order.
     pub(super) fn members(&self, job: u64) -> Option<&BTreeSet<ClientId>> {
         match self.jobs.get(&job)? {

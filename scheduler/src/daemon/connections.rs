@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mgb_probe::Hello;
 use mgb_probe::wire::KEEP;
 use rustix::event::epoll;
 use rustix::io::Errno;
@@ -78,7 +79,13 @@ impl Server {
         let Some((socket, _)) = self.guests.get(&id) else {
             return;
         };
-        let said = watched.and_then(|()| greet::welcome(socket, &self.hello));
+        let said = watched.and_then(|()| {
+            let hello = Hello {
+                exchanged: self.broker.exchanged(guest.job),
+                ..self.hello.clone()
+            };
+            greet::welcome(socket, hello)
+        });
         if let Err(offence) = said {
             self.unwatch(&guest.pidfd);
             self.unwatch(&guest.doorbell);

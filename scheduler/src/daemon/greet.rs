@@ -174,8 +174,8 @@ fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
 }
 
 /// Says hello.
-pub(super) fn welcome(socket: &OwnedFd, hello: &Hello) -> Result<(), Offence> {
-    send(socket, &Answer::Hello(hello.clone()))
+pub(super) fn welcome(socket: &OwnedFd, hello: Hello) -> Result<(), Offence> {
+    send(socket, &Answer::Hello(hello))
 }
 
 /// Says why not. Whether it arrives does not matter.

@@ -120,6 +120,7 @@ impl Server {
             mps_note: mps.note,
             gpus: node.gpus().to_vec(),
             mgbd_pid: std::process::id(),
+            exchanged: None,
             view: Some(board.name().to_owned()),
         };
         let rules = Rules {
