@@ -2,10 +2,13 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use mgb_tests::prefix::prefix;
-use mgb_tests::process::run;
+use mgb_tests::process::Running;
 use object::{Object, ObjectSymbol, SymbolKind};
+
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Compiles the file at a level, with the pass loaded or without.
 fn compiled(source: &Path, level: &str, with_pass: bool, folder: &Path) -> Vec<u8> {
@@ -16,7 +19,8 @@ fn compiled(source: &Path, level: &str, with_pass: bool, folder: &Path) -> Vec<u
     if with_pass {
         compile.arg(format!("-fpass-plugin={}/lib/libmgb_pass.so", prefix().display()));
     }
-    run(&mut compile).success();
+    // Clang alone may take most of a minute where other tests run beside it.
+    Running::start(&mut compile).end_within(PATIENCE).success();
     std::fs::read(output).expect("the object file can be read")
 }
 
