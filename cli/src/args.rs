@@ -29,6 +29,7 @@ Environment:
   MGB_CLANG          the clang 22 to use        CUDA_PATH  the CUDA 13 to use
   MGB_CUDA_ARCH      the GPU to compile for where none is named, such as sm_90
   MGB_HOST_KERNELS   off: compile no host code for kernels; quicker, and for real GPUs only
+  MGB_LEGACY         1: sources may use what CUDA 12 and 13 have dropped
   MGB_PREFIX         MGB's own folder, if it is not above mgb
   MGB                in programs: off (run natively), require (fail without mgbd)
 

@@ -14,6 +14,7 @@ mod element;
 mod exit;
 mod explain;
 mod frameworks;
+mod legacy;
 mod machine;
 mod manual;
 mod measure;

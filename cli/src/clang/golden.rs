@@ -20,6 +20,7 @@ fn parts(line: &CommandLine, cxx: bool) -> Parts {
         }),
         arch: "sm_90".to_owned(),
         cxx,
+        legacy: false,
         old_driver: false,
         lacks_lld: false,
     }

@@ -21,6 +21,7 @@ use anyhow::Context;
 
 use crate::cuda::Cuda;
 use crate::exit::{self, Outcome, WithCode};
+use crate::legacy;
 use crate::prefix::Prefix;
 use language::Language;
 use parse::CommandLine;
@@ -31,7 +32,8 @@ use whole::Lto;
 pub use spawn::{exit_as, output};
 
 /// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
-pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
+pub fn run(mut arguments: Vec<OsString>, cxx: bool) -> Outcome {
+    legacy::take(&mut arguments);
     let clang = tools::find_clang().code(exit::NODE)?;
     let mut words = response::expand(arguments);
     if std::env::var_os(gcc::VARIABLE).is_some() {
@@ -98,6 +100,7 @@ fn gather(line: &CommandLine, clang: &Path, cxx: bool) -> anyhow::Result<Parts> 
             String::new()
         },
         cxx,
+        legacy: legacy::is_wanted(),
         old_driver: is_cuda && tools::lacks_beside("clang-linker-wrapper", clang),
         lacks_lld: line.links_with_lld() && tools::lacks_beside("ld.lld", clang),
         prefix,

@@ -13,6 +13,7 @@ use super::parse::{Argument, CommandLine, Kind};
 use super::table::Meaning;
 use super::whole;
 use crate::cuda::Cuda;
+use crate::legacy;
 use crate::prefix::Prefix;
 
 /// What the command line is completed with.
@@ -28,6 +29,8 @@ pub struct Parts {
     pub arch: String,
     /// `clang++`: C++ is the language, and its library is linked.
     pub cxx: bool,
+    /// What CUDA has dropped is wanted.
+    pub legacy: bool,
     /// clang's tools for its newer offloading driver are not installed.
     pub old_driver: bool,
     /// lld is wanted and not installed.
@@ -76,6 +79,9 @@ fn front_end(line: &CommandLine, parts: &Parts) -> Vec<OsString> {
         words.extend(["-Xclang", "-disable-O0-optnone"].map(OsString::from));
         // The report speaks in the program's own names and lines.
         words.extend(["-fno-discard-value-names", TRACK_LINES].map(OsString::from));
+    }
+    if parts.legacy {
+        words.extend(legacy::options(&parts.prefix));
     }
     if line.has_input(Language::Cuda) {
         words.push("-Wno-unknown-cuda-version".into());

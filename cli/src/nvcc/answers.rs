@@ -28,6 +28,10 @@ a line that says so; all others to clang. MGB_KEEP_NVCC=0 in the environment kee
 
 NVCC_PREPEND_FLAGS and NVCC_APPEND_FLAGS are read as nvcc reads them.
 
+--mgb-legacy, or MGB_LEGACY=1, brings back what CUDA 12 and 13 have dropped, by what they have instead:
+cudaThreadSynchronize and its like, texture references, members of cudaDeviceProp, old argument lists. clang's wrappers
+take it too.
+
 --keep-nvcc, or MGB_KEEP_NVCC=1, has nvcc compile all sources, with mgb-clang++ as its host compiler and the shared
 runtime. -ccbin and -cudart are left out; every other option is nvcc's, -rdc=true across files too. The pass does not see
 device code then: each kernel counts as one that may use device variables, and the program runs on real GPUs only.

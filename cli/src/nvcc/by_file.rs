@@ -17,6 +17,7 @@ use super::table::{Fate, Meaning, Stop};
 use super::translate::{self, Plan, Toolkit};
 use crate::clang;
 use crate::exit::{self, Failure, Outcome, WithCode};
+use crate::legacy;
 use crate::prefix::Prefix;
 
 /// Whether sources may go to nvcc one by one: they become objects, each with all of its device code.
@@ -160,10 +161,14 @@ impl Source<'_> {
                 &made,
                 &format!("mgb nvcc: {name}: compiled by NVIDIA's nvcc, as before"),
             ),
-            (Some(tried), false) => said(
-                tried,
-                &format!("mgb nvcc: {name}: NVIDIA's nvcc does not compile it either"),
-            ),
+            (Some(tried), false) => {
+                let way_out = legacy::hint(&first_error(&tried.stderr)).map(|hint| format!("; {hint}"));
+                let line = format!(
+                    "mgb nvcc: {name}: NVIDIA's nvcc does not compile it either{}",
+                    way_out.unwrap_or_default()
+                );
+                said(tried, &line)
+            }
             (None, false) => {
                 // clang says what is wrong, the next time.
                 let _ = fs::remove_file(self.note());

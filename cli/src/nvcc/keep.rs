@@ -14,6 +14,7 @@ use anyhow::{Context, Result, anyhow, bail};
 use crate::clang::{gcc, response};
 use crate::cuda::Cuda;
 use crate::exit::{self, Outcome, WithCode};
+use crate::legacy;
 use crate::prefix::Prefix;
 
 /// The option.
@@ -59,6 +60,12 @@ pub fn command(words: Vec<OsString>) -> Result<Command> {
     prefix.runtime()?;
     let mut command = Command::new(&nvcc.path);
     command.args(without_ours(words)).args(ours(&prefix));
+    if legacy::is_wanted() {
+        // nvcc includes it. What its host compiler gets has been through that.
+        command
+            .args(legacy::options(&prefix))
+            .env_remove(legacy::VARIABLE);
+    }
     command.env("CUDA_PATH", &nvcc.cuda.root);
     command.env(gcc::VARIABLE, "1");
     // A script of the user's that stands for nvcc may call mgb-nvcc: once is enough.

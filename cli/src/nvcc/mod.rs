@@ -27,6 +27,7 @@ use anyhow::{Context, bail};
 use crate::clang::{self, response};
 use crate::cuda::Cuda;
 use crate::exit::{self, Outcome, WithCode};
+use crate::legacy;
 use crate::out;
 use crate::prefix::Prefix;
 use parse::Request;
@@ -36,7 +37,8 @@ use translate::{Plan, Toolkit};
 pub use keep::path;
 
 /// Runs clang as `arguments`, written for nvcc, ask. Exits as clang does.
-pub fn run(arguments: Vec<OsString>) -> Outcome {
+pub fn run(mut arguments: Vec<OsString>) -> Outcome {
+    legacy::take(&mut arguments);
     if keep::is_wanted(&arguments) {
         return keep::run(arguments);
     }

@@ -18,6 +18,7 @@ mod growth;
 mod guards;
 mod keep_nvcc;
 mod kill;
+mod legacy;
 mod movable;
 mod native;
 mod needs;

@@ -1,0 +1,155 @@
+//! `--mgb-legacy`: sources written for CUDA 11 and before compile with CUDA 13, by clang and by nvcc, and do what they did.
+
+use std::process::Command;
+
+use mgb_tests::node::Node;
+use mgb_tests::prefix::bin;
+use mgb_tests::process::run;
+
+use crate::wrapper::check_program;
+
+/// One call of each kind that software GPUs can run.
+const CALLS: &str = r#"
+#include <cstdio>
+__global__ void count(int *values) { values[threadIdx.x] = threadIdx.x; }
+int main() {
+  int devices, *values;
+  size_t limit, edges = 9, found = 9;
+  cudaDeviceProp prop = {};
+  struct cudaDeviceProp other;
+  cudaPointerAttributes attributes;
+  if (cudaGetDeviceProperties(&prop, 0) != cudaSuccess || cudaGetDeviceProperties(&other, 0) != cudaSuccess) return 1;
+  int clock = 0, memory = 0, width = 0;
+  cudaDeviceGetAttribute(&clock, cudaDevAttrClockRate, 0);
+  cudaDeviceGetAttribute(&memory, cudaDevAttrMemoryClockRate, 0);
+  cudaDeviceGetAttribute(&width, cudaDevAttrMaxTexture1DLinearWidth, 0);
+  if (prop.clockRate != clock || clock == 0 || other.memoryClockRate != memory || prop.maxTexture1DLinear != width) return 2;
+  if (prop.multiProcessorCount <= 0 || prop.computeMode != cudaComputeModeDefault) return 3;
+  if (cudaGetDeviceProperties(&prop, 99) != cudaErrorInvalidDevice || prop.clockRate != 0) return 4;
+  cudaGetLastError();
+  if (cudaMallocManaged(&values, 256) != cudaSuccess) return 5;
+  if (cudaMemAdvise(values, 256, cudaMemAdviseSetPreferredLocation, cudaCpuDeviceId) != cudaSuccess) return 6;
+  if (cudaMemPrefetchAsync(values, 256, 0, 0) != cudaSuccess || cudaMemPrefetchAsync(values, 256, cudaCpuDeviceId) != cudaSuccess) return 7;
+  count<<<1, 64>>>(values);
+  if (cudaThreadSynchronize() != cudaSuccess || values[63] != 63) return 8;
+  if (cudaPointerGetAttributes(&attributes, values) != cudaSuccess || !attributes.isManaged || attributes.memoryType != cudaMemoryTypeDevice) return 9;
+  if (cudaPointerGetAttributes(&attributes, &devices) != cudaErrorInvalidValue) return 10;
+  cudaGraph_t graph;
+  cudaGraphNode_t nodes[2], one;
+  cudaGraphCreate(&graph, 0);
+  cudaGraphAddEmptyNode(&nodes[0], graph, nullptr, 0);
+  cudaGraphAddEmptyNode(&nodes[1], graph, nullptr, 0);
+  if (cudaGraphAddDependencies(graph, &nodes[0], &nodes[1], 1) != cudaSuccess) return 11;
+  if (cudaGraphGetEdges(graph, nullptr, nullptr, &edges) != cudaSuccess || edges != 1) return 12;
+  found = 1;
+  if (cudaGraphNodeGetDependencies(nodes[1], &one, &found) != cudaSuccess || found != 1 || one != nodes[0]) return 13;
+  if (cudaGraphNodeGetDependentNodes(nodes[0], &one, &found) != cudaSuccess || found != 1 || one != nodes[1]) return 14;
+  if (cudaGraphRemoveDependencies(graph, &nodes[0], &nodes[1], 1) != cudaSuccess) return 15;
+  cudaGraphDestroy(graph);
+  cudaStreamCaptureStatus status;
+  if (cudaStreamGetCaptureInfo_v2(0, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone) return 16;
+  if (cudaThreadGetLimit(&limit, cudaLimitStackSize) != cudaSuccess || cudaThreadSetLimit(cudaLimitStackSize, limit) != cudaSuccess) return 17;
+  if (cudaFree(values) != cudaSuccess || cudaThreadExit() != cudaSuccess) return 18;
+  puts("as before");
+}
+"#;
+
+/// Texture references of all kinds; software GPUs refuse textures.
+const TEXTURES: &str = r#"
+texture<float, 1, cudaReadModeElementType> line;
+texture<int2> pairs;
+texture<uchar4, 2, cudaReadModeNormalizedFloat> image;
+texture<short, cudaTextureType3D, cudaReadModeNormalizedFloat> volume(1, cudaFilterModeLinear, cudaAddressModeWrap);
+__global__ void sample(float *out) {
+  int i = threadIdx.x;
+  float4 color = tex2D(image, i, 0);
+  out[i] = tex1Dfetch(line, i) + tex1D(line, i) + tex1Dfetch(pairs, i).y + color.x + tex3D(volume, i, 0, 0);
+}
+int main() {
+  float *memory;
+  size_t offset;
+  cudaArray_t array = nullptr;
+  cudaChannelFormatDesc format = cudaCreateChannelDesc<uchar4>();
+  cudaMalloc(&memory, 4096);
+  line.normalized = 0;
+  image.filterMode = cudaFilterModeLinear;
+  image.addressMode[0] = cudaAddressModeClamp;
+  int failed = cudaBindTexture(0, line, memory, 4096) + cudaBindTexture(&offset, pairs, memory);
+  failed += cudaBindTexture2D(&offset, image, memory, format, 32, 32, 128) + cudaBindTextureToArray(volume, array);
+  failed += cudaBindTextureToArray(volume, array, format);
+  sample<<<1, 32>>>(memory);
+  cudaUnbindTexture(line);
+  return failed == 0;
+}
+"#;
+
+fn node() -> Node {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("calls.cu", CALLS);
+    node.write("textures.cu", TEXTURES);
+    node.write(
+        "host.c",
+        "int cudaDeviceSynchronize(void);\nint host(void) { return cudaThreadSynchronize(); }\n",
+    );
+    node
+}
+
+/// Compiles one of the sources to an object; `words` are separated by blanks.
+fn compile(node: &Node, wrapper: &str, source: &str, words: &str) -> Command {
+    let mut command = node.command(bin(wrapper), &["-c", source, "-o"]);
+    let words = words.split(' ').filter(|word| !word.is_empty());
+    command
+        .current_dir(node.folder())
+        .arg(format!("{source}.o"))
+        .args(words);
+    command
+}
+
+#[test]
+fn what_was_dropped_does_what_it_did() {
+    let node = node();
+    for (wrapper, words) in [
+        ("mgb-clang++", "--mgb-legacy --offload-arch=sm_90 -O1"),
+        ("mgb-nvcc", "--mgb-legacy -arch=sm_90 -O1"),
+        ("mgb-nvcc", "--mgb-legacy -arch=sm_90 -O1 -std=c++14"),
+    ] {
+        assert_eq!(run(&mut compile(&node, wrapper, "calls.cu", words)).success(), "");
+        let program = node.folder().join("calls");
+        let mut link = node.command(bin("mgb-clang++"), &["calls.cu.o", "-o"]);
+        run(link.current_dir(node.folder()).arg(&program)).success();
+        check_program(&program);
+        assert_eq!(run(&mut node.command(&program, &[])).success(), "as before\n");
+    }
+}
+
+#[test]
+fn texture_references_and_c_compile() {
+    let node = node();
+    for (wrapper, source, words) in [
+        ("mgb-clang++", "textures.cu", "--offload-arch=sm_90"),
+        ("mgb-nvcc", "textures.cu", "-arch=sm_90"),
+        ("mgb-nvcc", "textures.cu", "-arch=sm_90 --keep-nvcc"),
+        ("mgb-nvcc", "calls.cu", "-arch=sm_90 --keep-nvcc"),
+        ("mgb-clang", "host.c", "-Werror"),
+    ] {
+        let ended = run(compile(&node, wrapper, source, words).env("MGB_LEGACY", "1"));
+        assert_eq!(
+            (ended.code(), ended.stderr.as_str()),
+            (0, ""),
+            "{wrapper} {source} {words}"
+        );
+    }
+}
+
+#[test]
+fn who_compiles_without_it_is_told() {
+    let node = node();
+    let ended = run(&mut compile(&node, "mgb-nvcc", "calls.cu", "-arch=sm_90"));
+    assert_ne!(ended.code(), 0);
+    assert!(
+        ended
+            .stderr
+            .contains("--mgb-legacy, or MGB_LEGACY=1, brings back "),
+        "{ended:?}"
+    );
+}
