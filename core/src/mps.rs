@@ -77,7 +77,7 @@ fn of_file(file: &Path) -> Option<String> {
 
 /// Whether kernels of a program or library may launch kernels: nvcc's linker has put the device runtime into
 /// it. A file that cannot be read has none.
-fn launches_kernels(file: &Path) -> bool {
+pub fn launches_kernels(file: &Path) -> bool {
     let Ok(file) = File::open(file) else { return false };
     let file = ReadCache::new(file);
     let Ok(elf) = ElfFile64::<Endianness, _>::parse(&file) else {

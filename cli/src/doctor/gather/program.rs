@@ -8,6 +8,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use mgb_core::libraries::{DRIVER, USE_CUDA, WITHOUT_CUDA};
+use mgb_core::mps;
 use mgb_probe::wire;
 use rustix::fs::StatVfsMountFlags;
 
@@ -239,6 +240,7 @@ fn facts(
         rpath_driver: search.rpath_driver(loaded).filter(|_| is_program || uses_driver),
         names_driver: elf.names_driver.clone(),
         device_code: elf.device_code,
+        launches_kernels: elf.device_code && mps::launches_kernels(&path),
         loads: elf.loads,
         protocol: elf.protocol,
         name,

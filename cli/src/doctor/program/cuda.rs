@@ -27,12 +27,24 @@ pub fn check(facts: &ProgramFacts, program: &Executable) -> Vec<Finding> {
         Some(object) => findings.extend(with_mgb(facts, program, object, own)),
         None => findings.push(plain(facts, program)),
     }
+    findings.extend(outside_mps(facts, program));
     findings.extend(
         runtimes(program)
             .into_iter()
             .filter_map(|runtime| too_new(facts, runtime)),
     );
     findings
+}
+
+/// Whose kernels launch kernels stays outside MPS.
+fn outside_mps(facts: &ProgramFacts, program: &Executable) -> Option<Finding> {
+    let object = program.objects.iter().find(|object| object.launches_kernels)?;
+    let text = format!(
+        "kernels of {} launch kernels, which MPS refuses: it uses its GPU outside MPS, in turns with the programs \
+         beside it",
+        object.file_name()
+    );
+    (!facts.software).then(|| Finding::note("MPS", text))
 }
 
 /// Whether a library is MGB's runtime.
@@ -324,6 +336,28 @@ mod tests {
         let none = executable(vec![object("app", &["libc.so.6"])]);
         expect(&real(&none), "way to mgbd", Fine, &["no CUDA is seen"]);
         expect(&soft(&none), "way to mgbd", Fine, &["no CUDA is seen"]);
+    }
+
+    #[test]
+    fn whose_kernels_launch_kernels_stays_outside_mps() {
+        let nested = ObjectFacts {
+            launches_kernels: true,
+            ..object("libnested.so", &[])
+        };
+        let both = executable(vec![object("app", &["libcuda.so.1"]), nested]);
+        expect(
+            &real(&both),
+            "MPS",
+            Note,
+            &["kernels of libnested.so", "outside MPS"],
+        );
+        let without = executable(vec![object("app", &["libcuda.so.1"])]);
+        for findings in [soft(&both), real(&without)] {
+            assert!(
+                !findings.iter().any(|finding| finding.name == "MPS"),
+                "{findings:?}"
+            );
+        }
     }
 
     #[test]

@@ -77,6 +77,8 @@ pub struct ObjectFacts {
     pub names_driver: Vec<String>,
     /// It has code for GPUs.
     pub device_code: bool,
+    /// Its kernels may launch kernels.
+    pub launches_kernels: bool,
     /// It can load libraries later.
     pub loads: bool,
     /// The version of the protocol that is noted in it.
