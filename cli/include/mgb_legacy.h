@@ -2,9 +2,9 @@
    wrappers include it first where --mgb-legacy or MGB_LEGACY=1 asks for it.
 
    Functions are replaced by their successors. cudaDeviceProp and cudaPointerAttributes get back the members that they
-   lost. Texture references become device variables that hold a texture object: `texture<...> name;` works where it stands
-   in a namespace without `static`. Not to be had again: cudaLaunchCooperativeKernelMultiDevice, surface references, and
-   cudaGetTextureReference. */
+   lost. Texture references become device variables that hold a texture object: `texture<...> name;` works where it is a
+   variable of a namespace, also static or extern, not as a parameter or a member. Not to be had again:
+   cudaLaunchCooperativeKernelMultiDevice, surface references, and cudaGetTextureReference. */
 #ifndef MGB_LEGACY_H
 #define MGB_LEGACY_H
 

@@ -162,12 +162,8 @@ impl Source<'_> {
                 &format!("mgb nvcc: {name}: compiled by NVIDIA's nvcc, as before"),
             ),
             (Some(tried), false) => {
-                let way_out = legacy::hint(&first_error(&tried.stderr)).map(|hint| format!("; {hint}"));
-                let line = format!(
-                    "mgb nvcc: {name}: NVIDIA's nvcc does not compile it either{}",
-                    way_out.unwrap_or_default()
-                );
-                said(tried, &line)
+                let line = format!("mgb nvcc: {name}: NVIDIA's nvcc does not compile it either");
+                said(tried, &with_hint(line, tried))
             }
             (None, false) => {
                 // clang says what is wrong, the next time.
@@ -230,9 +226,18 @@ fn left_to_nvcc(tried: &Output, prefix: &Prefix) -> Result<(), String> {
     }
     match keep::path(prefix) {
         Ok(_) => Ok(()),
-        Err(error) => Err(format!(
-            "mgb nvcc: what clang does not take, NVIDIA's nvcc may: {error:#}"
-        )),
+        Err(error) => {
+            let line = format!("mgb nvcc: what clang does not take, NVIDIA's nvcc may: {error:#}");
+            Err(with_hint(line, tried))
+        }
+    }
+}
+
+/// The line, and what else may help.
+fn with_hint(line: String, tried: &Output) -> String {
+    match legacy::hint(&first_error(&tried.stderr)) {
+        Some(hint) => format!("{line}; {hint}"),
+        None => line,
     }
 }
 
