@@ -2,7 +2,8 @@
 # usage: link.sh OUTPUT STATICLIB
 #
 # Links the driver front's static library into a libcuda.so.1 that exports the driver's functions, NVML's, what MGB's
-# runtime asks the front, and nothing else: rustc's own cdylib link would export the probe's C interface as well, which libmgb_rt.so has.
+# runtime asks the front, and nothing else: rustc's own cdylib link would export the probe's C interface as well, which
+# libmgb_rt.so has.
 set -eu
 
 output=$1

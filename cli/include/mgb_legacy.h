@@ -210,13 +210,16 @@ static inline __device__ typename mgb_legacy_fetched<T, M>::type tex3D(const mgb
   return tex3D<typename mgb_legacy_fetched<T, M>::type>(from.object, x, y, z);
 }
 
-/* Nothing is bound to it any more. */
+/* Nothing is bound to it any more. Kernels that were launched with what was bound may still read it. */
 template <class T, int D, cudaTextureReadMode M>
 static inline __host__ cudaError_t cudaUnbindTexture(const mgb_legacy_texture<T, D, M> &bound) {
   mgb_legacy_texture<T, D, M> &texture_ = const_cast<mgb_legacy_texture<T, D, M> &>(bound);
   cudaTextureObject_t object = texture_.object;
+  if (!object)
+    return cudaSuccess;
   texture_.object = 0;
-  return object ? cudaDestroyTextureObject(object) : cudaSuccess;
+  cudaError_t code = cudaDeviceSynchronize();
+  return code == cudaSuccess ? cudaDestroyTextureObject(object) : code;
 }
 
 template <class T, int D, cudaTextureReadMode M>
@@ -255,15 +258,21 @@ static inline __host__ cudaError_t cudaBindTexture(size_t *offset, const mgb_leg
     return cudaErrorInvalidValue;
   if (offset)
     *offset = before;
-  int device = 0, most = 1 << 27;
-  if (cudaGetDevice(&device) == cudaSuccess)
-    cudaDeviceGetAttribute(&most, cudaDevAttrMaxTexture1DLinearWidth, device);
-  size_t largest = static_cast<size_t>(most) * sizeof(T);
+  if (bytes == UINT_MAX) {
+    /* As much as there may be. */
+    int device = 0, most = 0;
+    cudaError_t code = cudaGetDevice(&device);
+    if (code == cudaSuccess)
+      code = cudaDeviceGetAttribute(&most, cudaDevAttrMaxTexture1DLinearWidth, device);
+    if (code != cudaSuccess)
+      return code;
+    bytes = static_cast<size_t>(most) * sizeof(T) - before;
+  }
   cudaResourceDesc resource = {};
   resource.resType = cudaResourceTypeLinear;
   resource.res.linear.devPtr = const_cast<char *>(static_cast<const char *>(pointer)) - before;
   resource.res.linear.desc = format;
-  resource.res.linear.sizeInBytes = bytes == UINT_MAX || bytes + before > largest ? largest : bytes + before;
+  resource.res.linear.sizeInBytes = bytes + before;
   return mgb_legacy_bind(bound, resource);
 }
 

@@ -42,7 +42,7 @@ pub fn take(words: &mut Vec<OsString>) {
     let count = words.len();
     words.retain(|word| word != OPTION);
     if words.len() < count {
-        // SAFETY: the wrappers run on one thread, and call this first.
+        // SAFETY: the wrappers run on one thread up to here.
         unsafe { env::set_var(VARIABLE, "1") };
     }
 }

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use mgb_probe::Hello;
-use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ReadCache};
+use object::read::elf::{FileHeader, SectionHeader};
+use object::{Endianness, ReadCache, ReadRef, elf};
 
 /// `off`: the process stays outside.
 pub const SETTING: &str = "MGB_MPS";
@@ -32,13 +32,12 @@ const DEVICE_RUNTIME: &[u8] = b"cuda_device_runtime";
 /// the driver is initialised, and what is loaded later cannot change the answer.
 pub fn why_outside() -> Option<&'static str> {
     static WHY: OnceLock<Option<String>> = OnceLock::new();
-    WHY.get_or_init(|| by_setting().or_else(|| loaded().iter().find_map(|file| of_file(file))))
-        .as_deref()
+    WHY.get_or_init(|| by_setting().or_else(of_process)).as_deref()
 }
 
 /// Why a program that is started from this file stays outside, as far as the file itself tells.
 pub fn why_program_outside(program: &Path) -> Option<String> {
-    by_setting().or_else(|| of_file(program))
+    by_setting().or_else(|| of_file(program, program))
 }
 
 /// Whether this process is a client of mgbd's MPS.
@@ -60,8 +59,8 @@ pub fn notice(why: &str) -> String {
 /// What people are told where MPS refused a module that was not seen before the process joined it.
 pub fn refusal() -> String {
     format!(
-        "MPS refuses a module whose kernels launch kernels (error {REFUSED}), and what uses it fails: run the \
-         program with {SETTING}=off"
+        "MPS refuses a module whose kernels launch kernels (error {REFUSED}), and what uses it fails: run \
+         the program with {SETTING}=off"
     )
 }
 
@@ -70,8 +69,15 @@ fn by_setting() -> Option<String> {
     off.then(|| format!("{SETTING}=off"))
 }
 
-fn of_file(file: &Path) -> Option<String> {
-    let name = || file.file_name().unwrap_or(file.as_os_str()).display().to_string();
+fn of_process() -> Option<String> {
+    // The linker has no name for the program, and the file of that name may be another one by now.
+    let own = Path::new("/proc/self/exe");
+    let name = std::fs::read_link(own).unwrap_or_else(|_| own.to_owned());
+    of_file(own, &name).or_else(|| libraries().iter().find_map(|file| of_file(file, file)))
+}
+
+fn of_file(file: &Path, known_as: &Path) -> Option<String> {
+    let name = || known_as.file_name().unwrap_or(known_as.as_os_str()).display();
     launches_kernels(file).then(|| format!("kernels of {} launch kernels, which MPS refuses", name()))
 }
 
@@ -80,20 +86,23 @@ fn of_file(file: &Path) -> Option<String> {
 pub fn launches_kernels(file: &Path) -> bool {
     let Ok(file) = File::open(file) else { return false };
     let file = ReadCache::new(file);
-    let Ok(elf) = ElfFile64::<Endianness, _>::parse(&file) else {
-        return false;
-    };
-    let sources = elf.section_by_name_bytes(SOURCES.as_bytes());
-    let sources = sources
-        .and_then(|section| section.data().ok())
-        .unwrap_or_default();
-    sources
+    linked_sources(&file)
+        .unwrap_or_default()
         .windows(DEVICE_RUNTIME.len())
         .any(|part| part == DEVICE_RUNTIME)
 }
 
-/// The files of this process's program and libraries.
-fn loaded() -> Vec<PathBuf> {
+/// The names of the sources. Of a file only the table of its sections is read: a process may have hundreds.
+fn linked_sources<'a, R: ReadRef<'a>>(file: R) -> Option<&'a [u8]> {
+    let header = elf::FileHeader64::<Endianness>::parse(file).ok()?;
+    let endian = header.endian().ok()?;
+    let sections = header.sections(endian, file).ok()?;
+    let (_, section) = sections.section_by_name(endian, SOURCES.as_bytes())?;
+    section.data(endian, file).ok()
+}
+
+/// The files of this process's libraries.
+fn libraries() -> Vec<PathBuf> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _: usize, files: *mut c_void) -> c_int {
         // SAFETY: the linker's own structure of a loaded object.
         let name = unsafe { (*info).dlpi_name };
@@ -103,13 +112,12 @@ fn loaded() -> Vec<PathBuf> {
         // SAFETY: not null, so it is the linker's string, which holds during the call.
         let name = unsafe { CStr::from_ptr(name) };
         if !name.is_empty() {
-            // SAFETY: the place that `loaded` gave, which nobody else uses meanwhile.
+            // SAFETY: the place that `libraries` gave, which nobody else uses meanwhile.
             unsafe { &mut *files.cast::<Vec<PathBuf>>() }.push(OsStr::from_bytes(name.to_bytes()).into());
         }
         0
     }
-    // The linker has no name for the program.
-    let mut files: Vec<PathBuf> = std::fs::read_link("/proc/self/exe").into_iter().collect();
+    let mut files = Vec::<PathBuf>::new();
     // SAFETY: the function has the signature that is asked for, and writes to `files` only.
     unsafe { libc::dl_iterate_phdr(Some(add), (&raw mut files).cast()) };
     files
@@ -162,7 +170,7 @@ mod tests {
 
     #[test]
     fn what_is_loaded_is_named() {
-        let files = loaded();
+        let files = libraries();
         assert!(files.iter().any(|file| file.ends_with("libc.so.6")), "{files:?}");
         assert!(files.iter().all(|file| !file.as_os_str().is_empty()));
         assert_eq!(why_outside(), None);

@@ -1,10 +1,11 @@
 //! The driver's own library and its functions.
 
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::names::{COUNT, NAMES};
+use crate::search::Library;
 use crate::{notice, search};
 
 /// CUDA's `CUDA_ERROR_NOT_FOUND`,
@@ -18,29 +19,14 @@ unsafe extern "C" {
     static SLOTS: [AtomicUsize; COUNT];
 }
 
-/// The driver's library; none where there is no driver.
-struct Library(Option<*mut c_void>);
-
-// SAFETY: a handle of the dynamic linker may be used by any thread.
-unsafe impl Send for Library {}
-// SAFETY: as above.
-unsafe impl Sync for Library {}
-
-fn library() -> Option<*mut c_void> {
+fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
-    LIBRARY.get_or_init(|| Library(search::load())).0
+    LIBRARY.get_or_init(search::load)
 }
 
 /// The driver's function at this index of the table; none where this driver has no such function.
 pub fn function(index: usize) -> Option<*const c_void> {
-    symbol(NAMES.get(index)?)
-}
-
-fn symbol(name: &CStr) -> Option<*const c_void> {
-    let library = library()?;
-    // SAFETY: a handle that is never closed, and a C string.
-    let address = unsafe { libc::dlsym(library, name.as_ptr()) };
-    (!address.is_null()).then_some(address.cast_const())
+    library().function(NAMES.get(index)?)
 }
 
 /// Where a call of the driver's function at this index goes: through its slot, as the front's jump would.
@@ -59,7 +45,7 @@ pub fn settle(index: usize) -> *const c_void {
 
 /// What is called instead of a function that is not there.
 fn stand_in(index: usize) -> *const c_void {
-    if library().is_none() {
+    if !library().exists() {
         return no_driver as *const c_void;
     }
     let name = NAMES[index].to_string_lossy();

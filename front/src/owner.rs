@@ -47,8 +47,8 @@ pub extern "C" fn mgb_front_give_way() -> c_int {
 }
 
 /// MGB's runtime leaves an open process to the front, before it connects to mgbd: code that it does not see
-/// uses the GPU, and the front sees that. 1: from here on the front serves the process. 0: the runtime has the
-/// session.
+/// uses the GPU, and the front sees that. 1: from here on the front serves the process. 0: the runtime has
+/// the session.
 ///
 /// # Safety
 /// `reason` is a C string: why the process is open.

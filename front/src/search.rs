@@ -10,8 +10,44 @@ use mgb_core::libraries::{self, DRIVER, DRIVER_VARIABLE, NVML};
 
 use crate::notice;
 
-/// Loads the driver. `None`, with one line of notice: there is none.
-pub fn load() -> Option<*mut c_void> {
+/// A library that is never closed, or none.
+pub struct Library(Option<*mut c_void>);
+
+// SAFETY: a handle of the dynamic linker may be used by any thread.
+unsafe impl Send for Library {}
+// SAFETY: as above.
+unsafe impl Sync for Library {}
+
+impl Library {
+    /// Whether there is one.
+    pub fn exists(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Its function of this name; none where it has no such function.
+    pub fn function(&self, name: &CStr) -> Option<*const c_void> {
+        // SAFETY: a handle that is never closed, and a C string.
+        let address = unsafe { libc::dlsym(self.0?, name.as_ptr()) };
+        (!address.is_null()).then_some(address.cast_const())
+    }
+}
+
+/// Loads the driver. None, with one line of notice, where there is none.
+pub fn load() -> Library {
+    Library(load_driver())
+}
+
+/// Loads NVML's library. None on a machine without a GPU.
+pub fn load_nvml() -> Library {
+    let paths = libraries::of_driver(NVML).into_iter();
+    Library(
+        paths
+            .filter(|path| !is_front(path))
+            .find_map(|path| open(&path).ok()),
+    )
+}
+
+fn load_driver() -> Option<*mut c_void> {
     let mut failures = Vec::new();
     for path in libraries::drivers().into_iter().filter(|path| !is_front(path)) {
         match open(&path) {
@@ -27,14 +63,6 @@ pub fn load() -> Option<*mut c_void> {
         format_args!("found no NVIDIA driver behind MGB's {DRIVER} ({why}); name it in {DRIVER_VARIABLE}"),
     );
     None
-}
-
-/// Loads NVML's library. `None`: there is none, as on a machine without a GPU.
-pub fn load_nvml() -> Option<*mut c_void> {
-    let paths = libraries::of_driver(NVML).into_iter();
-    paths
-        .filter(|path| !is_front(path))
-        .find_map(|path| open(&path).ok())
 }
 
 /// Whether the file is this very library, by whatever path.

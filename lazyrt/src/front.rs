@@ -1,6 +1,6 @@
-//! The driver front, where it is in the process: MGB's `libcuda.so.1` before the driver's. It sees all use of a
-//! GPU, also by code that MGB did not compile, and so it serves the processes that are open. The session with
-//! mgbd is the front's or this library's, never both's.
+//! The driver front, where it is in the process: MGB's `libcuda.so.1` before the driver's. It sees all use of
+//! a GPU, also by code that MGB did not compile, and so it serves the processes that are open. The session
+//! with mgbd is the front's or this library's, never both's.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 
@@ -13,8 +13,8 @@ pub fn gives_way() -> bool {
 }
 
 /// Has the front serve this process, which is open for this reason. False: there is none, or the session is
-/// this library's already. Loads the driver, as the process is about to: the front is found by its name, where
-/// the search path has it.
+/// this library's already. Loads the driver, as the process is about to: the front is found by its name,
+/// where the search path has it.
 pub fn takes_over(reason: &str) -> bool {
     type Ask = extern "C" fn(*const c_char) -> c_int;
     let reason = CString::new(reason).unwrap_or_default();

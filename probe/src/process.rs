@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use crate::binder::binder;
 use crate::client::{Client, FORKS};
+use crate::connect::ConnectError;
 use crate::job::job;
 use crate::notice::{self, Mode};
 use crate::socket::socket_path;
@@ -57,12 +58,14 @@ pub fn client() -> Option<&'static Client> {
 
 /// The node's numbers of the two GPUs that have changed places for the processes of this one's job; none in a
 /// process that runs natively, and before the job has a GPU. Asks mgbd at each call.
-pub fn exchanged_gpus() -> Option<[u32; 2]> {
-    job()?;
-    if notice::mode() == Mode::Off {
-        return None;
+///
+/// # Errors
+/// There is no mgbd, or it does not answer.
+pub fn exchanged_gpus() -> Result<Option<[u32; 2]>, ConnectError> {
+    if job().is_none() || notice::mode() == Mode::Off {
+        return Ok(None);
     }
-    Client::observe(&socket_path()).ok()?.exchanged()
+    Ok(Client::observe(&socket_path())?.exchanged())
 }
 
 fn connect() -> Option<Client> {

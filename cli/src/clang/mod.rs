@@ -32,10 +32,10 @@ use whole::Lto;
 pub use spawn::{exit_as, output};
 
 /// Runs clang as `arguments` ask, as C++ compiler if `cxx`. Exits as clang does.
-pub fn run(mut arguments: Vec<OsString>, cxx: bool) -> Outcome {
-    legacy::take(&mut arguments);
+pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let clang = tools::find_clang().code(exit::NODE)?;
     let mut words = response::expand(arguments);
+    legacy::take(&mut words);
     if std::env::var_os(gcc::VARIABLE).is_some() {
         words = gcc::for_clang(words);
     }

@@ -180,7 +180,7 @@ impl Source<'_> {
         name.into()
     }
 
-    /// Changes with the source, and with MGB.
+    /// Changes with the source, with how it is compiled, and with MGB.
     fn state(&self) -> Option<String> {
         let of = |file: &Path| {
             let data = fs::metadata(file).ok()?;
@@ -192,7 +192,8 @@ impl Source<'_> {
                 file.display()
             ))
         };
-        Some(of(Path::new(self.name))? + &of(&env::current_exe().ok()?)?)
+        let how = format!("{} {}\n", legacy::is_wanted(), self.words.join(" "));
+        Some(of(Path::new(self.name))? + &of(&env::current_exe().ok()?)? + &how)
     }
 
     fn is_known(&self) -> bool {

@@ -10,8 +10,10 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
+
 use crate::names::{COUNT, NVML};
-use crate::search;
+use crate::search::{self, Library};
 
 /// NVML's `NVML_SUCCESS`,
 const SUCCESS: c_int = 0;
@@ -26,43 +28,36 @@ unsafe extern "C" {
     static SLOTS: [AtomicUsize; NVML.len()];
 }
 
-/// NVIDIA's library; none where there is none.
-struct Library(Option<*mut c_void>);
-
-// SAFETY: a handle of the dynamic linker may be used by any thread.
-unsafe impl Send for Library {}
-// SAFETY: as above.
-unsafe impl Sync for Library {}
-
-fn library() -> Option<*mut c_void> {
+fn library() -> &'static Library {
     static LIBRARY: OnceLock<Library> = OnceLock::new();
-    LIBRARY.get_or_init(|| Library(search::load_nvml())).0
+    LIBRARY.get_or_init(search::load_nvml)
 }
 
 /// Puts NVIDIA's function into its slot, where `index` counts from the driver's first function. Returns where
 /// to jump.
 pub fn settle(index: usize) -> *const c_void {
     let at = index - COUNT;
-    let address = function(NVML[at]).unwrap_or_else(|| stand_in(NVML[at]));
+    let address = library().function(NVML[at]).unwrap_or_else(|| stand_in(NVML[at]));
     // SAFETY: the build script's table, which has an entry for each function and is never moved.
     unsafe { &SLOTS[at] }.store(address as usize, Ordering::Release);
     address
 }
 
-fn function(name: &CStr) -> Option<*const c_void> {
-    // SAFETY: a handle that is never closed, and a C string.
-    let address = unsafe { libc::dlsym(library()?, name.as_ptr()) };
-    (!address.is_null()).then_some(address.cast_const())
-}
-
 /// What is called instead of a function that is not there.
 fn stand_in(name: &CStr) -> *const c_void {
-    if name == c"nvmlErrorString" {
-        no_text as *const c_void
-    } else if library().is_none() {
-        no_library as *const c_void
+    match failure() {
+        _ if name == c"nvmlErrorString" => no_text as *const c_void,
+        NO_LIBRARY => no_library as *const c_void,
+        _ => no_function as *const c_void,
+    }
+}
+
+/// What a function that is not there answers.
+fn failure() -> c_int {
+    if library().exists() {
+        NO_FUNCTION
     } else {
-        no_function as *const c_void
+        NO_LIBRARY
     }
 }
 
@@ -85,7 +80,12 @@ thread_local! {
 
 /// The number that a number stands for in this job, the same in both directions.
 fn exchanged(number: c_uint) -> c_uint {
-    match mgb_probe::exchanged_gpus() {
+    // Where mgbd does not answer, what it said last still holds.
+    static LAST: Mutex<Option<[u32; 2]>> = Mutex::new(None);
+    let now = mgb_probe::exchanged_gpus();
+    let mut last = LAST.lock();
+    *last = now.unwrap_or(*last);
+    match *last {
         Some([one, other]) if number == one => other,
         Some([one, other]) if number == other => one,
         _ => number,
@@ -95,23 +95,33 @@ fn exchanged(number: c_uint) -> c_uint {
 /// A device as NVML has it.
 type Device = *mut c_void;
 
-fn by_index(name: &CStr, number: c_uint, device: *mut Device) -> c_int {
-    let Some(address) = function(name) else {
-        return if library().is_none() {
-            NO_LIBRARY
-        } else {
-            NO_FUNCTION
-        };
+/// Calls NVIDIA's function of this name, and tells whether that was called by another one of these.
+///
+/// # Safety
+/// `F` is the type of the function, a pointer.
+unsafe fn with<F: Copy>(name: &CStr, call: impl FnOnce(F, bool) -> c_int) -> c_int {
+    const { assert!(size_of::<F>() == size_of::<*const c_void>()) };
+    let Some(address) = library().function(name) else {
+        return failure();
     };
-    type Native = unsafe extern "C" fn(c_uint, *mut Device) -> c_int;
-    // SAFETY: NVIDIA's function of this name has this signature.
-    let native = unsafe { std::mem::transmute::<*const c_void, Native>(address) };
     let is_nested = INSIDE.replace(true);
-    let number = if is_nested { number } else { exchanged(number) };
-    // SAFETY: as the caller of the function promises.
-    let code = unsafe { native(number, device) };
+    // SAFETY: the caller's promise.
+    let code = call(unsafe { std::mem::transmute_copy(&address) }, is_nested);
     INSIDE.set(is_nested);
     code
+}
+
+/// # Safety
+/// `device` is what NVML asks for.
+unsafe fn by_index(name: &CStr, number: c_uint, device: *mut Device) -> c_int {
+    type Native = unsafe extern "C" fn(c_uint, *mut Device) -> c_int;
+    let call = |native: Native, is_nested| {
+        let number = if is_nested { number } else { exchanged(number) };
+        // SAFETY: the caller's promise.
+        unsafe { native(number, device) }
+    };
+    // SAFETY: both versions have this signature.
+    unsafe { with(name, call) }
 }
 
 /// NVML's `nvmlDeviceGetHandleByIndex`.
@@ -120,7 +130,8 @@ fn by_index(name: &CStr, number: c_uint, device: *mut Device) -> c_int {
 /// As NVML's documentation of the function asks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex(number: c_uint, device: *mut Device) -> c_int {
-    by_index(c"nvmlDeviceGetHandleByIndex", number, device)
+    // SAFETY: the caller's promise.
+    unsafe { by_index(c"nvmlDeviceGetHandleByIndex", number, device) }
 }
 
 /// NVML's `nvmlDeviceGetHandleByIndex_v2`.
@@ -129,7 +140,8 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex(number: c_uint, device: *mut
 /// As NVML's documentation of the function asks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(number: c_uint, device: *mut Device) -> c_int {
-    by_index(c"nvmlDeviceGetHandleByIndex_v2", number, device)
+    // SAFETY: the caller's promise.
+    unsafe { by_index(c"nvmlDeviceGetHandleByIndex_v2", number, device) }
 }
 
 /// NVML's `nvmlDeviceGetIndex`.
@@ -138,26 +150,19 @@ pub unsafe extern "C" fn nvmlDeviceGetHandleByIndex_v2(number: c_uint, device: *
 /// As NVML's documentation of the function asks.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvmlDeviceGetIndex(device: Device, number: *mut c_uint) -> c_int {
-    let Some(address) = function(c"nvmlDeviceGetIndex") else {
-        return if library().is_none() {
-            NO_LIBRARY
-        } else {
-            NO_FUNCTION
-        };
-    };
     type Native = unsafe extern "C" fn(Device, *mut c_uint) -> c_int;
-    // SAFETY: NVIDIA's function of this name has this signature.
-    let native = unsafe { std::mem::transmute::<*const c_void, Native>(address) };
-    let is_nested = INSIDE.replace(true);
-    // SAFETY: as the caller promises.
-    let code = unsafe { native(device, number) };
-    // SAFETY: NVIDIA's function has written it.
-    if let Some(number) = unsafe { number.as_mut() }
-        && code == SUCCESS
-        && !is_nested
-    {
-        *number = exchanged(*number);
-    }
-    INSIDE.set(is_nested);
-    code
+    let call = |native: Native, is_nested: bool| {
+        // SAFETY: the caller's promise.
+        let code = unsafe { native(device, number) };
+        // SAFETY: null, or the place that NVIDIA's function has written, if it succeeded.
+        if let Some(number) = unsafe { number.as_mut() }
+            && code == SUCCESS
+            && !is_nested
+        {
+            *number = exchanged(*number);
+        }
+        code
+    };
+    // SAFETY: it has this signature.
+    unsafe { with(c"nvmlDeviceGetIndex", call) }
 }

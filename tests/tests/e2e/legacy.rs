@@ -1,4 +1,5 @@
-//! `--mgb-legacy`: sources written for CUDA 11 and before compile with CUDA 13, by clang and by nvcc, and do what they did.
+//! `--mgb-legacy`: sources written for CUDA 11 and before compile with CUDA 13, by clang and by nvcc, and do
+//! what they did.
 
 use std::process::Command;
 

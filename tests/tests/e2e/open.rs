@@ -249,9 +249,9 @@ fn a_library_that_comes_later_is_seen_at_the_next_allocation() {
     );
 }
 
-/// Holds memory that `other` has filled, and asks for more once the other program holds its own, while a thread
-/// of it goes on filling what is there. Looks at all bytes: whoever waits has to move what it holds, and
-/// `other` must not touch it meanwhile.
+/// Holds memory that `other` has filled, and asks for more once the other program holds its own, while a
+/// thread of it goes on filling what is there. Looks at all bytes: whoever waits has to move what it holds,
+/// and `other` must not touch it meanwhile.
 const GROWS: &str = r#"
 #include <cuda_runtime.h>
 #include <atomic>
