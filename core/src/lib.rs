@@ -11,4 +11,5 @@ pub mod mps;
 pub mod patience;
 pub mod quiet;
 pub mod stillness;
+pub mod void;
 pub mod work;

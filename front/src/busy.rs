@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, Context, SUCCESS, Stream};
 use crate::native::own;
-use crate::{live, room, swap};
+use crate::{fault, live, room, swap};
 
 /// After so many looks without new work all of a GPU's work is waited for, where streams cannot be asked.
 const QUIET: u32 = 40;
@@ -251,8 +251,11 @@ fn have_finished(gpu: u32) -> bool {
         let _relaxed = calls::relax();
         match calls::query(stream) {
             SUCCESS => slot.marked.store(false, Ordering::Release),
-            // The work goes on, or the context is broken and the program about to end.
-            _ => return false,
+            // The work goes on, or the context is broken.
+            code => {
+                fault::note(code);
+                return false;
+            }
         }
     }
     true

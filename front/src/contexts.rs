@@ -2,13 +2,13 @@
 
 use std::ffi::{c_int, c_uint, c_void};
 
-use mgb_core::gate;
 use mgb_core::patience::Patience;
+use mgb_core::{gate, void};
 use parking_lot::Mutex;
 
 use crate::calls::{self, SUCCESS};
 use crate::native::own;
-use crate::{arrays, busy, driver, live, memory, names, notice, pools, room, session, store, watch};
+use crate::{arrays, busy, driver, fault, live, memory, names, notice, pools, room, session, store, watch};
 
 type Context = *mut c_void;
 
@@ -53,6 +53,7 @@ own! {
 
     fn cuCtxDestroy_v2(context: Context) |native| {
         let _ending = live::ending();
+        look_last(context as usize);
         let code = native(context);
         if code == SUCCESS {
             end(context as usize);
@@ -128,6 +129,7 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
         // SAFETY: the driver has written it: contract of this function.
         let is_first = live::note(unsafe { *context } as usize, device);
         if is_first {
+            void::context_began();
             room::context_made(device);
             watch::start();
         }
@@ -142,8 +144,16 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
     code
 }
 
+/// A context may be about to end, and with it what it says of its state.
+fn look_last(context: usize) {
+    if live::all().iter().any(|(known, _)| *known == context) {
+        fault::look(context);
+    }
+}
+
 /// A context is gone, and all that was allocated in it.
 fn end(context: usize) {
+    void::context_ended();
     live::forget(context);
     busy::forget(context);
     arrays::forget(context);
@@ -153,10 +163,13 @@ fn end(context: usize) {
 /// A release or a reset, which may end the device's primary context.
 fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
     let _ending = live::ending();
+    // A device's primary context has the same name when it is made again.
+    let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();
+    if let Some((_, context)) = known {
+        look_last(context);
+    }
     let code = call();
     if code == SUCCESS && session::get().is_some() && !is_active(device) {
-        // A device's primary context has the same name when it is made again.
-        let known = PRIMARY.lock().iter().find(|(other, _)| *other == device).copied();
         if let Some((_, context)) = known {
             end(context);
         }

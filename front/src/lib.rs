@@ -19,6 +19,7 @@ mod calls;
 mod contexts;
 mod driver;
 mod enter;
+mod fault;
 mod graphs;
 mod handles;
 mod info;

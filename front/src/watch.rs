@@ -9,7 +9,7 @@ use mgb_core::{files, mps, work};
 use parking_lot::Mutex;
 
 use crate::busy::Looks;
-use crate::{busy, live, notice, pools, session};
+use crate::{busy, fault, live, notice, pools, session};
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(25);
@@ -53,6 +53,7 @@ extern "C" fn stop() {
     busy::turn_off();
     // No question is under way any more.
     drop(LOOKING.lock());
+    fault::report();
 }
 
 /// Starts the thread. None of the program's signals is handled there.

@@ -316,6 +316,27 @@ fn every_way_to_the_driver_leads_through_the_front() {
     node.wait_until_empty();
 }
 
+/// A program that checks no call says at its end that its GPU has failed, unless it has begun anew.
+#[test]
+fn a_gpu_that_fails_is_reported() {
+    let careless = program("careless.c", &folder("careless"));
+    let node = Node::start("1x64MiB", "mgb");
+    for (way, says) in [("ends", true), ("resets", true), ("begins", false)] {
+        let mut command = on(&node, &careless, &[way]);
+        let well = run(&mut command);
+        assert!(!well.stderr.contains("failed"), "{way}: {well:?}");
+        let ended = run(command.env("SOFTGPU_FAIL", "ecc@200ms"));
+        assert_eq!(
+            (ended.code(), ended.stdout.as_str()),
+            (0, "PASS\n"),
+            "{way}: {ended:?}"
+        );
+        let line = "mgb: the GPU failed under this program (CUDA error 214)";
+        assert_eq!(ended.stderr.contains(line), says, "{way}: {ended:?}");
+    }
+    node.wait_until_empty();
+}
+
 /// A program that only holds memory leaves its GPU to others.
 #[test]
 fn whether_there_is_work_is_seen() {

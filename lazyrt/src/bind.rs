@@ -12,7 +12,7 @@ use crate::code::{Code, Own, fail};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::Task;
-use crate::{contexts, device, notice, open, session, swap, thread, visible};
+use crate::{contexts, device, fault, notice, open, session, swap, thread, visible};
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
@@ -292,6 +292,8 @@ fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, 
         }
     }
     state.name(grant.task.raw(), key);
+    // Behind a reset, with a context that works.
+    fault::began_anew();
     Ok(state)
 }
 

@@ -1,14 +1,10 @@
-//! Errors after which the process can use its GPU no more, and a line about them as the process ends.
-//!
-//! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no
-//! call goes on with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So
-//! lazyrt prints a line at the end of such a process, and `mgb batch` counts the job as failed
-//! ([`GPU_FAILED`] is what it looks for). A program that resets the device has dealt with the error.
+//! Errors after which the process can use its GPU no more, until it resets the device. See [`void`] for the
+//! line about them as the process ends.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use mgb_probe::printed::GPU_FAILED;
+use mgb_core::void;
 
 use crate::code::Code;
 use crate::session::{self, Mode};
@@ -20,6 +16,7 @@ static STICKY: AtomicU32 = AtomicU32::new(0);
 pub fn note(code: Code) {
     if code.is_sticky() {
         STICKY.store(code.0, Ordering::Relaxed);
+        void::note(code.0);
         report_at_exit();
     }
 }
@@ -33,6 +30,12 @@ pub fn sticky() -> Option<Code> {
 /// The device was reset.
 pub fn clear() {
     STICKY.store(0, Ordering::Relaxed);
+    void::context_ended();
+}
+
+/// A task begins, behind a reset if there was one.
+pub fn began_anew() {
+    void::context_began();
 }
 
 fn report_at_exit() {
@@ -44,14 +47,7 @@ fn report_at_exit() {
 }
 
 extern "C" fn report() {
-    let (Some(code), Some(Mode::Mgb)) = (sticky(), session::decided()) else {
-        return;
-    };
-    let others = if session::is_under_mps() {
-        ". Under MPS a fault of any program ends all on its GPU: if this one did nothing wrong, run it again"
-    } else {
-        ""
-    };
-    let number = code.0;
-    eprintln!("{GPU_FAILED} (CUDA error {number}): its results from then on are void{others}");
+    if session::decided() == Some(Mode::Mgb) {
+        void::report(session::is_under_mps());
+    }
 }

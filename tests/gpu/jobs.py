@@ -63,7 +63,7 @@ def main():
         trial.check("cg:4, to compare", True, {"seconds": round(crowded["seconds"], 1), "failed": len(crowded["failed"])})
     seconds = []
     for run in range(trial.arguments.runs):
-        if trial.left() < 1.5 * (seconds[-1] if seconds else alone["seconds"]):
+        if trial.left() < (1.5 * seconds[-1] if seconds else alone["seconds"] / 2):
             trial.check(f"run {run + 1}: left out, no time", False)
             break
         # mgbd remembers the runs before, as it does between batches.

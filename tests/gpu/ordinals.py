@@ -45,7 +45,7 @@ sys.stdin.read()
 
 
 def main():
-    trial = Trial("numbers", __doc__)
+    trial = Trial("ordinals", __doc__)
     trial.mgbd()
     gpus = len(Nvml().gpus)
     program = trial.folder / "looks.py"

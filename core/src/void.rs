@@ -1,0 +1,41 @@
+//! Results that are void: an error after which the process could use its GPU no more, and the line about it as
+//! the process ends.
+//!
+//! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no
+//! call goes on with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So
+//! it says so at its end, and `mgb batch` counts the job as failed ([`GPU_FAILED`] is what it looks for). Who
+//! ends the broken context and begins anew has seen to the error.
+
+use mgb_probe::printed::GPU_FAILED;
+use parking_lot::Mutex;
+
+/// The last such error, and whether its context has ended.
+static LAST: Mutex<Option<(u32, bool)>> = Mutex::new(None);
+
+/// The driver or the runtime answered with this error, CUDA's number, which stays until the context ends.
+pub fn note(code: u32) {
+    *LAST.lock() = Some((code, false));
+}
+
+/// A context has ended, by a reset for example: what was broken is gone, the program's results are still void.
+pub fn context_ended() {
+    if let Some((_, has_ended)) = LAST.lock().as_mut() {
+        *has_ended = true;
+    }
+}
+
+/// A context is there that was not before.
+pub fn context_began() {
+    LAST.lock().take_if(|(_, has_ended)| *has_ended);
+}
+
+/// Prints the line, if there is a reason for it. For the end of the process.
+pub fn report(is_under_mps: bool) {
+    let Some((number, _)) = *LAST.lock() else { return };
+    let others = if is_under_mps {
+        ". Under MPS a fault of any program ends all on its GPU: if this one did nothing wrong, run it again"
+    } else {
+        ""
+    };
+    eprintln!("{GPU_FAILED} (CUDA error {number}): its results from then on are void{others}");
+}
