@@ -9,6 +9,7 @@
 #include "llvm/IR/LLVMContext.h"
 #include "llvm/IR/Module.h"
 #include "llvm/IR/ReplaceConstant.h"
+#include "llvm/Support/MemoryBufferRef.h"
 #include "llvm/Transforms/Utils/BasicBlockUtils.h"
 #include "llvm/Transforms/Utils/Local.h"
 #include "llvm/Transforms/Utils/ModuleUtils.h"
@@ -43,6 +44,11 @@ LLVMValueRef mgb_constant_base(LLVMModuleRef Module, LLVMValueRef Pointer, int64
 
 void mgb_append_constructor(LLVMModuleRef Module, LLVMValueRef Fn, int Priority) {
   appendToGlobalCtors(*unwrap(Module), cast<Function>(unwrap(Fn)), Priority);
+}
+
+void mgb_embed(LLVMModuleRef Module, const char *Data, size_t Length, const char *Section, uint64_t Alignment) {
+  embedBufferInModule(*unwrap(Module), MemoryBufferRef(StringRef(Data, Length), "device"), Section,
+                      Align(Alignment));
 }
 
 void mgb_remark_missed(LLVMValueRef Fn, const char *Name, const char *Text) {

@@ -84,7 +84,7 @@ typedef struct softgpu_parameter {
 typedef uint64_t (*softgpu_begin)(softgpu_thread *self, void *const *arguments, void *frame);
 
 typedef struct softgpu_kernel {
-  const void *stub;           /* the host stub that launches name */
+  const void *stub;           /* the host stub that launches name; null: found by name */
   const char *name;           /* mangled device name */
   /* Runs one thread; see SOFTGPU_KERNEL_COROUTINE. Null: see error. */
   void (*entry)(softgpu_thread *self, void *const *arguments);
@@ -102,7 +102,7 @@ typedef struct softgpu_kernel {
 /* A __device__, __constant__ or __managed__ variable. All of a module's
  * variables live in one block of device memory per device. */
 typedef struct softgpu_variable {
-  const void *host;           /* the host shadow that cudaMemcpyToSymbol names; may be null */
+  const void *host;           /* the host shadow that cudaMemcpyToSymbol names; null: found by name */
   const char *name;
   uint64_t offset, size;      /* within the block */
 } softgpu_variable;

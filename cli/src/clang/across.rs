@@ -1,52 +1,329 @@
-//! Device code that is linked across files (`-fgpu-rdc`). clang leaves it in the object, and links it only
-//! where the link is told to: else the program lacks its kernels, and nothing says so before it runs.
+//! Device code that is linked across files (`-fgpu-rdc`).
+//!
+//! clang leaves it in the object, and links it only where the link is told to: else the program lacks its
+//! kernels, and nothing says so before it runs. So a link of such objects is told to. The pass leaves
+//! bitcode beside it, its *parts* (pass/src/device/across.rs), from which one more object is made here: the
+//! kernels' host code for the software GPU.
 
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::path::Path;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::{Result, bail};
-use object::{Object, ReadCache};
+use anyhow::{Context, Result, bail};
+use object::read::archive::ArchiveFile;
+use object::{Object, ObjectSection, ReadCache, ReadRef};
+use tempfile::TempDir;
 
 use super::language::Language;
-use super::parse::{CommandLine, Kind};
+use super::parse::{Argument, CommandLine, Kind};
+use super::spawn;
+use super::table::Meaning;
 
 /// Where clang leaves device code for the link.
-const SECTION: &str = ".llvm.offloading";
+const CLANGS: &str = ".llvm.offloading";
+/// Where the pass leaves parts.
+const SECTION: &str = ".mgb.device";
+/// What a part begins with; the number of its architecture, 4 bytes, and its length, 8, follow. Parts begin
+/// at multiples of [`ALIGN`].
+const MAGIC: &[u8] = b"MGB1";
+const HEADER: usize = 16;
+const ALIGN: usize = 8;
+/// The source of the object that gets the host code: the pass needs a function to see the processor by.
+const SOURCE: &str = "static void mgb_parts(void) __attribute__((used));\nstatic void mgb_parts(void) {}\n";
 
-/// Objects with such code are linked by a command that links it. Archives are not looked into.
-///
-/// # Errors
-/// When it would be left out.
-pub fn check(line: &CommandLine) -> Result<()> {
-    // With CUDA sources on the same line clang links device code by itself.
-    let links_it =
-        line.arguments.iter().any(|one| one.word == "--offload-link") || line.has_input(Language::Cuda);
-    if links_it || !line.links() {
-        return Ok(());
-    }
-    let objects = line
-        .arguments
-        .iter()
-        .filter(|one| one.kind == Kind::Input(Language::Linked));
-    for object in objects {
-        if has_code(Path::new(&object.word)) {
-            bail!(
-                "{} holds device code that is to be linked with that of other files (-fgpu-rdc), and this \
-                 link would leave it out: add --offload-link, with CUDA's folder of nvlink in PATH, or compile without -fgpu-rdc",
-                object.word.display()
-            );
-        }
-    }
-    Ok(())
+/// Bitcode of one file.
+struct Part {
+    arch: u32,
+    bitcode: Vec<u8>,
+    /// Of an archive: it is linked if it is needed.
+    is_member: bool,
 }
 
-/// Whether it is an object with code for the link of device code. What cannot be read is the linker's to
-/// name.
-fn has_code(file: &Path) -> bool {
-    let is_object = file.extension().is_some_and(|extension| extension == "o");
-    let Some(file) = is_object.then(|| File::open(file).ok()).flatten() else {
-        return false;
+/// What a link has of device code that is linked across files.
+#[derive(Default)]
+pub struct DeviceCode {
+    parts: Vec<Part>,
+    is_left: bool,
+}
+
+impl DeviceCode {
+    /// Looks through the objects and archives of a link.
+    pub fn of(line: &CommandLine) -> DeviceCode {
+        let mut found = DeviceCode::default();
+        if !line.links() {
+            return found;
+        }
+        let folders: Vec<&OsStr> = line
+            .arguments
+            .iter()
+            .filter_map(|one| value_of(one, b"-L"))
+            .collect();
+        for one in &line.arguments {
+            if one.kind == Kind::Input(Language::Linked) {
+                found.look_into(Path::new(&one.word));
+            } else if let Some(archive) = value_of(one, b"-l").and_then(|name| archive(name, &folders)) {
+                found.look_into(&archive);
+            }
+        }
+        found
+    }
+
+    /// Whether the link must be told to link device code. With CUDA sources on the same line clang does so by
+    /// itself.
+    pub fn is_to_link(&self, line: &CommandLine) -> bool {
+        let is_told = line.arguments.iter().any(|one| one.word == "--offload-link");
+        self.is_left && !is_told && !line.has_input(Language::Cuda)
+    }
+
+    /// Whether there is any.
+    pub fn is_some(&self) -> bool {
+        self.is_left
+    }
+
+    /// What cannot be read is the linker's to name.
+    fn look_into(&mut self, file: &Path) {
+        let Ok(opened) = File::open(file) else { return };
+        let data = ReadCache::new(opened);
+        let kind = file.extension().and_then(|extension| extension.to_str());
+        match kind {
+            Some("o") => self.add(&data, false),
+            Some("a") => {
+                let Ok(archive) = ArchiveFile::parse(&data) else {
+                    return;
+                };
+                for member in archive.members().flatten() {
+                    let (start, length) = member.file_range();
+                    self.add(data.range(start, length), true);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn add<'data>(&mut self, data: impl ReadRef<'data>, is_member: bool) {
+        let Ok(object) = object::File::parse(data) else {
+            return;
+        };
+        self.is_left |= object.section_by_name(CLANGS).is_some();
+        let Some(section) = object.section_by_name(SECTION) else {
+            return;
+        };
+        let mut rest = section.data().unwrap_or_default();
+        while let Some((arch, bitcode, behind)) = first(rest) {
+            self.parts.push(Part {
+                arch,
+                bitcode: bitcode.to_vec(),
+                is_member,
+            });
+            rest = behind;
+        }
+    }
+
+    /// Makes the object with the host code of all kernels, in a folder of its own; none if there is nothing to
+    /// make it of.
+    ///
+    /// # Errors
+    /// When clang fails.
+    pub fn host_code(&self, clang: &Path, plugin: &Path) -> Result<Option<(TempDir, PathBuf)>> {
+        if self.parts.is_empty() {
+            return Ok(None);
+        }
+        let folder = own_folder()?;
+        let write = |name: &str, bytes: &[u8]| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, bytes).with_context(|| format!("failed to write {}", file.display()))?;
+            anyhow::Ok(file)
+        };
+        for (number, part) in self.parts.iter().enumerate() {
+            let kind = if part.is_member { "member" } else { "object" };
+            write(&format!("{number:05}-{kind}.sm_{}.bc", part.arch), &part.bitcode)?;
+        }
+        let source = write("parts.c", SOURCE.as_bytes())?;
+        let output = folder.path().join("parts.o");
+        let mut plugin_option = OsString::from("-fpass-plugin=");
+        plugin_option.push(plugin);
+        let mut command = Command::new(clang);
+        command
+            .args(["-c", "-O2", "-fPIC", "-Rpass-missed=^mgb$"])
+            .arg(plugin_option)
+            .arg(source)
+            .arg("-o")
+            .arg(&output)
+            .env("MGB_DEVICE_PARTS", folder.path());
+        let done =
+            spawn::output(&mut command).with_context(|| format!("failed to run {}", clang.display()))?;
+        if !done.status.success() {
+            bail!(
+                "failed to make the kernels' host code for the software GPU: {}\nMGB_HOST_KERNELS=off builds without it",
+                String::from_utf8_lossy(&done.stderr).trim()
+            );
+        }
+        Ok(Some((folder, output)))
+    }
+}
+
+/// The value of an option of one letter, behind it or joined to it.
+fn value_of<'a>(one: &'a Argument, option: &[u8]) -> Option<&'a OsStr> {
+    let joined = one.word.as_bytes().strip_prefix(option)?;
+    match &one.value {
+        Some(value) => joined.is_empty().then_some(value.as_os_str()),
+        None => (!matches!(one.kind, Kind::Input(_))).then(|| OsStr::from_bytes(joined)),
+    }
+}
+
+/// The archive that the linker takes for a library's name, unless there is a shared library of that name.
+fn archive(name: &OsStr, folders: &[&OsStr]) -> Option<PathBuf> {
+    let file = |extension: &str| {
+        let mut file = OsString::from("lib");
+        file.push(name);
+        file.push(extension);
+        file
     };
-    let data = ReadCache::new(file);
-    object::File::parse(&data).is_ok_and(|object| object.section_by_name(SECTION).is_some())
+    let first = |file: OsString| {
+        folders
+            .iter()
+            .map(|folder| Path::new(folder).join(&file))
+            .find(|file| file.is_file())
+    };
+    if first(file(".so")).is_some() {
+        return None;
+    }
+    first(file(".a"))
+}
+
+/// A folder that is gone once it is dropped.
+fn own_folder() -> Result<TempDir> {
+    let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
+    folder.context("failed to make a temporary folder; set TMPDIR to a writable folder")
+}
+
+/// The first part of a section, and what stands behind it.
+fn first(section: &[u8]) -> Option<(u32, &[u8], &[u8])> {
+    let header = section.get(..HEADER)?.strip_prefix(MAGIC)?;
+    let (arch, length) = header.split_first_chunk::<4>()?;
+    let length = usize::try_from(u64::from_le_bytes(length.try_into().ok()?)).ok()?;
+    let end = HEADER.checked_add(length)?;
+    let bitcode = section.get(HEADER..end)?;
+    let behind = section.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
+    Some((u32::from_le_bytes(*arch), bitcode, behind))
+}
+
+/// Whether a command compiles such code and links it at once.
+pub fn is_in_one_step(line: &CommandLine) -> bool {
+    let option = line
+        .arguments
+        .iter()
+        .rev()
+        .find(|one| one.word == "-fgpu-rdc" || one.word == "-fno-gpu-rdc");
+    option.is_some_and(|one| one.word == "-fgpu-rdc") && line.links() && line.has_input(Language::Cuda)
+}
+
+/// The same in steps: the folder with the objects, the command lines that make them, and the one that links
+/// them.
+///
+/// # Errors
+/// When there is no folder for them.
+pub fn steps(line: &CommandLine) -> Result<(TempDir, Vec<Vec<OsString>>, Vec<OsString>)> {
+    let folder = own_folder()?;
+    let (mut compiles, mut link) = (Vec::new(), Vec::new());
+    let words = |one: &Argument| [Some(one.word.clone()), one.value.clone()].into_iter().flatten();
+    let is_for_compiles = |one: &&Argument| {
+        let is_linkers = matches!(
+            one.kind,
+            Kind::Input(_)
+                | Kind::Known(Meaning::Language | Meaning::Library | Meaning::Runtime | Meaning::ToLinker)
+        );
+        !is_linkers && one.word != "-o" && !one.word.as_encoded_bytes().starts_with(b"-l")
+    };
+    let options: Vec<OsString> = line
+        .arguments
+        .iter()
+        .filter(is_for_compiles)
+        .flat_map(words)
+        .collect();
+    let mut language: Vec<OsString> = Vec::new();
+    for one in &line.arguments {
+        match one.kind {
+            Kind::Known(Meaning::Language) => language = words(one).collect(),
+            Kind::Input(Language::Cuda | Language::Host) => {
+                // The program's messages name the file.
+                let name = Path::new(&one.word).with_extension("o");
+                let place = folder.path().join(compiles.len().to_string());
+                std::fs::create_dir(&place).with_context(|| format!("failed to make {}", place.display()))?;
+                let object = place.join(name.file_name().unwrap_or_default()).into_os_string();
+                let mut compile = options.clone();
+                compile.extend(["-Wno-unused-command-line-argument".into(), "-c".into()]);
+                compile.extend(language.iter().cloned());
+                compile.extend([one.word.clone(), "-o".into(), object.clone()]);
+                compiles.push(compile);
+                link.push(object);
+            }
+            _ => link.extend(words(one)),
+        }
+    }
+    Ok((folder, compiles, link))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_stand_behind_each_other() {
+        let part = |arch: u32, bitcode: &[u8]| {
+            let mut bytes = [
+                MAGIC,
+                &arch.to_le_bytes(),
+                &(bitcode.len() as u64).to_le_bytes(),
+                bitcode,
+            ]
+            .concat();
+            bytes.resize(bytes.len().next_multiple_of(ALIGN), 0);
+            bytes
+        };
+        let section = [part(90, b"first"), part(80, b"")].concat();
+        let (arch, bitcode, rest) = first(&section).unwrap();
+        assert_eq!((arch, bitcode), (90, &b"first"[..]));
+        let (arch, bitcode, rest) = first(rest).unwrap();
+        assert_eq!((arch, bitcode, rest), (80, &b""[..], &b""[..]));
+        assert_eq!(first(rest), None);
+        assert_eq!(first(&section[..20]), None);
+        let huge = [MAGIC, &[0; 4], &[0xff; 8]].concat();
+        assert_eq!(first(&huge), None);
+    }
+
+    #[test]
+    fn one_step_becomes_several() {
+        let text = "-O2 -fgpu-rdc -DX a.cu -x cuda b.cpp -x none c.o -lm -Lq -Wl,-z,now -o p";
+        let line = CommandLine::parse(text.split(' ').map(OsString::from));
+        assert!(is_in_one_step(&line));
+        let (folder, compiles, link) = steps(&line).unwrap();
+        let text = |words: &[OsString]| {
+            let text = words.join(std::ffi::OsStr::new(" ")).into_string().unwrap();
+            text.replace(folder.path().to_str().unwrap(), "T")
+        };
+        let unused = "-Wno-unused-command-line-argument";
+        assert_eq!(
+            text(&compiles[0]),
+            format!("-O2 -fgpu-rdc -DX -Lq {unused} -c a.cu -o T/0/a.o")
+        );
+        assert_eq!(
+            text(&compiles[1]),
+            format!("-O2 -fgpu-rdc -DX -Lq {unused} -c -x cuda b.cpp -o T/1/b.o")
+        );
+        assert_eq!(
+            text(&link),
+            "-O2 -fgpu-rdc -DX T/0/a.o T/1/b.o c.o -lm -Lq -Wl,-z,now -o p"
+        );
+        for other in [
+            "-fgpu-rdc -c a.cu",
+            "-fgpu-rdc a.o",
+            "-fgpu-rdc -fno-gpu-rdc a.cu",
+        ] {
+            let line = CommandLine::parse(other.split(' ').map(OsString::from));
+            assert!(!is_in_one_step(&line), "{other}");
+        }
+    }
 }

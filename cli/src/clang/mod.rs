@@ -18,13 +18,15 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::Context;
+use tempfile::TempDir;
 
 use crate::cuda::Cuda;
 use crate::exit::{self, Outcome, WithCode};
 use crate::legacy;
 use crate::prefix::Prefix;
+use across::DeviceCode;
 use language::Language;
-use parse::CommandLine;
+use parse::{CommandLine, Kind};
 use table::Meaning;
 use translate::{Parts, translate};
 use whole::Lto;
@@ -39,7 +41,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     if std::env::var_os(gcc::VARIABLE).is_some() {
         words = gcc::for_clang(words);
     }
-    let line = CommandLine::parse(words.iter().cloned());
+    let mut line = CommandLine::parse(words.iter().cloned());
     // clang calling itself, or only asked something: none of our business.
     if words
         .first()
@@ -47,25 +49,66 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     {
         return Err(spawn::become_clang(&clang, &words)).code(exit::NODE);
     }
-    across::check(&line).code(exit::USAGE)?;
+    if across::is_in_one_step(&line) {
+        return in_steps(&line, cxx);
+    }
+    let device = DeviceCode::of(&line);
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
+    // The folder of what is linked beside: until clang has ended.
+    let _beside = beside(&device, &mut line, &parts, &clang).code(exit::NODE)?;
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if line.runs_linker() && line.lto() == Lto::Thin {
         eprintln!("{}", whole::THIN);
     }
-    if line.generates_code() {
+    if line.generates_code() || device.is_some() {
+        let cuda = parts.cuda.as_ref().filter(|_| device.is_some());
+        let tools = cuda.map(|cuda| cuda.root.join("bin"));
         let pass = spawn::Pass {
             host_kernels: tools::wants_host_kernels(),
             leaves_to_link: line.lto() == Lto::Full,
             headers: parts
                 .cuda
+                .as_ref()
                 .filter(|cuda| !cuda.is_thirteen())
                 .map(|cuda| cuda.version),
+            tools,
         };
         spawn::with_side_folder(&clang, &arguments, pass).code(exit::NODE)
     } else {
         Err(spawn::become_clang(&clang, &arguments)).code(exit::NODE)
     }
+}
+
+/// Compiles and links device code across files by a command each: what is compiled must be there to be linked.
+fn in_steps(line: &CommandLine, cxx: bool) -> Outcome {
+    let (_folder, compiles, link) = across::steps(line).code(exit::NODE)?;
+    for compile in compiles {
+        let code = run(compile, cxx)?;
+        if code != exit::OK {
+            return Ok(code);
+        }
+    }
+    run(link, cxx)
+}
+
+/// Has a link take device code that is linked across files, and adds the kernels' host code; its folder.
+fn beside(
+    device: &DeviceCode,
+    line: &mut CommandLine,
+    parts: &Parts,
+    clang: &Path,
+) -> anyhow::Result<Option<TempDir>> {
+    if device.is_to_link(line) {
+        line.add("--offload-link", Kind::Other);
+    }
+    if !device.is_some() || !tools::wants_host_kernels() {
+        return Ok(None);
+    }
+    let Some((folder, object)) = device.host_code(clang, &parts.prefix.plugin()?)? else {
+        return Ok(None);
+    };
+    line.add(object, Kind::Input(Language::Linked));
+    Ok(Some(folder))
 }
 
 /// Finds what this command line needs, and no more: a C file compiles without CUDA.

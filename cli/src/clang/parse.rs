@@ -89,6 +89,15 @@ impl CommandLine {
         Self { arguments }
     }
 
+    /// Adds an argument behind all others.
+    pub fn add(&mut self, word: impl Into<OsString>, kind: Kind) {
+        self.arguments.push(Argument {
+            word: word.into(),
+            value: None,
+            kind,
+        });
+    }
+
     /// Whether an option with this meaning is given.
     pub fn has(&self, meaning: Meaning) -> bool {
         self.arguments

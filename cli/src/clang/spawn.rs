@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::{fs, thread};
 
@@ -31,6 +31,8 @@ pub struct Pass {
     pub leaves_to_link: bool,
     /// The version of CUDA's headers, where it is not the runtime's.
     pub headers: Option<(u32, u32)>,
+    /// CUDA's tools: a link of device code is looked for there.
+    pub tools: Option<PathBuf>,
 }
 
 /// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run
@@ -49,6 +51,13 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
     command.env_remove("MGB_CUDA_HEADERS");
     if pass.leaves_to_link {
         command.env("MGB_LEAVE_TO_LINK", "1");
+    }
+    if let Some(tools) = pass.tools {
+        let before = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&before).chain([tools]);
+        if let Ok(path) = std::env::join_paths(folders) {
+            command.env("PATH", path);
+        }
     }
     if let Some((major, minor)) = pass.headers {
         command.env("MGB_CUDA_HEADERS", format!("{major}.{minor}"));

@@ -10,6 +10,13 @@ unsafe extern "C" {
     fn mgb_expand_constant_users(global: LLVMValueRef);
     fn mgb_constant_base(module: LLVMModuleRef, pointer: LLVMValueRef, offset: *mut i64) -> LLVMValueRef;
     fn mgb_append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: c_int);
+    fn mgb_embed(
+        module: LLVMModuleRef,
+        data: *const c_char,
+        length: usize,
+        section: *const c_char,
+        align: u64,
+    );
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
     fn mgb_suspend_after(call: LLVMValueRef, out: LLVMBasicBlockRef);
     fn mgb_end_at(call: LLVMValueRef, last: LLVMBasicBlockRef);
@@ -49,6 +56,18 @@ pub fn append_constructor(module: LLVMModuleRef, function: LLVMValueRef, priorit
 pub fn remark_missed(function: LLVMValueRef, name: &str, text: &str) {
     let (name, text) = (c_string(name), c_string(text));
     llvm!(mgb_remark_missed(function, name.as_ptr(), text.as_ptr()));
+}
+
+/// Puts bytes into a section of the object, which linkers leave out of programs.
+pub fn embed(module: LLVMModuleRef, bytes: &[u8], section: &str, align: u64) {
+    let section = c_string(section);
+    llvm!(mgb_embed(
+        module,
+        bytes.as_ptr().cast(),
+        bytes.len(),
+        section.as_ptr(),
+        align
+    ));
 }
 
 /// A C++ symbol as the source spells it; other symbols as they are.

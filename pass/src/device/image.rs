@@ -87,16 +87,19 @@ impl Tables {
     }
 }
 
-/// Adds the tables and the constructor to a host module that the translation's code is linked into.
-pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: &Registered) {
+/// Adds the tables and the constructor to a host module that the translation's code is linked into. Without
+/// what the host registers, as for code of several files, the tables have names only.
+pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: Option<&Registered>) {
     let tables = Tables {
         module,
         context: llvm!(LLVMGetModuleContext(module)),
     };
     let mut rows = Vec::new();
     for kernel in &translation.kernels {
-        let Some(&stub) = registered.stubs.get(&kernel.name) else {
-            continue;
+        let stub = match registered.map(|host| host.stubs.get(&kernel.name).copied()) {
+            Some(None) => continue,
+            Some(Some(stub)) => stub,
+            None => tables.null(),
         };
         let parameters = kernel
             .parameters
@@ -125,7 +128,9 @@ pub fn emit(module: LLVMModuleRef, translation: &Translation, registered: &Regis
     }
     let kernel_count = rows.len() as u64;
     let kernels = tables.table("softgpu.kernels", rows);
-    let image = image(&tables, translation, kernels, kernel_count, &registered.variables);
+    let none = HashMap::new();
+    let shadows = registered.map_or(&none, |host| &host.variables);
+    let image = image(&tables, translation, kernels, kernel_count, shadows);
     let image = tables.constant(&SYMBOL.to_string_lossy(), image);
     emit_constructor(&tables, image);
 }

@@ -8,6 +8,7 @@
 //! The translation never fails a compile: a kernel that cannot be translated reports the reason when it is
 //! launched on a software GPU, and in a remark (`-Rpass-missed=mgb`).
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 
 use inkwell::llvm_sys::bit_reader::LLVMParseBitcodeInContext2;
 use inkwell::llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
@@ -15,6 +16,7 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::linker::LLVMLinkModules2;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
+mod across;
 mod callgraph;
 mod coroutines;
 mod counters;
@@ -42,10 +44,12 @@ pub(crate) mod uses;
 mod variables;
 mod wrap;
 
+pub(crate) use across::is_left;
 pub use entry::Parameter;
 use ir::{c_string, llvm};
 pub(crate) use module::source;
-pub(crate) use registered::registered;
+use registered::Registered;
+pub(crate) use registered::{OFFLOAD_ENTRY, registered};
 pub(crate) use translate::PREFIX;
 use translate::Translation;
 
@@ -128,15 +132,21 @@ fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String
     if !llvm!(LLVMGetNamedGlobal(host, image::SYMBOL.as_ptr())).is_null() {
         return Ok(None);
     }
+    if let Some(parts) = across::parts() {
+        return add(host, &parts, None).map(|translation| Some(summary(&translation)));
+    }
     let source = module::source(host);
     let Some(path) = side::folder().and_then(|folder| side::find(&folder, &source)) else {
         return Ok(None);
     };
-    let translation = translate::translate(&path, host)?;
+    if across::is_left(host) {
+        if !across::is_kept(host) {
+            across::keep(host, &path)?;
+        }
+        return Ok(None);
+    }
     let registered = registered::registered(host);
-    link(host, &translation)?;
-    image::emit(host, &translation, &registered);
-    hide(host, &translation);
+    let translation = add(host, &[path], Some(&registered))?;
     for kernel in &translation.kernels {
         if let (Some(error), Some(&stub)) = (&kernel.error, registered.stubs.get(&kernel.name)) {
             helpers::remark_missed(
@@ -150,6 +160,19 @@ fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String
         }
     }
     Ok(Some(summary(&translation)))
+}
+
+/// Adds the translation of device modules, and the tables that describe it.
+fn add(
+    host: LLVMModuleRef,
+    paths: &[PathBuf],
+    registered: Option<&Registered>,
+) -> Result<Translation, String> {
+    let translation = translate::translate(paths, host)?;
+    link(host, &translation)?;
+    image::emit(host, &translation, registered);
+    hide(host, &translation);
+    Ok(translation)
 }
 
 /// Moves the translated code into the host module.

@@ -18,6 +18,14 @@ use super::{helpers, support};
 pub struct Module(LLVMModuleRef);
 
 impl Module {
+    /// One without anything in it.
+    pub fn empty(context: LLVMContextRef) -> Self {
+        Self(llvm!(LLVMModuleCreateWithNameInContext(
+            c"device".as_ptr(),
+            context
+        )))
+    }
+
     /// Reads bitcode.
     pub fn read(context: LLVMContextRef, path: &Path) -> Result<Self, String> {
         let bytes =
@@ -39,6 +47,11 @@ impl Module {
             ));
         }
         Ok(Self(module))
+    }
+
+    /// LLVM's handle, which the caller disposes of.
+    pub fn into_raw(self) -> LLVMModuleRef {
+        std::mem::ManuallyDrop::new(self).0
     }
 
     /// LLVM's handle.

@@ -8,6 +8,10 @@ use inkwell::llvm_sys::prelude::*;
 use super::ir::*;
 use super::module::string_constant;
 
+/// What the names of clang's list of kernels and variables begin with, where device code is linked across
+/// files.
+pub const OFFLOAD_ENTRY: &str = ".offloading.entry.";
+
 /// The host's side of kernels and variables, by the device's symbols.
 #[derive(Default)]
 pub struct Registered {
@@ -34,8 +38,38 @@ pub fn registered(host: LLVMModuleRef) -> Registered {
     };
     // (handle, stub or shadow, address as text, device symbol, ...).
     let entry = |call: LLVMValueRef| Some((string_constant(operands(call)[3])?, operands(call)[1]));
-    Registered {
+    let mut found = Registered {
         stubs: calls("__cudaRegisterFunction").filter_map(entry).collect(),
         variables: calls("__cudaRegisterVar").filter_map(entry).collect(),
+    };
+    found.add_listed(host);
+    found
+}
+
+impl Registered {
+    /// Where device code is linked across files, a list stands for the calls, which the link makes of it.
+    fn add_listed(&mut self, host: LLVMModuleRef) {
+        // Of `__tgt_offload_entry`: stub or shadow, device symbol, bytes, which kernels have none of.
+        const ADDRESS: usize = 4;
+        const SYMBOL: usize = 5;
+        const BYTES: usize = 6;
+        for entry in globals(host)
+            .into_iter()
+            .filter(|&global| name(global).starts_with(OFFLOAD_ENTRY) && !is_declaration(global))
+        {
+            let fields = operands(llvm!(LLVMGetInitializer(entry)));
+            let Some(symbol) = fields.get(SYMBOL).and_then(|&symbol| string_constant(symbol)) else {
+                continue;
+            };
+            let is_kernel = fields
+                .get(BYTES)
+                .is_some_and(|&bytes| llvm!(LLVMConstIntGetZExtValue(bytes)) == 0);
+            let all = if is_kernel {
+                &mut self.stubs
+            } else {
+                &mut self.variables
+            };
+            all.insert(symbol, fields[ADDRESS]);
+        }
     }
 }

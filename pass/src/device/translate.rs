@@ -3,7 +3,7 @@
 //! It works in a context of its own: what LLVM reports on the module is an error here, and not a diagnostic
 //! of the user's compile.
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use inkwell::llvm_sys::analysis::{LLVMVerifierFailureAction, LLVMVerifyModule};
 use inkwell::llvm_sys::bit_writer::LLVMWriteBitcodeToMemoryBuffer;
@@ -15,9 +15,9 @@ use super::entry;
 use super::ir::*;
 use super::kernel::Kernel;
 use super::layout::Layout;
-use super::module::{self, Module};
+use super::module;
 use super::{
-    coroutines, counters, estimate, foreign, lockstep, polls, sanitized, saturate, shared, side, slots,
+    across, coroutines, counters, estimate, foreign, lockstep, polls, sanitized, saturate, shared, slots,
     support, variables, wrap,
 };
 
@@ -69,11 +69,11 @@ impl Drop for Context {
     }
 }
 
-/// Translates the module in a side file for the target of `host`.
-pub fn translate(path: &Path, host: LLVMModuleRef) -> Result<Translation, String> {
+/// Translates the modules in files, merged into one, for the target of `host`.
+pub fn translate(paths: &[PathBuf], host: LLVMModuleRef) -> Result<Translation, String> {
     let context = Context::new();
-    let module = Module::read(context.0, path)?;
-    let arch = side::arch_number(&path.file_stem().unwrap_or_default().to_string_lossy());
+    let module = across::merge(context.0, paths)?;
+    let arch = paths.iter().map(|path| across::arch(path)).max().unwrap_or(0);
     translate_module(module.raw(), arch, host)
 }
 

@@ -2,7 +2,9 @@
 //! their host shadows.
 //!
 //! An image may come before or after the CUDA runtime's own registration of the same kernels, so the
-//! two are joined when a kernel is first asked for.
+//! two are joined when a kernel is first asked for. The image of device code that was linked across files
+//! has no stubs and no shadows: its kernels and variables are found by their names, among those of the same
+//! program or library.
 
 use std::collections::HashMap;
 use std::ffi::CStr;
@@ -36,12 +38,18 @@ pub struct Code {
     pub kernel: &'static Kernel,
 }
 
+/// By name, each with where the program or library begins that it came with.
+type Named<T> = HashMap<String, Vec<(usize, T)>>;
+
 #[derive(Default)]
 struct Registry {
     names: HashMap<usize, String>,
     codes: HashMap<usize, Code>,
     functions: HashMap<usize, Arc<Function>>,
     variables: HashMap<usize, (&'static Image, &'static Variable)>,
+    /// Kernels and variables without a host side.
+    named_codes: Named<Code>,
+    named_variables: Named<(&'static Image, &'static Variable)>,
     shadows: HashMap<usize, String>,
 }
 
@@ -70,17 +78,59 @@ pub unsafe fn add_image(image: &'static Image) {
             image::slice(image.variables, image.variable_count),
         )
     };
+    let file = file_of(std::ptr::from_ref(image) as usize);
     for kernel in kernels {
-        registry
-            .codes
-            .insert(kernel.stub as usize, Code { image, kernel });
+        let code = Code { image, kernel };
+        if kernel.stub.is_null() {
+            // SAFETY: a constant string: contract of `add_image`.
+            let name = unsafe { name(kernel.name) };
+            registry.named_codes.entry(name).or_default().push((file, code));
+            continue;
+        }
+        registry.codes.insert(kernel.stub as usize, code);
         registry.functions.remove(&(kernel.stub as usize));
     }
-    for variable in variables.iter().filter(|variable| !variable.host.is_null()) {
+    for variable in variables {
+        if variable.host.is_null() {
+            // SAFETY: a constant string: contract of `add_image`.
+            let name = unsafe { name(variable.name) };
+            let found = (file, (image, variable));
+            registry.named_variables.entry(name).or_default().push(found);
+            continue;
+        }
         registry
             .variables
             .insert(variable.host as usize, (image, variable));
     }
+}
+
+/// The program or library that an address lies in: where it begins; 0 for none.
+fn file_of(address: usize) -> usize {
+    // SAFETY: plain values, for which zeros are valid.
+    let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: looks the address up, and does not touch what lies there.
+    match unsafe { libc::dladdr(address as *const _, &mut found) } {
+        0 => 0,
+        _ => found.dli_fbase as usize,
+    }
+}
+
+/// The only one that came with the file which the address lies in.
+fn beside<T: Copy>(all: Option<&Vec<(usize, T)>>, address: usize) -> Option<T> {
+    let file = file_of(address);
+    let mut found = all?.iter().filter(|(there, _)| *there == file);
+    let (_, only) = found.next()?;
+    found.next().is_none().then_some(*only)
+}
+
+/// # Safety
+/// Null or a C string.
+unsafe fn name(text: *const std::ffi::c_char) -> String {
+    // SAFETY: contract of this function.
+    unsafe { c_str(text) }
+        .unwrap_or(c"?")
+        .to_string_lossy()
+        .into_owned()
 }
 
 /// `__cudaRegisterFunction`.
@@ -110,6 +160,16 @@ pub fn remove(stubs: &[usize], shadows: &[usize]) {
         registry.shadows.remove(host);
         registry.variables.remove(host);
     }
+    let gone: Vec<usize> = [stubs, shadows].concat().into_iter().map(file_of).collect();
+    let stays = |file: usize| !gone.contains(&file);
+    registry
+        .named_codes
+        .values_mut()
+        .for_each(|all| all.retain(|(file, _)| stays(*file)));
+    registry
+        .named_variables
+        .values_mut()
+        .for_each(|all| all.retain(|(file, _)| stays(*file)));
 }
 
 /// The kernel that a host stub launches.
@@ -125,12 +185,10 @@ pub fn function(stub: usize) -> Result<Arc<Function>> {
     let name = match (registry.names.get(&stub), code) {
         (Some(name), _) => name.clone(),
         // SAFETY: a constant string of a registered image.
-        (None, Some(code)) => unsafe { c_str(code.kernel.name) }
-            .unwrap_or(c"?")
-            .to_string_lossy()
-            .into_owned(),
+        (None, Some(code)) => unsafe { name(code.kernel.name) },
         (None, None) => return Err(Error::INVALID_HANDLE),
     };
+    let code = code.or_else(|| beside(registry.named_codes.get(&name), stub));
     let function = Arc::new(Function {
         stub,
         name,
@@ -151,6 +209,9 @@ pub fn variable(host: usize) -> Result<(&'static Image, &'static Variable)> {
         return Ok(found);
     }
     if let Some(name) = registry.shadows.get(&host) {
+        if let Some(found) = beside(registry.named_variables.get(name), host) {
+            return Ok(found);
+        }
         say_once(&format!("variable {name} has no translated module: {REBUILD}"));
     }
     Err(Error::INVALID_SYMBOL)

@@ -3,6 +3,7 @@
 //! Every test has a node of its own (`mgb_tests::node`), so that they may run side by side. They need the
 //! staged prefix: `make build`, then `cargo test -p mgb-tests`; `make test` does both.
 
+mod across;
 mod alone;
 mod bad_input;
 mod batch;

@@ -161,25 +161,3 @@ fn which(program: &str) -> Option<std::path::PathBuf> {
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }
-
-/// clang links such device code only where the link is told to, and otherwise says nothing.
-#[test]
-fn a_program_without_its_kernels_is_not_linked() {
-    let node = Node::without_mgbd("1x64MiB");
-    node.write("half.cu", "__device__ int half(int x) { return x / 2; }\n");
-    node.write(
-        "app.cu",
-        "extern __device__ int half(int);\n\
-         __global__ void k(int *p) { *p = half(*p); }\n\
-         int main() { k<<<1, 1>>>(0); }\n",
-    );
-    let clang = |words: &str| {
-        let mut command = node.command(bin("mgb-clang++"), &[]);
-        run(command.current_dir(node.folder()).args(words.split(' ')))
-    };
-    for file in ["app.cu", "half.cu"] {
-        clang(&format!("--offload-arch=sm_90 -fgpu-rdc -c {file}")).success();
-    }
-    clang("app.o half.o -o app").failure(&["app.o holds device code", "--offload-link", "-fgpu-rdc"]);
-    assert!(!node.folder().join("app").exists());
-}

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use mgb_catalogue::{Class, Entry, Role};
 
+use crate::device;
 use crate::host::ir::{self, Value};
 
 mod nvcc_source;
@@ -47,6 +48,8 @@ pub struct Collected {
     relays: HashSet<Value>,
     /// Whether nvcc compiles the device code, which the pass then never sees.
     pub by_nvcc: bool,
+    /// Whether its device code is linked with that of other files.
+    pub across_files: bool,
     /// Whether kernels of this module may share state through device variables.
     pub device_variables: bool,
 }
@@ -64,6 +67,7 @@ impl Collected {
             stubs: HashMap::new(),
             relays: HashSet::new(),
             by_nvcc: false,
+            across_files: device::is_left(module),
             device_variables: false,
         };
         if !collected.runtime.is_empty() {
@@ -178,7 +182,7 @@ impl Collected {
             let registers = matches!(entry.name, "__cudaRegisterVar" | "__cudaRegisterManagedVar");
             (registers || entry.class == Class::Symbol) && function.has_uses()
         });
-        used || ir::globals(self.module).any(Value::is_undefined_variable)
+        used || self.across_files || ir::globals(self.module).any(Value::is_undefined_variable)
     }
 }
 

@@ -42,6 +42,8 @@ pub struct Variables {
     shown: bool,
     /// Whether nvcc compiles the device code, so that its uses are not seen.
     by_nvcc: bool,
+    /// Whether device code of other files may be reached.
+    across_files: bool,
     known: Option<Known>,
 }
 
@@ -68,6 +70,7 @@ impl Variables {
         Self {
             shown: collected.device_variables,
             by_nvcc: collected.by_nvcc,
+            across_files: collected.across_files,
             known: Known::new(collected, sources),
         }
     }
@@ -118,6 +121,9 @@ impl Variables {
                 });
                 Touched { changing, why, ties }
             }
+            _ if self.across_files => any(format!(
+                "{name} may use device variables of other files, by functions there"
+            )),
             _ if own.peek().is_none() => Touched {
                 ties,
                 ..Touched::default()
@@ -236,6 +242,7 @@ fn is_only_listed(constant: Value) -> bool {
         && users.into_iter().all(|user| {
             matches!(user.name().as_str(), "llvm.used" | "llvm.compiler.used")
                 || user.name().starts_with(device::PREFIX)
+                || user.name().starts_with(device::OFFLOAD_ENTRY)
                 || (user.is_constant() && !user.is_global() && is_only_listed(user))
         })
 }

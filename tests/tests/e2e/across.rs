@@ -1,0 +1,152 @@
+//! Device code that is linked across files (`-fgpu-rdc`): functions and variables of other files, in objects, archives
+//! and shared libraries. Programs run as their kernels are linked, and what is missing is an error of the link.
+
+use std::process::Command;
+
+use mgb_tests::node::Node;
+use mgb_tests::prefix::{bin, prefix};
+use mgb_tests::process::run;
+
+/// Kernels that need another file's function and variables; a private one of a name that both files have.
+const APP: &str = "\
+#include <cstdio>
+extern __device__ int scale(int);
+extern __device__ int total;
+extern __constant__ int base[2];
+static __global__ void fill(int *x) { x[threadIdx.x] = 1; }
+__global__ void work(int *x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) {
+    x[i] = scale(i) + base[i % 2];
+    atomicAdd(&total, 1);
+  }
+}
+int finish(int *x);
+int main() {
+  const int n = 1000, constants[2] = {5, 6};
+  int *x, *y, host[n], count = -1;
+  if (cudaMalloc(&x, n * sizeof *x) || cudaMalloc(&y, 32 * sizeof *y)) return 1;
+  if (cudaMemcpyToSymbol(base, constants, sizeof constants)) return 2;
+  work<<<8, 128>>>(x, n);
+  fill<<<1, 32>>>(y);
+  if (cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost)) return 3;
+  for (int i = 0; i < n; i++)
+    if (host[i] != 3 * i + 1 + constants[i % 2]) return 4;
+  if (cudaMemcpy(host, y, 32 * sizeof *y, cudaMemcpyDeviceToHost) || host[31] != 1) return 5;
+  if (cudaMemcpyFromSymbol(&count, total, sizeof count) || count != n) return 6;
+  if (finish(y)) return 7;
+  std::puts(\"PASS\");
+}
+";
+const PARTS: &str = "\
+__device__ int total;
+__constant__ int base[2];
+typedef int (*function)(int);
+__device__ int thrice(int x) { return 3 * x; }
+__device__ function table[1] = {thrice};
+__device__ int scale(int x) { return table[0](x) + 1; }
+static __global__ void fill(int *x) { x[threadIdx.x] = total; }
+int finish(int *x) {
+  int host[32];
+  fill<<<1, 32>>>(x);
+  return cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost) || host[31] != 1000;
+}
+";
+/// Another file of an archive, which nothing needs, and which needs what nobody has.
+const SPARE: &str =
+    "extern __device__ int nowhere(int);\n__device__ int spare(int x) { return nowhere(x); }\n";
+
+/// A node with the sources, and what runs commands of clang in its folder.
+fn node() -> Node {
+    let node = Node::start("2x64MiB", "mgb");
+    for (name, text) in [("app.cu", APP), ("parts.cu", PARTS), ("spare.cu", SPARE)] {
+        node.write(name, text);
+    }
+    node
+}
+
+fn clang(node: &Node, words: &str) -> Command {
+    let mut command = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90"]);
+    command.current_dir(node.folder()).args(words.split(' '));
+    command
+}
+
+fn passes(node: &Node, program: &str) {
+    let program = node.folder().join(program);
+    let native = run(node.command(&program, &[]).env("MGB", "off"));
+    let ended = run(node.command(&program, &[]).env("MGB", "require"));
+    for ended in [native, ended] {
+        assert_eq!(
+            (ended.code(), ended.stdout.as_str()),
+            (0, "PASS\n"),
+            "{program:?}: {ended:?}"
+        );
+    }
+}
+
+#[test]
+fn device_code_is_linked_across_files() {
+    let node = node();
+    run(&mut clang(&node, "-O2 -fgpu-rdc app.cu parts.cu -o together")).success();
+    for file in ["app", "parts", "spare"] {
+        run(&mut clang(&node, &format!("-O1 -fPIC -fgpu-rdc -c {file}.cu"))).success();
+    }
+    let archive = |name: &str, files: &[&str]| {
+        let mut command = Command::new("ar");
+        run(command.current_dir(node.folder()).args(["rcs", name]).args(files)).success();
+    };
+    archive("libparts.a", &["parts.o", "spare.o"]);
+    run(&mut clang(&node, "app.o parts.o -o objects")).success();
+    run(&mut clang(&node, "app.o libparts.a -o archive")).success();
+    run(&mut clang(&node, "app.o -L . -lparts -o named")).success();
+    run(&mut clang(&node, "-shared -fPIC app.o parts.o -o libapp.so")).success();
+    node.write("none.cpp", "");
+    run(&mut clang(
+        &node,
+        "-Wno-unused-command-line-argument none.cpp -L. -lapp -Wl,-rpath,. -o shared",
+    ))
+    .success();
+    for program in ["together", "objects", "archive", "named"] {
+        passes(&node, program);
+    }
+    let shared = run(node
+        .command(node.folder().join("shared"), &[])
+        .current_dir(node.folder()));
+    assert_eq!(
+        (shared.code(), shared.stdout.as_str()),
+        (0, "PASS\n"),
+        "{shared:?}"
+    );
+    node.wait_until_empty();
+}
+
+#[test]
+fn what_is_missing_is_an_error_of_the_link() {
+    let node = node();
+    for words in ["-fgpu-rdc app.cu -o app", "-fgpu-rdc -c app.cu", "app.o -o app"] {
+        let ended = run(&mut clang(&node, words));
+        if words.contains(" -c ") {
+            ended.success();
+        } else {
+            ended.failure(&["Undefined reference", "scale"]);
+        }
+    }
+    assert!(!node.folder().join("app").exists());
+    assert!(prefix().join("cuda/bin/nvlink").is_file(), "set-up brings nvlink");
+}
+
+/// A task whose kernel reaches code of another file stays where the variables have their values.
+#[test]
+fn what_other_files_may_use_is_not_moved() {
+    let node = node();
+    node.write(
+        "calls.cu",
+        "extern __device__ int scale(int);
+         __global__ void work(int *x) { *x = scale(*x); }
+         int main() { int *x; cudaMalloc(&x, 4); work<<<1, 1>>>(x); cudaFree(x); }",
+    );
+    run(&mut clang(&node, "-O2 -fgpu-rdc -c calls.cu")).success();
+    let object = node.folder().join("calls.o");
+    let text = run(&mut node.mgb(&["explain", object.to_str().unwrap()])).success();
+    assert!(text.contains("may use device variables of other files"), "{text}");
+}
