@@ -23,6 +23,8 @@ use super::table::Meaning;
 
 /// Where clang leaves device code for the link.
 const CLANGS: &str = ".llvm.offloading";
+/// What an object has whose device code is linked: that of a link with `-dlink`.
+const LINKED: &str = ".mgb.linked";
 /// Where the pass leaves parts.
 const SECTION: &str = ".mgb.device";
 /// What a part begins with; the number of its architecture, 4 bytes, and its length, 8, follow. Parts begin
@@ -46,6 +48,7 @@ struct Part {
 pub struct DeviceCode {
     parts: Vec<Part>,
     is_left: bool,
+    is_linked: bool,
 }
 
 impl DeviceCode {
@@ -67,7 +70,11 @@ impl DeviceCode {
                 found.look_into(&archive);
             }
         }
-        found
+        if found.is_linked {
+            DeviceCode::default()
+        } else {
+            found
+        }
     }
 
     /// Whether the link must be told to link device code. With CUDA sources on the same line clang does so by
@@ -107,6 +114,7 @@ impl DeviceCode {
             return;
         };
         self.is_left |= object.section_by_name(CLANGS).is_some();
+        self.is_linked |= object.section_by_name(LINKED).is_some();
         let Some(section) = object.section_by_name(SECTION) else {
             return;
         };
@@ -173,6 +181,14 @@ fn value_of<'a>(one: &'a Argument, option: &[u8]) -> Option<&'a OsStr> {
     }
 }
 
+/// Where `-l` looks.
+fn library_folders(line: &CommandLine) -> Vec<&OsStr> {
+    line.arguments
+        .iter()
+        .filter_map(|one| value_of(one, b"-L"))
+        .collect()
+}
+
 /// The archive that the linker takes for a library's name, unless there is a shared library of that name.
 fn archive(name: &OsStr, folders: &[&OsStr]) -> Option<PathBuf> {
     let file = |extension: &str| {
@@ -208,6 +224,108 @@ fn first(section: &[u8]) -> Option<(u32, &[u8], &[u8])> {
     let bitcode = section.get(HEADER..end)?;
     let behind = section.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
     Some((u32::from_le_bytes(*arch), bitcode, behind))
+}
+
+/// Links the device code of a link's inputs, and not their host code, into an object of its own, which is
+/// linked beside the inputs then. False: they have none.
+///
+/// # Errors
+/// When a tool fails or is missing.
+pub fn link_alone(line: &CommandLine, output: &Path, tools: &Tools) -> Result<bool> {
+    let device = DeviceCode::of(line);
+    if !device.is_left {
+        return Ok(device.is_linked);
+    }
+    let (folder, folders) = (own_folder()?, library_folders(line));
+    let place = |name: &str| folder.path().join(name);
+    let mut link = Command::new(tools.clang);
+    // The linker makes an object, of inputs without host code: `-i` is GNU ld's name for that which clang's
+    // own tools do not take for a wish of theirs.
+    link.args([
+        "--offload-link",
+        "-fuse-ld=bfd",
+        "-nostdlib",
+        "-no-pie",
+        "-Wl,-i",
+        "-Wl,-z,noexecstack",
+        "-o",
+    ]);
+    let linked = place("linked.o");
+    link.arg(&linked).env("PATH", tools.path());
+    for (number, one) in line.arguments.iter().enumerate() {
+        let is_input = one.kind == Kind::Input(Language::Linked);
+        if is_input && has_extension(&one.word, "o") {
+            let alone = place(&format!("{number}.o"));
+            let mut only = OsString::from("--only-section=");
+            only.push(CLANGS);
+            let copy = [
+                only,
+                "--strip-all".into(),
+                one.word.clone(),
+                alone.clone().into_os_string(),
+            ];
+            succeed(Command::new("objcopy").args(copy))?;
+            link.arg(alone);
+        } else if is_input {
+            link.arg(&one.word);
+        } else if let Some(archive) = value_of(one, b"-l").and_then(|name| archive(name, &folders)) {
+            link.arg(archive);
+        }
+    }
+    succeed(&mut link)?;
+    let mark = place("mark");
+    std::fs::write(&mark, [0]).with_context(|| format!("failed to write {}", mark.display()))?;
+    let mut add = OsString::from(format!("--add-section={LINKED}="));
+    add.push(&mark);
+    let mut clean = Command::new("objcopy");
+    clean.arg(format!("--remove-section={CLANGS}")).arg(add);
+    clean.arg(format!("--set-section-flags={LINKED}=exclude,readonly"));
+    succeed(clean.arg(&linked))?;
+    let mut join = Command::new("ld");
+    join.args(["-r", "-o"]).arg(output).arg(&linked);
+    let host_code = match super::tools::wants_host_kernels() {
+        true => device.host_code(tools.clang, tools.plugin)?,
+        false => None,
+    };
+    join.args(host_code.as_ref().map(|(_, object)| object));
+    succeed(&mut join)?;
+    Ok(true)
+}
+
+/// What links device code alone.
+pub struct Tools<'a> {
+    /// clang itself.
+    pub clang: &'a Path,
+    /// The pass.
+    pub plugin: &'a Path,
+    /// The folder of CUDA's own tools.
+    pub folder: PathBuf,
+}
+
+impl Tools<'_> {
+    fn path(&self) -> OsString {
+        let before = std::env::var_os("PATH").unwrap_or_default();
+        let folders = std::env::split_paths(&before).chain([self.folder.clone()]);
+        std::env::join_paths(folders).unwrap_or(before)
+    }
+}
+
+/// Runs a tool, which says nothing where it succeeds.
+fn succeed(command: &mut Command) -> Result<()> {
+    let tool = command.get_program().to_string_lossy().into_owned();
+    let done = spawn::output(command).with_context(|| {
+        format!("failed to run {tool}; objcopy and ld come with the Debian package binutils")
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    bail!("{tool} failed: {}", String::from_utf8_lossy(&done.stderr).trim())
+}
+
+fn has_extension(file: &OsStr, wanted: &str) -> bool {
+    Path::new(file)
+        .extension()
+        .is_some_and(|extension| extension == wanted)
 }
 
 /// Whether a command compiles such code and links it at once.

@@ -79,6 +79,21 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     }
 }
 
+/// Links the device code of what is to be linked, alone: nvcc's `-dlink`. False: there is none.
+///
+/// # Errors
+/// When a tool fails or is missing.
+pub fn link_device(arguments: Vec<OsString>, output: &Path) -> anyhow::Result<bool> {
+    let clang = tools::find_clang()?;
+    let prefix = Prefix::find()?;
+    let tools = across::Tools {
+        clang: &clang,
+        plugin: &prefix.plugin()?,
+        folder: Cuda::find(&prefix)?.root.join("bin"),
+    };
+    across::link_alone(&CommandLine::parse(arguments), output, &tools)
+}
+
 /// Compiles and links device code across files by a command each: what is compiled must be there to be linked.
 fn in_steps(line: &CommandLine, cxx: bool) -> Outcome {
     let (_folder, compiles, link) = across::steps(line).code(exit::NODE)?;

@@ -15,8 +15,8 @@ What is other than with nvcc:
   -ccbin            clang is the host compiler: left out. Sources see clang (__clang__), not __NVCC__
   -cudart           the shared runtime is taken, whichever is named
   -arch             without it, or with native or all: this machine's GPU, else sm_90 [MGB_CUDA_ARCH]
-  -rdc=true, -dc    each file's device code is compiled whole, and -dlink makes an empty object: a file that calls
-                    device functions of another file does not compile
+  -rdc=true, -dc    device code is linked across files, by nvlink: by -dlink, or by the link itself. Objects that
+                    nvcc made do not link with these
   -ptx, -cubin, -fatbin, -lib, -odir, -optf, -E, -M, -MD ... work; -ltoir, -optix-ir, -cuda and -run do not
   -flto             is taken, for compiles and the link: the pass then finds tasks across files, and lld-22 links.
                     -dlto is left out: device code is compiled file by file

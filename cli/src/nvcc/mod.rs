@@ -77,8 +77,8 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     let code = build(&plan)?;
     if code != exit::OK && across_files {
         eprintln!(
-            "mgb nvcc: each file's device code is compiled whole, with -rdc=true and -dc too: if an extern function or \
-             variable is unresolved above, define it in this file, in a header for instance"
+            "mgb nvcc: no source goes to nvcc by itself where device code is linked across files (-rdc=true, -dc): if it is \
+             clang that does not take one above, --keep-nvcc has nvcc compile all of the program"
         );
     }
     Ok(code)
@@ -88,14 +88,18 @@ fn build(plan: &Plan) -> Outcome {
     let words = || plan.words.iter().map(OsString::from).collect();
     match plan.stop {
         Stop::Archive => archive::make(plan),
-        Stop::DeviceLink => empty_object(plan),
+        Stop::DeviceLink => device_link(plan),
         _ => clang::run(words(), true),
     }
 }
 
-/// What `-dlink` makes: there is no device code to link, but the build goes on to link its output.
-fn empty_object(plan: &Plan) -> Outcome {
+/// What `-dlink` makes: the linked device code. Without any it is empty: the build goes on to link it.
+fn device_link(plan: &Plan) -> Outcome {
     let output = plan.output.clone().unwrap_or_else(|| "a_dlink.o".into());
+    let words = plan.words.iter().map(OsString::from).collect();
+    if clang::link_device(words, &output).code(exit::NODE)? {
+        return Ok(exit::OK);
+    }
     let mut words: Vec<OsString> = ["-c", "-fPIC", "-x", "c", "/dev/null", "-o"]
         .map(OsString::from)
         .into();

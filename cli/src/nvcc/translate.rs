@@ -77,7 +77,9 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
         words.push("-Wl,--start-group".into());
     }
     words.extend(in_their_languages(&inputs));
-    if stop == Stop::Link {
+    if stop == Stop::DeviceLink {
+        words.extend(libraries);
+    } else if stop == Stop::Link {
         words.extend(libraries);
         if let Some(stubs) = &toolkit.stubs {
             words.push(format!("-L{}", stubs.display()));
@@ -91,11 +93,9 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
     }
     if across_files(request)? {
         if sources {
-            // ptxas ends as if it had crashed on what it cannot resolve, and clang would ask for a bug
-            // report.
-            words.insert(0, "-fno-crash-diagnostics".into());
+            words.insert(0, "-fgpu-rdc".into());
         }
-        notes.push("-rdc=true, -dc: each file's device code is compiled whole".into());
+        notes.push("-rdc=true, -dc: clang's -fgpu-rdc, with which nvcc's own objects do not link".into());
     }
     Ok(Plan {
         stop,

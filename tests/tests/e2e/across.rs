@@ -120,6 +120,39 @@ fn device_code_is_linked_across_files() {
     node.wait_until_empty();
 }
 
+/// nvcc's command lines: the link of device code as a step of its own, or within the link.
+#[test]
+fn nvcc_links_device_code_in_its_ways() {
+    let node = node();
+    let nvcc = |words: &str| {
+        let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90"]);
+        let ended = run(command.current_dir(node.folder()).args(words.split(' ')));
+        assert_eq!(ended.stderr, "", "{words}");
+        ended.success();
+    };
+    nvcc("-O2 -rdc=true app.cu parts.cu -o together");
+    nvcc("-O2 -dc app.cu parts.cu spare.cu");
+    nvcc("app.o parts.o -o objects -lcudadevrt");
+    nvcc("-dlink app.o parts.o -o device.o -lcudadevrt");
+    nvcc("app.o parts.o device.o -o steps -lcudadevrt");
+    nvcc("-lib parts.o spare.o -o libparts.a");
+    nvcc("-dlink app.o -L. -lparts -o named.o");
+    nvcc("app.o named.o -L. -lparts -o named");
+    // Any linker takes what -dlink made.
+    let mut link = Command::new("c++");
+    link.current_dir(node.folder())
+        .args(["app.o", "parts.o", "device.o", "-o", "plain"]);
+    for folder in [prefix().join("lib"), prefix().join("cuda/lib64")] {
+        link.arg(format!("-L{0}", folder.display()))
+            .arg(format!("-Wl,-rpath,{}", folder.display()));
+    }
+    run(link.args(["-lmgb_rt", "-l:libcudart.so.13"])).success();
+    for program in ["together", "objects", "steps", "named", "plain"] {
+        passes(&node, program);
+    }
+    node.wait_until_empty();
+}
+
 #[test]
 fn what_is_missing_is_an_error_of_the_link() {
     let node = node();

@@ -148,13 +148,18 @@ fn what_cannot_be_done_is_named() {
     nvcc("-Wall a.cu").failure(&["mgb-nvcc: -Wall is not an option of nvcc", "-Xcompiler"]);
     nvcc("-run a.cu").failure(&["-run cannot be done", "mgb run"]);
     nvcc("-arch=sm_35 a.cu").failure(&["sm_35", "CUDA 13 has no code for it"]);
-    // A function of another file: what is missing comes from ptxas, what to do about it from the wrapper.
+    // What no file defines is an error of the link.
     node.write(
         "uses.cu",
-        "extern __device__ int other(int);\n__global__ void k(int *p) { *p = other(*p); }\n",
+        "extern __device__ int other(int);\n__global__ void k(int *p) { *p = other(*p); }\nint main() {}\n",
     );
-    let said = nvcc("-dc -arch=sm_90 uses.cu -o uses.o").failure(&["other", "compiled whole"]);
-    assert!(!said.contains("BUG REPORT"), "{said}");
+    nvcc("-dc -arch=sm_90 uses.cu -o uses.o").success();
+    for words in ["uses.o -o uses", "-dlink uses.o -o linked.o"] {
+        nvcc(words).failure(&["Undefined reference", "other"]);
+    }
+    // Nor does a source go to nvcc by itself where code is linked across files.
+    node.write("wrong.cu", "__global__ void k() { this_is_nowhere(); }\n");
+    nvcc("-dc -arch=sm_90 wrong.cu -o wrong.o").failure(&["this_is_nowhere", "--keep-nvcc"]);
 }
 
 #[test]
