@@ -46,6 +46,11 @@ missing_packages() {
         dpkg-query -W -f '${db:Status-Status} ${Package}\n' $(printf '%s\n' $programs | cut -d : -f 2) 2>/dev/null |
             sed -n 's/^\(unpacked\|half-.*\) //p'
     fi
+    # clang's OpenMP has no program to know it by.
+    case "$(clang-22 -print-file-name=libomp.so 2>/dev/null)" in
+    /*) ;;
+    *) echo libomp-22-dev ;;
+    esac
     # pip fetches CUDA; where CUDA is, nobody needs it.
     if ! sh "$here/tools/cuda.sh" find >/dev/null 2>&1; then
         python3 -m pip --version >/dev/null 2>&1 || echo python3-pip

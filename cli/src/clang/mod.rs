@@ -3,6 +3,7 @@
 mod across;
 pub mod gcc;
 pub mod language;
+mod openmp;
 mod parse;
 pub mod response;
 mod spawn;
@@ -57,6 +58,9 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     // The folder of what is linked beside: until clang has ended.
     let _beside = beside(&device, &mut line, &parts, &clang).code(exit::NODE)?;
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
+    if let Some(missing) = openmp::missing(&line, &clang) {
+        eprintln!("mgb clang: {missing}");
+    }
     if line.runs_linker() && line.lto() == Lto::Thin {
         eprintln!("{}", whole::THIN);
     }

@@ -173,3 +173,56 @@ fn help_and_version() {
     version.env("MGB_PREFIX", prefix());
     assert!(run(&mut version).success().contains("release 13."));
 }
+
+/// Host threads of OpenMP use the GPU, each with memory of its own.
+const THREADS: &str = "\
+#include <cstdio>
+__global__ void add(int *value) { *value += 1; }
+int main() {
+  int sum = 0;
+#pragma omp parallel for num_threads(4) reduction(+ : sum)
+  for (int i = 0; i < 40; i++) {
+    int *value, host = i;
+    cudaMalloc(&value, sizeof *value);
+    cudaMemcpy(value, &host, sizeof host, cudaMemcpyHostToDevice);
+    add<<<1, 1>>>(value);
+    cudaMemcpy(&host, value, sizeof host, cudaMemcpyDeviceToHost);
+    cudaFree(value);
+    sum += host;
+  }
+  std::printf(\"%d\\n\", sum);
+}
+";
+
+#[test]
+fn with_openmp() {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("threads.cu", THREADS);
+    let build = |clang: Option<&str>| {
+        let words = "-O2 -arch=sm_90 -Xcompiler -fopenmp threads.cu -o threads";
+        let mut command = node.command(bin("mgb-nvcc"), &[]);
+        command.current_dir(node.folder()).args(words.split(' '));
+        if let Some(clang) = clang {
+            command.env("MGB_CLANG", node.folder().join(clang));
+        }
+        run(&mut command)
+    };
+    let ended = build(None);
+    assert_eq!(ended.stderr, "");
+    ended.success();
+    let ended = run(node
+        .command(node.folder().join("threads"), &[])
+        .env("MGB", "require"));
+    assert_eq!(ended.success(), "820\n");
+    node.wait_until_empty();
+    // A clang that says where it has no OpenMP: what to install is named.
+    let script =
+        "#!/bin/sh\ncase $1 in -print-file-name=*) echo libomp.so; exit ;; esac\nexec clang++-22 \"$@\"\n";
+    let clang = node.write("clang", script);
+    fs::set_permissions(&clang, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let ended = build(Some("clang"));
+    assert!(
+        ended.stderr.contains("install the Debian package libomp-22-dev"),
+        "{ended:?}"
+    );
+}
