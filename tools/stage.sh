@@ -45,6 +45,7 @@ link libcuda.so.1 "$prefix/lib/front/libcuda.so"
 link ../libcuda.so.1 "$prefix/lib/front/nvml/libnvidia-ml.so.1"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 put "$here/cli/include/mgb_legacy.h" "$prefix/include/mgb_legacy.h"
+put "$here/cli/include/mgb_nvcc.h" "$prefix/include/mgb_nvcc.h"
 
 # What `mgb bench` writes beside its figures.
 if git -C "$here" describe --always --dirty --abbrev=40 --exclude='*' >"$prefix/share/.commit" 2>/dev/null; then

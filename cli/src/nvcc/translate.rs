@@ -39,6 +39,9 @@ pub struct Toolkit {
 /// The source that CMake compiles to learn which compiler it has.
 const CMAKE_PROBE: &str = "CMakeCUDACompilerId.cu";
 
+/// The header with what clang's CUDA lacks. By its name: among MGB's headers, which count as a system's.
+const DIALECT: &str = "mgb_nvcc.h";
+
 /// Makes the plan.
 ///
 /// # Errors
@@ -53,6 +56,9 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
     let sources = inputs.iter().any(|input| input.kind != Kind::Linked);
     if sources {
         words.extend(device(request, &targets)?);
+        if inputs.iter().any(|input| input.kind == Kind::Source("cuda")) {
+            words.extend(["-include", DIALECT].map(String::from));
+        }
     }
     words.extend(options(request, stop, &mut notes)?);
     if request.has_input_named(CMAKE_PROBE) {

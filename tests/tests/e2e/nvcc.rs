@@ -226,3 +226,55 @@ fn with_openmp() {
         "{ended:?}"
     );
 }
+
+/// What nvcc's CUDA has and clang's lacks: `min` and `max` of the host, beside those of the source and of the library,
+/// and atomic loads and stores.
+const DIALECT: &str = "\
+#include <algorithm>
+#include <cstdio>
+#include <type_traits>
+namespace theirs {
+template <class T> T min(T a, T b) { return a < b ? b : a; }
+int wrong() { return min(1, 2); }
+}
+static short max(short, short) { return 77; }
+__global__ void hand(unsigned long long *flag, float *value) {
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    float half = 2.5f;
+    __nv_atomic_store(value, &half, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_DEVICE);
+    __nv_atomic_store_n(flag, 1, __NV_ATOMIC_RELEASE);
+  } else if (threadIdx.x == 0) {
+    while (__nv_atomic_load_n(flag, __NV_ATOMIC_ACQUIRE) == 0) {}
+    float seen;
+    __nv_atomic_load(value, &seen, __NV_ATOMIC_RELAXED, __NV_THREAD_SCOPE_SYSTEM);
+    value[1] = max(seen, 1.f) + min(3, 4u);
+  }
+}
+int main() {
+  using std::max;
+  static_assert(std::is_same<decltype(min(1, 2u)), unsigned>::value && std::is_same<decltype(min(1.f, 2.)), double>::value &&
+                std::is_same<decltype(min(1ll, 2ull)), unsigned long long>::value, \"as nvcc has it\");
+  if (min(2, 1) != 1 || min(2.5f, 2) != 2 || min(NAN, 1.) != 1 || ::max(1., NAN) != 1 || ::max(3, 4.5) != 4.5) return 1;
+  if (max(5, 6) != 6 || std::min(1, 2) != 1 || theirs::wrong() != 2 || ::max((short)1, (short)2) != 77) return 2;
+  unsigned long long *flag;
+  float *value, host[2];
+  cudaMalloc(&flag, sizeof *flag);
+  cudaMalloc(&value, sizeof host);
+  cudaMemset(flag, 0, sizeof *flag);
+  hand<<<2, 32>>>(flag, value);
+  if (cudaMemcpy(host, value, sizeof host, cudaMemcpyDeviceToHost) || host[1] != 5.5f) return 3;
+  std::puts(\"PASS\");
+}
+";
+
+#[test]
+fn clang_takes_what_only_nvcc_has() {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("dialect.cu", DIALECT);
+    let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90", "dialect.cu", "-o", "dialect"]);
+    let ended = run(command.current_dir(node.folder()).env("MGB_KEEP_NVCC", "0"));
+    assert_eq!(ended.stderr, "");
+    ended.success();
+    let ended = run(&mut node.command(node.folder().join("dialect"), &[]));
+    assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
+}
