@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSection, ReadCache, ReadRef};
 use tempfile::TempDir;
@@ -22,9 +22,9 @@ use super::spawn;
 use super::table::Meaning;
 
 /// Where clang leaves device code for the link.
-const CLANGS: &str = ".llvm.offloading";
+pub const CLANGS: &str = ".llvm.offloading";
 /// What an object has whose device code is linked: that of a link with `-dlink`.
-const LINKED: &str = ".mgb.linked";
+pub const LINKED: &str = ".mgb.linked";
 /// Where the pass leaves parts.
 const SECTION: &str = ".mgb.device";
 /// What a part begins with; the number of its architecture, 4 bytes, and its length, 8, follow. Parts begin
@@ -58,18 +58,7 @@ impl DeviceCode {
         if !line.links() {
             return found;
         }
-        let folders: Vec<&OsStr> = line
-            .arguments
-            .iter()
-            .filter_map(|one| value_of(one, b"-L"))
-            .collect();
-        for one in &line.arguments {
-            if one.kind == Kind::Input(Language::Linked) {
-                found.look_into(Path::new(&one.word));
-            } else if let Some(archive) = value_of(one, b"-l").and_then(|name| archive(name, &folders)) {
-                found.look_into(&archive);
-            }
-        }
+        files(line).for_each(|file| found.look_into(&file));
         if found.is_linked {
             DeviceCode::default()
         } else {
@@ -154,22 +143,30 @@ impl DeviceCode {
         plugin_option.push(plugin);
         let mut command = Command::new(clang);
         command
-            .args(["-c", "-O2", "-fPIC", "-Rpass-missed=^mgb$"])
+            .args(["-c", "-O2", "-fPIC"])
             .arg(plugin_option)
             .arg(source)
             .arg("-o")
             .arg(&output)
             .env("MGB_DEVICE_PARTS", folder.path());
-        let done =
-            spawn::output(&mut command).with_context(|| format!("failed to run {}", clang.display()))?;
-        if !done.status.success() {
-            bail!(
-                "failed to make the kernels' host code for the software GPU: {}\nMGB_HOST_KERNELS=off builds without it",
-                String::from_utf8_lossy(&done.stderr).trim()
-            );
-        }
+        spawn::succeed(&mut command).context(
+            "failed to make the kernels' host code for the software GPU, which MGB_HOST_KERNELS=off leaves out",
+        )?;
         Ok(Some((folder, output)))
     }
+}
+
+/// The files of a link, and the archives among its libraries, in their order.
+pub fn files(line: &CommandLine) -> impl Iterator<Item = PathBuf> {
+    let folders: Vec<&OsStr> = line
+        .arguments
+        .iter()
+        .filter_map(|one| value_of(one, b"-L"))
+        .collect();
+    line.arguments.iter().filter_map(move |one| match one.kind {
+        Kind::Input(Language::Linked) => Some(PathBuf::from(&one.word)),
+        _ => archive(value_of(one, b"-l")?, &folders),
+    })
 }
 
 /// The value of an option of one letter, behind it or joined to it.
@@ -179,14 +176,6 @@ fn value_of<'a>(one: &'a Argument, option: &[u8]) -> Option<&'a OsStr> {
         Some(value) => joined.is_empty().then_some(value.as_os_str()),
         None => (!matches!(one.kind, Kind::Input(_))).then(|| OsStr::from_bytes(joined)),
     }
-}
-
-/// Where `-l` looks.
-fn library_folders(line: &CommandLine) -> Vec<&OsStr> {
-    line.arguments
-        .iter()
-        .filter_map(|one| value_of(one, b"-L"))
-        .collect()
 }
 
 /// The archive that the linker takes for a library's name, unless there is a shared library of that name.
@@ -210,7 +199,7 @@ fn archive(name: &OsStr, folders: &[&OsStr]) -> Option<PathBuf> {
 }
 
 /// A folder that is gone once it is dropped.
-fn own_folder() -> Result<TempDir> {
+pub fn own_folder() -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
     folder.context("failed to make a temporary folder; set TMPDIR to a writable folder")
 }
@@ -224,108 +213,6 @@ fn first(section: &[u8]) -> Option<(u32, &[u8], &[u8])> {
     let bitcode = section.get(HEADER..end)?;
     let behind = section.get(end.next_multiple_of(ALIGN)..).unwrap_or_default();
     Some((u32::from_le_bytes(*arch), bitcode, behind))
-}
-
-/// Links the device code of a link's inputs, and not their host code, into an object of its own, which is
-/// linked beside the inputs then. False: they have none.
-///
-/// # Errors
-/// When a tool fails or is missing.
-pub fn link_alone(line: &CommandLine, output: &Path, tools: &Tools) -> Result<bool> {
-    let device = DeviceCode::of(line);
-    if !device.is_left {
-        return Ok(device.is_linked);
-    }
-    let (folder, folders) = (own_folder()?, library_folders(line));
-    let place = |name: &str| folder.path().join(name);
-    let mut link = Command::new(tools.clang);
-    // The linker makes an object, of inputs without host code: `-i` is GNU ld's name for that which clang's
-    // own tools do not take for a wish of theirs.
-    link.args([
-        "--offload-link",
-        "-fuse-ld=bfd",
-        "-nostdlib",
-        "-no-pie",
-        "-Wl,-i",
-        "-Wl,-z,noexecstack",
-        "-o",
-    ]);
-    let linked = place("linked.o");
-    link.arg(&linked).env("PATH", tools.path());
-    for (number, one) in line.arguments.iter().enumerate() {
-        let is_input = one.kind == Kind::Input(Language::Linked);
-        if is_input && has_extension(&one.word, "o") {
-            let alone = place(&format!("{number}.o"));
-            let mut only = OsString::from("--only-section=");
-            only.push(CLANGS);
-            let copy = [
-                only,
-                "--strip-all".into(),
-                one.word.clone(),
-                alone.clone().into_os_string(),
-            ];
-            succeed(Command::new("objcopy").args(copy))?;
-            link.arg(alone);
-        } else if is_input {
-            link.arg(&one.word);
-        } else if let Some(archive) = value_of(one, b"-l").and_then(|name| archive(name, &folders)) {
-            link.arg(archive);
-        }
-    }
-    succeed(&mut link)?;
-    let mark = place("mark");
-    std::fs::write(&mark, [0]).with_context(|| format!("failed to write {}", mark.display()))?;
-    let mut add = OsString::from(format!("--add-section={LINKED}="));
-    add.push(&mark);
-    let mut clean = Command::new("objcopy");
-    clean.arg(format!("--remove-section={CLANGS}")).arg(add);
-    clean.arg(format!("--set-section-flags={LINKED}=exclude,readonly"));
-    succeed(clean.arg(&linked))?;
-    let mut join = Command::new("ld");
-    join.args(["-r", "-o"]).arg(output).arg(&linked);
-    let host_code = match super::tools::wants_host_kernels() {
-        true => device.host_code(tools.clang, tools.plugin)?,
-        false => None,
-    };
-    join.args(host_code.as_ref().map(|(_, object)| object));
-    succeed(&mut join)?;
-    Ok(true)
-}
-
-/// What links device code alone.
-pub struct Tools<'a> {
-    /// clang itself.
-    pub clang: &'a Path,
-    /// The pass.
-    pub plugin: &'a Path,
-    /// The folder of CUDA's own tools.
-    pub folder: PathBuf,
-}
-
-impl Tools<'_> {
-    fn path(&self) -> OsString {
-        let before = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&before).chain([self.folder.clone()]);
-        std::env::join_paths(folders).unwrap_or(before)
-    }
-}
-
-/// Runs a tool, which says nothing where it succeeds.
-fn succeed(command: &mut Command) -> Result<()> {
-    let tool = command.get_program().to_string_lossy().into_owned();
-    let done = spawn::output(command).with_context(|| {
-        format!("failed to run {tool}; objcopy and ld come with the Debian package binutils")
-    })?;
-    if done.status.success() {
-        return Ok(());
-    }
-    bail!("{tool} failed: {}", String::from_utf8_lossy(&done.stderr).trim())
-}
-
-fn has_extension(file: &OsStr, wanted: &str) -> bool {
-    Path::new(file)
-        .extension()
-        .is_some_and(|extension| extension == wanted)
 }
 
 /// Whether a command compiles such code and links it at once.

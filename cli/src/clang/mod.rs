@@ -1,6 +1,7 @@
 //! `mgb clang`, `mgb-clang` and `mgb-clang++`: clang with MGB's pass and runtime.
 
 mod across;
+mod device_link;
 pub mod gcc;
 pub mod language;
 mod openmp;
@@ -90,12 +91,12 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
 pub fn link_device(arguments: Vec<OsString>, output: &Path) -> anyhow::Result<bool> {
     let clang = tools::find_clang()?;
     let prefix = Prefix::find()?;
-    let tools = across::Tools {
+    let tools = device_link::Tools {
         clang: &clang,
         plugin: &prefix.plugin()?,
         folder: Cuda::find(&prefix)?.root.join("bin"),
     };
-    across::link_alone(&CommandLine::parse(arguments), output, &tools)
+    device_link::link(&CommandLine::parse(arguments), output, &tools)
 }
 
 /// Compiles and links device code across files by a command each: what is compiled must be there to be linked.

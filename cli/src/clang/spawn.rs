@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::{fs, thread};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -53,11 +53,7 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
         command.env("MGB_LEAVE_TO_LINK", "1");
     }
     if let Some(tools) = pass.tools {
-        let before = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&before).chain([tools]);
-        if let Ok(path) = std::env::join_paths(folders) {
-            command.env("PATH", path);
-        }
+        command.env("PATH", path_and(&tools));
     }
     if let Some((major, minor)) = pass.headers {
         command.env("MGB_CUDA_HEADERS", format!("{major}.{minor}"));
@@ -81,6 +77,28 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
     let status = child.wait().context("failed to wait for clang")?;
     drop(folder);
     Ok(exit_as(status))
+}
+
+/// `PATH` with one more folder behind its own.
+pub fn path_and(folder: &Path) -> OsString {
+    let before = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&before).chain([folder.to_owned()]);
+    std::env::join_paths(folders).unwrap_or(before)
+}
+
+/// Runs a tool of the compiler's or of the linker's, whose words are of interest only where it fails.
+///
+/// # Errors
+/// When it cannot be run, and when it fails: what it said.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let tool = command.get_program().to_string_lossy().into_owned();
+    let done = output(command).with_context(|| {
+        format!("failed to run {tool}; objcopy and ld come with the Debian package binutils")
+    })?;
+    if done.status.success() {
+        return Ok(());
+    }
+    bail!("{tool} failed: {}", String::from_utf8_lossy(&done.stderr).trim())
 }
 
 /// Runs a compiler to its end and keeps what it says. It reads no standard input.
