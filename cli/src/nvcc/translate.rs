@@ -60,7 +60,12 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
             words.extend(["-include", DIALECT].map(String::from));
         }
     }
-    words.extend(options(request, stop, &mut notes)?);
+    let mut given = options(request, stop, &mut notes)?;
+    if sources && is_all_c(&inputs) {
+        // gcc, below nvcc, only warns of it; for clang it is an error.
+        given.retain(|word| !word.starts_with("-std=c++") && !word.starts_with("-std=gnu++"));
+    }
+    words.extend(given);
     if request.has_input_named(CMAKE_PROBE) {
         // CMake then treats the compiler as nvcc, whose command line this is. Programs see clang.
         let (major, minor) = toolkit.version;
@@ -120,6 +125,13 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
 pub fn across_files(request: &Request) -> Result<bool> {
     let separate = request.has(Meaning::Stop(Stop::DeviceCompile));
     Ok(separate || request.switch(Meaning::Relocatable)? == Some(true))
+}
+
+/// Whether all sources are C.
+fn is_all_c(inputs: &[Input]) -> bool {
+    inputs
+        .iter()
+        .all(|input| matches!(input.kind, Kind::Source("c") | Kind::Linked))
 }
 
 fn last_step(request: &Request) -> Stop {

@@ -174,6 +174,30 @@ fn help_and_version() {
     assert!(run(&mut version).success().contains("release 13."));
 }
 
+/// A standard of C++ is for the sources in C++, as it is with nvcc: by themselves and beside sources in C.
+#[test]
+fn c_has_no_standard_of_cplusplus() {
+    let node = Node::without_mgbd("1x64MiB");
+    node.write("half.c", "int half(int class) { return class / 2; }\n");
+    node.write(
+        "main.cu",
+        "extern \"C\" int half(int);\nint main() { static_assert(__cplusplus >= 202002L); return half(4) - 2; }\n",
+    );
+    for words in [
+        "-c half.c -o half.o",
+        "main.cu half.o -o apart",
+        "main.cu half.c -o together",
+    ] {
+        let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90", "-std=c++20"]);
+        let ended = run(command.current_dir(node.folder()).args(words.split(' ')));
+        assert_eq!(ended.stderr, "", "{words}");
+        ended.success();
+    }
+    for program in ["apart", "together"] {
+        run(&mut node.command(node.folder().join(program), &[])).success();
+    }
+}
+
 /// Host threads of OpenMP use the GPU, each with memory of its own.
 const THREADS: &str = "\
 #include <cstdio>
