@@ -1,5 +1,5 @@
-//! Results that are void: an error after which the process could use its GPU no more, and the line about it as
-//! the process ends.
+//! Results that are void: an error after which the process could use its GPU no more, and the line about it
+//! as the process ends.
 //!
 //! Under MPS a fault of one program ends the contexts of every program on its GPU. A program that checks no
 //! call goes on with whatever its memory holds, and exits with 0, although it may have done nothing wrong. So
@@ -17,7 +17,8 @@ pub fn note(code: u32) {
     *LAST.lock() = Some((code, false));
 }
 
-/// A context has ended, by a reset for example: what was broken is gone, the program's results are still void.
+/// A context has ended, by a reset for example: what was broken is gone, the program's results are still
+/// void.
 pub fn context_ended() {
     if let Some((_, has_ended)) = LAST.lock().as_mut() {
         *has_ended = true;

@@ -1,5 +1,5 @@
-//! Contexts in which nothing works any more, after a fault of a kernel: the program's own, or under MPS another
-//! program's.
+//! Contexts in which nothing works any more, after a fault of a kernel: the program's own, or under MPS
+//! another program's.
 
 use std::sync::mpsc;
 use std::time::Duration;

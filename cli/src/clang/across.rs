@@ -118,8 +118,8 @@ impl DeviceCode {
         }
     }
 
-    /// Makes the object with the host code of all kernels, in a folder of its own; none if there is nothing to
-    /// make it of.
+    /// Makes the object with the host code of all kernels, in a folder of its own; none if there is nothing
+    /// to make it of.
     ///
     /// # Errors
     /// When clang fails.

@@ -99,7 +99,8 @@ pub fn link_device(arguments: Vec<OsString>, output: &Path) -> anyhow::Result<bo
     device_link::link(&CommandLine::parse(arguments), output, &tools)
 }
 
-/// Compiles and links device code across files by a command each: what is compiled must be there to be linked.
+/// Compiles and links device code across files by a command each: what is compiled must be there to be
+/// linked.
 fn in_steps(line: &CommandLine, cxx: bool) -> Outcome {
     let (_folder, compiles, link) = across::steps(line).code(exit::NODE)?;
     for compile in compiles {

@@ -49,6 +49,7 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
     // Set from outside they would be no request of this command line's.
     command.env_remove("MGB_LEAVE_TO_LINK");
     command.env_remove("MGB_CUDA_HEADERS");
+    command.env_remove("MGB_DEVICE_PARTS");
     if pass.leaves_to_link {
         command.env("MGB_LEAVE_TO_LINK", "1");
     }

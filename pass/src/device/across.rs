@@ -116,14 +116,7 @@ fn is_member(path: &Path) -> bool {
 
 /// Whether a module defines what another one lacks.
 fn supplies(member: &Module, merged: &Module) -> bool {
-    defined(member.raw()).any(|name| {
-        let name = c_string(&name);
-        let function = llvm!(LLVMGetNamedFunction(merged.raw(), name.as_ptr()));
-        let global = llvm!(LLVMGetNamedGlobal(merged.raw(), name.as_ptr()));
-        [function, global]
-            .into_iter()
-            .any(|at| !at.is_null() && is_declaration(at))
-    })
+    defined(member.raw()).any(|name| named(merged, &name).any(is_declaration))
 }
 
 /// What a module defines for others, and only once in a program.
@@ -136,12 +129,15 @@ fn defined(module: LLVMModuleRef) -> impl Iterator<Item = String> {
 }
 
 fn is_defined(module: &Module, name: &str) -> bool {
+    named(module, name).any(|at| !is_declaration(at))
+}
+
+/// The function or the variable of a name.
+fn named(module: &Module, name: &str) -> impl Iterator<Item = LLVMValueRef> {
     let name = c_string(name);
     let function = llvm!(LLVMGetNamedFunction(module.raw(), name.as_ptr()));
     let global = llvm!(LLVMGetNamedGlobal(module.raw(), name.as_ptr()));
-    [function, global]
-        .into_iter()
-        .any(|at| !at.is_null() && !is_declaration(at))
+    [function, global].into_iter().filter(|at| !at.is_null())
 }
 
 /// The number of the architecture that a module in this file was compiled for.

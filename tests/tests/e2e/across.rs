@@ -1,5 +1,6 @@
-//! Device code that is linked across files (`-fgpu-rdc`): functions and variables of other files, in objects, archives
-//! and shared libraries. Programs run as their kernels are linked, and what is missing is an error of the link.
+//! Device code that is linked across files (`-fgpu-rdc`): functions and variables of other files, in objects,
+//! archives and shared libraries. Programs run as their kernels are linked, and what is missing is an error
+//! of the link.
 
 use std::process::Command;
 

@@ -34,8 +34,8 @@ fn a_program_says_that_its_gpu_has_failed() {
     let node = Node::start("1x64MiB", "mgb");
     let source = node.write("careless.cu", SOURCE);
     let path = |of: &std::path::Path| of.to_str().expect("paths of tests are UTF-8").to_owned();
-    // It never asks; it copies and does not look; it resets the device as it ends; it does so and begins anew, and
-    // has so seen to it: all works again.
+    // It never asks; it copies and does not look; it resets the device as it ends; it does so and begins
+    // anew, and has so seen to it: all works again.
     for (end, says) in [(0, true), (1, true), (2, true), (3, false)] {
         let program = path(&node.folder().join(format!("careless{end}")));
         let define = format!("-DEND={end}");

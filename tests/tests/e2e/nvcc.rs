@@ -251,8 +251,8 @@ fn with_openmp() {
     );
 }
 
-/// What nvcc's CUDA has and clang's lacks: `min` and `max` of the host, beside those of the source and of the library,
-/// and atomic loads and stores.
+/// What nvcc's CUDA has and clang's lacks: `min` and `max` of the host, beside those of the source and of the
+/// library, and atomic loads and stores.
 const DIALECT: &str = "\
 #include <algorithm>
 #include <cstdio>
