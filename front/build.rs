@@ -218,6 +218,27 @@ fn launch(function: &Function, stream: &str) -> Option<String> {
     ))
 }
 
+/// Whether the driver may take memory of its own in the call: for what it makes or loads then, a kernel's
+/// code at its first launch at the latest.
+fn takes_memory(function: &Function) -> bool {
+    const TAKES: [&str; 13] = [
+        "cuEventCreate",
+        "cuFunc",
+        "cuKernel",
+        "cuLaunch",
+        "cuLibrary",
+        "cuLinkComplete",
+        "cuMemcpy",
+        "cuMemset",
+        "cuModule",
+        "cuStreamCreate",
+        "cuSurfObjectCreate",
+        "cuTexObjectCreate",
+        "cuGraphExec",
+    ];
+    TAKES.iter().any(|begin| function.name.starts_with(begin))
+}
+
 /// A call of the driver's function inside the gate.
 fn call(text: &mut String, function: &Function, types: &[&str]) {
     let name = function.name;
@@ -230,11 +251,16 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
         list(&|at, _| format!("a{at}")),
         list(&|_, ty| ty.to_owned()),
     );
-    let inside = format!(
+    let once = format!(
         "let _inside = mgb_core::gate::enter();\n    \
          // SAFETY: as the caller of this function promises.\n    \
          unsafe {{ native({named}) }}"
     );
+    let inside = if takes_memory(function) {
+        format!("crate::driver_memory::give(|| {{\n    {once}\n    }})")
+    } else {
+        once
+    };
     let result = match stream(function) {
         None => inside,
         // Outside the gate again: the note may wait for who looks at streams.

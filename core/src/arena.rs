@@ -50,6 +50,11 @@ impl Arena {
         self.guard != 0
     }
 
+    /// Its first address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
     /// Whether the address lies in the arena.
     pub fn contains(&self, address: u64) -> bool {
         address.wrapping_sub(self.base) < self.bytes

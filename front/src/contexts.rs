@@ -6,9 +6,12 @@ use mgb_core::patience::Patience;
 use mgb_core::{gate, void};
 use parking_lot::Mutex;
 
-use crate::calls::{self, SUCCESS};
+use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
-use crate::{arrays, busy, driver, fault, live, memory, names, notice, pools, room, session, store, watch};
+use crate::{
+    arrays, busy, driver, driver_memory, fault, live, memory, names, notice, pools, room, session, store,
+    watch,
+};
 
 type Context = *mut c_void;
 
@@ -118,7 +121,10 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
         .map(|session| session.client.turn(true));
     let mut patience = Patience::begin();
     let code = loop {
-        let code = call();
+        let mut code = call();
+        if code == OUT_OF_MEMORY {
+            code = driver_memory::again_on(device, &call);
+        }
         // A context that is there may be broken for good.
         if code == SUCCESS || turn.is_none() || !patience.again(code as u32, notice::unavailable) {
             break code;

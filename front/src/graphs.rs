@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use crate::calls::{self, Code, Node, SUCCESS, Stream};
 use crate::kernels::{self, Warps};
 use crate::native::own;
-use crate::session;
+use crate::{driver_memory, session};
 
 /// CUDA's `CUDA_ERROR_ILLEGAL_STATE`.
 const ILLEGAL_STATE: Code = 401;
@@ -84,11 +84,12 @@ fn kernels_of(graph: usize) -> Kernels {
     all
 }
 
-/// An instance of a graph was made.
+/// Makes an instance of a graph.
 ///
 /// # Safety
-/// After a success `instance` is valid for reading.
-unsafe fn instantiated(code: Code, instance: *const usize, graph: usize) -> Code {
+/// After a success of `call`, `instance` is valid for reading.
+unsafe fn instantiate(call: impl Fn() -> Code, instance: *const usize, graph: usize) -> Code {
+    let code = driver_memory::give(call);
     if code == SUCCESS && !instance.is_null() && session::get().is_some() {
         // SAFETY: the caller's promise.
         let instance = unsafe { instance.read() };
@@ -155,31 +156,31 @@ own! {
         instance: *mut usize, graph: usize, node: *mut usize, log: *mut c_char, bytes: usize,
     ) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiated(native(instance, graph, node, log, bytes), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, node, log, bytes), instance, graph) }
     }
 
     fn cuGraphInstantiate_v2(
         instance: *mut usize, graph: usize, node: *mut usize, log: *mut c_char, bytes: usize,
     ) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiated(native(instance, graph, node, log, bytes), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, node, log, bytes), instance, graph) }
     }
 
     fn cuGraphInstantiateWithFlags(instance: *mut usize, graph: usize, flags: c_ulonglong) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiated(native(instance, graph, flags), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, flags), instance, graph) }
     }
 
     fn cuGraphInstantiateWithParams(instance: *mut usize, graph: usize, parameters: *mut c_void) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiated(native(instance, graph, parameters), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, parameters), instance, graph) }
     }
 
     fn cuGraphInstantiateWithParams_ptsz(
         instance: *mut usize, graph: usize, parameters: *mut c_void,
     ) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiated(native(instance, graph, parameters), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, parameters), instance, graph) }
     }
 
     fn cuGraphExecDestroy(instance: usize) |native| {

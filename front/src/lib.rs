@@ -18,6 +18,7 @@ mod caches;
 mod calls;
 mod contexts;
 mod driver;
+mod driver_memory;
 mod enter;
 mod fault;
 mod graphs;

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS, Stream};
 use crate::native::{own, per_thread};
-use crate::{busy, graphs, room, session, swap};
+use crate::{busy, driver_memory, graphs, room, session, swap};
 
 /// What sources take from the device at a time.
 const STEP: u64 = 32 << 20;
@@ -254,7 +254,7 @@ fn note_in_graph(bytes: u64) {
 /// Launches or uploads a graph, which may take memory for its allocations.
 fn run_graph(call: impl Fn() -> Code) -> Code {
     if !IN_GRAPHS.load(Ordering::Acquire) || session::get().is_none() {
-        return call();
+        return driver_memory::give(call);
     }
     let Ok(device) = calls::device() else {
         return call();

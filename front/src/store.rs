@@ -76,6 +76,17 @@ pub struct Store {
     spares: Vec<u64>,
     /// Devices that may use all of it, beside each extent's own.
     guests: Vec<c_int>,
+    /// The memory before the arena's first address, while anything is mapped behind it.
+    margin: Option<Margin>,
+}
+
+/// A granule of memory that is in no allocation. Natively the driver's own memory lies around a program's,
+/// and kernels that read a row before their first array do so unharmed.
+#[derive(Debug)]
+struct Margin {
+    start: u64,
+    device: c_int,
+    handle: u64,
 }
 
 static STORE: Mutex<Option<Store>> = Mutex::new(None);
@@ -160,6 +171,7 @@ impl Store {
                 };
                 self.extents.insert(start, extent);
                 room::mapped(device, length);
+                self.have_margin(device);
                 let block = Block {
                     bytes,
                     device,
@@ -172,6 +184,22 @@ impl Store {
                 arena.give(start, length);
                 Err(code)
             }
+        }
+    }
+
+    /// Maps the margin, if it is not there. It is not charged: mgbd sees it as it sees the driver's own
+    /// memory. A program whose GPU has no room for it goes on without.
+    fn have_margin(&mut self, device: c_int) {
+        let Some(arena) = self.arena.as_ref().filter(|_| self.margin.is_none()) else {
+            return;
+        };
+        let start = arena.base() - GRANULE;
+        if let Ok(handle) = back(start, GRANULE, device, &self.guests) {
+            self.margin = Some(Margin {
+                start,
+                device,
+                handle,
+            });
         }
     }
 
@@ -246,6 +274,9 @@ impl Store {
         if let Some(arena) = self.arena.as_mut() {
             arena.give(start, extent.length);
         }
+        if let Some(margin) = self.margin.take_if(|_| self.extents.is_empty()) {
+            take_away(margin.start, GRANULE, margin.handle);
+        }
         extent.length
     }
 
@@ -264,6 +295,9 @@ impl Store {
         self.guests.push(device);
         for (&start, extent) in self.extents.iter().filter(|(_, extent)| extent.device != device) {
             allow(start, extent.length, device);
+        }
+        if let Some(margin) = self.margin.as_ref().filter(|margin| margin.device != device) {
+            allow(margin.start, GRANULE, device);
         }
     }
 
@@ -329,9 +363,10 @@ impl Store {
 fn reserve() -> Option<Arena> {
     for (wanted, bytes) in ADDRESS_RANGES {
         if let Ok(base) = calls::reserve(bytes, wanted) {
-            // Granules start at multiples of the granule; the rest of the reservation is only addresses.
-            let start = base.next_multiple_of(GRANULE);
-            return Some(Arena::new(start, bytes - GRANULE));
+            // Granules start at multiples of the granule; the rest of the reservation is only addresses. The
+            // first one is the margin.
+            let start = base.next_multiple_of(GRANULE) + GRANULE;
+            return Some(Arena::new(start, bytes - 2 * GRANULE));
         }
     }
     notice::once(

@@ -12,7 +12,7 @@ use mgb_tests::prefix::softgpu_libraries;
 use mgb_tests::process::{Ended, Running, run};
 use mgb_tests::wait;
 
-use common::{compile, folder, front, on, program};
+use common::{compile, folder, front, on, program, view};
 
 /// The driver that notes its calls, in a folder of its own.
 fn fake(folder: &Path) -> PathBuf {
@@ -158,6 +158,41 @@ fn waits_for_room(way: &str) {
 #[test]
 fn allocations_wait_for_room() {
     waits_for_room("alloc");
+}
+
+/// The driver lacks memory of its own in a call that allocates nothing: the call is made again once others have
+/// gone.
+#[test]
+fn a_call_that_lacks_memory_waits_for_room() {
+    let holds = program("holds.c", &folder("lacks"));
+    let node = Node::start("1x64MiB", "mgb");
+    let start = |arguments: &[&str], fails: &str| {
+        let mut command = on(&node, &holds, arguments);
+        command.env("MGB", "require").env("SOFTGPU_FAIL", fails);
+        Running::start(&mut command)
+    };
+    let mut other = start(&["alloc", "1", "40", "600"], "");
+    wait::until("the other holds its memory", || {
+        (view(&node).gpus[0].reserved_bytes >= 40 << 20).then_some(())
+    });
+    let ended = start(&["alloc", "1", "4", "0"], "oom@copy=1").end();
+    assert!(!other.runs(), "it was to wait: {ended:?}");
+    assert!(ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    assert!(ended.stderr.contains("no memory for this call"), "{ended:?}");
+    node.wait_until_empty();
+}
+
+#[test]
+fn memory_lies_before_the_first_allocation() {
+    let before = program("before.c", &folder("before"));
+    let node = Node::start("1x64MiB", "mgb");
+    let run = |mode| {
+        let mut command = on(&node, &before, &[]);
+        Running::start(command.env("MGB", mode)).end()
+    };
+    assert_eq!(run("off").code(), 1, "software GPUs have nothing there");
+    assert_eq!(run("require").success(), "PASS\n");
+    node.wait_until_empty();
 }
 
 #[test]

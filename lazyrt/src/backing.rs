@@ -14,7 +14,7 @@ use crate::code::{Code, Own, fail};
 use crate::driver::Failure;
 use crate::records::Record;
 use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
-use crate::{device, driver_start, native, session};
+use crate::{device, driver_start, margin, native, session};
 
 type Locked = MutexGuard<'static, State>;
 
@@ -55,18 +55,12 @@ fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
     let memory = match std::mem::replace(&mut part.backing, Backing::None) {
         Backing::Spare(there, memory) if there == gpu => memory,
         Backing::Spare(_, memory) => {
-            driver
-                .release(part.address, part.length, memory)
-                .map_err(Failed::Memory)?;
-            driver
-                .back(part.address, part.length, ordinal)
-                .map_err(Failed::Memory)?
+            margin::release(driver, part.address, part.length, memory).map_err(Failed::Memory)?;
+            margin::back(driver, (part.address, part.length), gpu, ordinal).map_err(Failed::Memory)?
         }
         before => {
             part.backing = before;
-            driver
-                .back(part.address, part.length, ordinal)
-                .map_err(Failed::Memory)?
+            margin::back(driver, (part.address, part.length), gpu, ordinal).map_err(Failed::Memory)?
         }
     };
     if let Backing::Host(bytes) = &part.backing {
@@ -79,7 +73,7 @@ fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
         );
         if !code.is_success() {
             // The bytes stay where they are.
-            let _ = driver.release(part.address, part.length, memory);
+            let _ = margin::release(driver, part.address, part.length, memory);
             return Err(Failed::Copy(code));
         }
     }
@@ -198,7 +192,7 @@ fn play(gpu: u32, records: &[Record]) -> Result<(), Own> {
 pub fn finish_free(freed: Freed) {
     if let Some((address, length, _, memory)) = freed.memory {
         if let Ok(driver) = driver_start::get()
-            && let Err(failure) = driver.release(address, length, memory)
+            && let Err(failure) = margin::release(driver, address, length, memory)
         {
             crate::notice::once("release", format_args!("failed to free device memory: {failure}"));
         }

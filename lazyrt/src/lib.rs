@@ -29,6 +29,7 @@ mod front;
 mod functions;
 mod handles;
 mod launch_view;
+mod margin;
 mod native;
 mod notice;
 mod open;

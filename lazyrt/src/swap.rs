@@ -13,7 +13,7 @@ use mgb_probe::TaskId;
 use crate::backing;
 use crate::code::Code;
 use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{device, driver_start, notice, session};
+use crate::{device, driver_start, margin, notice, session};
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
@@ -129,7 +129,7 @@ fn save(part: &mut Part, gpu: u32) -> bool {
     }
     session::unmapping(gpu, part.length);
     if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
-        && let Err(failure) = driver.release(part.address, part.length, memory)
+        && let Err(failure) = margin::release(driver, part.address, part.length, memory)
     {
         notice::once("release", format_args!("failed to free device memory: {failure}"));
     }

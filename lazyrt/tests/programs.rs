@@ -59,7 +59,7 @@ macro_rules! cases {
 cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
         symbols (native), reset (native), forks (native), small_objects, volumes (native), ends (native),
-        information, unhurried;
+        information, unhurried, before;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native), first_waits (native), functions_first (native);

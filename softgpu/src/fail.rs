@@ -6,7 +6,7 @@
 //! WHAT         = "device"  the device falls off the bus: each later call that needs it fails with
 //!                          cudaErrorUnknown, and a reset does not help
 //!              | "ecc"     cudaErrorECCUncorrectable, until the context ends
-//!              | "oom"     one allocation fails with cudaErrorMemoryAllocation
+//!              | "oom"     one allocation or copy fails with cudaErrorMemoryAllocation
 //!              | "copy"    one copy fails with cudaErrorUnknown
 //!              | "slow"    everything takes longer, in modelled time
 //! DEVICE       = its number on the node; without one, any device (not for "device")
@@ -130,8 +130,8 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     } else {
         return Err(format!("{moment:?} is no moment"));
     };
-    if what == What::Memory && !matches!(when, When::Allocation(_)) {
-        return Err("memory runs out at allocations".to_owned());
+    if what == What::Memory && !matches!(when, When::Allocation(_) | When::Copy(_)) {
+        return Err("memory runs out at allocations and copies".to_owned());
     }
     if what == What::Copy && !matches!(when, When::Copy(_)) {
         return Err("copies fail at copies".to_owned());
@@ -188,7 +188,7 @@ impl What {
         match self {
             What::Device => "falls off the bus",
             What::Ecc => "has an uncorrectable ECC error",
-            What::Memory => "has no memory for this allocation",
+            What::Memory => "has no memory for this call",
             What::Copy => "fails to copy",
             What::Slow(_) => "is slow",
         }
@@ -353,7 +353,7 @@ mod tests {
             ("ecc:x@1s", "no device's number"),
             ("ecc@kernel=0", "from 1 on"),
             ("ecc@noon", "no moment"),
-            ("oom@2s", "at allocations"),
+            ("oom@2s", "at allocations and copies"),
             ("copy@alloc=2", "at copies"),
             ("device@2s", "no device is named"),
             ("slow:1@2s", "no factor"),

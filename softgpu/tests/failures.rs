@@ -47,7 +47,7 @@ fn memory_runs_out_once() {
             assert_eq!([malloc(), malloc(), malloc()], [0, 2, 0]);
         },
     );
-    assert!(text.contains("no memory for this allocation"), "{text}");
+    assert!(text.contains("no memory for this call"), "{text}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
 use crate::state::{self, Key, State};
-use crate::{address_hold, device, driver_start, fault, notice, open, session, thread};
+use crate::{address_hold, device, driver_start, fault, margin, notice, open, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const ADDRESS_RANGES: [(u64, u64); 7] = [
@@ -27,13 +27,20 @@ const ADDRESS_RANGES: [(u64, u64); 7] = [
 /// Rows of pitched allocations start at multiples of this.
 const PITCH: usize = 512;
 
+/// The arena in reserved addresses, behind its margin. Guards catch what the margin lets pass.
+fn arena(base: u64, bytes: u64) -> Arena {
+    // Granules start at multiples of the granule; the rest of the reservation is only addresses.
+    let start = base.next_multiple_of(GRANULE);
+    let (first, bytes) = (start + GRANULE, bytes - 2 * GRANULE);
+    if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
+        return Arena::guarded(first, bytes);
+    }
+    margin::place(start);
+    Arena::new(first, bytes)
+}
+
 fn reserve() -> Result<Arena, Own> {
     session::note_use();
-    let arena = if std::env::var_os("MGB_GUARD").is_some_and(|value| value == "1") {
-        Arena::guarded
-    } else {
-        Arena::new
-    };
     if let Some((base, bytes)) = address_hold::hold(&ADDRESS_RANGES) {
         return Ok(arena(base, bytes));
     }
@@ -41,9 +48,7 @@ fn reserve() -> Result<Arena, Own> {
     let mut last = None;
     for (hint, bytes) in ADDRESS_RANGES {
         match driver.reserve(bytes, hint) {
-            Ok(base) if base.is_multiple_of(GRANULE) => return Ok(arena(base, bytes)),
-            // Granules start at multiples of the granule; the rest of the reservation is only addresses.
-            Ok(base) => return Ok(arena(base.next_multiple_of(GRANULE), bytes - GRANULE)),
+            Ok(base) => return Ok(arena(base, bytes)),
             Err(failure) => last = Some(failure),
         }
     }

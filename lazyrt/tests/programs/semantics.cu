@@ -371,6 +371,28 @@ static void overruns() {
   IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
 
+// A kernel that reads a row before its first array, as natively other memory lies there.
+__global__ void rows(const volatile unsigned char *bytes, ptrdiff_t row, unsigned char *sums) {
+  ptrdiff_t i = ptrdiff_t(blockIdx.x) * blockDim.x + threadIdx.x;
+  unsigned char above = bytes[i - row];
+  sums[i] = bytes[i] + (i < row ? 0 : above);
+}
+
+// mgb: software GPUs have nothing there.
+static void before() {
+  for (int round = 0; round < 2; round++) {
+    make(boxes[0], 4 << 20);
+    make(boxes[1], 4 << 20);
+    OK(cudaMemset(boxes[0].pointer, 2, boxes[0].bytes));
+    rows<<<unsigned(boxes[0].bytes / 128), 128>>>(boxes[0].pointer, 49152, boxes[1].pointer);
+    OK(cudaDeviceSynchronize());
+    check(boxes[1], 2, 0, 49152);
+    check(boxes[1], 4, 49152);
+    OK(cudaFree(boxes[0].pointer));
+    OK(cudaFree(boxes[1].pointer));
+  }
+}
+
 // mgb: all that cudaMemGetInfo says, by several programs that ask at the same time. Who is too late waits.
 static void greedy() {
   size_t free = 0, total = 0;
@@ -423,7 +445,7 @@ int main(int argc, char **argv) {
   const Case cases[] = {
       CASE(addresses), CASE(recorded), CASE(copies), CASE(devices), CASE(streams), CASE(symbols),
       CASE(information), CASE(reset), CASE(forks), CASE(small_objects), CASE(volumes), CASE(ends),
-      CASE(overruns), CASE(greedy), CASE(unhurried),
+      CASE(overruns), CASE(before), CASE(greedy), CASE(unhurried),
   };
   return play(argc, argv, cases);
 }

@@ -1,0 +1,50 @@
+//! Memory that the driver takes for itself: code that it loads at a kernel's first launch, stacks, queues.
+//!
+//! Nobody knows of it beforehand, so a GPU that programs have filled may have no room for it, and a call that
+//! allocates nothing fails with "out of memory". Nothing of such a call has been done: it is made again once
+//! mgbd has granted room, which waits for others, or has them swap.
+
+use std::ffi::c_int;
+
+use mgb_probe::need::GRANULE;
+
+use crate::calls::{self, Code, OUT_OF_MEMORY};
+use crate::{room, session};
+
+/// The room that is asked for, try by try: what a library of kernels takes, up to a large one's workspaces.
+const ROOM: [u64; 4] = [16 * GRANULE, 64 * GRANULE, 256 * GRANULE, 1024 * GRANULE];
+
+/// Makes a call on the current context's device, and again where it lacks memory; its code. The caller is
+/// outside the gate and holds no lock.
+#[inline]
+pub fn give(call: impl Fn() -> Code) -> Code {
+    match call() {
+        OUT_OF_MEMORY => again(call),
+        code => code,
+    }
+}
+
+#[cold]
+fn again(call: impl Fn() -> Code) -> Code {
+    calls::device().map_or(OUT_OF_MEMORY, |device| again_on(device, call))
+}
+
+/// Makes a call again that has failed for lack of memory, on a device that may have no context yet; its code.
+#[cold]
+pub fn again_on(device: c_int, call: impl Fn() -> Code) -> Code {
+    if session::get().is_none() {
+        return OUT_OF_MEMORY;
+    }
+    for bytes in ROOM {
+        if !room::charge(device, bytes) {
+            break;
+        }
+        let code = call();
+        // mgbd sees by the driver what it was.
+        room::discharge(device, bytes);
+        if code != OUT_OF_MEMORY {
+            return code;
+        }
+    }
+    OUT_OF_MEMORY
+}

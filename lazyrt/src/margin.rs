@@ -1,0 +1,70 @@
+//! The margin: a granule of memory before the arena's first address, in no allocation, while there is memory
+//! behind others.
+//!
+//! Natively the driver's own memory lies around a program's, and kernels that read a row before their first
+//! array do so unharmed. It is not charged: mgbd sees it as it sees the driver's own memory.
+
+use mgb_probe::need::GRANULE;
+use parking_lot::Mutex;
+
+use crate::driver::{Address, Driver, Failure, Memory};
+
+struct Margin {
+    /// Where it begins; none before there is an arena, and for a program with guards.
+    start: Option<Address>,
+    memory: Option<Memory>,
+    /// A bit for each GPU that may use it.
+    gpus: u64,
+    /// Extents with memory.
+    extents: usize,
+}
+
+static MARGIN: Mutex<Margin> = Mutex::new(Margin {
+    start: None,
+    memory: None,
+    gpus: 0,
+    extents: 0,
+});
+
+/// The reserved granule at `start` is for the margin.
+pub fn place(start: Address) {
+    MARGIN.lock().start = Some(start);
+}
+
+/// As [`Driver::back`], for an extent. A GPU that has no room for the margin goes on without.
+pub fn back(
+    driver: &Driver,
+    (address, length): (Address, u64),
+    gpu: u32,
+    ordinal: i32,
+) -> Result<Memory, Failure> {
+    let memory = driver.back(address, length, ordinal)?;
+    let mut margin = MARGIN.lock();
+    margin.extents += 1;
+    let bit = 1 << gpu;
+    if let Some(start) = margin.start.filter(|_| margin.gpus & bit == 0) {
+        if margin.memory.is_some() {
+            // GPUs without a path to each other cannot.
+            let _ = driver.lend(start, GRANULE, ordinal);
+        } else {
+            margin.memory = driver.back(start, GRANULE, ordinal).ok();
+        }
+        margin.gpus |= bit;
+    }
+    Ok(memory)
+}
+
+/// As [`Driver::release`], for an extent that [`back`] put memory behind.
+pub fn release(driver: &Driver, address: Address, length: u64, memory: Memory) -> Result<(), Failure> {
+    let released = driver.release(address, length, memory);
+    let mut margin = MARGIN.lock();
+    margin.extents = margin.extents.saturating_sub(1);
+    if margin.extents == 0 {
+        margin.gpus = 0;
+        if let (Some(start), Some(memory)) = (margin.start, margin.memory.take()) {
+            // A context that is broken says so to whoever asks for something.
+            let _ = driver.release(start, GRANULE, memory);
+        }
+    }
+    released
+}
