@@ -16,6 +16,36 @@ fn none(wrong: &[String], what: &str) {
     assert!(wrong.is_empty(), "{what}:\n{}", wrong.join("\n"));
 }
 
+/// `run-all` lists trials by name, which nobody runs without a GPU.
+#[test]
+fn all_trials_that_are_listed_are_there() {
+    let path = repository().join("tests/gpu/run-all");
+    let script = fs::read_to_string(path).unwrap();
+    let case = |line: &str| -> Option<Vec<String>> {
+        let (names, action) = line.trim().split_once(')')?;
+        let trial = action
+            .trim()
+            .strip_prefix("run ")?
+            .split_whitespace()
+            .next()?
+            .to_owned();
+        let names = names.split('|').map(|name| name.trim().to_owned());
+        Some(if trial == "\"$name\"" {
+            names.collect()
+        } else {
+            vec![trial]
+        })
+    };
+    let trials: BTreeSet<String> = script.lines().filter_map(case).flatten().collect();
+    let is_there = |trial: &str| repository().join(format!("tests/gpu/{trial}.py")).exists();
+    let missing: Vec<String> = trials.iter().filter(|trial| !is_there(trial)).cloned().collect();
+    none(&missing, "trials that run-all names");
+    assert!(
+        trials.contains("jobs") && trials.contains("ordinals"),
+        "{trials:?}"
+    );
+}
+
 #[test]
 fn links_lead_to_pages_and_headings() {
     let mut wrong = Vec::new();
