@@ -7,19 +7,22 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::Hasher;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use fnv::FnvHasher;
 use object::read::archive::ArchiveFile;
 use object::{Object, ObjectSection, ReadCache, ReadRef};
 use tempfile::TempDir;
 
 use super::language::Language;
 use super::parse::{Argument, CommandLine, Kind};
-use super::spawn;
 use super::table::Meaning;
+use super::whole::BITCODE;
+use super::{spawn, tools};
 
 /// Where clang leaves device code for the link.
 pub const CLANGS: &str = ".llvm.offloading";
@@ -33,7 +36,16 @@ const MAGIC: &[u8] = b"MGB1";
 const HEADER: usize = 16;
 const ALIGN: usize = 8;
 /// The source of the object that gets the host code: the pass needs a function to see the processor by.
-const SOURCE: &str = "static void mgb_parts(void) __attribute__((used));\nstatic void mgb_parts(void) {}\n";
+/// The constant is [`WANTED`].
+const SOURCE: &str = "\
+static void mgb_parts(void) __attribute__((used));
+static void mgb_parts(void) {}
+const char mgb_device_code_is_not_linked __attribute__((weak, visibility(\"hidden\"))) = 0;
+";
+/// What objects refer to whose device code is to be linked.
+const WANTED: &[u8] = b"mgb_device_code_is_not_linked";
+/// What an image of clang's begins with; its version and length follow, 4 and 8 bytes.
+const IMAGE: &[u8] = &[0x10, 0xff, 0x10, 0xad];
 
 /// Bitcode of one file.
 struct Part {
@@ -48,22 +60,42 @@ struct Part {
 pub struct DeviceCode {
     parts: Vec<Part>,
     is_left: bool,
-    is_linked: bool,
+    /// Images in objects, which the program has in any case, and their files.
+    left: Vec<(u64, PathBuf)>,
+    /// Images in archives.
+    in_archives: Vec<u64>,
+    /// Images that a link with `-dlink` has linked already; none without one.
+    linked: Option<Vec<u64>>,
 }
 
 impl DeviceCode {
     /// Looks through the objects and archives of a link.
-    pub fn of(line: &CommandLine) -> DeviceCode {
+    ///
+    /// # Errors
+    /// When some of it is linked already, and other code is not; when clang fails on bitcode.
+    pub fn of(line: &CommandLine, clang: &Path) -> Result<DeviceCode> {
         let mut found = DeviceCode::default();
         if !line.links() {
-            return found;
+            return Ok(found);
         }
-        files(line).for_each(|file| found.look_into(&file));
-        if found.is_linked {
-            DeviceCode::default()
-        } else {
-            found
+        files(line).try_for_each(|file| found.look_into(&file, clang))?;
+        let Some(linked) = &found.linked else {
+            return Ok(found);
+        };
+        if let Some((_, file)) = found.left.iter().find(|(image, _)| !linked.contains(image)) {
+            bail!(
+                "{}: its device code is not linked: the object of -dlink was made without this file",
+                file.display()
+            );
         }
+        Ok(DeviceCode::default())
+    }
+
+    /// What [`LINKED`] holds once all of this is linked.
+    pub fn mark(&self) -> Vec<u8> {
+        let objects = self.left.iter().map(|(image, _)| *image);
+        let images = objects.chain(self.in_archives.iter().copied());
+        images.flat_map(u64::to_le_bytes).collect()
     }
 
     /// Whether the link must be told to link device code. With CUDA sources on the same line clang does so by
@@ -79,31 +111,73 @@ impl DeviceCode {
     }
 
     /// What cannot be read is the linker's to name.
-    fn look_into(&mut self, file: &Path) {
-        let Ok(opened) = File::open(file) else { return };
+    fn look_into(&mut self, file: &Path, clang: &Path) -> Result<()> {
+        let Ok(opened) = File::open(file) else {
+            return Ok(());
+        };
         let data = ReadCache::new(opened);
         let kind = file.extension().and_then(|extension| extension.to_str());
         match kind {
-            Some("o") => self.add(&data, false),
+            Some("o") => self.add(&data, Some(file), clang)?,
             Some("a") => {
                 let Ok(archive) = ArchiveFile::parse(&data) else {
-                    return;
+                    return Ok(());
                 };
                 for member in archive.members().flatten() {
                     let (start, length) = member.file_range();
-                    self.add(data.range(start, length), true);
+                    self.add(data.range(start, length), None, clang)?;
                 }
             }
             _ => {}
         }
+        Ok(())
     }
 
-    fn add<'data>(&mut self, data: impl ReadRef<'data>, is_member: bool) {
-        let Ok(object) = object::File::parse(data) else {
-            return;
-        };
-        self.is_left |= object.section_by_name(CLANGS).is_some();
-        self.is_linked |= object.section_by_name(LINKED).is_some();
+    /// Adds an object, by its file if it is no member of an archive.
+    fn add<'data>(&mut self, data: impl ReadRef<'data>, file: Option<&Path>, clang: &Path) -> Result<()> {
+        if let Some(bitcode) = bitcode(data) {
+            return self.add_bitcode(bitcode, file, clang);
+        }
+        if let Ok(object) = object::File::parse(data) {
+            self.add_object(&object, file);
+        }
+        Ok(())
+    }
+
+    /// Adds what is left to the link as bitcode (`-flto`): only an object's sections can be read.
+    fn add_bitcode(&mut self, bitcode: &[u8], file: Option<&Path>, clang: &Path) -> Result<()> {
+        let has = |name: &[u8]| bitcode.windows(name.len()).any(|part| part == name);
+        if !has(WANTED) {
+            return Ok(());
+        }
+        let folder = own_folder()?;
+        let (input, output) = (folder.path().join("code.bc"), folder.path().join("code.o"));
+        std::fs::write(&input, bitcode).with_context(|| format!("failed to write {}", input.display()))?;
+        let mut command = Command::new(clang);
+        command.args(["-c", "-O0", "-Xclang", "-disable-llvm-passes", "-x", "ir"]);
+        spawn::succeed(command.arg(input).arg("-o").arg(&output))?;
+        let bytes = std::fs::read(&output).with_context(|| format!("failed to read {}", output.display()))?;
+        if let Ok(object) = object::File::parse(bytes.as_slice()) {
+            self.add_object(&object, file);
+        }
+        Ok(())
+    }
+
+    fn add_object<'data>(&mut self, object: &object::File<'data, impl ReadRef<'data>>, file: Option<&Path>) {
+        let is_member = file.is_none();
+        if let Some(section) = object.section_by_name(CLANGS) {
+            self.is_left = true;
+            let images = images(section.data().unwrap_or_default());
+            match file {
+                Some(file) => self.left.extend(images.map(|image| (image, file.to_owned()))),
+                None => self.in_archives.extend(images),
+            }
+        }
+        if let Some(section) = object.section_by_name(LINKED) {
+            let marks = section.data().unwrap_or_default().as_chunks::<8>().0;
+            let marks = marks.iter().map(|mark| u64::from_le_bytes(*mark));
+            self.linked.get_or_insert_default().extend(marks);
+        }
         let Some(section) = object.section_by_name(SECTION) else {
             return;
         };
@@ -118,41 +192,44 @@ impl DeviceCode {
         }
     }
 
-    /// Makes the object with the host code of all kernels, in a folder of its own; none if there is nothing
-    /// to make it of.
+    /// Makes the object that a program has beside its linked device code, in a folder of its own: with the host
+    /// code of all kernels, where that is wanted.
     ///
     /// # Errors
     /// When clang fails.
-    pub fn host_code(&self, clang: &Path, plugin: &Path) -> Result<Option<(TempDir, PathBuf)>> {
-        if self.parts.is_empty() {
-            return Ok(None);
-        }
+    pub fn beside(&self, clang: &Path, plugin: &Path) -> Result<(TempDir, PathBuf)> {
         let folder = own_folder()?;
         let write = |name: &str, bytes: &[u8]| {
             let file = folder.path().join(name);
             std::fs::write(&file, bytes).with_context(|| format!("failed to write {}", file.display()))?;
             anyhow::Ok(file)
         };
-        for (number, part) in self.parts.iter().enumerate() {
+        let parts: &[Part] = if tools::wants_host_kernels() {
+            &self.parts
+        } else {
+            &[]
+        };
+        for (number, part) in parts.iter().enumerate() {
             let kind = if part.is_member { "member" } else { "object" };
             write(&format!("{number:05}-{kind}.sm_{}.bc", part.arch), &part.bitcode)?;
         }
         let source = write("parts.c", SOURCE.as_bytes())?;
         let output = folder.path().join("parts.o");
-        let mut plugin_option = OsString::from("-fpass-plugin=");
-        plugin_option.push(plugin);
         let mut command = Command::new(clang);
         command
             .args(["-c", "-O2", "-fPIC"])
-            .arg(plugin_option)
             .arg(source)
             .arg("-o")
-            .arg(&output)
-            .env("MGB_DEVICE_PARTS", folder.path());
+            .arg(&output);
+        if !parts.is_empty() {
+            let mut plugin_option = OsString::from("-fpass-plugin=");
+            plugin_option.push(plugin);
+            command.arg(plugin_option).env("MGB_DEVICE_PARTS", folder.path());
+        }
         spawn::succeed(&mut command).context(
             "failed to make the kernels' host code for the software GPU, which MGB_HOST_KERNELS=off leaves out",
         )?;
-        Ok(Some((folder, output)))
+        Ok((folder, output))
     }
 }
 
@@ -198,10 +275,30 @@ fn archive(name: &OsStr, folders: &[&OsStr]) -> Option<PathBuf> {
     first(file(".a"))
 }
 
+/// The bytes of a file of bitcode; none of other files.
+fn bitcode<'data>(data: impl ReadRef<'data>) -> Option<&'data [u8]> {
+    let start = data.read_bytes_at(0, BITCODE.len() as u64).ok()?;
+    (start == BITCODE).then_some(())?;
+    data.read_bytes_at(0, data.len().ok()?).ok()
+}
+
 /// A folder that is gone once it is dropped.
 pub fn own_folder() -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
     folder.context("failed to make a temporary folder; set TMPDIR to a writable folder")
+}
+
+/// The images in a section of clang's, each by its hash.
+fn images(mut section: &[u8]) -> impl Iterator<Item = u64> {
+    std::iter::from_fn(move || {
+        let header = section.get(..HEADER)?.strip_prefix(IMAGE)?;
+        let length = u64::from_le_bytes(header[4..].try_into().ok()?);
+        let image = section.get(..usize::try_from(length).ok()?.max(HEADER))?;
+        section = &section[image.len()..];
+        let mut hasher = FnvHasher::default();
+        hasher.write(image);
+        Some(hasher.finish())
+    })
 }
 
 /// The first part of a section, and what stands behind it.

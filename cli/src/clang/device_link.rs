@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::across::{self, CLANGS, DeviceCode, LINKED};
 use super::parse::CommandLine;
-use super::{spawn, tools};
+use super::spawn;
 
 /// What does it.
 pub struct Tools<'a> {
@@ -26,7 +26,7 @@ pub struct Tools<'a> {
 /// # Errors
 /// When a tool fails or is missing.
 pub fn link(line: &CommandLine, output: &Path, tools: &Tools) -> Result<bool> {
-    let device = DeviceCode::of(line);
+    let device = DeviceCode::of(line, tools.clang)?;
     if !device.is_some() {
         return Ok(false);
     }
@@ -54,19 +54,16 @@ pub fn link(line: &CommandLine, output: &Path, tools: &Tools) -> Result<bool> {
     }
     spawn::succeed(&mut link)?;
     let mark = place("mark");
-    std::fs::write(&mark, [0]).with_context(|| format!("failed to write {}", mark.display()))?;
+    std::fs::write(&mark, device.mark()).with_context(|| format!("failed to write {}", mark.display()))?;
     let mut add = OsString::from(format!("--add-section={LINKED}="));
     add.push(&mark);
     let mut clean = Command::new("objcopy");
     clean.arg(format!("--remove-section={CLANGS}")).arg(add);
     clean.arg(format!("--set-section-flags={LINKED}=exclude,readonly"));
     spawn::succeed(clean.arg(&linked))?;
-    let host_code = match tools::wants_host_kernels() {
-        true => device.host_code(tools.clang, tools.plugin)?,
-        false => None,
-    };
+    let (_folder, beside) = device.beside(tools.clang, tools.plugin)?;
     let mut join = Command::new("ld");
     join.args(["-r", "-o"]).arg(output).arg(&linked);
-    spawn::succeed(join.args(host_code.as_ref().map(|(_, object)| object)))?;
+    spawn::succeed(join.arg(beside))?;
     Ok(true)
 }

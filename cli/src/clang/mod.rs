@@ -54,7 +54,7 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     if across::is_in_one_step(&line) {
         return in_steps(&line, cxx);
     }
-    let device = DeviceCode::of(&line);
+    let device = DeviceCode::of(&line, &clang).code(exit::USAGE)?;
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
     // The folder of what is linked beside: until clang has ended.
     let _beside = beside(&device, &mut line, &parts, &clang).code(exit::NODE)?;
@@ -112,7 +112,8 @@ fn in_steps(line: &CommandLine, cxx: bool) -> Outcome {
     run(link, cxx)
 }
 
-/// Has a link take device code that is linked across files, and adds the kernels' host code; its folder.
+/// Has a link take device code that is linked across files, and adds what the program has beside it; the
+/// folder of that.
 fn beside(
     device: &DeviceCode,
     line: &mut CommandLine,
@@ -122,12 +123,10 @@ fn beside(
     if device.is_to_link(line) {
         line.add("--offload-link", Kind::Other);
     }
-    if !device.is_some() || !tools::wants_host_kernels() {
+    if !device.is_some() {
         return Ok(None);
     }
-    let Some((folder, object)) = device.host_code(clang, &parts.prefix.plugin()?)? else {
-        return Ok(None);
-    };
+    let (folder, object) = device.beside(clang, &parts.prefix.plugin()?)?;
     line.add(object, Kind::Input(Language::Linked));
     Ok(Some(folder))
 }

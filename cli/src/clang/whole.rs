@@ -32,7 +32,7 @@ pub const THIN: &str =
     "mgb clang: -flto=thin looks at files one by one, and so does MGB; -flto lets it see the whole program";
 
 /// What every bitcode file begins with.
-const BITCODE: [u8; 4] = *b"BC\xc0\xde";
+pub const BITCODE: [u8; 4] = *b"BC\xc0\xde";
 
 impl CommandLine {
     /// How far link time optimisation is asked for: the last option counts, as for clang.

@@ -6,13 +6,15 @@
 //! [`parts`] names them; they are merged and translated there. That object cannot name the stubs of
 //! kernels, which may be private to their files: the software GPU finds its kernels and variables by the
 //! names that the CUDA runtime is told.
+
+use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::linker::LLVMLinkModules2;
 use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMModuleRef, LLVMValueRef};
+use inkwell::llvm_sys::{LLVMLinkage, LLVMVisibility};
 
 use super::ir::*;
 use super::module::{self, Module};
@@ -26,12 +28,40 @@ const MAGIC: &[u8; 4] = b"MGB1";
 const ALIGN: usize = 8;
 /// Where clang leaves device code for the link.
 const CLANGS: &str = ".llvm.offloading";
+/// What an object refers to whose device code is not linked. Where `mgb clang` links device code it defines
+/// this: a link without that fails, by a name that says why.
+const WANTED: &CStr = c"mgb_device_code_is_not_linked";
 /// Names a folder of parts to merge and translate.
 const VARIABLE: &str = "MGB_DEVICE_PARTS";
 
 /// Whether clang leaves the device code of this host module to the link.
 pub fn is_left(host: LLVMModuleRef) -> bool {
     globals(host).into_iter().any(|global| section(global) == CLANGS)
+}
+
+/// Has the program's link fail if it does not link this module's device code: it would lack its kernels, and
+/// nothing would say so before it runs. Only under `mgb clang`, whose links define what is wanted.
+pub fn want_link(host: LLVMModuleRef) {
+    if side::folder().is_none()
+        || !is_left(host)
+        || !llvm!(LLVMGetNamedGlobal(host, WANTED.as_ptr())).is_null()
+    {
+        return;
+    }
+    let context = llvm!(LLVMGetModuleContext(host));
+    let wanted = llvm!(LLVMAddGlobal(
+        host,
+        LLVMInt8TypeInContext(context),
+        WANTED.as_ptr()
+    ));
+    // A shared library is a link of its own.
+    llvm!(LLVMSetVisibility(wanted, LLVMVisibility::LLVMHiddenVisibility));
+    let pointer = llvm!(LLVMPointerTypeInContext(context, 0));
+    let refers = llvm!(LLVMAddGlobal(host, pointer, c"mgb.device.wanted".as_ptr()));
+    llvm!(LLVMSetInitializer(refers, wanted));
+    llvm!(LLVMSetGlobalConstant(refers, 1));
+    llvm!(LLVMSetLinkage(refers, LLVMLinkage::LLVMPrivateLinkage));
+    helpers::keep(host, refers);
 }
 
 /// Keeps the bitcode in a file as a part of the program's device code.
@@ -152,7 +182,5 @@ fn section(global: LLVMValueRef) -> String {
         return String::new();
     }
     // SAFETY: LLVM gives a C string that the module owns.
-    unsafe { std::ffi::CStr::from_ptr(text) }
-        .to_string_lossy()
-        .into_owned()
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
 }

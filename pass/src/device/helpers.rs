@@ -17,6 +17,7 @@ unsafe extern "C" {
         section: *const c_char,
         align: u64,
     );
+    fn mgb_keep(module: LLVMModuleRef, global: LLVMValueRef);
     fn mgb_demangle(name: *const c_char) -> *mut c_char;
     fn mgb_suspend_after(call: LLVMValueRef, out: LLVMBasicBlockRef);
     fn mgb_end_at(call: LLVMValueRef, last: LLVMBasicBlockRef);
@@ -45,6 +46,11 @@ pub fn constant_base(module: LLVMModuleRef, pointer: LLVMValueRef) -> (LLVMValue
     let mut offset = 0;
     let base = llvm!(mgb_constant_base(module, pointer, &mut offset));
     (base, offset)
+}
+
+/// Keeps a global in the object and in the program, although nothing refers to it.
+pub fn keep(module: LLVMModuleRef, global: LLVMValueRef) {
+    llvm!(mgb_keep(module, global));
 }
 
 /// Has a function called before `main`; lower priorities run earlier.

@@ -126,6 +126,7 @@ pub unsafe fn link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>,
 const HOST_KERNELS: &str = "MGB_HOST_KERNELS";
 
 fn try_link_kernels(host: LLVMModuleRef) -> Result<Option<DeviceSummary>, String> {
+    across::want_link(host);
     if std::env::var_os(HOST_KERNELS).is_some_and(|wanted| wanted == "off") {
         return Ok(None);
     }

@@ -101,13 +101,40 @@ fn device_code_is_linked_across_files() {
     run(&mut clang(&node, "app.o libparts.a -o archive")).success();
     run(&mut clang(&node, "app.o -L . -lparts -o named")).success();
     run(&mut clang(&node, "-shared -fPIC app.o parts.o -o libapp.so")).success();
+    let mut alone = Command::new("c++");
+    alone
+        .current_dir(node.folder())
+        .args(["-shared", "app.o", "parts.o", "-o", "lacks.so"]);
+    run(&mut alone).failure(&["mgb_device_code_is_not_linked"]);
     node.write("none.cpp", "");
     run(&mut clang(
         &node,
         "-Wno-unused-command-line-argument none.cpp -L. -lapp -Wl,-rpath,. -o shared",
     ))
     .success();
-    for program in ["together", "objects", "archive", "named"] {
+    // Bitcode, which only clang can read.
+    run(&mut clang(&node, "-O2 -flto -fgpu-rdc app.cu parts.cu -o whole")).success();
+    for file in ["app", "parts"] {
+        run(&mut clang(
+            &node,
+            &format!("-O1 -flto -fgpu-rdc -c {file}.cu -o {file}-whole.o"),
+        ))
+        .success();
+    }
+    archive("libwhole.a", &["parts-whole.o", "spare.o"]);
+    run(&mut clang(
+        &node,
+        "-flto app-whole.o -L . -lwhole -o whole-archive",
+    ))
+    .success();
+    for program in [
+        "together",
+        "objects",
+        "archive",
+        "named",
+        "whole",
+        "whole-archive",
+    ] {
         passes(&node, program);
     }
     let shared = run(node
@@ -139,15 +166,23 @@ fn nvcc_links_device_code_in_its_ways() {
     nvcc("-lib parts.o spare.o -o libparts.a");
     nvcc("-dlink app.o -L. -lparts -o named.o");
     nvcc("app.o named.o -L. -lparts -o named");
-    // Any linker takes what -dlink made.
-    let mut link = Command::new("c++");
-    link.current_dir(node.folder())
-        .args(["app.o", "parts.o", "device.o", "-o", "plain"]);
-    for folder in [prefix().join("lib"), prefix().join("cuda/lib64")] {
-        link.arg(format!("-L{0}", folder.display()))
-            .arg(format!("-Wl,-rpath,{}", folder.display()));
+    // Any linker takes what -dlink made, and none links without.
+    let plain = |words: &str| {
+        let mut link = Command::new("c++");
+        link.current_dir(node.folder()).args(words.split(' '));
+        for folder in [prefix().join("lib"), prefix().join("cuda/lib64")] {
+            link.arg(format!("-L{0}", folder.display()))
+                .arg(format!("-Wl,-rpath,{}", folder.display()));
+        }
+        run(link.args(["-lmgb_rt", "-l:libcudart.so.13"]))
+    };
+    plain("app.o parts.o device.o -o plain").success();
+    for words in [
+        "app.o parts.o -o lacks",
+        "-Wl,--gc-sections app.o parts.o -o lacks",
+    ] {
+        plain(words).failure(&["mgb_device_code_is_not_linked"]);
     }
-    run(link.args(["-lmgb_rt", "-l:libcudart.so.13"])).success();
     for program in ["together", "objects", "steps", "named", "plain"] {
         passes(&node, program);
     }
@@ -165,6 +200,24 @@ fn what_is_missing_is_an_error_of_the_link() {
             ended.failure(&["Undefined reference", "scale"]);
         }
     }
+    assert!(!node.folder().join("app").exists());
+    // Linked by a step of its own, which one object was not part of.
+    node.write(
+        "late.cu",
+        "__global__ void late() {}\nvoid launch() { late<<<1, 1>>>(); }\n",
+    );
+    let nvcc = |words: &str| {
+        let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90"]);
+        run(command.current_dir(node.folder()).args(words.split(' ')))
+    };
+    for words in [
+        "-dc app.cu parts.cu late.cu",
+        "-dlink app.o parts.o -o device.o",
+        "app.o parts.o device.o -o complete",
+    ] {
+        nvcc(words).success();
+    }
+    nvcc("app.o parts.o late.o device.o -o app").failure(&["late.o", "-dlink"]);
     assert!(!node.folder().join("app").exists());
     assert!(prefix().join("cuda/bin/nvlink").is_file(), "set-up brings nvlink");
 }
