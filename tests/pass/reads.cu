@@ -207,14 +207,26 @@ void indexed(Mesh *mesh, size_t n) {
   work<<<1, 1>>>(x, y);
   work<<<1, 1>>>(x, z);
 }
-// Written through such an address, it is not what it was.
-// CHECK: lazy in through(Mesh*, unsigned long)
-// CHECK: why need-undefined
+// Written through such an address, it is what was written.
+// CHECK: static in through(Mesh*, unsigned long)
+// CHECK: object 2 y: n * n
 void through(Mesh *mesh, size_t n) {
   int *x, *y;
   cudaMalloc(&x, 64);
   cudaMemcpy(x, &mesh->numbers.at(0), 64, cudaMemcpyHostToDevice);
   mesh->side() = n * n;
+  cudaMalloc(&y, mesh->side());
+  work<<<1, 1>>>(x, y);
+}
+// Or it is not known before.
+void change(size_t &value);
+// CHECK: lazy in changed(Mesh*)
+// CHECK: why need-undefined
+void changed(Mesh *mesh) {
+  int *x, *y;
+  cudaMalloc(&x, 64);
+  cudaMemcpy(x, &mesh->numbers.at(0), 64, cudaMemcpyHostToDevice);
+  change(mesh->side());
   cudaMalloc(&y, mesh->side());
   work<<<1, 1>>>(x, y);
 }

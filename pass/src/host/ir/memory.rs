@@ -24,6 +24,12 @@ pub fn frees_host_memory(call: Value) -> bool {
     name.is_some_and(|name| name == "free" || name.starts_with("_Zdl") || name.starts_with("_Zda"))
 }
 
+/// Whether a function is LLVM's copy of bytes from its second argument to its first.
+pub fn copies_host_memory(function: Value) -> bool {
+    let name = function.name();
+    name.starts_with("llvm.memcpy.") || name.starts_with("llvm.memmove.")
+}
+
 /// Whether a pointer is known to be into host memory.
 pub fn is_host_memory(pointer: Value) -> bool {
     let (base, _) = address(pointer);

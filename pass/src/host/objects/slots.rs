@@ -157,7 +157,7 @@ fn access_by_call(
             let zeroes = call.operand(1).is_null();
             (!zeroes).then(|| escape("device pointers are overwritten byte by byte", call))
         }
-        Some(Callee::Other(function)) if function.name().starts_with("llvm.memcpy.") => {
+        Some(Callee::Other(function)) if memory::copies_host_memory(function) => {
             let (to, from) = (call.operand(0), call.operand(1));
             let other = memory::address(if to == pointer { from } else { to }).0;
             // A constant holds no device pointer.

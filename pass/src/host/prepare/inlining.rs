@@ -39,13 +39,14 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
         makers.contains(&one) || (wrappers.contains(&one) && calls.allocates(one))
     });
     // A function that works only on objects of its own is analysed by itself.
-    let joins_callers = |function: Value| {
+    let joins_callers = |function: Value, found: &HashSet<Value>| {
+        let launches = |one: Value| found.contains(&one) || (wrappers.contains(&one) && calls.works(one));
         makers.contains(&function)
             || keeping.contains(&function)
             || (is_given_pointers(function)
                 && (!calls.allocates(function)
                     || calls.given.contains(&function)
-                    || memory_flow::launches_on_given(collected, function)))
+                    || memory_flow::launches_on_given(collected, launches, function)))
     };
     // Helpers of helpers, until there are no more.
     loop {
@@ -55,9 +56,12 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
                 || keeping.contains(&function)
                 || calls.touches(function)
                 || calls.of(function).any(|callee| {
-                    found.contains(&callee) || (wrappers.contains(&callee) && calls.touches(callee))
+                    found.contains(&callee) || (wrappers.contains(&callee) && calls.works(callee))
                 });
-            if works && joins_callers(function) && !calls.anchors(function) && !calls.reaches_itself(function)
+            if works
+                && joins_callers(function, &found)
+                && !calls.anchors(function)
+                && !calls.reaches_itself(function)
             {
                 found.insert(function);
             }
@@ -133,9 +137,11 @@ pub fn is_fixed(collected: &Collected, function: Value) -> bool {
 
 fn is_called_once(function: Value) -> bool {
     let users = function.users();
-    function.linkage() == LLVMLinkage::LLVMInternalLinkage
-        && users.len() == 1
-        && users.iter().all(|user| user.callee() == Some(function))
+    let is_dropped = matches!(
+        function.linkage(),
+        LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMLinkOnceODRLinkage
+    );
+    is_dropped && users.len() == 1 && users.iter().all(|user| user.callee() == Some(function))
 }
 
 fn is_given_pointers(function: Value) -> bool {
@@ -214,6 +220,11 @@ impl<'a> Calls<'a> {
                 }
                 _ => false,
             })
+    }
+
+    /// Whether it, or what it calls, launches, copies, sets or frees.
+    fn works(&self, function: Value) -> bool {
+        self.touches(function) || self.reached(function).into_iter().any(|one| self.touches(one))
     }
 
     /// Whether it, or what it calls, allocates.

@@ -10,9 +10,13 @@ use crate::host::ir::memory;
 /// How many steps a value is followed.
 const DEPTH: u32 = 8;
 
-/// Whether a function launches on memory that its caller passes.
-pub fn launches_on_given(collected: &Collected, function: Value) -> bool {
-    let is_launch = |one: &Value| matches!(collected.callee(*one), Some(Callee::Stub(_)));
+/// Whether a function launches on memory that its caller passes, itself or by functions that `launches` names.
+pub fn launches_on_given(collected: &Collected, launches: impl Fn(Value) -> bool, function: Value) -> bool {
+    let is_launch = |one: &Value| match collected.callee(*one) {
+        Some(Callee::Stub(_)) => true,
+        Some(Callee::Other(callee)) => launches(callee),
+        _ => false,
+    };
     let given = |one: Value| {
         let mut pointers = one.arguments().filter(|argument| argument.ty().is_pointer());
         pointers.any(|argument| is_of_caller(argument, DEPTH))
@@ -79,9 +83,7 @@ fn variable_goes_out(variable: Value, depth: u32) -> bool {
             Some(LLVMOpcode::LLVMLoad) => value_goes_out(user, depth - 1),
             // A structure is copied whole.
             Some(LLVMOpcode::LLVMCall) => {
-                let copies = user
-                    .callee()
-                    .is_some_and(|callee| callee.name().starts_with("llvm.memcpy."));
+                let copies = user.callee().is_some_and(memory::copies_host_memory);
                 copies && user.operand(1) == variable && place_is_out(user.operand(0), depth - 1)
             }
             _ => false,

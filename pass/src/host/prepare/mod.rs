@@ -28,15 +28,18 @@ use crate::host::ir::{self, Value};
 
 /// Promotes variables and folds what that leaves, so that values can be followed; and removes the common exit
 /// blocks through which clang leaves scopes with destructors early.
-const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,simplifycfg,loop-simplify";
+const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,adce,simplifycfg,loop-simplify";
 /// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
 const WRAPPER_LIMIT: usize = 120;
+/// The most instructions of a function that only returns a pointer.
+const FORWARD_LIMIT: usize = 8;
 /// The most calls inlined into one function, against wrappers that multiply.
 const INLINE_LIMIT: usize = 400;
 /// The most instructions of a function into which helpers are inlined.
 const GROWN_LIMIT: usize = 8_000;
-/// The most rounds of promotion for one function: each may reveal more calls to inline.
-const ROUNDS: usize = 4;
+/// The most rounds of promotion for one function: each may reveal more calls to inline, as `std::copy` does
+/// eight times in a row.
+const ROUNDS: usize = 16;
 /// `dim3`'s constructors, of which a launch's grid and block are made.
 const DIM3: &str = "_ZN4dim3C";
 
@@ -139,10 +142,25 @@ fn is_small(collected: &Collected, function: Value) -> bool {
 
 /// Whether a function has a body without loops that is small.
 fn stands_for_little(function: Value) -> bool {
+    is_short(function) && !cfg::has_cycle(function)
+}
+
+/// Whether a function does little more than return a pointer that it is given, as `std::begin` and
+/// `std::forward` do.
+fn forwards(function: Value) -> bool {
+    let is_tiny = function.instructions().take(FORWARD_LIMIT + 1).count() <= FORWARD_LIMIT;
+    let calls = || function.instructions().any(|one| one.callee().is_some());
+    let returns_pointer = |one: Value| {
+        one.is(LLVMOpcode::LLVMRet) && one.operands().next().is_some_and(|value| value.ty().is_pointer())
+    };
+    is_tiny && !calls() && function.instructions().any(returns_pointer)
+}
+
+/// Whether a function has a small body and does not call itself.
+fn is_short(function: Value) -> bool {
     !function.is_declaration()
         && function.instructions().take(WRAPPER_LIMIT + 1).count() <= WRAPPER_LIMIT
         && !function.instructions().any(|one| one.callee() == Some(function))
-        && !cfg::has_cycle(function)
 }
 
 /// Inlines calls of wrappers, and those that come in with them.
@@ -161,7 +179,7 @@ fn inline_helpers(function: Value, is_helper: impl Fn(Value) -> bool) -> bool {
 }
 
 /// Inlines small functions that are given the address of a variable with a device pointer in it, such
-/// as the constructor of a structure of buffers. True when there was one.
+/// as the constructor of a structure of buffers, and those that only return a pointer. True when there was one.
 fn inline_given(collected: &Collected, function: Value) -> bool {
     let holders = pointer_variables(collected, function);
     inline_where(function, |call| {
@@ -169,8 +187,10 @@ fn inline_given(collected: &Collected, function: Value) -> bool {
             call.arguments()
                 .any(|argument| holders.contains(&memory::address(argument).0))
         };
-        let is_small = |callee| is_small(collected, callee);
-        call.callee().is_some_and(is_small) && !collected.is_op(call) && given()
+        let is_meant = |callee| {
+            inlining::is_fixed(collected, callee) && is_short(callee) && (given() || forwards(callee))
+        };
+        call.callee().is_some_and(is_meant) && !collected.is_op(call)
     })
 }
 
@@ -259,12 +279,39 @@ fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
             .arguments()
             .filter(|argument| argument.ty().is_pointer() && argument.is(LLVMOpcode::LLVMLoad))
             .map(|load| load.operand(0));
+        // A structure that a kernel gets whole.
+        let whole = call
+            .arguments()
+            .enumerate()
+            .filter(|&(at, _)| helpers::byval_type(call, at as u32).is_some())
+            .map(|(_, argument)| argument);
         variables.extend(
             filled
                 .into_iter()
                 .chain(read)
+                .chain(whole)
                 .map(|address| memory::address(address).0),
         );
+    }
+    // Variables that such a structure is copied from, and those that its address is kept in.
+    let base = |pointer| memory::address(pointer).0;
+    let joined: Vec<(Value, Value)> = function
+        .instructions()
+        .filter_map(|one| match one.opcode() {
+            Some(LLVMOpcode::LLVMStore) if one.operand(0).ty().is_pointer() => {
+                Some((base(one.operand(0)), base(one.operand(1))))
+            }
+            Some(LLVMOpcode::LLVMCall) if memory::copies_host_memory(one.callee()?) => {
+                Some((base(one.operand(0)), base(one.operand(1))))
+            }
+            _ => None,
+        })
+        .collect();
+    while let Some((_, other)) = joined
+        .iter()
+        .find(|(one, other)| variables.contains(one) && !variables.contains(other))
+    {
+        variables.insert(*other);
     }
     let cfg = Cfg::new(function);
     variables.retain(|&base| memory::is_own(&cfg, base));
