@@ -251,12 +251,14 @@ bool mgb_is_library_function(LLVMValueRef F) {
 }
 
 LLVMValueRef mgb_indexed_address(LLVMModuleRef Module, LLVMValueRef Pointer, int64_t *Offset,
-                                 uint64_t *Stride) {
+                                 uint64_t *Stride, uint64_t *Within) {
   const DataLayout &Layout = unwrap(Module)->getDataLayout();
   Value *V = unwrap(Pointer);
   unsigned Bits = Layout.getIndexTypeSizeInBits(V->getType());
   APInt Sum(Bits, 0);
+  unsigned Steps = 0;
   *Stride = 0;
+  *Within = 0;
   while (true) {
     V = V->stripAndAccumulateConstantOffsets(Layout, Sum, /*AllowNonInbounds=*/true);
     auto *Step = dyn_cast<GEPOperator>(V);
@@ -267,8 +269,15 @@ LLVMValueRef mgb_indexed_address(LLVMModuleRef Module, LLVMValueRef Pointer, int
 #else
     MapVector<Value *, APInt> Indices;
 #endif
+    // An element of an array, by its index: no program goes past the array's ends.
+    auto *Array = dyn_cast<ArrayType>(Step->getSourceElementType());
+    bool IsElement = Array && Step->isInBounds() && Step->getNumIndices() == 2 &&
+                     isa<ConstantInt>(Step->getOperand(1));
+    *Within = IsElement && Steps == 0 ? Layout.getTypeAllocSize(Array).getFixedValue() : 0;
+    Steps++;
     if (!Step->collectOffset(Layout, Bits, Indices, Sum)) {
       *Stride = 1;
+      *Within = 0;
     } else {
       for (auto &[Index, Scale] : Indices)
         *Stride = std::gcd(*Stride, Scale.abs().getLimitedValue());

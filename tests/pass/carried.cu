@@ -63,7 +63,8 @@ template <class T, int N> struct Tensor {
   long sizes[N], strides[N];
   Tensor(T *data, const long *s, const long *d) : data(data) {
     copy(s, s + N, sizes);
-    copy(d, d + N, strides);
+    for (int i = 0; i < N; i++)
+      strides[i] = d[i];
   }
 };
 __global__ void product(Tensor<float, 2> matrix, Tensor<float, 1> vector) {}

@@ -32,6 +32,7 @@ unsafe extern "C" {
         pointer: LLVMValueRef,
         offset: *mut i64,
         stride: *mut u64,
+        within: *mut u64,
     ) -> LLVMValueRef;
     fn mgb_is_only_read(call: LLVMValueRef, argument: u32) -> bool;
     fn mgb_dereferenceable_bytes(pointer: LLVMValueRef) -> u64;
@@ -194,19 +195,22 @@ pub fn drop_promises(instruction: Value) {
 }
 
 /// The base that `pointer` is `offset` bytes and a multiple of `stride` bytes away from. The stride is 0 if
-/// the distance is constant, and 1 if nothing is known of it.
-pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u64) {
-    let (mut offset, mut stride) = (0, 0);
+/// the distance is constant, and 1 if nothing is known of it. Last: if it is an element of an array, chosen at
+/// run time, the bytes of that array, which begins at `offset`; else 0.
+pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u64, u64) {
+    let (mut offset, mut stride, mut within) = (0, 0, 0);
     let base = helper!(mgb_indexed_address(
         module,
         pointer.raw(),
         &mut offset,
-        &mut stride
+        &mut stride,
+        &mut within
     ));
     (
         Value::from_raw(base).expect("every pointer has a base"),
         offset,
         stride,
+        within,
     )
 }
 

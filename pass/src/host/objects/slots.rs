@@ -36,12 +36,18 @@ pub struct Part {
     pub offset: i64,
     /// In bytes; 0 where it is the offset itself.
     pub stride: u64,
+    /// The bytes from the offset that it lies within, those of an array; 0 where they are not known.
+    pub within: u64,
 }
 
 impl Part {
     /// The bytes from this offset alone.
     pub fn at(offset: i64) -> Self {
-        Self { offset, stride: 0 }
+        Self {
+            offset,
+            stride: 0,
+            within: 0,
+        }
     }
 
     /// The offset where it is the only one.
@@ -59,6 +65,13 @@ impl Part {
 
     /// Whether `bytes` here overlap `others` there.
     fn overlaps(self, bytes: i64, there: Part, others: i64) -> bool {
+        let reached = self.offset..self.offset.saturating_add(self.within as i64);
+        if self.within > 0
+            && there.stride == 0
+            && (there.offset >= reached.end || there.offset + others <= reached.start)
+        {
+            return false;
+        }
         match gcd(self.stride, there.stride) as i64 {
             0 => self.offset < there.offset + others && there.offset < self.offset + bytes,
             stride => {
@@ -81,9 +94,13 @@ pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable:
     let mut found = Vec::new();
     let mut addresses = vec![variable];
     while let Some(pointer) = addresses.pop() {
-        let (base, offset, stride) = helpers::indexed_address(collected.module, pointer);
+        let (base, offset, stride, within) = helpers::indexed_address(collected.module, pointer);
         debug_assert_eq!(base, variable);
-        let part = Part { offset, stride };
+        let part = Part {
+            offset,
+            stride,
+            within,
+        };
         for user in pointer.users() {
             match user.opcode() {
                 // An address computed of constants.

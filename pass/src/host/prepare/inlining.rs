@@ -15,8 +15,9 @@ use crate::host::prepare::memory_flow;
 /// The most instructions of a helper, as clang writes them without optimisation: a few launches each.
 const LIMIT: usize = 600;
 /// The most instructions of a helper that is called in one place only, and is dropped once it is inlined
-/// there.
+/// there; and of one that other files may have as well, as templates.
 const LIMIT_OF_ONE_CALL: usize = 3_000;
+const LIMIT_OF_TEMPLATE: usize = 1_000;
 
 /// The helpers of a module. `wrappers` are those functions that are inlined anyway.
 pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> {
@@ -25,10 +26,10 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
         .filter(|&function| !collected.is_stub(function) && !wrappers.contains(&function))
         .filter(|&function| is_fixed(collected, function))
         .filter(|&function| {
-            let limit = if is_called_once(function) {
-                LIMIT_OF_ONE_CALL
-            } else {
-                LIMIT
+            let limit = match once_called(function) {
+                Some(LLVMLinkage::LLVMInternalLinkage) => LIMIT_OF_ONE_CALL,
+                Some(_) => LIMIT_OF_TEMPLATE,
+                None => LIMIT,
             };
             function.instructions().take(limit + 1).count() <= limit
         })
@@ -135,13 +136,16 @@ pub fn is_fixed(collected: &Collected, function: Value) -> bool {
         }
 }
 
-fn is_called_once(function: Value) -> bool {
-    let users = function.users();
+/// The linkage of a function that is dropped once its only call is inlined.
+fn once_called(function: Value) -> Option<LLVMLinkage> {
+    let linkage = function.linkage();
     let is_dropped = matches!(
-        function.linkage(),
+        linkage,
         LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMLinkOnceODRLinkage
     );
-    is_dropped && users.len() == 1 && users.iter().all(|user| user.callee() == Some(function))
+    let users = function.users();
+    let is_once = is_dropped && users.len() == 1 && users.iter().all(|user| user.callee() == Some(function));
+    is_once.then_some(linkage)
 }
 
 fn is_given_pointers(function: Value) -> bool {

@@ -37,9 +37,12 @@ const FORWARD_LIMIT: usize = 8;
 const INLINE_LIMIT: usize = 400;
 /// The most instructions of a function into which helpers are inlined.
 const GROWN_LIMIT: usize = 8_000;
-/// The most rounds of promotion for one function: each may reveal more calls to inline, as `std::copy` does
-/// eight times in a row.
-const ROUNDS: usize = 16;
+/// The most rounds of promotion for one function: each may reveal more calls to inline.
+const ROUNDS: usize = 4;
+/// The same for a function that is not large: `std::copy` alone reveals one eight times in a row.
+const MORE_ROUNDS: usize = 16;
+/// The most instructions of such a function.
+const MORE_LIMIT: usize = 2_000;
 /// `dim3`'s constructors, of which a launch's grid and block are made.
 const DIM3: &str = "_ZN4dim3C";
 
@@ -77,7 +80,10 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     let holders = drop_unused(holders, was_inlined);
     let choosing = collected.reaching("cudaSetDevice");
     for &function in &holders {
-        for _ in 0..ROUNDS {
+        for round in 0..MORE_ROUNDS {
+            if round >= ROUNDS && function.instructions().take(MORE_LIMIT).count() == MORE_LIMIT {
+                break;
+            }
             names.mark(function);
             promote(function);
             let given = inline_given(collected, function)
