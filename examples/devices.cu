@@ -5,7 +5,7 @@
 //
 //#Args: n=10000 parts=5
 //#Stdout: devices: n=10000 parts=5 PASS
-//#Lazy: address-escapes
+//#Lazy: pointers-in-memory
 //#Record: parts * 4 * n
 
 #include "common.h"

@@ -8,7 +8,7 @@
 //
 //#Args: hold=1MiB more=2MiB
 //#Stdout: grow: hold=1048576 more=2097152 PASS
-//#Lazy: address-escapes
+//#Lazy: pointers-in-memory
 //#Record: hold + more
 
 #include "common.h"

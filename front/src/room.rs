@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use mgb_core::slack;
 use mgb_probe::need::{GRANULE, LAZY, Need};
 use mgb_probe::view::TaskView;
 use mgb_probe::{BeginRequest, Client, First, Grant, Grown, Refusal, TaskId};
@@ -401,6 +402,15 @@ pub fn may_have(device: i32) -> Option<u64> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Whether a little memory that is not charged is missed by nobody on the device.
+pub fn has_slack(device: i32) -> bool {
+    let (Some(session), Some(task)) = (session::get(), task(device)) else {
+        return false;
+    };
+    let reserved = task.account.lock().reserved;
+    slack::is_there(session.client, task.gpu, reserved)
 }
 
 /// What was charged is not there any more.

@@ -188,11 +188,14 @@ impl Store {
     }
 
     /// Maps the margin, if it is not there. It is not charged: mgbd sees it as it sees the driver's own
-    /// memory. A program whose GPU has no room for it goes on without.
+    /// memory. A GPU that has little room is left without it, which others would miss.
     fn have_margin(&mut self, device: c_int) {
         let Some(arena) = self.arena.as_ref().filter(|_| self.margin.is_none()) else {
             return;
         };
+        if !room::has_slack(device) {
+            return;
+        }
         let start = arena.base() - GRANULE;
         if let Ok(handle) = back(start, GRANULE, device, &self.guests) {
             self.margin = Some(Margin {

@@ -4,10 +4,12 @@
 //! Natively the driver's own memory lies around a program's, and kernels that read a row before their first
 //! array do so unharmed. It is not charged: mgbd sees it as it sees the driver's own memory.
 
+use mgb_core::slack;
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
 use crate::driver::{Address, Driver, Failure, Memory};
+use crate::{session, state};
 
 struct Margin {
     /// Where it begins; none before there is an arena, and for a program with guards.
@@ -31,7 +33,8 @@ pub fn place(start: Address) {
     MARGIN.lock().start = Some(start);
 }
 
-/// As [`Driver::back`], for an extent. A GPU that has no room for the margin goes on without.
+/// As [`Driver::back`], for an extent. A GPU that has little room is left without the margin, which others
+/// would miss. The caller holds no lock.
 pub fn back(
     driver: &Driver,
     (address, length): (Address, u64),
@@ -39,6 +42,7 @@ pub fn back(
     ordinal: i32,
 ) -> Result<Memory, Failure> {
     let memory = driver.back(address, length, ordinal)?;
+    let reserved = state::lock().reserved_on(gpu).0;
     let mut margin = MARGIN.lock();
     margin.extents += 1;
     let bit = 1 << gpu;
@@ -46,10 +50,11 @@ pub fn back(
         if margin.memory.is_some() {
             // GPUs without a path to each other cannot.
             let _ = driver.lend(start, GRANULE, ordinal);
-        } else {
+            margin.gpus |= bit;
+        } else if session::client().is_some_and(|client| slack::is_there(client, gpu, reserved)) {
             margin.memory = driver.back(start, GRANULE, ordinal).ok();
+            margin.gpus |= bit;
         }
-        margin.gpus |= bit;
     }
     Ok(memory)
 }

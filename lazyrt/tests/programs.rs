@@ -59,7 +59,7 @@ macro_rules! cases {
 cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
         symbols (native), reset (native), forks (native), small_objects, volumes (native), ends (native),
-        information, unhurried, before;
+        information, unhurried;
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native), first_waits (native), functions_first (native);
@@ -74,6 +74,19 @@ cases! {
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
+}
+
+/// Where there is little room, the granule before the first object is left to others.
+#[test]
+fn memory_lies_before_the_first_object() {
+    let program = program("semantics");
+    for (devices, is_there) in [("1x512MiB", true), ("1x64MiB", false)] {
+        let node = Node::start(devices, "mgb");
+        let mut command = node.command(&program, &["before"]);
+        let ended = Running::start(command.env("MGB", "require")).end();
+        assert_eq!(ended.code() == 0, is_there, "{ended:?}");
+        node.wait_until_empty();
+    }
 }
 
 /// GNU ld writes an empty hash table into a program that defines nothing for others: what such a program
