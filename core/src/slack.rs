@@ -7,8 +7,8 @@ use mgb_probe::Client;
 /// moment.
 const LEFT: u64 = 128 << 20;
 
-/// Whether the GPU has it. `reserved`: what this process has reserved there, which mgbd shows a moment after it
-/// has granted it.
+/// Whether the GPU has it. `reserved`: what this process has reserved there, which mgbd shows a moment after
+/// it has granted it.
 pub fn is_there(client: &Client, gpu: u32, reserved: u64) -> bool {
     let Ok(view) = client.status() else { return false };
     let own = view

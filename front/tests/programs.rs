@@ -160,8 +160,8 @@ fn allocations_wait_for_room() {
     waits_for_room("alloc");
 }
 
-/// The driver lacks memory of its own in a call that allocates nothing: the call is made again once others have
-/// gone.
+/// The driver lacks memory of its own in a call that allocates nothing: the call is made again once others
+/// have gone.
 #[test]
 fn a_call_that_lacks_memory_waits_for_room() {
     let holds = program("holds.c", &folder("lacks"));

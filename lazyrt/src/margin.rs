@@ -42,7 +42,6 @@ pub fn back(
     ordinal: i32,
 ) -> Result<Memory, Failure> {
     let memory = driver.back(address, length, ordinal)?;
-    let reserved = state::lock().reserved_on(gpu).0;
     let mut margin = MARGIN.lock();
     margin.extents += 1;
     let bit = 1 << gpu;
@@ -51,12 +50,18 @@ pub fn back(
             // GPUs without a path to each other cannot.
             let _ = driver.lend(start, GRANULE, ordinal);
             margin.gpus |= bit;
-        } else if session::client().is_some_and(|client| slack::is_there(client, gpu, reserved)) {
+        } else if margin.extents == 1 && has_slack(gpu) {
             margin.memory = driver.back(start, GRANULE, ordinal).ok();
             margin.gpus |= bit;
         }
     }
     Ok(memory)
+}
+
+/// Whether a little memory that is not charged is missed by nobody on the GPU.
+fn has_slack(gpu: u32) -> bool {
+    let reserved = state::lock().reserved_on(gpu).0;
+    session::client().is_some_and(|client| slack::is_there(client, gpu, reserved))
 }
 
 /// As [`Driver::release`], for an extent that [`back`] put memory behind.

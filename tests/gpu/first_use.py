@@ -16,13 +16,14 @@ LEFT, STAYS = 24 * MIB, 6.0
 
 
 def play(trial, environment):
-    """Whether the program ended right, seconds from the first use to its end, and what it printed."""
+    """Whether the program ended right, whether it did so before the other one was gone, and what it printed."""
     program = trial.spawn([sys.executable, PROGRAM], environment, stdin=subprocess.PIPE)
     line = program.stdout.readline()
     if "holds" not in line:
         sys.exit(f"first_use: {line}{program.communicate()[1][-2000:]}")
     other = trial.ballast(LEFT, 0)
-    trial.check("the GPU is full", True, f"{Nvml().free(0) / MIB:.0f} MiB free")
+    free = Nvml().free(0)
+    trial.check("the GPU is full", free < 2 * LEFT, f"{free / MIB:.0f} MiB free")
     began = time.monotonic()
     program.stdin.write("\n")
     program.stdin.flush()

@@ -192,8 +192,8 @@ impl DeviceCode {
         }
     }
 
-    /// Makes the object that a program has beside its linked device code, in a folder of its own: with the host
-    /// code of all kernels, where that is wanted.
+    /// Makes the object that a program has beside its linked device code, in a folder of its own: with the
+    /// host code of all kernels, where that is wanted.
     ///
     /// # Errors
     /// When clang fails.

@@ -195,8 +195,8 @@ pub fn drop_promises(instruction: Value) {
 }
 
 /// The base that `pointer` is `offset` bytes and a multiple of `stride` bytes away from. The stride is 0 if
-/// the distance is constant, and 1 if nothing is known of it. Last: if it is an element of an array, chosen at
-/// run time, the bytes of that array, which begins at `offset`; else 0.
+/// the distance is constant, and 1 if nothing is known of it. Last: if it is an element of an array, chosen
+/// at run time, the bytes of that array, which begins at `offset`; else 0.
 pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u64, u64) {
     let (mut offset, mut stride, mut within) = (0, 0, 0);
     let base = helper!(mgb_indexed_address(

@@ -15,8 +15,9 @@ use crate::host::prepare::memory_flow;
 /// The most instructions of a helper, as clang writes them without optimisation: a few launches each.
 const LIMIT: usize = 600;
 /// The most instructions of a helper that is called in one place only, and is dropped once it is inlined
-/// there; and of one that other files may have as well, as templates.
+/// there.
 const LIMIT_OF_ONE_CALL: usize = 3_000;
+/// The same for one that other files may have as well, such as a template.
 const LIMIT_OF_TEMPLATE: usize = 1_000;
 
 /// The helpers of a module. `wrappers` are those functions that are inlined anyway.

@@ -10,7 +10,8 @@ use crate::host::ir::memory;
 /// How many steps a value is followed.
 const DEPTH: u32 = 8;
 
-/// Whether a function launches on memory that its caller passes, itself or by functions that `launches` names.
+/// Whether a function launches on memory that its caller passes, itself or by functions that `launches`
+/// names.
 pub fn launches_on_given(collected: &Collected, launches: impl Fn(Value) -> bool, function: Value) -> bool {
     let is_launch = |one: &Value| match collected.callee(*one) {
         Some(Callee::Stub(_)) => true,

@@ -185,7 +185,8 @@ fn inline_helpers(function: Value, is_helper: impl Fn(Value) -> bool) -> bool {
 }
 
 /// Inlines small functions that are given the address of a variable with a device pointer in it, such
-/// as the constructor of a structure of buffers, and those that only return a pointer. True when there was one.
+/// as the constructor of a structure of buffers, and those that only return a pointer. True when there was
+/// one.
 fn inline_given(collected: &Collected, function: Value) -> bool {
     let holders = pointer_variables(collected, function);
     inline_where(function, |call| {
