@@ -10,7 +10,6 @@ pub mod libraries;
 pub mod mps;
 pub mod patience;
 pub mod quiet;
-pub mod slack;
 pub mod stillness;
 pub mod void;
 pub mod work;

@@ -5,10 +5,9 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use mgb_core::slack;
-use mgb_probe::need::{GRANULE, LAZY, Need};
+use mgb_probe::need::{GRANULE, LAZY, Need, margin_bytes};
 use mgb_probe::view::TaskView;
-use mgb_probe::{BeginRequest, Client, First, Grant, Grown, Refusal, TaskId};
+use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Grown, Refusal, TaskId};
 use parking_lot::{Mutex, RwLock};
 
 use crate::session::Session;
@@ -209,20 +208,25 @@ pub fn context_made(device: i32) {
     }
 }
 
-/// Bytes that the program can have on the device at most.
-pub fn most(device: i32) -> u64 {
-    let gpu = session::get().zip(task(device));
-    let gpu = gpu.and_then(|(session, task)| session.client.hello().gpus.get(task.gpu as usize));
-    gpu.map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
+/// The GPU that the program's task on the device has.
+fn its_gpu(device: i32) -> Option<&'static Gpu> {
+    let (session, task) = session::get().zip(task(device))?;
+    session.client.hello().gpus.get(task.gpu as usize)
 }
 
-/// Bytes of freed memory that the program may keep on the device.
-pub fn spare_bytes(device: i32) -> u64 {
-    let (Some(session), Some(task)) = (session::get(), task(device)) else {
-        return 0;
-    };
-    let gpu = session.client.hello().gpus.get(task.gpu as usize);
-    gpu.map_or(0, |gpu| (gpu.usable_bytes >> 11).min(SPARE))
+/// Bytes that the program can have on the device at most.
+pub fn most(device: i32) -> u64 {
+    its_gpu(device).map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
+}
+
+/// Bytes of freed memory that the program may keep on the device. They stay charged.
+pub fn may_keep(device: i32) -> u64 {
+    its_gpu(device).map_or(0, |gpu| (gpu.usable_bytes >> 11).min(SPARE))
+}
+
+/// Whether the program has a margin before its first array on the device.
+pub fn has_margin(device: i32) -> bool {
+    its_gpu(device).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0)
 }
 
 /// Whether an allocation by an allocator with a cache is to fail this time, since it would wait.
@@ -402,15 +406,6 @@ pub fn may_have(device: i32) -> Option<u64> {
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Whether a little memory that is not charged is missed by nobody on the device.
-pub fn has_slack(device: i32) -> bool {
-    let (Some(session), Some(task)) = (session::get(), task(device)) else {
-        return false;
-    };
-    let reserved = task.account.lock().reserved;
-    slack::is_there(session.client, task.gpu, reserved)
 }
 
 /// What was charged is not there any more.

@@ -187,14 +187,12 @@ impl Store {
         }
     }
 
-    /// Maps the margin, if it is not there. It is not charged: mgbd sees it as it sees the driver's own
-    /// memory. A GPU that has little room is left without it, which others would miss.
+    /// Maps the margin, if it is not there. What a context is charged includes it.
     fn have_margin(&mut self, device: c_int) {
         let Some(arena) = self.arena.as_ref().filter(|_| self.margin.is_none()) else {
             return;
         };
-        // Asked once, not at every allocation on a GPU that is nearly full.
-        if self.extents.len() > 1 || !room::has_slack(device) {
+        if !room::has_margin(device) {
             return;
         }
         let start = arena.base() - GRANULE;
@@ -245,7 +243,7 @@ impl Store {
         }
         let extent = self.extents.get(&block.extent)?;
         let spare: u64 = self.spares_of(block.device).map(|(_, length)| length).sum();
-        if !extent.stays && spare + extent.length <= room::spare_bytes(block.device) {
+        if !extent.stays && spare + extent.length <= room::may_keep(block.device) {
             self.spares.push(block.extent);
             return Some((block.device, 0));
         }

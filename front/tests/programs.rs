@@ -185,7 +185,7 @@ fn a_call_that_lacks_memory_waits_for_room() {
 #[test]
 fn memory_lies_before_the_first_allocation() {
     let before = program("before.c", &folder("before"));
-    let node = Node::start("1x512MiB", "mgb");
+    let node = Node::start("1x1GiB", "mgb");
     let run = |mode| {
         let mut command = on(&node, &before, &[]);
         Running::start(command.env("MGB", mode)).end()

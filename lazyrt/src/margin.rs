@@ -2,14 +2,13 @@
 //! behind others.
 //!
 //! Natively the driver's own memory lies around a program's, and kernels that read a row before their first
-//! array do so unharmed. It is not charged: mgbd sees it as it sees the driver's own memory.
+//! array do so unharmed. What a process's context is charged includes it ([`margin_bytes`]).
 
-use mgb_core::slack;
-use mgb_probe::need::GRANULE;
+use mgb_probe::need::{GRANULE, margin_bytes};
 use parking_lot::Mutex;
 
 use crate::driver::{Address, Driver, Failure, Memory};
-use crate::{session, state};
+use crate::session;
 
 struct Margin {
     /// Where it begins; none before there is an arena, and for a program with guards.
@@ -33,8 +32,7 @@ pub fn place(start: Address) {
     MARGIN.lock().start = Some(start);
 }
 
-/// As [`Driver::back`], for an extent. A GPU that has little room is left without the margin, which others
-/// would miss. The caller holds no lock.
+/// As [`Driver::back`], for an extent.
 pub fn back(
     driver: &Driver,
     (address, length): (Address, u64),
@@ -50,18 +48,12 @@ pub fn back(
             // GPUs without a path to each other cannot.
             let _ = driver.lend(start, GRANULE, ordinal);
             margin.gpus |= bit;
-        } else if margin.extents == 1 && has_slack(gpu) {
+        } else if session::gpu(gpu).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0) {
             margin.memory = driver.back(start, GRANULE, ordinal).ok();
             margin.gpus |= bit;
         }
     }
     Ok(memory)
-}
-
-/// Whether a little memory that is not charged is missed by nobody on the GPU.
-fn has_slack(gpu: u32) -> bool {
-    let reserved = state::lock().reserved_on(gpu).0;
-    session::client().is_some_and(|client| slack::is_there(client, gpu, reserved))
 }
 
 /// As [`Driver::release`], for an extent that [`back`] put memory behind.

@@ -76,17 +76,20 @@ cases! {
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
 }
 
-/// Where there is little room, the granule before the first object is left to others.
+/// On a small GPU, the granule before the first object is left to others. Where it is there, it is charged.
 #[test]
 fn memory_lies_before_the_first_object() {
     let program = program("semantics");
-    for (devices, is_there) in [("1x512MiB", true), ("1x64MiB", false)] {
+    let mut contexts = Vec::new();
+    for (devices, is_there) in [("1x1GiB", true), ("1x1000MiB", false)] {
         let node = Node::start(devices, "mgb");
+        contexts.push(node.view().gpus[0].gpu.context_bytes);
         let mut command = node.command(&program, &["before"]);
         let ended = Running::start(command.env("MGB", "require")).end();
         assert_eq!(ended.code() == 0, is_there, "{ended:?}");
         node.wait_until_empty();
     }
+    assert!(contexts[0] >= contexts[1] + (2 << 20), "{contexts:?}");
 }
 
 /// GNU ld writes an empty hash table into a program that defines nothing for others: what such a program

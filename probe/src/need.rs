@@ -43,6 +43,12 @@ pub fn spare_bytes(usable_bytes: u64) -> u64 {
     (usable_bytes >> 11).min(4 * GRANULE) / GRANULE * GRANULE
 }
 
+/// Bytes of memory that a process has before its first array on a GPU with so many usable bytes; charged with
+/// its context. As with [`spare_bytes`], nothing on a small GPU.
+pub fn margin_bytes(usable_bytes: u64) -> u64 {
+    if usable_bytes < 1 << 30 { 0 } else { GRANULE }
+}
+
 impl Need {
     /// The bytes the ledger reserves: `mapped_bytes`, or where it is 0 the peak
     /// in whole granules; never less than the peak; with the heap.

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use mgb_probe::need::spare_bytes;
+use mgb_probe::need::{margin_bytes, spare_bytes};
 use mgb_probe::{Gpu, Multiprocessors, VisibleError, visible_gpus};
 use nvml_wrapper::enum_wrappers::device::Sampling;
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
@@ -120,14 +120,13 @@ impl NvmlNode {
             };
             let whole = whole.saturating_sub(server);
             let usable = limits.capacity.unwrap_or(whole).min(whole);
+            let own = spare_bytes(usable) + margin_bytes(usable);
             let context = match limits.context {
                 Some(bytes) => bytes,
                 None if is_software => {
-                    let context =
-                        software::context_bytes(&device, LIBRARY).ok_or(DiscoverError::OldSoftware)?;
-                    context + spare_bytes(usable)
+                    software::context_bytes(&device, LIBRARY).ok_or(DiscoverError::OldSoftware)? + own
                 }
-                None => CONTEXT_BYTES + spare_bytes(usable),
+                None => CONTEXT_BYTES + own,
             };
             let multiprocessors = multiprocessors(&device);
             node.gpus.push(Gpu {
