@@ -1,7 +1,7 @@
 //! Where libraries of a name may lie, as the dynamic linker looks for them, and what is known of some by
 //! their names.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -100,6 +100,39 @@ pub fn usual(name: &str) -> Vec<PathBuf> {
         .unwrap_or_default();
     let usual = USUAL.iter().map(|folder| Path::new(folder).join(name));
     cached.into_iter().chain(usual).collect()
+}
+
+/// The file of the library or program that some code is in.
+pub fn file_of(code: *const c_void) -> Option<PathBuf> {
+    // SAFETY: all zeros is a valid Dl_info.
+    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
+    // SAFETY: any address may be asked for; a place for the answer.
+    let found = unsafe { libc::dladdr(code, &mut info) };
+    if found == 0 || info.dli_fname.is_null() {
+        return None;
+    }
+    // SAFETY: the linker's own string, which lives as long as the library.
+    let name = unsafe { CStr::from_ptr(info.dli_fname) };
+    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
+}
+
+/// Whether the process has loaded a file of this kind, asked by their paths. The program itself has none.
+pub fn is_loaded(is_wanted: fn(&Path) -> bool) -> bool {
+    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, search: *mut c_void) -> c_int {
+        // SAFETY: the linker's own structure of a loaded object.
+        let name = unsafe { (*info).dlpi_name };
+        if name.is_null() {
+            return 0;
+        }
+        // SAFETY: not null, so it is the linker's string, which holds during the call.
+        let name = unsafe { CStr::from_ptr(name) };
+        // SAFETY: the function that `is_loaded` gave.
+        let is_wanted = unsafe { *search.cast::<fn(&Path) -> bool>() };
+        c_int::from(is_wanted(Path::new(OsStr::from_bytes(name.to_bytes()))))
+    }
+    let mut search = is_wanted;
+    // SAFETY: the callback has the signature that is asked for, and reads `search` only.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut search).cast()) != 0 }
 }
 
 /// The paths of a library in the linker's list, by its layout of glibc 2.2 and later: zero-terminated

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use mgb_core::libraries;
+
 const NOBODY: u8 = 0;
 const FRONT: u8 = 1;
 const RUNTIME: u8 = 2;
@@ -68,31 +70,12 @@ pub unsafe extern "C" fn mgb_front_take_over(reason: *const c_char) -> c_int {
 fn is_rebuilt() -> bool {
     // SAFETY: a C string, looked for in what is loaded.
     let found: *mut c_void = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"mgb_task_begin".as_ptr()) };
-    !found.is_null() || is_loaded()
-}
-
-fn is_loaded() -> bool {
-    unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-        // SAFETY: the linker's own structure of a loaded object.
-        let name = unsafe { (*info).dlpi_name };
-        if name.is_null() {
-            return 0;
-        }
-        // SAFETY: not null, so it is the linker's string, which holds during the call.
-        let is_runtime = is_runtime(unsafe { CStr::from_ptr(name) });
-        // SAFETY: the place that `is_loaded` gave.
-        unsafe { *found.cast::<bool>() |= is_runtime };
-        c_int::from(is_runtime)
-    }
-    let mut found = false;
-    // SAFETY: the function has the signature that is asked for, and writes to `found` only.
-    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
-    found
+    !found.is_null() || libraries::is_loaded(is_runtime)
 }
 
 /// Whether the file is the runtime: packagers of Python's wheels put a number into the name.
-fn is_runtime(file: &CStr) -> bool {
-    let name = Path::new(file.to_str().unwrap_or_default()).file_name();
+fn is_runtime(file: &Path) -> bool {
+    let name = file.file_name();
     let rest = name.and_then(|name| name.to_str()?.strip_prefix("libmgb_rt"));
     rest.is_some_and(|rest| rest.starts_with(['.', '-']))
 }
@@ -104,14 +87,14 @@ mod tests {
     #[test]
     fn the_runtime_is_known_by_its_file() {
         for (file, expected) in [
-            (c"/opt/mgb/lib/libmgb_rt.so", true),
-            (c"/venv/app.libs/libmgb_rt-0a1b2c3d.so", true),
-            (c"libmgb_rt.so", true),
-            (c"/opt/libmgb_rt.so/libother.so", false),
-            (c"/opt/libmgb_rtx.so", false),
-            (c"", false),
+            ("/opt/mgb/lib/libmgb_rt.so", true),
+            ("/venv/app.libs/libmgb_rt-0a1b2c3d.so", true),
+            ("libmgb_rt.so", true),
+            ("/opt/libmgb_rt.so/libother.so", false),
+            ("/opt/libmgb_rtx.so", false),
+            ("", false),
         ] {
-            assert_eq!(is_runtime(file), expected, "{file:?}");
+            assert_eq!(is_runtime(Path::new(file)), expected, "{file:?}");
         }
     }
 

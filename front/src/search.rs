@@ -1,10 +1,10 @@
 //! Finding the driver's library behind the front: the first other `libcuda.so.1` where the dynamic linker
 //! looks. The front has the same soname, so the linker must be given a path: a name would find the front.
 
-use std::ffi::{CStr, CString, OsStr, c_void};
+use std::ffi::{CStr, CString, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use mgb_core::libraries::{self, DRIVER, DRIVER_VARIABLE, NVML};
 
@@ -67,23 +67,11 @@ fn load_driver() -> Option<*mut c_void> {
 
 /// Whether the file is this very library, by whatever path.
 fn is_front(path: &Path) -> bool {
-    let Some(own) = own_path() else { return false };
+    let Some(own) = libraries::file_of(load as *const c_void) else {
+        return false;
+    };
     let file = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
     file(path).is_some() && file(path) == file(&own)
-}
-
-/// The file that this library was loaded from.
-fn own_path() -> Option<PathBuf> {
-    // SAFETY: all zeros is a valid Dl_info.
-    let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: an address of this library, and a place for the answer.
-    let found = unsafe { libc::dladdr(load as *const c_void, &mut info) };
-    if found == 0 || info.dli_fname.is_null() {
-        return None;
-    }
-    // SAFETY: the linker's own string, which lives as long as the library.
-    let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }
 
 fn open(path: &Path) -> Result<*mut c_void, String> {

@@ -84,7 +84,8 @@ fn is_free_for(device: Device, gpu: u32) -> bool {
 
 impl Binder for Lazy {
     fn may_connect(&self) -> bool {
-        let left_to_it = open::is_open() && front::takes_over(&open::reason().unwrap_or_default());
+        let reason = || open::reason().unwrap_or_default();
+        let left_to_it = open::is_open() && front::takes_over(&reason(), open::is_linked_with_driver());
         !left_to_it && front::gives_way()
     }
 

@@ -22,6 +22,8 @@ static OPEN: AtomicBool = AtomicBool::new(false);
 static WHY: Mutex<Option<String>> = Mutex::new(None);
 /// Whether an object calls the driver API, or comes by it some other way.
 static CALLS_DRIVER: AtomicBool = AtomicBool::new(false);
+/// Whether an object is linked with the driver, which is loaded with it then.
+static LINKED_WITH_DRIVER: AtomicBool = AtomicBool::new(false);
 /// Whether an object lets other processes have its memory.
 static SHARES_MEMORY: AtomicBool = AtomicBool::new(false);
 /// How many objects the process had ever loaded when they were last looked at.
@@ -51,6 +53,11 @@ pub fn calls_driver() -> bool {
     }
     look_if_new();
     CALLS_DRIVER.load(Ordering::Acquire)
+}
+
+/// Whether an object that was there when the process was last looked at is linked with the driver.
+pub fn is_linked_with_driver() -> bool {
+    LINKED_WITH_DRIVER.load(Ordering::Acquire)
 }
 
 /// Whether code of the process may hand device memory to other processes.
@@ -168,10 +175,10 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _size: usize, search: *
 }
 
 fn by_tables(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
+    let needs = |library: &[u8]| object.needed().any(|needed| needed.starts_with(library));
     if is_one_of(name, &libraries::USE_CUDA) {
         return Some("uses CUDA by itself".to_owned());
     }
-    let needs = |library: &[u8]| object.needed().any(|needed| needed.starts_with(library));
     let (lazyrt, runtime) = (needs(LAZYRT), needs(RUNTIME));
     if runtime && !lazyrt {
         return Some("uses the CUDA runtime and was not built with MGB".to_owned());
@@ -186,7 +193,11 @@ fn by_tables(path: &[u8], name: &[u8], object: &Object) -> Option<String> {
     if lazyrt && called(&|name| name == SHARING).is_some() {
         SHARES_MEMORY.store(true, Ordering::Release);
     }
-    let driver = called(&|name| is_followed_by_capital(name, b"cu"))
+    let by_name = called(&|name| is_followed_by_capital(name, b"cu"));
+    if by_name.is_some() || needs(DRIVER) {
+        LINKED_WITH_DRIVER.store(true, Ordering::Release);
+    }
+    let driver = by_name
         .map(|function| format!("calls the CUDA driver API ({function})"))
         .or_else(|| {
             // By name, at run time.

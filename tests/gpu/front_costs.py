@@ -93,15 +93,18 @@ def main():
     trial = Trial("front_costs", __doc__, lambda parser: (
         parser.add_argument("--processes", type=int, default=5, help="processes of each way that take turns (default 5)"),
         parser.add_argument("--turns", type=int, default=15, help="turns of each process (default 15)"),
+        parser.add_argument("--only", default="torch,driver,start", metavar="PARTS",
+                            help="what is measured (default torch,driver,start)"),
         parser.add_argument("--starts", type=int, default=7, help="starts of each way (default 7)")))
     dice = random.Random(1)
     trial.mgbd()
     has_torch = importlib.util.find_spec("torch") is not None
     trial.check("PyTorch: " + ("measured" if has_torch else "not on this machine, left out"), True)
+    parts = trial.arguments.only.split(",")
     for kind, bars in BARS.items():
-        if has_torch or kind != "torch":
+        if kind in parts and (has_torch or kind != "torch"):
             take_turns(trial, kind, bars, dice)
-    if has_torch:
+    if has_torch and "start" in parts:
         start(trial, dice)
     trial.finish()
 

@@ -1,5 +1,5 @@
 // Programs that come by the driver API without being linked with it. One case per argument; every case also holds
-// natively, but that a program under MGB sees one device.
+// natively.
 
 #include "check.h"
 #include <cuda.h>

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{bin, prefix};
-use mgb_tests::process::run;
+use mgb_tests::process::{Running, run};
 use mgb_tests::trace;
 
 /// Allocates, has `other` fill the memory, and looks at what came.
@@ -291,12 +291,18 @@ int main(int argc, char **argv) {
 }
 "#;
 
-#[test]
-fn open_programs_that_wait_for_each_other_are_swapped_by_the_driver_front() {
+/// The program in a workshop of its own.
+fn grows() -> (Workshop, PathBuf) {
     let workshop = Workshop::new();
     let main = workshop.compile("main", GROWS, true);
     let library = workshop.library(&workshop.compile("other", FILLS, false), &["-l:libcudart.so.13"]);
     let program = workshop.link(&[main, library]);
+    (workshop, program)
+}
+
+#[test]
+fn open_programs_that_wait_for_each_other_are_swapped_by_the_driver_front() {
+    let (workshop, program) = grows();
     let (program, node) = (program.display(), &workshop.node);
     let jobs = node.write("jobs.txt", &format!("{program} one two\n{program} two one\n"));
     let jobs = jobs.display().to_string();
@@ -307,5 +313,21 @@ fn open_programs_that_wait_for_each_other_are_swapped_by_the_driver_front() {
     }
     let view = node.view();
     assert!(view.counts.swapped_out > 0, "{view:?}");
+    node.wait_until_empty();
+}
+
+/// MGB's runtime loads the front where `mgb run` has not put it into the search path.
+#[test]
+fn open_programs_that_are_started_directly_have_the_driver_front() {
+    let (workshop, program) = grows();
+    let node = &workshop.node;
+    let program = program.display().to_string();
+    let start = |files: [&str; 2]| Running::start(node.command(&program, &files).current_dir(node.folder()));
+    let both = [start(["one", "two"]), start(["two", "one"])];
+    for running in both {
+        let ended = running.end();
+        assert_eq!((ended.code(), ended.stdout.as_str()), (0, "right\n"), "{ended:?}");
+    }
+    assert!(node.view().counts.swapped_out > 0);
     node.wait_until_empty();
 }
