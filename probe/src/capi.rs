@@ -6,6 +6,7 @@
 //! with its GPU.
 
 use std::ffi::{CStr, c_char};
+use std::sync::OnceLock;
 
 use crate::binder::{Constraints, Site, binder};
 use crate::client::{BeginRequest, Client};
@@ -55,6 +56,12 @@ unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
     })
 }
 
+/// Whether the pass's tasks are to be bound at run time, as those that it cannot analyse (`MGB_STATIC=off`).
+fn are_lazy() -> bool {
+    static LAZY: OnceLock<bool> = OnceLock::new();
+    *LAZY.get_or_init(|| std::env::var_os("MGB_STATIC").is_some_and(|value| value == "off"))
+}
+
 /// Waits until the task is granted, and binds it; see `mgb.h`.
 ///
 /// # Safety
@@ -63,6 +70,9 @@ unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *const RawNeed) -> u64 {
     let Some(client) = client() else { return 0 };
+    if !raw_site.is_null() && are_lazy() {
+        return 0;
+    }
     // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_begin`.
     let site = unsafe { site(raw_site) };
     let need = if raw_need.is_null() {
@@ -126,7 +136,7 @@ fn refused(task: TaskId, site: Option<&Site<'_>>, need: &Need, refusal: &Refusal
 /// `raw_site` is null or points to a `mgb_task_site`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_task_use(raw_site: *const RawSite, task: u64) {
-    if let Some(binder) = binder() {
+    if let Some(binder) = binder().filter(|_| !are_lazy()) {
         // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_use`.
         let id = unsafe { raw_site.as_ref() }.map_or(0, |site| site.id);
         binder.use_task(raw_site as usize, id, TaskId::from_raw(task));

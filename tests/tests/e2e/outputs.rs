@@ -3,6 +3,7 @@
 use mgb_tests::built::{self, examples};
 use mgb_tests::node::Node;
 use mgb_tests::process::run;
+use mgb_tests::trace;
 
 /// Runs every case of every example and compares what it prints. `prepare` makes the command of a program.
 fn every_example(mut prepare: impl FnMut(&str, &[&str]) -> std::process::Command) {
@@ -32,6 +33,22 @@ fn under_mgb() {
         words.extend(arguments);
         node.mgb(&words)
     });
+    node.wait_until_empty();
+}
+
+#[test]
+fn with_all_tasks_lazy() {
+    let node = Node::start("2x64MiB", "mgb");
+    let file = node.folder().join("trace");
+    every_example(|program, arguments| {
+        let mut command = node.command(program, arguments);
+        command.env("MGB_STATIC", "off").env("MGB_TRACE", &file);
+        command
+    });
+    let processes = trace::read(&file).expect("the trace can be read");
+    let mut tasks = processes.iter().flat_map(|process| &process.tasks).peekable();
+    assert!(tasks.peek().is_some());
+    assert!(tasks.all(|task| task.lazy));
     node.wait_until_empty();
 }
 
