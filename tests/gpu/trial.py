@@ -100,10 +100,10 @@ class Trial:
         """Seconds left of the limit."""
         return max(1.0, self.arguments.limit - (time.monotonic() - self.start))
 
-    def mgbd(self, policy="mgb", mps=True, **more):
-        """Starts an mgbd of this trial's own and waits until it answers."""
+    def mgbd(self, policy="mgb", mps=True, options=(), **more):
+        """Starts an mgbd of this trial's own, perhaps with further options, and waits until it answers."""
         log = open(self.folder / f"mgbd-{policy.replace(':', '-')}.log", "a")
-        command = [self.prefix / "bin/mgbd", "--policy", policy] + ([] if mps else ["--no-mps"])
+        command = [self.prefix / "bin/mgbd", "--policy", policy, *options] + ([] if mps else ["--no-mps"])
         self.daemon = self.spawn(command, self.environment(**more), stdout=log, stderr=log)
         deadline = time.monotonic() + 30
         while self.run([self.prefix / "bin/mgb", "status"], timeout=10)["code"] != 0:
