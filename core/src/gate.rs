@@ -38,7 +38,10 @@ static FENCED_BY_CLOSER: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 static SLOTS: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 static CLOSERS: Mutex<()> = Mutex::new(());
-static OPENED: (Mutex<()>, Condvar) = (Mutex::new(()), Condvar::new());
+/// How many threads wait for the gate to open, and what they wait on.
+static OPENED: (Mutex<u32>, Condvar) = (Mutex::new(0), Condvar::new());
+/// A thread has come to wait.
+static WANTED: Condvar = Condvar::new();
 
 /// Gives the slot to another thread when this one ends.
 struct Lease(&'static Slot);
@@ -153,11 +156,14 @@ fn try_enter(slot: &Slot) -> bool {
 #[cold]
 fn wait_and_enter(slot: &Slot) {
     loop {
-        let mut guard = OPENED.0.lock();
+        let mut waiting = OPENED.0.lock();
+        *waiting += 1;
+        WANTED.notify_all();
         while CLOSED.load(Ordering::SeqCst) != 0 {
-            OPENED.1.wait(&mut guard);
+            OPENED.1.wait(&mut waiting);
         }
-        drop(guard);
+        *waiting -= 1;
+        drop(waiting);
         if try_enter(slot) {
             return;
         }
@@ -183,12 +189,20 @@ pub struct Closed {
     _only: MutexGuard<'static, ()>,
 }
 
+impl Closed {
+    /// Waits until another thread waits for the gate to open, `limit` at most. False: none does.
+    pub fn is_wanted(&self, limit: Duration) -> bool {
+        let mut waiting = OPENED.0.lock();
+        *waiting > 0 || !WANTED.wait_for(&mut waiting, limit).timed_out()
+    }
+}
+
 impl Drop for Closed {
     fn drop(&mut self) {
-        let guard = OPENED.0.lock();
+        let waiting = OPENED.0.lock();
         CLOSED.store(0, Ordering::SeqCst);
         OPENED.1.notify_all();
-        drop(guard);
+        drop(waiting);
     }
 }
 

@@ -2,13 +2,16 @@
 //! out, stop the process's threads at a gate while memory leaves a GPU, and wait for a GPU to have nothing
 //! left to do. What is known of libraries, by name and place, serves `mgb doctor` as well.
 
+pub mod agent;
 pub mod arena;
 pub mod files;
 pub mod free_list;
 pub mod gate;
+pub mod host_bytes;
 pub mod libraries;
 pub mod mps;
 pub mod patience;
+pub mod pump;
 pub mod quiet;
 pub mod stillness;
 pub mod void;

@@ -7,17 +7,23 @@ use std::time::{Duration, Instant};
 
 use crate::gate::{self, Closed, Open};
 
-/// How long a GPU may take to finish what it was given.
+/// How long a GPU may take to finish what it was given, where others can only wait for that.
 pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The same where memory is to leave that seems to lie idle.
+pub const BRIEFLY: Duration = Duration::from_millis(100);
 /// How long the gate may be closed for what it was given last, at first; twice as long with each try.
 const CLOSED: Duration = Duration::from_millis(250);
 
-/// Closes the gate; `is_quiet` waits until the moment it is given for the GPUs in question, without the gate,
-/// and says whether they have nothing to do. `None`: there was no such moment; if that is because their work
-/// did not end within [`PATIENCE`], `say` is called. The caller is outside the gate and holds no lock.
-pub fn close(is_quiet: impl Fn(Instant) -> bool, say: impl FnOnce(&str)) -> Option<Closed> {
-    let until = Instant::now() + PATIENCE;
-    let mut limit = CLOSED;
+/// Closes the gate, and tries to for as long as `patience`; `is_quiet` waits until the moment it is given for
+/// the GPUs in question, without the gate, and says whether they have nothing to do. `None`: there was no such
+/// moment; if that is because their work did not end, `say` is called. The caller is outside the gate and holds no lock.
+pub fn close(
+    patience: Duration,
+    is_quiet: impl Fn(Instant) -> bool,
+    say: impl FnOnce(&str),
+) -> Option<Closed> {
+    let until = Instant::now() + patience;
+    let mut limit = CLOSED.min(patience);
     while is_quiet(until) {
         match gate::close_within(limit) {
             Ok(closed) if is_quiet(Instant::now() + limit) => return Some(closed),
@@ -32,8 +38,8 @@ pub fn close(is_quiet: impl Fn(Instant) -> bool, say: impl FnOnce(&str)) -> Opti
     // Else the GPU refuses to be waited for, as while a stream captures.
     if Instant::now() >= until {
         say(&format!(
-            "could not swap device memory out: the GPU had work of this process for {} s",
-            PATIENCE.as_secs()
+            "could not swap device memory out: the GPU had work of this process for {:.1} s",
+            patience.as_secs_f64()
         ));
     }
     None

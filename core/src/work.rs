@@ -97,6 +97,22 @@ pub fn ended(number: u32) {
     gpu(number).given.store(NOTHING, Ordering::Release);
 }
 
+/// Marks what was given to the GPU so far. `None`: nothing is under way, a thread waits for it, or nobody can
+/// know what is given.
+pub fn mark(number: u32) -> Option<u64> {
+    let words = gpu(number);
+    let mark = NEXT_MARK.fetch_add(1, Ordering::Relaxed);
+    let marked = words
+        .given
+        .compare_exchange(SOMETHING, mark, Ordering::AcqRel, Ordering::Relaxed);
+    (marked.is_ok() && words.endless.load(Ordering::Acquire) == 0).then_some(mark)
+}
+
+/// Whether nothing was given to the GPU since the mark, and no thread has come to wait for it.
+pub fn is_unchanged(number: u32, mark: u64) -> bool {
+    gpu(number).given.load(Ordering::Acquire) == mark
+}
+
 /// A wait for all work of a GPU.
 pub struct Wait {
     gpu: &'static GpuWords,
@@ -159,6 +175,14 @@ mod tests {
         let _ = wait(gpu);
         assert!(is_busy(gpu));
         wait(gpu).over();
+        // A mark stands until something is given or waited for.
+        let marked = mark(gpu).expect("there is work, and nobody waits");
+        assert!(is_busy(gpu) && is_unchanged(gpu, marked) && mark(gpu).is_none());
+        note(gpu);
+        assert!(!is_unchanged(gpu, marked));
+        let marked = mark(gpu).expect("there is more");
+        wait(gpu).over();
+        assert!(!is_busy(gpu) && !is_unchanged(gpu, marked) && mark(gpu).is_none());
         note_endless(gpu);
         assert!(is_busy(gpu) && take_new(gpu) && take_new(gpu));
     }

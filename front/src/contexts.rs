@@ -9,8 +9,8 @@ use parking_lot::Mutex;
 use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::{
-    arrays, busy, driver, driver_memory, fault, live, memory, names, notice, pools, room, session, store,
-    watch,
+    arrays, busy, driver, driver_memory, fault, live, memory, names, notice, obey, pools, room, session,
+    store, watch,
 };
 
 type Context = *mut c_void;
@@ -137,6 +137,7 @@ unsafe fn make(device: c_int, context: *const Context, call: impl Fn() -> c_int)
         if is_first {
             void::context_began();
             room::context_made(device);
+            obey::start();
             watch::start();
         }
         if is_first && live::is_on_several() {

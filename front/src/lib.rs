@@ -33,6 +33,7 @@ mod names;
 mod native;
 mod notice;
 mod nvml;
+mod obey;
 mod owner;
 mod pointers;
 mod pools;

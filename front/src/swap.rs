@@ -18,6 +18,8 @@ use crate::{live, notice};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long to wait at a time for a thread that wants to go on.
+const WANTED: Duration = Duration::from_secs(1);
 
 /// Swaps what the store has.
 pub struct ByStore;
@@ -28,8 +30,8 @@ impl Swapper for ByStore {
         store::lock().release_spares(device)
     }
 
-    fn out(&self, device: c_int) -> Option<Box<dyn Out>> {
-        let closed = close()?;
+    fn out(&self, device: c_int, patience: Duration) -> Option<Box<dyn Out>> {
+        let closed = close(patience)?;
         let using = live::try_using()?;
         let (starts, freed) = save_all(device);
         let out = Swapped {
@@ -37,7 +39,7 @@ impl Swapper for ByStore {
             device,
             starts,
             freed,
-            _closed: closed,
+            closed,
         };
         (freed > 0).then(|| Box::new(out) as Box<dyn Out>)
     }
@@ -49,12 +51,16 @@ struct Swapped {
     starts: Vec<u64>,
     freed: u64,
     _using: Using,
-    _closed: Closed,
+    closed: Closed,
 }
 
 impl Out for Swapped {
     fn freed(&self) -> u64 {
         self.freed
+    }
+
+    fn is_wanted(&self) -> bool {
+        self.closed.is_wanted(WANTED)
     }
 
     fn back(self: Box<Swapped>) {
@@ -69,8 +75,14 @@ impl Out for Swapped {
 }
 
 /// Closes the gate at a moment at which no GPU has work of this process. `None`: there was no such moment.
-fn close() -> Option<Closed> {
-    stillness::close(all_quiet, |why| notice::once("busy", format_args!("{why}")))
+fn close(patience: Duration) -> Option<Closed> {
+    // Memory that only seemed to be idle is no news to anybody.
+    let say = |why: &str| {
+        if patience == stillness::PATIENCE {
+            notice::once("busy", format_args!("{why}"));
+        }
+    };
+    stillness::close(patience, all_quiet, say)
 }
 
 /// Waits until the process's GPUs have done what they were given.
@@ -186,7 +198,7 @@ pub fn share(start: u64) -> Result<u64, Code> {
     if let Some(length) = is_shared(&store::lock()) {
         return Ok(length);
     }
-    let _closed = close().ok_or(OUT_OF_MEMORY)?;
+    let _closed = close(stillness::PATIENCE).ok_or(OUT_OF_MEMORY)?;
     let _using = live::try_using().ok_or(OUT_OF_MEMORY)?;
     let mut store = store::lock();
     if let Some(length) = is_shared(&store) {

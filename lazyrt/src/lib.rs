@@ -32,6 +32,7 @@ mod launch_view;
 mod margin;
 mod native;
 mod notice;
+mod obey;
 mod open;
 mod ops;
 mod outside;
@@ -54,6 +55,7 @@ extern "C" fn at_load() {
     contexts::set_set_up(|| {
         ops::context_made();
         handles::context_made();
+        obey::start();
     });
     startup::at_load();
 }

@@ -4,7 +4,7 @@
 //! was given. The next op of the task asks for room again and brings the bytes back to the same GPU.
 //! If the GPU's work does not end, nothing is swapped.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mgb_core::gate::Closed;
 use mgb_core::{quiet, stillness};
@@ -17,23 +17,34 @@ use crate::{device, driver_start, margin, notice, session};
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
-    out(|state| Some(state.resolve(key)).into_iter().collect())
+    let choose = |state: &State| Some(state.resolve(key)).into_iter().collect();
+    out(choose, stillness::PATIENCE) > 0
 }
 
 /// Swaps all tasks on the GPU out, as far as that is possible: mgbd sees what came of it.
 pub fn out_gpu(gpu: u32) {
-    out(|state| {
-        let there = state
-            .tasks()
-            .filter(|(_, task)| task.gpu == Some(gpu) && task.reserved > 0);
-        there.map(|(key, _)| key).collect()
-    });
+    out(|state| holding(state, gpu), stillness::PATIENCE);
 }
 
-fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
+/// Swaps all tasks on the GPU out, if they have no work there; the bytes that are free then.
+pub fn out_idle(gpu: u32) -> u64 {
+    out(|state| holding(state, gpu), stillness::BRIEFLY)
+}
+
+/// The tasks that have room on the GPU.
+fn holding(state: &State, gpu: u32) -> Vec<Key> {
+    let there = state
+        .tasks()
+        .filter(|(_, task)| task.gpu == Some(gpu) && task.reserved > 0);
+    there.map(|(key, _)| key).collect()
+}
+
+/// Swaps tasks out, of which some may not be idle for so long; the bytes of their reservations that are free
+/// then.
+fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
     backing::release_spares();
-    let Some(closed) = close_quietly(&choose) else {
-        return false;
+    let Some(closed) = close_quietly(&choose, patience) else {
+        return 0;
     };
     let chosen = choose(&state::lock());
     let moved: Vec<(Key, Option<(TaskId, u64)>)> = chosen
@@ -51,14 +62,19 @@ fn out(choose: impl Fn(&State) -> Vec<Key>) -> bool {
         state::lock().end_move(*key);
     }
     drop(closed);
-    freed().next().is_some()
+    freed().map(|(_, bytes)| bytes).sum()
 }
 
 /// Closes the gate at a moment at which the GPUs of these tasks have no work. `None`: there was no such
 /// moment.
-fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>) -> Option<Closed> {
-    let say = |why: &str| notice::once("busy", format_args!("{why}"));
-    stillness::close(|until| all_quiet(choose, until), say)
+fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>, patience: Duration) -> Option<Closed> {
+    // Memory that only seemed to be idle is no news to anybody.
+    let say = |why: &str| {
+        if patience == stillness::PATIENCE {
+            notice::once("busy", format_args!("{why}"));
+        }
+    };
+    stillness::close(patience, |until| all_quiet(choose, until), say)
 }
 
 /// Waits until the GPUs that may use the tasks' memory have done what they were given.

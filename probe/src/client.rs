@@ -3,7 +3,7 @@
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
 
@@ -16,7 +16,7 @@ use crate::need::Need;
 use crate::published::Published;
 use crate::task::{First, Grant, Grown, Refusal, TaskId};
 use crate::view::{self, NodeView, ViewError};
-use crate::wire::{self, Op, Reply, Request, Text};
+use crate::wire::{self, Op, Order, Reply, Request, Text};
 
 /// Counts forks: a client made before the last one belongs to the parent.
 pub(crate) static FORKS: AtomicU32 = AtomicU32::new(0);
@@ -243,6 +243,31 @@ impl Client {
             ..self.plain(Op::Turn, TaskId(0), 0)
         });
         Turn(self)
+    }
+
+    /// Says that a thread of this process waits for orders in [`Client::next_order`], or does so no longer.
+    pub fn listens(&self, listens: bool) {
+        self.cells.channel().order.listen(listens);
+    }
+
+    /// Whether anybody on the node waits.
+    pub fn others_wait(&self) -> bool {
+        self.cells.channel().wanted.load(Ordering::Relaxed) != 0
+    }
+
+    /// The order of `mgbd` after the last one, with its number; waits for it, `patience` at most. `None`: none
+    /// came. For one thread of the process, which keeps `last` (0 at first).
+    pub fn next_order(&self, last: &mut u32, patience: Duration) -> Option<(u32, Order)> {
+        if self.forked() {
+            return None;
+        }
+        self.cells.channel().order.next(last, patience)
+    }
+
+    /// The order was carried out as far as it could be: so many bytes of a GPU are free that were not. Tasks
+    /// that gave up room have said so before ([`Client::swapped`]).
+    pub fn obeyed(&self, number: u32, freed: u64) {
+        self.tell(self.plain(Op::Obeyed, TaskId(u64::from(number)), freed));
     }
 
     /// Asks `mgbd` to keep these files (at most [`wire::MOST_KEPT`]) open until what this process gave its

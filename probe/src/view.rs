@@ -156,6 +156,12 @@ pub enum TaskState {
     Growing,
     /// Over, some of its memory still allocated.
     Ended,
+    /// Idle, and its memory is on its way to the host, to make room for others.
+    Evicting,
+    /// Idle, and its memory is in the host.
+    Evicted,
+    /// Waits for room for its memory, which is in the host.
+    Restoring,
     /// Its process died; the driver does not show the room free yet.
     Reclaiming,
 }
@@ -185,6 +191,9 @@ pub struct TaskView {
     /// The most bytes that it had reserved at once.
     #[serde(default)]
     pub peak_bytes: u64,
+    /// Bytes of it that are in host memory.
+    #[serde(default)]
+    pub evicted_bytes: u64,
     /// Warps charged.
     pub warps: u64,
     /// Milliseconds since it was granted.
@@ -235,8 +244,17 @@ pub struct Counts {
     pub grown: u64,
     /// Requests refused.
     pub refused: u64,
-    /// Times a task was told to swap itself out.
+    /// Times a task that waited was told to swap itself out.
     pub swapped_out: u64,
+    /// Times idle memory was evicted for others,
+    #[serde(default)]
+    pub evicted: u64,
+    /// and the bytes of it.
+    #[serde(default)]
+    pub evicted_bytes: u64,
+    /// Times an order to evict freed nothing, or was not answered.
+    #[serde(default)]
+    pub evictions_failed: u64,
     /// Processes that a signal ended while they held room, as far as `/proc` still said how they ended.
     pub died_holding: u64,
     /// Clients turned away or cut off for breaking the protocol.

@@ -169,7 +169,13 @@ impl Replay<'_> {
             .filter(|(_, (_, since))| *since + ACTIVE <= now);
         let mut snapshot = Snapshot {
             activity: idle
-                .map(|(&client, &(gpu, _))| Activity { client, gpu, part: 0 })
+                .map(|(&client, &(gpu, _))| Activity {
+                    client,
+                    gpu,
+                    part: 0,
+                    idle: None,
+                    phase: None,
+                })
                 .collect(),
             ..Snapshot::default()
         };

@@ -158,7 +158,12 @@ impl Ledger {
         let gpu = self.tasks.get(&key).ok_or(LedgerError::Task(key, false))?.gpu;
         let more = self.charged(gpu, more);
         self.admit(gpu, self.beyond_headroom(key, more))?;
-        let reserved = self.alter(key, |held| held.reserved += more)?.reserved;
+        // Who asks for more asks for all that is to come back.
+        let back = |held: &mut Holding| {
+            held.reserved += more;
+            held.evicted = 0;
+        };
+        let reserved = self.alter(key, back)?.reserved;
         self.check();
         Ok(reserved)
     }
@@ -177,7 +182,9 @@ impl Ledger {
             held.swapped = true;
             held.expected_bytes = 0;
         })?;
-        self.take(key, less)
+        let taken = self.take(key, less)?;
+        self.alter(key, |held| held.evicted = held.evicted.saturating_add(taken))?;
+        Ok(taken)
     }
 
     fn take(&mut self, key: TaskKey, less: u64) -> Result<u64, LedgerError> {
@@ -260,10 +267,19 @@ impl Ledger {
         Some(entry)
     }
 
-    /// What state a task is in, for people.
-    pub fn state(&self, key: TaskKey, growing: bool) -> TaskState {
+    /// Bytes of tasks' memory that are in host memory.
+    pub fn evicted(&self) -> u64 {
+        self.tasks.values().map(|held| held.evicted).sum()
+    }
+
+    /// What state a task is in, for people. `leaving`: its process was ordered to bring its memory to the
+    /// host.
+    pub fn state(&self, key: TaskKey, growing: bool, leaving: bool) -> TaskState {
         match self.tasks.get(&key) {
             None => TaskState::Reclaiming,
+            Some(held) if leaving && held.reserved > 0 => TaskState::Evicting,
+            Some(held) if growing && held.evicted > 0 => TaskState::Restoring,
+            Some(held) if held.evicted > 0 => TaskState::Evicted,
             Some(_) if growing => TaskState::Growing,
             Some(holding) if holding.running => TaskState::Running,
             Some(_) => TaskState::Ended,

@@ -1,7 +1,7 @@
 //! The scheduler: the ledger of who holds what, the policies that decide who
 //! gets what, and `mgbd`, the daemon that does it for a node.
 //!
-//! [`Ledger`], [`policies`], [`sms`], [`deadlock`] and [`Broker`] know no clock, no
+//! [`Ledger`], [`policies`], [`sms`], [`deadlock`], [`eviction`] and [`Broker`] know no clock, no
 //! driver and no socket, so that tests and the simulator run the same code as
 //! [`daemon`].
 
@@ -9,6 +9,7 @@ pub mod broker;
 pub mod client;
 pub mod daemon;
 pub mod deadlock;
+pub mod eviction;
 pub mod holder;
 pub mod ledger;
 pub mod node;

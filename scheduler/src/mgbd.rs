@@ -61,6 +61,12 @@ struct Options {
     /// with .past]
     #[arg(long, value_name = "FILE")]
     past: Option<PathBuf>,
+    /// Leave idle memory on its GPU although others wait for room
+    #[arg(long)]
+    no_swap: bool,
+    /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    swap_memory: Option<u64>,
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
@@ -140,6 +146,8 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         policy: options.policy,
         queue,
         patience: Duration::from_secs(options.patience),
+        evicts: !options.no_swap,
+        swap_memory: options.swap_memory,
         idle_exit: options.idle_exit.map(Duration::from_secs),
         mps: !options.no_mps,
         past: options.past.unwrap_or(usual.past),

@@ -91,7 +91,17 @@ impl Node {
     /// When it ends before that.
     #[track_caller]
     pub fn start_mgbd(&mut self, policy: &str) {
-        let mut daemon = Running::start(&mut self.mgbd(&["--policy", policy]));
+        self.start_mgbd_with(policy, &[]);
+    }
+
+    /// As [`Node::start_mgbd`], with further options.
+    ///
+    /// # Panics
+    ///
+    /// When it ends before that.
+    #[track_caller]
+    pub fn start_mgbd_with(&mut self, policy: &str, options: &[&str]) {
+        let mut daemon = Running::start(&mut self.mgbd(&[&["--policy", policy], options].concat()));
         let client = wait::try_until(|| match Client::observe(&self.socket()) {
             Ok(client) => Some(Some(client)),
             Err(_) if daemon.runs() => None,

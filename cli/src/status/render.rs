@@ -97,6 +97,9 @@ fn tasks(tasks: &[TaskView]) -> Table {
             TaskState::Growing => "growing",
             TaskState::Ended => "ended, memory held",
             TaskState::Reclaiming => "reclaiming",
+            TaskState::Evicting => "evicting",
+            TaskState::Evicted => "evicted",
+            TaskState::Restoring => "restoring",
         };
         table.row([
             task.gpu.to_string(),

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::cell::Cell;
+use super::order::OrderWords;
 use crate::mapping::Shared;
 use crate::sync;
 
@@ -29,6 +30,8 @@ pub struct Channel {
     /// Tasks that are over, hold nothing and keep their grant for their next run;
     /// 0: none. See [`super::offer`].
     pub leases: [sync::AtomicU64; LEASES],
+    /// What `mgbd` orders the client to do.
+    pub order: OrderWords,
     /// What the client says about itself as it runs.
     pub published: PublishedWords,
     /// The calls.
@@ -97,9 +100,10 @@ unsafe impl Shared for Channel {}
 const _: () = {
     assert!(size_of::<Cell>() == 320);
     assert!(size_of::<GpuWords>() == 64);
+    assert!(size_of::<OrderWords>() == 64);
     assert!(size_of::<PublishedWords>() == 64 + MAX_GPUS * 64);
-    assert!(size_of::<Channel>() == 192 + 4160 + CELLS * 320);
+    assert!(size_of::<Channel>() == 192 + 64 + 4160 + CELLS * 320);
     assert!(size_of::<Channel>() <= super::opening::CHANNEL_BYTES);
-    assert!(std::mem::offset_of!(Channel, published) == 192);
-    assert!(std::mem::offset_of!(Channel, cells) == 4352);
+    assert!(std::mem::offset_of!(Channel, published) == 256);
+    assert!(std::mem::offset_of!(Channel, cells) == 4416);
 };

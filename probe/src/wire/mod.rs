@@ -16,6 +16,7 @@ mod cell;
 mod channel;
 pub mod offer;
 mod opening;
+pub mod order;
 mod reply;
 mod request;
 pub mod state;
@@ -27,6 +28,7 @@ pub use channel::{CELLS, Channel, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use opening::{
     CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, Opening, SECTION, VERSION,
 };
+pub use order::{Order, OrderWords};
 pub use reply::Reply;
 pub use request::{FIRST, MAKES_CONTEXT, Op, Request, WHOLE_PROCESS};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};

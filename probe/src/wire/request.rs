@@ -25,6 +25,8 @@ pub enum Op {
     Turn = 6,
     /// The turn is over.
     TurnOver = 7,
+    /// The order of the number `task` was carried out as far as it could be: `bytes` are free that were not.
+    Obeyed = 8,
 }
 
 impl Op {
@@ -37,6 +39,7 @@ impl Op {
             5 => Op::End,
             6 => Op::Turn,
             7 => Op::TurnOver,
+            8 => Op::Obeyed,
             _ => return None,
         })
     }

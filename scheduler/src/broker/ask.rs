@@ -43,6 +43,7 @@ impl Broker {
                     .ask(client, cell, request.flags & MAKES_CONTEXT != 0, now);
                 None
             }
+            Op::Obeyed => Some(self.obeyed(client, request.task, request.bytes, now)),
             Op::TurnOver => {
                 self.turns.over(client);
                 Some(Reply::Done)

@@ -4,8 +4,10 @@
 //! is, what the driver shows ([`Snapshot`]), and carries the answers. `mgbd` does,
 //! and so do the tests.
 
+mod agent;
 mod answer;
 mod ask;
+mod evict;
 mod expect;
 mod follow;
 mod jobs;
@@ -31,6 +33,7 @@ use mgb_probe::Gpu;
 use mgb_probe::need::ALONE;
 use mgb_probe::view::Counts;
 
+pub use agent::OrderTo;
 pub use answer::Answer;
 pub use program::Program;
 pub use remembered::Remembered;
@@ -39,7 +42,9 @@ pub use snapshot::{Activity, Snapshot};
 pub use view::WHOLE;
 
 use crate::client::ClientId;
+use crate::eviction::Speed;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
+use agent::{Agent, FIRST_SPEED};
 use jobs::Jobs;
 use overhead::Overheads;
 use past::Past;
@@ -64,6 +69,7 @@ struct Client {
     swap_order: Option<SwapOrder>,
     /// GPUs on which an order to swap freed nothing.
     cannot_swap: u64,
+    agent: Agent,
 }
 
 /// The thread that last asked for a task, and when.
@@ -90,6 +96,10 @@ pub struct Broker {
     /// The first task that only expectations keep from beginning, and since when it is that.
     kept_out: Option<(TaskKey, Duration)>,
     counts: Counts,
+    /// Decided on, and not carried to the clients yet.
+    orders: Vec<OrderTo>,
+    /// How fast memory is expected to go to the host.
+    speed: Speed,
 }
 
 impl Broker {
@@ -108,6 +118,8 @@ impl Broker {
             touched: BTreeMap::new(),
             kept_out: None,
             counts: Counts::default(),
+            orders: Vec::new(),
+            speed: FIRST_SPEED,
         }
     }
 

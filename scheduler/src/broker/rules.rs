@@ -15,6 +15,10 @@ pub struct Rules {
     pub patience: Duration,
     /// Most processes on a GPU at once.
     pub max_processes: u32,
+    /// Whether idle memory is evicted for requests that wait.
+    pub evicts: bool,
+    /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
+    pub swap_memory: Option<u64>,
 }
 
 /// How long the first in the queue may be passed by others, unless set. What is kept for him is of no use to
@@ -32,6 +36,8 @@ impl Rules {
             queue: policy.serves(None).unwrap_or_default(),
             patience: PATIENCE,
             max_processes: MPS_CLIENTS,
+            evicts: true,
+            swap_memory: None,
         }
     }
 }

@@ -58,6 +58,7 @@ impl Broker {
                 self.serve_beginners(&mut covered, &gpus, now, &mut answers);
             }
             self.break_deadlocks(&mut covered, snapshot, now, &mut answers);
+            self.evict_idle(&covered, snapshot, now);
         }
         snapshot.covered = covered;
         answers
@@ -136,6 +137,7 @@ impl Broker {
                 spend(covered, gpu, waiting.bytes);
                 self.counts.grown += 1;
                 self.past.grew(waiting.key(), reserved);
+                self.came_back(waiting.client, now);
                 self.granted(waiting, gpu, reserved, now, answers);
                 true
             }
@@ -191,6 +193,7 @@ impl Broker {
             warps: warps_charged(waiting.request.need.warps(), max_warps),
             running: true,
             swapped: false,
+            evicted: 0,
             whole_process: is_whole_process(&waiting.request),
             alone: self.wants_alone(waiting),
             label: waiting.request.label,

@@ -18,11 +18,16 @@ impl Broker {
             task: key.task,
             label: task.label.to_text(),
             gpu: task.gpu as u32,
-            state: self.ledger.state(key, self.queue.grows_task(key)),
+            state: self.ledger.state(
+                key,
+                self.queue.grows_task(key),
+                self.is_leaving(key.client, task.gpu),
+            ),
             reserved_bytes: task.reserved,
             expected_bytes: task.expected_bytes,
             held_bytes: held(key.client, task.gpu),
             peak_bytes: task.peak,
+            evicted_bytes: task.evicted,
             warps: task.warps,
             age_ms: now.saturating_sub(task.granted).as_millis() as u64,
         });
@@ -36,6 +41,7 @@ impl Broker {
             expected_bytes: 0,
             held_bytes: 0,
             peak_bytes: entry.bytes,
+            evicted_bytes: 0,
             warps: 0,
             age_ms: now.saturating_sub(entry.since).as_millis() as u64,
         });

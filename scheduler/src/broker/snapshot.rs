@@ -1,6 +1,7 @@
 //! A snapshot of what the driver and the clients' publications show.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
@@ -18,6 +19,10 @@ pub struct Snapshot {
     /// How much of the last time processes had work under way, by client and GPU in that order. A
     /// process that is missing counts as busy.
     pub activity: Vec<Activity>,
+    /// Clients whose agents listen to orders.
+    pub listening: BTreeSet<ClientId>,
+    /// Bytes of host memory to spare; `None`: not known, and nothing is evicted.
+    pub host_bytes: Option<u64>,
 }
 
 /// How busy a process has been on a GPU lately.
@@ -29,4 +34,8 @@ pub struct Activity {
     pub gpu: usize,
     /// In parts of [`super::WHOLE`].
     pub part: u32,
+    /// For how long it has had no work there; `None`: it has some.
+    pub idle: Option<Duration>,
+    /// How long its idle phases there last; `None`: it had none yet.
+    pub phase: Option<Duration>,
 }

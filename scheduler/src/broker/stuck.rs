@@ -244,7 +244,7 @@ impl Broker {
         if entry.is_none_or(unable) {
             swappable = 0;
         }
-        let ordered = entry.is_some_and(|entry| entry.swap_order.is_some());
+        let ordered = entry.is_some_and(|entry| entry.swap_order.is_some()) || self.is_leaving(client, gpu);
         // Whether the process waits, and none of its tasks on the GPU that count can go on.
         let waits = |counts: fn(&Holding) -> bool| {
             !ordered

@@ -7,6 +7,8 @@
 //! come to a GPU counts as busy: it copies first, and others must not take its
 //! place meanwhile for a free one. A process that says how large its launches are
 //! counts for as much of the GPU as the largest of them fills.
+//!
+//! From the same samples: for how long a process has had no work on a GPU, and how long such phases of its last.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,10 +21,17 @@ use crate::client::ClientId;
 /// The time in which what was seen comes to count a third.
 const MEMORY: Duration = Duration::from_millis(500);
 
+/// Shorter idle phases are none: the process was between two launches.
+const SHORTEST_PHASE: Duration = Duration::from_millis(50);
+
 #[derive(Clone, Copy, Debug)]
 struct Lately {
     part: f64,
     seen: Duration,
+    /// Since when it has had no work.
+    idle: Option<Duration>,
+    /// How long its idle phases last: the mean of the last one and the mean before.
+    phase: Option<Duration>,
 }
 
 /// How busy each process has been on each GPU lately.
@@ -32,14 +41,16 @@ pub(super) struct Activities {
 }
 
 impl Activities {
-    /// Samples all processes with a running task; returns how busy they have been.
+    /// Samples all processes with a running task or memory; returns how busy they have been.
     pub(super) fn sample(
         &mut self,
         ledger: &Ledger,
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Vec<Activity> {
-        let running = ledger.tasks().filter(|(_, held)| held.warps > 0);
+        let running = ledger
+            .tasks()
+            .filter(|(_, held)| held.warps > 0 || held.reserved > 0);
         let mut places: Vec<((ClientId, usize), Duration)> = running
             .map(|(key, held)| ((key.client, held.gpu), held.granted))
             .collect();
@@ -56,8 +67,9 @@ impl Activities {
             let lately = self
                 .lately
                 .entry((client, gpu))
-                .or_insert(Lately { part: 1.0, seen: now });
+                .or_insert_with(|| Lately::new(now));
             lately.take(busy, granted, now);
+            lately.note_phase(busy, now);
             let launched = clients
                 .get(&client)
                 .map_or(0, |client| client.launched_warps(gpu));
@@ -70,6 +82,8 @@ impl Activities {
                 client,
                 gpu,
                 part: (lately.part * fills * f64::from(WHOLE)) as u32,
+                idle: lately.idle.map(|since| now.saturating_sub(since)),
+                phase: lately.phase,
             }
         };
         places.into_iter().map(sample).collect()
@@ -92,6 +106,27 @@ fn fills(launched: u64, most: u64) -> f64 {
 }
 
 impl Lately {
+    fn new(now: Duration) -> Lately {
+        Lately {
+            part: 1.0,
+            seen: now,
+            idle: None,
+            phase: None,
+        }
+    }
+
+    fn note_phase(&mut self, busy: bool, now: Duration) {
+        if !busy {
+            self.idle.get_or_insert(now);
+            return;
+        }
+        let Some(since) = self.idle.take() else { return };
+        let length = now.saturating_sub(since);
+        if length >= SHORTEST_PHASE {
+            self.phase = Some(self.phase.map_or(length, |before| (before + length) / 2));
+        }
+    }
+
     fn take(&mut self, busy: bool, granted: Duration, now: Duration) {
         let since = now.saturating_sub(self.seen);
         self.seen = now;
@@ -121,11 +156,27 @@ mod tests {
     }
 
     #[test]
+    fn idle_phases_are_measured() {
+        let mut lately = Lately::new(at(0));
+        lately.note_phase(true, at(0));
+        assert_eq!((lately.idle, lately.phase), (None, None));
+        lately.note_phase(false, at(100));
+        lately.note_phase(false, at(300));
+        assert_eq!(lately.idle, Some(at(100)));
+        lately.note_phase(true, at(500));
+        assert_eq!((lately.idle, lately.phase), (None, Some(at(400))));
+        // Between two launches.
+        lately.note_phase(false, at(520));
+        lately.note_phase(true, at(560));
+        assert_eq!(lately.phase, Some(at(400)));
+        lately.note_phase(false, at(600));
+        lately.note_phase(true, at(800));
+        assert_eq!(lately.phase, Some(at(300)));
+    }
+
+    #[test]
     fn it_fades_in_a_host_phase_and_comes_back_with_work() {
-        let mut lately = Lately {
-            part: 1.0,
-            seen: at(0),
-        };
+        let mut lately = Lately::new(at(0));
         lately.take(false, at(0), at(400));
         assert_eq!(lately.part, 1.0, "just granted");
         for ms in [600, 800, 1000, 1200, 1400] {
@@ -133,10 +184,7 @@ mod tests {
         }
         assert!((0.12..0.15).contains(&lately.part), "{}", lately.part);
         // However often one looks.
-        let mut once = Lately {
-            part: 1.0,
-            seen: at(400),
-        };
+        let mut once = Lately::new(at(400));
         once.take(false, at(0), at(1400));
         assert!((once.part - lately.part).abs() < 1e-9);
         lately.take(true, at(0), at(1900));

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
+use super::host_memory;
 use super::server::Server;
-use crate::broker::{Answer, Snapshot};
+use crate::broker::{Answer, OrderTo, Snapshot};
 use crate::ledger::TaskKey;
 
 /// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the
@@ -51,6 +52,17 @@ impl Server {
             self.deliver(answers);
         }
         self.recent = (!self.broker.waiting()).then_some((snapshot, now));
+        for OrderTo {
+            client,
+            number,
+            order,
+        } in self.broker.take_orders()
+        {
+            self.changed = true;
+            if let Some(client) = self.clients.get(&client) {
+                client.order(number, order);
+            }
+        }
     }
 
     /// A request waits: from here on no client keeps a lease, and existing ones end. False: there was none.
@@ -80,6 +92,11 @@ impl Server {
             .memory_monitor
             .sample(self.node.as_ref(), ledger, &self.clients);
         snapshot.activity = self.activities.sample(ledger, &self.clients, now);
+        if self.broker.waiting() {
+            let listening = self.clients.values().filter(|client| client.listens());
+            snapshot.listening = listening.map(|client| client.id).collect();
+            snapshot.host_bytes = host_memory::to_spare();
+        }
         snapshot
     }
 

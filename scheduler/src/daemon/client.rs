@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CELLS, Channel, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, Channel, Order, Reply, Request, offer, state};
 
 use super::greet::Guest;
 use crate::client::ClientId;
@@ -99,6 +99,16 @@ impl Client {
         let cell = &self.channel().cells[at];
         reply.encode(cell);
         state::answer(&cell.state);
+    }
+
+    /// Gives it an order.
+    pub(super) fn order(&self, number: u32, order: Order) {
+        self.channel().order.give(number, order);
+    }
+
+    /// Whether it says that its agent listens to orders.
+    pub(super) fn listens(&self) -> bool {
+        self.line.is_some() && self.channel().order.is_heard()
     }
 
     /// Bytes it says it has mapped on the GPU, and a count that changes when

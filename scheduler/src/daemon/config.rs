@@ -17,6 +17,10 @@ pub struct Config {
     pub queue: Queue,
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,
+    /// Whether idle memory is evicted for requests that wait.
+    pub evicts: bool,
+    /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
+    pub swap_memory: Option<u64>,
     /// Ends when there was no client for so long.
     pub idle_exit: Option<Duration>,
     /// Has an MPS control daemon of its own.
@@ -40,6 +44,8 @@ impl Config {
             policy: Policy::Mgb,
             queue: Queue::Largest,
             patience: PATIENCE,
+            evicts: true,
+            swap_memory: None,
             idle_exit: None,
             mps: true,
             holder: None,

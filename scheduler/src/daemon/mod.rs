@@ -28,6 +28,7 @@ mod family;
 mod greet;
 mod hold;
 mod holder;
+mod host_memory;
 mod keep;
 mod listener;
 mod memory_monitor;

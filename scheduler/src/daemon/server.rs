@@ -126,6 +126,8 @@ impl Server {
         let rules = Rules {
             patience: config.patience,
             queue: config.queue,
+            evicts: config.evicts,
+            swap_memory: config.swap_memory,
             ..Rules::new(config.policy)
         };
         if let Some(line) = holder.as_ref().and_then(Holder::line) {

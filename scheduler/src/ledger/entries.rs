@@ -34,6 +34,8 @@ pub struct Holding {
     /// Its memory, or a part, is in host memory: it will want room again, even
     /// after its end.
     pub swapped: bool,
+    /// Bytes of it that are in host memory.
+    pub evicted: u64,
     /// The process is the task.
     pub whole_process: bool,
     /// While it runs no other process is to have anything on the GPU.

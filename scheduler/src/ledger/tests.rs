@@ -13,6 +13,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         warps,
         running: true,
         swapped: false,
+        evicted: 0,
         whole_process: false,
         alone: false,
         label: mgb_probe::wire::Text::default(),

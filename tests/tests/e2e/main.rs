@@ -13,6 +13,7 @@ mod ccache;
 mod cuda12;
 mod devices;
 mod doctor;
+mod eviction;
 mod explain;
 mod faults;
 mod growth;

@@ -196,7 +196,13 @@ fn a_task_in_a_host_phase_keeps_nobody_off_its_gpu() {
     assert_eq!(place(&mut broker, &[]), 0);
     ask(&mut broker, 2, 10);
     assert_eq!(place(&mut broker, &[]), 1);
-    let idle = |client, gpu, part| Activity { client, gpu, part };
+    let idle = |client, gpu, part| Activity {
+        client,
+        gpu,
+        part,
+        idle: None,
+        phase: None,
+    };
     // The first is busy a tenth of the time: two of its twenty blocks, against ten.
     ask(&mut broker, 3, 10);
     assert_eq!(place(&mut broker, &[idle(1, 0, WHOLE / 10)]), 0);

@@ -1,14 +1,25 @@
 //! What the process holds on each device, charged at mgbd before the driver is asked for it: a task for each
 //! device, which grows with what is allocated there. Growing waits until there is room.
 
+mod account;
+mod growth;
+mod swapper;
+mod task;
+
 use std::collections::HashMap;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use mgb_probe::need::{GRANULE, LAZY, Need, margin_bytes};
+use mgb_probe::need::{LAZY, Need, margin_bytes};
 use mgb_probe::view::TaskView;
-use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Grown, Refusal, TaskId};
+use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
+
+use account::{Account, rounded};
+pub use growth::Evicted;
+use growth::Growth;
+use swapper::SWAPPER;
+pub use swapper::{Out, Swapper, set_swapper};
+use task::Task;
 
 use crate::session::Session;
 use crate::{caches, notice, program, session, trace};
@@ -18,108 +29,14 @@ const SPARE: u64 = 32 << 20;
 /// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not
 /// overflow.
 pub const MOST: u64 = 1 << 50;
-/// How often in a row a task may be asked to make room and fail.
-const FAILED_SWAPS: u32 = 8;
 /// How long the node view may take to show what this process holds.
 const VIEW_PATIENCE: Duration = Duration::from_millis(500);
-/// After a failed swap; twice as long after each.
-const PAUSE: Duration = Duration::from_millis(10);
-
-/// Who makes room on a device by bringing memory elsewhere. All are called outside the gate and without a
-/// lock.
-pub trait Swapper: Sync {
-    /// Frees memory that the program does not have any more and that was kept; its bytes.
-    fn release_spares(&self, device: i32) -> u64;
-
-    /// Brings the device's memory to the host. `None`: that cannot be done now.
-    fn out(&self, device: i32) -> Option<Box<dyn Out>>;
-}
-
-/// Memory in the host. No thread of the program goes on with the device as long as it is there.
-pub trait Out {
-    /// Bytes that the device has free now.
-    fn freed(&self) -> u64;
-
-    /// Brings it back. There is room for it.
-    fn back(self: Box<Self>);
-}
-
-static SWAPPER: OnceLock<&'static dyn Swapper> = OnceLock::new();
-
-/// Sets who makes room. Called once, before the first task begins.
-pub fn set_swapper(swapper: &'static dyn Swapper) {
-    let _ = SWAPPER.set(swapper);
-}
-
-/// A device's task.
-struct Task {
-    id: TaskId,
-    gpu: u32,
-    account: Mutex<Account>,
-    /// Held by the thread that asks mgbd: it expects one request of a task at a time.
-    growing: Mutex<()>,
-}
-
-/// Its bytes.
-#[derive(Default)]
-struct Account {
-    reserved: u64,
-    /// In allocations of a granule or more, each in whole granules.
-    large: u64,
-    /// In smaller ones, which share granules.
-    small: u64,
-}
-
-impl Account {
-    fn held(&self) -> u64 {
-        self.large + to_granules(self.small)
-    }
-
-    fn add(&mut self, bytes: u64) {
-        *self.part(bytes) += rounded(bytes);
-    }
-
-    fn remove(&mut self, bytes: u64) {
-        let part = self.part(bytes);
-        *part = part.saturating_sub(rounded(bytes));
-    }
-
-    /// Extents of so many bytes in all are not there any more.
-    fn remove_large(&mut self, bytes: u64) {
-        self.large = self.large.saturating_sub(bytes);
-    }
-
-    /// Bytes that are charged and not reserved.
-    fn lacking(&self) -> u64 {
-        self.held().saturating_sub(self.reserved)
-    }
-
-    fn part(&mut self, bytes: u64) -> &mut u64 {
-        if bytes < GRANULE {
-            &mut self.small
-        } else {
-            &mut self.large
-        }
-    }
-}
 
 /// Held by the thread that begins a task: a device has one.
 static BEGINNING: Mutex<()> = Mutex::new(());
 
 /// The tasks, by the program's number of their device.
 static TASKS: RwLock<Option<HashMap<i32, &'static Task>>> = RwLock::new(None);
-
-fn rounded(bytes: u64) -> u64 {
-    if bytes < GRANULE {
-        bytes.next_multiple_of(512)
-    } else {
-        to_granules(bytes)
-    }
-}
-
-fn to_granules(bytes: u64) -> u64 {
-    bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX / 2)
-}
 
 fn request(gpu: Option<u32>) -> BeginRequest<'static> {
     BeginRequest {
@@ -138,10 +55,7 @@ fn note(device: i32, grant: &Grant) {
     let task: &'static Task = Box::leak(Box::new(Task {
         id: grant.task,
         gpu: grant.gpu,
-        account: Mutex::new(Account {
-            reserved: grant.reserved_bytes,
-            ..Account::default()
-        }),
+        account: Mutex::new(Account::of(grant.reserved_bytes)),
         growing: Mutex::new(()),
     }));
     TASKS.write().get_or_insert_default().insert(device, task);
@@ -260,12 +174,7 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     }
     let _waits = trace::waits(device);
     let _growing = task.growing.lock();
-    let mut growth = Growth {
-        session,
-        task,
-        device,
-        out: None,
-    };
+    let mut growth = Growth::of(session, task, device);
     let done = growth.wait();
     if let Err(refusal) = &done {
         task.account.lock().remove(bytes);
@@ -275,12 +184,22 @@ pub fn charge(device: i32, bytes: u64) -> bool {
         );
         growth.get_back();
     }
-    if let Some(out) = growth.out {
-        out.back();
-    }
+    growth.end();
     // What other threads have freed meanwhile.
     give_back(session, task);
     done.is_ok()
+}
+
+/// Brings what the process has on the GPU to the host, if it has no work there; and the bytes that are free
+/// then.
+pub fn evict(gpu: u32) -> Option<(Evicted, u64)> {
+    let session = session::get()?;
+    let (device, task) = {
+        let tasks = TASKS.read();
+        let there = tasks.as_ref()?.iter().find(|(_, task)| task.gpu == gpu)?;
+        (*there.0, *there.1)
+    };
+    Evicted::begin(session, task, device)
 }
 
 /// Gives back what is reserved and not charged.
@@ -293,64 +212,6 @@ fn give_back(session: &Session, task: &Task) {
     };
     if more > 0 {
         session.client.give_back(task.id, more);
-    }
-}
-
-/// One wait for room.
-struct Growth {
-    session: &'static Session,
-    task: &'static Task,
-    device: i32,
-    /// What was swapped out meanwhile. Still charged, no longer reserved.
-    out: Option<Box<dyn Out>>,
-}
-
-impl Growth {
-    /// Asks until all that is charged is reserved. Who has no mgbd any more goes on as it would without.
-    fn wait(&mut self) -> Result<(), Refusal> {
-        let mut failed = 0;
-        loop {
-            let lacking = self.task.account.lock().lacking();
-            if lacking == 0 {
-                return Ok(());
-            }
-            match self.session.client.grow(self.task.id, lacking) {
-                Ok(Grown::Granted { .. }) => self.task.account.lock().reserved += lacking,
-                Ok(Grown::SwapOut) if self.make_room() => failed = 0,
-                Ok(Grown::SwapOut) if failed < FAILED_SWAPS => {
-                    std::thread::sleep(PAUSE * (1 << failed));
-                    failed += 1;
-                }
-                Ok(Grown::SwapOut) => return Err(Refusal::Deadlock),
-                Err(Refusal::Disconnected) => return Ok(()),
-                Err(refusal) => return Err(refusal),
-            }
-        }
-    }
-
-    fn make_room(&mut self) -> bool {
-        if self.out.is_some() {
-            return false;
-        }
-        self.out = SWAPPER.get().and_then(|swapper| swapper.out(self.device));
-        let Some(out) = &self.out else {
-            return false;
-        };
-        let freed = {
-            let mut account = self.task.account.lock();
-            let freed = out.freed().min(account.reserved);
-            account.reserved -= freed;
-            freed
-        };
-        self.session.client.swapped(self.task.id, freed);
-        true
-    }
-
-    /// After a refusal: room for what was swapped out, which the program cannot do without.
-    fn get_back(&mut self) {
-        while self.out.is_some() && self.wait().is_err() {
-            std::thread::sleep(PAUSE);
-        }
     }
 }
 
@@ -415,26 +276,4 @@ pub fn discharge(device: i32, bytes: u64) {
     };
     task.account.lock().remove(bytes);
     give_back(session, task);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn small_allocations_share_granules() {
-        let mut account = Account::default();
-        for _ in 0..4096 {
-            account.add(1);
-        }
-        assert_eq!(account.held(), GRANULE);
-        account.add(1);
-        account.add(GRANULE + 1);
-        assert_eq!(account.held(), 4 * GRANULE);
-        for _ in 0..4097 {
-            account.remove(1);
-        }
-        account.remove(GRANULE + 1);
-        assert_eq!(account.held(), 0);
-    }
 }

@@ -1,0 +1,79 @@
+//! The agent: a thread of MGB's own that carries out what mgbd orders at any time. It exists once the process
+//! has something on a GPU.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use mgb_probe::Client;
+use mgb_probe::wire::Order;
+
+/// How often the agent looks whether mgbd is still there, and whether others wait.
+const LIFE_CHECK: Duration = Duration::from_millis(250);
+/// How often it looks at the GPUs' work while others wait.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// The process that the agent runs in: a forked child has none.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// What came of an order.
+#[derive(Default)]
+pub struct Done {
+    /// Bytes of a GPU that are free now and were not.
+    pub freed: u64,
+    /// What the agent is to do once mgbd knows that, before it takes another order.
+    pub then: Option<Box<dyn FnOnce()>>,
+}
+
+/// What the agent does. All is called without a lock, one after another.
+#[derive(Clone, Copy)]
+pub struct Duties {
+    /// Carries an order out as far as it can be.
+    pub obey: fn(Order) -> Done,
+    /// While others wait, now and then: publishes that work has finished, where the program does not ask.
+    pub look: fn(),
+}
+
+/// Starts the agent, unless it runs already. Where the system refuses a thread, mgbd is told of no agent and
+/// orders nothing.
+pub fn start(client: &'static Client, duties: Duties) {
+    let own = std::process::id();
+    if PROCESS.swap(own, Ordering::AcqRel) == own {
+        return;
+    }
+    // The program's signals are for its own threads.
+    // SAFETY: all zeros is a valid set, which is filled here.
+    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: as above.
+    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: both are sets of this function's own; the mask is this thread's, and set back below.
+    unsafe {
+        libc::sigfillset(&mut all);
+        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
+    }
+    let thread = std::thread::Builder::new().name("mgb-agent".to_owned());
+    let started = thread.spawn(move || listen(client, duties));
+    // SAFETY: the set that was read above.
+    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
+    if started.is_err() {
+        PROCESS.store(0, Ordering::Release);
+    }
+}
+
+fn listen(client: &Client, duties: Duties) {
+    let mut last = 0;
+    client.listens(true);
+    while client.is_connected() {
+        let others_wait = client.others_wait();
+        if others_wait {
+            (duties.look)();
+        }
+        let patience = if others_wait { LOOK } else { LIFE_CHECK };
+        if let Some((number, order)) = client.next_order(&mut last, patience) {
+            let done = (duties.obey)(order);
+            client.obeyed(number, done.freed);
+            if let Some(then) = done.then {
+                then();
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Host memory for the bytes that leave a GPU: mapped by itself in huge pages where the system has them, and
+//! touched first by whoever copies into it, so that no thread zeroes it before.
+
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+/// So many bytes of it.
+#[derive(Debug)]
+pub struct HostBytes {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is this value's own.
+unsafe impl Send for HostBytes {}
+// SAFETY: as above; it is changed through `&mut` only.
+unsafe impl Sync for HostBytes {}
+
+impl HostBytes {
+    /// Memory of zeros. `None`: the system gives no addresses for it.
+    pub fn new(bytes: usize) -> Option<HostBytes> {
+        if bytes == 0 {
+            let start = NonNull::dangling();
+            return Some(HostBytes { start, bytes });
+        }
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping, wherever the system puts it.
+        let start = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, access, flags) }.ok()?;
+        // A system without huge pages does without.
+        // SAFETY: the mapping that was just made.
+        let _ = unsafe { madvise(start, bytes, Advice::LinuxHugepage) };
+        Some(HostBytes {
+            start: NonNull::new(start.cast())?,
+            bytes,
+        })
+    }
+}
+
+impl Deref for HostBytes {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped and readable for so many bytes as long as this lives; not null.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for HostBytes {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and writable; `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for HostBytes {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            // SAFETY: the mapping that `new` made, to which no reference is left.
+            let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_memory_of_any_size() {
+        for bytes in [0, 1, 4096, (4 << 20) + 1] {
+            let mut memory = HostBytes::new(bytes).expect("there is memory");
+            assert_eq!(memory.len(), bytes);
+            assert!(memory.iter().all(|byte| *byte == 0));
+            memory.fill(7);
+            assert!(memory.iter().all(|byte| *byte == 7));
+        }
+        assert!(HostBytes::new(usize::MAX / 2).is_none());
+    }
+}

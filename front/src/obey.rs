@@ -1,0 +1,27 @@
+//! What mgbd orders this process to do at any time; the agent's thread does it.
+
+use mgb_core::agent::{self, Done, Duties};
+use mgb_probe::wire::Order;
+
+use crate::{room, session};
+
+/// Has mgbd's orders obeyed from here on: the process has a context.
+pub fn start() {
+    if let Some(session) = session::get() {
+        // A thread of its own looks at the work.
+        let look = || {};
+        agent::start(session.client, Duties { obey, look });
+    }
+}
+
+fn obey(order: Order) -> Done {
+    match order {
+        Order::Evict { gpu } => match room::evict(gpu) {
+            Some((evicted, freed)) => Done {
+                freed,
+                then: Some(Box::new(|| evicted.bring_back())),
+            },
+            None => Done::default(),
+        },
+    }
+}

@@ -1,0 +1,89 @@
+//! The bytes of a device's task: what is charged, and what of that mgbd has reserved.
+
+use mgb_probe::need::GRANULE;
+
+/// They.
+#[derive(Default)]
+pub(super) struct Account {
+    pub(super) reserved: u64,
+    /// In allocations of a granule or more, each in whole granules.
+    large: u64,
+    /// In smaller ones, which share granules.
+    small: u64,
+}
+
+impl Account {
+    /// Of a task that has so much and nothing charged.
+    pub(super) fn of(reserved: u64) -> Account {
+        Account {
+            reserved,
+            ..Account::default()
+        }
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.large + to_granules(self.small)
+    }
+
+    pub(super) fn add(&mut self, bytes: u64) {
+        *self.part(bytes) += rounded(bytes);
+    }
+
+    pub(super) fn remove(&mut self, bytes: u64) {
+        let part = self.part(bytes);
+        *part = part.saturating_sub(rounded(bytes));
+    }
+
+    /// Extents of so many bytes in all are not there any more.
+    pub(super) fn remove_large(&mut self, bytes: u64) {
+        self.large = self.large.saturating_sub(bytes);
+    }
+
+    /// Bytes that are charged and not reserved.
+    pub(super) fn lacking(&self) -> u64 {
+        self.held().saturating_sub(self.reserved)
+    }
+
+    fn part(&mut self, bytes: u64) -> &mut u64 {
+        if bytes < GRANULE {
+            &mut self.small
+        } else {
+            &mut self.large
+        }
+    }
+}
+
+/// What an allocation of so many bytes is charged.
+pub(super) fn rounded(bytes: u64) -> u64 {
+    if bytes < GRANULE {
+        bytes.next_multiple_of(512)
+    } else {
+        to_granules(bytes)
+    }
+}
+
+fn to_granules(bytes: u64) -> u64 {
+    bytes.checked_next_multiple_of(GRANULE).unwrap_or(u64::MAX / 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_allocations_share_granules() {
+        let mut account = Account::default();
+        for _ in 0..4096 {
+            account.add(1);
+        }
+        assert_eq!(account.held(), GRANULE);
+        account.add(1);
+        account.add(GRANULE + 1);
+        assert_eq!(account.held(), 4 * GRANULE);
+        for _ in 0..4097 {
+            account.remove(1);
+        }
+        account.remove(GRANULE + 1);
+        assert_eq!(account.held(), 0);
+    }
+}

@@ -1,0 +1,34 @@
+//! Who brings memory elsewhere: the modules above this one.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Who makes room on a device by bringing memory elsewhere. All are called outside the gate and without a
+/// lock.
+pub trait Swapper: Sync {
+    /// Frees memory that the program does not have any more and that was kept; its bytes.
+    fn release_spares(&self, device: i32) -> u64;
+
+    /// Brings the device's memory to the host. `None`: that cannot be done now; the device may take so long to
+    /// come to rest.
+    fn out(&self, device: i32, patience: Duration) -> Option<Box<dyn Out>>;
+}
+
+/// Memory in the host. No thread of the program goes on with the device as long as it is there.
+pub trait Out {
+    /// Bytes that the device has free now.
+    fn freed(&self) -> u64;
+
+    /// Waits until a thread of the program wants to go on, a second at most. False: none does.
+    fn is_wanted(&self) -> bool;
+
+    /// Brings it back. There is room for it.
+    fn back(self: Box<Self>);
+}
+
+pub(super) static SWAPPER: OnceLock<&'static dyn Swapper> = OnceLock::new();
+
+/// Sets who makes room. Called once, before the first task begins.
+pub fn set_swapper(swapper: &'static dyn Swapper) {
+    let _ = SWAPPER.set(swapper);
+}

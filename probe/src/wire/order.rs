@@ -1,0 +1,75 @@
+//! An order: what `mgbd` asks of a client by itself, at any time. The client's agent, a thread of MGB's own,
+//! sleeps on it.
+//!
+//! `mgbd` writes the words, then the order's number, and wakes the agent. The agent answers with
+//! [`super::Op::Obeyed`] and that number, and is given the next order only then. `mgbd` does not wait for it:
+//! who does not answer within some time is passed over, and what it holds stays charged.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::sync;
+
+/// The words of a client's order.
+#[repr(C, align(64))]
+pub struct OrderWords {
+    /// The number of the last order; 0: there was none. The agent sleeps on it.
+    number: sync::AtomicU32,
+    /// Written by the client: not 0 while its agent listens.
+    listens: AtomicU32,
+    what: AtomicU32,
+    gpu: AtomicU32,
+    reserved: [AtomicU32; 12],
+}
+
+/// What a client is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Bring the memory of the process's tasks on this GPU to the host, if they have no work there, and free
+    /// it on the GPU. The tasks ask for room again when they go on.
+    Evict {
+        /// GPU index.
+        gpu: u32,
+    },
+}
+
+impl OrderWords {
+    /// `mgbd` gives an order. The number is not 0, nor that of the order before.
+    pub fn give(&self, number: u32, order: Order) {
+        let Order::Evict { gpu } = order;
+        self.what.store(1, Ordering::Relaxed);
+        self.gpu.store(gpu, Ordering::Relaxed);
+        self.number.store(number, Ordering::Release);
+        sync::wake(&self.number);
+    }
+
+    /// Whether the client says that its agent listens.
+    pub fn is_heard(&self) -> bool {
+        self.listens.load(Ordering::Acquire) != 0
+    }
+
+    /// The client's agent listens, or does so no longer.
+    pub(crate) fn listen(&self, listens: bool) {
+        self.listens.store(u32::from(listens), Ordering::Release);
+    }
+
+    /// The order after the one of the number `last`, with its number; waits for it, `patience` at most.
+    /// `None`: none came, or one that this version does not know.
+    pub(crate) fn next(&self, last: &mut u32, patience: Duration) -> Option<(u32, Order)> {
+        let mut number = self.number.load(Ordering::Acquire);
+        if number == *last {
+            sync::wait(&self.number, *last, patience);
+            number = self.number.load(Ordering::Acquire);
+        }
+        if number == *last {
+            return None;
+        }
+        *last = number;
+        let gpu = self.gpu.load(Ordering::Relaxed);
+        let order = match self.what.load(Ordering::Relaxed) {
+            1 => Order::Evict { gpu },
+            _ => return None,
+        };
+        Some((number, order))
+    }
+}

@@ -1,0 +1,227 @@
+//! Evicting idle memory for requests that wait: puts the ledger, the queue and what was seen into the words of
+//! [`crate::eviction`], and gives the orders.
+
+use std::time::Duration;
+
+use mgb_probe::wire::{Order, Reply};
+
+use super::agent::{Given, OrderTo};
+use super::{Agent, Broker, Snapshot, Waiting};
+use crate::client::ClientId;
+use crate::eviction::{self, Idle, Lack};
+use crate::ledger::Colocation;
+
+/// How long a client may take to obey, beside a second for each gibibyte.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a client is given no order after one that it did not answer.
+const DEAF: Duration = Duration::from_secs(60);
+/// The same after one by which nothing came free: twice as long with each in a row.
+const VAIN: Duration = Duration::from_millis(500);
+/// Requests that are looked at, the longest wait first: there may be thousands.
+const MOST_LACKS: usize = 32;
+
+impl Broker {
+    /// The orders that were decided on since the last call.
+    pub fn take_orders(&mut self) -> Vec<OrderTo> {
+        std::mem::take(&mut self.orders)
+    }
+
+    /// Whether the client was ordered to bring what it has on the GPU elsewhere.
+    pub(super) fn is_leaving(&self, client: ClientId, gpu: usize) -> bool {
+        let given = self.clients.get(&client).and_then(|entry| entry.agent.given);
+        given.is_some_and(|given| given.gpu == gpu)
+    }
+
+    /// The client has room for more again.
+    pub(super) fn came_back(&mut self, client: ClientId, now: Duration) {
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.agent.back = now;
+        }
+    }
+
+    /// A client says that it has carried an order out.
+    pub(super) fn obeyed(&mut self, client: ClientId, number: u64, freed: u64, now: Duration) -> Reply {
+        let Some(agent) = self.clients.get_mut(&client).map(|entry| &mut entry.agent) else {
+            return Reply::Done;
+        };
+        // An answer to an order that was given up long ago says nothing.
+        let Some(given) = agent.given.take_if(|given| u64::from(given.number) == number) else {
+            return Reply::Done;
+        };
+        let took = now.saturating_sub(given.since);
+        if freed == 0 {
+            agent.not_before = now + VAIN * (1 << agent.in_vain.min(6));
+            agent.in_vain += 1;
+            self.counts.evictions_failed += 1;
+            return Reply::Done;
+        }
+        agent.in_vain = 0;
+        agent.times = agent.times.saturating_add(1);
+        // What it freed is what the ledger has taken off its tasks; the number here is only its word.
+        let freed = freed.min(given.bytes);
+        self.speed = self.speed.seen(freed, took);
+        self.counts.evicted += 1;
+        self.counts.evicted_bytes = self.counts.evicted_bytes.saturating_add(freed);
+        tracing::info!(
+            client,
+            gpu = given.gpu,
+            freed,
+            took_ms = took.as_millis() as u64,
+            "evicted"
+        );
+        Reply::Done
+    }
+
+    /// After a round: orders idle memory off GPUs for which requests wait.
+    pub(super) fn evict_idle(&mut self, covered: &[Option<u64>], snapshot: &Snapshot, now: Duration) {
+        self.give_up_orders(now);
+        let Some(host) = self.host_room(snapshot).filter(|_| self.rules.evicts) else {
+            return;
+        };
+        if self.queue.is_empty() || self.ledger.blind() {
+            return;
+        }
+        let idle = self.idle(snapshot, now);
+        if idle.is_empty() {
+            return;
+        }
+        let closed = self.clients.values().filter_map(|entry| entry.agent.given);
+        let closed = closed.fold(0, |set, given| set | 1 << given.gpu);
+        let lacks = self.lacks(covered, now);
+        for own in eviction::choose(&lacks, &idle, closed, self.speed, host) {
+            self.give_order(&own, now);
+        }
+    }
+
+    fn give_order(&mut self, own: &Idle, now: Duration) {
+        let Some(entry) = self.clients.get_mut(&own.client) else {
+            return;
+        };
+        let agent = &mut entry.agent;
+        agent.last = agent.last.wrapping_add(1).max(1);
+        agent.given = Some(Given {
+            number: agent.last,
+            gpu: own.gpu,
+            bytes: own.bytes,
+            since: now,
+        });
+        tracing::info!(
+            client = own.client,
+            pid = entry.pid,
+            gpu = own.gpu,
+            bytes = own.bytes,
+            idle_ms = own.idle.as_millis() as u64,
+            "others wait: its idle memory is to leave"
+        );
+        self.orders.push(OrderTo {
+            client: own.client,
+            number: agent.last,
+            order: Order::Evict { gpu: own.gpu as u32 },
+        });
+    }
+
+    /// Who has not obeyed for long is passed over from then on.
+    fn give_up_orders(&mut self, now: Duration) {
+        for (client, entry) in &mut self.clients {
+            let patience = |given: &Given| PATIENCE + Duration::from_secs(given.bytes >> 30);
+            let is_late = |given: &mut Given| now.saturating_sub(given.since) > patience(given);
+            if let Some(given) = entry.agent.given.take_if(is_late) {
+                entry.agent.not_before = now + DEAF;
+                self.counts.evictions_failed += 1;
+                tracing::warn!(
+                    client,
+                    pid = entry.pid,
+                    gpu = given.gpu,
+                    "it did not answer an order: passed over"
+                );
+            }
+        }
+    }
+
+    /// Bytes that the host has left for evicted memory; `None`: that is not known.
+    fn host_room(&self, snapshot: &Snapshot) -> Option<u64> {
+        let there = snapshot.host_bytes?;
+        Some(match self.rules.swap_memory {
+            Some(most) => most.saturating_sub(self.ledger.evicted()).min(there),
+            None => there,
+        })
+    }
+
+    /// The processes that have no work on a GPU where they have memory that can leave.
+    fn idle(&self, snapshot: &Snapshot, now: Duration) -> Vec<Idle> {
+        let mut entries = snapshot.activity.iter().peekable();
+        let mut idle = Vec::new();
+        for holder in self.holders(snapshot, now) {
+            let place = (holder.client, holder.gpu);
+            while entries
+                .next_if(|entry| (entry.client, entry.gpu) < place)
+                .is_some()
+            {}
+            let Some(seen) = entries.next_if(|entry| (entry.client, entry.gpu) == place) else {
+                continue;
+            };
+            let (Some(length), Some(agent)) = (seen.idle, self.agent_of(holder.client, snapshot, now)) else {
+                continue;
+            };
+            if holder.swappable > 0 && !holder.alone {
+                idle.push(Idle {
+                    client: holder.client,
+                    gpu: holder.gpu,
+                    bytes: holder.swappable,
+                    idle: length,
+                    phase: seen.phase,
+                    stays: now.saturating_sub(agent.back),
+                    times: agent.times,
+                });
+            }
+        }
+        idle
+    }
+
+    /// The client's agent, if it may be given an order now.
+    fn agent_of(&self, client: ClientId, snapshot: &Snapshot, now: Duration) -> Option<Agent> {
+        let entry = self.clients.get(&client)?;
+        let free = entry.agent.given.is_none() && entry.swap_order.is_none();
+        let listens = snapshot.listening.contains(&client);
+        (free && listens && now >= entry.agent.not_before).then_some(entry.agent)
+    }
+
+    /// The requests that do not fit, and what they lack: those that grow first, then the longest wait.
+    fn lacks(&self, covered: &[Option<u64>], now: Duration) -> Vec<Lack> {
+        let colocation = Colocation::of(&self.ledger);
+        let mut waiting: Vec<&Waiting> = self.queue.iter().collect();
+        waiting.sort_by_key(|waiting| (!waiting.grows(), waiting.since));
+        let growing = waiting.iter().filter(|waiting| waiting.grows());
+        let growing = growing.fold(0u64, |set, waiting| set | waiting.gpus);
+        let lack = |waiting: &&Waiting| {
+            let open = |gpu: &usize| {
+                let is_meant = waiting.gpus & (1 << gpu) != 0 && !colocation.is_closed(*gpu, waiting.client);
+                // No newcomer goes where growth waits.
+                is_meant && (waiting.grows() || growing & (1 << gpu) == 0)
+            };
+            let lacking = |gpu: usize| (gpu, self.lacking(waiting, covered, gpu));
+            let gpus: Vec<(usize, u64)> = (0..self.ledger.gpus().len()).filter(open).map(lacking).collect();
+            // What fits somewhere waits for something else.
+            let fits = gpus.iter().any(|(_, bytes)| *bytes == 0) || self.wants_alone(waiting);
+            (!fits && !gpus.is_empty()).then(|| Lack {
+                client: waiting.client,
+                waited: waiting.waits(now),
+                gpus,
+            })
+        };
+        waiting.iter().take(MOST_LACKS).filter_map(lack).collect()
+    }
+
+    /// Bytes that a request lacks on a GPU.
+    fn lacking(&self, waiting: &Waiting, covered: &[Option<u64>], gpu: usize) -> u64 {
+        if waiting.grows() {
+            let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
+            let in_ledger = beyond.saturating_sub(self.ledger.room(gpu));
+            let shown = covered[gpu].map_or(0, |shown| waiting.bytes.saturating_sub(shown));
+            in_ledger.max(shown)
+        } else {
+            let cost = self.ledger.cost(waiting.client, gpu, waiting.expected_bytes);
+            cost.saturating_sub(self.room_to_begin(covered, gpu))
+        }
+    }
+}

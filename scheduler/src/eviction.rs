@@ -1,0 +1,255 @@
+//! Whose idle memory makes room for who waits: a pure function of both, beside [`crate::policies`].
+//!
+//! A process in a long host phase holds memory that it does not use. Where a request waits for it, the memory
+//! is *evicted*: it goes to the host, and comes back when the process goes on. That costs two copies, so:
+//!
+//! - Evicted is who has been idle for at least as long as both copies take ([`Speed::both_ways`]): if the idle
+//!   phase goes on as long again, the copies have paid for themselves, and if it ends at once the loss is no more
+//!   than what was idle before. Where earlier phases of the process are known, who is expected to stay idle for
+//!   twice that long is evicted early, and who is not, late.
+//! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
+//!   most, however many wait.
+//! - An eviction is made only if all of those chosen together make the request fit on one GPU.
+//! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
+//!   less often.
+//!
+//! Nobody is evicted twice for one request: a GPU has one eviction under way at a time.
+
+use std::time::Duration;
+
+use crate::client::ClientId;
+
+/// How long a process is idle at least before its memory is evicted.
+pub const LEAST_IDLE: Duration = Duration::from_millis(100);
+/// How long it keeps its memory at least once it has come back.
+pub const LEAST_STAY: Duration = Duration::from_millis(500);
+/// How long a request waits at least before others are evicted for it.
+pub const LEAST_WAIT: Duration = Duration::from_millis(100);
+
+/// A process that has no work under way on a GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Idle {
+    /// The client.
+    pub client: ClientId,
+    /// GPU index.
+    pub gpu: usize,
+    /// Bytes that leave the GPU with it.
+    pub bytes: u64,
+    /// For how long it has been idle.
+    pub idle: Duration,
+    /// How long its idle phases on that GPU last; `None`: it had none yet.
+    pub phase: Option<Duration>,
+    /// For how long its memory has been there.
+    pub stays: Duration,
+    /// How often it was evicted.
+    pub times: u32,
+}
+
+/// A request that does not fit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lack {
+    /// The client that asked: its own memory is no help.
+    pub client: ClientId,
+    /// How long it has waited.
+    pub waited: Duration,
+    /// GPUs where it could go, and the bytes that it lacks on each.
+    pub gpus: Vec<(usize, u64)>,
+}
+
+/// How fast memory goes to the host and comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Speed {
+    /// Bytes a second, one way.
+    pub bytes_per_s: u64,
+}
+
+impl Speed {
+    /// How long so many bytes take out and back.
+    pub fn both_ways(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(2.0 * bytes as f64 / self.bytes_per_s.max(1) as f64)
+    }
+
+    /// What is expected after an eviction of so many bytes in that time. Small ones say nothing.
+    #[must_use]
+    pub fn seen(self, bytes: u64, took: Duration) -> Speed {
+        const TELLING: u64 = 256 << 20;
+        if bytes < TELLING || took.is_zero() {
+            return self;
+        }
+        let now = bytes as f64 / took.as_secs_f64();
+        Speed {
+            bytes_per_s: (self.bytes_per_s as f64 * 0.7 + now * 0.3) as u64,
+        }
+    }
+}
+
+/// Whom to evict from which GPU. `closed`: GPUs with an eviction under way, one bit each. `host`: bytes that
+/// the host has left for evicted memory.
+pub fn choose(lacks: &[Lack], idle: &[Idle], mut closed: u64, speed: Speed, mut host: u64) -> Vec<Idle> {
+    let mut chosen: Vec<Idle> = Vec::new();
+    for lack in lacks.iter().filter(|lack| lack.waited >= LEAST_WAIT) {
+        let ways = lack.gpus.iter().filter(|(gpu, _)| closed & (1 << gpu) == 0);
+        let ways = ways.filter_map(|&(gpu, bytes)| {
+            let there = |own: &&Idle| own.gpu == gpu && own.client != lack.client && pays(own, speed);
+            fewest(idle.iter().filter(there).copied().collect(), bytes)
+        });
+        let cost = |way: &Vec<Idle>| -> (u64, u32) {
+            let bytes = way.iter().map(|own| own.bytes).sum();
+            (bytes, way.iter().map(|own| own.times).sum())
+        };
+        let Some(way) = ways.filter(|way| cost(way).0 <= host).min_by_key(cost) else {
+            continue;
+        };
+        host -= cost(&way).0;
+        closed |= way.iter().fold(0, |set, own| set | 1 << own.gpu);
+        chosen.extend(way);
+    }
+    chosen
+}
+
+/// Whether evicting it is worth its copies.
+fn pays(own: &Idle, speed: Speed) -> bool {
+    let copies = speed.both_ways(own.bytes);
+    let due = match own.phase {
+        Some(phase) if phase >= own.idle + 2 * copies => LEAST_IDLE,
+        // Whoever has been idle for longer than ever says nothing of when it goes on.
+        Some(phase) => phase.max(copies),
+        None => copies,
+    };
+    own.idle >= due.max(LEAST_IDLE) && own.stays >= LEAST_STAY.max(2 * copies)
+}
+
+/// Those whose memory together gives so many bytes: one process if one has enough, the smallest such; else the
+/// largest first. `None`: all together have too little.
+fn fewest(mut there: Vec<Idle>, bytes: u64) -> Option<Vec<Idle>> {
+    there.sort_by_key(|own| (own.bytes, own.times));
+    if let Some(one) = there.iter().find(|own| own.bytes >= bytes) {
+        return Some(vec![*one]);
+    }
+    let mut left = bytes;
+    let mut way = Vec::new();
+    for own in there.into_iter().rev() {
+        if left == 0 {
+            break;
+        }
+        left = left.saturating_sub(own.bytes);
+        way.push(own);
+    }
+    (left == 0 && bytes > 0).then_some(way)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+    const NOBODY: [ClientId; 0] = [];
+    /// Ten gibibytes take a second each way.
+    const SPEED: Speed = Speed {
+        bytes_per_s: 10 * GIB,
+    };
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    fn idle(client: ClientId, gpu: usize, gib: u64, idle_ms: u64) -> Idle {
+        Idle {
+            client,
+            gpu,
+            bytes: gib * GIB,
+            idle: ms(idle_ms),
+            phase: None,
+            stays: ms(60_000),
+            times: 0,
+        }
+    }
+
+    fn lack(gpus: &[(usize, u64)]) -> Lack {
+        Lack {
+            client: 99,
+            waited: ms(1000),
+            gpus: gpus.iter().map(|&(gpu, gib)| (gpu, gib * GIB)).collect(),
+        }
+    }
+
+    fn clients(lacks: &[Lack], idle: &[Idle]) -> Vec<ClientId> {
+        let chosen = choose(lacks, idle, 0, SPEED, u64::MAX);
+        chosen.iter().map(|own| own.client).collect()
+    }
+
+    #[test]
+    fn who_has_been_idle_as_long_as_the_copies_take_makes_room() {
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[idle(1, 0, 10, 1999)]), NOBODY);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[idle(1, 0, 10, 2000)]), [1]);
+    }
+
+    #[test]
+    fn what_is_known_of_phases_makes_it_earlier_or_later() {
+        let known = |phase, idle_ms| Idle {
+            phase: Some(ms(phase)),
+            ..idle(1, 0, 10, idle_ms)
+        };
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(5000, 100)]), [1]);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(3000, 2500)]), NOBODY);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[known(3000, 3000)]), [1]);
+    }
+
+    #[test]
+    fn who_has_just_come_back_stays() {
+        let mut back = idle(1, 0, 10, 5000);
+        back.stays = ms(3999);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
+        back.stays = ms(4000);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), [1]);
+    }
+
+    #[test]
+    fn nobody_leaves_in_vain() {
+        let there = [
+            idle(1, 0, 2, 60_000),
+            idle(2, 0, 3, 60_000),
+            idle(3, 1, 9, 60_000),
+        ];
+        assert_eq!(clients(&[lack(&[(0, 6)])], &there), NOBODY);
+        assert_eq!(clients(&[lack(&[(0, 5)])], &there), [2, 1]);
+        assert_eq!(clients(&[lack(&[(0, 2)])], &there), [1]);
+        // The one that moves fewer bytes.
+        assert_eq!(clients(&[lack(&[(1, 1), (0, 5)])], &there), [2, 1]);
+        assert_eq!(clients(&[lack(&[(1, 1), (0, 6)])], &there), [3]);
+        let mut own = lack(&[(0, 2)]);
+        own.client = 1;
+        assert_eq!(clients(&[own], &there), [2]);
+    }
+
+    #[test]
+    fn a_gpu_has_one_eviction_at_a_time() {
+        let there = [
+            idle(1, 0, 2, 60_000),
+            idle(2, 0, 2, 60_000),
+            idle(3, 1, 2, 60_000),
+        ];
+        let two = [lack(&[(0, 1)]), lack(&[(0, 1), (1, 1)])];
+        assert_eq!(clients(&two, &there), [1, 3]);
+        assert!(choose(&two, &there, 0b11, SPEED, u64::MAX).is_empty());
+    }
+
+    #[test]
+    fn the_host_has_room_for_it() {
+        let there = [idle(1, 0, 2, 60_000)];
+        assert!(choose(&[lack(&[(0, 1)])], &there, 0, SPEED, 2 * GIB - 1).is_empty());
+        assert_eq!(choose(&[lack(&[(0, 1)])], &there, 0, SPEED, 2 * GIB).len(), 1);
+        let mut soon = lack(&[(0, 1)]);
+        soon.waited = ms(50);
+        assert_eq!(clients(&[soon], &there), NOBODY);
+    }
+
+    #[test]
+    fn the_speed_follows_what_is_seen() {
+        let seen = SPEED.seen(20 * GIB, ms(1000));
+        assert_eq!(seen.bytes_per_s, 13 * GIB);
+        assert_eq!(SPEED.seen(1, ms(1)), SPEED);
+        assert_eq!(SPEED.seen(20 * GIB, Duration::ZERO), SPEED);
+        assert_eq!(Speed { bytes_per_s: 0 }.both_ways(0), Duration::ZERO);
+    }
+}

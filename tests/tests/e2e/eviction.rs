@@ -1,0 +1,86 @@
+//! Idle memory makes room for who waits: it goes to the host, and comes back as its program goes on.
+
+use std::time::Instant;
+
+use mgb_probe::view::{Counts, TaskState};
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::process::Running;
+use mgb_tests::wait;
+
+/// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel.
+const HALF_IDLE: [&str; 6] = ["40", "6", "600", "wait", "10", "8"];
+
+fn phases(node: &Node, arguments: &[&str]) -> Running {
+    let mut command = node.command(built::program("phases"), arguments);
+    Running::start(command.env("MGB", "require"))
+}
+
+fn is_right(running: Running) {
+    let ended = running.end();
+    assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
+}
+
+/// Two programs of which one fits: what mgbd counted, and how long both took.
+fn two_of_which_one_fits(options: &[&str]) -> (Counts, f64) {
+    let mut node = Node::without_mgbd("1x64MiB");
+    node.start_mgbd_with("mgb", options);
+    let start = Instant::now();
+    let both = [phases(&node, &HALF_IDLE), phases(&node, &HALF_IDLE)];
+    both.into_iter().for_each(is_right);
+    let seconds = start.elapsed().as_secs_f64();
+    node.wait_until_empty();
+    (node.view().counts, seconds)
+}
+
+#[test]
+fn idle_memory_makes_room_for_who_waits() {
+    let (counts, seconds) = two_of_which_one_fits(&[]);
+    assert!(
+        counts.evicted >= 2 && counts.refused == 0,
+        "{counts:?} in {seconds} s"
+    );
+    assert_eq!(counts.evicted_bytes, counts.evicted * (40 << 20));
+    let (counts, _) = two_of_which_one_fits(&["--no-swap"]);
+    assert_eq!((counts.evicted, counts.refused), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn the_host_holds_no_more_than_it_may() {
+    let (counts, _) = two_of_which_one_fits(&["--swap-memory", "39MiB"]);
+    assert_eq!((counts.evicted, counts.refused), (0, 0), "{counts:?}");
+}
+
+#[test]
+fn who_is_evicted_is_shown_so() {
+    let node = Node::start("1x64MiB", "mgb");
+    let idle = phases(&node, &["40", "2", "3000", "wait", "10", "8"]);
+    wait::until("it holds its memory", || {
+        (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+    });
+    let other = phases(&node, &["40", "1", "1", "wait", "10", "8"]);
+    let task = wait::until("it is evicted", || {
+        let view = node.view();
+        let own = view.tasks.into_iter().find(|task| task.pid == idle.pid());
+        own.filter(|task| task.state == TaskState::Evicted)
+    });
+    assert_eq!((task.reserved_bytes, task.evicted_bytes), (0, 40 << 20));
+    is_right(other);
+    is_right(idle);
+    node.wait_until_empty();
+}
+
+/// A program that dies while its memory is in the host leaves nothing behind.
+#[test]
+fn who_dies_evicted_is_forgotten() {
+    let node = Node::start("1x64MiB", "mgb");
+    let idle = phases(&node, &["40", "2", "60000", "wait", "10", "8"]);
+    wait::until("it holds its memory", || {
+        (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+    });
+    is_right(phases(&node, &["40", "1", "1", "wait", "10", "8"]));
+    assert_eq!(node.view().counts.evicted, 1);
+    drop(idle);
+    is_right(phases(&node, &["60", "1", "1", "wait", "10", "8"]));
+    node.wait_until_empty();
+}
