@@ -9,6 +9,7 @@ pub mod free_list;
 pub mod gate;
 pub mod host_bytes;
 pub mod libraries;
+pub mod link;
 pub mod mps;
 pub mod patience;
 pub mod pump;

@@ -42,13 +42,14 @@ pub trait Link {
     fn wait(&self, slot: usize) -> Result<(), Self::Failure>;
 }
 
-/// Pinned memory of `SLOTS * SLOT` bytes, which stays.
+/// Pinned memory of `SLOTS * SLOT` bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Ring(usize);
 
 impl Ring {
     /// # Safety
-    /// `start` is the start of so much pinned memory, which nobody else uses and which is never freed.
+    /// `start` is the start of so much pinned memory, which nobody else uses, and which
+    /// outlives all uses of the ring.
     pub unsafe fn new(start: *mut u8) -> Ring {
         Ring(start as usize)
     }

@@ -1,7 +1,7 @@
 //! The driver's functions that the front calls for itself: typed, past the gate. Each answers the driver's
 //! code.
 
-use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
+use std::ffi::{CStr, c_int, c_uint, c_ulonglong, c_void};
 
 use mgb_abi::graph::{NODE_GRAPH, NODE_KERNEL};
 use mgb_abi::launch::Dim3;
@@ -9,6 +9,7 @@ use mgb_abi::location::MemLocation;
 use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
 use mgb_abi::stream::{CAPTURE_MODE_RELAXED, STREAM_NON_BLOCKING};
 use mgb_abi::vmm::MemAllocationProp;
+use mgb_core::link::Calls;
 
 use crate::{driver, names};
 
@@ -208,26 +209,17 @@ pub fn is_capturing(stream: Stream) -> bool {
     code != SUCCESS || status != 0
 }
 
-/// Copies device memory to the host in the stream, and waits.
-pub fn save(to: &mut [u8], from: u64, stream: Stream) -> Code {
-    let code = call!(cuMemcpyDtoHAsync_v2(
-        to.as_mut_ptr() => *mut u8, from => u64, to.len() => usize, stream => usize,
-    ));
-    finish(code, stream)
-}
-
-/// Copies host memory to the device in the stream, and waits.
-pub fn load(to: u64, from: &[u8], stream: Stream) -> Code {
-    let code = call!(cuMemcpyHtoDAsync_v2(
-        to => u64, from.as_ptr() => *const u8, from.len() => usize, stream => usize,
-    ));
-    finish(code, stream)
-}
-
-/// Waits for a stream after a call that gave it something. What was given is done even where the call failed.
-fn finish(given: Code, stream: Stream) -> Code {
-    let done = call!(cuStreamSynchronize(stream => usize));
-    if given == SUCCESS { done } else { given }
+/// What copies for a swap take.
+///
+/// # Errors
+/// The driver lacks one of them.
+pub fn copies() -> Result<Calls, Code> {
+    let find = |name: &CStr| {
+        let index = names::NAMES.iter().position(|known| *known == name);
+        index.map_or(std::ptr::null(), driver::address)
+    };
+    // SAFETY: what a slot leads to is the driver's function of its name, or reports that there is none.
+    unsafe { Calls::find(find) }.map_err(|_| NOT_SUPPORTED)
 }
 
 /// A number of bytes that a pool knows of itself.

@@ -9,6 +9,7 @@ use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use mgb_core::arena::{Arena, Left, Pool, SMALL};
+use mgb_core::host_bytes::HostBytes;
 use mgb_probe::need::GRANULE;
 use parking_lot::{Mutex, MutexGuard};
 
@@ -30,7 +31,7 @@ pub enum Backing {
     /// In physical memory of its device: its handle.
     Device(u64),
     /// In host memory: they were swapped out.
-    Host(Vec<u8>),
+    Host(HostBytes),
 }
 
 /// A run of granules that is mapped and swapped as one.

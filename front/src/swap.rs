@@ -8,12 +8,14 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::{self, Closed};
+use mgb_core::host_bytes::HostBytes;
+use mgb_core::link::Copies;
 use mgb_core::{quiet, stillness};
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::live::Using;
 use crate::room::{self, Out, Swapper};
-use crate::store::{self, Backing};
+use crate::store::{self, Backing, Extent};
 use crate::{live, notice};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
@@ -64,13 +66,12 @@ impl Out for Swapped {
     }
 
     fn back(self: Box<Swapped>) {
-        let Some((_entered, stream)) = own_stream(self.device) else {
+        let Some((copies, _entered)) = copies(self.device, self.freed) else {
             return;
         };
         for &start in &self.starts {
-            load(start, stream);
+            load(start, &copies);
         }
-        calls::end_stream(stream);
     }
 }
 
@@ -123,11 +124,12 @@ pub fn is_of_capture(code: Code) -> bool {
     (900..=908).contains(&code)
 }
 
-/// A stream in a context of the device, which is the thread's own as long as the guard lives.
-fn own_stream(device: c_int) -> Option<(calls::Entered, calls::Stream)> {
+/// What copies so many bytes, in a context of the device, which is the thread's own as long as the guard lives.
+fn copies(device: c_int, bytes: u64) -> Option<(Copies, calls::Entered)> {
     let entered = calls::enter(live::on(device)?).ok()?;
-    match calls::stream() {
-        Ok(stream) => Some((entered, stream)),
+    let copies = calls::copies().and_then(|calls| Copies::begin(calls, bytes));
+    match copies {
+        Ok(copies) => Some((copies, entered)),
         Err(code) => {
             notice::once(
                 "swap",
@@ -140,19 +142,26 @@ fn own_stream(device: c_int) -> Option<(calls::Entered, calls::Stream)> {
 
 /// Brings all that can leave the device to the host: the extents, and their bytes.
 fn save_all(device: c_int) -> (Vec<u64>, u64) {
-    let Some((_entered, stream)) = own_stream(device) else {
+    let leaves = |extent: &Extent| {
+        let is_there = matches!(extent.backing, Backing::Device(_));
+        is_there && extent.device == device && !extent.stays
+    };
+    let leaving = store::lock()
+        .extents
+        .values()
+        .filter(|extent| leaves(extent))
+        .map(|extent| extent.length)
+        .sum();
+    let Some((copies, _entered)) = copies(device, leaving) else {
         return (Vec::new(), 0);
     };
     let mut store = store::lock();
     let (mut starts, mut freed) = (Vec::new(), 0);
-    for (&start, extent) in &mut store.extents {
+    for (&start, extent) in store.extents.iter_mut().filter(|(_, extent)| leaves(extent)) {
         let Backing::Device(handle) = extent.backing else {
             continue;
         };
-        if extent.device != device || extent.stays {
-            continue;
-        }
-        let Some(bytes) = save(start, extent.length, stream) else {
+        let Some(bytes) = save(start, extent.length, &copies) else {
             break;
         };
         room::unmapping(device, extent.length);
@@ -161,23 +170,19 @@ fn save_all(device: c_int) -> (Vec<u64>, u64) {
         starts.push(start);
         freed += extent.length;
     }
-    calls::end_stream(stream);
     (starts, freed)
 }
 
 /// An extent's bytes; none where the host has too little memory for them.
-fn save(start: u64, length: u64, stream: calls::Stream) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    if bytes.try_reserve_exact(length as usize).is_err() {
+fn save(start: u64, length: u64, copies: &Copies) -> Option<HostBytes> {
+    let Some(mut bytes) = HostBytes::new(length as usize) else {
         notice::once(
             "host-memory",
             format_args!("too little host memory to swap {length} bytes of device memory out"),
         );
         return None;
-    }
-    bytes.resize(length as usize, 0);
-    let code = calls::save(&mut bytes, start, stream);
-    if code != SUCCESS {
+    };
+    if let Err(code) = copies.out(&mut bytes, start) {
         notice::once("swap", format_args!("failed to swap out (error {code})"));
         return None;
     }
@@ -209,8 +214,8 @@ pub fn share(start: u64) -> Result<u64, Code> {
     let Backing::Device(handle) = extent.backing else {
         return Err(INVALID_VALUE);
     };
-    let (_entered, stream) = own_stream(device).ok_or(INVALID_VALUE)?;
-    let bytes = save(start, length, stream).ok_or(OUT_OF_MEMORY)?;
+    let (copies, _entered) = copies(device, length).ok_or(INVALID_VALUE)?;
+    let bytes = save(start, length, &copies).ok_or(OUT_OF_MEMORY)?;
     store::take_away(start, length, handle);
     let mut done = store.back_for_others(start);
     if done.is_err() {
@@ -220,17 +225,13 @@ pub fn share(start: u64) -> Result<u64, Code> {
             extent.backing = Backing::Device(handle);
         }
     }
-    let code = calls::load(start, &bytes, stream);
-    if code != SUCCESS {
-        done = Err(code);
-    }
-    calls::end_stream(stream);
+    done = copies.back(start, &bytes).and(done);
     done.map(|()| length)
 }
 
 /// Brings an extent's bytes back. There is room for them; where another process has taken the memory that is
 /// granted, this waits, since the program cannot go on without its bytes.
-fn load(start: u64, stream: calls::Stream) {
+fn load(start: u64, copies: &Copies) {
     let handle = loop {
         match store::lock().back(start) {
             Ok(handle) => break handle,
@@ -253,8 +254,7 @@ fn load(start: u64, stream: calls::Stream) {
     };
     room::mapped(extent.device, extent.length);
     if let Backing::Host(bytes) = std::mem::replace(&mut extent.backing, Backing::Device(handle)) {
-        let code = calls::load(start, &bytes, stream);
-        if code != SUCCESS {
+        if let Err(code) = copies.back(start, &bytes) {
             // The context is broken, as the program's own next call will say.
             notice::once(
                 "swap-in",

@@ -165,7 +165,9 @@ fn allocations_wait_for_room() {
 #[test]
 fn a_call_that_lacks_memory_waits_for_room() {
     let holds = program("holds.c", &folder("lacks"));
-    let node = Node::start("1x64MiB", "mgb");
+    // The other's idle memory is to stay where it is.
+    let mut node = Node::without_mgbd("1x64MiB");
+    node.start_mgbd_with("mgb", &["--no-swap"]);
     let start = |arguments: &[&str], fails: &str| {
         let mut command = on(&node, &holds, arguments);
         command.env("MGB", "require").env("SOFTGPU_FAIL", fails);
@@ -243,7 +245,9 @@ fn programs_that_wait_for_each_other_are_swapped() {
 fn a_program_ends_while_it_is_swapped_out() {
     let folder = folder("ends");
     let (grows, ends) = (program("grows.c", &folder), program("ends.c", &folder));
-    let node = Node::start("1x96MiB", "mgb");
+    // It makes room as it waits, not because it is idle.
+    let mut node = Node::without_mgbd("1x96MiB");
+    node.start_mgbd_with("mgb", &["--no-swap"]);
     let other = Running::start(on(&node, &grows, &["2", "44", "2000"]).env("MGB", "require"));
     wait::until("the other has its first part", || {
         (node.view().gpus[0].resident_bytes >= 44 << 20).then_some(())

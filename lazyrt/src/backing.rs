@@ -4,14 +4,13 @@
 //! of this happens under the state's lock: the task is marked as moving, and a thread that needs the task
 //! or one of its objects waits.
 
-use std::ffi::c_void;
-
-use mgb_abi::copy::{DEVICE_TO_HOST, HOST_TO_DEVICE};
+use mgb_abi::copy::HOST_TO_DEVICE;
+use mgb_core::link::Copies;
 use mgb_core::work;
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
-use crate::driver::Failure;
+use crate::driver::{Driver, Failure};
 use crate::records::Record;
 use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
 use crate::{device, driver_start, margin, native, session};
@@ -35,23 +34,42 @@ pub fn all(mut state: Locked, key: Key, gpu: u32, ordinal: i32) -> (Locked, Resu
         return (state, Ok(()));
     }
     drop(state);
-    let mut done = Ok(());
-    for part in &mut parts {
-        done = put(part, gpu, ordinal);
-        if done.is_err() {
-            break;
-        }
-    }
+    let done = put_all(&mut parts, gpu, ordinal);
     let mut state = state::lock();
     state.end_commit(key, parts);
     (state, done)
 }
 
-/// Puts memory behind one of them. Where that fails it keeps what it had.
-fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
+/// Puts memory behind them, as far as that is possible.
+fn put_all(parts: &mut [Part], gpu: u32, ordinal: i32) -> Result<(), Failed> {
     let Ok(driver) = driver_start::get() else {
         return Err(Failed::Copy(Code::INITIALIZATION));
     };
+    let in_host = |part: &Part| match &part.backing {
+        Backing::Host(bytes) => bytes.len() as u64,
+        _ => 0,
+    };
+    let bytes: u64 = parts.iter().map(in_host).sum();
+    let _relaxed = device::RelaxedCapture::begin();
+    let copies = if bytes == 0 {
+        None
+    } else {
+        Some(Copies::begin(driver.copies, bytes).map_err(|code| Failed::Copy(Code(code as u32)))?)
+    };
+    for part in parts {
+        put(driver, part, gpu, ordinal, copies.as_ref())?;
+    }
+    Ok(())
+}
+
+/// Puts memory behind one of them. Where that fails it keeps what it had.
+fn put(
+    driver: &Driver,
+    part: &mut Part,
+    gpu: u32,
+    ordinal: i32,
+    copies: Option<&Copies>,
+) -> Result<(), Failed> {
     let memory = match std::mem::replace(&mut part.backing, Backing::None) {
         Backing::Spare(there, memory) if there == gpu => memory,
         Backing::Spare(_, memory) => {
@@ -63,50 +81,16 @@ fn put(part: &mut Part, gpu: u32, ordinal: i32) -> Result<(), Failed> {
             margin::back(driver, (part.address, part.length), gpu, ordinal).map_err(Failed::Memory)?
         }
     };
-    if let Backing::Host(bytes) = &part.backing {
-        let code = copy(
-            gpu,
-            part.address as *mut _,
-            bytes.as_ptr().cast(),
-            bytes.len(),
-            HOST_TO_DEVICE,
-        );
-        if !code.is_success() {
-            // The bytes stay where they are.
-            let _ = margin::release(driver, part.address, part.length, memory);
-            return Err(Failed::Copy(code));
-        }
+    if let (Backing::Host(bytes), Some(copies)) = (&part.backing, copies)
+        && let Err(code) = copies.back(part.address, bytes)
+    {
+        // The bytes stay where they are.
+        let _ = margin::release(driver, part.address, part.length, memory);
+        return Err(Failed::Copy(Code(code as u32)));
     }
     session::mapped(gpu, part.length);
     part.backing = Backing::Device(memory);
     Ok(())
-}
-
-/// Copies device memory to the host, for a swap. The GPU is current on this thread.
-pub fn save(bytes: &mut [u8], gpu: u32, from: u64) -> Code {
-    copy(
-        gpu,
-        bytes.as_mut_ptr().cast(),
-        from as *const _,
-        bytes.len(),
-        DEVICE_TO_HOST,
-    )
-}
-
-/// Copies in a stream of lazyrt's own, and waits for it: the default stream would wait for the program's, and
-/// end a capture of theirs.
-fn copy(gpu: u32, to: *mut c_void, from: *const c_void, bytes: usize, kind: u32) -> Code {
-    let _relaxed = device::RelaxedCapture::begin();
-    let stream = match device::own_stream(gpu) {
-        Ok(stream) => stream,
-        Err(Own(code)) => return code,
-    };
-    // SAFETY: both ranges have `bytes` bytes, and no other thread uses them before the stream is done,
-    // since the task is marked as moving.
-    let given = unsafe { native::cudaMemcpyAsync(to, from, bytes, kind, stream) };
-    // SAFETY: a stream that is there.
-    let done = unsafe { native::cudaStreamSynchronize(stream) };
-    if given.is_success() { done } else { given }
 }
 
 /// Lets another GPU use all of the task's memory.

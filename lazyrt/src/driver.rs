@@ -10,6 +10,7 @@ use cudarc::driver::sys::{
     CUmemAccess_flags, CUmemAllocationType, CUmemGenericAllocationHandle, CUmemLocation, CUmemLocationType,
 };
 pub use cudarc::driver::sys::{CUmemAccessDesc, CUmemAllocationProp, CUresult, CUuuid};
+use mgb_core::link::Calls;
 use mgb_core::patience::Patience;
 
 use crate::notice;
@@ -22,6 +23,8 @@ macro_rules! driver {
         /// The functions.
         pub struct Driver {
             $($field: unsafe extern "C" fn($($ty),*) -> CUresult,)*
+            /// What copies for a swap take.
+            pub copies: Calls,
         }
 
         impl Driver {
@@ -32,12 +35,15 @@ macro_rules! driver {
                     // SAFETY: the name is a C string, the handle is the caller's.
                     let found = unsafe { libc::dlsym(library, concat!($symbol, "\0").as_ptr().cast()) };
                     if found.is_null() {
-                        return Err(concat!("libcuda.so.1 has no ", $symbol,
-                            ", which MGB needs; use a driver for CUDA 13").to_owned());
+                        return Err(lacks($symbol));
                     }
                     // SAFETY: the type is that of the driver's header.
                     unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($ty),*) -> CUresult>(found) }
-                },)* })
+                },)*
+                // SAFETY: functions of the driver, or null.
+                copies: unsafe { Calls::find(|name| libc::dlsym(library, name.as_ptr()).cast_const()) }
+                    .map_err(|name| lacks(&name.to_string_lossy()))?,
+                })
             }
         }
     };
@@ -54,6 +60,10 @@ driver! {
     unmap = "cuMemUnmap": fn(Address, usize);
     set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
     context_device = "cuCtxGetDevice": fn(*mut c_int);
+}
+
+fn lacks(symbol: &str) -> String {
+    format!("libcuda.so.1 has no {symbol}, which MGB needs; use a driver for CUDA 13")
 }
 
 /// A failed call of the driver: the function and the driver's error.

@@ -7,11 +7,12 @@
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::Closed;
+use mgb_core::host_bytes::HostBytes;
+use mgb_core::link::Copies;
 use mgb_core::{quiet, stillness};
 use mgb_probe::TaskId;
 
 use crate::backing;
-use crate::code::Code;
 use crate::state::{self, Backing, Evicting, Key, Part, State};
 use crate::{device, driver_start, margin, notice, session};
 
@@ -113,49 +114,43 @@ fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
         mut parts,
     } = state::lock().begin_evict(key)?;
     if !parts.is_empty() && device::select(gpu, ordinal).is_ok() {
-        for part in &mut parts {
-            if !save(part, gpu) {
-                break;
-            }
-        }
+        save_all(&mut parts, gpu);
     }
     let freed = state::lock().end_evict(key, parts);
     Some((freed > 0).then_some((id, freed)))
 }
 
-/// Brings the bytes of an extent to the host, and frees its memory. False: all is as it was.
-fn save(part: &mut Part, gpu: u32) -> bool {
+/// Brings the bytes of extents to the host, and frees their memory, as far as that is possible.
+fn save_all(parts: &mut [Part], gpu: u32) {
     let Ok(driver) = driver_start::get() else {
-        return false;
+        return;
     };
-    let Some(mut bytes) = room(part.length) else {
-        notice::once(
-            "host-memory",
-            format_args!(
-                "too little host memory to swap {} bytes of device memory out",
-                part.length
-            ),
-        );
-        return false;
+    let _relaxed = device::RelaxedCapture::begin();
+    let bytes = parts.iter().map(|part| part.length).sum();
+    let failed = |code| notice::once("swap", format_args!("failed to swap out (error {code})"));
+    let copies = match Copies::begin(driver.copies, bytes) {
+        Ok(copies) => copies,
+        Err(code) => return failed(code),
     };
-    let code = backing::save(&mut bytes, gpu, part.address);
-    if code != Code::SUCCESS {
-        notice::once("swap", format_args!("failed to swap out (error {})", code.0));
-        return false;
+    for part in parts {
+        let Some(mut bytes) = HostBytes::new(part.length as usize) else {
+            notice::once(
+                "host-memory",
+                format_args!(
+                    "too little host memory to swap {} bytes of device memory out",
+                    part.length
+                ),
+            );
+            return;
+        };
+        if let Err(code) = copies.out(&mut bytes, part.address) {
+            return failed(code);
+        }
+        session::unmapping(gpu, part.length);
+        if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
+            && let Err(failure) = margin::release(driver, part.address, part.length, memory)
+        {
+            notice::once("release", format_args!("failed to free device memory: {failure}"));
+        }
     }
-    session::unmapping(gpu, part.length);
-    if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
-        && let Err(failure) = margin::release(driver, part.address, part.length, memory)
-    {
-        notice::once("release", format_args!("failed to free device memory: {failure}"));
-    }
-    true
-}
-
-/// Host memory for swapped bytes; none if the host has too little.
-fn room(length: u64) -> Option<Vec<u8>> {
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(length as usize).ok()?;
-    bytes.resize(length as usize, 0);
-    Some(bytes)
 }

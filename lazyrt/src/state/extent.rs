@@ -1,5 +1,6 @@
 //! Objects, and the runs of granules that they lie in.
 
+use mgb_core::host_bytes::HostBytes;
 use mgb_probe::TaskId;
 
 use crate::driver::Memory;
@@ -22,7 +23,7 @@ pub enum Backing {
     /// Memory of the owner's GPU.
     Device(Memory),
     /// Swapped out.
-    Host(Vec<u8>),
+    Host(HostBytes),
     /// Memory of this GPU that an earlier object left there. Not charged; its bytes are undefined.
     Spare(u32, Memory),
     /// What a thread has taken to change it; its task is marked.

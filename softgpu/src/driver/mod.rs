@@ -11,6 +11,7 @@ pub mod copy_box;
 pub mod device;
 pub mod entry;
 pub mod forms;
+pub mod host;
 pub mod ipc;
 pub mod launch;
 pub mod memory;

@@ -1,0 +1,32 @@
+/* Holds device memory through pauses: pauses MIB ROUNDS PAUSE_MS. Fills it anew in each round, pauses, and looks at
+   every byte. */
+#include "check.h"
+#include <string.h>
+#include <unistd.h>
+
+int main(int argc, char **argv) {
+  if (argc != 4)
+    return 2;
+  size_t bytes = (size_t)atoi(argv[1]) << 20;
+  CUdeviceptr memory;
+  unsigned char *back = malloc(bytes);
+  begin();
+  CHECK(cuMemAlloc(&memory, bytes));
+  for (int round = 1; round <= atoi(argv[2]); round++) {
+    for (size_t i = 0; i < bytes; i++)
+      back[i] = (unsigned char)(i * 7 + i / 4096 + round);
+    CHECK(cuMemcpyHtoD(memory, back, bytes));
+    CHECK(cuCtxSynchronize());
+    usleep(atoi(argv[3]) * 1000);
+    memset(back, 0, bytes);
+    CHECK(cuMemcpyDtoH(back, memory, bytes));
+    for (size_t i = 0; i < bytes; i++)
+      if (back[i] != (unsigned char)(i * 7 + i / 4096 + round)) {
+        printf("FAIL: byte %zu in round %d\n", i, round);
+        return 1;
+      }
+  }
+  CHECK(cuMemFree(memory));
+  puts("PASS");
+  return 0;
+}
