@@ -42,6 +42,10 @@ const CMAKE_PROBE: &str = "CMakeCUDACompilerId.cu";
 /// The header with what clang's CUDA lacks. By its name: among MGB's headers, which count as a system's.
 const DIALECT: &str = "mgb_nvcc.h";
 
+/// A variable of the storage class `register` in C++17 is an error for clang; nvcc takes it, and gcc below it
+/// warns. What the makefile says of it comes later and holds.
+const REGISTER: &str = "-Wno-register";
+
 /// Makes the plan.
 ///
 /// # Errors
@@ -59,6 +63,7 @@ pub fn translate(request: &Request, toolkit: &Toolkit) -> Result<Plan> {
         if inputs.iter().any(|input| input.kind == Kind::Source("cuda")) {
             words.extend(["-include", DIALECT].map(String::from));
         }
+        words.push(REGISTER.into());
     }
     let mut given = options(request, stop, &mut notes)?;
     if sources && is_all_c(&inputs) {

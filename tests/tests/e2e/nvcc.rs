@@ -274,7 +274,13 @@ __global__ void hand(unsigned long long *flag, float *value) {
     value[1] = max(seen, 1.f) + min(3, 4u);
   }
 }
+template <class T> __global__ void quick(T *out) {
+  register T sum = 1, other = 2;
+  *out = sum + other;
+}
 int main() {
+  register int unused = 0;
+  (void)unused;
   using std::max;
   static_assert(std::is_same<decltype(min(1, 2u)), unsigned>::value && std::is_same<decltype(min(1.f, 2.)), double>::value &&
                 std::is_same<decltype(min(1ll, 2ull)), unsigned long long>::value, \"as nvcc has it\");
@@ -287,6 +293,8 @@ int main() {
   cudaMemset(flag, 0, sizeof *flag);
   hand<<<2, 32>>>(flag, value);
   if (cudaMemcpy(host, value, sizeof host, cudaMemcpyDeviceToHost) || host[1] != 5.5f) return 3;
+  quick<float><<<1, 1>>>(value);
+  if (cudaMemcpy(host, value, sizeof host, cudaMemcpyDeviceToHost) || host[0] != 3) return 4;
   std::puts(\"PASS\");
 }
 ";
@@ -295,7 +303,10 @@ int main() {
 fn clang_takes_what_only_nvcc_has() {
     let node = Node::start("1x64MiB", "mgb");
     node.write("dialect.cu", DIALECT);
-    let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90", "dialect.cu", "-o", "dialect"]);
+    let mut command = node.command(
+        bin("mgb-nvcc"),
+        &["-arch=sm_90", "-std=c++17", "dialect.cu", "-o", "dialect"],
+    );
     let ended = run(command.current_dir(node.folder()).env("MGB_KEEP_NVCC", "0"));
     assert_eq!(ended.stderr, "");
     ended.success();
