@@ -102,12 +102,12 @@ pub fn usual(name: &str) -> Vec<PathBuf> {
     cached.into_iter().chain(usual).collect()
 }
 
-/// The file of the library or program that some code is in.
-pub fn file_of(code: *const c_void) -> Option<PathBuf> {
+/// The file of the library or program that the code at an address is in.
+pub fn file_of(code: usize) -> Option<PathBuf> {
     // SAFETY: all zeros is a valid Dl_info.
     let mut info: libc::Dl_info = unsafe { std::mem::zeroed() };
     // SAFETY: any address may be asked for; a place for the answer.
-    let found = unsafe { libc::dladdr(code, &mut info) };
+    let found = unsafe { libc::dladdr(code as *const c_void, &mut info) };
     if found == 0 || info.dli_fname.is_null() {
         return None;
     }

@@ -67,7 +67,7 @@ fn load_driver() -> Option<*mut c_void> {
 
 /// Whether the file is this very library, by whatever path.
 fn is_front(path: &Path) -> bool {
-    let Some(own) = libraries::file_of(load as *const c_void) else {
+    let Some(own) = libraries::file_of(load as *const () as usize) else {
         return false;
     };
     let file = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
