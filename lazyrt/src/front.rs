@@ -42,7 +42,8 @@ fn bring() {
     if libraries::is_loaded(is_driver) || !socket_path().exists() {
         return;
     }
-    let Some(front) = libraries::file_of(bring as *const () as usize).map(|own| own.with_file_name(BESIDE)) else {
+    let Some(front) = libraries::file_of(bring as *const () as usize).map(|own| own.with_file_name(BESIDE))
+    else {
         return;
     };
     if let Ok(path) = CString::new(front.as_os_str().as_bytes()) {
