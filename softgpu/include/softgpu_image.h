@@ -69,7 +69,31 @@ typedef struct softgpu_calls {
   void (*exit)(softgpu_thread *);            /* ends the thread; does not return */
   void *(*allocate)(softgpu_thread *, uint64_t bytes); /* from the device's heap; null: full */
   void (*release)(softgpu_thread *, void *);
+  /* D = A * B + C, of matrices that all lanes of the warp hold. `shape` is m | n << 8 | k << 16 |
+   * (A's type | B's << 4 | C's << 8 | D's << 12) << 32 | flags << 48. `operands` has the lane's registers of
+   * A, of B and of C one behind the other, aligned to 8, and gets those of D at its start.
+   * A lane l holds of each 8 rows and 4 * run columns the elements l % 4 * run ... of row l / 4: run is 2 in C and D, and in
+   * A and B what 32 bits hold, or 1. Such tiles come row after row of a column of tiles. B lies as its transpose does. */
+  void (*matrix)(softgpu_thread *, uint64_t shape, void *operands);
 } softgpu_calls;
+
+/* Types of elements. */
+#define SOFTGPU_MATRIX_F16 0u
+#define SOFTGPU_MATRIX_BF16 1u
+#define SOFTGPU_MATRIX_TF32 2u
+#define SOFTGPU_MATRIX_F32 3u
+#define SOFTGPU_MATRIX_F64 4u
+#define SOFTGPU_MATRIX_S8 5u
+#define SOFTGPU_MATRIX_U8 6u
+#define SOFTGPU_MATRIX_S4 7u
+#define SOFTGPU_MATRIX_U4 8u
+#define SOFTGPU_MATRIX_B1 9u
+#define SOFTGPU_MATRIX_S32 10u
+#define SOFTGPU_MATRIX_E4M3 11u
+#define SOFTGPU_MATRIX_E5M2 12u
+/* Flags. */
+#define SOFTGPU_MATRIX_SATURATES 1u /* integer sums stop at the ends of their range */
+#define SOFTGPU_MATRIX_AND 2u       /* bits are multiplied by `and`, else by exclusive or */
 
 typedef struct softgpu_parameter {
   uint32_t size, align;       /* of the value that the launch's argument array points to */

@@ -75,6 +75,7 @@ pub struct Calls {
     pub exit: unsafe extern "C" fn(*mut Thread),
     pub allocate: unsafe extern "C" fn(*mut Thread, u64) -> *mut c_void,
     pub release: unsafe extern "C" fn(*mut Thread, *mut c_void),
+    pub matrix: unsafe extern "C" fn(*mut Thread, u64, *mut c_void),
 }
 
 /// `softgpu_parameter`.
@@ -218,6 +219,6 @@ mod tests {
         assert_eq!(size_of::<Thread>(), 152);
         assert_eq!(size_of::<Kernel>(), 72);
         assert_eq!(size_of::<Image>(), 88);
-        assert_eq!(size_of::<Calls>(), 8 + 16 * 8);
+        assert_eq!(size_of::<Calls>(), 8 + 17 * 8);
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::block_memory::BlockMemory;
 use super::device_heap;
 use super::grid::{Failure, Plan};
+use super::matrix;
 use super::output;
 use super::thread::{Reduce, Request, Thread, Waiting};
 use super::warp::{self, Shuffle, Vote, WarpRequest};
@@ -23,7 +24,7 @@ pub fn set_clock(khz: u32) {
 
 static CALLS: Calls = Calls {
     version: image::VERSION,
-    count: 16,
+    count: 17,
     barrier,
     barrier_reduce,
     warp_sync,
@@ -40,6 +41,7 @@ static CALLS: Calls = Calls {
     exit,
     allocate,
     release,
+    matrix: multiply,
 };
 
 /// What all threads of a block see alike.
@@ -228,6 +230,26 @@ unsafe extern "C" fn vote(thread: *mut image::Thread, kind: u32, mask: u32, pred
         predicate: predicate != 0,
     };
     wait(thread, Request::Warp(request), "a warp vote")
+}
+
+unsafe extern "C" fn multiply(thread: *mut image::Thread, shape: u64, operands: *mut c_void) {
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    if !matrix::is_known(shape) {
+        // SAFETY: the block outlives its threads, and only one of them runs at a time.
+        let kernel = unsafe { &(*thread.block).kernel };
+        let text = format!(
+            "kernel {kernel} multiplies matrices in a way that this software GPU does not have (shape {shape:#x})"
+        );
+        thread.fail(Failure {
+            error: Error::LAUNCH_FAILURE,
+            text,
+        })
+    }
+    thread.public.ops += matrix::instructions(shape);
+    let operands = operands.cast();
+    let request = WarpRequest::Matrix { shape, operands };
+    wait(thread, Request::Warp(request), "a matrix instruction");
 }
 
 unsafe extern "C" fn active_mask(thread: *mut image::Thread, site: u32) -> u32 {

@@ -17,6 +17,7 @@ pub mod fault;
 pub mod fiber;
 pub mod fibers;
 pub mod grid;
+pub mod matrix;
 pub mod order;
 pub mod output;
 pub mod plain;

@@ -1,5 +1,7 @@
 //! Operations of a warp: what its lanes exchange once they have met.
 
+use super::matrix::Operands;
+
 /// The lanes of a mask.
 pub fn lanes(mut mask: u32) -> impl Iterator<Item = u32> {
     std::iter::from_fn(move || {
@@ -38,6 +40,13 @@ pub enum WarpRequest {
         kind: Vote,
         /// This lane's predicate.
         predicate: bool,
+    },
+    /// A product of matrices that all lanes hold.
+    Matrix {
+        /// Its word: see `softgpu_calls.matrix`.
+        shape: u64,
+        /// This lane's registers.
+        operands: Operands,
     },
     /// `__activemask`, called at `site`.
     Active {
@@ -79,13 +88,17 @@ impl WarpRequest {
             WarpRequest::Sync { mask }
             | WarpRequest::Shuffle { mask, .. }
             | WarpRequest::Vote { mask, .. } => Some(mask),
+            WarpRequest::Matrix { .. } => Some(u32::MAX),
             WarpRequest::Active { .. } => None,
         }
     }
 
     /// Whether two lanes ask for the same operation.
     pub fn meets(&self, other: &WarpRequest) -> bool {
-        self.mask() == other.mask() && std::mem::discriminant(self) == std::mem::discriminant(other)
+        match (self, other) {
+            (WarpRequest::Matrix { shape, .. }, WarpRequest::Matrix { shape: its, .. }) => shape == its,
+            _ => self.mask() == other.mask() && std::mem::discriminant(self) == std::mem::discriminant(other),
+        }
     }
 
     /// Whether it is a vote whose mask lacks the lane that asks. CUDA does not define it; on the hardware
@@ -109,6 +122,7 @@ impl WarpRequest {
             WarpRequest::Sync { .. } => "__syncwarp",
             WarpRequest::Shuffle { .. } => "a warp shuffle",
             WarpRequest::Vote { .. } => "a warp vote",
+            WarpRequest::Matrix { .. } => "a product of matrices",
             WarpRequest::Active { .. } => "__activemask",
         }
     }

@@ -1,6 +1,6 @@
 //! The body for a function that device code declares, from the family that knows its name.
 use super::body::{Body, Foreign};
-use super::{atomics, float, integer, libdevice, quarters, registers, services, synchronise};
+use super::{atomics, float, integer, libdevice, matrix, quarters, registers, services, synchronise};
 
 /// The body for a function that device code declares.
 pub fn function(foreign: &Foreign) -> Option<Body> {
@@ -13,6 +13,7 @@ pub fn function(foreign: &Foreign) -> Option<Body> {
     registers::body(name, foreign)
         .or_else(|| synchronise::body(name, foreign))
         .or_else(|| atomics::body(name, foreign))
+        .or_else(|| matrix::body(name, foreign))
         .or_else(|| quarters::body(name, foreign))
         .or_else(|| float::body(name, foreign))
         .or_else(|| integer::body(name, foreign))

@@ -10,6 +10,7 @@ mod float;
 mod functions;
 mod integer;
 mod libdevice;
+mod matrix;
 mod ptx;
 mod quarters;
 mod registers;

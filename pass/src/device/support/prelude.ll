@@ -92,6 +92,29 @@ define i32 @softgpu.vote(i32 %kind, i32 %mask, i32 %predicate) noinline "softgpu
   ret i32 %result
 }
 
+; Multiplies matrices that the warp's lanes hold: this lane's registers are in `operands`, and its part of the
+; result comes back there.
+define void @softgpu.matrix(i64 %shape, ptr %operands) noinline "softgpu-runtime" "softgpu-waits" {
+  %self = call ptr @softgpu.thread()
+  %calls.at = getelementptr i8, ptr %self, i64 72
+  %calls = load ptr, ptr %calls.at, align 8, !invariant.load !0
+  %count.at = getelementptr i8, ptr %calls, i64 4
+  %count = load i32, ptr %count.at, align 4, !invariant.load !0
+  %there = icmp ugt i32 %count, 16
+  br i1 %there, label %multiply, label %lacking, !prof !2
+multiply:
+  %service = call ptr @softgpu.service(i64 136)
+  call void %service(ptr %self, i64 %shape, ptr %operands)
+  call void @softgpu.resume(ptr %self)
+  ret void
+lacking:
+  call void @softgpu.trap(ptr @softgpu.matrix_text)
+  unreachable
+}
+
+; Programs are newer than the software GPU where they run with another MGB's.
+@softgpu.matrix_text = private constant [63 x i8] c"matrix instructions, which this older software GPU does not do\00"
+
 ; Threads that ask at the same place are active together; places are numbered before the code is
 ; optimised: copies of a place are the same.
 define i32 @softgpu.active_mask() alwaysinline "softgpu-runtime" {
@@ -281,3 +304,4 @@ attributes #0 = { nounwind willreturn nosync speculatable memory(none) }
 
 !0 = !{}
 !1 = !{!"branch_weights", i32 1, i32 255}
+!2 = !{!"branch_weights", i32 255, i32 1}

@@ -157,3 +157,76 @@ fn unknown_is_not_guessed() {
         assert!(function(&foreign(name, returns, takes)).is_none(), "{name}");
     }
 }
+
+#[test]
+fn matrices() {
+    let (h8, f8) = (["<2 x half>"; 8], ["float"; 8]);
+    let structure = |types: &[&str]| format!("{{ {} }}", types.join(", "));
+    let halves: Vec<&str> = [h8, h8, ["float"; 8]].concat();
+    let stored: Vec<&str> = [&["ptr"], f8.as_slice(), &["i32"]].concat();
+    accept(
+        &[
+            (
+                "llvm.nvvm.wmma.m16n16k16.load.a.row.stride.f16.p0",
+                &structure(&h8),
+                &["ptr", "i32"],
+            ),
+            (
+                "llvm.nvvm.wmma.m32n8k16.load.b.row.stride.f16.p0",
+                &structure(&h8),
+                &["ptr", "i32"],
+            ),
+            (
+                "llvm.nvvm.wmma.m16n16k8.load.a.col.tf32.p0",
+                &structure(&["i32"; 4]),
+                &["ptr"],
+            ),
+            (
+                "llvm.nvvm.wmma.m8n8k32.load.b.col.stride.s4.p0",
+                "i32",
+                &["ptr", "i32"],
+            ),
+            (
+                "llvm.nvvm.wmma.m8n8k4.load.b.row.stride.f64.p3",
+                "double",
+                &["ptr addrspace(3)", "i32"],
+            ),
+            (
+                "llvm.nvvm.wmma.m16n16k16.load.c.col.stride.f16.p0",
+                &structure(&h8[..4]),
+                &["ptr", "i32"],
+            ),
+            (
+                "llvm.nvvm.wmma.m16n16k16.mma.row.col.f32.f32",
+                &structure(&f8),
+                &halves,
+            ),
+            (
+                "llvm.nvvm.wmma.m16n16k16.store.d.col.stride.f32.p0",
+                "void",
+                &stored,
+            ),
+        ],
+        function,
+    );
+    // As many registers as the shape has, no more and no fewer.
+    for (name, returns, takes) in [
+        (
+            "llvm.nvvm.wmma.m8n8k4.mma.row.col.f64",
+            "{ double, double }",
+            ["double"; 3].as_slice(),
+        ),
+        (
+            "llvm.nvvm.wmma.m8n8k4.load.a.row.stride.f64.p0",
+            "{ double, double }",
+            &["ptr", "i32"],
+        ),
+        (
+            "llvm.nvvm.wmma.m8n8k4.load.a.row.f64.p0",
+            "double",
+            &["ptr", "i32"],
+        ),
+    ] {
+        assert!(function(&foreign(name, returns, takes)).is_none(), "{name}");
+    }
+}

@@ -7,6 +7,7 @@ mod describe;
 
 use std::collections::VecDeque;
 
+use super::matrix;
 use super::thread::{Reduce, Request};
 use super::warp::{self, WarpRequest, lanes};
 
@@ -222,6 +223,15 @@ impl Sync {
             return;
         }
         warp.grouped &= !members;
+        if let WarpRequest::Matrix { shape, .. } = *request {
+            let of = |lane: usize| match *asked.of_warp(first + lane as u32) {
+                WarpRequest::Matrix { operands, .. } if members >> lane & 1 == 1 => operands,
+                _ => std::ptr::null_mut(),
+            };
+            // SAFETY: the service checked the shape. Each member handed in its registers, which stay where
+            // they are while it waits: contract of `softgpu_calls.matrix`.
+            unsafe { matrix::multiply(shape, of) };
+        }
         let answers = warp::answers(|lane| asked.of_warp(first + lane), members);
         for lane in lanes(members) {
             self.release(first + lane, answers[lane as usize]);

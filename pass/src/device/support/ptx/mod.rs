@@ -16,6 +16,7 @@ mod emit;
 mod float;
 mod formats;
 mod logic;
+mod matrix;
 mod memory;
 mod parse;
 mod quarter;
@@ -103,6 +104,7 @@ fn plain(emitter: &mut Emitter, instruction: &Instruction) -> Option<()> {
         operands: &instruction.operands,
     };
     control::emit(emitter, &it)
+        .or_else(|| matrix::emit(emitter, &it))
         .or_else(|| quarter::emit(emitter, &it))
         .or_else(|| convert::emit(emitter, &it))
         .or_else(|| logic::emit(emitter, &it))

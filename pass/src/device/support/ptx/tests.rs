@@ -191,6 +191,60 @@ fn programs_of_several_statements() {
 }
 
 #[test]
+fn matrices() {
+    const FOUR: &str = "{ float, float, float, float }";
+    let f = "float";
+    let i = "i32";
+    accept(&[
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {$0,$1,$2,$3}, {$4,$5,$6,$7}, {$8,$9}, {$10,$11,$12,$13};",
+            "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f",
+            FOUR,
+            &[i, i, i, i, i, i, f, f, f, f],
+        ),
+        // An accumulator that is input and output.
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {$0,$1,$2,$3}, {$4,$5,$6,$7}, {$8,$9}, {$0,$1,$2,$3};",
+            "=f,=f,=f,=f,r,r,r,r,r,r,0,1,2,3",
+            FOUR,
+            &[i, i, i, i, i, i, f, f, f, f],
+        ),
+        (
+            "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {$0,$1}, {$2}, {$3}, {$4,$5};",
+            "=d,=d,d,d,d,d",
+            "{ double, double }",
+            &["double"; 4],
+        ),
+        (
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {$0,$1,$2,$3,$4,$5,$6,$7}, [$8+32], $9;",
+            "=r,=r,=r,=r,=r,=r,=r,=r,r,r",
+            "{ i32, i32, i32, i32, i32, i32, i32, i32 }",
+            &[i, i],
+        ),
+        (
+            "wmma.store.d.sync.aligned.col.m8n8k4.global.f64 [$0], {$1,$2};",
+            "l,d,d",
+            "void",
+            &["i64", "double", "double"],
+        ),
+        (
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {$0,$1,$2,$3}, [$4];",
+            "=r,=r,=r,=r,r",
+            "{ i32, i32, i32, i32 }",
+            &[i],
+        ),
+        (
+            "stmatrix.sync.aligned.m8n8.x1.shared::cta.b16 [$0], {$1};",
+            "r,r",
+            "void",
+            &[i, i],
+        ),
+        ("movmatrix.sync.aligned.m8n8.trans.b16 $0, $1;", "=r,r", i, &[i]),
+        ("cvt.rna.tf32.f32 $0, $1;", "=r,f", i, &[f]),
+    ]);
+}
+
+#[test]
 fn the_statement_that_is_not_known_is_quoted() {
     for (text, wanted) in [
         (
@@ -202,6 +256,8 @@ fn the_statement_that_is_not_known_is_quoted() {
             "tex.2d",
         ),
         ("add.bogus.f32 $0, $1, $1;", "add.bogus.f32 $0, $1, $1"),
+        ("ldmatrix.sync.aligned.m8n8.x2.b16 {$0}, [$1];", "ldmatrix.sync"),
+        ("cvt.rna.satfinite.tf32.f32 $0, $1;", "cvt.rna.satfinite"),
     ] {
         let error = match body(&foreign(text, "float", &["float"]), "=f,f") {
             Err(error) => error,
