@@ -7,7 +7,7 @@
 //
 // A line of output is `CASE TYPE VALUES...`, in hexadecimal, or `CASE failed WHY`. TYPE says how values compare:
 // `u32` and `u64` exactly; `f32:N`, `f64:N`, `f16:N`, `bf16:N` as floating-point bit patterns that may differ by N units
-// in the last place (any NaN is like any other).
+// in the last place (any NaN is like any other). The values of `right` are 1 where the case found what it computed itself.
 
 #pragma once
 
@@ -102,6 +102,14 @@ void run_kernel(Record &record, void (*kernel)(T *), dim3 blocks, dim3 threads, 
   static conformance::Registered name##_registered(                                                                   \
       #name, [](conformance::Record &r) { conformance::run_kernel<T>(r, name##_kernel, blocks, threads, ulps); });    \
   __global__ void name##_kernel(T *out)
+// A case that knows what is right, and needs no record: its body sets out[i] to whether thread i found it so.
+#define SELF_CASE(name)                                                                                                \
+  __global__ void name##_kernel(unsigned *out);                                                                        \
+  static conformance::Registered name##_registered(#name, [](conformance::Record &r) {                                 \
+    conformance::run_kernel<unsigned>(r, name##_kernel, 1, 64, 0);                                                     \
+    r.type = "right";                                                                                                  \
+  });                                                                                                                  \
+  __global__ void name##_kernel(unsigned *out)
 // A case of the host's side; its body records codes and values with put().
 #define HOST_CASE(name)                                                                                                \
   static void name##_case(conformance::Record &record);                                                                \
