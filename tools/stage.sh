@@ -63,5 +63,9 @@ soft=$prefix/lib/softgpu/libcudart.so.13
 if [ ! "$soft" -nt "$built/libsoftgpu.a" ] || [ ! "$soft" -nt "$here/softgpu/link.sh" ]; then
     "$here/softgpu/link.sh" "$prefix/lib/softgpu" "$built/libsoftgpu.a"
 fi
+blas=$prefix/lib/softgpu/libcublas.so.13
+if [ ! "$blas" -nt "$built/libmgb_blas.a" ] || [ ! "$blas" -nt "$here/blas/link.sh" ] || [ ! "$blas" -nt "$soft" ]; then
+    "$here/blas/link.sh" "$prefix/lib/softgpu" "$built/libmgb_blas.a"
+fi
 
 link "$(sh "$here/tools/cuda.sh" find)" "$prefix/cuda"

@@ -9,6 +9,8 @@
 //! Enumerations are integers with named constants, never Rust enums: a program may pass any value, and a Rust
 //! enum with an unknown value is undefined behaviour. That is also why the types of `cudarc::driver::sys` are
 //! used only where MGB itself fills them in, as `lazyrt/src/driver.rs` does.
+//!
+//! [`image`] is the software GPU's own interface, for whatever has kernels for it.
 
 #![no_std]
 
@@ -19,6 +21,7 @@ pub mod device;
 pub mod error;
 pub mod graph;
 pub mod host;
+pub mod image;
 pub mod ipc;
 pub mod launch;
 pub mod location;

@@ -1,0 +1,4 @@
+//! A matrix and vectors.
+
+pub mod gemv;
+pub mod ger;

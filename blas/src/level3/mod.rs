@@ -1,0 +1,8 @@
+//! Matrices.
+
+pub mod batched;
+pub mod gemm;
+pub mod plain;
+pub mod sums;
+pub mod trsm;
+pub mod typed;
