@@ -32,7 +32,7 @@ cp "$here/LICENSE" "$new/"
 
 # NVIDIA's library stays as it is; what was built here does without its debug information.
 strip --strip-debug "$new/bin/mgb" "$new/bin/mgbd" "$new/lib/libmgb_rt.so" \
-    "$new/lib/softgpu/libcudart.so.13" "$new/lib/front/libcuda.so.1"
+    "$new/lib/softgpu/libcudart.so.13" "$new/lib/softgpu/libcublas.so.13" "$new/lib/front/libcuda.so.1"
 
 size=$(du -sm "$new" | cut -f 1)
 [ "$size" -lt "$most" ] || die "$new has $size MiB, it must stay under $most MiB: see what grew"

@@ -32,6 +32,8 @@ pub struct Task {
     pub need_peak: u64,
     /// Peak live bytes as seen.
     pub seen_peak: u64,
+    /// Kernels that it launched, where the driver front counted them.
+    pub launches: Option<u64>,
 }
 
 /// The place of a static task in the program.

@@ -8,6 +8,7 @@ use mgb_tests::compiled;
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{repository, softgpu_libraries};
 use mgb_tests::process::{Running, run};
+use mgb_tests::trace;
 
 const PROGRAMS: [&str; 3] = ["vectors", "matrices", "order"];
 
@@ -44,9 +45,18 @@ fn under_mgb() {
 #[test]
 fn under_mgb_run() {
     let node = Node::start("2x256MiB", "mgb");
+    let file = node.folder().join("trace");
     for name in PROGRAMS {
         let program = program(name).display().to_string();
-        passes(&mut node.mgb(&["run", &program]));
+        passes(node.mgb(&["run", &program]).env("MGB_TRACE", &file));
+    }
+    for process in trace::read(&file).unwrap() {
+        assert_eq!(
+            process.open.as_deref(),
+            Some("libcublas.so.13 uses CUDA by itself")
+        );
+        let task = &process.tasks[0];
+        assert!(task.launches > Some(20) && task.seen_peak > 0, "{process:?}");
     }
     let all = PROGRAMS.map(|name| {
         let program = program(name).display().to_string();

@@ -1,7 +1,7 @@
 //! Loads and stores of fragments: `%a0` is the matrix, the last argument its stride if there is one.
 use super::super::body::{Body, Foreign};
 use super::operation::Access;
-use super::{as_bits, returned};
+use super::registers::{as_bits, returned};
 
 /// All lanes of the warp meet.
 const MEET: &str = "call void @softgpu.warp_sync(i32 -1)\n ";

@@ -2,7 +2,7 @@
 use super::super::body::{Body, Foreign};
 use super::fragment::Fragment;
 use super::operation::Product;
-use super::{as_bits, returned};
+use super::registers::{as_bits, returned};
 
 /// The body of a product: `%a0` and on are the registers of A, of B and of C.
 pub fn body(product: &Product, foreign: &Foreign) -> Option<Body> {
