@@ -4,6 +4,7 @@
 //! In device time the work counts as shared out among all threads of [`SHARERS`] blocks, as a GPU does it.
 
 use std::ffi::{c_int, c_void};
+use std::marker::PhantomData;
 
 use super::by_type;
 use crate::export::blas;
@@ -31,10 +32,12 @@ trait Reduction: Copy + Send + 'static {
 
 /// The sum of x y, or of conj(x) y.
 #[derive(Clone, Copy)]
-struct Product<T> {
+struct Product<T, S> {
     x: Vector<T>,
     y: Vector<T>,
     conjugated: bool,
+    /// The type that the sum is rounded to, before it is rounded to the elements'.
+    sum: PhantomData<fn() -> S>,
 }
 /// The root of the sum of squares.
 #[derive(Clone, Copy)]
@@ -47,10 +50,10 @@ struct Sizes<T>(Vector<T>);
 struct Extreme<T, I> {
     x: Vector<T>,
     smallest: bool,
-    place: std::marker::PhantomData<fn() -> I>,
+    place: PhantomData<fn() -> I>,
 }
 
-impl<T: Number> Reduction for Product<T> {
+impl<T: Number, S: Number<Wide = T::Wide>> Reduction for Product<T, S> {
     type Found = T;
     const EACH: u64 = 2 + T::INSTRUCTIONS;
 
@@ -61,7 +64,7 @@ impl<T: Number> Reduction for Product<T> {
             let (x, y) = unsafe { (self.x.get(at).wide(), self.y.get(at).wide()) };
             sum = sum + x.conj_if(self.conjugated) * y;
         }
-        T::narrow(sum)
+        T::narrow(S::narrow(sum).wide())
     }
 }
 
@@ -168,8 +171,8 @@ unsafe fn reduce<R: Reduction>(h: &Handle, n: i64, what: R, to: *mut R::Found) -
 }
 
 /// # Safety
-/// Contract of `cublasDotEx`. The second type is that of sums, which does not matter here.
-unsafe fn product<T: Number, Sum>(
+/// Contract of `cublasDotEx`. The second type is that of sums.
+unsafe fn product<T: Number, S: Number<Wide = T::Wide>>(
     h: &Handle,
     n: i64,
     (x, x_step): (*const T, i64),
@@ -177,14 +180,19 @@ unsafe fn product<T: Number, Sum>(
     conjugated: bool,
     to: *mut T,
 ) -> Result {
-    let (x, y) = (Vector::new(n, x, x_step), Vector::new(n, y, y_step));
+    let what: Product<T, S> = Product {
+        x: Vector::new(n, x, x_step),
+        y: Vector::new(n, y, y_step),
+        conjugated,
+        sum: PhantomData,
+    };
     // SAFETY: contract of `product`.
-    unsafe { reduce(h, n, Product { x, y, conjugated }, to) }
+    unsafe { reduce(h, n, what, to) }
 }
 
 /// # Safety
 /// Contract of `cublasNrm2Ex`.
-unsafe fn norm<T: Number, Sum>(h: &Handle, n: i64, (x, step): (*const T, i64), to: *mut T::Size) -> Result {
+unsafe fn norm<T: Number>(h: &Handle, n: i64, (x, step): (*const T, i64), to: *mut T::Size) -> Result {
     // Nothing but vectors that go forwards has a norm in BLAS.
     let n = if step > 0 { n } else { 0 };
     // SAFETY: contract of `norm`.
@@ -205,7 +213,7 @@ unsafe fn extreme<T: Number, I: Copy + Default + TryFrom<i64> + 'static>(
     let what = Extreme {
         x,
         smallest,
-        place: std::marker::PhantomData,
+        place: PhantomData,
     };
     // SAFETY: contract of `extreme`.
     unsafe { reduce(h, n, what, to) }
@@ -229,7 +237,7 @@ blas! {
      Complex<f32>: cublasScnrm2_v2 cublasScnrm2_v2_64, Complex<f64>: cublasDznrm2_v2 cublasDznrm2_v2_64)
     (h: Pointer, n: int, x: (*const T), step: int, to: (*mut <T as Number>::Size)) {
         // SAFETY: cuBLAS's contract of the function.
-        unsafe { norm::<T, T>(handle(h)?, n, (x, step), to) }
+        unsafe { norm(handle(h)?, n, (x, step), to) }
     }
 
     (f32: cublasSasum_v2 cublasSasum_v2_64, f64: cublasDasum_v2 cublasDasum_v2_64,

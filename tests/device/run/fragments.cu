@@ -1,4 +1,4 @@
-// wmma: every type and shape that mma.h has, in every layout, against sums that the host computes. All values are small
+// wmma: every type and shape that mma.h has, in several layouts, against sums that the host computes. All values are small
 // integers, so that no order and no rounding of a sum makes a difference.
 // REQUIRES: softgpu
 // RUN: %mgb-clang -O2 -I%cuda/include/cccl %s -o %t && %softgpu %t | FileCheck %s
@@ -85,8 +85,6 @@ template <int M, int N, int K, class In, class Out, class Stored = In> void shap
   for (auto layout : {wmma::mem_row_major, wmma::mem_col_major}) {
     in_layouts<M, N, K, In, Out, wmma::row_major, wmma::col_major, Stored>(layout);
     in_layouts<M, N, K, In, Out, wmma::col_major, wmma::row_major, Stored>(layout);
-    in_layouts<M, N, K, In, Out, wmma::row_major, wmma::row_major, Stored>(layout);
-    in_layouts<M, N, K, In, Out, wmma::col_major, wmma::col_major, Stored>(layout);
   }
 }
 
@@ -104,5 +102,7 @@ int main() {
   shapes<unsigned char, int>();
   shape<16, 16, 8, wmma::precision::tf32, float, float>();
   shape<8, 8, 4, double, double>();
+  in_layouts<16, 16, 16, half, float, wmma::row_major, wmma::row_major>(wmma::mem_row_major);
+  in_layouts<8, 32, 16, half, half, wmma::col_major, wmma::col_major>(wmma::mem_col_major);
   return finish();
 }

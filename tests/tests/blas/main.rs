@@ -68,6 +68,20 @@ fn under_mgb_run() {
     node.wait_until_empty();
 }
 
+/// Each holds a half of what it wants when it asks for the other: some have to swap.
+#[test]
+fn products_are_right_while_memory_is_short() {
+    let node = Node::start("1x64MiB", "mgb");
+    let program = program("pressure").display().to_string();
+    let all: Vec<Running> = (0..3)
+        .map(|_| Running::start(&mut node.mgb(&["run", &program])))
+        .collect();
+    for running in all {
+        assert_eq!(running.end().success(), "PASS\n");
+    }
+    node.wait_until_empty();
+}
+
 /// Where times depend on nothing but the work.
 #[test]
 fn device_time_grows_with_the_work() {

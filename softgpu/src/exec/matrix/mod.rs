@@ -55,7 +55,9 @@ impl Shape {
             saturates: field(48, 1) == 1,
             and: field(49, 1) == 1,
         };
-        let fits = |fragment: Fragment| fragment.rows % 8 == 0 && fragment.columns % (4 * fragment.run) == 0;
+        let fits = |fragment: Fragment| {
+            fragment.rows.is_multiple_of(8) && fragment.columns.is_multiple_of(4 * fragment.run)
+        };
         let fragments = [shape.a(), shape.b(), shape.sum(shape.c), shape.sum(shape.d)];
         let sums_fit = [shape.c, shape.d]
             .iter()
@@ -310,14 +312,16 @@ mod tests {
         let shape = Shape::of(word).unwrap();
         let mut lanes = vec![[0u8; 40]; 32];
         for (lane, room) in lanes.iter_mut().enumerate() {
-            for element in 0..16 {
-                room[element] = shape.a().place(lane, element).0 as u8;
+            let (a, rest) = room.split_at_mut(16);
+            let (b, c) = rest.split_at_mut(8);
+            for (element, value) in a.iter_mut().enumerate() {
+                *value = shape.a().place(lane, element).0 as u8;
             }
-            for element in 0..8 {
-                room[16 + element] = shape.b().place(lane, element).0 as u8 + 1;
+            for (element, value) in b.iter_mut().enumerate() {
+                *value = shape.b().place(lane, element).0 as u8 + 1;
             }
-            for element in 0..4 {
-                room[24 + 4 * element..][..4].copy_from_slice(&1000i32.to_ne_bytes());
+            for value in c.chunks_mut(4) {
+                value.copy_from_slice(&1000i32.to_ne_bytes());
             }
         }
         let places: Vec<Operands> = lanes.iter_mut().map(|room| room.as_mut_ptr()).collect();
