@@ -185,6 +185,22 @@ __global__ void shortened(unsigned *out, const float *in) {
   out[threadIdx.x] = __float_as_uint(kept);
 }
 
+// On stacks of their own: what a thread calls is not known before it runs.
+__device__ double plus(double x) { return x + 1; }
+__device__ double minus(double x) { return x - 1; }
+__global__ void through_pointers(double *out, int which) {
+  Lane l;
+  double (*change)(double) = which ? plus : minus;
+  double d[2] = {};
+  for (int round = 0; round < 3; round++) {
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+                 : "+d"(d[0]), "+d"(d[1])
+                 : "d"(double(a_at(l.g, l.t))), "d"(double(b_at(l.t, l.g))));
+    d[0] = change(d[0]), d[1] = change(d[1]);
+  }
+  out[l.g * 8 + l.t * 2] = d[0], out[l.g * 8 + l.t * 2 + 1] = d[1];
+}
+
 template <class T> void expect_product(const std::vector<T> &found, int at, int rows, int depth, bool with_c, int low = 0) {
   for (int row = 0; row < rows; row++)
     for (int column = 0; column < 8; column++) {
@@ -213,6 +229,18 @@ int main() {
   doubles<<<1, 32>>>(wide.data);
   expect_product(wide.get(), 128, 8, 4, true);
   expect_product(wide.get(), 0, 16, 8, true);
+  // Two warps, of which the second has half its lanes: what the others would have is zero.
+  for (int which : {0, 1}) {
+    through_pointers<<<1, 48>>>(wide.data, which);
+    auto found = wide.get();
+    for (int row = 0; row < 12; row++)
+      for (int column = 0; column < 8; column++) {
+        double sum = 0;
+        for (int k = 0; k < 4; k++)
+          sum += row < 8 ? a_at(row, k) * b_at(k, column) : column < 4 ? a_at(row, k) * b_at(k, column + 8) : 0;
+        EXPECT(found[row * 8 + column] == 3 * sum + (which ? 3 : -3));
+      }
+  }
   Array<int> integers(256);
   bytes<<<1, 32>>>(integers.data);
   expect_product(integers.get(), 0, 16, 32, true, 2);

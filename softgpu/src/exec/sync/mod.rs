@@ -224,10 +224,12 @@ impl Sync {
         }
         warp.grouped &= !members;
         if let WarpRequest::Matrix { shape, .. } = *request {
-            let of = |lane: usize| match *asked.of_warp(first + lane as u32) {
-                WarpRequest::Matrix { operands, .. } if members >> lane & 1 == 1 => operands,
-                _ => std::ptr::null_mut(),
-            };
+            // A lane that is no member has ended, or was never there: it asks for nothing.
+            let of =
+                |lane: usize| match (members >> lane & 1 == 1).then(|| asked.of_warp(first + lane as u32)) {
+                    Some(&WarpRequest::Matrix { operands, .. }) => operands,
+                    _ => std::ptr::null_mut(),
+                };
             // SAFETY: the service checked the shape. Each member handed in its registers, which stay where
             // they are while it waits: contract of `softgpu_calls.matrix`.
             unsafe { matrix::multiply(shape, of) };

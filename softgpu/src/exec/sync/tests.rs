@@ -166,3 +166,26 @@ fn who_hangs_is_described() {
         "{text}"
     );
 }
+
+/// Of a warp of three lanes one has ended: it is not asked for matrices, and what it would have is zero.
+#[test]
+fn a_product_is_that_of_the_lanes_that_are_left() {
+    const DOUBLES_8X8X4: u64 = 8 | 8 << 8 | 4 << 16 | 0x4444 << 32;
+    let mut block = begun(3);
+    drain(&mut block);
+    // A, B and two of C.
+    let mut rooms = [[2.0, 3.0, 10.0, 20.0], [5.0, 7.0, 30.0, 40.0]];
+    block.requests[2] = barrier(false, None);
+    block.end(2);
+    for (lane, room) in rooms.iter_mut().enumerate() {
+        let request = WarpRequest::Matrix {
+            shape: DOUBLES_8X8X4,
+            operands: room.as_mut_ptr().cast(),
+        };
+        block.wait(lane as u32, Request::Warp(request));
+    }
+    assert_eq!(drain(&mut block), [0, 1]);
+    // Row 0 of A is 2, 5, 0, 0; column 0 of B is 3, 7, 0, 0; the other columns are zero.
+    assert_eq!(rooms[0][..2], [10.0 + 2.0 * 3.0 + 5.0 * 7.0, 20.0]);
+    assert_eq!(rooms[1][..2], [30.0, 40.0]);
+}
