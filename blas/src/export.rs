@@ -14,9 +14,9 @@ pub fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
 
 /// Defines functions of cuBLAS.
 ///
-/// `(f32: cublasSscal_v2 cublasSscal_v2_64, ...) (arguments) { body }` defines a function for each type, which is `T` in
-/// arguments and body, and its form for numbers of 64 bits. An argument of type `int` has 32 or 64 bits outside, and 64
-/// in the body. `Int` is the type that it has outside.
+/// `(f32: cublasSscal_v2 cublasSscal_v2_64, ...) (arguments) { body }` defines a function for each type,
+/// which is `T` in arguments and body, and its form for numbers of 64 bits. An argument of type `int` has 32
+/// or 64 bits outside, and 64 in the body. `Int` is the type that it has outside.
 macro_rules! blas {
     ($($(#[$doc:meta])* ($($ty:ty: $name:ident $wide:ident),+ $(,)?) $arguments:tt $body:block)*) => {
         $($(

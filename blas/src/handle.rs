@@ -173,7 +173,8 @@ pub unsafe extern "C" fn cublasDestroy_v2(handle: Pointer) -> i32 {
     if handle.is_null() {
         return code(Err(Status::NotInitialized));
     }
-    // SAFETY: it came from `Box::into_raw` in `cublasCreate_v2`, and is not used again: contract of this function.
+    // SAFETY: it came from `Box::into_raw` in `cublasCreate_v2`, and is not used again: contract of this
+    // function.
     drop(unsafe { Box::from_raw(handle.cast_mut()) });
     0
 }

@@ -1,7 +1,7 @@
 //! Kernels of this library, and their launches.
 //!
-//! A kernel is a value: it is its own only parameter. The software GPU gets to know it at its first launch, by an
-//! image as the compiler pass makes them for kernels of programs.
+//! A kernel is a value: it is its own only parameter. The software GPU gets to know it at its first launch,
+//! by an image as the compiler pass makes them for kernels of programs.
 
 use std::any::{TypeId, type_name};
 use std::collections::HashMap;
@@ -24,16 +24,17 @@ const REGISTERS: u32 = 64;
 
 /// Code that runs on a software GPU.
 ///
-/// Its device time is that of a kernel whose threads execute as many instructions as it says. Each kernel here counts
-/// one for a multiplication with its addition, four where the numbers are complex, and of 16-bit formats a
-/// sixteenth, as on a GPU with matrix units; and one for each further element that it reads or writes.
+/// Its device time is that of a kernel whose threads execute as many instructions as it says. Each kernel
+/// here counts one for a multiplication with its addition, four where the numbers are complex, and of 16-bit
+/// formats a sixteenth, as on a GPU with matrix units; and one for each further element that it reads or
+/// writes.
 pub trait Kernel: Copy + Send + 'static {
-    /// Runs one thread, and returns how many instructions that was. It must not allocate: where it touches memory
-    /// that is not there it ends on the spot.
+    /// Runs one thread, and returns how many instructions that was. It must not allocate: where it touches
+    /// memory that is not there it ends on the spot.
     ///
     /// # Safety
-    /// The kernel's pointers are as its function asks for them: contract of every function of cuBLAS. Where they are
-    /// not, the software GPU ends the kernel.
+    /// The kernel's pointers are as its function asks for them: contract of every function of cuBLAS. Where
+    /// they are not, the software GPU ends the kernel.
     unsafe fn run(&self, thread: u64) -> u64;
 }
 
@@ -103,7 +104,8 @@ fn register<K: Kernel>() -> usize {
     stub as usize
 }
 
-/// Launches a kernel with as many threads, or a few more that make the last block whole, in the handle's stream.
+/// Launches a kernel with as many threads, or a few more that make the last block whole, in the handle's
+/// stream.
 ///
 /// # Errors
 /// `ExecutionFailed` if the runtime refuses it; none for no threads.

@@ -1,12 +1,13 @@
 //! A `libcublas.so.13` for software GPUs: the commonest functions of cuBLAS.
 //!
-//! It is to the software GPU what NVIDIA's is to the driver: a library of its own, which launches kernels by the
-//! runtime's public functions ([`launch`]). So everything is in the order of streams, can be captured in graphs, is
-//! seen by a driver front, and faults as kernels do. Kernels are written in Rust and follow the contract of translated
-//! ones (`softgpu/include/softgpu_image.h`).
+//! It is to the software GPU what NVIDIA's is to the driver: a library of its own, which launches kernels by
+//! the runtime's public functions ([`launch`]). So everything is in the order of streams, can be captured in
+//! graphs, is seen by a driver front, and faults as kernels do. Kernels are written in Rust and follow the
+//! contract of translated ones (`softgpu/include/softgpu_image.h`).
 //!
-//! All sums are made in double precision, in the order of their index, and rounded once to the type of the result.
-//! [`launch::Kernel`] says what device time a kernel is taken to need. A function that is not here is not exported.
+//! All sums are made in double precision, in the order of their index, and rounded once to the type of the
+//! result. [`launch::Kernel`] says what device time a kernel is taken to need. A function that is not here is
+//! not exported.
 
 #![allow(non_snake_case, reason = "exported functions have cuBLAS's names")]
 

@@ -200,7 +200,8 @@ number! {
     f32, f64, f32, 1, 1, f64::from, |wide| wide as f32;
     f64, f64, f64, 1, 1, |own| own, |wide| wide;
     Half, f64, Half, 16, 1, half, |wide| Half(to_half(wide));
-    Brain, f64, Brain, 16, 1, |own| f64::from(f32::from_bits(u32::from(own.0) << 16)), |wide| Brain(to_brain(wide));
+    Brain, f64, Brain, 16, 1, |own| f64::from(f32::from_bits(u32::from(own.0) << 16)),
+        |wide| Brain(to_brain(wide));
     // Integers are exact up to 2^53, and wrap around where a sum does not fit.
     i8, f64, f32, 32, 1, f64::from, |wide| wide as i64 as i8;
     i32, f64, f32, 1, 1, f64::from, |wide| wide as i64 as i32;

@@ -1,5 +1,5 @@
-//! The functions of the software GPU that this library calls: the runtime's, as any program does, and the one that
-//! takes kernels.
+//! The functions of the software GPU that this library calls: the runtime's, as any program does, and the one
+//! that takes kernels.
 
 use std::ffi::{c_int, c_void};
 

@@ -78,7 +78,8 @@ pub unsafe fn result<R: Copy + Default>(
     }
     // A stream that captures would keep the kernel for later: waiting is refused there, as on a GPU.
     finish(handle)?;
-    // Kernels see the host's memory, as they see what is pinned. What fails on the way leaves the program's alone.
+    // Kernels see the host's memory, as they see what is pinned. What fails on the way leaves the program's
+    // alone.
     let mut found = R::default();
     launch(&raw mut found)?;
     finish(handle)?;

@@ -131,39 +131,43 @@ blas! {
     }
 
     ((): cublasSetVectorAsync cublasSetVectorAsync_64)
-    (n: int, element: int, from: (*const c_void), from_step: int, to: (*mut c_void), to_step: int, stream: Stream) {
+    (n: int, element: int, from: (*const c_void), from_step: int, to: (*mut c_void), to_step: int,
+     stream: Stream) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { vector([n, element], (from, from_step), (to, to_step), TO_DEVICE, Some(stream)) }
     }
 
     ((): cublasGetVectorAsync cublasGetVectorAsync_64)
-    (n: int, element: int, from: (*const c_void), from_step: int, to: (*mut c_void), to_step: int, stream: Stream) {
+    (n: int, element: int, from: (*const c_void), from_step: int, to: (*mut c_void), to_step: int,
+     stream: Stream) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { vector([n, element], (from, from_step), (to, to_step), TO_HOST, Some(stream)) }
     }
 
     ((): cublasSetMatrix cublasSetMatrix_64)
-    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void), to_lead: int) {
+    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void),
+     to_lead: int) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { matrix([rows, columns, element], (from, from_lead), (to, to_lead), TO_DEVICE, None) }
     }
 
     ((): cublasGetMatrix cublasGetMatrix_64)
-    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void), to_lead: int) {
+    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void),
+     to_lead: int) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { matrix([rows, columns, element], (from, from_lead), (to, to_lead), TO_HOST, None) }
     }
 
     ((): cublasSetMatrixAsync cublasSetMatrixAsync_64)
-    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void), to_lead: int,
-     stream: Stream) {
+    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void),
+     to_lead: int, stream: Stream) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { matrix([rows, columns, element], (from, from_lead), (to, to_lead), TO_DEVICE, Some(stream)) }
     }
 
     ((): cublasGetMatrixAsync cublasGetMatrixAsync_64)
-    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void), to_lead: int,
-     stream: Stream) {
+    (rows: int, columns: int, element: int, from: (*const c_void), from_lead: int, to: (*mut c_void),
+     to_lead: int, stream: Stream) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe { matrix([rows, columns, element], (from, from_lead), (to, to_lead), TO_HOST, Some(stream)) }
     }

@@ -72,8 +72,9 @@ typedef struct softgpu_calls {
   /* D = A * B + C, of matrices that all lanes of the warp hold. `shape` is m | n << 8 | k << 16 |
    * (A's type | B's << 4 | C's << 8 | D's << 12) << 32 | flags << 48. `operands` has the lane's registers of
    * A, of B and of C one behind the other, aligned to 8, and gets those of D at its start.
-   * A lane l holds of each 8 rows and 4 * run columns the elements l % 4 * run ... of row l / 4: run is 2 in C and D, and in
-   * A and B what 32 bits hold, or 1. Such tiles come row after row of a column of tiles. B lies as its transpose does. */
+   * A lane l holds of each 8 rows and 4 * run columns the elements l % 4 * run ... of row l / 4: run is 2
+   * in C and D, and in A and B what 32 bits hold, or 1. Such tiles come row after row of a column of tiles.
+   * B lies as its transpose does. */
   void (*matrix)(softgpu_thread *, uint64_t shape, void *operands);
 } softgpu_calls;
 

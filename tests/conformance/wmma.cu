@@ -1,5 +1,5 @@
-// Matrix instructions: each case compares a product with sums of its own, exact where the type is, else within 2^-21 of the
-// sum of its terms' sizes.
+// Matrix instructions: each case compares a product with sums of its own, exact where the type is, else within 2^-21 of
+// the sum of its terms' sizes.
 #include "conformance.h"
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>

@@ -226,7 +226,8 @@ blas! {
         }
         // SAFETY: cuBLAS's contract of the function: the pointers are to what the types say.
         unsafe {
-            by_type!(x_type, a_type, execution, add_scaled, (h, n, a.cast(), (x.cast(), x_step), (y.cast(), y_step)))
+            by_type!(x_type, a_type, execution, add_scaled,
+                (h, n, a.cast(), (x.cast(), x_step), (y.cast(), y_step)))
         }
     }
 

@@ -1,7 +1,8 @@
 //! Functions that make one number of vectors: products, sums, norms, and places of extreme elements.
 //!
-//! One thread of a block does it all, in the order of the elements, so that a result never depends on a schedule.
-//! In device time the work counts as shared out among all threads of [`SHARERS`] blocks, as a GPU does it.
+//! One thread of a block does it all, in the order of the elements, so that a result never depends on a
+//! schedule. In device time the work counts as shared out among all threads of `SHARERS` blocks, as a GPU
+//! does it.
 
 use std::ffi::{c_int, c_void};
 use std::marker::PhantomData;
@@ -45,7 +46,8 @@ struct Norm<T>(Vector<T>);
 /// The sum of sizes, those of real and imaginary parts by themselves.
 #[derive(Clone, Copy)]
 struct Sizes<T>(Vector<T>);
-/// The place, from 1 on, of the first element with the largest or the smallest size; as an `int` of 32 or 64 bits.
+/// The place, from 1 on, of the first element with the largest or the smallest size; as an `int` of 32 or 64
+/// bits.
 #[derive(Clone, Copy)]
 struct Extreme<T, I> {
     x: Vector<T>,

@@ -45,7 +45,8 @@ blas! {
     (f32: cublasSgemm_v2 cublasSgemm_v2_64, f64: cublasDgemm_v2 cublasDgemm_v2_64,
      Complex<f32>: cublasCgemm_v2 cublasCgemm_v2_64, Complex<f64>: cublasZgemm_v2 cublasZgemm_v2_64,
      Half: cublasHgemm cublasHgemm_64)
-    (h: Pointer, of_a: c_int, of_b: c_int, m: int, n: int, k: int, alpha: (*const T), a: (*const T), lead_a: int,
+    (h: Pointer, of_a: c_int, of_b: c_int, m: int, n: int, k: int, alpha: (*const T), a: (*const T),
+     lead_a: int,
      b: (*const T), lead_b: int, beta: (*const T), c: (*mut T), lead_c: int) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe {

@@ -118,7 +118,8 @@ blas! {
 
     (f32: cublasSdgmm cublasSdgmm_64, f64: cublasDdgmm cublasDdgmm_64,
      Complex<f32>: cublasCdgmm cublasCdgmm_64, Complex<f64>: cublasZdgmm cublasZdgmm_64)
-    (h: Pointer, side: c_int, m: int, n: int, a: (*const T), lead_a: int, x: (*const T), step: int, c: (*mut T),
+    (h: Pointer, side: c_int, m: int, n: int, a: (*const T), lead_a: int, x: (*const T), step: int,
+     c: (*mut T),
      lead_c: int) {
         // SAFETY: cuBLAS's contract of handles.
         let h = unsafe { handle(h) }?;

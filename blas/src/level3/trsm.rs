@@ -36,7 +36,8 @@ impl<T: Number> Kernel for Trsm<T> {
         if number >= self.count {
             return 1;
         }
-        // SAFETY: the matrices are of the batch, and indices below their sizes; the rest is the contract of `run`.
+        // SAFETY: the matrices are of the batch, and indices below their sizes; the rest is the contract of
+        // `run`.
         unsafe {
             let a = Matrix::after(self.a.of(number), self.lead_a, self.operation);
             let b = Matrix::plain(self.b.of(number), self.lead_b);
@@ -120,7 +121,8 @@ unsafe fn trsm<T: Number>(
 blas! {
     (f32: cublasStrsm_v2 cublasStrsm_v2_64, f64: cublasDtrsm_v2 cublasDtrsm_v2_64,
      Complex<f32>: cublasCtrsm_v2 cublasCtrsm_v2_64, Complex<f64>: cublasZtrsm_v2 cublasZtrsm_v2_64)
-    (h: Pointer, side: c_int, fill: c_int, operation: c_int, diagonal: c_int, m: int, n: int, alpha: (*const T),
+    (h: Pointer, side: c_int, fill: c_int, operation: c_int, diagonal: c_int, m: int, n: int,
+     alpha: (*const T),
      a: (*const T), lead_a: int, b: (*mut T), lead_b: int) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe {
@@ -130,8 +132,10 @@ blas! {
     }
 
     (f32: cublasStrsmBatched cublasStrsmBatched_64, f64: cublasDtrsmBatched cublasDtrsmBatched_64,
-     Complex<f32>: cublasCtrsmBatched cublasCtrsmBatched_64, Complex<f64>: cublasZtrsmBatched cublasZtrsmBatched_64)
-    (h: Pointer, side: c_int, fill: c_int, operation: c_int, diagonal: c_int, m: int, n: int, alpha: (*const T),
+     Complex<f32>: cublasCtrsmBatched cublasCtrsmBatched_64,
+     Complex<f64>: cublasZtrsmBatched cublasZtrsmBatched_64)
+    (h: Pointer, side: c_int, fill: c_int, operation: c_int, diagonal: c_int, m: int, n: int,
+     alpha: (*const T),
      a: (*const *mut T), lead_a: int, b: (*const *mut T), lead_b: int, count: int) {
         // SAFETY: cuBLAS's contract of the function.
         unsafe {

@@ -1,5 +1,5 @@
-// What the programs of this folder call of cuBLAS, declared here, since not every CUDA comes with its headers; and what the
-// programs share: checks that say where, arrays, and numbers to compute with.
+// What the programs of this folder call of cuBLAS, declared here, since not every CUDA comes with its headers; and what
+// the programs share: checks that say where, arrays, and numbers to compute with.
 #pragma once
 #include <cmath>
 #include <complex>

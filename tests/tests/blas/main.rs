@@ -1,5 +1,5 @@
-//! cuBLAS on software GPUs: the library in `blas/`, called by programs that hold it against the host's own loops, natively
-//! and under MGB, rebuilt or not.
+//! cuBLAS on software GPUs: the library in `blas/`, called by programs that hold it against the host's own
+//! loops, natively and under MGB, rebuilt or not.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,5 @@
-// Vectors: every function against loops of the host, in steps of both directions, with scalars of the host and the device.
+// Vectors: every function against loops of the host, in steps of both directions, with scalars of the host and of the
+// device.
 #include "blas.h"
 
 constexpr int kN = 1000;

@@ -75,7 +75,8 @@ impl Fragment {
 mod tests {
     use super::*;
 
-    /// Places that the PTX ISA's figures show: (matrix, shape, type, element) and its (row, column) in lane 0.
+    /// Places that the PTX ISA's figures show: (matrix, shape, type, element) and its (row, column) in lane
+    /// 0.
     #[test]
     fn layouts_are_those_of_ptx() {
         let cases = [

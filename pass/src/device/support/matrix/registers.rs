@@ -10,7 +10,8 @@ pub fn as_bits(value: &str, ty: &str, bits: u32) -> (String, String) {
     (format!("{name} = bitcast {ty} {value} to i{bits}\n "), name)
 }
 
-/// The lines that return registers, integers of `bits` bits with these names, as the types that are asked for.
+/// The lines that return registers, integers of `bits` bits with these names, as the types that are asked
+/// for.
 pub fn returned(foreign: &Foreign, bits: u32, registers: &[String]) -> String {
     let types = foreign.result_types();
     let mut text = String::new();

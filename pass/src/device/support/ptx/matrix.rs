@@ -231,8 +231,8 @@ fn joined(emitter: &mut Emitter, parts: &[String], size: u32) -> String {
     emitter.value(format!("or i32 {low}, {high}"))
 }
 
-/// `movmatrix`: an 8x8 matrix in registers, transposed. A lane's two elements are in two rows of the original,
-/// in the same half of a register of each.
+/// `movmatrix`: an 8x8 matrix in registers, transposed. A lane's two elements are in two rows of the
+/// original, in the same half of a register of each.
 fn transpose(emitter: &mut Emitter, it: &Call) -> Option<()> {
     let [to, from] = it.operands else { return None };
     if it.modifiers != ["sync", "aligned", "m8n8", "trans", "b16"] {
