@@ -18,8 +18,10 @@ impl Code {
     pub const CUDART_UNLOADING: Code = Code(4);
     pub const INVALID_PITCH_VALUE: Code = Code(12);
     pub const INVALID_SYMBOL: Code = Code(13);
+    pub const INVALID_TEXTURE: Code = Code(18);
     pub const INVALID_CHANNEL_DESCRIPTOR: Code = Code(20);
     pub const INVALID_MEMCPY_DIRECTION: Code = Code(21);
+    pub const INVALID_FILTER_SETTING: Code = Code(26);
     pub const DEVICES_UNAVAILABLE: Code = Code(46);
     pub const MISSING_CONFIGURATION: Code = Code(52);
     pub const INVALID_DEVICE_FUNCTION: Code = Code(98);

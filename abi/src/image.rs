@@ -76,6 +76,9 @@ pub struct Calls {
     pub allocate: unsafe extern "C" fn(*mut Thread, u64) -> *mut c_void,
     pub release: unsafe extern "C" fn(*mut Thread, *mut c_void),
     pub matrix: unsafe extern "C" fn(*mut Thread, u64, *mut c_void),
+    pub texture: unsafe extern "C" fn(*mut Thread, u64, u32, u32, *const u32, *mut u32),
+    pub surface_read: unsafe extern "C" fn(*mut Thread, u64, u32, u32, *const u32, u32, *mut c_void),
+    pub surface_write: unsafe extern "C" fn(*mut Thread, u64, u32, u32, *const u32, u32, *const c_void),
 }
 
 /// `softgpu_parameter`.
@@ -219,6 +222,6 @@ mod tests {
         assert_eq!(size_of::<Thread>(), 152);
         assert_eq!(size_of::<Kernel>(), 72);
         assert_eq!(size_of::<Image>(), 88);
-        assert_eq!(size_of::<Calls>(), 8 + 17 * 8);
+        assert_eq!(size_of::<Calls>(), 8 + 20 * 8);
     }
 }

@@ -31,4 +31,5 @@ pub mod pointer;
 pub mod pool;
 pub mod properties;
 pub mod stream;
+pub mod texture;
 pub mod vmm;

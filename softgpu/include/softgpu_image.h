@@ -76,6 +76,17 @@ typedef struct softgpu_calls {
    * in C and D, and in A and B what 32 bits hold, or 1. Such tiles come row after row of a column of tiles.
    * B lies as its transpose does. */
   void (*matrix)(softgpu_thread *, uint64_t shape, void *operands);
+  /* Reads a texture object. geometry 0: 1d, 1: 2d, 2: 3d, 3: layered 1d, 4: layered 2d, 5: cube,
+   * 6: layered cube. kind 0: floats are the coordinates, 1: whole numbers, 4 + c: gathers channel c. `at`
+   * has four words: the layer of a layered one, then the coordinates; `result` has room for four. */
+  void (*texture)(softgpu_thread *, uint64_t object, uint32_t geometry, uint32_t kind,
+                  const uint32_t *at, uint32_t *result);
+  /* Reads `bytes` bytes of a surface object, or writes them. geometry as above; mode 0: zero, 1: clamp,
+   * 2: trap; `at` as above, in whole numbers, the first coordinate in bytes. */
+  void (*surface_read)(softgpu_thread *, uint64_t object, uint32_t geometry, uint32_t mode,
+                       const uint32_t *at, uint32_t bytes, void *to);
+  void (*surface_write)(softgpu_thread *, uint64_t object, uint32_t geometry, uint32_t mode,
+                        const uint32_t *at, uint32_t bytes, const void *from);
 } softgpu_calls;
 
 /* Types of elements. */

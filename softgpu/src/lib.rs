@@ -37,6 +37,7 @@ pub mod pages;
 pub mod state;
 pub mod stream;
 pub mod submit;
+pub mod texture;
 pub mod through;
 pub mod time;
 pub mod transfer;

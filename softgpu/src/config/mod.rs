@@ -4,4 +4,5 @@ pub mod device;
 pub mod profile;
 pub mod profiles;
 pub mod spec;
+pub mod textures;
 pub mod visible;

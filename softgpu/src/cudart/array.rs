@@ -1,4 +1,4 @@
-//! Arrays, and copies from and to them. What reads them in kernels, textures and surfaces, is not there.
+//! Arrays, and copies from and to them. Kernels reach them through texture and surface objects.
 
 use std::ffi::{c_int, c_uint, c_void};
 

@@ -43,7 +43,9 @@ pub mod set;
 pub mod stream;
 pub mod stream_attributes;
 pub mod stubs;
+pub mod surface;
 pub mod symbol;
+pub mod texture;
 pub mod user_objects;
 
 use crate::entry::caught;

@@ -176,6 +176,7 @@ impl Gpu {
             context.active = false;
             self.streams.clear();
             self.variables.lock().clear();
+            crate::texture::objects::forget(self.ordinal);
             crate::memory::array::forget(self.ordinal);
             crate::memory::pool::clear(self.ordinal);
             crate::memory::share::forget(self.ordinal);

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use mgb_abi::properties::DeviceProp;
 
 use super::gpu::Gpu;
-use crate::config::profile;
+use crate::config::{profile, textures};
 use crate::time::settings::settings;
 
 /// A device's address on the bus that it would be on: `0000:01:00.0` for the first.
@@ -35,7 +35,24 @@ pub fn of(gpu: &Gpu) -> DeviceProp {
     all.minor = value(76);
     all.texture_alignment = value(14) as usize;
     all.texture_pitch_alignment = value(51) as usize;
-    all.surface_alignment = 512;
+    all.surface_alignment = textures::ALIGNMENT;
+    all.max_texture1d = value(21);
+    all.max_texture2d = [value(22), value(23)];
+    all.max_texture2d_linear = [value(70), value(71), value(72)];
+    all.max_texture2d_gather = [value(45), value(46)];
+    all.max_texture3d = [value(24), value(25), value(26)];
+    all.max_texture3d_alt = [value(47), value(48), value(49)];
+    all.max_texture_cubemap = value(52);
+    all.max_texture1d_layered = [value(42), value(43)];
+    all.max_texture2d_layered = [value(27), value(28), value(29)];
+    all.max_texture_cubemap_layered = [value(53), value(54)];
+    all.max_surface1d = value(55);
+    all.max_surface2d = [value(56), value(57)];
+    all.max_surface3d = [value(58), value(59), value(60)];
+    all.max_surface1d_layered = [value(61), value(62)];
+    all.max_surface2d_layered = [value(63), value(64), value(65)];
+    all.max_surface_cubemap = value(66);
+    all.max_surface_cubemap_layered = [value(67), value(68)];
     all.multi_processor_count = value(16);
     all.can_map_host_memory = value(19);
     all.concurrent_kernels = value(31);
@@ -68,6 +85,9 @@ pub fn of(gpu: &Gpu) -> DeviceProp {
 /// One attribute, by its number in `cudaDeviceAttr` and `CUdevice_attribute`, which agree. What is
 /// not supported is zero; `None`: there is no such attribute.
 pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
+    if let Some(figure) = textures::attribute(number) {
+        return Some(figure as c_int);
+    }
     let profile = gpu.profile();
     let unsigned = match number {
         1 => profile.block_threads,
@@ -79,8 +99,6 @@ pub fn attribute(gpu: &Gpu, number: c_int) -> Option<c_int> {
         11 => i32::MAX as u32,
         12 | 82 => profile.registers,
         13 => profile.clock_khz,
-        14 => 512,
-        51 => 32,
         16 => profile.multiprocessors,
         // Overlap, mapped host memory, concurrent kernels, unified addresses.
         15 | 19 | 31 | 41 => 1,

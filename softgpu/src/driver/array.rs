@@ -44,7 +44,11 @@ pub fn described(format: ChannelFormatDesc, extent: Extent, flags: c_uint) -> Re
     })
 }
 
-fn format_of(format: u32, channels: c_uint) -> Result<ChannelFormatDesc> {
+/// The runtime's description of elements that the driver describes so.
+///
+/// # Errors
+/// `INVALID_VALUE` for a format that softgpu does not have.
+pub fn format_of(format: u32, channels: c_uint) -> Result<ChannelFormatDesc> {
     let known = FORMATS.iter().find(|known| known.0 == format);
     let &(_, f, bits) = known.ok_or(Error::INVALID_VALUE)?;
     let channel = |at: c_uint| if at < channels { bits } else { 0 };

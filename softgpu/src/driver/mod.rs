@@ -19,6 +19,8 @@ pub mod pool;
 pub mod set;
 pub mod stream;
 pub mod streams;
+pub mod surface;
+pub mod texture;
 pub mod vmm;
 
 use std::ffi::c_void;

@@ -8,7 +8,8 @@ use super::device_heap;
 use super::grid::{Failure, Plan};
 use super::matrix;
 use super::output;
-use super::thread::{Reduce, Request, Thread, Waiting};
+use super::textures;
+use super::thread::{Reduce, Request, Thread, Waiting, own};
 use super::warp::{self, Shuffle, Vote, WarpRequest};
 use crate::clock;
 use crate::error::{Error, c_str};
@@ -24,7 +25,7 @@ pub fn set_clock(khz: u32) {
 
 static CALLS: Calls = Calls {
     version: image::VERSION,
-    count: 17,
+    count: 20,
     barrier,
     barrier_reduce,
     warp_sync,
@@ -42,6 +43,9 @@ static CALLS: Calls = Calls {
     allocate,
     release,
     matrix: multiply,
+    texture: textures::read,
+    surface_read: textures::surface_read,
+    surface_write: textures::surface_write,
 };
 
 /// What all threads of a block see alike.
@@ -97,15 +101,6 @@ impl Slots {
             unsafe { *slot = thread };
         }
     }
-}
-
-/// The runtime's side of a thread.
-///
-/// # Safety
-/// `thread` is what the runtime handed to generated code, on the fiber that runs it now.
-unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut Thread {
-    // SAFETY: `public` is the first field of a `Thread` in C's layout.
-    unsafe { &mut *thread.cast::<Thread>() }
 }
 
 /// Waits, where waiting is possible.

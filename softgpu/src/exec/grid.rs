@@ -10,6 +10,7 @@ use super::order::{Order, Sequence};
 use super::output::Output;
 use crate::error::Error;
 use crate::image::{self, Begin, Entry, Image};
+use crate::texture::objects::Objects;
 
 /// Why a kernel failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Plan {
     pub dynamic_shared: usize,
     /// The block of the image's variables on the device.
     pub variables: usize,
+    /// The device's textures and surfaces, as they were when the launch was called.
+    pub objects: Arc<Objects>,
     /// The arguments' values.
     pub arguments: Arc<Arguments>,
     /// Blocks that the device holds at once, at least 1: no more may wait for others.

@@ -26,6 +26,7 @@ pub mod registry;
 pub mod step;
 pub mod sync;
 pub mod team;
+pub mod textures;
 pub mod thread;
 pub mod threads;
 pub mod warp;

@@ -75,6 +75,7 @@ impl Row {
             alone: false,
         });
         state.shared.kernel = Arc::clone(&plan.name);
+        state.shared.objects = Arc::clone(&plan.objects);
         state.thread.block = &raw mut state.shared;
         let Code::Rows(entry) = plan.code else {
             unreachable!("threads that wait for each other are no row");

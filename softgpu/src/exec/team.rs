@@ -104,6 +104,7 @@ impl Team {
         let plan = &grid.plan;
         self.shared.waiting = waiting;
         self.shared.kernel = Arc::clone(&plan.name);
+        self.shared.objects = Arc::clone(&plan.objects);
         let shared = &raw mut *self.shared;
         self.count = plan.block.iter().product::<u32>() as usize;
         assert!(

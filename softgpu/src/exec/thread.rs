@@ -8,6 +8,7 @@ use super::grid::Failure;
 use super::output::Output;
 use super::warp::WarpRequest;
 use crate::image::{self, Entry};
+use crate::texture::objects::Objects;
 
 /// A thread. Generated code gets a pointer to `public`, and hands it back in its calls.
 #[repr(C)]
@@ -85,6 +86,8 @@ pub struct Shared {
     pub waiting: Waiting,
     /// The kernel's name, for messages.
     pub kernel: Arc<str>,
+    /// The textures and surfaces that they can use.
+    pub objects: Arc<Objects>,
     /// What they printed.
     pub output: Output,
     /// Why the kernel fails, once it does.
@@ -96,6 +99,7 @@ impl Default for Shared {
         Shared {
             waiting: Waiting::Never,
             kernel: Arc::from(""),
+            objects: Arc::default(),
             output: Output::default(),
             failure: None,
         }
@@ -190,4 +194,13 @@ impl Thread {
         let [tx, ty, tz] = self.public.tid;
         format!("block ({bx},{by},{bz}), thread ({tx},{ty},{tz})")
     }
+}
+
+/// The runtime's side of a thread.
+///
+/// # Safety
+/// `thread` is what the runtime handed to generated code, on the fiber that runs it now.
+pub unsafe fn own<'a>(thread: *mut image::Thread) -> &'a mut Thread {
+    // SAFETY: `public` is the first field of a `Thread` in C's layout.
+    unsafe { &mut *thread.cast::<Thread>() }
 }

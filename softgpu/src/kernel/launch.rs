@@ -14,6 +14,7 @@ use crate::exec::grid::{Arguments, Code, Plan};
 use crate::exec::pool;
 use crate::exec::registry::Function;
 use crate::image::{self, KERNEL_BARRIER, KERNEL_COROUTINE};
+use crate::texture::objects::{self, Objects};
 use crate::time::{booking, model::Work};
 
 /// The shape of a launch.
@@ -113,6 +114,7 @@ pub struct Launch {
     /// `cudaLaunchAttribute`s that were set for a graph's node, kept so that the program can read them.
     pub attributes: BTreeMap<u32, LaunchAttributeValue>,
     arguments: Arc<Arguments>,
+    objects: Arc<Objects>,
 }
 
 impl Launch {
@@ -147,6 +149,7 @@ impl Launch {
             shape,
             attributes: BTreeMap::new(),
             arguments,
+            objects: objects::of(gpu.ordinal),
         })
     }
 
@@ -177,6 +180,7 @@ impl Launch {
             static_shared: code.kernel.static_shared as usize,
             dynamic_shared: shared,
             variables: variables::block(gpu, code.image)?,
+            objects: self.objects.clone(),
             arguments: self.arguments.clone(),
             resident: (u64::from(resident) * u64::from(profile.multiprocessors)).max(1),
             workspace: self.shape.cooperative.then(Default::default),

@@ -9,6 +9,7 @@ use parking_lot::RwLock;
 
 use super::region::{Side, Size};
 use crate::error::{Error, Result};
+use crate::texture::texels::{Format, Texels};
 
 /// One array.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +34,7 @@ const FIRST_HANDLE: usize = 0xa44a_0000_0000;
 ///
 /// # Errors
 /// `INVALID_CHANNEL_DESCRIPTOR` for what no device has.
-fn element(format: &ChannelFormatDesc) -> Result<usize> {
+pub fn element(format: &ChannelFormatDesc) -> Result<usize> {
     let bits = format.bits();
     let channels = bits.iter().take_while(|&&bits| bits != 0).count();
     let alike = bits[..channels].iter().all(|&other| other == bits[0]);
@@ -148,6 +149,21 @@ impl Array {
     /// Bytes in all.
     pub fn bytes(&self) -> usize {
         self.row_bytes() * self.rows() * self.planes()
+    }
+
+    /// Its elements, for textures and surfaces.
+    pub fn texels(&self) -> Texels {
+        let pitch = self.row_bytes();
+        let cube = self.flags & ARRAY_CUBEMAP != 0;
+        Texels {
+            base: self.base,
+            format: Format::of(&self.format),
+            size: [self.extent.width, self.rows(), self.planes()],
+            pitch,
+            slice: pitch * self.rows(),
+            layered: cube || self.flags & ARRAY_LAYERED != 0,
+            cube,
+        }
     }
 
     /// The box of this size whose first byte is `x` bytes, `y` rows and `z` planes into the array.

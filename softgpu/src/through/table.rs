@@ -6,6 +6,7 @@ use mgb_abi::array::Array3DDescriptor;
 use mgb_abi::copy3d::{DriverCopy2D, DriverCopy3D};
 use mgb_abi::launch::DriverLaunchConfig;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
+use mgb_abi::texture::{DriverResourceDesc, DriverTextureDesc, ResourceViewDesc};
 
 use crate::config::profile::CUDA_VERSION;
 use crate::error::{Error, Result};
@@ -149,6 +150,13 @@ front! {
     fn cuMemFree(pointer: usize);
     fn cuArray3DCreate(array: *mut usize, wanted: *const Array3DDescriptor);
     fn cuArrayDestroy(array: usize);
+    fn cuTexObjectCreate(
+        object: *mut u64, resource: *const DriverResourceDesc, settings: *const DriverTextureDesc,
+        view: *const ResourceViewDesc,
+    );
+    fn cuTexObjectDestroy(object: u64);
+    fn cuSurfObjectCreate(object: *mut u64, resource: *const DriverResourceDesc);
+    fn cuSurfObjectDestroy(object: u64);
     fn cuMemPoolCreate(pool: *mut usize, properties: *const MemPoolProps);
     fn cuMemPoolDestroy(pool: usize);
     fn cuMemPoolTrimTo(pool: usize, keep: usize);
