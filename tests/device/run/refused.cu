@@ -3,8 +3,8 @@
 // RUN: %mgb-clang %s -o %t && %softgpu %t 2>&1 | FileCheck %s
 // CHECK: inline PTX "fns.b32 $0, $1, 0, 1"
 // CHECK-DAG: kernel _Z7tensorsPi cannot run: the software GPU has no inline PTX "mma.sync.aligned.m8n8k4.row.col.f32.f16
-// CHECK-DAG: kernel _Z8texturesPi cannot run: the software GPU has no inline PTX "tex.1d.v4.s32.s32
-// CHECK-DAG: kernel _Z8surfacesPi cannot run: the software GPU has no inline PTX "suld.b.1d.b32.trap
+// CHECK-DAG: kernel _Z8texturesPi cannot run: the software GPU has no inline PTX "tex.2dms.v4.s32.s32
+// CHECK-DAG: kernel _Z8surfacesPi cannot run: the software GPU has no inline PTX "sured.b.add.1d.u32.trap
 // CHECK-DAG: kernel _Z8clustersPi cannot run: the software GPU has no inline PTX "multimem.ld_reduce
 // CHECK-DAG: kernel _Z9fragmentsPi cannot run: the software GPU has no inline PTX "mma.sp.sync.aligned.m16n8k16
 // CHECK: passed
@@ -24,13 +24,13 @@ __global__ void tensors(int *out) {
 }
 __global__ void textures(int *out) {
   int a, b, c, d;
-  asm volatile("tex.1d.v4.s32.s32 {%0, %1, %2, %3}, [%4, {%5}];"
+  asm volatile("tex.2dms.v4.s32.s32 {%0, %1, %2, %3}, [%4, {%5, %5, %5, %5}];"
                : "=r"(a), "=r"(b), "=r"(c), "=r"(d)
                : "l"(0ull), "r"(*out));
   *out = a + b + c + d;
 }
 __global__ void surfaces(int *out) {
-  asm volatile("suld.b.1d.b32.trap {%0}, [%1, {%2}];" : "=r"(*out) : "l"(0ull), "r"(0));
+  asm volatile("sured.b.add.1d.u32.trap [%0, {%1}], %2;" : : "l"(0ull), "r"(0), "r"(*out));
 }
 __global__ void clusters(int *out) {
   asm volatile("multimem.ld_reduce.relaxed.sys.global.add.u32 %0, [%1];" : "=r"(*out) : "l"(out));

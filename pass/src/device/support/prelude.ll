@@ -96,23 +96,30 @@ define i32 @softgpu.vote(i32 %kind, i32 %mask, i32 %predicate) noinline "softgpu
 ; result comes back there.
 define void @softgpu.matrix(i64 %shape, ptr %operands) noinline "softgpu-runtime" "softgpu-waits" {
   %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.new_service(i64 136, i32 17, ptr @softgpu.matrix_text)
+  call void %service(ptr %self, i64 %shape, ptr %operands)
+  call void @softgpu.resume(ptr %self)
+  ret void
+}
+
+; A service that software GPUs with fewer services than `least` lack: programs are newer than the software GPU
+; where they run with another MGB's.
+define ptr @softgpu.new_service(i64 %offset, i32 %least, ptr %text) alwaysinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
   %calls.at = getelementptr i8, ptr %self, i64 72
   %calls = load ptr, ptr %calls.at, align 8, !invariant.load !0
   %count.at = getelementptr i8, ptr %calls, i64 4
   %count = load i32, ptr %count.at, align 4, !invariant.load !0
-  %there = icmp ugt i32 %count, 16
-  br i1 %there, label %multiply, label %lacking, !prof !2
-multiply:
-  %service = call ptr @softgpu.service(i64 136)
-  call void %service(ptr %self, i64 %shape, ptr %operands)
-  call void @softgpu.resume(ptr %self)
-  ret void
+  %there = icmp uge i32 %count, %least
+  br i1 %there, label %found, label %lacking, !prof !2
+found:
+  %service = call ptr @softgpu.service(i64 %offset)
+  ret ptr %service
 lacking:
-  call void @softgpu.trap(ptr @softgpu.matrix_text)
+  call void @softgpu.trap(ptr %text)
   unreachable
 }
 
-; Programs are newer than the software GPU where they run with another MGB's.
 @softgpu.matrix_text = private constant [63 x i8] c"matrix instructions, which this older software GPU does not do\00"
 
 ; Threads that ask at the same place are active together; places are numbered before the code is
@@ -228,6 +235,30 @@ define void @softgpu.release(ptr %memory) noinline "softgpu-runtime" {
   call void %service(ptr %self, ptr %memory)
   ret void
 }
+
+; Textures and surfaces: softgpu_image.h says what the numbers are.
+define void @softgpu.texture(i64 %object, i32 %geometry, i32 %kind, ptr %at, ptr %result) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.new_service(i64 144, i32 20, ptr @softgpu.texture_text)
+  call void %service(ptr %self, i64 %object, i32 %geometry, i32 %kind, ptr %at, ptr %result)
+  ret void
+}
+
+define void @softgpu.surface_read(i64 %object, i32 %geometry, i32 %mode, ptr %at, i32 %bytes, ptr %to) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.new_service(i64 152, i32 20, ptr @softgpu.texture_text)
+  call void %service(ptr %self, i64 %object, i32 %geometry, i32 %mode, ptr %at, i32 %bytes, ptr %to)
+  ret void
+}
+
+define void @softgpu.surface_write(i64 %object, i32 %geometry, i32 %mode, ptr %at, i32 %bytes, ptr %from) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.new_service(i64 160, i32 20, ptr @softgpu.texture_text)
+  call void %service(ptr %self, i64 %object, i32 %geometry, i32 %mode, ptr %at, i32 %bytes, ptr %from)
+  ret void
+}
+
+@softgpu.texture_text = private constant [65 x i8] c"textures and surfaces, which this older software GPU does not do\00"
 
 @softgpu.trap_text = private constant [9 x i8] c"__trap()\00"
 

@@ -22,6 +22,8 @@ mod parse;
 mod quarter;
 mod simd;
 mod small;
+mod surface;
+mod texture;
 mod together;
 mod types;
 
@@ -118,6 +120,8 @@ fn plain(emitter: &mut Emitter, instruction: &Instruction) -> Option<()> {
         .or_else(|| async_copy::emit(emitter, &it))
         .or_else(|| together::emit(emitter, &it))
         .or_else(|| simd::emit(emitter, &it))
+        .or_else(|| texture::emit(emitter, &it))
+        .or_else(|| surface::emit(emitter, &it))
 }
 
 #[cfg(test)]

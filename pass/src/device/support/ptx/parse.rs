@@ -18,6 +18,8 @@ pub enum Operand {
     Word(String),
     /// `[base+offset]`
     Address(Box<Operand>, i64),
+    /// `[object, {a, b}]`
+    Texel(Box<Operand>, Vec<Operand>),
     /// `{a, b}`
     Vector(Vec<Operand>),
     /// `a|b`
@@ -249,6 +251,10 @@ impl Parser {
     }
 
     fn operand(&self, text: &str) -> Option<Operand> {
+        if let [left, right] = split_outside(text, '|')[..] {
+            let (left, right) = (self.operand(left)?, self.operand(right)?);
+            return Some(Operand::Pair(Box::new(left), Box::new(right)));
+        }
         if let Some(inner) = text.strip_prefix('[') {
             return self.address(inner.strip_suffix(']')?.trim());
         }
@@ -259,10 +265,6 @@ impl Parser {
                 .map(|text| self.operand(text))
                 .collect::<Option<_>>()
                 .map(Operand::Vector);
-        }
-        if let Some((left, right)) = text.split_once('|') {
-            let (left, right) = (self.operand(left.trim())?, self.operand(right.trim())?);
-            return Some(Operand::Pair(Box::new(left), Box::new(right)));
         }
         if let Some(inner) = text.strip_prefix('!') {
             return Some(Operand::Not(Box::new(self.operand(inner.trim())?)));
@@ -280,6 +282,13 @@ impl Parser {
     }
 
     fn address(&self, text: &str) -> Option<Operand> {
+        if let [object, coordinates] = split_outside(text, ',')[..] {
+            let coordinates = match self.operand(coordinates)? {
+                Operand::Vector(all) => all,
+                one => vec![one],
+            };
+            return Some(Operand::Texel(Box::new(self.operand(object)?), coordinates));
+        }
         let (base, offset) = match text.rfind(['+', '-']) {
             Some(at) if at > 0 => {
                 let offset = number(text[at + 1..].trim())? as i64;
@@ -338,6 +347,21 @@ mod tests {
             Operand::Address(Box::new(Operand::Outer(0)), 4)
         );
         assert_eq!(program.statements[2], Statement::Label("end".into()));
+    }
+
+    #[test]
+    fn texels_and_whether_they_are_there() {
+        let program =
+            parse("{.reg .pred %p0;\n\ttex.2d.v4.f32.f32\t{$0, $1, $2, $3}|%p0, [$5, {$6, $7}];}").unwrap();
+        let Statement::Instruction(read) = &program.statements[0] else {
+            panic!("{:?}", program.statements)
+        };
+        assert_eq!(read.parts, ["tex", "2d", "v4", "f32", "f32"]);
+        let values = Operand::Vector((0..4).map(Operand::Outer).collect());
+        let pair = Operand::Pair(Box::new(values), Box::new(Operand::Register(0)));
+        let coordinates = vec![Operand::Outer(6), Operand::Outer(7)];
+        let texel = Operand::Texel(Box::new(Operand::Outer(5)), coordinates);
+        assert_eq!(read.operands, [pair, texel]);
     }
 
     #[test]

@@ -12,13 +12,21 @@ fn foreign<'a>(text: &'a str, returns: &str, takes: &[&str]) -> Foreign<'a> {
 }
 
 /// Translates texts with their constraints, result and parameters, and has LLVM read them together.
-fn accept(texts: &[(&str, &str, &str, &[&str])]) {
+pub fn accept(texts: &[(&str, &str, &str, &[&str])]) {
     let bodies = texts.iter().map(|(text, constraints, returns, takes)| {
         let foreign = foreign(text, returns, takes);
         let body = body(&foreign, constraints).unwrap_or_else(|at| panic!("{text}: does not know {at}"));
         (foreign, body)
     });
     accept_bodies(bodies.collect());
+}
+
+/// That a text is not translated, and that the message quotes it.
+pub fn refused(text: &str) {
+    match body(&foreign(text, "i32", &["i32"]), "=r,r") {
+        Err(error) => assert_eq!(error, text.trim_end_matches(';')),
+        Ok(_) => panic!("{text} is translated"),
+    }
 }
 
 #[test]
@@ -252,8 +260,8 @@ fn the_statement_that_is_not_known_is_quoted() {
             "wmma.mma.sync",
         ),
         (
-            "{ mov.f32 $0, $1; tex.2d.v4.f32.s32 {$0}, [$1, {$1}]; }",
-            "tex.2d",
+            "{ mov.f32 $0, $1; tex.2dms.v4.f32.s32 {$0}, [$1, {$1}]; }",
+            "tex.2dms",
         ),
         ("add.bogus.f32 $0, $1, $1;", "add.bogus.f32 $0, $1, $1"),
         ("ldmatrix.sync.aligned.m8n8.x2.b16 {$0}, [$1];", "ldmatrix.sync"),
