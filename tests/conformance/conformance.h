@@ -8,6 +8,9 @@
 // A line of output is `CASE TYPE VALUES...`, in hexadecimal, or `CASE failed WHY`. TYPE says how values compare:
 // `u32` and `u64` exactly; `f32:N`, `f64:N`, `f16:N`, `bf16:N` as floating-point bit patterns that may differ by N units
 // in the last place (any NaN is like any other). The values of `right` are 1 where the case found what it computed itself.
+//
+// A program that no GPU has recorded yet says itself what is right: by cases of `right`, or with CONFORMANCE_MODEL=1, with
+// which its cases compare what they have with what expect() is given, and fail where that differs.
 
 #pragma once
 
@@ -119,6 +122,31 @@ void run_kernel(Record &record, void (*kernel)(T *), dim3 blocks, dim3 threads, 
 template <class T> void put(Record &record, T value) {
   record.type = "u64";
   record.values.push_back(bits(value));
+}
+
+// Whether two values are the same, as the type of a record says.
+inline bool same(const std::string &type, uint64_t one, uint64_t other) {
+  if (type.rfind("f32:", 0) != 0)
+    return one == other;
+  auto place = [](uint32_t bits) { return bits >> 31 ? -int64_t(bits & 0x7fffffff) : int64_t(bits); };
+  return llabs(place(uint32_t(one)) - place(uint32_t(other))) <= atoll(type.c_str() + 4);
+}
+
+// What the record should hold, as far as the host can tell.
+inline void expect(const Record &record, const std::vector<uint64_t> &model) {
+  if (!getenv("CONFORMANCE_MODEL"))
+    return;
+  bool right = record.values.size() == model.size();
+  size_t at = 0;
+  while (right && at < model.size() && (right = same(record.type, record.values[at], model[at])))
+    at++;
+  if (right)
+    return;
+  printf(" failed model: value %zu is %llx, not %llx, of %zu and %zu\n", at,
+         (unsigned long long)(at < record.values.size() ? record.values[at] : 0),
+         (unsigned long long)(at < model.size() ? model[at] : 0), record.values.size(), model.size());
+  fflush(stdout);
+  _exit(0);
 }
 
 // The number of a thread in a grid of any shape.

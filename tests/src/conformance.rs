@@ -18,8 +18,8 @@ pub struct Program {
     pub name: String,
     /// What its cases are about, as its source says.
     pub about: String,
-    /// What a real GPU printed. Cases that check themselves may not have been recorded.
-    pub recorded: Output,
+    /// What a real GPU printed; `None` while none has: its cases then say themselves what is right.
+    pub recorded: Option<Output>,
     /// Cases that softgpu does not do as a GPU, and why.
     pub missing: BTreeMap<String, String>,
 }
@@ -64,13 +64,10 @@ fn program(name: String, missing: &BTreeMap<String, String>) -> Program {
         .map_while(|line| line.strip_prefix("// "))
         .collect();
     let record = folder().join("recorded").join(format!("{name}.txt"));
-    let recorded = parse(&if record.exists() {
-        read(record)
-    } else {
-        String::new()
-    });
+    let recorded = record.exists().then(|| parse(&read(record)));
     let missing = recorded
-        .keys()
+        .iter()
+        .flat_map(Output::keys)
         .filter_map(|case| {
             let why = missing.get(&format!("{name}/{case}"))?;
             Some((case.clone(), why.clone()))
@@ -108,16 +105,31 @@ pub fn parse(text: &str) -> Output {
         .collect()
 }
 
-/// What differs from what was recorded, though it should not, and what should and does not.
+impl Program {
+    /// Cases that a real GPU has recorded.
+    pub fn count(&self) -> usize {
+        self.recorded.as_ref().map_or(0, Output::len)
+    }
+
+    /// The variable that has the cases compare what they have with their own model, where nothing is recorded.
+    pub fn model(&self) -> Option<(&'static str, &'static str)> {
+        self.recorded.is_none().then_some(("CONFORMANCE_MODEL", "1"))
+    }
+}
+
+/// What differs from what was recorded, though it should not, and what should and does not. Of a program
+/// without a record: what its cases find wrong themselves.
 pub fn wrong(program: &Program, found: &Output) -> Vec<String> {
+    let Some(recorded) = &program.recorded else {
+        return unmodelled(program, found);
+    };
     let mut wrong = Vec::new();
-    let cases: BTreeSet<&String> = program.recorded.keys().chain(found.keys()).collect();
+    let cases: BTreeSet<&String> = recorded.keys().chain(found.keys()).collect();
     for case in cases {
-        let difference = match (program.recorded.get(case), found.get(case)) {
+        let difference = match (recorded.get(case), found.get(case)) {
             (Some(recorded), Some(found)) => difference(recorded, found),
             (Some(_), None) => Some("nothing was printed".to_owned()),
-            (None, Some(found)) => unrecorded(found),
-            (None, None) => unreachable!("every case is of one of the two"),
+            (None, _) => Some("not recorded: see tests/gpu/conformance.py".to_owned()),
         };
         let name = &program.name;
         match (difference, program.missing.contains_key(case)) {
@@ -129,16 +141,22 @@ pub fn wrong(program: &Program, found: &Output) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with what a case gave that no real GPU recorded: only one that checks itself can be right.
-fn unrecorded(found: &str) -> Option<String> {
-    let Some(values) = found.strip_prefix("right ") else {
-        let not_recorded = "not recorded: see tests/gpu/conformance.py".to_owned();
-        return Some(if found.starts_with("failed") {
-            found.to_owned()
-        } else {
-            not_recorded
-        });
-    };
+/// What is wrong with the cases of a program without a record.
+fn unmodelled(program: &Program, found: &Output) -> Vec<String> {
+    let name = &program.name;
+    if found.is_empty() {
+        return vec![format!("{name}: no case has run")];
+    }
+    let wrong = found.iter().filter_map(|(case, values)| Some((case, unmodelled_case(values)?)));
+    wrong.map(|(case, why)| format!("{name}/{case}: {why}")).collect()
+}
+
+/// The same of one case: it failed, or found something else than what it computed itself.
+fn unmodelled_case(values: &str) -> Option<String> {
+    if values.starts_with("failed") {
+        return Some(values.to_owned());
+    }
+    let values = values.strip_prefix("right ")?;
     let wrong = values.split(' ').filter(|&value| value != "1").count();
     (wrong > 0).then(|| format!("{wrong} threads found something else than what is right"))
 }
@@ -216,7 +234,7 @@ pub fn with_table(page: &str) -> String {
 
 fn table() -> String {
     let programs = programs();
-    let cases: usize = programs.iter().map(|p| p.recorded.len()).sum();
+    let cases: usize = programs.iter().map(Program::count).sum();
     let missing: usize = programs.iter().map(|p| p.missing.len()).sum();
     let mut text = format!(
         "Written by `make support`. {cases} cases, each an intrinsic or a family of the API, were recorded \
@@ -225,16 +243,13 @@ fn table() -> String {
          | program | what its cases are about | cases | agree |\n|---|---|---:|---:|\n",
         cases - missing
     );
-    for p in programs.iter().filter(|p| !p.recorded.is_empty()) {
-        let (all, agree) = (p.recorded.len(), p.recorded.len() - p.missing.len());
-        let _ = writeln!(text, "| `{}` | {} | {all} | {agree} |", p.name, p.about);
-    }
-    let by_themselves: Vec<&Program> = programs.iter().filter(|p| p.recorded.is_empty()).collect();
-    if !by_themselves.is_empty() {
-        text.push_str("\nNot recorded yet: cases that compare with what they compute themselves.\n\n");
-        for p in by_themselves {
-            let _ = writeln!(text, "- `{}`: {}", p.name, p.about);
+    for p in &programs {
+        if p.recorded.is_none() {
+            let _ = writeln!(text, "| `{}` | {} | not recorded yet | |", p.name, p.about);
+            continue;
         }
+        let (all, agree) = (p.count(), p.count() - p.missing.len());
+        let _ = writeln!(text, "| `{}` | {} | {all} | {agree} |", p.name, p.about);
     }
     if missing > 0 {
         text.push_str("\n## What is missing\n\n| case | why |\n|---|---|\n");
@@ -249,18 +264,36 @@ fn table() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{difference, unrecorded};
+    use super::{Program, difference, parse, unmodelled_case, wrong};
 
     #[test]
-    fn without_a_record_only_what_checks_itself_can_be_right() {
-        assert_eq!(unrecorded("right 1 1"), None);
-        assert!(unrecorded("right 1 0").is_some());
-        assert!(unrecorded("right ").is_some());
-        assert!(unrecorded("u32 1").is_some());
+    fn what_checks_itself_is_right_or_not() {
+        assert_eq!(unmodelled_case("right 1 1"), None);
+        assert!(unmodelled_case("right 1 0").is_some());
+        assert!(unmodelled_case("right ").is_some());
+        assert_eq!(unmodelled_case("u32 1"), None);
         assert_eq!(
-            unrecorded("failed launch: why"),
+            unmodelled_case("failed launch: why"),
             Some("failed launch: why".to_owned())
         );
+    }
+
+    #[test]
+    fn without_a_record_a_case_must_not_fail() {
+        let program = Program {
+            name: "new".into(),
+            about: String::new(),
+            recorded: None,
+            missing: Default::default(),
+        };
+        assert_eq!(program.model(), Some(("CONFORMANCE_MODEL", "1")));
+        assert_eq!(wrong(&program, &parse("one u32 7\n")), [""; 0]);
+        let found = wrong(
+            &program,
+            &parse("one u32 7\ntwo failed model: value 0 is 1, not 2\n"),
+        );
+        assert_eq!(found, ["new/two: failed model: value 0 is 1, not 2"]);
+        assert_eq!(wrong(&program, &parse("")), ["new: no case has run"]);
     }
 
     #[test]

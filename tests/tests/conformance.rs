@@ -18,7 +18,7 @@ fn command(node: &Node, program: &Program, mode: &str, order: &str) -> Command {
     let path = built::conformance().join(&program.name);
     let mut command = node.command(path, &[]);
     command.env("MGB", mode).env("SOFTGPU_TIME", "off");
-    command.env("SOFTGPU_ORDER", order);
+    command.env("SOFTGPU_ORDER", order).envs(program.model());
     command
 }
 

@@ -19,11 +19,11 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const REPORT: &str = "Sanitizer";
 
 fn instrumented(node: &Node, program: &Path, arguments: &[&str]) -> Ended {
-    run_within(node, program, arguments, None)
+    run_within(node, program, arguments, &[])
 }
 
-/// Runs a program on softgpu with AddressSanitizer; one without it brings the runtime by `preload`.
-fn run_within(node: &Node, program: &Path, arguments: &[&str], preload: Option<&str>) -> Ended {
+/// Runs a program on softgpu with AddressSanitizer, with more of an environment.
+fn run_within(node: &Node, program: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Ended {
     let softgpu = prefix().join("asan/softgpu");
     assert!(
         softgpu.join("libcudart.so.13").exists(),
@@ -35,10 +35,8 @@ fn run_within(node: &Node, program: &Path, arguments: &[&str], preload: Option<&
         .env("MGB", "off")
         .env("SOFTGPU_TIME", "off")
         // Else local variables lie elsewhere, and are not in the space that kernels may ask about.
-        .env("ASAN_OPTIONS", "detect_stack_use_after_return=0");
-    if let Some(runtime) = preload {
-        command.env("LD_PRELOAD", runtime);
-    }
+        .env("ASAN_OPTIONS", "detect_stack_use_after_return=0")
+        .envs(environment.iter().copied());
     Running::start(&mut command).end_within(PATIENCE)
 }
 
@@ -62,11 +60,14 @@ fn softgpu_is_clean_under_programs_as_they_are() {
     all_clean("softgpu alone", &built::conformance(), Some(runtime.trim()));
 }
 
+/// Programs without AddressSanitizer bring the runtime by `preload`.
 fn all_clean(what: &str, folder: &Path, preload: Option<&str>) {
     let node = Node::without_mgbd("1x2GiB");
     let (mut clean, mut unclean) = (0, Vec::new());
     for program in programs() {
-        let ended = run_within(&node, &folder.join(&program.name), &[], preload);
+        let preloaded = preload.map(|runtime| ("LD_PRELOAD", runtime));
+        let environment: Vec<_> = preloaded.into_iter().chain(program.model()).collect();
+        let ended = run_within(&node, &folder.join(&program.name), &[], &environment);
         if ended.stderr.contains(REPORT) {
             unclean.push(format!("{}:\n{}", program.name, ended.stderr));
             continue;
