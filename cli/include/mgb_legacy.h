@@ -138,14 +138,24 @@ static inline __host__ cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stre
 #endif
 #if CUDART_VERSION >= 12000
 
-/* Texture references. The host's copy of the variable has the settings, the device's the object. */
+/* Texture references. The host's copy of the variable has the settings, the device's the object. What the declaration
+   says of settings is in the device's copy alone: compilers do not initialise the host's, which is zero. */
+
+template <class T> struct mgb_legacy_setting {
+  T value;
+  int is_set;
+  constexpr __host__ __device__ mgb_legacy_setting(T value) : value(value), is_set(1) {}
+  mgb_legacy_setting(const mgb_legacy_setting &) = default;
+  mgb_legacy_setting &operator=(const mgb_legacy_setting &) = default;
+  __host__ __device__ operator T() const { return value; }
+};
 
 template <class T, int Dimensions = cudaTextureType1D, cudaTextureReadMode Mode = cudaReadModeElementType>
 struct mgb_legacy_texture {
   cudaTextureObject_t object;
-  int normalized;
-  cudaTextureFilterMode filterMode;
-  cudaTextureAddressMode addressMode[3];
+  mgb_legacy_setting<int> normalized;
+  mgb_legacy_setting<cudaTextureFilterMode> filterMode;
+  mgb_legacy_setting<cudaTextureAddressMode> addressMode[3];
   cudaChannelFormatDesc channelDesc;
   int sRGB;
   constexpr __host__ __device__ mgb_legacy_texture(int normalized = 0,
@@ -154,6 +164,31 @@ struct mgb_legacy_texture {
       : object(0), normalized(normalized), filterMode(filter), addressMode{address, address, address}, channelDesc(),
         sRGB(0) {}
 };
+
+/* Takes from the declaration what the program has not set. */
+template <class T>
+static inline __host__ void mgb_legacy_default(mgb_legacy_setting<T> &own, const mgb_legacy_setting<T> &declared) {
+  if (!own.is_set)
+    own = declared;
+}
+template <class T, int D, cudaTextureReadMode M>
+static inline __host__ cudaError_t mgb_legacy_defaults(mgb_legacy_texture<T, D, M> &own,
+                                                       const mgb_legacy_texture<T, D, M> &bound) {
+  bool all = own.normalized.is_set && own.filterMode.is_set;
+  for (int i = 0; i < 3; i++)
+    all = all && own.addressMode[i].is_set;
+  if (all)
+    return cudaSuccess;
+  mgb_legacy_texture<T, D, M> declared;
+  cudaError_t code = cudaMemcpyFromSymbol(&declared, bound, sizeof declared);
+  if (code != cudaSuccess)
+    return code;
+  mgb_legacy_default(own.normalized, declared.normalized);
+  mgb_legacy_default(own.filterMode, declared.filterMode);
+  for (int i = 0; i < 3; i++)
+    mgb_legacy_default(own.addressMode[i], declared.addressMode[i]);
+  return cudaSuccess;
+}
 
 /* What a fetch gives: the element, or floats of as many parts. */
 template <class T, cudaTextureReadMode Mode> struct mgb_legacy_fetched {
@@ -226,6 +261,9 @@ template <class T, int D, cudaTextureReadMode M>
 static inline __host__ cudaError_t mgb_legacy_bind(const mgb_legacy_texture<T, D, M> &bound,
                                                    const cudaResourceDesc &resource) {
   mgb_legacy_texture<T, D, M> &texture_ = const_cast<mgb_legacy_texture<T, D, M> &>(bound);
+  cudaError_t code = mgb_legacy_defaults(texture_, bound);
+  if (code != cudaSuccess)
+    return code;
   cudaTextureDesc description = {};
   for (int i = 0; i < 3; i++)
     description.addressMode[i] = texture_.addressMode[i];
@@ -233,7 +271,7 @@ static inline __host__ cudaError_t mgb_legacy_bind(const mgb_legacy_texture<T, D
   description.readMode = M;
   description.normalizedCoords = texture_.normalized;
   description.sRGB = texture_.sRGB;
-  cudaError_t code = cudaUnbindTexture(texture_);
+  code = cudaUnbindTexture(texture_);
   if (code == cudaSuccess)
     code = cudaCreateTextureObject(&texture_.object, &resource, &description, nullptr);
   if (code != cudaSuccess)

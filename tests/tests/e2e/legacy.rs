@@ -55,7 +55,7 @@ int main() {
 }
 "#;
 
-/// Texture references of all kinds; software GPUs refuse textures.
+/// Texture references of all kinds; what they read of nothing is of no account.
 const TEXTURES: &str = r#"
 texture<float, 1, cudaReadModeElementType> line;
 texture<int2> pairs;
@@ -84,10 +84,69 @@ int main() {
 }
 "#;
 
+/// What references of every kind read of what is bound to them, one after the other.
+const BOUND: &str = r#"
+#include <cstdio>
+texture<float, 1, cudaReadModeElementType> line;
+texture<int2> pairs;
+static texture<uchar4, 2, cudaReadModeNormalizedFloat> image;
+texture<float, cudaTextureType3D> volume(1, cudaFilterModeLinear, cudaAddressModeWrap);
+__global__ void sample(float *out) {
+  int i = threadIdx.x;
+  out[i] = tex1Dfetch(line, i);
+  out[32 + i] = tex1Dfetch(pairs, i).y;
+  out[64 + i] = tex2D(image, i % 8, i / 8).y * 255;
+  out[96 + i] = tex3D(volume, (i % 4 + 1) / 4.0f, (i / 4 % 2 + 0.5f) / 2, (i / 8 % 2 + 0.5f) / 2);
+}
+int main() {
+  float floats[64], *out, *memory, found[128];
+  unsigned char bytes[128];
+  for (int i = 0; i < 64; i++) floats[i] = i * i;
+  for (int i = 0; i < 128; i++) bytes[i] = 2 * i;
+  size_t pitch;
+  char *rows;
+  cudaArray_t array;
+  cudaChannelFormatDesc format = cudaCreateChannelDesc<float>();
+  cudaMalloc(&memory, sizeof floats);
+  cudaMalloc(&out, sizeof found);
+  cudaMemcpy(memory, floats, sizeof floats, cudaMemcpyHostToDevice);
+  cudaMallocPitch(&rows, &pitch, 32, 4);
+  cudaMemcpy2D(rows, pitch, bytes, 32, 32, 4, cudaMemcpyHostToDevice);
+  cudaExtent extent = make_cudaExtent(4, 2, 2);
+  cudaMalloc3DArray(&array, &format, extent);
+  cudaMemcpy3DParms copy = {};
+  copy.srcPtr = make_cudaPitchedPtr(floats, 16, 4, 2);
+  copy.dstArray = array;
+  copy.extent = extent;
+  copy.kind = cudaMemcpyHostToDevice;
+  cudaMemcpy3D(&copy);
+  size_t offset = 9;
+  int failed = cudaBindTexture(&offset, line, memory, sizeof floats) + cudaBindTexture(0, pairs, memory);
+  failed += cudaBindTexture2D(0, image, rows, cudaCreateChannelDesc<uchar4>(), 8, 4, pitch);
+  failed += cudaBindTextureToArray(volume, array, format);
+  if (failed || offset) return 1;
+  sample<<<1, 32>>>(out);
+  if (cudaMemcpy(found, out, sizeof found, cudaMemcpyDeviceToHost)) return 2;
+  for (int i = 0; i < 32; i++) {
+    int second, x = i % 4, rest = i / 4 % 4 * 4;
+    __builtin_memcpy(&second, &floats[2 * i + 1], 4);
+    if (found[i] != floats[i] || found[32 + i] != float(second)) return 3;
+    if (__builtin_fabsf(found[64 + i] - bytes[4 * i + 1]) > 0.01f) return 4;
+    if (found[96 + i] != (floats[rest + x] + floats[rest + (x + 1) % 4]) / 2) return 5;
+  }
+  cudaBindTexture(0, line, out, sizeof found);
+  sample<<<1, 32>>>(memory);
+  cudaMemcpy(floats, memory, 128, cudaMemcpyDeviceToHost);
+  if (floats[31] != found[31] || cudaUnbindTexture(line) || cudaUnbindTexture(line)) return 6;
+  puts("as bound");
+}
+"#;
+
 fn node() -> Node {
     let node = Node::start("1x64MiB", "mgb");
     node.write("calls.cu", CALLS);
     node.write("textures.cu", TEXTURES);
+    node.write("bound.cu", BOUND);
     node.write(
         "host.c",
         "int cudaDeviceSynchronize(void);\nint host(void) { return cudaThreadSynchronize(); }\n",
@@ -120,6 +179,29 @@ fn what_was_dropped_does_what_it_did() {
         run(link.current_dir(node.folder()).arg(&program)).success();
         check_program(&program);
         assert_eq!(run(&mut node.command(&program, &[])).success(), "as before\n");
+    }
+}
+
+#[test]
+fn texture_references_read_what_is_bound() {
+    let node = node();
+    for (wrapper, words) in [
+        ("mgb-clang++", "--mgb-legacy --offload-arch=sm_90 -O1"),
+        ("mgb-nvcc", "--mgb-legacy -arch=sm_90 -O1"),
+    ] {
+        assert_eq!(run(&mut compile(&node, wrapper, "bound.cu", words)).success(), "");
+        let program = node.folder().join("bound");
+        let mut link = node.command(bin("mgb-clang++"), &["bound.cu.o", "-o"]);
+        run(link.current_dir(node.folder()).arg(&program)).success();
+        for mode in ["off", "require"] {
+            let ended = run(node.command(&program, &[]).env("MGB", mode));
+            assert_eq!(
+                (ended.code(), ended.stdout.as_str()),
+                (0, "as bound\n"),
+                "{wrapper} {mode}: {}",
+                ended.stderr
+            );
+        }
     }
 }
 

@@ -32,6 +32,7 @@ mod outputs;
 mod overhead;
 mod running;
 mod stop;
+mod textures;
 mod turns;
 mod whole;
 mod wrapper;
