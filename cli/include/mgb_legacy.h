@@ -360,6 +360,29 @@ static inline __host__ cudaError_t cudaBindTextureToArray(const mgb_legacy_textu
   return cudaBindTextureToArray(bound, array);
 }
 
+/* The forms of C, by addresses. */
+template <class T, int D, cudaTextureReadMode M>
+static inline __host__ cudaError_t cudaUnbindTexture(const mgb_legacy_texture<T, D, M> *bound) {
+  return cudaUnbindTexture(*bound);
+}
+template <class T, int D, cudaTextureReadMode M>
+static inline __host__ cudaError_t cudaBindTexture(size_t *offset, const mgb_legacy_texture<T, D, M> *bound,
+                                                   const void *pointer, const cudaChannelFormatDesc *format,
+                                                   size_t bytes = UINT_MAX) {
+  return cudaBindTexture(offset, *bound, pointer, *format, bytes);
+}
+template <class T, int D, cudaTextureReadMode M>
+static inline __host__ cudaError_t cudaBindTexture2D(size_t *offset, const mgb_legacy_texture<T, D, M> *bound,
+                                                     const void *pointer, const cudaChannelFormatDesc *format,
+                                                     size_t width, size_t height, size_t pitch) {
+  return cudaBindTexture2D(offset, *bound, pointer, *format, width, height, pitch);
+}
+template <class T, int D, cudaTextureReadMode M>
+static inline __host__ cudaError_t cudaBindTextureToArray(const mgb_legacy_texture<T, D, M> *bound,
+                                                          cudaArray_const_t array, const cudaChannelFormatDesc *) {
+  return cudaBindTextureToArray(*bound, array);
+}
+
 #define texture __device__ mgb_legacy_texture
 
 /* nvcc warns where a program sets the filter of such a variable, which it does for the host's copy. */

@@ -10,8 +10,8 @@ use crate::free_list::FreeList;
 
 /// Objects of this size and more get an extent of their own.
 pub const SMALL: u64 = 1 << 20;
-/// Alignment of every object, as CUDA promises it.
-pub const ALIGN: u64 = 256;
+/// Alignment of every object: CUDA promises 256 bytes, and gives what textures of linear memory ask for.
+pub const ALIGN: u64 = 512;
 
 /// Hands out runs of granules.
 #[derive(Debug)]

@@ -134,10 +134,11 @@ int main() {
     if (__builtin_fabsf(found[64 + i] - bytes[4 * i + 1]) > 0.01f) return 4;
     if (found[96 + i] != (floats[rest + x] + floats[rest + (x + 1) % 4]) / 2) return 5;
   }
-  cudaBindTexture(0, line, out, sizeof found);
+  cudaUnbindTexture(&line);
+  if (cudaBindTexture(0, &line, out, &format, sizeof found) || cudaBindTextureToArray(&volume, array, &format)) return 6;
   sample<<<1, 32>>>(memory);
   cudaMemcpy(floats, memory, 128, cudaMemcpyDeviceToHost);
-  if (floats[31] != found[31] || cudaUnbindTexture(line) || cudaUnbindTexture(line)) return 6;
+  if (floats[31] != found[31] || cudaUnbindTexture(line) || cudaUnbindTexture(line)) return 7;
   puts("as bound");
 }
 "#;
