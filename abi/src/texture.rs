@@ -1,5 +1,5 @@
-//! Texture and surface objects: what they read, and how. The driver's structures say the same as the runtime's
-//! in other words.
+//! Texture and surface objects: what they read, and how. The driver's structures say the same as the
+//! runtime's in other words.
 
 use core::ffi::{c_float, c_int, c_uint};
 

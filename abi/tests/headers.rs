@@ -7,7 +7,10 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use mgb_abi::{array, copy, copy3d, device, error, graph, host, ipc, launch, location, managed};
-use mgb_abi::{pointer, pool, properties, stream, texture, vmm};
+use mgb_abi::{pointer, pool, properties, stream, vmm};
+
+#[path = "headers/textures.rs"]
+mod textures;
 
 /// Static assertions in C.
 #[derive(Default)]
@@ -102,7 +105,7 @@ fn structures(c: &mut Checks) {
         size_of::<array::ArrayMemoryRequirements>(),
     );
     structures_of_the_driver(c);
-    structures_of_textures(c);
+    textures::structures(c);
     c.size("struct cudaGraphNodeParams", size_of::<graph::GraphNodeParams>());
     c.offset(
         "struct cudaGraphNodeParams",
@@ -173,76 +176,6 @@ fn structures_of_the_driver(c: &mut Checks) {
     c.size("CUmemLocation", size_of::<location::MemLocation>());
     c.size("CUipcMemHandle", ipc::HANDLE_BYTES);
     c.size("CUipcEventHandle", ipc::HANDLE_BYTES);
-}
-
-fn structures_of_textures(c: &mut Checks) {
-    use texture::*;
-    let resource = offset_of!(ResourceDesc, resource);
-    c.size("struct cudaResourceDesc", size_of::<ResourceDesc>());
-    let of = |member: usize| resource + member;
-    for (member, at) in [
-        ("res.linear.desc", of(offset_of!(Linear, format))),
-        ("res.linear.sizeInBytes", of(offset_of!(Linear, bytes))),
-        ("res.pitch2D.width", of(offset_of!(Pitch2D, width))),
-        ("res.pitch2D.pitchInBytes", of(offset_of!(Pitch2D, pitch))),
-        ("flags", offset_of!(ResourceDesc, flags)),
-    ] {
-        c.offset("struct cudaResourceDesc", member, at);
-    }
-    c.size("CUDA_RESOURCE_DESC", size_of::<DriverResourceDesc>());
-    for (member, at) in [
-        ("res.linear.numChannels", of(offset_of!(DriverLinear, channels))),
-        ("res.linear.sizeInBytes", of(offset_of!(DriverLinear, bytes))),
-        ("res.pitch2D.width", of(offset_of!(DriverPitch2D, width))),
-        ("res.pitch2D.pitchInBytes", of(offset_of!(DriverPitch2D, pitch))),
-        ("flags", offset_of!(DriverResourceDesc, flags)),
-    ] {
-        c.offset("CUDA_RESOURCE_DESC", member, at);
-    }
-    c.size("struct cudaTextureDesc", size_of::<TextureDesc>());
-    for (member, at) in [
-        ("borderColor", offset_of!(TextureDesc, border)),
-        ("normalizedCoords", offset_of!(TextureDesc, normalized)),
-        ("maxMipmapLevelClamp", offset_of!(TextureDesc, mipmap_most)),
-        ("seamlessCubemap", offset_of!(TextureDesc, seamless)),
-    ] {
-        c.offset("struct cudaTextureDesc", member, at);
-    }
-    c.size("CUDA_TEXTURE_DESC", size_of::<DriverTextureDesc>());
-    let border = offset_of!(DriverTextureDesc, border);
-    c.offset("CUDA_TEXTURE_DESC", "borderColor", border);
-    for name in ["struct cudaResourceViewDesc", "CUDA_RESOURCE_VIEW_DESC"] {
-        c.size(name, size_of::<ResourceViewDesc>());
-        c.offset(name, "lastLayer", offset_of!(ResourceViewDesc, last_layer));
-    }
-    for (name, value) in [
-        ("cudaResourceTypeLinear", RESOURCE_LINEAR),
-        ("cudaResourceTypePitch2D", RESOURCE_PITCH_2D),
-        ("CU_RESOURCE_TYPE_MIPMAPPED_ARRAY", RESOURCE_MIPMAPPED_ARRAY),
-        ("cudaAddressModeWrap", ADDRESS_WRAP),
-        ("cudaAddressModeMirror", ADDRESS_MIRROR),
-        ("CU_TR_ADDRESS_MODE_BORDER", ADDRESS_BORDER),
-        ("cudaFilterModeLinear", FILTER_LINEAR),
-        ("cudaReadModeNormalizedFloat", READ_NORMALIZED_FLOAT),
-        ("cudaBoundaryModeClamp", BOUNDARY_CLAMP),
-        ("cudaBoundaryModeTrap", BOUNDARY_TRAP),
-        ("CU_TRSF_READ_AS_INTEGER", FLAG_READ_AS_INTEGER),
-        ("CU_TRSF_NORMALIZED_COORDINATES", FLAG_NORMALIZED_COORDINATES),
-        ("CU_TRSF_SRGB", FLAG_SRGB),
-        (
-            "CU_TRSF_DISABLE_TRILINEAR_OPTIMIZATION",
-            FLAG_DISABLE_TRILINEAR_OPTIMIZATION,
-        ),
-        ("CU_TRSF_SEAMLESS_CUBEMAP", FLAG_SEAMLESS_CUBEMAP),
-        ("cudaResViewFormatFloat4", VIEW_FORMAT_FLOAT4),
-        ("cudaErrorInvalidTexture", error::Code::INVALID_TEXTURE.0),
-        (
-            "cudaErrorInvalidFilterSetting",
-            error::Code::INVALID_FILTER_SETTING.0,
-        ),
-    ] {
-        c.equal(name, value);
-    }
 }
 
 fn errors(c: &mut Checks) {

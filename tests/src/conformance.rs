@@ -111,7 +111,8 @@ impl Program {
         self.recorded.as_ref().map_or(0, Output::len)
     }
 
-    /// The variable that has the cases compare what they have with their own model, where nothing is recorded.
+    /// The variable that has the cases compare what they have with a model of their own: where nothing is
+    /// recorded.
     pub fn model(&self) -> Option<(&'static str, &'static str)> {
         self.recorded.is_none().then_some(("CONFORMANCE_MODEL", "1"))
     }

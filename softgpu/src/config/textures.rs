@@ -14,7 +14,7 @@ pub const ALIGNMENT: usize = 512;
 /// Where the rows of pitched memory begin: multiples of this.
 pub const PITCH_ALIGNMENT: usize = 32;
 
-/// One of these figures, by its number in `cudaDeviceAttr`; `None` for attributes that are about other things.
+/// One of these figures, by its number in `cudaDeviceAttr`; `None` for attributes about other things.
 pub fn attribute(number: c_int) -> Option<usize> {
     const PLANE: [usize; 2] = [131_072, 65_536];
     const BOX: usize = 16_384;

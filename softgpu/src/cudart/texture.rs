@@ -1,5 +1,7 @@
 //! Texture objects.
 
+use mgb_abi::array::ChannelFormatDesc;
+use mgb_abi::copy3d::Extent;
 use mgb_abi::texture::*;
 
 use super::{put, runtime};
@@ -9,9 +11,6 @@ use crate::driver::texture;
 use crate::error::{Error, Result};
 use crate::memory::array;
 use crate::through;
-
-use mgb_abi::array::ChannelFormatDesc;
-use mgb_abi::copy3d::Extent;
 
 /// The driver's words for a format of elements: its number and the channels.
 fn to_driver(format: ChannelFormatDesc) -> Result<(u32, u32)> {
@@ -119,7 +118,10 @@ pub fn resource_to_runtime(found: &DriverResourceDesc) -> Result<ResourceDesc> {
     })
 }
 
-const FLAGS: [(u32, fn(&mut TextureDesc) -> &mut i32); 4] = [
+/// A member of a description that is a flag in the driver's.
+type Member = fn(&mut TextureDesc) -> &mut i32;
+
+const FLAGS: [(u32, Member); 4] = [
     (FLAG_NORMALIZED_COORDINATES, |all| &mut all.normalized),
     (FLAG_SRGB, |all| &mut all.srgb),
     (FLAG_DISABLE_TRILINEAR_OPTIMIZATION, |all| {

@@ -57,6 +57,9 @@ unsafe fn find<'a, T>(
 }
 
 /// The service `texture` of `softgpu_image.h`.
+///
+/// # Safety
+/// Called by generated code with its own thread, with four words at `at` and room for four at `result`.
 pub unsafe extern "C" fn read(
     thread: *mut image::Thread,
     object: u64,
@@ -114,6 +117,9 @@ unsafe fn place(
 }
 
 /// The service `surface_read` of `softgpu_image.h`.
+///
+/// # Safety
+/// Called by generated code with its own thread, with four words at `at` and room for `bytes` bytes at `to`.
 pub unsafe extern "C" fn surface_read(
     thread: *mut image::Thread,
     object: u64,
@@ -135,6 +141,9 @@ pub unsafe extern "C" fn surface_read(
 }
 
 /// The service `surface_write` of `softgpu_image.h`.
+///
+/// # Safety
+/// Called by generated code with its own thread, with four words at `at` and `bytes` bytes at `from`.
 pub unsafe extern "C" fn surface_write(
     thread: *mut image::Thread,
     object: u64,

@@ -1,9 +1,9 @@
 //! How much each of the texels that a linear filter mixes counts.
 //!
-//! CUDA's programming guide gives the fractions of a coordinate eight bits, and says no more. The products of
-//! the fractions of several dimensions are rounded to as many: so says every pixel of the pictures that
-//! NVIDIA's samples simpleTexture and simpleTexture3D compare theirs with, which real GPUs have drawn. Between
-//! planes those pictures show halves only; what other fractions round to there is an assumption.
+//! CUDA's programming guide gives the fractions of a coordinate eight bits, and says no more. The products
+//! of the fractions of several dimensions are rounded to as many: so says every pixel of the pictures that
+//! NVIDIA's samples simpleTexture and simpleTexture3D compare theirs with, which real GPUs have drawn.
+//! Between planes those pictures show halves only; what other fractions round to there is an assumption.
 
 /// What all weights come to: one.
 pub const ONE: u32 = 256;

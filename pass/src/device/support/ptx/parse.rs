@@ -351,8 +351,8 @@ mod tests {
 
     #[test]
     fn texels_and_whether_they_are_there() {
-        let program =
-            parse("{.reg .pred %p0;\n\ttex.2d.v4.f32.f32\t{$0, $1, $2, $3}|%p0, [$5, {$6, $7}];}").unwrap();
+        let text = "{.reg .pred %p0;\n\ttex.2d.v4.f32.f32\t{$0, $1, $2, $3}|%p0, [$5, {$6, $7}];}";
+        let program = parse(text).unwrap();
         let Statement::Instruction(read) = &program.statements[0] else {
             panic!("{:?}", program.statements)
         };
