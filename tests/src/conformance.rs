@@ -148,7 +148,9 @@ fn unmodelled(program: &Program, found: &Output) -> Vec<String> {
     if found.is_empty() {
         return vec![format!("{name}: no case has run")];
     }
-    let wrong = found.iter().filter_map(|(case, values)| Some((case, unmodelled_case(values)?)));
+    let wrong = found
+        .iter()
+        .filter_map(|(case, values)| Some((case, unmodelled_case(values)?)));
     wrong.map(|(case, why)| format!("{name}/{case}: {why}")).collect()
 }
 
