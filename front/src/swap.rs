@@ -253,13 +253,13 @@ fn load(start: u64, copies: &Copies) {
         return;
     };
     room::mapped(extent.device, extent.length);
-    if let Backing::Host(bytes) = std::mem::replace(&mut extent.backing, Backing::Device(handle)) {
-        if let Err(code) = copies.back(start, &bytes) {
-            // The context is broken, as the program's own next call will say.
-            notice::once(
-                "swap-in",
-                format_args!("failed to copy swapped bytes back (error {code})"),
-            );
-        }
+    if let Backing::Host(bytes) = std::mem::replace(&mut extent.backing, Backing::Device(handle))
+        && let Err(code) = copies.back(start, &bytes)
+    {
+        // The context is broken, as the program's own next call will say.
+        notice::once(
+            "swap-in",
+            format_args!("failed to copy swapped bytes back (error {code})"),
+        );
     }
 }
