@@ -81,6 +81,34 @@ bool isLibraryFunction(const Function *F) {
   return Libraries.getLibFunc(*F, Known);
 }
 
+// Writes the offsets of the pointers of a type, and stops where there are too many.
+void addPointerOffsets(const DataLayout &Layout, Type *Ty, int64_t At, int64_t *Offsets, size_t Most,
+                       size_t &Found) {
+  if (Found > Most)
+    return;
+  if (Ty->isPointerTy()) {
+    if (Found < Most)
+      Offsets[Found] = At;
+    Found++;
+  } else if (auto *Struct = dyn_cast<StructType>(Ty)) {
+    const StructLayout *Fields = Layout.getStructLayout(Struct);
+    for (unsigned I = 0; I < Struct->getNumElements(); I++)
+      addPointerOffsets(Layout, Struct->getElementType(I), At + int64_t(Fields->getElementOffset(I)), Offsets,
+                        Most, Found);
+  } else if (auto *Array = dyn_cast<ArrayType>(Ty)) {
+    int64_t Size = int64_t(Layout.getTypeAllocSize(Array->getElementType()).getFixedValue());
+    for (uint64_t I = 0; I < Array->getNumElements() && Found <= Most; I++) {
+      size_t Before = Found;
+      addPointerOffsets(Layout, Array->getElementType(), At + int64_t(I) * Size, Offsets, Most, Found);
+      if (Found == Before)
+        return;
+    }
+  } else if (auto *Vector = dyn_cast<FixedVectorType>(Ty)) {
+    if (Vector->getElementType()->isPointerTy())
+      Found = Most + 1;
+  }
+}
+
 } // namespace
 
 extern "C" {
@@ -308,6 +336,16 @@ uint64_t mgb_dereferenceable_bytes(LLVMValueRef Pointer) {
   bool CanBeNull = true, CanBeFreed = true;
   uint64_t Bytes = V->getPointerDereferenceableBytes(M->getDataLayout(), CanBeNull, CanBeFreed);
   return CanBeNull ? 0 : Bytes;
+}
+
+bool mgb_is_not_captured(LLVMValueRef Call, unsigned Argument) {
+  return cast<CallBase>(unwrap(Call))->doesNotCapture(Argument);
+}
+
+size_t mgb_pointer_offsets(LLVMModuleRef Module, LLVMTypeRef Ty, int64_t *Offsets, size_t Most) {
+  size_t Found = 0;
+  addPointerOffsets(unwrap(Module)->getDataLayout(), unwrap(Ty), 0, Offsets, Most, Found);
+  return Found;
 }
 
 bool mgb_is_only_read(LLVMValueRef Call, unsigned Argument) {

@@ -2,6 +2,8 @@
 //! which calls are GPU ops.
 use std::collections::{HashMap, HashSet};
 
+use inkwell::llvm_sys::LLVMLinkage;
+use inkwell::llvm_sys::core::LLVMGetModuleFlag;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 use mgb_catalogue::{Class, Entry, Role};
 
@@ -136,10 +138,18 @@ impl Collected {
         users.filter(|user| user.is_call()).collect()
     }
 
-    /// The functions with a call of one of the runtime's functions, and those that call them by their names.
-    pub fn reaching(&self, name: &str) -> HashSet<Value> {
+    /// The calls of `cudaSetDevice`, but for those in CUB, Thrust and libcu++, which leave the device as they
+    /// found it.
+    pub fn choices_of_device(&self) -> Vec<Value> {
+        let mut calls = self.calls_of("cudaSetDevice");
+        calls.retain(|call| !is_of_cuda_library(&call.block().function().name()));
+        calls
+    }
+
+    /// The functions with such a call, and those that call them by their names.
+    pub fn choosing_device(&self) -> HashSet<Value> {
         let mut found = HashSet::new();
-        let mut calls = self.calls_of(name);
+        let mut calls = self.choices_of_device();
         while let Some(call) = calls.pop() {
             let function = call.block().function();
             if found.insert(function) {
@@ -175,6 +185,24 @@ impl Collected {
             && function.instructions().any(|instruction| self.is_op(instruction))
     }
 
+    /// Whether the body here is the one that a call runs, whatever it is linked with.
+    pub fn is_fixed(&self, function: Value) -> bool {
+        let name = "SemanticInterposition";
+        let replaceable = || {
+            // SAFETY: a live module, and the name's address and length.
+            !unsafe { LLVMGetModuleFlag(self.module, name.as_ptr().cast(), name.len()) }.is_null()
+        };
+        !function.is_declaration()
+            && match function.linkage() {
+                LLVMLinkage::LLVMInternalLinkage
+                | LLVMLinkage::LLVMPrivateLinkage
+                | LLVMLinkage::LLVMLinkOnceODRLinkage
+                | LLVMLinkage::LLVMWeakODRLinkage => true,
+                LLVMLinkage::LLVMExternalLinkage => !replaceable(),
+                _ => false,
+            }
+    }
+
     /// Device variables are registered here or used by symbol. Their host shadows, which are never read, are
     /// the only globals that clang leaves undefined.
     fn has_device_variables(&self) -> bool {
@@ -184,6 +212,14 @@ impl Collected {
         });
         used || self.across_files || ir::globals(self.module).any(Value::is_undefined_variable)
     }
+}
+
+/// Whether a symbol is of CUB, Thrust or libcu++, or of something local to one of their functions.
+fn is_of_cuda_library(symbol: &str) -> bool {
+    let name = symbol.trim_start_matches(['_', 'Z', 'N', 'K']);
+    ["3cub", "6thrust", "4cuda3__"]
+        .iter()
+        .any(|space| name.starts_with(space))
 }
 
 /// The place of an argument in the call, from its place in the declaration: a `dim3` takes two.

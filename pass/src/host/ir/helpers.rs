@@ -35,6 +35,8 @@ unsafe extern "C" {
         within: *mut u64,
     ) -> LLVMValueRef;
     fn mgb_is_only_read(call: LLVMValueRef, argument: u32) -> bool;
+    fn mgb_is_not_captured(call: LLVMValueRef, argument: u32) -> bool;
+    fn mgb_pointer_offsets(module: LLVMModuleRef, ty: LLVMTypeRef, offsets: *mut i64, most: usize) -> usize;
     fn mgb_dereferenceable_bytes(pointer: LLVMValueRef) -> u64;
     fn mgb_drop_promises(instruction: LLVMValueRef);
     fn free(pointer: *mut std::ffi::c_void);
@@ -186,6 +188,21 @@ pub fn dereferenceable_bytes(pointer: Value) -> u64 {
 /// Whether the attributes of a call promise that it does not write through this argument.
 pub fn is_only_read(call: Value, argument: u32) -> bool {
     helper!(mgb_is_only_read(call.raw(), argument))
+}
+
+/// Whether the attributes of a call promise that it does not keep this argument.
+pub fn is_not_captured(call: Value, argument: u32) -> bool {
+    helper!(mgb_is_not_captured(call.raw(), argument))
+}
+
+/// The offsets of the pointers in a value of this type, in bytes; none where there are more than `most`.
+pub fn pointer_offsets(module: LLVMModuleRef, ty: Type, most: usize) -> Option<Vec<i64>> {
+    let mut offsets = vec![0; most];
+    let found = helper!(mgb_pointer_offsets(module, ty.0, offsets.as_mut_ptr(), most));
+    (found <= most).then(|| {
+        offsets.truncate(found);
+        offsets
+    })
 }
 
 /// Drops the flags and metadata of an instruction that make other values undefined, such as `nonnull`: at

@@ -1,6 +1,7 @@
 //! LLVM IR as the analyses read it: values and blocks, the control-flow graph, expressions, and what is in
 //! which memory.
 pub mod cfg;
+pub mod effects;
 pub mod expr;
 pub mod helpers;
 pub mod memory;

@@ -11,7 +11,6 @@ use inkwell::llvm_sys::LLVMOpcode;
 
 use crate::host::collect::{Callee, Collected};
 use crate::host::ir::{Block, Value, helpers, memory};
-use crate::host::prepare::is_fixed;
 
 /// Functions that LLVM knows from the libraries and that do not return.
 const ENDING: [&str; 4] = ["abort", "exit", "_ZSt9terminatev", "__cxa_throw"];
@@ -114,7 +113,7 @@ impl<'a> Calls<'a> {
         self.known.borrow_mut().insert(function, Known::default());
         let known = if function.is_declaration() {
             of_declaration(function)
-        } else if is_fixed(self.collected, function) {
+        } else if self.collected.is_fixed(function) {
             self.of_body(function)
         } else {
             Known::default()

@@ -62,6 +62,13 @@ impl Location {
         self.base == *base || matches!(&self.base, Base::Kept(location) if location.is_reached_from(base))
     }
 
+    /// Whether another location from the same base may have bytes of this one.
+    pub fn overlaps(&self, other: &Location) -> bool {
+        self.index.is_some()
+            || other.index.is_some()
+            || (self.offset < other.offset + other.size && other.offset < self.offset + self.size)
+    }
+
     /// Its bytes, counted from the base; none where the offset is known at run time only.
     pub fn range(&self) -> Option<Range<i64>> {
         let end = self.offset.checked_add(self.size)?;

@@ -1,6 +1,5 @@
 //! Needs: what a static task asks for, as expressions over the values at its begin point.
 mod calls;
-mod effects;
 mod lifetimes;
 mod locations;
 pub mod reads;

@@ -5,11 +5,12 @@ use std::rc::Rc;
 
 use inkwell::llvm_sys::LLVMOpcode;
 
+use mgb_catalogue::Role;
+
 use crate::host::collect::{Callee, Collected, argument_at};
 use crate::host::ir::cfg::{Cfg, Point};
-use crate::host::ir::{Value, memory};
+use crate::host::ir::{Value, effects, memory};
 use crate::host::needs::calls::Calls;
-use crate::host::needs::effects;
 use crate::host::needs::locations::{Base, Location};
 
 /// The writes of one function.
@@ -111,10 +112,7 @@ impl<'a> Writes<'a> {
                     instruction.operand(1),
                     instruction.operand(0).ty(),
                 );
-                let overlaps = written.index.is_some()
-                    || location.index.is_some()
-                    || (written.offset < location.offset + location.size
-                        && location.offset < written.offset + written.size);
+                let overlaps = written.overlaps(location);
                 // A reference that a method returns may be into anything that the method can reach.
                 let is_handed_out = |call: Value| {
                     let mut given = call.arguments().filter(|argument| argument.ty().is_pointer());
@@ -145,10 +143,18 @@ impl<'a> Writes<'a> {
             .arguments()
             .enumerate()
             .filter(|(_, argument)| argument.ty().is_pointer() && self.base_of(*argument) == location.base);
-        let mut written = given.filter(|&(at, _)| match callee {
+        let mut written = given.filter(|&(at, argument)| match callee {
             Some(Callee::Runtime(entry)) => {
                 let parameter = (0..entry.params.len()).find(|&one| argument_at(entry, one) == at as u32);
-                !parameter.is_some_and(|one| entry.params[one].ty.starts_with("const "))
+                match parameter.map(|one| &entry.params[one]) {
+                    // An allocation writes the pointer, and nothing beside it in its structure.
+                    Some(one) if one.role == Role::DevicePointerOut => {
+                        let module = self.collected.module;
+                        Location::of(module, argument, argument.ty()).overlaps(location)
+                    }
+                    Some(one) => !one.ty.starts_with("const "),
+                    None => true,
+                }
             }
             _ => !effects::only_reads(call, at as u32),
         });

@@ -109,11 +109,18 @@ fn through_stub(
                 _ => launch.obstacles.push(in_memory(&kernel.name, call)),
             },
             Some(_) => {}
+            None if is_in_memory(argument) => launch.storage.push(memory::address(argument).0),
             None if argument.ty().is_pointer() => launch.pointers.push(argument),
             None => {}
         }
     }
     launch
+}
+
+/// Whether what a stub is given is an argument in memory of this function, of a class with a copy constructor
+/// or a destructor: the call passes its address, and the launch reads it there.
+pub fn is_in_memory(argument: Value) -> bool {
+    argument.ty().is_pointer() && memory::address(argument).0.is(LLVMOpcode::LLVMAlloca)
 }
 
 fn in_memory(kernel: &str, call: Value) -> Why {

@@ -6,10 +6,14 @@
 //! objects into one class. Whatever a class takes part in that is not understood is noted with it:
 //! it makes the tasks of that class lazy.
 mod classes;
+mod flow;
+mod integers;
 pub mod launches;
 pub mod ops;
+mod overwritten;
 mod search;
 pub mod slots;
+mod summaries;
 
 pub use classes::{Node, Objects};
 pub use search::find;

@@ -10,12 +10,12 @@ use crate::host::collect::variables::Variables;
 use crate::host::collect::{Callee, Collected, arguments_with};
 use crate::host::ir::Value;
 use crate::host::ir::cfg::Cfg;
-use crate::host::ir::helpers;
 use crate::host::ir::memory;
 use crate::host::objects::classes::{Node, Objects};
 use crate::host::objects::launches::Launch;
 use crate::host::objects::ops::{self, Kind, Op};
-use crate::host::objects::slots::{self, Access, Part};
+use crate::host::objects::overwritten;
+use crate::host::objects::slots::{self, Access, POINTER, Part};
 use crate::host::reason::Why;
 
 /// The classes of a prepared function.
@@ -49,20 +49,20 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &
 }
 
 /// The search in progress.
-struct Search<'a> {
-    collected: &'a Collected,
+pub(super) struct Search<'a> {
+    pub(super) collected: &'a Collected,
     variables: &'a Variables,
     cfg: &'a Cfg,
     launches: &'a [Launch],
     objects: Objects,
     queue: VecDeque<Node>,
-    scanned: HashSet<Node>,
+    pub(super) scanned: HashSet<Node>,
 }
 
 impl Search<'_> {
     /// What stands for the pointer at an address, if that is in memory all of whose uses are seen here; else
     /// what the address is counted from.
-    fn kept_at(&self, address: Value) -> Result<Node, Value> {
+    pub(super) fn kept_at(&self, address: Value) -> Result<Node, Value> {
         match memory::address(address) {
             (base, _) if !memory::is_own(self.cfg, base) => Err(base),
             (variable, Some(offset)) => Ok(Node::Slot(variable, offset)),
@@ -178,19 +178,19 @@ impl Search<'_> {
         number
     }
 
-    fn same(&mut self, a: Node, b: Node) {
+    pub(super) fn same(&mut self, a: Node, b: Node) {
         let (a, b) = (self.node(a), self.node(b));
         self.objects.classes.union(a, b);
     }
 
     /// `value` may be what `node` holds, unless it is null.
-    fn may_be(&mut self, node: Node, value: Value) {
+    pub(super) fn may_be(&mut self, node: Node, value: Value) {
         if !value.is_null_or_undef() {
             self.same(node, Node::Value(value));
         }
     }
 
-    fn obstacle(&mut self, node: Node, why: Why) {
+    pub(super) fn obstacle(&mut self, node: Node, why: Why) {
         let number = self.node(node);
         self.objects.obstacles.push((number, why));
     }
@@ -198,8 +198,12 @@ impl Search<'_> {
     fn follow_slot(&mut self, variable: Value, slot: i64) {
         let node = Node::Slot(variable, slot);
         let number = self.node(node);
-        for access in slots::accesses(self.collected, self.cfg, self.launches, variable) {
-            match access {
+        let accesses = slots::accesses(self.collected, self.cfg, self.launches, variable);
+        let is_gone = |copy: Value, slot: i64| {
+            overwritten::is_overwritten(self.collected.module, self.cfg, &accesses, copy, slot)
+        };
+        for access in &accesses {
+            match *access {
                 Access::Load { load, part } if part.may_be(slot) && load.ty().is_pointer() => {
                     self.same(node, kept(variable, part));
                     self.same(kept(variable, part), Node::Value(load));
@@ -216,18 +220,32 @@ impl Search<'_> {
                     }
                 }
                 // The allocation itself is an op; nothing more to note.
-                Access::Allocation { part } if part.may_be(slot) => self.same(node, kept(variable, part)),
-                Access::Allocation { .. } => {}
-                Access::Argument if variable.allocated_type().is_pointer() => {}
-                // The structure may be passed on in part: which part is not analysed, so it may be any.
-                Access::Argument => self.same(node, Node::Any(variable)),
-                Access::Copy { call, into, .. } => {
-                    if into {
-                        self.objects.stores.entry(number).or_default().push(call);
-                    }
-                    self.same(node, Node::Any(variable));
+                Access::Allocation { part, .. } if part.may_be(slot) => {
+                    self.same(node, kept(variable, part));
                 }
-                Access::Escape(why) => self.obstacle(node, why),
+                Access::Allocation { .. } => {}
+                Access::Argument { .. } if variable.allocated_type().is_pointer() => {}
+                // The structure may be passed on in part: which part is not analysed, so it may be any.
+                Access::Argument { .. } => self.same(node, Node::Any(variable)),
+                Access::Copy { call, into: true, .. } => {
+                    self.objects.stores.entry(number).or_default().push(call);
+                    if !is_gone(call, slot) {
+                        self.same(node, Node::Any(variable));
+                    }
+                }
+                Access::Copy { .. } => self.same(node, Node::Any(variable)),
+                Access::Fill { call } => {
+                    self.objects.stores.entry(number).or_default().push(call);
+                    if !is_gone(call, slot) {
+                        self.obstacle(node, slots::copied(call));
+                    }
+                }
+                Access::Called { call, part, bytes } => {
+                    if part.overlaps(bytes, Part::at(slot), POINTER) {
+                        self.given_to_callee(node, call);
+                    }
+                }
+                Access::Escape(ref why) => self.obstacle(node, why.clone()),
             }
         }
     }
@@ -238,9 +256,14 @@ impl Search<'_> {
         let node = Node::Any(variable);
         let number = self.node(node);
         let accesses = slots::accesses(self.collected, self.cfg, self.launches, variable);
-        let whole = accesses
-            .iter()
-            .any(|one| matches!(one, Access::Argument | Access::Copy { .. }));
+        // A copy of which no pointer is left when the variable is next read brings none.
+        let gone: HashSet<Value> = overwritten::copies(self.collected.module, self.cfg, variable, &accesses);
+        let is_whole = |one: &Access| match one {
+            Access::Argument { .. } => true,
+            Access::Copy { call, .. } => !gone.contains(call),
+            _ => false,
+        };
+        let whole = accesses.iter().any(is_whole);
         let kept: Vec<Part> = accesses.iter().filter_map(pointer_at).collect();
         let is_reached = |slot: i64| {
             whole
@@ -272,144 +295,26 @@ impl Search<'_> {
                     if into {
                         self.objects.stores.entry(number).or_default().push(call);
                     }
-                    self.same(node, Node::Any(other));
+                    if !gone.contains(&call) {
+                        self.same(node, Node::Any(other));
+                    }
                 }
+                Access::Fill { call } => {
+                    self.objects.stores.entry(number).or_default().push(call);
+                    if !gone.contains(&call) {
+                        self.obstacle(node, slots::copied(call));
+                    }
+                }
+                Access::Called { call, .. } => self.given_to_callee(node, call),
                 Access::Escape(why) => self.obstacle(node, why),
-                Access::Allocation { .. } | Access::Argument => {}
+                Access::Allocation { .. } | Access::Argument { .. } => {}
             }
         }
     }
 
-    fn follow_value(&mut self, value: Value) {
-        if !self.scanned.insert(Node::Value(value)) {
-            return;
-        }
-        self.follow_source(value);
-        // Constants and globals are used all over the module.
-        if !value.is_constant() {
-            for user in value.users() {
-                self.follow_use(value, user);
-            }
-        }
-    }
-
-    /// Where a pointer comes from.
-    fn follow_source(&mut self, value: Value) {
-        let node = Node::Value(value);
-        match value.opcode() {
-            Some(LLVMOpcode::LLVMLoad) => match self.kept_at(value.operand(0)) {
-                Ok(slot) => self.same(node, slot),
-                Err(base) => {
-                    let text = format!("the pointer is read from {}", self.describe(base));
-                    self.obstacle(node, Why::new(Code::AllocatedElsewhere, text, value));
-                }
-            },
-            Some(
-                LLVMOpcode::LLVMGetElementPtr
-                | LLVMOpcode::LLVMBitCast
-                | LLVMOpcode::LLVMAddrSpaceCast
-                | LLVMOpcode::LLVMFreeze,
-            ) => self.may_be(node, value.operand(0)),
-            Some(LLVMOpcode::LLVMPHI) => value.incoming().for_each(|one| self.may_be(node, one)),
-            Some(LLVMOpcode::LLVMSelect) => {
-                self.may_be(node, value.operand(1));
-                self.may_be(node, value.operand(2));
-            }
-            _ => {
-                let text = format!("the pointer is {}", self.describe(value));
-                let code = if value.is_instruction() && !value.is_call() {
-                    Code::UnknownObject
-                } else {
-                    Code::AllocatedElsewhere
-                };
-                self.obstacle(node, Why::new(code, text, value));
-            }
-        }
-    }
-
-    /// Where a pointer goes to.
-    fn follow_use(&mut self, value: Value, user: Value) {
-        let node = Node::Value(value);
-        let escapes = |search: &mut Self, text: String| {
-            search.obstacle(node, Why::new(Code::AddressEscapes, text, user));
-        };
-        match user.opcode() {
-            Some(
-                LLVMOpcode::LLVMGetElementPtr
-                | LLVMOpcode::LLVMBitCast
-                | LLVMOpcode::LLVMAddrSpaceCast
-                | LLVMOpcode::LLVMFreeze
-                | LLVMOpcode::LLVMPHI
-                | LLVMOpcode::LLVMSelect,
-            ) => self.same(node, Node::Value(user)),
-            Some(LLVMOpcode::LLVMICmp) => {}
-            Some(LLVMOpcode::LLVMStore) if user.operand(0) == value => match self.kept_at(user.operand(1)) {
-                Ok(slot) => self.same(node, slot),
-                Err(base) => {
-                    let text = format!("the pointer is stored in {}", self.describe(base));
-                    escapes(self, text);
-                }
-            },
-            Some(LLVMOpcode::LLVMRet) => escapes(self, "the pointer is returned".to_owned()),
-            Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.follow_call(value, user),
-            Some(LLVMOpcode::LLVMPtrToInt) => {
-                escapes(self, "the pointer is converted to an integer".to_owned())
-            }
-            _ => escapes(
-                self,
-                "the pointer is used in a way that is not followed".to_owned(),
-            ),
-        }
-    }
-
-    fn follow_call(&mut self, value: Value, call: Value) {
-        let node = Node::Value(value);
-        match self.collected.callee(call) {
-            Some(Callee::Stub(_)) => {}
-            Some(Callee::Runtime(entry)) => {
-                let named = arguments_with(call, entry, Role::DevicePointer).contains(&value);
-                if !ops::is_understood(entry) || !named {
-                    let text = format!("the pointer goes to {}, which is not followed", entry.name);
-                    self.obstacle(node, Why::new(Code::UntreatedCall, text, call));
-                }
-            }
-            Some(Callee::Other(_)) if call.is_marker() => {}
-            Some(Callee::Other(function)) => {
-                let text = format!("the pointer goes to {}", helpers::demangle(&function.name()));
-                self.obstacle(node, Why::new(Code::AddressEscapes, text, call));
-            }
-            _ => self.obstacle(
-                node,
-                Why::new(
-                    Code::AddressEscapes,
-                    "the pointer goes to an unknown function",
-                    call,
-                ),
-            ),
-        }
-    }
-
-    /// A few words for where a pointer comes from or goes to.
-    fn describe(&self, base: Value) -> String {
-        if base.is_argument() {
-            let name = base.name();
-            if name.is_empty() {
-                "an argument of this function".to_owned()
-            } else {
-                format!("the argument {name}")
-            }
-        } else if base.is_global() {
-            format!("the global {}", helpers::demangle(&base.name()))
-        } else if base.is_call() {
-            let callee = base.callee().map(|callee| helpers::demangle(&callee.name()));
-            callee.map_or("the result of a call".to_owned(), |name| {
-                format!("the result of {name}")
-            })
-        } else if base.is(LLVMOpcode::LLVMAlloca) {
-            "host memory of this function".to_owned()
-        } else {
-            "memory that is not followed".to_owned()
-        }
+    fn given_to_callee(&mut self, node: Node, call: Value) {
+        let function = call.callee().expect("what is summarised is called by its name");
+        self.obstacle(node, slots::given_to(function, call));
     }
 }
 
@@ -426,7 +331,7 @@ fn pointer_at(access: &Access) -> Option<Part> {
     match *access {
         Access::Load { load, part } => load.ty().is_pointer().then_some(part),
         Access::Store { store, part } => store.operand(0).ty().is_pointer().then_some(part),
-        Access::Allocation { part } => Some(part),
+        Access::Allocation { part, .. } => Some(part),
         _ => None,
     }
 }

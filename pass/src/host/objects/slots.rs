@@ -11,6 +11,7 @@ use crate::host::ir::cfg::Cfg;
 use crate::host::ir::helpers;
 use crate::host::ir::memory;
 use crate::host::objects::launches::{self, Launch};
+use crate::host::objects::summaries;
 use crate::host::reason::Why;
 
 /// One thing done to the memory of a local variable.
@@ -20,11 +21,15 @@ pub enum Access {
     /// Writes bytes.
     Store { store: Value, part: Part },
     /// An allocation writes a new device address there.
-    Allocation { part: Part },
+    Allocation { call: Value, part: Part },
     /// A launch reads its argument, or a part of it, there.
-    Argument,
-    /// Its bytes are copied from another local variable, or to one.
+    Argument { call: Value },
+    /// Its bytes are copied from another variable, or to one whose uses are all seen here.
     Copy { call: Value, other: Value, into: bool },
+    /// Bytes whose source is not followed are copied there.
+    Fill { call: Value },
+    /// A function of this module that is given its address reads or writes these bytes of it, and no other.
+    Called { call: Value, part: Part, bytes: i64 },
     /// Something that is not followed.
     Escape(Why),
 }
@@ -64,7 +69,7 @@ impl Part {
     }
 
     /// Whether `bytes` here overlap `others` there.
-    fn overlaps(self, bytes: i64, there: Part, others: i64) -> bool {
+    pub fn overlaps(self, bytes: i64, there: Part, others: i64) -> bool {
         let reached = self.offset..self.offset.saturating_add(self.within as i64);
         if self.within > 0
             && there.stride == 0
@@ -87,7 +92,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 }
 
 /// The bytes of a pointer.
-const POINTER: i64 = 8;
+pub const POINTER: i64 = 8;
 
 /// Everything done to the memory of `variable`, which `is_own`.
 pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable: Value) -> Vec<Access> {
@@ -142,18 +147,12 @@ fn launches_reading(launches: &[Launch], storage: Value) -> impl Iterator<Item =
     launches
         .iter()
         .filter(move |launch| launch.storage.contains(&storage))
-        .map(|_| Access::Argument)
+        .map(|launch| Access::Argument { call: launch.call })
 }
 
-fn access_by_call(
-    collected: &Collected,
-    cfg: &Cfg,
-    call: Value,
-    pointer: Value,
-    part: Part,
-) -> Option<Access> {
+fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value, part: Part) -> Vec<Access> {
     if call.is_marker() {
-        return None;
+        return Vec::new();
     }
     match collected.callee(call) {
         Some(Callee::Runtime(entry)) => {
@@ -162,49 +161,66 @@ fn access_by_call(
                 .map(|at| argument_at(entry, at));
             let is_out = out.is_some_and(|at| call.operand(at) == pointer);
             if is_out && entry.class == Class::Alloc {
-                return Some(Access::Allocation { part });
+                return vec![Access::Allocation { call, part }];
             }
             let text = format!(
                 "the address of a variable that holds device pointers goes to {}",
                 entry.name
             );
-            Some(Access::Escape(Why::new(Code::UntreatedCall, text, call)))
+            vec![Access::Escape(Why::new(Code::UntreatedCall, text, call))]
         }
         Some(Callee::Other(function)) if function.name().starts_with("llvm.memset.") => {
             let zeroes = call.operand(1).is_null();
-            (!zeroes).then(|| escape("device pointers are overwritten byte by byte", call))
+            let overwritten = || escape("device pointers are overwritten byte by byte", call);
+            (!zeroes).then(overwritten).into_iter().collect()
         }
         Some(Callee::Other(function)) if memory::copies_host_memory(function) => {
             let (to, from) = (call.operand(0), call.operand(1));
             let other = memory::address(if to == pointer { from } else { to }).0;
             // A constant holds no device pointer.
             if to == pointer && other.is_constant() {
-                return None;
+                return Vec::new();
             }
-            let text = "a structure that holds device pointers is copied";
-            Some(match memory::is_own(cfg, other) {
-                true => Access::Copy {
+            let into = to == pointer;
+            vec![match memory::is_own(cfg, other) {
+                true => Access::Copy { call, other, into },
+                false if into => Access::Fill { call },
+                false => Access::Escape(copied(call)),
+            }]
+        }
+        Some(Callee::Other(_)) if memory::frees_host_memory(call) => Vec::new(),
+        Some(Callee::Stub(_)) if passes_by_value(call, pointer) || launches::is_in_memory(pointer) => {
+            vec![Access::Argument { call }]
+        }
+        Some(Callee::Other(function)) => match summaries::touched(collected, call, pointer) {
+            Some(touched) if part.exact().is_some() => touched
+                .into_iter()
+                .map(|touch| Access::Called {
                     call,
-                    other,
-                    into: to == pointer,
-                },
-                false => Access::Escape(Why::new(Code::PointersInMemory, text, call)),
-            })
-        }
-        Some(Callee::Other(_)) if memory::frees_host_memory(call) => None,
-        Some(Callee::Stub(_)) if passes_by_value(call, pointer) => Some(Access::Argument),
-        Some(Callee::Other(function)) => {
-            let text = format!(
-                "the address of a variable that holds device pointers goes to {}",
-                helpers::demangle(&function.name())
-            );
-            Some(Access::Escape(Why::new(Code::AddressEscapes, text, call)))
-        }
-        _ => Some(escape(
+                    part: Part::at(part.offset + touch.start),
+                    bytes: touch.end - touch.start,
+                })
+                .collect(),
+            _ => vec![Access::Escape(given_to(function, call))],
+        },
+        _ => vec![escape(
             "the address of a variable that holds device pointers is passed on",
             call,
-        )),
+        )],
     }
+}
+
+/// Why a copy of a structure is not followed.
+pub fn copied(call: Value) -> Why {
+    let text = "a structure that holds device pointers is copied";
+    Why::new(Code::PointersInMemory, text, call)
+}
+
+/// Why a function that is given the address of a variable is not followed.
+pub fn given_to(function: Value, call: Value) -> Why {
+    let name = helpers::demangle(&function.name());
+    let text = format!("the address of a variable that holds device pointers goes to {name}");
+    Why::new(Code::AddressEscapes, text, call)
 }
 
 /// Whether a call is given the bytes at this address, not the address.

@@ -3,8 +3,7 @@
 //! they allocate. Once inlined, their ops join the tasks of that memory.
 use std::collections::{HashMap, HashSet};
 
-use inkwell::llvm_sys::LLVMLinkage;
-use inkwell::llvm_sys::core::LLVMGetModuleFlag;
+use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 use mgb_catalogue::{Class, Entry, Treatment};
 
 use crate::host::collect::{Callee, Collected};
@@ -17,19 +16,19 @@ const LIMIT: usize = 600;
 /// The most instructions of a helper that is called in one place only, and is dropped once it is inlined
 /// there.
 const LIMIT_OF_ONE_CALL: usize = 3_000;
-/// The same for one that other files may have as well, such as a template.
-const LIMIT_OF_TEMPLATE: usize = 1_000;
+/// The same for one that stays for other files, or that they may have as well, such as a template.
+const LIMIT_OF_ONE_COPY: usize = 1_500;
 
 /// The helpers of a module. `wrappers` are those functions that are inlined anyway.
 pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> {
     let mut found: HashSet<Value> = HashSet::new();
     let candidates: Vec<Value> = ir::functions(collected.module)
         .filter(|&function| !collected.is_stub(function) && !wrappers.contains(&function))
-        .filter(|&function| is_fixed(collected, function))
+        .filter(|&function| collected.is_fixed(function))
         .filter(|&function| {
             let limit = match once_called(function) {
                 Some(LLVMLinkage::LLVMInternalLinkage) => LIMIT_OF_ONE_CALL,
-                Some(_) => LIMIT_OF_TEMPLATE,
+                Some(_) => LIMIT_OF_ONE_COPY,
                 None => LIMIT,
             };
             function.instructions().take(limit + 1).count() <= limit
@@ -100,15 +99,20 @@ fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet
         return HashSet::new();
     }
     let is_filled = |user: &Value, global: Value| {
-        let allocates = match collected.callee(*user) {
-            Some(Callee::Runtime(entry)) => entry.class == Class::Alloc,
-            Some(Callee::Other(function)) => allocators(function),
-            _ => false,
-        };
-        allocates
-            && user
-                .arguments()
-                .any(|argument| memory::address(argument).0 == global)
+        // An element that is chosen at run time.
+        let mut users = vec![*user];
+        if user.is(LLVMOpcode::LLVMGetElementPtr) {
+            users = user.users();
+        }
+        users.into_iter().any(|user| {
+            let allocates = match collected.callee(user) {
+                Some(Callee::Runtime(entry)) => entry.class == Class::Alloc,
+                Some(Callee::Other(function)) => allocators(function),
+                _ => false,
+            };
+            let mut given = user.arguments().filter(|argument| argument.ty().is_pointer());
+            allocates && given.any(|argument| memory::address(argument).0 == global)
+        })
     };
     ir::globals(collected.module)
         .filter(|&global| memory::is_private(global))
@@ -119,33 +123,11 @@ fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet
         .collect()
 }
 
-/// Whether the body here is the one that a call runs, whatever it is linked with.
-pub fn is_fixed(collected: &Collected, function: Value) -> bool {
-    let name = "SemanticInterposition";
-    let replaceable = || {
-        // SAFETY: a live module, and the name's address and length.
-        !unsafe { LLVMGetModuleFlag(collected.module, name.as_ptr().cast(), name.len()) }.is_null()
-    };
-    !function.is_declaration()
-        && match function.linkage() {
-            LLVMLinkage::LLVMInternalLinkage
-            | LLVMLinkage::LLVMPrivateLinkage
-            | LLVMLinkage::LLVMLinkOnceODRLinkage
-            | LLVMLinkage::LLVMWeakODRLinkage => true,
-            LLVMLinkage::LLVMExternalLinkage => !replaceable(),
-            _ => false,
-        }
-}
-
-/// The linkage of a function that is dropped once its only call is inlined.
+/// The linkage of a function that is called in one place only.
 fn once_called(function: Value) -> Option<LLVMLinkage> {
     let linkage = function.linkage();
-    let is_dropped = matches!(
-        linkage,
-        LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMLinkOnceODRLinkage
-    );
     let users = function.users();
-    let is_once = is_dropped && users.len() == 1 && users.iter().all(|user| user.callee() == Some(function));
+    let is_once = users.len() == 1 && users.iter().all(|user| user.callee() == Some(function));
     is_once.then_some(linkage)
 }
 

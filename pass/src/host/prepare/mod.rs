@@ -4,10 +4,10 @@
 //! helpers, and at -O0 every variable lives in memory. Small wrappers, and the larger helpers that `inlining`
 //! finds, are inlined by LLVM's inliner, and variables are promoted by LLVM's passes, only in functions that
 //! hold GPU ops. A module without CUDA is left bit for bit as it is.
+mod given;
 mod inlining;
 mod memory_flow;
-
-pub use inlining::is_fixed;
+mod shapes;
 
 use std::collections::HashSet;
 use std::ffi::CStr;
@@ -17,24 +17,18 @@ use inkwell::llvm_sys::error::LLVMDisposeErrorMessage;
 use inkwell::llvm_sys::transforms::pass_builder::*;
 use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode};
 
-use mgb_catalogue::{Class, Role};
+use mgb_catalogue::Class;
 
-use crate::host::collect::{Callee, Collected, arguments_with};
-use crate::host::ir::cfg::{self, Cfg, Point};
+use crate::host::collect::{Callee, Collected};
+use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::helpers;
-use crate::host::ir::memory;
 use crate::host::ir::names::Names;
 use crate::host::ir::{self, Value};
+use shapes::{inline_where, is_small};
 
 /// Promotes variables and folds what that leaves, so that values can be followed; and removes the common exit
 /// blocks through which clang leaves scopes with destructors early.
 const PASSES: &CStr = c"sroa,early-cse,simplifycfg,jump-threading,adce,simplifycfg,loop-simplify";
-/// The most instructions of a wrapper: enough for a guard that checks, logs and exits.
-const WRAPPER_LIMIT: usize = 120;
-/// The most instructions of a function that only returns a pointer.
-const FORWARD_LIMIT: usize = 8;
-/// The most calls inlined into one function, against wrappers that multiply.
-const INLINE_LIMIT: usize = 400;
 /// The most instructions of a function into which helpers are inlined.
 const GROWN_LIMIT: usize = 8_000;
 /// The most rounds of promotion for one function: each may reveal more calls to inline.
@@ -42,7 +36,7 @@ const ROUNDS: usize = 4;
 /// The same for a function that is not large: `std::copy` alone reveals one eight times in a row.
 const MORE_ROUNDS: usize = 16;
 /// The most instructions of such a function.
-const MORE_LIMIT: usize = 2_000;
+const MORE_LIMIT: usize = 4_000;
 /// `dim3`'s constructors, of which a launch's grid and block are made.
 const DIM3: &str = "_ZN4dim3C";
 
@@ -78,7 +72,7 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     }
     let was_inlined = |function| wrappers.contains(&function) || called.contains(&function);
     let holders = drop_unused(holders, was_inlined);
-    let choosing = collected.reaching("cudaSetDevice");
+    let choosing = collected.choosing_device();
     for &function in &holders {
         for round in 0..MORE_ROUNDS {
             if round >= ROUNDS && function.instructions().take(MORE_LIMIT).count() == MORE_LIMIT {
@@ -86,7 +80,7 @@ pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
             }
             names.mark(function);
             promote(function);
-            let given = inline_given(collected, function)
+            let given = given::inline(collected, function)
                 | inline_computing(collected, function)
                 | inline_choosing(collected, &choosing, function);
             // Calls of a function that a helper was given are known by now.
@@ -142,33 +136,6 @@ fn find_wrappers(collected: &Collected) -> HashSet<Value> {
     wrappers
 }
 
-fn is_small(collected: &Collected, function: Value) -> bool {
-    inlining::is_fixed(collected, function) && stands_for_little(function)
-}
-
-/// Whether a function has a body without loops that is small.
-fn stands_for_little(function: Value) -> bool {
-    is_short(function) && !cfg::has_cycle(function)
-}
-
-/// Whether a function does little more than return a pointer that it is given, as `std::begin` and
-/// `std::forward` do.
-fn forwards(function: Value) -> bool {
-    let is_tiny = function.instructions().take(FORWARD_LIMIT + 1).count() <= FORWARD_LIMIT;
-    let calls = || function.instructions().any(|one| one.callee().is_some());
-    let returns_pointer = |one: Value| {
-        one.is(LLVMOpcode::LLVMRet) && one.operands().next().is_some_and(|value| value.ty().is_pointer())
-    };
-    is_tiny && !calls() && function.instructions().any(returns_pointer)
-}
-
-/// Whether a function has a small body and does not call itself.
-fn is_short(function: Value) -> bool {
-    !function.is_declaration()
-        && function.instructions().take(WRAPPER_LIMIT + 1).count() <= WRAPPER_LIMIT
-        && !function.instructions().any(|one| one.callee() == Some(function))
-}
-
 /// Inlines calls of wrappers, and those that come in with them.
 fn inline_wrappers(function: Value, wrappers: &HashSet<Value>) {
     inline_where(function, |call| {
@@ -184,26 +151,9 @@ fn inline_helpers(function: Value, is_helper: impl Fn(Value) -> bool) -> bool {
     })
 }
 
-/// Inlines small functions that are given the address of a variable with a device pointer in it, such
-/// as the constructor of a structure of buffers, and those that only return a pointer. True when there was
-/// one.
-fn inline_given(collected: &Collected, function: Value) -> bool {
-    let holders = pointer_variables(collected, function);
-    inline_where(function, |call| {
-        let given = || {
-            call.arguments()
-                .any(|argument| holders.contains(&memory::address(argument).0))
-        };
-        let is_meant = |callee| {
-            inlining::is_fixed(collected, callee) && is_short(callee) && (given() || forwards(callee))
-        };
-        call.callee().is_some_and(is_meant) && !collected.is_op(call)
-    })
-}
-
 /// Inlines small functions that compute how large objects and launches are, such as `std::vector::size`,
-/// where they are called after the GPU was first needed: what they read may be known before. True when there
-/// was one.
+/// where they are called after the GPU was first needed, or on some of the ways to it only: what they read
+/// may be known before. True when there was one.
 fn inline_computing(collected: &Collected, function: Value) -> bool {
     let mut seen = HashSet::new();
     let mut queue: Vec<Value> = function
@@ -220,8 +170,18 @@ fn inline_computing(collected: &Collected, function: Value) -> bool {
         }
         if value.is_call() {
             computing.insert(value);
-        } else {
-            queue.extend(value.operands());
+            continue;
+        }
+        queue.extend(value.operands());
+        // A variable that was not promoted: what is stored in it, and who is given its address to read it.
+        if value.is(LLVMOpcode::LLVMAlloca) {
+            for user in value.users() {
+                match user.opcode() {
+                    Some(LLVMOpcode::LLVMStore) => queue.push(user.operand(0)),
+                    Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => queue.push(user),
+                    _ => {}
+                }
+            }
         }
     }
     if computing.is_empty() {
@@ -237,7 +197,12 @@ fn inline_computing(collected: &Collected, function: Value) -> bool {
         })
         .map(|one| cfg.point(one))
         .collect();
-    computing.retain(|&call| touching.iter().any(|&op| cfg.reaches(op, cfg.point(call))));
+    computing.retain(|&call| {
+        let at = cfg.point(call);
+        touching
+            .iter()
+            .any(|&op| cfg.reaches(op, at) || !cfg.dominates(at, op))
+    });
     inline_where(function, |call| {
         let is_small = |callee| is_small(collected, callee);
         computing.contains(&call) && !collected.is_op(call) && call.callee().is_some_and(is_small)
@@ -251,78 +216,6 @@ fn inline_choosing(collected: &Collected, choosing: &HashSet<Value>, function: V
         let is_meant = |callee| choosing.contains(&callee) && is_small(collected, callee);
         call.callee().is_some_and(is_meant)
     })
-}
-
-fn inline_where(function: Value, wanted: impl Fn(Value) -> bool) -> bool {
-    let mut declined = HashSet::new();
-    let mut any = false;
-    for _ in 0..INLINE_LIMIT {
-        let inlinable = |call: &Value| {
-            call.is_call() && call.callee() != Some(function) && !declined.contains(call) && wanted(*call)
-        };
-        let Some(call) = function.instructions().find(inlinable) else {
-            break;
-        };
-        let inlined = helpers::inline_call(call);
-        any |= inlined;
-        if !inlined {
-            declined.insert(call);
-        }
-    }
-    any
-}
-
-/// The variables that allocations write addresses to, and those from which ops are given pointers.
-fn pointer_variables(collected: &Collected, function: Value) -> HashSet<Value> {
-    let mut variables = HashSet::new();
-    for call in function.instructions().filter(|&one| collected.is_op(one)) {
-        let filled = match collected.entry(call) {
-            Some(entry) if entry.class == Class::Alloc => arguments_with(call, entry, Role::DevicePointerOut)
-                .first()
-                .copied(),
-            _ => None,
-        };
-        let read = call
-            .arguments()
-            .filter(|argument| argument.ty().is_pointer() && argument.is(LLVMOpcode::LLVMLoad))
-            .map(|load| load.operand(0));
-        // A structure that a kernel gets whole.
-        let whole = call
-            .arguments()
-            .enumerate()
-            .filter(|&(at, _)| helpers::byval_type(call, at as u32).is_some())
-            .map(|(_, argument)| argument);
-        variables.extend(
-            filled
-                .into_iter()
-                .chain(read)
-                .chain(whole)
-                .map(|address| memory::address(address).0),
-        );
-    }
-    // Variables that such a structure is copied from, and those that its address is kept in.
-    let base = |pointer| memory::address(pointer).0;
-    let joined: Vec<(Value, Value)> = function
-        .instructions()
-        .filter_map(|one| match one.opcode() {
-            Some(LLVMOpcode::LLVMStore) if one.operand(0).ty().is_pointer() => {
-                Some((base(one.operand(0)), base(one.operand(1))))
-            }
-            Some(LLVMOpcode::LLVMCall) if memory::copies_host_memory(one.callee()?) => {
-                Some((base(one.operand(0)), base(one.operand(1))))
-            }
-            _ => None,
-        })
-        .collect();
-    while let Some((_, other)) = joined
-        .iter()
-        .find(|(one, other)| variables.contains(one) && !variables.contains(other))
-    {
-        variables.insert(*other);
-    }
-    let cfg = Cfg::new(function);
-    variables.retain(|&base| memory::is_own(&cfg, base));
-    variables
 }
 
 /// Deletes what was inlined and what nothing calls any more; returns the other holders.

@@ -50,8 +50,8 @@ impl Choosers {
     pub fn new(collected: &Collected) -> Self {
         let is_other = |call: &Value| call.operand(0).constant() != Some(0);
         let mut choosers = Self {
-            functions: collected.reaching(SET),
-            choose_others: collected.calls_of(SET).iter().any(is_other),
+            functions: collected.choosing_device(),
+            choose_others: collected.choices_of_device().iter().any(is_other),
         };
         // A guard's destructor sets what its constructor found: together they change nothing.
         loop {

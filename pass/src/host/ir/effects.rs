@@ -14,6 +14,17 @@ pub fn only_reads(call: Value, argument: u32) -> bool {
     search.reads_only(call, argument, &mut returned) && !returned
 }
 
+/// Whether a call that is given a pointer neither writes through it nor keeps it anywhere: also not in memory
+/// of a library, of which an attribute says only that it does not write.
+pub fn only_reads_and_forgets(call: Value, argument: u32) -> bool {
+    let mut search = Search {
+        forgets: true,
+        ..Search::default()
+    };
+    let mut returned = false;
+    search.reads_only(call, argument, &mut returned) && !returned
+}
+
 /// What is known of parameters.
 #[derive(Default)]
 struct Search {
@@ -21,11 +32,14 @@ struct Search {
     /// out.
     parameters: HashMap<Value, Option<(bool, bool)>>,
     seen: HashSet<Value>,
+    /// Whether attributes count only if they also promise that the address is not kept.
+    forgets: bool,
 }
 
 impl Search {
     fn reads_only(&mut self, call: Value, argument: u32, returned: &mut bool) -> bool {
-        if call.is_marker() || helpers::is_only_read(call, argument) {
+        let is_kept = || self.forgets && !helpers::is_not_captured(call, argument);
+        if call.is_marker() || (helpers::is_only_read(call, argument) && !is_kept()) {
             return true;
         }
         let Some(callee) = call.callee().filter(|callee| !callee.is_declaration()) else {
@@ -88,7 +102,7 @@ impl Search {
 }
 
 /// What is read back from a variable that only holds an address; none where more is done with it.
-fn copies(variable: Value) -> Option<Vec<Value>> {
+pub fn copies(variable: Value) -> Option<Vec<Value>> {
     if !variable.is(LLVMOpcode::LLVMAlloca) {
         return None;
     }

@@ -1,0 +1,142 @@
+//! Summaries: what a function of this module does with an address that it is given, where it is not inlined.
+use std::collections::HashSet;
+use std::ops::Range;
+
+use inkwell::llvm_sys::LLVMOpcode;
+
+use crate::host::collect::{Callee, Collected};
+use crate::host::ir::{Value, effects, helpers, memory};
+
+/// How deep calls are followed.
+const DEPTH: u32 = 4;
+/// Functions of the libraries that print what they are given, an address as a number.
+const PRINTING: [&str; 9] = [
+    "printf",
+    "fprintf",
+    "sprintf",
+    "snprintf",
+    "__printf_chk",
+    "__fprintf_chk",
+    "__sprintf_chk",
+    "__snprintf_chk",
+    "_ZNSolsEPKv",
+];
+
+/// Whether a call keeps and passes on nothing of a device pointer: it compares, prints or ignores it.
+pub fn is_forgotten(call: Value, pointer: Value) -> bool {
+    let prints = || {
+        let name = call
+            .callee()
+            .filter(|callee| callee.is_declaration())
+            .map(|callee| callee.name());
+        name.is_some_and(|name| PRINTING.contains(&name.as_str()))
+    };
+    let mut given = call
+        .arguments()
+        .enumerate()
+        .filter(|(_, argument)| *argument == pointer);
+    given.all(|(at, _)| {
+        let at = at as u32;
+        (helpers::byval_type(call, at).is_none() && effects::only_reads_and_forgets(call, at)) || prints()
+    })
+}
+
+/// Which bytes behind this argument a called function, and those that it calls, read or write; none where it
+/// may access others, or keep the address.
+pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec<Range<i64>>> {
+    let mut search = Search {
+        collected,
+        found: Vec::new(),
+        seen: HashSet::new(),
+    };
+    search.follow_call(call, pointer, 0, DEPTH)?;
+    Some(search.found)
+}
+
+struct Search<'a> {
+    collected: &'a Collected,
+    found: Vec<Range<i64>>,
+    seen: HashSet<(Value, i64)>,
+}
+
+impl Search<'_> {
+    fn follow_call(&mut self, call: Value, pointer: Value, offset: i64, depth: u32) -> Option<()> {
+        if call.is_marker() {
+            return Some(());
+        }
+        let Some(Callee::Other(function)) = self.collected.callee(call) else {
+            return None;
+        };
+        if let Some(bytes) = block_access(call, pointer) {
+            self.found.push(offset..offset.checked_add(bytes)?);
+            return Some(());
+        }
+        if depth == 0 || !self.collected.is_fixed(function) {
+            return None;
+        }
+        for (at, argument) in call.arguments().enumerate() {
+            if argument != pointer {
+                continue;
+            }
+            if helpers::byval_type(call, at as u32).is_some() {
+                return None;
+            }
+            self.follow(function.parameters().nth(at)?, offset, depth - 1)?;
+        }
+        Some(())
+    }
+
+    /// Follows an address that is `offset` bytes behind the one that the call was given.
+    fn follow(&mut self, address: Value, offset: i64, depth: u32) -> Option<()> {
+        if !self.seen.insert((address, offset)) {
+            return Some(());
+        }
+        for user in address.users() {
+            match user.opcode()? {
+                LLVMOpcode::LLVMICmp => {}
+                LLVMOpcode::LLVMLoad => self.access(user, offset)?,
+                LLVMOpcode::LLVMStore if user.operand(1) == address && user.operand(0) != address => {
+                    self.access(user.operand(0), offset)?;
+                }
+                LLVMOpcode::LLVMStore => {
+                    for copy in effects::copies(user.operand(1))? {
+                        self.follow(copy, offset, depth)?;
+                    }
+                }
+                LLVMOpcode::LLVMGetElementPtr => {
+                    let (base, further) = memory::address(user);
+                    let (from, before) = memory::address(address);
+                    if base != from {
+                        return None;
+                    }
+                    self.follow(user, offset.checked_add(further?.checked_sub(before?)?)?, depth)?;
+                }
+                LLVMOpcode::LLVMPHI | LLVMOpcode::LLVMSelect | LLVMOpcode::LLVMFreeze => {
+                    self.follow(user, offset, depth)?;
+                }
+                LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke => {
+                    self.follow_call(user, address, offset, depth)?
+                }
+                _ => return None,
+            }
+        }
+        Some(())
+    }
+
+    fn access(&mut self, value: Value, offset: i64) -> Option<()> {
+        let bytes = helpers::type_size(self.collected.module, value.ty()) as i64;
+        self.found.push(offset..offset.checked_add(bytes)?);
+        Some(())
+    }
+}
+
+/// The bytes that an intrinsic copies or sets at this address.
+fn block_access(call: Value, pointer: Value) -> Option<i64> {
+    let name = call.callee()?.name();
+    let is_block = ["llvm.memcpy.", "llvm.memmove.", "llvm.memset."]
+        .iter()
+        .any(|prefix| name.starts_with(prefix));
+    let bytes = is_block.then(|| call.operand(2).constant())??;
+    let mut given = call.arguments();
+    given.any(|argument| argument == pointer).then_some(bytes as i64)
+}
