@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +15,7 @@
 
 #ifdef ON_HOST
 #define __global__
+#define __host__
 #define __device__
 struct dim3 {
   unsigned x = 1, y = 1, z = 1;
@@ -130,6 +132,20 @@ struct Freed {
 using Owned = std::unique_ptr<unsigned, Freed>;
 
 struct View {
+  unsigned *words;
+  size_t count;
+};
+
+// A structure on the host, of which a copy is made that points to the device.
+struct Pair {
+  unsigned *first, *second;
+  size_t count;
+};
+
+// An argument of a kernel that is passed by address, since it has a copy constructor.
+struct Argument {
+  Argument(unsigned *words, size_t count) : words(words), count(count) {}
+  __host__ __device__ Argument(const Argument &other) : words(other.words), count(other.count) {}
   unsigned *words;
   size_t count;
 };

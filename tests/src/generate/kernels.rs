@@ -38,6 +38,8 @@ pub fn text(draw: &mut Draw) -> String {
         text,
         "template <class T, int K> __global__ void shaped(T *w, size_t n) {{ EACH(i, n) w[i] += T(i * K) ^ {a}u; }}\n\
          __global__ void viewed(View to, View from) {{ EACH(i, to.count) to.words[i] ^= from.words[i] + {a}u; }}\n\
+         __global__ void paired(Pair pair) {{ EACH(i, pair.count) pair.first[i] += pair.second[i] * 3 + {a}u; }}\n\
+         __global__ void argued(Argument to) {{ EACH(i, to.count) to.words[i] = to.words[i] * 7 + {a}u; }}\n\
          __global__ void listed(unsigned **list, size_t which, size_t n) \
          {{ EACH(i, n) list[which][i] = list[which][i] * 5 + unsigned(which); }}\n\
          __global__ void scaled(unsigned *w, size_t n) {{ EACH(i, n) w[i] = w[i] * factor + 1; }}\n"

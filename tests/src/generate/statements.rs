@@ -28,7 +28,7 @@ impl Program {
 
     fn statement(&mut self, scope: &mut Scope, text: &mut String, end: &mut String) {
         let nested = scope.depth < DEEPEST;
-        match self.draw.below(if nested { 20 } else { 10 }) {
+        match self.draw.below(if nested { 22 } else { 12 }) {
             0 => self.buffer(scope, text, end),
             1..=4 => self.launch(scope, text),
             5..=6 => self.copy(scope, text),
@@ -38,15 +38,49 @@ impl Program {
             }
             8 => self.swap(scope, text),
             9 => self.early_end(scope, text),
-            10 => self.branch(scope, text),
-            11..=12 => self.counted_loop(scope, text),
-            13 => self.attempt(scope, text),
-            14 => self.in_stream(scope, text),
-            15 => self.list(scope, text),
-            16 => self.recursive(scope, text),
-            17 => self.lambda(scope, text),
+            10 => self.structure(text),
+            11 => self.integers(scope, text),
+            12 => self.branch(scope, text),
+            13..=14 => self.counted_loop(scope, text),
+            15 => self.attempt(scope, text),
+            16 => self.in_stream(scope, text),
+            17 => self.list(scope, text),
+            18 => self.recursive(scope, text),
+            19 => self.lambda(scope, text),
             _ => self.called(scope, text),
         }
+    }
+
+    /// A structure of the host, and a copy of it with memory of the device behind its pointers.
+    fn structure(&mut self, text: &mut String) {
+        let (host, copy) = (self.name("h"), self.name("p"));
+        let (a, b) = (self.draw.below(300), self.draw.below(300));
+        let second = match self.draw.one_in(3) {
+            true => format!(
+                "if (sum.value % 5 == 0)\n  CHECK(cudaMemset({copy}.second, {a} % 200, n * sizeof(unsigned)));\n"
+            ),
+            false => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "{{\nstd::vector<unsigned> one(n, {a}u), two(n, {b}u);\nPair {host} = {{one.data(), two.data(), n}};\nPair {copy} = {host};\n\
+             CHECK(cudaMalloc(&{copy}.first, {copy}.count * sizeof(unsigned)));\n\
+             CHECK(cudaMalloc(&{copy}.second, {copy}.count * sizeof(unsigned)));\n\
+             CHECK(cudaMemcpy({copy}.first, {host}.first, n * sizeof(unsigned), cudaMemcpyHostToDevice));\n\
+             CHECK(cudaMemcpy({copy}.second, {host}.second, n * sizeof(unsigned), cudaMemcpyHostToDevice));\n{second}\
+             LAUNCH(paired, 3, 64, 0, {copy});\nsum.add_device({copy}.first, {copy}.count);\n\
+             CHECK(cudaFree({copy}.second));\nCHECK(cudaFree({copy}.first));\n}}"
+        );
+    }
+
+    /// What is computed from addresses without a way back to them.
+    fn integers(&mut self, scope: &Scope, text: &mut String) {
+        let (one, other) = self.two(scope);
+        let _ = writeln!(
+            text,
+            "sum.value += unsigned(uintptr_t({one}) % 16 == 0) + 2 * unsigned({one} == {other});\n\
+             sum.value += unsigned({one} + n / 2 - {one});"
+        );
     }
 
     /// A new buffer with values in all its words.
@@ -131,7 +165,7 @@ impl Program {
             "dim3(2), dim3(256)",
         ]);
         let k = self.draw.below(1000);
-        let _ = match self.draw.below(7) {
+        let _ = match self.draw.below(8) {
             0..=1 => writeln!(
                 text,
                 "LAUNCH(one{}, {shape}, {stream}, {to}, n, {k}u);",
@@ -146,7 +180,8 @@ impl Program {
                 text,
                 "LAUNCH((shaped<unsigned, {k}>), {shape}, {stream}, {to}, n);"
             ),
-            5 => writeln!(
+            5 => writeln!(text, "LAUNCH(argued, {shape}, {stream}, Argument({to}, n));"),
+            6 => writeln!(
                 text,
                 "LAUNCH(viewed, {shape}, {stream}, View{{{to}, n}}, View{{{from}, n}});"
             ),
