@@ -338,6 +338,36 @@ uint64_t mgb_dereferenceable_bytes(LLVMValueRef Pointer) {
   return CanBeNull ? 0 : Bytes;
 }
 
+size_t mgb_initialisers(LLVMModuleRef Module, LLVMValueRef *Functions, size_t Most) {
+  // Priority 65535 is that of C++'s dynamic initialisation without init_priority.
+  auto *Constructors = unwrap(Module)->getNamedGlobal("llvm.global_ctors");
+  auto *Entries =
+      Constructors && Constructors->hasInitializer() ? dyn_cast<ConstantArray>(Constructors->getInitializer()) : nullptr;
+  size_t Found = 0;
+  for (unsigned I = 0; Entries && I < Entries->getNumOperands() && Found < Most; I++) {
+    auto *Entry = dyn_cast<ConstantStruct>(Entries->getOperand(I));
+    auto *F = Entry ? dyn_cast<Function>(Entry->getOperand(1)->stripPointerCasts()) : nullptr;
+    auto *Priority = Entry ? dyn_cast<ConstantInt>(Entry->getOperand(0)) : nullptr;
+    if (F && Priority && Priority->getZExtValue() == 65535 && F->getName().starts_with("_GLOBAL__sub_I_") &&
+        F->hasLocalLinkage() && F->hasOneUse() && F->arg_empty() && F->getReturnType()->isVoidTy())
+      Functions[Found++] = wrap(F);
+  }
+  return Found;
+}
+
+void mgb_defer_initialiser(LLVMModuleRef Module, LLVMValueRef Initialiser, LLVMValueRef Main, LLVMValueRef Before) {
+  auto *F = cast<Function>(unwrap(Initialiser));
+  transformGlobalCtors(*unwrap(Module), [&](Constant *C) -> Constant * {
+    auto *Entry = dyn_cast<ConstantStruct>(C);
+    return Entry && Entry->getOperand(1)->stripPointerCasts() == F ? nullptr : C;
+  });
+  // The entry that is gone is a constant still, until nothing is left that could use it.
+  F->removeDeadConstantUsers();
+  auto *Call = CallInst::Create(F, "", cast<Instruction>(unwrap(Before))->getIterator());
+  if (DISubprogram *Program = cast<Function>(unwrap(Main))->getSubprogram())
+    Call->setDebugLoc(DILocation::get(F->getContext(), Program->getScopeLine(), 0, Program));
+}
+
 bool mgb_is_not_captured(LLVMValueRef Call, unsigned Argument) {
   return cast<CallBase>(unwrap(Call))->doesNotCapture(Argument);
 }

@@ -1,4 +1,5 @@
 //! The control-flow graph of one function: dominators, loops, and the order of instructions.
+use std::cell::OnceCell;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -7,7 +8,7 @@ use petgraph::algo::tarjan_scc;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::{Dfs, Reversed};
 
-use crate::host::ir::{Block, Value};
+use crate::host::ir::{Block, Value, is_alone};
 
 /// A place in front of an instruction: the block, and how many instructions of it come before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,6 +37,7 @@ pub struct Cfg {
     dominators: Dominators<NodeIndex>,
     loops: Vec<Loop>,
     points: HashMap<Value, Point>,
+    alone: OnceCell<bool>,
 }
 
 impl Cfg {
@@ -63,9 +65,15 @@ impl Cfg {
             dominators,
             loops: Vec::new(),
             points,
+            alone: OnceCell::new(),
         };
         cfg.loops = cfg.find_loops();
         cfg
+    }
+
+    /// Whether no code of other files can run while the module's `main` does.
+    pub fn is_alone(&self) -> bool {
+        *self.alone.get_or_init(|| is_alone(self.function.module()))
     }
 
     /// How many blocks there are.

@@ -35,6 +35,13 @@ unsafe extern "C" {
         within: *mut u64,
     ) -> LLVMValueRef;
     fn mgb_is_only_read(call: LLVMValueRef, argument: u32) -> bool;
+    fn mgb_initialisers(module: LLVMModuleRef, functions: *mut LLVMValueRef, most: usize) -> usize;
+    fn mgb_defer_initialiser(
+        module: LLVMModuleRef,
+        initialiser: LLVMValueRef,
+        main: LLVMValueRef,
+        before: LLVMValueRef,
+    );
     fn mgb_is_not_captured(call: LLVMValueRef, argument: u32) -> bool;
     fn mgb_pointer_offsets(module: LLVMModuleRef, ty: LLVMTypeRef, offsets: *mut i64, most: usize) -> usize;
     fn mgb_dereferenceable_bytes(pointer: LLVMValueRef) -> u64;
@@ -188,6 +195,25 @@ pub fn dereferenceable_bytes(pointer: Value) -> u64 {
 /// Whether the attributes of a call promise that it does not write through this argument.
 pub fn is_only_read(call: Value, argument: u32) -> bool {
     helper!(mgb_is_only_read(call.raw(), argument))
+}
+
+/// The functions that initialise the globals of the module's files before `main`, in their order; at most so
+/// many.
+pub fn initialisers(module: LLVMModuleRef, most: usize) -> Vec<Value> {
+    let mut functions = vec![std::ptr::null_mut(); most];
+    let found = helper!(mgb_initialisers(module, functions.as_mut_ptr(), most));
+    functions.truncate(found);
+    functions.into_iter().filter_map(Value::from_raw).collect()
+}
+
+/// Has one of them called in front of this instruction of `main`, and no longer before it.
+pub fn defer_initialiser(module: LLVMModuleRef, initialiser: Value, main: Value, before: Value) {
+    helper!(mgb_defer_initialiser(
+        module,
+        initialiser.raw(),
+        main.raw(),
+        before.raw()
+    ));
 }
 
 /// Whether the attributes of a call promise that it does not keep this argument.

@@ -48,7 +48,7 @@ pub fn is_own(cfg: &Cfg, base: Value) -> bool {
         let block = cfg.point(base).block;
         return is_host_memory(base) && cfg.loops_around(block).next().is_none();
     }
-    base.is_variable() && runs_once(cfg.function) && is_used_only_in(cfg.function, base)
+    base.is_variable() && runs_once(cfg.function) && is_used_only_in(cfg, base)
 }
 
 /// Whether a process runs a function once and before all others.
@@ -56,17 +56,30 @@ fn runs_once(function: Value) -> bool {
     function.name() == "main" && !function.has_uses()
 }
 
-/// Whether a global is this module's alone, starts as zero, and all its uses are in one function.
-fn is_used_only_in(function: Value, global: Value) -> bool {
-    is_private(global)
-        && users_of_global(global)
-            .is_some_and(|users| users.into_iter().all(|user| user.block().function() == function))
+/// Whether a global starts as zero, and all its uses while `main` runs are in one function. A function that
+/// nothing here calls or refers to runs only where another file calls it.
+fn is_used_only_in(cfg: &Cfg, global: Value) -> bool {
+    let is_elsewhere = |function: Value| !function.has_uses() && cfg.is_alone();
+    is_kept_here(global, || cfg.is_alone())
+        && users_of_global(global).is_some_and(|users| {
+            let mut functions = users.into_iter().map(|user| user.block().function());
+            functions.all(|function| function == cfg.function || is_elsewhere(function))
+        })
 }
 
 /// Whether a global is this module's alone and starts as zero.
 pub fn is_private(global: Value) -> bool {
-    let linkages = [LLVMLinkage::LLVMInternalLinkage, LLVMLinkage::LLVMPrivateLinkage];
-    global.is_variable() && linkages.contains(&global.linkage()) && global.starts_as_zero()
+    is_kept_here(global, || false)
+}
+
+/// Whether a global starts as zero, and is this module's alone, or in a program without other files' code.
+pub fn is_kept_here(global: Value, is_alone: impl FnOnce() -> bool) -> bool {
+    let is_meant = || match global.linkage() {
+        LLVMLinkage::LLVMInternalLinkage | LLVMLinkage::LLVMPrivateLinkage => true,
+        LLVMLinkage::LLVMExternalLinkage => !global.is_declaration() && is_alone(),
+        _ => false,
+    };
+    global.is_variable() && global.starts_as_zero() && is_meant()
 }
 
 /// The instructions that use a global, or an address in it; none where another global has its address.

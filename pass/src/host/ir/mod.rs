@@ -1,5 +1,6 @@
 //! LLVM IR as the analyses read it: values and blocks, the control-flow graph, expressions, and what is in
 //! which memory.
+mod alone;
 pub mod cfg;
 pub mod effects;
 pub mod expr;
@@ -8,4 +9,5 @@ pub mod memory;
 pub mod names;
 mod value;
 
+pub use alone::is_alone;
 pub use value::*;

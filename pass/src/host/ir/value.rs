@@ -85,6 +85,11 @@ impl Value {
         !c_api!(LLVMIsAInstruction(self.0)).is_null()
     }
 
+    /// The module of a function.
+    pub fn module(self) -> LLVMModuleRef {
+        c_api!(LLVMGetGlobalParent(self.0))
+    }
+
     /// Whether it is a function.
     pub fn is_function(self) -> bool {
         !c_api!(LLVMIsAFunction(self.0)).is_null()

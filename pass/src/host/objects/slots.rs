@@ -189,6 +189,8 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
             }]
         }
         Some(Callee::Other(_)) if memory::frees_host_memory(call) => Vec::new(),
+        // What a destructor frees after `main` lives until then.
+        Some(Callee::Other(_)) if summaries::is_freed_at_exit(collected, call, pointer) => Vec::new(),
         Some(Callee::Stub(_)) if passes_by_value(call, pointer) || launches::is_in_memory(pointer) => {
             vec![Access::Argument { call }]
         }

@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 use inkwell::llvm_sys::LLVMOpcode;
+use mgb_catalogue::Class;
 
 use crate::host::collect::{Callee, Collected};
 use crate::host::ir::{Value, effects, helpers, memory};
@@ -39,6 +40,34 @@ pub fn is_forgotten(call: Value, pointer: Value) -> bool {
         let at = at as u32;
         (helpers::byval_type(call, at).is_none() && effects::only_reads_and_forgets(call, at)) || prints()
     })
+}
+
+/// Whether a call registers a destructor of a global for the end of the process, which at most frees what is
+/// in it.
+pub fn is_freed_at_exit(collected: &Collected, call: Value, global: Value) -> bool {
+    let registers = |callee: Value| callee.name() == "__cxa_atexit" && callee.is_declaration();
+    if !call.callee().is_some_and(registers) || call.operand(1) != global {
+        return false;
+    }
+    // It may be named by an alias.
+    let destructor = helpers::base_and_offset(call.operand(0)).0;
+    let mut seen = HashSet::from([destructor]);
+    let mut queue = vec![destructor];
+    while let Some(function) = queue.pop() {
+        if !function.is_function() || (function.is_declaration() && function == destructor) {
+            return false;
+        }
+        for one in function.instructions() {
+            match collected.callee(one) {
+                Some(Callee::Runtime(entry))
+                    if matches!(entry.class, Class::Free | Class::Sync | Class::Query) => {}
+                Some(Callee::Runtime(_) | Callee::Stub(_) | Callee::Unknown) => return false,
+                Some(Callee::Other(callee)) if seen.insert(callee) => queue.push(callee),
+                _ => {}
+            }
+        }
+    }
+    true
 }
 
 /// Which bytes behind this argument a called function, and those that it calls, read or write; none where it

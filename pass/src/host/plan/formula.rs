@@ -299,15 +299,28 @@ fn at_line(what: &str, value: Value) -> String {
     line.map_or(what.to_owned(), |line| format!("{what}@{line}"))
 }
 
-/// A function's or global's name without its parameters.
+/// A function's or global's name without its parameters, what it returns, and the arguments of templates.
 fn plain(symbol: &str) -> String {
     let name = helpers::demangle(symbol);
-    let name = name.split('(').next().unwrap_or(&name);
     // llvm.ceil.f64 is ceil.
-    name.strip_prefix("llvm.")
-        .and_then(|rest| rest.split('.').next())
-        .unwrap_or(name)
-        .to_owned()
+    if let Some(intrinsic) = name.strip_prefix("llvm.") {
+        return intrinsic.split('.').next().unwrap_or(intrinsic).to_owned();
+    }
+    if name.contains("operator") || name.starts_with('(') {
+        return name.split('(').next().unwrap_or(&name).to_owned();
+    }
+    let mut depth = 0;
+    let short: String = name
+        .chars()
+        .take_while(|&c| c != '(')
+        .filter(|&c| {
+            depth += i32::from(c == '<');
+            let outside = depth == 0;
+            depth -= i32::from(c == '>');
+            outside
+        })
+        .collect();
+    short.rsplit(' ').next().unwrap_or(&short).to_owned()
 }
 
 fn constant(width: u32, value: u64) -> String {

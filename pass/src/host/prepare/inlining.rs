@@ -36,9 +36,10 @@ pub fn find(collected: &Collected, wrappers: &HashSet<Value>) -> HashSet<Value> 
         .collect();
     let calls = Calls::new(collected);
     let makers = makers(&calls, wrappers, &candidates);
-    let keeping = keeping(collected, |one| {
+    let mut keeping = keeping(collected, |one| {
         makers.contains(&one) || (wrappers.contains(&one) && calls.allocates(one))
     });
+    calls.add_callers(&mut keeping);
     // A function that works only on objects of its own is analysed by itself.
     let joins_callers = |function: Value, found: &HashSet<Value>| {
         let launches = |one: Value| found.contains(&one) || (wrappers.contains(&one) && calls.works(one));
@@ -98,6 +99,7 @@ fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet
     if !ir::functions(collected.module).any(|function| is_main(&function)) {
         return HashSet::new();
     }
+    let is_alone = ir::is_alone(collected.module);
     let is_filled = |user: &Value, global: Value| {
         // An element that is chosen at run time.
         let mut users = vec![*user];
@@ -115,7 +117,7 @@ fn keeping(collected: &Collected, allocators: impl Fn(Value) -> bool) -> HashSet
         })
     };
     ir::globals(collected.module)
-        .filter(|&global| memory::is_private(global))
+        .filter(|&global| memory::is_kept_here(global, || is_alone))
         .filter_map(|global| Some((global, memory::users_of_global(global)?)))
         .filter(|(global, users)| users.iter().any(|user| is_filled(user, *global)))
         .flat_map(|(_, users)| users)
@@ -187,6 +189,19 @@ impl<'a> Calls<'a> {
             }
         }
         reached
+    }
+
+    /// Adds the functions that call one of these, and their callers.
+    fn add_callers(&self, functions: &mut HashSet<Value>) {
+        loop {
+            let calls_one = |one: &&Value| self.of(**one).any(|callee| functions.contains(&callee));
+            let callers = self.callees.keys().filter(|one| !functions.contains(one));
+            let more: Vec<Value> = callers.filter(calls_one).copied().collect();
+            if more.is_empty() {
+                return;
+            }
+            functions.extend(more);
+        }
     }
 
     fn reaches_itself(&self, function: Value) -> bool {

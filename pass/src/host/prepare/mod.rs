@@ -5,6 +5,7 @@
 //! finds, are inlined by LLVM's inliner, and variables are promoted by LLVM's passes, only in functions that
 //! hold GPU ops. A module without CUDA is left bit for bit as it is.
 mod given;
+mod initialisers;
 mod inlining;
 mod memory_flow;
 mod shapes;
@@ -51,6 +52,7 @@ pub struct Holder {
 /// Prepares the module. Returns the functions that hold GPU ops, in the order they stand.
 pub fn prepare(collected: &Collected, names: &mut Names) -> Vec<Holder> {
     helpers::resolve_aliases(collected.module);
+    initialisers::defer(collected);
     let wrappers = find_wrappers(collected);
     let helpers = inlining::find(collected, &wrappers);
     let is_inlined = |callee: Value| wrappers.contains(&callee) || helpers.contains(&callee);
