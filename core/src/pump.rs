@@ -303,7 +303,7 @@ mod tests {
     }
 
     fn bytes(count: usize) -> Vec<u8> {
-        (0..count).map(|at| (at * 31 >> 7) as u8 ^ at as u8).collect()
+        (0..count).map(|at| ((at * 31) >> 7) as u8 ^ at as u8).collect()
     }
 
     #[test]
