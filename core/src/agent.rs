@@ -1,8 +1,11 @@
 //! The agent: a thread of MGB's own that carries out what mgbd orders at any time. It exists once the process
 //! has something on a GPU.
+//!
+//! With `MGB_EVICT_EVERY=MS` it evicts all that the process has by itself as well, at random times about so many
+//! milliseconds apart: no program may notice that.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgb_probe::Client;
 use mgb_probe::wire::Order;
@@ -31,6 +34,8 @@ pub struct Duties {
     pub obey: fn(Order) -> Done,
     /// While others wait, now and then: publishes that work has finished, where the program does not ask.
     pub look: fn(),
+    /// The GPUs where the process may have memory.
+    pub gpus: fn() -> Vec<u32>,
 }
 
 /// Starts the agent, unless it runs already. Where the system refuses a thread, mgbd is told of no agent and
@@ -61,13 +66,17 @@ pub fn start(client: &'static Client, duties: Duties) {
 
 fn listen(client: &Client, duties: Duties) {
     let mut last = 0;
+    let mut unasked = Unasked::wanted();
     client.listens(true);
     while client.is_connected() {
         let others_wait = client.others_wait();
         if others_wait {
             (duties.look)();
         }
-        let patience = if others_wait { LOOK } else { LIFE_CHECK };
+        let mut patience = if others_wait { LOOK } else { LIFE_CHECK };
+        if let Some(unasked) = &unasked {
+            patience = patience.min(unasked.left());
+        }
         if let Some((number, order)) = client.next_order(&mut last, patience) {
             let done = (duties.obey)(order);
             client.obeyed(number, done.freed);
@@ -75,5 +84,45 @@ fn listen(client: &Client, duties: Duties) {
                 then();
             }
         }
+        if let Some(unasked) = unasked.as_mut().filter(|unasked| unasked.left().is_zero()) {
+            for gpu in (duties.gpus)() {
+                if let Some(then) = (duties.obey)(Order::Evict { gpu }).then {
+                    then();
+                }
+            }
+            unasked.plan();
+        }
+    }
+}
+
+/// Evictions that nobody ordered.
+struct Unasked {
+    /// Milliseconds between two, on average.
+    every: u64,
+    random: u64,
+    next: Instant,
+}
+
+impl Unasked {
+    fn wanted() -> Option<Unasked> {
+        let every = std::env::var("MGB_EVICT_EVERY").ok()?.parse().ok()?;
+        let random = u64::from(std::process::id()) << 32 | 1;
+        let next = Instant::now();
+        let mut unasked = Unasked { every, random, next };
+        unasked.plan();
+        Some(unasked)
+    }
+
+    fn left(&self) -> Duration {
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    fn plan(&mut self) {
+        // Xorshift: it need not be good.
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        let micros = self.random % (2000 * self.every.clamp(1, 1 << 20));
+        self.next = Instant::now() + Duration::from_micros(micros);
     }
 }

@@ -4,6 +4,7 @@
 
 pub mod agent;
 pub mod arena;
+pub mod captures;
 pub mod files;
 pub mod free_list;
 pub mod gate;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
-use mgb_core::{gate, quiet, work};
+use mgb_core::{captures, gate, quiet, work};
 use parking_lot::Mutex;
 
 use crate::calls::{self, Context, SUCCESS, Stream};
@@ -223,7 +223,11 @@ fn has_finished(gpu: u32, device: c_int, ticks: u32) -> bool {
     let bit = 1 << gpu;
     if UNASKABLE.load(Ordering::Acquire) & bit != 0 {
         let line = u32::try_from(device).unwrap_or(0);
-        let settles = || quiet::wait(line, Instant::now() + PATIENCE, move || swap::settle(device));
+        let settles = || {
+            quiet::wait(line, Instant::now() + PATIENCE, move || {
+                swap::settle_beside(device)
+            })
+        };
         if ticks < QUIET || !settles() {
             return false;
         }
@@ -245,7 +249,8 @@ fn have_finished(gpu: u32) -> bool {
             return false;
         };
         let stream = slot.stream.load(Ordering::Relaxed);
-        if calls::is_capturing(stream) {
+        // To ask the legacy stream is to ask for all that it waits for.
+        if stream == 0 && captures::any() || calls::is_capturing(stream) {
             return false;
         }
         let _relaxed = calls::relax();
@@ -264,11 +269,13 @@ fn have_finished(gpu: u32) -> bool {
 own! {
     fn cuStreamDestroy(stream: Stream) |native| {
         leave(|slot| slot.stream.load(Ordering::Relaxed) == stream);
+        captures::forget(stream);
         native(stream)
     }
 
     fn cuStreamDestroy_v2(stream: Stream) |native| {
         leave(|slot| slot.stream.load(Ordering::Relaxed) == stream);
+        captures::forget(stream);
         native(stream)
     }
 }

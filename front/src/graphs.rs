@@ -3,25 +3,15 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use mgb_abi::launch::DriverLaunchConfig;
+use mgb_core::captures;
 use parking_lot::RwLock;
 
 use crate::calls::{self, Code, Node, SUCCESS, Stream};
 use crate::kernels::{self, Warps};
 use crate::native::own;
 use crate::{driver_memory, session};
-
-/// CUDA's `CUDA_ERROR_ILLEGAL_STATE`.
-const ILLEGAL_STATE: Code = 401;
-/// CUDA's `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
-const WRONG_THREAD: Code = 908;
-/// What the end of a capture answers where none has ended.
-const ENDS_NOTHING: [Code; 3] = [calls::INVALID_VALUE, ILLEGAL_STATE, WRONG_THREAD];
-
-/// Captures under way.
-static CAPTURES: AtomicUsize = AtomicUsize::new(0);
 
 /// What launching a graph launches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +25,7 @@ static KERNELS: RwLock<Option<HashMap<usize, Kernels>>> = RwLock::new(None);
 /// A kernel was handed to the stream, on this GPU.
 #[inline]
 pub fn launched(gpu: u32, stream: Stream, grid: [u32; 3], block: [u32; 3]) {
-    if CAPTURES.load(Ordering::Relaxed) == 0 || !calls::is_capturing(stream) {
+    if !captures::any() || !calls::is_capturing(stream) {
         kernels::launched(gpu, 1, Warps::of(grid, block));
     }
 }
@@ -52,7 +42,7 @@ pub fn launched_as(gpu: u32, stream: Stream, config: u64) {
 /// An instance of a graph was launched on the GPU.
 pub fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
     // In a capture it becomes a part of the graph.
-    if CAPTURES.load(Ordering::Relaxed) != 0 && calls::is_capturing(stream) {
+    if captures::any() && calls::is_capturing(stream) {
         return;
     }
     let known = KERNELS
@@ -99,57 +89,50 @@ unsafe fn instantiate(call: impl Fn() -> Code, instance: *const usize, graph: us
     code
 }
 
-fn began(code: Code) -> Code {
-    if code == SUCCESS {
-        CAPTURES.fetch_add(1, Ordering::AcqRel);
-    }
-    code
+fn began(stream: Stream, call: impl FnOnce() -> Code) -> Code {
+    captures::begin(stream, || call() as u32) as Code
 }
 
-fn ended(code: Code) -> Code {
-    if !ENDS_NOTHING.contains(&code) {
-        let _ = CAPTURES.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |captures| {
-            captures.checked_sub(1)
-        });
-    }
+fn ended(stream: Stream, code: Code) -> Code {
+    captures::ended(stream, code as u32);
     code
 }
 
 own! {
     fn cuStreamBeginCapture(stream: Stream) |native| {
-        began(native(stream))
+        began(stream, || native(stream))
     }
 
     fn cuStreamBeginCapture_ptsz(stream: Stream) |native| {
-        began(native(stream))
+        began(stream, || native(stream))
     }
 
     fn cuStreamBeginCapture_v2(stream: Stream, mode: c_int) |native| {
-        began(native(stream, mode))
+        began(stream, || native(stream, mode))
     }
 
     fn cuStreamBeginCapture_v2_ptsz(stream: Stream, mode: c_int) |native| {
-        began(native(stream, mode))
+        began(stream, || native(stream, mode))
     }
 
     fn cuStreamBeginCaptureToGraph(
         stream: Stream, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: c_int,
     ) |native| {
-        began(native(stream, graph, after, edges, count, mode))
+        began(stream, || native(stream, graph, after, edges, count, mode))
     }
 
     fn cuStreamBeginCaptureToGraph_ptsz(
         stream: Stream, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: c_int,
     ) |native| {
-        began(native(stream, graph, after, edges, count, mode))
+        began(stream, || native(stream, graph, after, edges, count, mode))
     }
 
     fn cuStreamEndCapture(stream: Stream, graph: *mut usize) |native| {
-        ended(native(stream, graph))
+        ended(stream, native(stream, graph))
     }
 
     fn cuStreamEndCapture_ptsz(stream: Stream, graph: *mut usize) |native| {
-        ended(native(stream, graph))
+        ended(stream, native(stream, graph))
     }
 
     fn cuGraphInstantiate(

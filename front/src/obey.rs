@@ -10,7 +10,14 @@ pub fn start() {
     if let Some(session) = session::get() {
         // A thread of its own looks at the work.
         let look = || {};
-        agent::start(session.client, Duties { obey, look });
+        agent::start(
+            session.client,
+            Duties {
+                obey,
+                look,
+                gpus: room::gpus,
+            },
+        );
     }
 }
 

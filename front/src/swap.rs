@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use mgb_core::gate::{self, Closed};
 use mgb_core::host_bytes::HostBytes;
 use mgb_core::link::Copies;
-use mgb_core::{quiet, stillness};
+use mgb_core::{captures, quiet, stillness};
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::live::Using;
@@ -93,7 +93,7 @@ fn all_quiet(until: Instant) -> bool {
     devices.dedup();
     devices.into_iter().all(|device| {
         let line = u32::try_from(device).unwrap_or(0);
-        quiet::wait(line, until, move || settle(device))
+        quiet::wait(line, until, move || settle_beside(device))
     })
 }
 
@@ -108,6 +108,11 @@ pub fn settle(device: c_int) -> bool {
         });
         good & (done == Ok(SUCCESS))
     })
+}
+
+/// As [`settle`], at a moment at which the program may capture: not then.
+pub fn settle_beside(device: c_int) -> bool {
+    captures::settle(|| settle(device))
 }
 
 /// As the driver does: work that uses the memory is done before it is freed.

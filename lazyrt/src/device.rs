@@ -5,9 +5,8 @@ use std::sync::OnceLock;
 use mgb_abi::stream::{
     CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_LEGACY, STREAM_NON_BLOCKING, STREAM_PER_THREAD,
 };
-use mgb_core::files;
 use mgb_core::patience::Patience;
-use mgb_core::work;
+use mgb_core::{captures, files, work};
 use mgb_probe::Gpu;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
@@ -232,7 +231,13 @@ fn settle_legacy() -> Code {
     }
 }
 
-/// As [`synchronize`], for a wait that the program did not ask for.
+/// As [`synchronize`], for a wait that the program did not ask for, and that it may be in the middle of a
+/// capture for. Whether the GPU has done its work, and is well.
+pub fn settle_beside(gpu: u32, ordinal: i32) -> bool {
+    captures::settle(|| settle(gpu, ordinal).is_ok_and(|code| code.is_success()))
+}
+
+/// As [`synchronize`], for a wait that the program did not ask for in a call that forbids captures.
 pub fn settle(gpu: u32, ordinal: i32) -> Result<Code, Own> {
     let _relaxed = RelaxedCapture::begin();
     synchronize(gpu, ordinal)
@@ -267,6 +272,7 @@ pub fn reset(keep: u64, gone: impl Fn(u32)) -> Code {
         }
     }
     if keep == 0 {
+        captures::forget_all();
         LIMITS.lock().clear();
     }
     answer

@@ -12,7 +12,8 @@ use crate::{contexts, device, session, swap};
 /// Has mgbd's orders obeyed from here on: the process has a context.
 pub fn start() {
     if let Some(client) = session::client() {
-        agent::start(client, Duties { obey, look });
+        let gpus = || contexts::gpus().collect();
+        agent::start(client, Duties { obey, look, gpus });
     }
 }
 

@@ -100,9 +100,7 @@ fn all_quiet(choose: &impl Fn(&State) -> Vec<Key>, until: Instant) -> bool {
 /// Whether everything that this process had given the GPU is done by then. The caller holds no lock of
 /// lazyrt's.
 pub fn settles(gpu: u32, ordinal: i32, until: Instant) -> bool {
-    quiet::wait(gpu, until, move || {
-        device::settle(gpu, ordinal).is_ok_and(|code| code.is_success())
-    })
+    quiet::wait(gpu, until, move || device::settle_beside(gpu, ordinal))
 }
 
 /// Swaps one out, which is marked as moving then; and its reservation that was given up.

@@ -13,7 +13,8 @@ OWN, WORKSPACE, NEIGHBOUR = 512, 2048, 2048
 def main():
     trial = Trial("workspaces", __doc__)
     trial.mgbd(CUDA_VISIBLE_DEVICES="0")
-    environment = trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0")
+    # With the driver loaded first MGB's front is not there, and the workspace is not seen as it is taken.
+    environment = trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0", LD_PRELOAD="libcuda.so.1")
 
     def start(turn):
         files = [trial.folder / f"{name}{turn}" for name in ("takes", "ends")]

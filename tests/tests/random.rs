@@ -27,6 +27,8 @@ struct Part {
     flags: &'static [&'static str],
     /// Hundredths of all seeds.
     share: u64,
+    /// Milliseconds between two evictions that nobody orders, on average; 0: there are none.
+    evict_every: u32,
 }
 
 impl Part {
@@ -53,6 +55,9 @@ impl Part {
             .args(self.flags)
             .env("MGB", mode)
             .env("SOFTGPU_TIME", "off");
+        if self.evict_every > 0 {
+            command.env("MGB_EVICT_EVERY", self.evict_every.to_string());
+        }
         Running::start(&mut command)
     }
 
@@ -93,6 +98,7 @@ fn on_one_device() {
         program: "random",
         flags,
         share: 40,
+        evict_every: 0,
     }
     .play("1x256MiB");
 }
@@ -103,6 +109,7 @@ fn on_two_devices() {
         program: "random",
         flags: &[],
         share: 20,
+        evict_every: 0,
     }
     .play("2x256MiB");
 }
@@ -114,6 +121,7 @@ fn on_three_devices() {
         program: "random",
         flags: &[],
         share: 10,
+        evict_every: 0,
     }
     .play("3x256MiB");
 }
@@ -126,6 +134,7 @@ fn with_streams_per_thread() {
         program: "random_per_thread",
         flags,
         share: 10,
+        evict_every: 0,
     }
     .play("1x256MiB");
 }
@@ -138,6 +147,7 @@ fn from_the_beginning() {
         program: "random",
         flags,
         share: 10,
+        evict_every: 0,
     }
     .play("1x256MiB");
 }
@@ -148,6 +158,7 @@ fn crowd(devices: &str, flags: &'static [&'static str]) {
         program: "random",
         flags,
         share: 5,
+        evict_every: 0,
     };
     let node = Node::start(devices, "mgb");
     for slice in part.slices() {
@@ -170,4 +181,30 @@ fn where_memory_is_short() {
 #[test]
 fn where_two_devices_have_little_memory() {
     crowd("2x32MiB", &["--most", "6", "--without", "pool,managed,errors"]);
+}
+
+/// Plays seeds while their memory leaves the devices again and again, at any moment.
+fn evicted(program: &'static str, devices: &str, flags: &'static [&'static str]) {
+    let part = Part {
+        program,
+        flags,
+        share: 10,
+        evict_every: 2,
+    };
+    part.play(devices);
+}
+
+#[test]
+fn while_memory_leaves_one_device() {
+    evicted("random", "1x256MiB", &["--without", "devices"]);
+}
+
+#[test]
+fn while_memory_leaves_two_devices() {
+    evicted("random", "2x256MiB", &[]);
+}
+
+#[test]
+fn while_memory_leaves_streams_per_thread() {
+    evicted("random_per_thread", "1x256MiB", &["--without", "devices"]);
 }

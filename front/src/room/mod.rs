@@ -190,6 +190,12 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     done.is_ok()
 }
 
+/// The GPUs where the process has a task.
+pub fn gpus() -> Vec<u32> {
+    let tasks = TASKS.read();
+    tasks.iter().flatten().map(|(_, task)| task.gpu).collect()
+}
+
 /// Brings what the process has on the GPU to the host, if it has no work there; and the bytes that are free
 /// then.
 pub fn evict(gpu: u32) -> Option<(Evicted, u64)> {

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use mgb_abi::stream::STREAM_NON_BLOCKING;
-use mgb_core::work;
+use mgb_core::{captures, work};
 
 use super::across::{check, current, follow, home};
 use super::default::{self, LAST_DEFAULT};
@@ -176,6 +176,7 @@ pub fn destroy(stream: Stream) -> Answer {
             // SAFETY: made by `make_real`, and destroyed once.
             let code = unsafe { native::cudaStreamDestroy(real) };
             answer = if code.is_success() { answer } else { code };
+            captures::forget(real as usize);
         }
     }
     thread::with(|thread| thread.take_hint());

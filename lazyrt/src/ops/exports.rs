@@ -16,7 +16,7 @@ use mgb_core::work;
 use super::outside::Array;
 use super::stream::Callback;
 use super::{
-    alloc, batch, boxes, copy, device, errors, event, free, function, graphs, host, launch, limits,
+    alloc, batch, boxes, capture, copy, device, errors, event, free, function, graphs, host, launch, limits,
     locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol, sync,
 };
 use crate::code::{Code, Own};
@@ -218,6 +218,13 @@ exports! {
         stream: Stream, function: Option<Callback>, data: *mut c_void, flags: u32);
     stream::host_function: fn cudaLaunchHostFunc | cudaLaunchHostFunc_ptsz(
         stream: Stream, function: *mut c_void, data: *mut c_void);
+
+    capture::begin: fn cudaStreamBeginCapture | cudaStreamBeginCapture_ptsz(stream: Stream, mode: u32);
+    capture::begin_to_graph: fn cudaStreamBeginCaptureToGraph | cudaStreamBeginCaptureToGraph_ptsz(
+        stream: Stream, graph: *mut c_void, after: *const c_void, edges: *const c_void, count: usize,
+        mode: u32);
+    capture::end: fn cudaStreamEndCapture | cudaStreamEndCapture_ptsz(
+        stream: Stream, graph: *mut *mut c_void);
 
     event::create: fn cudaEventCreate(out: *mut *mut c_void);
     event::create_with_flags: fn cudaEventCreateWithFlags(out: *mut *mut c_void, flags: u32);

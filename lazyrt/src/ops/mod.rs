@@ -3,6 +3,7 @@
 mod alloc;
 mod batch;
 mod boxes;
+mod capture;
 mod colocation;
 mod configuration;
 mod copy;

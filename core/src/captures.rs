@@ -1,0 +1,157 @@
+//! Streams that capture a graph, and waits for a GPU that would end the capture.
+//!
+//! CUDA ends every capture on a device that is synchronised meanwhile, whoever does so and in whatever mode. A
+//! program that captures seems to be idle, and MGB waits for idle GPUs: so it asks here first. A capture that begins
+//! waits for a synchronisation under way, but not for long: the work of the GPU may wait for what comes
+//! after the capture, and once the driver waits it has looked for captures already.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ThreadId;
+use std::time::{Duration, Instant};
+
+use parking_lot::{Condvar, Mutex};
+
+/// How long a capture waits for a synchronisation, at most.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The first handle that is not a default stream's.
+const FIRST_MADE: usize = 3;
+/// What `cuStreamEndCapture` answers where no capture has ended: `CUDA_ERROR_INVALID_VALUE`,
+/// `CUDA_ERROR_ILLEGAL_STATE`, `CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD`.
+const ENDS_NOTHING: [u32; 3] = [1, 401, 908];
+
+/// A stream: its handle, and for a thread's own default stream the thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stream(usize, Option<ThreadId>);
+
+impl Stream {
+    fn of(handle: usize) -> Stream {
+        let own = (handle < FIRST_MADE).then(|| std::thread::current().id());
+        Stream(handle, own)
+    }
+}
+
+struct State {
+    /// Those in which a capture was begun.
+    capturing: Vec<Stream>,
+    /// Synchronisations under way.
+    settling: u32,
+}
+
+static STATE: Mutex<State> = Mutex::new(State {
+    capturing: Vec::new(),
+    settling: 0,
+});
+static SETTLED: Condvar = Condvar::new();
+/// How many streams capture: read without the lock.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// Begins a capture in the stream by `call`, which answers CUDA's code.
+pub fn begin(stream: usize, call: impl FnOnce() -> u32) -> u32 {
+    let until = Instant::now() + PATIENCE;
+    let mut state = STATE.lock();
+    while state.settling > 0 && !SETTLED.wait_until(&mut state, until).timed_out() {}
+    let code = call();
+    if code == 0 {
+        state.capturing.push(Stream::of(stream));
+        COUNT.store(state.capturing.len(), Ordering::Release);
+    }
+    code
+}
+
+/// The capture's end was asked for in the stream; `code` is CUDA's answer.
+pub fn ended(stream: usize, code: u32) {
+    if !ENDS_NOTHING.contains(&code) {
+        forget(stream);
+    }
+}
+
+/// The stream captures no longer: it is gone.
+pub fn forget(stream: usize) {
+    if any() {
+        keep(|other| *other != Stream::of(stream));
+    }
+}
+
+/// No stream captures: all of them are gone.
+pub fn forget_all() {
+    if any() {
+        keep(|_| false);
+    }
+}
+
+fn keep(stays: impl Fn(&Stream) -> bool) {
+    let mut state = STATE.lock();
+    state.capturing.retain(stays);
+    COUNT.store(state.capturing.len(), Ordering::Release);
+}
+
+/// Whether any stream captures.
+#[inline]
+pub fn any() -> bool {
+    COUNT.load(Ordering::Acquire) != 0
+}
+
+/// Waits for a GPU by `wait`, unless a stream captures: false then. What `wait` answers otherwise.
+pub fn settle(wait: impl FnOnce() -> bool) -> bool {
+    {
+        let mut state = STATE.lock();
+        if !state.capturing.is_empty() {
+            return false;
+        }
+        state.settling += 1;
+    }
+    let good = wait();
+    STATE.lock().settling -= 1;
+    SETTLED.notify_all();
+    good
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn a_capture_and_a_wait_keep_out_of_each_others_way() {
+        assert!(settle(|| true) && !settle(|| false) && !any());
+        assert_eq!(begin(16, || 1), 1);
+        assert!(!any(), "it did not begin");
+        assert_eq!(begin(16, || 0), 0);
+        assert!(any() && !settle(|| panic!("a stream captures")));
+        ended(16, 908);
+        ended(17, 0);
+        assert!(any(), "this ends nothing");
+        ended(16, 904);
+        assert!(!any() && settle(|| true));
+        // A default stream is its thread's own.
+        begin(2, || 0);
+        thread::spawn(|| ended(2, 0)).join().expect("it ended");
+        assert!(any());
+        forget_all();
+        assert!(!any());
+
+        let (go, gone) = channel::<()>();
+        let (inside, entered) = channel();
+        let waits = thread::spawn(move || {
+            settle(|| {
+                inside.send(()).expect("the test waits for it");
+                gone.recv().is_ok()
+            })
+        });
+        entered.recv().expect("it waits");
+        let begun = thread::spawn(|| {
+            let start = Instant::now();
+            begin(16, || 0);
+            start.elapsed()
+        });
+        // It is not let in before its patience is over, and then it is, though the GPU still works.
+        assert!(begun.join().expect("it begins") >= PATIENCE);
+        assert!(any());
+        go.send(()).expect("it still waits");
+        assert!(waits.join().expect("it ended"));
+        forget(16);
+        assert!(!any());
+    }
+}
