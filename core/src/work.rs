@@ -176,6 +176,7 @@ mod tests {
         assert!(is_busy(gpu));
         wait(gpu).over();
         // A mark stands until something is given or waited for.
+        note(gpu);
         let marked = mark(gpu).expect("there is work, and nobody waits");
         assert!(is_busy(gpu) && is_unchanged(gpu, marked) && mark(gpu).is_none());
         note(gpu);

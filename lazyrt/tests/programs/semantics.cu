@@ -366,7 +366,7 @@ static void overruns() {
   }
   OK(cudaDeviceSynchronize());
   Box past = boxes[1];
-  past.bytes += 300;
+  past.bytes += 512;
   run(past, 1);
   IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
 }
