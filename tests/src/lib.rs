@@ -11,6 +11,7 @@ pub mod directives;
 pub mod formula;
 pub mod generate;
 pub mod node;
+pub mod plain;
 pub mod prefix;
 pub mod process;
 pub mod report;

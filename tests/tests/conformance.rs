@@ -1,7 +1,6 @@
 //! The conformance set on softgpu: every case as a real GPU recorded it, natively and under MGB.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mgb_probe::Client;
@@ -9,7 +8,7 @@ use mgb_tests::conformance::{Output, Program, parse, programs, with_table, wrong
 use mgb_tests::node::Node;
 use mgb_tests::prefix::{prefix, repository, softgpu_libraries};
 use mgb_tests::process::Running;
-use mgb_tests::{built, compiled};
+use mgb_tests::{built, plain};
 
 /// A case waits for nothing, and some programs have fifty.
 const PATIENCE: std::time::Duration = std::time::Duration::from_secs(240);
@@ -65,41 +64,6 @@ fn under_mgb_behind_the_front() {
     node.wait_until_empty();
 }
 
-/// A program of the set without MGB's runtime, as plain clang or nvcc would have made it, but with kernels
-/// for software GPUs: what it calls of lazyrt is CUDA's function of that name again, and its tasks begin
-/// nowhere.
-fn plain(program: &Program) -> PathBuf {
-    let source = repository().join("tests/conformance").join(&program.name);
-    let object = compiled::program(&source.with_extension("cu"), &["-O1", "-std=c++17", "-c"]);
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"))
-        .join("plain")
-        .join(&program.name);
-    fs::create_dir_all(&folder).unwrap();
-    let done = |command: &mut Command| Running::start(command).end_within(PATIENCE).success();
-    let symbols = done(Command::new("nm").args(["-u", "-P"]).arg(&object));
-    let names = symbols.lines().filter_map(|line| line.split_whitespace().next());
-    let renamed = names.filter_map(|name| {
-        let plain = name.strip_prefix("mgb_")?;
-        let own = if plain.starts_with("task_") { "plain_" } else { "" };
-        Some(format!("{name} {own}{plain}\n"))
-    });
-    fs::write(folder.join("symbols"), renamed.collect::<String>()).unwrap();
-    let stubs = "extern \"C\" { long plain_task_begin() { return 0; } void plain_task_end() {} \
-                 void plain_task_use() {} }\n";
-    fs::write(folder.join("stubs.cpp"), stubs).unwrap();
-    let (new, linked) = (folder.join("plain.o"), folder.join(&program.name));
-    let rename = format!("--redefine-syms={}", folder.join("symbols").display());
-    done(Command::new("objcopy").arg(rename).arg(&object).arg(&new));
-    let runtime = softgpu_libraries().join("libcudart.so.13");
-    done(
-        Command::new("g++")
-            .args([&new, &folder.join("stubs.cpp"), &runtime])
-            .args(["-lpthread", "-ldl", "-o"])
-            .arg(&linked),
-    );
-    linked
-}
-
 /// Programs that were not rebuilt, whose memory the front has in its arena. Those that ask the most of it.
 #[test]
 fn plain_programs_behind_the_front() {
@@ -113,7 +77,9 @@ fn plain_programs_behind_the_front() {
     };
     for program in programs().iter().filter(asks) {
         let before = granted();
-        let mut command = node.command(plain(program), &[]);
+        let source = repository().join("tests/conformance").join(&program.name);
+        let plain = plain::program(&source.with_extension("cu"), &["-O1"]);
+        let mut command = node.command(plain, &[]);
         command.env("MGB", "require").env("SOFTGPU_TIME", "off");
         let wrong = wrong(program, &run(command.env("LD_LIBRARY_PATH", &path)));
         assert!(wrong.is_empty(), "{}", wrong.join("\n"));

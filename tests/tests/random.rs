@@ -11,15 +11,19 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use mgb_tests::built;
 use mgb_tests::node::Node;
+use mgb_tests::prefix::{prefix, repository, softgpu_libraries};
 use mgb_tests::process::Running;
+use mgb_tests::{built, plain};
 
 /// Seeds of one process.
 const SLICE: u64 = 40;
 
 /// A process watches over its own seeds; this is for all of a slice, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// The program that was not rebuilt.
+const BEHIND_THE_FRONT: &str = "plain";
 
 /// What `random` is told besides its seeds.
 struct Part {
@@ -48,9 +52,22 @@ impl Part {
             .collect()
     }
 
+    fn path(&self) -> PathBuf {
+        if self.program == BEHIND_THE_FRONT {
+            plain::program(&repository().join("tests/random/random.cu"), &["-O1", "-pthread"])
+        } else {
+            programs().join(self.program)
+        }
+    }
+
     fn start(&self, node: &Node, mode: &str, (first, last): (u64, u64)) -> Running {
         let range = format!("{first}..{last}");
-        let mut command = node.command(programs().join(self.program), &[&range]);
+        let mut command = node.command(self.path(), &[&range]);
+        if self.program == BEHIND_THE_FRONT && mode != "off" {
+            let libraries = [prefix().join("lib/front"), softgpu_libraries()];
+            let path = env::join_paths(libraries).expect("no folder has a colon in its name");
+            command.env("LD_LIBRARY_PATH", path);
+        }
         command
             .args(self.flags)
             .env("MGB", mode)
@@ -207,4 +224,10 @@ fn while_memory_leaves_two_devices() {
 #[test]
 fn while_memory_leaves_streams_per_thread() {
     evicted("random_per_thread", "1x256MiB", &["--without", "devices"]);
+}
+
+#[test]
+fn while_memory_leaves_behind_the_front() {
+    // In the arena an access fails past the end of its granule.
+    evicted(BEHIND_THE_FRONT, "1x256MiB", &["--without", "devices,errors"]);
 }

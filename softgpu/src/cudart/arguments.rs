@@ -15,20 +15,6 @@ pub(super) fn read<T: std::marker::Copy>(parameters: *const T) -> Result<T> {
         .ok_or(Error::INVALID_VALUE)
 }
 
-/// The caller's array of nodes.
-///
-/// # Errors
-/// `INVALID_VALUE` for null where there should be some.
-pub(super) fn nodes_at<'a>(nodes: *const usize, count: usize) -> Result<&'a [usize]> {
-    match (nodes.is_null(), count) {
-        (_, 0) => Ok(&[]),
-        (true, _) => Err(Error::INVALID_VALUE),
-        // SAFETY: `nodes` is not null and has `count` elements: CUDA's contract of the functions that pass
-        // it.
-        (false, _) => Ok(unsafe { std::slice::from_raw_parts(nodes, count) }),
-    }
-}
-
 /// Batches are in a stream of the program's own, or the thread's.
 ///
 /// # Errors

@@ -6,13 +6,13 @@ use mgb_abi::stream::{CAPTURE_STATUS_ACTIVE, CAPTURE_STATUS_INVALIDATED, CAPTURE
 
 use super::{put, runtime};
 use crate::device::{current, resolve};
+use crate::driver::capture as driver;
 use crate::error::{Error, Result};
-use crate::graph::capture;
-use crate::graph::with;
+
+use crate::graph::{capture, nodes_at, with};
 use crate::stream::Stream;
 use crate::stream::capture::Mode;
-
-use super::arguments::nodes_at;
+use crate::through;
 
 /// `cudaStreamCaptureStatus`.
 fn status(stream: &Stream) -> c_int {
@@ -32,28 +32,29 @@ fn find(stream: usize) -> Result<std::sync::Arc<Stream>> {
 }
 
 runtime! {
-    fn cudaStreamBeginCapture(stream: usize, mode: u32) {
-        let mode = Mode::new(mode)?;
-        let (_, stream) = resolve::stream(stream)?;
-        capture::begin(&stream, stream.is_legacy(), None, mode)
+    fn cudaStreamBeginCapture(handle: usize, mode: u32) {
+        let (_, stream) = resolve::stream(handle)?;
+        match through::front() {
+            Some(front) => front.cuStreamBeginCapture(handle, mode),
+            None => driver::begin(&stream, mode),
+        }
     }
 
     fn cudaStreamBeginCaptureToGraph(
-        stream: usize, graph: usize, after: *const usize, _edges: *const c_void, count: usize, mode: u32,
+        handle: usize, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: u32,
     ) {
-        let mode = Mode::new(mode)?;
-        let (_, stream) = resolve::stream(stream)?;
-        let after = nodes_at(after, count)?;
-        with(|graphs| {
-            let known = graphs.graph(graph)?;
-            let all = after.iter().all(|node| known.nodes.contains_key(node));
-            if all { Ok(()) } else { Err(Error::INVALID_VALUE) }
-        })?;
-        capture::begin(&stream, stream.is_legacy(), Some((graph, after.to_vec())), mode)
+        let (_, stream) = resolve::stream(handle)?;
+        match through::front() {
+            Some(front) => front.cuStreamBeginCaptureToGraph(handle, graph, after, edges, count, mode),
+            None => driver::begin_to_graph(&stream, graph, nodes_at(after, count)?, mode),
+        }
     }
 
-    fn cudaStreamEndCapture(stream: usize, graph: *mut usize) {
-        let (_, stream) = resolve::stream(stream)?;
+    fn cudaStreamEndCapture(handle: usize, graph: *mut usize) {
+        let (_, stream) = resolve::stream(handle)?;
+        if let Some(front) = through::front() {
+            return front.cuStreamEndCapture(handle, graph);
+        }
         put!(graph, 0);
         put!(graph, capture::end(&stream)?);
         Ok(())

@@ -3,10 +3,9 @@
 use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt::Write;
 
-use super::arguments::nodes_at;
 use super::{put, runtime};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Kind, with};
+use crate::graph::{Graph, Kind, nodes_at, with};
 use crate::work::Action;
 
 /// Gives nodes to a caller: how many there are where it has no array, else as many as it has room for, with

@@ -1,10 +1,9 @@
 //! The nodes of graphs: what all kinds share, and those of child graphs and of nothing.
 
-use super::arguments::nodes_at;
 use super::{put, runtime};
 use crate::device::current;
 use crate::error::{Error, Result};
-use crate::graph::{Kind, exec, with};
+use crate::graph::{Kind, exec, nodes_at, with};
 use crate::work::{Action, Work};
 
 pub(super) fn work(action: Action) -> Result<Kind> {

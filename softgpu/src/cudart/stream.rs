@@ -6,7 +6,7 @@ use mgb_abi::stream::STREAM_NON_BLOCKING;
 
 use super::{put, runtime};
 use crate::device::{current, resolve};
-use crate::driver::stream as driver;
+use crate::driver::{stream as driver, streams};
 use crate::error::{Error, Result};
 use crate::graph::capture;
 use crate::stream::{GREATEST_PRIORITY, handle};
@@ -47,12 +47,10 @@ runtime! {
     }
 
     fn cudaStreamDestroy(stream: usize) {
-        let stream = handle::take(stream)?;
-        if let Some(part) = stream.part().lock().as_ref() {
-            part.capture.invalidate();
+        match through::front() {
+            Some(front) => front.cuStreamDestroy(stream),
+            None => streams::destroy(stream),
         }
-        stream.close();
-        Ok(())
     }
 
     fn cudaStreamSynchronize(handle: usize) {

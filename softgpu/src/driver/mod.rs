@@ -5,6 +5,7 @@
 //! The build script makes the `_ptsz` and `_ptds` forms.
 
 pub mod array;
+pub mod capture;
 pub mod context;
 pub mod copy;
 pub mod copy_box;

@@ -21,6 +21,20 @@ use crate::error::{Error, Result};
 use crate::work::{Action, Work};
 use objects::{References, UserObject};
 
+/// The caller's array of nodes.
+///
+/// # Errors
+/// `INVALID_VALUE` for null where there should be some.
+pub(crate) fn nodes_at<'a>(nodes: *const usize, count: usize) -> Result<&'a [usize]> {
+    match (nodes.is_null(), count) {
+        (_, 0) => Ok(&[]),
+        (true, _) => Err(Error::INVALID_VALUE),
+        // SAFETY: `nodes` is not null and has `count` elements: CUDA's contract of the functions that pass
+        // it.
+        (false, _) => Ok(unsafe { std::slice::from_raw_parts(nodes, count) }),
+    }
+}
+
 /// What a node does.
 #[derive(Clone)]
 pub enum Kind {

@@ -164,6 +164,7 @@ front! {
     fn cuMemPoolGetAttribute(pool: usize, attribute: c_uint, value: *mut c_void);
     fn cuMemPoolSetAccess(pool: usize, list: *const MemAccessDesc, count: usize);
     fn cuDeviceSetMemPool(device: c_int, pool: usize);
+    fn cuStreamDestroy(stream: usize);
     fn cuEventSynchronize(event: usize);
     fn cuEventQuery(event: usize);
     fn cuIpcGetMemHandle(handle: *mut Handle, memory: usize);
@@ -210,6 +211,11 @@ front! {
     );
     fn cuGraphLaunch(graph: usize, stream: usize);
     fn cuGraphUpload(graph: usize, stream: usize);
+    fn cuStreamBeginCapture(stream: usize, mode: u32);
+    fn cuStreamBeginCaptureToGraph(
+        stream: usize, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: u32,
+    );
+    fn cuStreamEndCapture(stream: usize, graph: *mut usize);
     fn cuStreamSynchronize(stream: usize);
     fn cuStreamQuery(stream: usize);
     fn cuMemAllocAsync(pointer: *mut usize, size: usize, stream: usize);
