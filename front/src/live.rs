@@ -2,7 +2,9 @@
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use mgb_core::gate;
 use parking_lot::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use crate::calls::Context;
@@ -14,6 +16,9 @@ static SEVERAL: AtomicBool = AtomicBool::new(false);
 /// Held for reading by the front's own calls in contexts of the program, for writing while one ends: what the
 /// driver does with a context that is gone is not defined.
 static USE: RwLock<()> = RwLock::new(());
+
+/// How long to wait at a time for those that use contexts.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// No context ends as long as the guard lives.
 pub type Using = RwLockReadGuard<'static, ()>;
@@ -31,7 +36,13 @@ pub fn try_using() -> Option<Using> {
 /// A context is about to end; until the guard is dropped, which is after [`forget`]. The caller is outside
 /// the gate.
 pub fn ending() -> RwLockWriteGuard<'static, ()> {
-    USE.write()
+    loop {
+        // Memory that has left is there until a thread wants in, and uses a context until then.
+        drop(gate::enter());
+        if let Some(ending) = USE.try_write_for(PATIENCE) {
+            return ending;
+        }
+    }
 }
 
 /// A context is there, or still is. True: it is the first on its device.

@@ -53,3 +53,13 @@ fn who_ends_evicted_is_forgotten() {
     is_right(start(&node, &program, &["60", "1", "1"]));
     node.wait_until_empty();
 }
+
+#[test]
+fn a_context_ends_while_its_memory_is_away() {
+    let program = pauses("reset");
+    let node = Node::start("1x64MiB", "mgb");
+    let mut command = on(&node, &program, &["40", "2", "300", "reset"]);
+    command.env("MGB", "require").env("MGB_EVICT_EVERY", "20");
+    is_right(Running::start(&mut command));
+    node.wait_until_empty();
+}

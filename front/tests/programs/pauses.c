@@ -1,11 +1,11 @@
-/* Holds device memory through pauses: pauses MIB ROUNDS PAUSE_MS. Fills it anew in each round, pauses, and looks at
-   every byte. */
+/* Holds device memory through pauses: pauses MIB ROUNDS PAUSE_MS [reset]. Fills it anew in each round, pauses, and
+   looks at every byte; with `reset` it pauses again and ends its context with the memory in it. */
 #include "check.h"
 #include <string.h>
 #include <unistd.h>
 
 int main(int argc, char **argv) {
-  if (argc != 4)
+  if (argc != 4 && argc != 5)
     return 2;
   size_t bytes = (size_t)atoi(argv[1]) << 20;
   CUdeviceptr memory;
@@ -26,7 +26,12 @@ int main(int argc, char **argv) {
         return 1;
       }
   }
-  CHECK(cuMemFree(memory));
+  if (argc == 5) {
+    usleep(atoi(argv[3]) * 1000);
+    CHECK(cuDevicePrimaryCtxReset(0));
+  } else {
+    CHECK(cuMemFree(memory));
+  }
   puts("PASS");
   return 0;
 }
