@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use mgb_probe::Client;
 use mgb_probe::wire::Order;
 
+use crate::own_thread;
+
 /// How often the agent looks whether mgbd is still there, and whether others wait.
 const LIFE_CHECK: Duration = Duration::from_millis(250);
 /// How often it looks at the GPUs' work while others wait.
@@ -45,21 +47,7 @@ pub fn start(client: &'static Client, duties: Duties) {
     if PROCESS.swap(own, Ordering::AcqRel) == own {
         return;
     }
-    // The program's signals are for its own threads.
-    // SAFETY: all zeros is a valid set, which is filled here.
-    let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: as above.
-    let mut before: libc::sigset_t = unsafe { std::mem::zeroed() };
-    // SAFETY: both are sets of this function's own; the mask is this thread's, and set back below.
-    unsafe {
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-    }
-    let thread = std::thread::Builder::new().name("mgb-agent".to_owned());
-    let started = thread.spawn(move || listen(client, duties));
-    // SAFETY: the set that was read above.
-    unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    if started.is_err() {
+    if own_thread::start("mgb-agent", move || listen(client, duties)).is_none() {
         PROCESS.store(0, Ordering::Release);
     }
 }

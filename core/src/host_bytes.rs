@@ -6,6 +6,11 @@ use std::ptr::NonNull;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
+use crate::own_thread;
+
+/// So many bytes are freed by a thread of their own: the system takes up to a second for 16 GiB.
+const MANY: usize = 64 << 20;
+
 /// So many bytes of it.
 #[derive(Debug)]
 pub struct HostBytes {
@@ -36,6 +41,14 @@ impl HostBytes {
             start: NonNull::new(start.cast())?,
             bytes,
         })
+    }
+}
+
+/// Frees what is not needed any more, without having the caller wait for it.
+pub fn free(gone: Vec<HostBytes>) {
+    if gone.iter().map(|bytes| bytes.len()).sum::<usize>() >= MANY {
+        // Where there is no thread for it they are dropped with it, here.
+        own_thread::start("mgb-free", move || drop(gone));
     }
 }
 

@@ -1,12 +1,20 @@
 //! Copies between a GPU and host memory by the driver's calls, for a swap: many bytes through a [`Pump`], few
 //! directly.
+//!
+//! To pin memory takes the driver tens of milliseconds. So a context whose memory has left once keeps its pump, for
+//! the process's lifetime: memory that left comes back, and what was idle once will be again.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
-use crate::pump::{Link, Pump, Ring, SLOT, SLOTS};
+use parking_lot::Mutex;
 
-/// Fewer bytes are copied directly: pinned memory takes tens of milliseconds to get.
+use crate::pump::{Link, Piece, Pieces, Pump, Ring, SLOT, SLOTS};
+use crate::swaps::{Spent, Watch};
+
+/// Fewer bytes are copied directly where there is no pump yet,
 const MANY: u64 = 128 << 20;
+/// and where there is one.
+const FEW: u64 = 2 * SLOT as u64;
 /// CUDA's `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 /// CUDA's `CU_STREAM_NON_BLOCKING`: waits for no stream of the program's.
@@ -20,6 +28,8 @@ macro_rules! calls {
         #[derive(Clone, Copy)]
         pub struct Calls {
             $($field: unsafe extern "C" fn($($ty),*) -> c_int,)*
+            /// Missing in drivers before CUDA 12.
+            context_id: Option<unsafe extern "C" fn(usize, *mut u64) -> c_int>,
         }
 
         impl Calls {
@@ -36,7 +46,10 @@ macro_rules! calls {
                     type Function = unsafe extern "C" fn($($ty),*) -> c_int;
                     // SAFETY: the driver's function (the caller's promise), which has this type.
                     unsafe { std::mem::transmute::<*const c_void, Function>(found) }
-                },)* })
+                },)*
+                    // SAFETY: as above, or null, which is none.
+                    context_id: unsafe { std::mem::transmute::<*const c_void, _>(find(c"cuCtxGetId")) },
+                })
             }
         }
     };
@@ -50,6 +63,16 @@ calls! {
     wait = c"cuStreamSynchronize": fn(usize);
     pin = c"cuMemHostAlloc": fn(*mut *mut c_void, usize, c_uint);
     unpin = c"cuMemFreeHost": fn(*mut c_void);
+}
+
+impl Calls {
+    /// The number of this thread's context, which no other context of the process ever has.
+    fn context(&self) -> Option<u64> {
+        let mut id = 0;
+        // SAFETY: writes one number; 0 is the current context.
+        let code = unsafe { self.context_id?(0, &mut id) };
+        (code == SUCCESS).then_some(id)
+    }
 }
 
 /// Streams of this process's own in a context.
@@ -131,16 +154,63 @@ impl Drop for Pinned {
     }
 }
 
+// SAFETY: it is a place that one pump at a time uses, from whichever thread.
+unsafe impl Send for Pinned {}
+
+/// A pump of a context.
+struct Pumped {
+    /// Its number, if it has one.
+    context: Option<u64>,
+    /// Dropped in this order: nothing uses the memory once the pump is gone.
+    pump: Pump<Streams>,
+    _pinned: Pinned,
+}
+
+/// Pumps that nobody uses at the moment. The driver frees what one has with its context, whose number never comes
+/// again; so none is ever dropped here.
+static IDLE: Mutex<Vec<Pumped>> = Mutex::new(Vec::new());
+
+impl Pumped {
+    /// That of the context, or a new one if it is worth that.
+    fn get(calls: Calls, bytes: u64) -> Option<Pumped> {
+        let context = calls.context();
+        let mut idle = IDLE.lock();
+        let of_context = |pumped: &Pumped| context.is_some() && pumped.context == context;
+        if let Some(at) = idle.iter().position(of_context) {
+            return (bytes >= FEW).then(|| idle.swap_remove(at));
+        }
+        drop(idle);
+        if bytes < MANY {
+            return None;
+        }
+        let pinned = Pinned::new(calls)?;
+        let streams = Streams::new(calls, SLOTS).ok()?;
+        // SAFETY: so much pinned memory, of which this is the only use, and which outlives the pump.
+        let ring = unsafe { Ring::new(pinned.start.cast()) };
+        Some(Pumped {
+            context,
+            pump: Pump::new(streams, ring)?,
+            _pinned: pinned,
+        })
+    }
+}
+
 /// Copies of one thread, on its current context, which is to stay current while this lives.
-pub struct Copies(Way);
+pub struct Copies(Option<Way>);
 
 enum Way {
-    /// Dropped in this order: nothing uses the memory once the pump is gone.
-    Pumped {
-        pump: Pump<Streams>,
-        _pinned: Pinned,
-    },
+    Pumped(Pumped),
     Direct(Streams),
+}
+
+impl Drop for Copies {
+    fn drop(&mut self) {
+        if let Some(Way::Pumped(pumped)) = self.0.take()
+            && pumped.context.is_some()
+        {
+            IDLE.lock().push(pumped);
+        }
+    }
 }
 
 impl Copies {
@@ -148,51 +218,59 @@ impl Copies {
     ///
     /// # Errors
     /// The driver's number: there is no stream to copy in.
-    pub fn begin(calls: Calls, bytes: u64) -> Result<Copies, c_int> {
-        if bytes >= MANY
-            && let Some(pinned) = Pinned::new(calls)
-            && let Ok(streams) = Streams::new(calls, SLOTS)
-        {
-            // SAFETY: so much pinned memory, of which this is the only use, and which outlives the pump.
-            let ring = unsafe { Ring::new(pinned.start.cast()) };
-            if let Some(pump) = Pump::new(streams, ring) {
-                return Ok(Copies(Way::Pumped {
-                    pump,
-                    _pinned: pinned,
-                }));
-            }
-        }
-        Streams::new(calls, 1).map(|streams| Copies(Way::Direct(streams)))
+    pub fn begin(calls: Calls, bytes: u64, watch: &mut Watch) -> Result<Copies, c_int> {
+        let way = match Pumped::get(calls, bytes) {
+            Some(pumped) => Ok(Way::Pumped(pumped)),
+            None => Streams::new(calls, 1).map(Way::Direct),
+        };
+        watch.pumped = matches!(way, Ok(Way::Pumped(_)));
+        watch.book(Spent::Host);
+        way.map(|way| Copies(Some(way)))
     }
 
-    /// Copies device memory to the host.
+    /// Copies device memory to the host. Nothing is under way afterwards.
     ///
     /// # Errors
-    /// The driver's number.
-    pub fn out(&self, to: &mut [u8], from: u64) -> Result<(), c_int> {
+    /// The driver's number; the bytes of pieces that are not done are where they were.
+    pub fn out(&self, pieces: &mut dyn Pieces) -> Result<(), c_int> {
         match &self.0 {
-            Way::Pumped { pump, .. } => pump.out(to, from),
-            Way::Direct(streams) => {
-                let given = streams.begin_out(0, to.as_mut_ptr(), from, to.len());
-                // What was given is done even where the call failed.
-                let done = streams.wait(0);
-                given.and(done)
-            }
+            Some(Way::Pumped(pumped)) => pumped.pump.out(pieces),
+            Some(Way::Direct(streams)) => directly(streams, pieces, |Piece { device, host, bytes }| {
+                streams.begin_out(0, host, device, bytes)
+            }),
+            None => Ok(()),
         }
     }
 
-    /// Copies host memory to the device.
+    /// Copies host memory to the device. Nothing is under way afterwards.
     ///
     /// # Errors
-    /// The driver's number.
-    pub fn back(&self, to: u64, from: &[u8]) -> Result<(), c_int> {
+    /// The driver's number; the bytes of pieces that are not done are where they were.
+    pub fn back(&self, pieces: &mut dyn Pieces) -> Result<(), c_int> {
         match &self.0 {
-            Way::Pumped { pump, .. } => pump.back(to, from),
-            Way::Direct(streams) => {
-                let given = streams.begin_back(0, to, from.as_ptr(), from.len());
-                let done = streams.wait(0);
-                given.and(done)
-            }
+            Some(Way::Pumped(pumped)) => pumped.pump.back(pieces),
+            Some(Way::Direct(streams)) => directly(streams, pieces, |Piece { device, host, bytes }| {
+                streams.begin_back(0, device, host, bytes)
+            }),
+            None => Ok(()),
         }
     }
+}
+
+/// Copies one piece after another.
+fn directly(
+    streams: &Streams,
+    pieces: &mut dyn Pieces,
+    begin: impl Fn(Piece) -> Result<(), c_int>,
+) -> Result<(), c_int> {
+    let mut index = 0;
+    while let Some(piece) = pieces.next() {
+        let given = begin(piece);
+        // What was given is done even where the call failed.
+        let done = streams.wait(0);
+        given.and(done)?;
+        pieces.done(index);
+        index += 1;
+    }
+    Ok(())
 }

@@ -2,21 +2,23 @@
 //!
 //! The driver copies pageable memory through a small buffer of its own, with one thread, at a fifth of the
 //! link's speed. So bytes go through a ring of pinned slots: while the GPU fills or empties some, threads copy
-//! the others from or to the host memory, where new pages are paid by these threads as well.
+//! the others from or to the host memory, where new pages are paid by these threads as well. The ring stays
+//! busy from one piece of memory to the next, so many small pieces are as fast as a large one.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 
+use crate::own_thread;
+
 /// Bytes of a slot.
-pub const SLOT: usize = 8 << 20;
-/// Slots of the ring.
-pub const SLOTS: usize = 8;
-/// Threads that copy in the host, at most.
-const THREADS: usize = 6;
+pub const SLOT: usize = 4 << 20;
+/// Slots of the ring: enough for all threads, and some for the GPU.
+pub const SLOTS: usize = 16;
+/// Threads that copy in the host, at most: one fills new pages at some 3 GB/s, the link takes 50.
+const THREADS: usize = 12;
 
 /// The calls of CUDA's that such a copy takes, on one GPU. A slot has a stream of its own.
 pub trait Link {
@@ -59,176 +61,273 @@ impl Ring {
     }
 }
 
-/// A copy within host memory, and the slot that it is of.
+/// Device memory, and the host memory that its bytes go to or come from.
+#[derive(Clone, Copy, Debug)]
+pub struct Piece {
+    /// Where it begins on the device.
+    pub device: u64,
+    /// Where it begins in the host.
+    pub host: *mut u8,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// Pieces to copy, one after another. All is called by the thread that copies.
+///
+/// # Safety
+/// The memory of a piece is there, and nobody else uses it, from `next` until the copy of the piece is done or
+/// the copying has returned.
+pub unsafe trait Pieces {
+    /// The next piece, while copies of those before may be under way. `None`: there are no more.
+    fn next(&mut self) -> Option<Piece>;
+
+    /// The copy of a piece is done; they count from 0, as `next` gave them.
+    fn done(&mut self, index: usize);
+}
+
+/// A copy within host memory, the slot that it is of, and whom to tell.
 struct Job {
     to: usize,
     from: usize,
     bytes: usize,
     slot: usize,
+    done: Sender<usize>,
 }
 
-/// A ring with its threads, for one thread's copies.
+/// The threads' queue, in the process that has them.
+static QUEUE: Mutex<Option<(u32, Sender<Job>)>> = Mutex::new(None);
+
+/// What gives jobs to the threads, which are started once and wait for ever. `None`: the system has none.
+fn queue() -> Option<Sender<Job>> {
+    let mut known = QUEUE.lock();
+    let own = std::process::id();
+    if let Some((process, jobs)) = &*known
+        && *process == own
+    {
+        return Some(jobs.clone());
+    }
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (jobs, queue) = channel();
+    let queue = Arc::new(Mutex::new(queue));
+    let count = (0..(cores * 3 / 4).clamp(1, THREADS))
+        .filter_map(|_| {
+            let queue = queue.clone();
+            own_thread::start("mgb-copy", move || work(&queue))
+        })
+        .count();
+    *known = (count > 0).then(|| (own, jobs.clone()));
+    (count > 0).then_some(jobs)
+}
+
+/// A ring, for one thread's copies at a time.
 pub struct Pump<L: Link> {
     link: L,
     ring: Ring,
-    /// `None` as the pump ends.
-    jobs: Option<Sender<Job>>,
+    jobs: Sender<Job>,
+    finished: Sender<usize>,
     done: Receiver<usize>,
-    threads: Vec<JoinHandle<()>>,
 }
 
-impl<L: Link> Pump<L> {
-    /// Starts the threads. `None`: the system has none.
-    pub fn new(link: L, ring: Ring) -> Option<Pump<L>> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let (jobs, queue) = channel();
-        let (finished, done) = channel();
-        let queue = Arc::new(Mutex::new(queue));
-        let start = |_| {
-            let (queue, finished) = (queue.clone(), finished.clone());
-            let thread = std::thread::Builder::new().name("mgb-copy".to_owned());
-            thread.spawn(move || work(&queue, &finished)).ok()
-        };
-        let threads: Vec<JoinHandle<()>> = (0..(cores / 2).clamp(1, THREADS)).filter_map(start).collect();
-        (!threads.is_empty()).then_some(Pump {
-            link,
-            ring,
-            jobs: Some(jobs),
-            done,
-            threads,
-        })
-    }
+/// A part of a piece that a slot holds.
+#[derive(Clone, Copy, Default)]
+struct Chunk {
+    piece: usize,
+    device: u64,
+    host: usize,
+    bytes: usize,
+}
 
-    /// Copies from the GPU to host memory.
-    ///
-    /// # Errors
-    /// The link's; what is in `to` is undefined then.
-    pub fn out(&self, to: &mut [u8], from: u64) -> Result<(), L::Failure> {
-        let start = to.as_mut_ptr() as usize;
-        let mut failed = Ok(());
-        let mut next = 0;
-        let mut free: Vec<usize> = (0..SLOTS).collect();
-        // What the GPU fills: slot, place and bytes. And what threads empty.
-        let mut filling: VecDeque<(usize, usize, usize)> = VecDeque::new();
-        let mut emptying = 0;
-        loop {
-            while failed.is_ok()
-                && next < to.len()
-                && let Some(slot) = free.pop()
-            {
-                let bytes = SLOT.min(to.len() - next);
-                failed = self
-                    .link
-                    .begin_out(slot, self.ring.slot(slot), from + next as u64, bytes);
-                filling.push_back((slot, next, bytes));
-                next += bytes;
-            }
-            if let Some((slot, place, bytes)) = filling.pop_front() {
-                let filled = self.link.wait(slot);
-                failed = failed.and(filled);
-                if failed.is_ok() {
-                    self.give(Job {
-                        to: start + place,
-                        from: self.ring.slot(slot) as usize,
-                        bytes,
-                        slot,
-                    });
-                    emptying += 1;
-                }
-            } else if emptying > 0 {
-                emptying -= self.collect(&mut free, true);
-            } else if failed.is_err() || next == to.len() {
-                return failed;
-            }
-            emptying -= self.collect(&mut free, false);
+/// Cuts pieces into chunks, and knows when all of a piece are done.
+struct Cutter<'a> {
+    pieces: &'a mut dyn Pieces,
+    /// What is left to cut of the last piece.
+    rest: Chunk,
+    /// Bytes of each piece that are not copied.
+    left: Vec<usize>,
+    is_empty: bool,
+}
+
+impl<'a> Cutter<'a> {
+    fn new(pieces: &'a mut dyn Pieces) -> Cutter<'a> {
+        Cutter {
+            pieces,
+            rest: Chunk::default(),
+            left: Vec::new(),
+            is_empty: false,
         }
     }
 
-    /// Copies from host memory to the GPU.
+    fn next(&mut self) -> Option<Chunk> {
+        while self.rest.bytes == 0 {
+            let piece = self.pieces.next();
+            let Some(Piece { device, host, bytes }) = piece else {
+                self.is_empty = true;
+                return None;
+            };
+            let host = host as usize;
+            self.rest = Chunk {
+                piece: self.left.len(),
+                device,
+                host,
+                bytes,
+            };
+            self.left.push(bytes);
+            if bytes == 0 {
+                self.pieces.done(self.rest.piece);
+            }
+        }
+        let bytes = SLOT.min(self.rest.bytes);
+        let chunk = Chunk { bytes, ..self.rest };
+        self.rest.device += bytes as u64;
+        self.rest.host += bytes;
+        self.rest.bytes -= bytes;
+        Some(chunk)
+    }
+
+    fn done(&mut self, chunk: Chunk) {
+        self.left[chunk.piece] -= chunk.bytes;
+        if self.left[chunk.piece] == 0 {
+            self.pieces.done(chunk.piece);
+        }
+    }
+}
+
+impl<L: Link> Pump<L> {
+    /// A pump. `None`: the system has no threads.
+    pub fn new(link: L, ring: Ring) -> Option<Pump<L>> {
+        let (finished, done) = channel();
+        Some(Pump {
+            link,
+            ring,
+            jobs: queue()?,
+            finished,
+            done,
+        })
+    }
+
+    /// Copies from the GPU to host memory. Nothing is under way afterwards.
     ///
     /// # Errors
-    /// The link's; what is at `to` is undefined then.
-    pub fn back(&self, to: u64, from: &[u8]) -> Result<(), L::Failure> {
-        let start = from.as_ptr() as usize;
+    /// The link's; what is in the host memory of pieces that are not done is undefined then.
+    pub fn out(&self, pieces: &mut dyn Pieces) -> Result<(), L::Failure> {
+        let mut cutter = Cutter::new(pieces);
         let mut failed = Ok(());
-        let mut next = 0;
         let mut free: Vec<usize> = (0..SLOTS).collect();
-        let mut places = [(0, 0); SLOTS];
-        // What threads fill, and what the GPU empties.
+        let mut chunks = [Chunk::default(); SLOTS];
+        // Slots that the GPU fills, in their order. And how many threads empty.
+        let mut filling: VecDeque<usize> = VecDeque::new();
+        let mut emptying = 0;
+        loop {
+            while failed.is_ok() && !cutter.is_empty && !free.is_empty() {
+                let Some(chunk) = cutter.next() else { break };
+                let Some(slot) = free.pop() else { break };
+                chunks[slot] = chunk;
+                failed = self
+                    .link
+                    .begin_out(slot, self.ring.slot(slot), chunk.device, chunk.bytes);
+                filling.push_back(slot);
+            }
+            let mut emptied = Vec::new();
+            if let Some(slot) = filling.pop_front() {
+                let filled = self.link.wait(slot);
+                failed = failed.and(filled);
+                if failed.is_ok() {
+                    let Chunk { host, bytes, .. } = chunks[slot];
+                    self.give(host, self.ring.slot(slot) as usize, bytes, slot);
+                    emptying += 1;
+                }
+            } else if emptying > 0 {
+                self.collect(&mut emptied, true);
+            } else if failed.is_err() || cutter.is_empty {
+                return failed;
+            }
+            self.collect(&mut emptied, false);
+            for slot in emptied {
+                emptying -= 1;
+                cutter.done(chunks[slot]);
+                free.push(slot);
+            }
+        }
+    }
+
+    /// Copies from host memory to the GPU. Nothing is under way afterwards.
+    ///
+    /// # Errors
+    /// The link's; what is in the device memory of pieces that are not done is undefined then.
+    pub fn back(&self, pieces: &mut dyn Pieces) -> Result<(), L::Failure> {
+        let mut cutter = Cutter::new(pieces);
+        let mut failed = Ok(());
+        let mut free: Vec<usize> = (0..SLOTS).collect();
+        let mut chunks = [Chunk::default(); SLOTS];
+        // How many slots threads fill, and which the GPU empties.
         let mut filling = 0;
         let mut emptying: VecDeque<usize> = VecDeque::new();
         loop {
-            while failed.is_ok()
-                && next < from.len()
+            // One at a time: to get a piece may take long, and filled slots should not wait for it.
+            let mut is_given = false;
+            if failed.is_ok()
+                && !cutter.is_empty
+                && !free.is_empty()
+                && let Some(chunk) = cutter.next()
                 && let Some(slot) = free.pop()
             {
-                let bytes = SLOT.min(from.len() - next);
-                places[slot] = (next, bytes);
-                self.give(Job {
-                    to: self.ring.slot(slot) as usize,
-                    from: start + next,
-                    bytes,
-                    slot,
-                });
+                chunks[slot] = chunk;
+                self.give(self.ring.slot(slot) as usize, chunk.host, chunk.bytes, slot);
                 filling += 1;
-                next += bytes;
+                is_given = true;
             }
-            if filling > 0 {
-                let mut filled = Vec::new();
-                filling -= self.collect(&mut filled, true);
-                for slot in filled {
-                    let (place, bytes) = places[slot];
-                    if failed.is_ok() {
-                        failed = self
-                            .link
-                            .begin_back(slot, to + place as u64, self.ring.slot(slot), bytes);
-                    }
-                    emptying.push_back(slot);
+            let mut filled = Vec::new();
+            self.collect(&mut filled, !is_given && filling > 0);
+            for slot in filled {
+                filling -= 1;
+                let Chunk { device, bytes, .. } = chunks[slot];
+                if failed.is_ok() {
+                    failed = self.link.begin_back(slot, device, self.ring.slot(slot), bytes);
                 }
+                emptying.push_back(slot);
+            }
+            if is_given {
+                continue;
             }
             // A slot that may be used again, or all of them at the end.
-            let is_last = next == from.len() || failed.is_err();
-            if (free.is_empty() || is_last && filling == 0)
+            if (free.is_empty() || filling == 0)
                 && let Some(slot) = emptying.pop_front()
             {
                 let emptied = self.link.wait(slot);
                 failed = failed.and(emptied);
+                if failed.is_ok() {
+                    cutter.done(chunks[slot]);
+                }
                 free.push(slot);
             }
-            if is_last && filling == 0 && emptying.is_empty() {
+            if (cutter.is_empty || failed.is_err()) && filling == 0 && emptying.is_empty() {
                 return failed;
             }
         }
     }
 
-    fn give(&self, job: Job) {
-        if let Some(jobs) = &self.jobs {
-            // The threads live as long as the pump.
-            let _ = jobs.send(job);
-        }
+    fn give(&self, to: usize, from: usize, bytes: usize, slot: usize) {
+        let done = self.finished.clone();
+        // The threads live as long as the process.
+        let _ = self.jobs.send(Job {
+            to,
+            from,
+            bytes,
+            slot,
+            done,
+        });
     }
 
-    /// Takes the slots whose copies in the host are done; waits for one if `waits`. How many.
-    fn collect(&self, slots: &mut Vec<usize>, waits: bool) -> usize {
-        let before = slots.len();
+    /// Takes the slots whose copies in the host are done; waits for one if `waits`.
+    fn collect(&self, slots: &mut Vec<usize>, waits: bool) {
         if waits && let Ok(slot) = self.done.recv() {
             slots.push(slot);
         }
         slots.extend(self.done.try_iter());
-        slots.len() - before
     }
 }
 
-impl<L: Link> Drop for Pump<L> {
-    fn drop(&mut self) {
-        self.jobs = None;
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
-    }
-}
-
-fn work(queue: &Mutex<Receiver<Job>>, finished: &Sender<usize>) {
+fn work(queue: &Mutex<Receiver<Job>>) {
     loop {
         let job = queue.lock().recv();
         let Ok(Job {
@@ -236,29 +335,31 @@ fn work(queue: &Mutex<Receiver<Job>>, finished: &Sender<usize>) {
             from,
             bytes,
             slot,
+            done,
         }) = job
         else {
             return;
         };
-        // SAFETY: a slot of the ring, which is used by this job alone until it is reported, and a part of the
-        // memory that the caller of `out` or `back` has lent until all jobs are reported.
+        // SAFETY: a slot of the ring, which is used by this job alone until it is reported, and a part of a
+        // piece, which is there until then (`Pieces`), since `out` and `back` wait for all reports.
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
-        if finished.send(slot).is_err() {
-            return;
-        }
+        // A pump waits for all its jobs.
+        let _ = done.send(slot);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
-    /// A GPU whose memory is the host's, and whose calls fail from one on.
+    /// A GPU whose memory is the host's, and whose calls fail from one on. A copy is made when it is waited for.
     struct Near {
         calls: Cell<u32>,
         fails_at: u32,
+        begun: RefCell<[Option<(usize, usize, usize)>; SLOTS]>,
+        most: Cell<usize>,
     }
 
     impl Near {
@@ -270,26 +371,33 @@ mod tests {
                 Ok(())
             }
         }
+
+        fn begin(&self, slot: usize, to: usize, from: usize, bytes: usize) -> Result<(), u32> {
+            self.call()?;
+            let mut begun = self.begun.borrow_mut();
+            assert!(begun[slot].replace((to, from, bytes)).is_none(), "slot {slot}");
+            let count = begun.iter().flatten().count();
+            self.most.set(self.most.get().max(count));
+            Ok(())
+        }
     }
 
     impl Link for Near {
         type Failure = u32;
 
-        fn begin_out(&self, _: usize, to: *mut u8, from: u64, bytes: usize) -> Result<(), u32> {
-            self.call()?;
-            // SAFETY: the test's memory.
-            unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to, bytes) };
-            Ok(())
+        fn begin_out(&self, slot: usize, to: *mut u8, from: u64, bytes: usize) -> Result<(), u32> {
+            self.begin(slot, to as usize, from as usize, bytes)
         }
 
-        fn begin_back(&self, _: usize, to: u64, from: *const u8, bytes: usize) -> Result<(), u32> {
-            self.call()?;
-            // SAFETY: as above.
-            unsafe { std::ptr::copy_nonoverlapping(from, to as *mut u8, bytes) };
-            Ok(())
+        fn begin_back(&self, slot: usize, to: u64, from: *const u8, bytes: usize) -> Result<(), u32> {
+            self.begin(slot, to as usize, from as usize, bytes)
         }
 
-        fn wait(&self, _: usize) -> Result<(), u32> {
+        fn wait(&self, slot: usize) -> Result<(), u32> {
+            if let Some((to, from, bytes)) = self.begun.borrow_mut()[slot].take() {
+                // SAFETY: the test's memory.
+                unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
+            }
             self.call()
         }
     }
@@ -298,46 +406,125 @@ mod tests {
         let memory = Box::leak(vec![0u8; SLOTS * SLOT].into_boxed_slice());
         // SAFETY: leaked.
         let ring = unsafe { Ring::new(memory.as_mut_ptr()) };
-        let calls = Cell::new(0);
-        Pump::new(Near { calls, fails_at }, ring).expect("there are threads")
+        let near = Near {
+            calls: Cell::new(0),
+            fails_at,
+            begun: RefCell::default(),
+            most: Cell::new(0),
+        };
+        Pump::new(near, ring).expect("there are threads")
     }
 
     fn bytes(count: usize) -> Vec<u8> {
         (0..count).map(|at| ((at * 31) >> 7) as u8 ^ at as u8).collect()
     }
 
-    #[test]
-    fn all_bytes_arrive() {
-        let pump = pump(u32::MAX);
-        for count in [0, 1, SLOT - 1, SLOT, SLOT + 1, 3 * SLOT, (SLOTS + 3) * SLOT + 5] {
-            let gpu = bytes(count);
-            let mut host = vec![0; count];
-            assert_eq!(pump.out(&mut host, gpu.as_ptr() as u64), Ok(()));
-            assert!(host == gpu, "{count} out");
-            let back = vec![0u8; count];
-            assert_eq!(pump.back(back.as_ptr() as u64, &host), Ok(()));
-            assert!(back == gpu, "{count} back");
+    /// Memory in pieces of these sizes, one after another.
+    struct Cut<'a> {
+        device: u64,
+        host: *mut u8,
+        sizes: &'a [usize],
+        next: usize,
+        done: Vec<bool>,
+    }
+
+    // SAFETY: the test's memory, which nobody else uses meanwhile.
+    unsafe impl Pieces for Cut<'_> {
+        fn next(&mut self) -> Option<Piece> {
+            let &bytes = self.sizes.get(self.next)?;
+            let before: usize = self.sizes[..self.next].iter().sum();
+            self.next += 1;
+            self.done.push(false);
+            Some(Piece {
+                device: self.device + before as u64,
+                host: self.host.wrapping_add(before),
+                bytes,
+            })
+        }
+
+        fn done(&mut self, index: usize) {
+            assert!(
+                !std::mem::replace(&mut self.done[index], true),
+                "{index} is done twice"
+            );
+        }
+    }
+
+    fn cut<'a>(device: &[u8], host: &mut [u8], sizes: &'a [usize]) -> Cut<'a> {
+        assert_eq!(
+            (device.len(), host.len()),
+            (sizes.iter().sum(), sizes.iter().sum())
+        );
+        Cut {
+            device: device.as_ptr() as u64,
+            host: host.as_mut_ptr(),
+            sizes,
+            next: 0,
+            done: Vec::new(),
         }
     }
 
     #[test]
-    fn a_failure_ends_it_with_nothing_under_way() {
-        let count = (SLOTS + 2) * SLOT;
-        let gpu = bytes(count);
-        for fails_at in 1..=2 * (SLOTS as u32 + 2) {
+    fn all_bytes_arrive() {
+        let pump = pump(u32::MAX);
+        let many = [3 << 20; 40];
+        let odd = [0, 5, SLOT, 0, 2 * SLOT + 1, 7, (SLOTS + 3) * SLOT + 5, 0];
+        let mut shapes: Vec<&[usize]> = vec![&[], &many, &odd];
+        let single = [0, 1, SLOT - 1, SLOT, SLOT + 1, 3 * SLOT, (SLOTS + 3) * SLOT + 5];
+        shapes.extend(single.iter().map(std::slice::from_ref));
+        for sizes in shapes {
+            let count = sizes.iter().sum();
+            let gpu = bytes(count);
             let mut host = vec![0; count];
-            assert!(
-                pump(fails_at).out(&mut host, gpu.as_ptr() as u64).is_err(),
-                "{fails_at}"
-            );
+            let mut pieces = cut(&gpu, &mut host, sizes);
+            assert_eq!(pump.out(&mut pieces), Ok(()));
+            assert_eq!(pieces.done, vec![true; sizes.len()], "{sizes:?}");
+            assert!(host == gpu, "{sizes:?} out");
             let back = vec![0u8; count];
-            assert!(
-                pump(fails_at).back(back.as_ptr() as u64, &gpu).is_err(),
-                "{fails_at}"
-            );
+            let mut pieces = cut(&back, &mut host, sizes);
+            assert_eq!(pump.back(&mut pieces), Ok(()));
+            assert_eq!(pieces.done, vec![true; sizes.len()], "{sizes:?}");
+            assert!(back == gpu, "{sizes:?} back");
         }
+    }
+
+    /// Pieces that are smaller than the ring do not wait for each other.
+    #[test]
+    fn many_small_pieces_fill_the_ring() {
+        let sizes = [1 << 16; 8 * SLOTS];
+        let gpu = bytes(sizes.iter().sum());
+        let mut host = vec![0; gpu.len()];
+        let out = pump(u32::MAX);
+        assert_eq!(out.out(&mut cut(&gpu, &mut host, &sizes)), Ok(()));
+        assert_eq!(out.link.most.get(), SLOTS);
+        let back = pump(u32::MAX);
+        assert_eq!(back.back(&mut cut(&gpu, &mut host, &sizes)), Ok(()));
+        // As many as threads have filled by then.
+        assert!(back.link.most.get() > 1, "{}", back.link.most.get());
+    }
+
+    #[test]
+    fn a_failure_ends_it_with_nothing_under_way() {
+        let chunks = SLOTS as u32 + 2;
+        let sizes = [SLOT, 2 * SLOT, (SLOTS - 1) * SLOT];
+        let gpu = bytes(sizes.iter().sum());
+        for fails_at in 1..=2 * chunks {
+            let mut host = vec![0; gpu.len()];
+            let out = pump(fails_at);
+            let mut pieces = cut(&gpu, &mut host, &sizes);
+            assert!(out.out(&mut pieces).is_err(), "{fails_at}");
+            assert!(pieces.done.iter().any(|done| !done), "{fails_at}");
+            assert!(out.done.try_recv().is_err(), "{fails_at}");
+            let device = vec![0u8; gpu.len()];
+            let back = pump(fails_at);
+            let mut pieces = cut(&device, &mut host, &sizes);
+            assert!(back.back(&mut pieces).is_err(), "{fails_at}");
+            assert!(pieces.done.iter().any(|done| !done), "{fails_at}");
+            assert!(back.done.try_recv().is_err(), "{fails_at}");
+        }
+        let mut host = vec![0; gpu.len()];
         assert_eq!(
-            pump(2 * (SLOTS as u32 + 2) + 1).out(&mut vec![0; count], gpu.as_ptr() as u64),
+            pump(2 * chunks + 1).out(&mut cut(&gpu, &mut host, &sizes)),
             Ok(())
         );
     }

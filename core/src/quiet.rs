@@ -10,6 +10,8 @@ use std::time::Instant;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::{Condvar, Mutex};
 
+use crate::own_thread;
+
 /// The synchronisations of one GPU, one after another.
 struct Line {
     /// How many synchronisations have begun, and how many are over.
@@ -38,15 +40,14 @@ pub fn wait(gpu: u32, until: Instant, settle: impl Fn() -> bool + Copy + Send + 
     while line.over < wanted {
         if line.begun == line.over {
             let number = line.begun + 1;
-            let settling = std::thread::Builder::new().name("mgb-settle".to_owned());
-            let started = settling.spawn(move || {
+            let started = own_thread::start("mgb-settle", move || {
                 let good = settle();
                 let mut line = LINES[at].lock();
                 line.over = number;
                 line.good = good;
                 OVER[at].notify_all();
             });
-            if started.is_err() {
+            if started.is_none() {
                 return false;
             }
             line.begun = number;

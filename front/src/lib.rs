@@ -29,6 +29,7 @@ mod jumps;
 mod kernels;
 mod live;
 mod memory;
+mod moving;
 mod names;
 mod native;
 mod notice;

@@ -8,18 +8,16 @@ use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::{self, Closed};
-use mgb_core::host_bytes::HostBytes;
-use mgb_core::link::Copies;
+use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{captures, quiet, stillness};
+use mgb_probe::trace::SwapKind;
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
 use crate::live::Using;
-use crate::room::{self, Out, Swapper};
-use crate::store::{self, Backing, Extent};
-use crate::{live, notice};
+use crate::room::{Out, Swapper};
+use crate::store::{self, Backing};
+use crate::{live, moving, notice, trace};
 
-/// Between two tries to get memory that mgbd granted and another process holds.
-const PAUSE: Duration = Duration::from_millis(100);
 /// How long to wait at a time for a thread that wants to go on.
 const WANTED: Duration = Duration::from_secs(1);
 
@@ -33,9 +31,12 @@ impl Swapper for ByStore {
     }
 
     fn out(&self, device: c_int, patience: Duration) -> Option<Box<dyn Out>> {
+        let mut watch = Watch::begin(SwapKind::Evicted);
         let closed = close(patience)?;
         let using = live::try_using()?;
-        let (starts, freed) = save_all(device);
+        watch.book(Spent::Rest);
+        let (starts, freed) = moving::save_all(device, &mut watch);
+        trace::swapped(device, watch, freed);
         let out = Swapped {
             _using: using,
             device,
@@ -65,13 +66,10 @@ impl Out for Swapped {
         self.closed.is_wanted(WANTED)
     }
 
-    fn back(self: Box<Swapped>) {
-        let Some((copies, _entered)) = copies(self.device, self.freed) else {
-            return;
-        };
-        for &start in &self.starts {
-            load(start, &copies);
-        }
+    fn back(self: Box<Swapped>, mut watch: Watch) {
+        watch.book(Spent::Room);
+        let came = moving::load_all(self.device, &self.starts, &mut watch);
+        trace::swapped(self.device, watch, came);
     }
 }
 
@@ -129,71 +127,6 @@ pub fn is_of_capture(code: Code) -> bool {
     (900..=908).contains(&code)
 }
 
-/// What copies so many bytes, in a context of the device, which is the thread's own as long as the guard lives.
-fn copies(device: c_int, bytes: u64) -> Option<(Copies, calls::Entered)> {
-    let entered = calls::enter(live::on(device)?).ok()?;
-    let copies = calls::copies().and_then(|calls| Copies::begin(calls, bytes));
-    match copies {
-        Ok(copies) => Some((copies, entered)),
-        Err(code) => {
-            notice::once(
-                "swap",
-                format_args!("failed to make a stream to swap in (error {code})"),
-            );
-            None
-        }
-    }
-}
-
-/// Brings all that can leave the device to the host: the extents, and their bytes.
-fn save_all(device: c_int) -> (Vec<u64>, u64) {
-    let leaves = |extent: &Extent| {
-        let is_there = matches!(extent.backing, Backing::Device(_));
-        is_there && extent.device == device && !extent.stays
-    };
-    let leaving = store::lock()
-        .extents
-        .values()
-        .filter(|extent| leaves(extent))
-        .map(|extent| extent.length)
-        .sum();
-    let Some((copies, _entered)) = copies(device, leaving) else {
-        return (Vec::new(), 0);
-    };
-    let mut store = store::lock();
-    let (mut starts, mut freed) = (Vec::new(), 0);
-    for (&start, extent) in store.extents.iter_mut().filter(|(_, extent)| leaves(extent)) {
-        let Backing::Device(handle) = extent.backing else {
-            continue;
-        };
-        let Some(bytes) = save(start, extent.length, &copies) else {
-            break;
-        };
-        room::unmapping(device, extent.length);
-        extent.backing = Backing::Host(bytes);
-        store::take_away(start, extent.length, handle);
-        starts.push(start);
-        freed += extent.length;
-    }
-    (starts, freed)
-}
-
-/// An extent's bytes; none where the host has too little memory for them.
-fn save(start: u64, length: u64, copies: &Copies) -> Option<HostBytes> {
-    let Some(mut bytes) = HostBytes::new(length as usize) else {
-        notice::once(
-            "host-memory",
-            format_args!("too little host memory to swap {length} bytes of device memory out"),
-        );
-        return None;
-    };
-    if let Err(code) = copies.out(&mut bytes, start) {
-        notice::once("swap", format_args!("failed to swap out (error {code})"));
-        return None;
-    }
-    Some(bytes)
-}
-
 /// Exchanges an extent's memory for memory that other processes can have, by way of the host; its bytes.
 ///
 /// # Errors
@@ -219,8 +152,8 @@ pub fn share(start: u64) -> Result<u64, Code> {
     let Backing::Device(handle) = extent.backing else {
         return Err(INVALID_VALUE);
     };
-    let (copies, _entered) = copies(device, length).ok_or(INVALID_VALUE)?;
-    let bytes = save(start, length, &copies).ok_or(OUT_OF_MEMORY)?;
+    let (copies, _entered) = moving::copies(device, length).ok_or(INVALID_VALUE)?;
+    let mut bytes = moving::save(start, length, &copies).ok_or(OUT_OF_MEMORY)?;
     store::take_away(start, length, handle);
     let mut done = store.back_for_others(start);
     if done.is_err() {
@@ -230,41 +163,6 @@ pub fn share(start: u64) -> Result<u64, Code> {
             extent.backing = Backing::Device(handle);
         }
     }
-    done = copies.back(start, &bytes).and(done);
+    done = moving::bring(start, &mut bytes, &copies).and(done);
     done.map(|()| length)
-}
-
-/// Brings an extent's bytes back. There is room for them; where another process has taken the memory that is
-/// granted, this waits, since the program cannot go on without its bytes.
-fn load(start: u64, copies: &Copies) {
-    let handle = loop {
-        match store::lock().back(start) {
-            Ok(handle) => break handle,
-            Err(OUT_OF_MEMORY) => {
-                notice::taken_by_others();
-                std::thread::sleep(PAUSE);
-            }
-            Err(code) => {
-                notice::once(
-                    "back",
-                    format_args!("failed to put memory behind swapped bytes (error {code})"),
-                );
-                return;
-            }
-        }
-    };
-    let mut store = store::lock();
-    let Some(extent) = store.extents.get_mut(&start) else {
-        return;
-    };
-    room::mapped(extent.device, extent.length);
-    if let Backing::Host(bytes) = std::mem::replace(&mut extent.backing, Backing::Device(handle))
-        && let Err(code) = copies.back(start, &bytes)
-    {
-        // The context is broken, as the program's own next call will say.
-        notice::once(
-            "swap-in",
-            format_args!("failed to copy swapped bytes back (error {code})"),
-        );
-    }
 }

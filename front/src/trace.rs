@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use mgb_core::mps;
+use mgb_core::swaps::{self, Watch};
 use mgb_probe::Grant;
-use mgb_probe::trace::{self, Entry, Line, Stretch};
+use mgb_probe::trace::{self, Entry, Line, Stretch, Swap};
 use parking_lot::Mutex;
 
 use crate::{kernels, owner, program};
@@ -17,6 +18,7 @@ struct Record {
     began: Duration,
     waited: Duration,
     peak: u64,
+    swaps: Vec<Swap>,
 }
 
 /// The process that began them, and its tasks.
@@ -45,12 +47,18 @@ pub fn began(device: i32, grant: &Grant) {
         began: now(),
         waited: grant.waited,
         peak: 0,
+        swaps: Vec::new(),
     });
 }
 
 /// It holds so many bytes now.
 pub fn holds(device: i32, bytes: u64) {
     change(device, |record| record.peak = record.peak.max(bytes));
+}
+
+/// So many bytes of it went to the host or came back.
+pub fn swapped(device: i32, watch: Watch, bytes: u64) {
+    change(device, |record| record.swaps.extend(watch.end(record.gpu, bytes)));
 }
 
 /// It waits for more room, until this is dropped.
@@ -88,6 +96,7 @@ extern "C" fn at_exit() {
     let mut line = Line::new(records.iter().map(entry).collect());
     line.open = owner::why_open();
     line.outside_mps = mps::why_outside();
+    line.swapped = swaps::total();
     line.append();
 }
 
@@ -112,6 +121,7 @@ fn entry(record: &Record) -> Entry {
             from_ns: nanoseconds(record.began),
             to_ns: nanoseconds(to),
         }],
+        swaps: record.swaps.clone(),
         ..Entry::default()
     }
 }

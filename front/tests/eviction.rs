@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use mgb_probe::view::TaskState;
 use mgb_tests::node::Node;
 use mgb_tests::process::Running;
-use mgb_tests::wait;
+use mgb_tests::{trace, wait};
 
 use common::{folder, on, program};
 
@@ -34,6 +34,32 @@ fn two_of_which_one_fits_take_turns() {
     node.wait_until_empty();
     let counts = node.view().counts;
     assert!(counts.evicted >= 2 && counts.refused == 0, "{counts:?}");
+}
+
+#[test]
+fn a_trace_says_where_the_time_went() {
+    let program = pauses("trace");
+    for (gpus, mib) in [("1x64MiB", 40), ("1x256MiB", 160)] {
+        let node = Node::start(gpus, "mgb");
+        let file = node.folder().join("trace.jsonl");
+        let mib_text = mib.to_string();
+        let mut command = on(&node, &program, &[&mib_text, "1", "3000"]);
+        let idle = Running::start(command.env("MGB", "require").env("MGB_TRACE", &file));
+        wait::until("it holds its memory", || {
+            (node.view().gpus[0].resident_bytes >= mib << 20).then_some(())
+        });
+        is_right(start(&node, &program, &[&mib_text, "1", "1"]));
+        is_right(idle);
+        let processes = trace::read(&file).expect("it has left a line");
+        assert_eq!(processes[0].swaps(0, mib << 20), ["evicted", "restored"]);
+        // Few bytes are copied directly.
+        assert!(
+            processes[0].tasks[0]
+                .swaps
+                .iter()
+                .all(|swap| swap.pumped == (mib > 128))
+        );
+    }
 }
 
 #[test]

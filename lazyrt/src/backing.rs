@@ -5,92 +5,48 @@
 //! or one of its objects waits.
 
 use mgb_abi::copy::HOST_TO_DEVICE;
-use mgb_core::link::Copies;
+use mgb_core::swaps::{Spent, Watch};
 use mgb_core::work;
+use mgb_probe::trace::SwapKind;
 use parking_lot::MutexGuard;
 
 use crate::code::{Code, Own, fail};
-use crate::driver::{Driver, Failure};
+use crate::coming::{self, Failed};
+use crate::driver::Failure;
 use crate::records::Record;
 use crate::state::{self, Backing, Freed, Key, Part, Returned, State};
 use crate::{device, driver_start, margin, native, session};
 
 type Locked = MutexGuard<'static, State>;
 
-/// Why there is no memory behind an object.
-#[derive(Debug)]
-pub enum Failed {
-    /// The driver did not give it.
-    Memory(Failure),
-    /// The bytes could not be copied into it. They are still in host memory.
-    Copy(Code),
-}
-
 /// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
-/// room for all of it, and its GPU is current on this thread. The lock is released meanwhile.
-pub fn all(mut state: Locked, key: Key, gpu: u32, ordinal: i32) -> (Locked, Result<(), Failed>) {
+/// room for all of it, and its GPU is current on this thread. The lock is released meanwhile. `asked`: since when
+/// the task has waited for room.
+pub fn all(
+    mut state: Locked,
+    key: Key,
+    gpu: u32,
+    ordinal: i32,
+    asked: Option<Watch>,
+) -> (Locked, Result<(), Failed>) {
     let mut parts = state.begin_commit(key);
     if parts.is_empty() {
         return (state, Ok(()));
     }
     drop(state);
-    let done = put_all(&mut parts, gpu, ordinal);
+    let is_swapped = |part: &Part| matches!(part.backing, Backing::Host(_));
+    let mut watch = parts.iter().any(is_swapped).then(|| {
+        let mut watch = asked.unwrap_or_else(|| Watch::begin(SwapKind::Restored));
+        watch.book(Spent::Room);
+        watch
+    });
+    let (came, done) = coming::put_all(&mut parts, gpu, ordinal, watch.as_mut());
     let mut state = state::lock();
     state.end_commit(key, parts);
+    if let (Some(task), Some(watch)) = (state.task(key), watch) {
+        task.swaps.extend(watch.end(gpu, came));
+    }
     (state, done)
-}
-
-/// Puts memory behind them, as far as that is possible.
-fn put_all(parts: &mut [Part], gpu: u32, ordinal: i32) -> Result<(), Failed> {
-    let Ok(driver) = driver_start::get() else {
-        return Err(Failed::Copy(Code::INITIALIZATION));
-    };
-    let in_host = |part: &Part| match &part.backing {
-        Backing::Host(bytes) => bytes.len() as u64,
-        _ => 0,
-    };
-    let bytes: u64 = parts.iter().map(in_host).sum();
-    let _relaxed = device::RelaxedCapture::begin();
-    let copies = if bytes == 0 {
-        None
-    } else {
-        Some(Copies::begin(driver.copies, bytes).map_err(|code| Failed::Copy(Code(code as u32)))?)
-    };
-    for part in parts {
-        put(driver, part, gpu, ordinal, copies.as_ref())?;
-    }
-    Ok(())
-}
-
-/// Puts memory behind one of them. Where that fails it keeps what it had.
-fn put(
-    driver: &Driver,
-    part: &mut Part,
-    gpu: u32,
-    ordinal: i32,
-    copies: Option<&Copies>,
-) -> Result<(), Failed> {
-    let memory = match std::mem::replace(&mut part.backing, Backing::None) {
-        Backing::Spare(there, memory) if there == gpu => memory,
-        Backing::Spare(_, memory) => {
-            margin::release(driver, part.address, part.length, memory).map_err(Failed::Memory)?;
-            margin::back(driver, (part.address, part.length), gpu, ordinal).map_err(Failed::Memory)?
-        }
-        before => {
-            part.backing = before;
-            margin::back(driver, (part.address, part.length), gpu, ordinal).map_err(Failed::Memory)?
-        }
-    };
-    if let (Backing::Host(bytes), Some(copies)) = (&part.backing, copies)
-        && let Err(code) = copies.back(part.address, bytes)
-    {
-        // The bytes stay where they are.
-        let _ = margin::release(driver, part.address, part.length, memory);
-        return Err(Failed::Copy(Code(code as u32)));
-    }
-    session::mapped(gpu, part.length);
-    part.backing = Backing::Device(memory);
-    Ok(())
 }
 
 /// Lets another GPU use all of the task's memory.

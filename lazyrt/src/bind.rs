@@ -3,12 +3,15 @@
 use std::time::{Duration, Instant};
 
 use mgb_abi::device::{DEFAULT_MALLOC_HEAP_SIZE, LIMIT_MALLOC_HEAP_SIZE};
+use mgb_core::swaps::Watch;
 use mgb_probe::need::{LAZY, Need};
+use mgb_probe::trace::SwapKind;
 use mgb_probe::{BeginRequest, Grown, Refusal, TaskId};
 use parking_lot::MutexGuard;
 
-use crate::backing::{self, Failed};
+use crate::backing;
 use crate::code::{Code, Own, fail};
+use crate::coming::Failed;
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Key, State};
 use crate::task::Task;
@@ -36,9 +39,11 @@ pub struct Asked {
 /// Binds the task if it is not bound, puts memory behind all its objects, replays what was recorded.
 /// Blocks until there is room. The caller is outside the gate and holds no lock. Afterwards the task's GPU
 /// is current on this thread.
-pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
+pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
     let mut waiting_since = None;
     let mut relaxed = None;
+    // For the trace: since when the task's memory, if any of it was swapped out, could have come back.
+    let mut asked = None;
     let mut state = state::lock();
     loop {
         let key = state.resolve(key);
@@ -59,7 +64,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
                 CHANGED.wait(&mut state);
                 continue;
             }
-            let request = request(&state, key, asked);
+            let request = request(&state, key, op);
             state = begin(state, key, &request)?;
             continue;
         }
@@ -80,6 +85,7 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
         if task.committed() > task.reserved {
             let grown;
             let start = Instant::now();
+            asked.get_or_insert_with(|| Watch::begin(SwapKind::Restored));
             (state, grown) = ask(state, key, |client| grow(client, key, id));
             if let Some(task) = state.task(key) {
                 task.seen.waited += start.elapsed();
@@ -95,11 +101,12 @@ pub fn prepare(key: Key, asked: Asked) -> Result<&'static Shared, Own> {
             continue;
         }
         let backed;
-        (state, backed) = backing::all(state, key, gpu, ordinal);
+        (state, backed) = backing::all(state, key, gpu, ordinal, asked.take());
         match backed {
             Ok(()) => {}
             Err(Failed::Memory(failure)) if failure.is_out_of_memory() => {
                 drop(state);
+                asked = Some(Watch::begin(SwapKind::Restored));
                 backing::release_spares();
                 state = state::lock();
                 state = wait_for_memory(state, key, &mut waiting_since)?;

@@ -7,14 +7,15 @@
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::Closed;
-use mgb_core::host_bytes::HostBytes;
-use mgb_core::link::Copies;
+use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{quiet, stillness};
 use mgb_probe::TaskId;
+use mgb_probe::trace::SwapKind;
 
 use crate::backing;
-use crate::state::{self, Backing, Evicting, Key, Part, State};
-use crate::{device, driver_start, margin, notice, session};
+use crate::leaving;
+use crate::state::{self, Evicting, Key, State};
+use crate::{device, notice, session};
 
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
@@ -44,13 +45,19 @@ fn holding(state: &State, gpu: u32) -> Vec<Key> {
 /// then.
 fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
     backing::release_spares();
+    let mut watch = Watch::begin(SwapKind::Evicted);
     let Some(closed) = close_quietly(&choose, patience) else {
         return 0;
     };
+    watch.book(Spent::Rest);
     let chosen = choose(&state::lock());
     let moved: Vec<(Key, Option<(TaskId, u64)>)> = chosen
         .into_iter()
-        .filter_map(|key| Some((key, out_one(key)?)))
+        .filter_map(|key| {
+            // The first of them has waited for all.
+            let watch = std::mem::replace(&mut watch, Watch::begin(SwapKind::Evicted));
+            Some((key, out_one(key, watch)?))
+        })
         .collect();
     let freed = || moved.iter().filter_map(|(_, freed)| *freed);
     // mgbd is notified before any thread continues and asks for the room again.
@@ -104,51 +111,21 @@ pub fn settles(gpu: u32, ordinal: i32, until: Instant) -> bool {
 }
 
 /// Swaps one out, which is marked as moving then; and its reservation that was given up.
-fn out_one(key: Key) -> Option<Option<(TaskId, u64)>> {
+fn out_one(key: Key, mut watch: Watch) -> Option<Option<(TaskId, u64)>> {
     let Evicting {
         id,
         gpu,
         ordinal,
         mut parts,
     } = state::lock().begin_evict(key)?;
+    let mut left = 0;
     if !parts.is_empty() && device::select(gpu, ordinal).is_ok() {
-        save_all(&mut parts, gpu);
+        left = leaving::save_all(&mut parts, gpu, &mut watch);
     }
-    let freed = state::lock().end_evict(key, parts);
+    let mut state = state::lock();
+    let freed = state.end_evict(key, parts);
+    if let Some(task) = state.task(key) {
+        task.swaps.extend(watch.end(gpu, left));
+    }
     Some((freed > 0).then_some((id, freed)))
-}
-
-/// Brings the bytes of extents to the host, and frees their memory, as far as that is possible.
-fn save_all(parts: &mut [Part], gpu: u32) {
-    let Ok(driver) = driver_start::get() else {
-        return;
-    };
-    let _relaxed = device::RelaxedCapture::begin();
-    let bytes = parts.iter().map(|part| part.length).sum();
-    let failed = |code| notice::once("swap", format_args!("failed to swap out (error {code})"));
-    let copies = match Copies::begin(driver.copies, bytes) {
-        Ok(copies) => copies,
-        Err(code) => return failed(code),
-    };
-    for part in parts {
-        let Some(mut bytes) = HostBytes::new(part.length as usize) else {
-            notice::once(
-                "host-memory",
-                format_args!(
-                    "too little host memory to swap {} bytes of device memory out",
-                    part.length
-                ),
-            );
-            return;
-        };
-        if let Err(code) = copies.out(&mut bytes, part.address) {
-            return failed(code);
-        }
-        session::unmapping(gpu, part.length);
-        if let Backing::Device(memory) = std::mem::replace(&mut part.backing, Backing::Host(bytes))
-            && let Err(failure) = margin::release(driver, part.address, part.length, memory)
-        {
-            notice::once("release", format_args!("failed to free device memory: {failure}"));
-        }
-    }
 }

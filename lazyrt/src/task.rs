@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_core::arena::Pool;
+use mgb_probe::trace::Swap;
 use mgb_probe::{Need, Site, TaskId};
 
 use crate::launch_view::{Device, Shared};
@@ -117,6 +118,8 @@ pub struct Task {
     granted: Option<Duration>,
     /// When it held room before, if a trace is wanted.
     pub spans: Vec<Span>,
+    /// When its memory left its GPU and came back, if a trace is wanted.
+    pub swaps: Vec<Swap>,
 }
 
 impl Task {
@@ -151,6 +154,7 @@ impl Task {
             seen: Seen::default(),
             granted: None,
             spans: Vec::new(),
+            swaps: Vec::new(),
         }
     }
 

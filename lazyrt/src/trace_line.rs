@@ -1,7 +1,7 @@
 //! `MGB_TRACE`: one line of JSON per process, appended at its exit: what each task asked for and what it
 //! really took.
 
-use mgb_core::mps;
+use mgb_core::{mps, swaps};
 use mgb_probe::trace::{Entry, LazyRecord, Line, Place, Stretch, is_wanted};
 
 use crate::state::{self, State};
@@ -47,6 +47,7 @@ fn write(state: &mut State) {
     line.open = open::reason();
     line.outside_mps = mps::why_outside();
     line.lazy_record = lazy_record;
+    line.swapped = swaps::total();
     line.append();
 }
 
@@ -82,5 +83,6 @@ fn entry(task: &Task) -> Entry {
         wait_ns: task.seen.waited.as_nanos() as u64,
         run_ns: task.seen.run.as_nanos() as u64,
         spans: task.spans.iter().map(stretch).collect(),
+        swaps: task.swaps.clone(),
     }
 }

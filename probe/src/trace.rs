@@ -10,6 +10,10 @@ use serde::Serialize;
 
 use crate::job::JOB;
 
+mod swap;
+
+pub use swap::{Swap, SwapKind, SwapParts, Swapped};
+
 /// One process.
 #[derive(Debug, Serialize)]
 pub struct Line {
@@ -26,6 +30,8 @@ pub struct Line {
     pub tasks: Vec<Entry>,
     /// What its lazy tasks allocated, in total.
     pub lazy_record: Option<LazyRecord>,
+    /// What left its GPUs for the host and came back, in total; none if nothing did.
+    pub swapped: Option<Swapped>,
 }
 
 /// The place of a static task in the program.
@@ -70,6 +76,8 @@ pub struct Entry {
     pub run_ns: u64,
     /// When it held room, and where. A later part of a task may be on another GPU.
     pub spans: Vec<Stretch>,
+    /// When memory of it went to the host and came back: the first 10,000 times in a process.
+    pub swaps: Vec<Swap>,
 }
 
 /// A stretch of time, in nanoseconds of the machine's monotonic clock: comparable between processes.
@@ -108,6 +116,7 @@ impl Line {
             outside_mps: None,
             tasks,
             lazy_record: None,
+            swapped: None,
         }
     }
 

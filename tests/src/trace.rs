@@ -17,6 +17,8 @@ pub struct Process {
     pub outside_mps: Option<String>,
     /// Every task it began.
     pub tasks: Vec<Task>,
+    /// What left its GPUs and came back, in total.
+    pub swapped: Option<Swapped>,
 }
 
 /// One task of a process.
@@ -34,6 +36,105 @@ pub struct Task {
     pub seen_peak: u64,
     /// Kernels that it launched, where the driver front counted them.
     pub launches: Option<u64>,
+    /// When memory of it left its GPU and came back.
+    pub swaps: Vec<Swap>,
+}
+
+/// Memory that left a GPU, or came back. Times in nanoseconds.
+#[derive(Debug, Deserialize)]
+pub struct Swap {
+    /// `evicted` or `restored`.
+    pub kind: String,
+    /// The GPU.
+    pub gpu: u32,
+    /// Bytes.
+    pub bytes: u64,
+    /// From,
+    pub from_ns: u64,
+    /// to.
+    pub to_ns: u64,
+    /// Waiting for the GPU to come to rest.
+    pub rest_ns: u64,
+    /// Waiting for room.
+    pub room_ns: u64,
+    /// On device memory.
+    pub map_ns: u64,
+    /// On host memory.
+    pub host_ns: u64,
+    /// Waiting for copies.
+    pub copy_ns: u64,
+    /// Whether the copies went through pinned memory.
+    pub pumped: bool,
+}
+
+impl Swap {
+    /// Panics unless its parts are parts of its time.
+    pub fn check(&self) {
+        let parts = [
+            self.rest_ns,
+            self.room_ns,
+            self.map_ns,
+            self.host_ns,
+            self.copy_ns,
+        ];
+        let sum: u64 = parts.iter().sum();
+        assert!(
+            self.from_ns <= self.to_ns && sum <= self.to_ns - self.from_ns,
+            "{self:?}"
+        );
+        // Bytes take time to copy, and nothing of note is left out.
+        assert!(self.copy_ns > 0 && self.map_ns > 0, "{self:?}");
+        assert!(2 * sum >= self.to_ns - self.from_ns, "{self:?}");
+        let (elsewhere, at_home) = match self.kind.as_str() {
+            "evicted" => (self.room_ns, self.rest_ns),
+            _ => (self.rest_ns, self.room_ns),
+        };
+        assert!(elsewhere == 0 && at_home > 0, "{self:?}");
+    }
+}
+
+/// All swaps of a process.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub struct Swapped {
+    /// How often memory left,
+    pub evicted: u64,
+    /// and how much.
+    pub evicted_bytes: u64,
+    /// How often it came back,
+    pub restored: u64,
+    /// and how much.
+    pub restored_bytes: u64,
+    /// Waiting for the copies.
+    pub copy_ns: u64,
+    /// How many have no entry.
+    pub left_out: u64,
+}
+
+impl Process {
+    /// The kinds of its swaps in their order. Panics unless each is of one GPU and so many bytes, they do not
+    /// overlap, and the totals are theirs.
+    pub fn swaps(&self, gpu: u32, bytes: u64) -> Vec<&str> {
+        let swaps: Vec<&Swap> = self.tasks.iter().flat_map(|task| &task.swaps).collect();
+        for swap in &swaps {
+            swap.check();
+            assert_eq!((swap.gpu, swap.bytes), (gpu, bytes), "{swap:?}");
+        }
+        for pair in swaps.windows(2) {
+            assert!(pair[0].to_ns <= pair[1].from_ns, "{pair:?}");
+        }
+        let count = |kind| swaps.iter().filter(|swap| swap.kind == kind).count() as u64;
+        let (evicted, restored) = (count("evicted"), count("restored"));
+        let expected = Swapped {
+            evicted,
+            evicted_bytes: evicted * bytes,
+            restored,
+            restored_bytes: restored * bytes,
+            copy_ns: swaps.iter().map(|swap| swap.copy_ns).sum(),
+            left_out: 0,
+        };
+        assert_eq!(self.swapped, (!swaps.is_empty()).then_some(expected));
+        swaps.iter().map(|swap| swap.kind.as_str()).collect()
+    }
 }
 
 /// The place of a static task in the program.

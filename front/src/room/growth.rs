@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use mgb_core::stillness;
+use mgb_core::swaps::Watch;
+use mgb_probe::trace::SwapKind;
 use mgb_probe::{Grown, Refusal};
 
 use super::swapper::{Out, SWAPPER};
@@ -19,8 +21,8 @@ pub(super) struct Growth {
     session: &'static Session,
     task: &'static Task,
     device: i32,
-    /// What was swapped out meanwhile. Still charged, no longer reserved.
-    out: Option<Box<dyn Out>>,
+    /// What was swapped out meanwhile, still charged, no longer reserved; and since when it could come back.
+    out: Option<(Box<dyn Out>, Watch)>,
 }
 
 impl Growth {
@@ -63,8 +65,7 @@ impl Growth {
     /// Brings what the device has to the host, if it comes to rest so soon; the bytes that are free then.
     fn evict(&mut self, patience: Duration) -> u64 {
         let swapper = SWAPPER.get();
-        self.out = swapper.and_then(|swapper| swapper.out(self.device, patience));
-        let Some(out) = &self.out else {
+        let Some(out) = swapper.and_then(|swapper| swapper.out(self.device, patience)) else {
             return 0;
         };
         let freed = {
@@ -74,13 +75,14 @@ impl Growth {
             freed
         };
         self.session.client.swapped(self.task.id, freed);
+        self.out = Some((out, Watch::begin(SwapKind::Restored)));
         freed
     }
 
     /// Brings what was swapped out back, if there is room for it.
     pub(super) fn end(self) {
-        if let Some(out) = self.out {
-            out.back();
+        if let Some((out, watch)) = self.out {
+            out.back(watch);
         }
     }
 
@@ -109,7 +111,10 @@ impl Evicted {
 
     /// Waits until the program goes on, then for room, and brings the memory back.
     pub fn bring_back(mut self) {
-        while self.0.out.as_ref().is_some_and(|out| !out.is_wanted()) {}
+        while self.0.out.as_ref().is_some_and(|(out, _)| !out.is_wanted()) {}
+        if let Some((_, watch)) = &mut self.0.out {
+            *watch = Watch::begin(SwapKind::Restored);
+        }
         let _growing = self.0.task.growing.lock();
         self.0.get_back();
         self.0.end();

@@ -3,6 +3,8 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use mgb_core::swaps::Watch;
+
 /// Who makes room on a device by bringing memory elsewhere. All are called outside the gate and without a
 /// lock.
 pub trait Swapper: Sync {
@@ -22,8 +24,8 @@ pub trait Out {
     /// Waits until a thread of the program wants to go on, a second at most. False: none does.
     fn is_wanted(&self) -> bool;
 
-    /// Brings it back. There is room for it.
-    fn back(self: Box<Self>);
+    /// Brings it back. There is room for it, which `watch` has seen the wait for.
+    fn back(self: Box<Self>, watch: Watch);
 }
 
 pub(super) static SWAPPER: OnceLock<&'static dyn Swapper> = OnceLock::new();

@@ -186,6 +186,7 @@ impl State {
         }
         task.pool.absorb(std::mem::take(&mut gone.pool));
         task.records.absorb(std::mem::take(&mut gone.records));
+        task.swaps.append(&mut gone.swaps);
         task.live += gone.live;
         task.objects += gone.objects;
         task.seen.objects += gone.seen.objects;

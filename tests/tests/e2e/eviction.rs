@@ -6,7 +6,7 @@ use mgb_probe::view::{Counts, TaskState};
 use mgb_tests::built;
 use mgb_tests::node::Node;
 use mgb_tests::process::Running;
-use mgb_tests::wait;
+use mgb_tests::{trace, wait};
 
 /// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel.
 const HALF_IDLE: [&str; 6] = ["40", "6", "600", "wait", "10", "8"];
@@ -68,6 +68,54 @@ fn who_is_evicted_is_shown_so() {
     is_right(other);
     is_right(idle);
     node.wait_until_empty();
+}
+
+/// A program whose memory left once and came back: what its trace says, which is of one GPU and so many MiB.
+fn trace_of_one_eviction(gpus: &str, mib: u64) -> trace::Process {
+    let node = Node::start(gpus, "mgb");
+    let file = node.folder().join("trace.jsonl");
+    let mib = mib.to_string();
+    let mut command = node.command(built::program("pauses"), &[&mib, "1", "3000", "10", "8"]);
+    let idle = Running::start(command.env("MGB", "require").env("MGB_TRACE", &file));
+    wait::until("it holds its memory", || {
+        (node.view().gpus[0].resident_bytes > 32 << 20).then_some(())
+    });
+    let mut command = node.command(built::program("pauses"), &[&mib, "1", "1", "10", "8"]);
+    for running in [Running::start(command.env("MGB", "require")), idle] {
+        let ended = running.end();
+        assert!(ended.code() == 0 && ended.stdout.ends_with("PASS\n"), "{ended:?}");
+    }
+    node.wait_until_empty();
+    let mut processes = trace::read(&file).expect("it has left a line");
+    assert_eq!(processes.len(), 1);
+    processes.remove(0)
+}
+
+/// With the granule for its counter.
+#[test]
+fn a_trace_says_where_the_time_went() {
+    let process = trace_of_one_eviction("1x64MiB", 40);
+    assert_eq!(process.swaps(0, 42 << 20), ["evicted", "restored"]);
+    assert!(process.tasks[0].swaps.iter().all(|swap| !swap.pumped));
+}
+
+#[test]
+fn many_bytes_go_through_the_ring() {
+    let process = trace_of_one_eviction("1x256MiB", 160);
+    assert_eq!(process.swaps(0, 162 << 20), ["evicted", "restored"]);
+    assert!(process.tasks[0].swaps.iter().all(|swap| swap.pumped));
+}
+
+#[test]
+fn a_trace_of_who_was_not_evicted_has_no_swaps() {
+    let node = Node::start("1x64MiB", "mgb");
+    let file = node.folder().join("trace.jsonl");
+    let mut command = node.command(built::program("phases"), &["40", "2", "1", "wait", "10", "8"]);
+    is_right(Running::start(
+        command.env("MGB", "require").env("MGB_TRACE", &file),
+    ));
+    let processes = trace::read(&file).expect("it has left a line");
+    assert_eq!(processes[0].swaps(0, 0), [""; 0]);
 }
 
 /// A program that dies while its memory is in the host leaves nothing behind.

@@ -6,6 +6,7 @@
 use mgb_tests::built;
 use mgb_tests::node::Node;
 use mgb_tests::process::Running;
+use mgb_tests::trace;
 
 /// What each holds and then asks for, in KiB: 3.61, 1.36, 1.88, 3.88 and 3.36, 3.09, 3.51, 2.51 GiB, by sixteen.
 const PROGRAMS: [(u64, u64); 4] = [
@@ -22,6 +23,7 @@ fn four_that_grow_at_once_all_finish() {
     let node = Node::start("1x776MiB:ctx=2MiB", "mgb");
     let barrier = node.folder().join("barrier");
     std::fs::create_dir(&barrier).expect("a temporary folder can be made");
+    let file = node.folder().join("trace.jsonl");
     let running: Vec<Running> = PROGRAMS
         .iter()
         .map(|(hold, more)| {
@@ -32,7 +34,8 @@ fn four_that_grow_at_once_all_finish() {
                     .args(arguments)
                     .arg(&barrier)
                     .arg("4")
-                    .env("MGB", "require"),
+                    .env("MGB", "require")
+                    .env("MGB_TRACE", &file),
             )
         })
         .collect();
@@ -47,4 +50,20 @@ fn four_that_grow_at_once_all_finish() {
     // All four hold before any asks: so at least two of them had to make room for others.
     let counts = node.view().counts;
     assert!(counts.swapped_out > 0 && counts.refused == 0, "{counts:?}");
+    // Each time has an entry; what left came back, unless it was freed in the host.
+    let processes = trace::read(&file).expect("they have left lines");
+    let swaps: Vec<&trace::Swap> = processes
+        .iter()
+        .flat_map(|process| process.tasks.iter().flat_map(|task| &task.swaps))
+        .collect();
+    let of_kind = |kind: &'static str| swaps.iter().filter(move |swap| swap.kind == kind);
+    assert_eq!(
+        of_kind("evicted").count() as u64,
+        counts.swapped_out + counts.evicted
+    );
+    let bytes = |kind| of_kind(kind).map(|swap| swap.bytes).sum::<u64>();
+    assert!(
+        bytes("restored") > 0 && bytes("restored") <= bytes("evicted"),
+        "{swaps:?}"
+    );
 }
