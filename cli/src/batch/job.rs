@@ -12,9 +12,9 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::cause::Cause;
 use super::jobfile::Job;
-use super::outcome::{JobOutcome, State, Stretch};
+use super::outcome::{Evictions, JobOutcome, State, Stretch};
 use super::setup::Setup;
-use super::trace;
+use super::trace::{self, Traced};
 use crate::run::Placement;
 
 /// A job's process.
@@ -131,7 +131,7 @@ impl<'a> Running<'a> {
         let status = reaped.status;
         let (exit_code, signal) = (status.code(), status.signal());
         let placed = read_placement(&self.placement);
-        let (gpus, waited, tasks) = match &placed {
+        let traced = match &placed {
             Some(placement) => {
                 let waited = Duration::from_nanos(placement.waited_ns);
                 let whole = |gpu| Stretch {
@@ -140,12 +140,14 @@ impl<'a> Running<'a> {
                     from: self.queued + waited,
                     to: ended - began,
                     peak_bytes: None,
+                    away: Vec::new(),
                 };
-                (
-                    placement.gpu.into_iter().collect(),
+                Traced {
+                    gpus: placement.gpu.into_iter().collect(),
                     waited,
-                    placement.gpu.map(whole).into_iter().collect(),
-                )
+                    stretches: placement.gpu.map(whole).into_iter().collect(),
+                    evictions: Evictions::default(),
+                }
             }
             None => trace::of_job(&setup.trace, &self.name, began),
         };
@@ -166,11 +168,12 @@ impl<'a> Running<'a> {
             exit_code,
             signal,
             cause,
-            gpus,
-            tasks,
+            gpus: traced.gpus,
+            tasks: traced.stretches,
+            evictions: traced.evictions,
             queued: self.queued,
-            waited,
-            ran: (ended - self.started).saturating_sub(waited),
+            waited: traced.waited,
+            ran: (ended - self.started).saturating_sub(traced.waited),
             turnaround: ended - began,
             cpu: reaped.cpu,
             host_peak_bytes: reaped.peak_bytes,
@@ -227,6 +230,7 @@ pub fn never_started(job: &Job, waited: Duration, why: Option<String>) -> JobOut
         cause: why.map(|reason| Cause::NotStarted { reason }),
         gpus: Vec::new(),
         tasks: Vec::new(),
+        evictions: Evictions::default(),
         queued: waited,
         waited: Duration::ZERO,
         ran: Duration::ZERO,

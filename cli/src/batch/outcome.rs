@@ -42,6 +42,9 @@ pub struct JobOutcome {
     /// When it held room on a GPU, and where: a line a task, or one for the whole process where that was
     /// placed.
     pub tasks: Vec<Stretch>,
+    /// What left its GPUs for the host while others waited, and came back.
+    #[serde(default)]
+    pub evictions: Evictions,
     /// Until its process was started.
     #[serde(rename = "queued_s", with = "as_seconds")]
     pub queued: Duration,
@@ -82,6 +85,34 @@ pub struct Stretch {
     pub to: Duration,
     /// The most bytes it had allocated at once, where the program said so.
     pub peak_bytes: Option<u64>,
+    /// When memory of it was in the host meanwhile: the first 10,000 times in a process.
+    #[serde(default)]
+    pub away: Vec<Away>,
+}
+
+/// A stretch of time that memory of a task was not on its GPU. Times count from the start of the batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Away {
+    /// From the order to leave, or as others could not go on without it,
+    #[serde(rename = "from_s", with = "as_seconds")]
+    pub from: Duration,
+    /// to the moment at which it was back, or the end of the task.
+    #[serde(rename = "to_s", with = "as_seconds")]
+    pub to: Duration,
+    /// How much left, in bytes.
+    pub bytes: u64,
+}
+
+/// What left a job's GPUs for the host and came back, in all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Evictions {
+    /// How often memory of a task left.
+    pub times: u64,
+    /// How much left, in bytes.
+    pub bytes: u64,
+    /// Waiting for copies to the host and back.
+    #[serde(rename = "copying_s", with = "as_seconds")]
+    pub copying: Duration,
 }
 
 /// A whole batch.

@@ -103,7 +103,7 @@ fn failure(job: &JobOutcome) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::batch::outcome::Stretch;
+    use crate::batch::outcome::{Away, Evictions, Stretch};
     use crate::parallel::Parallel;
     use std::time::Duration;
 
@@ -125,8 +125,21 @@ mod tests {
                     from: ms(260),
                     to: ms(1000),
                     peak_bytes: Some(size << 30),
+                    away: (number == 2)
+                        .then(|| Away {
+                            from: ms(300),
+                            to: ms(900),
+                            bytes: 1 << 30,
+                        })
+                        .into_iter()
+                        .collect(),
                 })
                 .collect(),
+            evictions: Evictions {
+                times: u64::from(number == 2),
+                bytes: u64::from(number == 2) << 30,
+                copying: if number == 2 { ms(50) } else { Duration::ZERO },
+            },
             queued: ms(10),
             waited: ms(250),
             ran: ms(1000),

@@ -7,13 +7,21 @@ use std::time::{Duration, Instant};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Deserialize;
 
-use super::outcome::Stretch;
+use super::outcome::{Away, Evictions, Stretch};
 
 #[derive(Deserialize)]
 struct Process {
     job: Option<String>,
     #[serde(default)]
     tasks: Vec<Task>,
+    swapped: Option<Swapped>,
+}
+
+#[derive(Deserialize)]
+struct Swapped {
+    evicted: u64,
+    evicted_bytes: u64,
+    copy_ns: u64,
 }
 
 #[derive(Deserialize)]
@@ -26,6 +34,8 @@ struct Task {
     seen_peak: Option<u64>,
     #[serde(default)]
     spans: Vec<Span>,
+    #[serde(default)]
+    swaps: Vec<Swap>,
 }
 
 #[derive(Deserialize)]
@@ -41,9 +51,38 @@ struct Span {
     to_ns: u64,
 }
 
-/// The GPUs of the tasks of the job's processes, the sum of what they waited, and when they held room,
-/// counted from `began`. A process that was killed has left nothing.
-pub fn of_job(trace: &Path, job: &str, began: Instant) -> (Vec<u32>, Duration, Vec<Stretch>) {
+/// Memory that left a GPU, or came back.
+#[derive(Deserialize)]
+struct Swap {
+    kind: SwapKind,
+    gpu: u32,
+    bytes: u64,
+    from_ns: u64,
+    to_ns: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum SwapKind {
+    Evicted,
+    Restored,
+}
+
+/// What the processes of a job wrote down.
+#[derive(Debug, Default, PartialEq)]
+pub struct Traced {
+    /// The GPUs of their tasks.
+    pub gpus: Vec<u32>,
+    /// The sum of what these waited.
+    pub waited: Duration,
+    /// When they held room, counted from the start of the batch.
+    pub stretches: Vec<Stretch>,
+    /// What left the GPUs.
+    pub evictions: Evictions,
+}
+
+/// What the job's processes wrote down, counted from `began`. A process that was killed has left nothing.
+pub fn of_job(trace: &Path, job: &str, began: Instant) -> Traced {
     let text = fs::read_to_string(trace).unwrap_or_default();
     of_text(&text, job, monotonic(began))
 }
@@ -54,18 +93,26 @@ fn monotonic(instant: Instant) -> Duration {
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32).saturating_sub(instant.elapsed())
 }
 
-fn of_text(text: &str, job: &str, began: Duration) -> (Vec<u32>, Duration, Vec<Stretch>) {
+fn of_text(text: &str, job: &str, began: Duration) -> Traced {
     let processes = text
         .lines()
         .filter_map(|line| serde_json::from_str::<Process>(line).ok());
-    let its = processes.filter(|process| process.job.as_deref() == Some(job));
-    let tasks: Vec<Task> = its.flat_map(|process| process.tasks).collect();
-    let mut gpus: Vec<u32> = tasks.iter().filter_map(|task| task.gpu).collect();
-    gpus.sort_unstable();
-    gpus.dedup();
-    let waited = tasks.iter().map(|task| task.wait_ns).sum();
-    let stretches = tasks.iter().flat_map(|task| stretches(task, began));
-    (gpus, Duration::from_nanos(waited), stretches.collect())
+    let mut traced = Traced::default();
+    for process in processes.filter(|process| process.job.as_deref() == Some(job)) {
+        for task in &process.tasks {
+            traced.gpus.extend(task.gpu);
+            traced.waited += Duration::from_nanos(task.wait_ns);
+            traced.stretches.extend(stretches(task, began));
+        }
+        if let Some(swapped) = process.swapped {
+            traced.evictions.times += swapped.evicted;
+            traced.evictions.bytes += swapped.evicted_bytes;
+            traced.evictions.copying += Duration::from_nanos(swapped.copy_ns);
+        }
+    }
+    traced.gpus.sort_unstable();
+    traced.gpus.dedup();
+    traced
 }
 
 fn stretches(task: &Task, began: Duration) -> impl Iterator<Item = Stretch> {
@@ -79,7 +126,33 @@ fn stretches(task: &Task, began: Duration) -> impl Iterator<Item = Stretch> {
         from: Duration::from_nanos(span.from_ns).saturating_sub(began),
         to: Duration::from_nanos(span.to_ns).saturating_sub(began),
         peak_bytes: task.seen_peak,
+        away: away(task, span, began),
     })
+}
+
+/// When memory of the task was in the host during one of its spans.
+fn away(task: &Task, span: &Span, began: Duration) -> Vec<Away> {
+    let since_began = |ns: u64| Duration::from_nanos(ns).saturating_sub(began);
+    let here = |swap: &&Swap| swap.gpu == span.gpu && (span.from_ns..=span.to_ns).contains(&swap.from_ns);
+    let mut swaps: Vec<&Swap> = task.swaps.iter().filter(here).collect();
+    swaps.sort_by_key(|swap| swap.from_ns);
+    let mut away: Vec<Away> = Vec::new();
+    let mut is_open = false;
+    for swap in swaps {
+        match (swap.kind, away.last_mut()) {
+            // More of it left.
+            (SwapKind::Evicted, Some(last)) if is_open => last.bytes += swap.bytes,
+            (SwapKind::Evicted, _) => away.push(Away {
+                from: since_began(swap.from_ns),
+                to: since_began(span.to_ns),
+                bytes: swap.bytes,
+            }),
+            (SwapKind::Restored, Some(last)) => last.to = since_began(swap.to_ns.min(span.to_ns)),
+            (SwapKind::Restored, None) => {}
+        }
+        is_open = swap.kind == SwapKind::Evicted;
+    }
+    away
 }
 
 #[cfg(test)]
@@ -92,15 +165,55 @@ mod tests {
                     {\"pid\":7,\"job\":null,\"tasks\":[{\"gpu\":4}]}\n{\"pid\":8,\"job\":\"b\",\"tasks\":[]}\n\
                     {\"pid\":8,\"job\":\"a\",\"tasks\":[{\"gpu\":1,\"wait_ns\":5},{\"gpu\":0,\"wait_ns\":6},\
                     {\"gpu\":null},{\"gpu\":1}]}\n";
-        let (gpus, waited, stretches) = of_text(text, "a", Duration::ZERO);
-        assert_eq!((gpus, waited), (vec![0, 1, 3], Duration::from_nanos(20)));
-        assert_eq!(stretches, []);
+        let traced = of_text(text, "a", Duration::ZERO);
+        let expected = Traced {
+            gpus: vec![0, 1, 3],
+            waited: Duration::from_nanos(20),
+            ..Traced::default()
+        };
+        assert_eq!(traced, expected);
         for none in ["b", "c"] {
-            assert_eq!(
-                of_text(text, none, Duration::ZERO),
-                (vec![], Duration::ZERO, vec![])
-            );
+            assert_eq!(of_text(text, none, Duration::ZERO), Traced::default());
         }
+    }
+
+    #[test]
+    fn memory_is_away_until_it_is_back() {
+        let swap = |kind, gpu, bytes, from: u64, to: u64| {
+            format!(
+                r#"{{"kind":"{kind}","gpu":{gpu},"bytes":{bytes},"from_ns":{from}000000000,"to_ns":{to}000000000}}"#
+            )
+        };
+        let swaps = [
+            swap("evicted", 1, 7, 6, 7),
+            swap("restored", 1, 7, 9, 10),
+            // In two parts, of which the second never comes back.
+            swap("evicted", 1, 5, 12, 13),
+            swap("evicted", 1, 3, 13, 14),
+            swap("evicted", 2, 2, 31, 32),
+        ];
+        let text = format!(
+            r#"{{"pid":7,"job":"a","swapped":{{"evicted":4,"evicted_bytes":17,"restored":1,"restored_bytes":7,"copy_ns":2500000000,"left_out":0}},"tasks":[{{"gpu":2,"spans":[{{"gpu":1,"from_ns":5000000000,"to_ns":20000000000}},{{"gpu":2,"from_ns":30000000000,"to_ns":40000000000}}],"swaps":[{}]}}]}}"#,
+            swaps.join(",")
+        );
+        let traced = of_text(&text, "a", Duration::from_secs(4));
+        let away: Vec<Vec<_>> = traced
+            .stretches
+            .iter()
+            .map(|stretch| {
+                let spans = stretch.away.iter();
+                spans
+                    .map(|away| (away.from.as_secs(), away.to.as_secs(), away.bytes))
+                    .collect()
+            })
+            .collect();
+        assert_eq!(away, [vec![(2, 6, 7), (8, 16, 8)], vec![(27, 36, 2)]]);
+        let expected = Evictions {
+            times: 4,
+            bytes: 17,
+            copying: Duration::from_millis(2500),
+        };
+        assert_eq!(traced.evictions, expected);
     }
 
     #[test]
@@ -111,8 +224,9 @@ mod tests {
             {"site":null,"label":"python train.py","gpu":1,"seen_peak":9,
              "spans":[{"gpu":1,"from_ns":4000000000,"to_ns":5000000000}]},
             {"site":null,"gpu":0,"seen_peak":8,"spans":[{"gpu":0,"from_ns":4000000000,"to_ns":9000000000}]}]}"#;
-        let (_, _, stretches) = of_text(&text.replace('\n', ""), "a", Duration::from_secs(4));
-        let seen: Vec<_> = stretches
+        let traced = of_text(&text.replace('\n', ""), "a", Duration::from_secs(4));
+        let seen: Vec<_> = traced
+            .stretches
             .iter()
             .map(|s| {
                 (

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::batch::cause::Cause;
-use crate::batch::outcome::Stretch;
+use crate::batch::outcome::{Evictions, Stretch};
 use crate::bench::bound::{Alone, Resources};
 use crate::bench::facts::tests::facts;
 use crate::parallel::Parallel;
@@ -41,7 +41,9 @@ pub fn run(mix: &str, policy: &str, number: usize, ends: &[f64], failed: usize) 
             from: at(0.5),
             to: at(*end),
             peak_bytes: Some(1 << 30),
+            away: Vec::new(),
         }],
+        evictions: Evictions::default(),
         queued: at(0.1),
         waited: Duration::ZERO,
         ran: at(end - 0.1),

@@ -4,7 +4,7 @@ use roxmltree::{Document, Node, ParsingOptions};
 
 use super::*;
 use crate::batch::cause::Cause;
-use crate::batch::outcome::{BatchOutcome, JobOutcome, State, Stretch};
+use crate::batch::outcome::{Away, BatchOutcome, Evictions, JobOutcome, State, Stretch};
 use crate::demo::jobs::HostPhase;
 use crate::measure::page::{LEGEND, STYLE};
 use crate::measure::sampler::Sample;
@@ -22,6 +22,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         from: ms(from),
         to: ms(from + 1000),
         peak_bytes: Some(12 << 20),
+        away: Vec::new(),
     };
     JobOutcome {
         job: number,
@@ -34,6 +35,7 @@ fn job(number: usize, failed: bool, tasks: &[(u32, u64)]) -> JobOutcome {
         }),
         gpus: tasks.iter().map(|(gpu, _)| *gpu).collect(),
         tasks: tasks.iter().map(task).collect(),
+        evictions: Evictions::default(),
         queued: Duration::ZERO,
         waited: Duration::ZERO,
         ran: ms(1000),
@@ -59,7 +61,18 @@ fn demo() -> DemoOutcome {
     let sa = vec![job(1, false, &[(0, 0)]), job(2, false, &[(1, 10)])];
     let cg = vec![job(1, false, &[(0, 0)]), job(2, true, &[(0, 500)])];
     // One job with two tasks, and one on the GPU of the first at the same time.
-    let mgb = vec![job(1, false, &[(0, 0), (1, 900)]), job(2, false, &[(0, 400)])];
+    let mut mgb = vec![job(1, false, &[(0, 0), (1, 900)]), job(2, false, &[(0, 400)])];
+    // Whose first task is evicted once.
+    mgb[0].tasks[0].away = vec![Away {
+        from: ms(250),
+        to: ms(750),
+        bytes: 11 << 20,
+    }];
+    mgb[0].evictions = Evictions {
+        times: 1,
+        bytes: 11 << 20,
+        copying: ms(40),
+    };
     DemoOutcome::new(
         (true, "Software GPU".to_owned()),
         254 << 20,
@@ -126,6 +139,50 @@ fn a_lane_a_gpu_and_a_bar_a_task() {
             .sum::<usize>();
         assert_eq!(of_class("failed").count(), failed, "{}", row.batch.policy);
     }
+}
+
+/// A gap within its task's bar, and the same in words.
+#[test]
+fn an_eviction_is_a_gap_in_a_bar() {
+    let text = text(&demo());
+    let page = parsed(&text);
+    let gaps: Vec<_> = page
+        .descendants()
+        .filter(|node| has_class(node, "away"))
+        .collect();
+    assert_eq!(gaps.len(), 1);
+    let bar = gaps[0].parent().unwrap();
+    assert!(has_class(&bar, "bar") && bar.attribute("data-job") == Some("1"));
+    let span = |node: &Node<'_, '_>| {
+        let rect = node.children().find(|child| child.has_tag_name("rect")).unwrap();
+        let number = |name| rect.attribute(name).unwrap().parse::<f64>().unwrap();
+        (number("x"), number("width"))
+    };
+    // Half a second of one, and it begins a quarter of a second after it.
+    let ((x, width), (bar_x, bar_width)) = (span(&gaps[0]), span(&bar));
+    assert!((width / bar_width - 0.5).abs() < 0.01, "{width} of {bar_width}");
+    assert!(((x - bar_x) / bar_width - 0.25).abs() < 0.01, "{x} after {bar_x}");
+    let words = |node: &Node<'_, '_>| {
+        let title = node.children().find(|child| child.has_tag_name("title"));
+        title.and_then(|title| title.text()).unwrap().to_owned()
+    };
+    assert!(
+        words(&gaps[0]).contains("11.0 MiB evicted to the host, from 0.25 s"),
+        "{}",
+        words(&gaps[0])
+    );
+    assert!(
+        words(&bar).contains("evicted 1 time, for 0.50 s"),
+        "{}",
+        words(&bar)
+    );
+    let cells = page.descendants().filter(|node| node.has_tag_name("td"));
+    assert_eq!(
+        cells
+            .filter(|cell| cell.text() == Some("1 time, 11.0 MiB"))
+            .count(),
+        1
+    );
 }
 
 /// On a narrow window what is wide scrolls by itself; else the whole page would, and its text be cut.

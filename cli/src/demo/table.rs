@@ -176,6 +176,7 @@ mod tests {
             cause: (number <= failed).then(|| memory.clone()),
             gpus: vec![0],
             tasks: Vec::new(),
+            evictions: crate::batch::outcome::Evictions::default(),
             queued: Duration::ZERO,
             waited: Duration::ZERO,
             ran: Duration::from_millis(makespan / 2),

@@ -1,7 +1,7 @@
 //! One visible device: its primary context, its heap, its streams, and the error it may be stuck in.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -38,6 +38,8 @@ pub struct Gpu {
 #[derive(Debug, Default)]
 struct Context {
     active: bool,
+    /// Which of the process it is, counted from 1; the last one's number where there is none.
+    number: u64,
     runtime: bool,
     retained: u32,
     /// One of the retained ones is the runtime's, by a front.
@@ -163,9 +165,17 @@ impl Gpu {
         self.context.lock().active
     }
 
+    /// The context's number, which no other of the process has. `None`: there is no context.
+    pub fn context_number(&self) -> Option<u64> {
+        let context = self.context.lock();
+        context.active.then_some(context.number)
+    }
+
     fn activate(&self, context: &mut Context) -> Result {
         if !context.active {
             self.state.charge(self.index, self.spec.context, true)?;
+            static LAST: AtomicU64 = AtomicU64::new(0);
+            context.number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
             context.active = true;
         }
         Ok(())

@@ -6,7 +6,7 @@ use super::{current, driver, gpu, gpu_of};
 use crate::device::current as thread;
 use crate::device::{Gpu, node};
 use crate::entry::put;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::graph::capture;
 
 /// Waits for a device's work.
@@ -61,6 +61,12 @@ driver! {
 
     fn cuCtxGetDevice(device: *mut c_int) {
         put!(device, current()?.ordinal as c_int);
+        Ok(())
+    }
+
+    fn cuCtxGetId(context: usize, id: *mut u64) {
+        let gpu = if context == 0 { current()? } else { gpu_of(context)? };
+        put!(id, gpu.context_number().ok_or(Error::INVALID_CONTEXT)?);
         Ok(())
     }
 

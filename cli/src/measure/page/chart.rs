@@ -5,9 +5,10 @@ use mgb_probe::size::Bytes;
 use super::curves::{self, MEMORY, QUEUE};
 use super::scale::{LEFT, PLOT, Scale, place};
 use super::state::state;
-use crate::batch::outcome::{BatchOutcome, JobOutcome, State, Stretch};
+use crate::batch::outcome::{Away, BatchOutcome, JobOutcome, State, Stretch};
 use crate::element::Element;
 use crate::measure::sampler::Sample;
+use crate::table::plural;
 
 /// The margin at the right.
 const RIGHT: f64 = 16.0;
@@ -103,7 +104,7 @@ fn bar(Bar { job, task }: &Bar<'_>, y: f64, scale: &Scale) -> Element {
     let fits = |label: &&String| label.len() as f64 * CHARACTER < width - 4.0;
     let label = [&long, &number].into_iter().find(fits);
     let hover = format!(
-        "job {number}: {}\n{} on GPU {}, {:.2} s to {:.2} s{}\n{}",
+        "job {number}: {}\n{} on GPU {}, {:.2} s to {:.2} s{}{}\n{}",
         job.command,
         task.task,
         task.gpu,
@@ -112,8 +113,10 @@ fn bar(Bar { job, task }: &Bar<'_>, y: f64, scale: &Scale) -> Element {
         task.peak_bytes
             .map(|bytes| format!(", at most {}", Bytes(bytes)))
             .unwrap_or_default(),
+        evictions(task),
         state(job)
     );
+    let away = task.away.iter().map(|away| gap(away, number.as_str(), y, scale));
     let text = label.map(|label| {
         Element::new("text")
             .with("x", place(from + 4.0))
@@ -133,7 +136,45 @@ fn bar(Bar { job, task }: &Bar<'_>, y: f64, scale: &Scale) -> Element {
                 .with("height", BAR - 2.0)
                 .with("rx", 2),
         )
+        .children(away)
         .children(text)
+}
+
+/// How often memory of the task was in the host, for its bar.
+fn evictions(task: &Stretch) -> String {
+    match task.away.len() {
+        0 => String::new(),
+        times => format!(
+            "\nevicted {}, for {:.2} s in all",
+            plural(times, "time"),
+            task.away
+                .iter()
+                .map(|away| away.to.saturating_sub(away.from).as_secs_f64())
+                .sum::<f64>()
+        ),
+    }
+}
+
+/// A gap in a bar: the task goes on, and its memory is in the host. It is hollow and dashed, so it can be told without
+/// colours.
+fn gap(away: &Away, number: &str, y: f64, scale: &Scale) -> Element {
+    let (from, to) = (scale.x(away.from), scale.x(away.to));
+    let hover = format!(
+        "job {number}: {} evicted to the host, from {:.2} s until they were back at {:.2} s",
+        Bytes(away.bytes),
+        away.from.as_secs_f64(),
+        away.to.as_secs_f64()
+    );
+    Element::new("g")
+        .class("away")
+        .child(Element::new("title").text(hover))
+        .child(
+            Element::new("rect")
+                .with("x", place(from))
+                .with("y", y + 4.0)
+                .with("width", place((to - from).max(1.5)))
+                .with("height", BAR - 8.0),
+        )
 }
 
 /// The same colour for the same program, in all charts.

@@ -6,9 +6,11 @@ mod curves;
 pub mod scale;
 mod state;
 
-use crate::batch::outcome::{BatchOutcome, JobOutcome};
+use mgb_probe::size::Bytes;
+
+use crate::batch::outcome::{BatchOutcome, Evictions, JobOutcome};
 use crate::element::Element;
-use crate::table::seconds;
+use crate::table::{plural, seconds};
 
 use super::sampler::Sample;
 use scale::Scale;
@@ -35,14 +37,16 @@ pub fn page(title: &str, body: Element) -> String {
 /// How a chart is read.
 pub const HOW_TO_READ: &str = "A bar is a task, from the moment it was given its GPU to its end, with its job's number; \
     under a policy that places whole processes it is the process. Bars that lie above each other share the GPU. A red \
-    bar is a job that failed. Below the bars: the memory in use as the driver says, under the line of what the GPU has; \
+    bar is a job that failed. Where a bar is hollow, the task's memory was in the host, since it lay idle while others \
+    waited for room. Below the bars: the memory in use as the driver says, under the line of what the GPU has; \
     dashed, what tasks have reserved. At the bottom: how many jobs wait. The time axis is the same for all. Hover over \
     a bar for details.";
 
 /// What is drawn how: the names of classes of `style.css`, and words.
-pub const LEGEND: [(&str, &str); 6] = [
+pub const LEGEND: [(&str, &str); 7] = [
     ("task", "a task, in its program's colour"),
     ("bad", "a task of a job that failed"),
+    ("gone", "evicted: its memory is in the host"),
     ("use", "memory in use"),
     ("held", "memory reserved"),
     ("limit", "memory of the GPU"),
@@ -97,7 +101,9 @@ pub fn section(batch: &BatchOutcome, samples: &[Sample], capacity: u64, scale: &
 
 /// Everything about the jobs in words, for readers that cannot hover.
 fn jobs(jobs: &[JobOutcome]) -> Element {
-    let heads = ["job", "command", "state", "GPU", "queued", "waited", "ran"];
+    let heads = [
+        "job", "command", "state", "GPU", "queued", "waited", "ran", "evicted", "copying",
+    ];
     let row = |job: &JobOutcome| {
         let gpus: Vec<String> = job.gpus.iter().map(u32::to_string).collect();
         let cells = [
@@ -108,6 +114,12 @@ fn jobs(jobs: &[JobOutcome]) -> Element {
             seconds(job.queued),
             seconds(job.waited),
             seconds(job.ran),
+            evicted(&job.evictions),
+            if job.evictions.times == 0 {
+                "-".to_owned()
+            } else {
+                seconds(job.evictions.copying)
+            },
         ];
         Element::new("tr").children(cells.into_iter().map(|cell| Element::new("td").text(cell)))
     };
@@ -115,4 +127,12 @@ fn jobs(jobs: &[JobOutcome]) -> Element {
         .class("jobs")
         .child(Element::new("tr").children(heads.map(|head| Element::new("th").text(head))))
         .children(jobs.iter().map(row))
+}
+
+/// How often memory left a job's GPUs, and how much in all.
+fn evicted(evictions: &Evictions) -> String {
+    match evictions.times {
+        0 => "-".to_owned(),
+        times => format!("{}, {}", plural(times as usize, "time"), Bytes(evictions.bytes)),
+    }
 }
