@@ -14,7 +14,7 @@ use crate::swaps::{Spent, Watch};
 /// Fewer bytes are copied directly where there is no pump yet,
 const MANY: u64 = 128 << 20;
 /// and where there is one.
-const FEW: u64 = 2 * SLOT as u64;
+const FEW: u64 = 4 * SLOT as u64;
 /// CUDA's `CUDA_SUCCESS`.
 const SUCCESS: c_int = 0;
 /// CUDA's `CU_STREAM_NON_BLOCKING`: waits for no stream of the program's.

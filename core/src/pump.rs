@@ -13,10 +13,13 @@ use parking_lot::Mutex;
 
 use crate::own_thread;
 
-/// Bytes of a slot.
-pub const SLOT: usize = 4 << 20;
-/// Slots of the ring: enough for all threads, and some for the GPU.
-pub const SLOTS: usize = 16;
+/// Bytes of a slot: a huge page.
+pub const SLOT: usize = 2 << 20;
+/// Slots of the ring, at most: one for each thread and those of the GPU.
+pub const SLOTS: usize = THREADS + FOR_GPU;
+/// Slots for the GPU to fill or empty meanwhile: a third of a millisecond of the link. No more than needed are used, so
+/// that the ring stays in the processor's cache.
+const FOR_GPU: usize = 8;
 /// Threads that copy in the host, at most: one fills new pages at some 3 GB/s, the link takes 50.
 const THREADS: usize = 12;
 
@@ -94,17 +97,23 @@ struct Job {
     done: Sender<usize>,
 }
 
-/// The threads' queue, in the process that has them.
-static QUEUE: Mutex<Option<(u32, Sender<Job>)>> = Mutex::new(None);
+/// The threads of a process: what gives them jobs, and how many they are.
+#[derive(Clone)]
+struct Threads {
+    process: u32,
+    jobs: Sender<Job>,
+    count: usize,
+}
 
-/// What gives jobs to the threads, which are started once and wait for ever. `None`: the system has none.
-fn queue() -> Option<Sender<Job>> {
-    let mut known = QUEUE.lock();
-    let own = std::process::id();
-    if let Some((process, jobs)) = &*known
-        && *process == own
-    {
-        return Some(jobs.clone());
+static THREADS_OF: Mutex<Option<Threads>> = Mutex::new(None);
+
+/// The threads, which are started once and wait for ever. `None`: the system has none.
+fn threads() -> Option<Threads> {
+    let mut known = THREADS_OF.lock();
+    let process = std::process::id();
+    // A forked child has none of its parent's.
+    if let Some(threads) = known.as_ref().filter(|threads| threads.process == process) {
+        return Some(threads.clone());
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (jobs, queue) = channel();
@@ -115,15 +124,15 @@ fn queue() -> Option<Sender<Job>> {
             own_thread::start("mgb-copy", move || work(&queue))
         })
         .count();
-    *known = (count > 0).then(|| (own, jobs.clone()));
-    (count > 0).then_some(jobs)
+    *known = (count > 0).then_some(Threads { process, jobs, count });
+    known.clone()
 }
 
 /// A ring, for one thread's copies at a time.
 pub struct Pump<L: Link> {
     link: L,
     ring: Ring,
-    jobs: Sender<Job>,
+    threads: Threads,
     finished: Sender<usize>,
     done: Receiver<usize>,
 }
@@ -199,7 +208,7 @@ impl<L: Link> Pump<L> {
         Some(Pump {
             link,
             ring,
-            jobs: queue()?,
+            threads: threads()?,
             finished,
             done,
         })
@@ -212,7 +221,7 @@ impl<L: Link> Pump<L> {
     pub fn out(&self, pieces: &mut dyn Pieces) -> Result<(), L::Failure> {
         let mut cutter = Cutter::new(pieces);
         let mut failed = Ok(());
-        let mut free: Vec<usize> = (0..SLOTS).collect();
+        let mut free: Vec<usize> = (0..self.slots()).collect();
         let mut chunks = [Chunk::default(); SLOTS];
         // Slots that the GPU fills, in their order. And how many threads empty.
         let mut filling: VecDeque<usize> = VecDeque::new();
@@ -257,7 +266,7 @@ impl<L: Link> Pump<L> {
     pub fn back(&self, pieces: &mut dyn Pieces) -> Result<(), L::Failure> {
         let mut cutter = Cutter::new(pieces);
         let mut failed = Ok(());
-        let mut free: Vec<usize> = (0..SLOTS).collect();
+        let mut free: Vec<usize> = (0..self.slots()).collect();
         let mut chunks = [Chunk::default(); SLOTS];
         // How many slots threads fill, and which the GPU empties.
         let mut filling = 0;
@@ -306,10 +315,15 @@ impl<L: Link> Pump<L> {
         }
     }
 
+    /// How many slots are used.
+    fn slots(&self) -> usize {
+        (self.threads.count + FOR_GPU).min(SLOTS)
+    }
+
     fn give(&self, to: usize, from: usize, bytes: usize, slot: usize) {
         let done = self.finished.clone();
         // The threads live as long as the process.
-        let _ = self.jobs.send(Job {
+        let _ = self.threads.jobs.send(Job {
             to,
             from,
             bytes,
@@ -496,7 +510,7 @@ mod tests {
         let mut host = vec![0; gpu.len()];
         let out = pump(u32::MAX);
         assert_eq!(out.out(&mut cut(&gpu, &mut host, &sizes)), Ok(()));
-        assert_eq!(out.link.most.get(), SLOTS);
+        assert_eq!(out.link.most.get(), out.slots());
         let back = pump(u32::MAX);
         assert_eq!(back.back(&mut cut(&gpu, &mut host, &sizes)), Ok(()));
         // As many as threads have filled by then.

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{GpuView, NodeView, TaskState, TaskView, WaitView};
+use mgb_probe::view::{Counts, GpuView, NodeView, TaskState, TaskView, WaitView};
 
 use crate::table::{Table, plural};
 
@@ -35,6 +35,24 @@ pub fn text(view: &NodeView) -> String {
             text,
             "\nwaiting for the driver, which starts one after another: {programs}"
         );
+    }
+    text.push_str(&evictions(&view.counts));
+    text
+}
+
+/// What left GPUs since mgbd's start, if anything did.
+fn evictions(counts: &Counts) -> String {
+    let mut text = String::new();
+    if counts.evicted > 0 {
+        text = format!(
+            "\nidle memory left a GPU for others {}, {} in all\n",
+            plural(counts.evicted as usize, "time"),
+            Bytes(counts.evicted_bytes)
+        );
+    }
+    if counts.swapped_out > 0 {
+        let times = plural(counts.swapped_out as usize, "time");
+        text += &format!("\nprograms that waited only for each other made room {times}\n");
     }
     text
 }
@@ -87,9 +105,12 @@ fn gpus(gpus: &[GpuView]) -> Table {
 }
 
 fn tasks(tasks: &[TaskView]) -> Table {
-    let sizes = ["expected", "reserved", "held", "peak"];
-    let head = [&["gpu", "pid", "state"][..], &sizes, &["warps", "age", "task"]].concat();
-    let numbers = [&["gpu", "pid"][..], &sizes, &["warps", "age"]].concat();
+    // In the host, where anything is.
+    let any_evicted = tasks.iter().any(|task| task.evicted_bytes > 0);
+    let sizes = ["expected", "reserved", "held", "peak", "in host"];
+    let sizes = &sizes[..sizes.len() - usize::from(!any_evicted)];
+    let head = [&["gpu", "pid", "state"][..], sizes, &["warps", "age", "task"]].concat();
+    let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"]].concat();
     let mut table = Table::new(&head, &numbers);
     for task in tasks {
         let state = match task.state {
@@ -101,18 +122,16 @@ fn tasks(tasks: &[TaskView]) -> Table {
             TaskState::Evicted => "evicted",
             TaskState::Restoring => "restoring",
         };
-        table.row([
-            task.gpu.to_string(),
-            task.pid.to_string(),
-            state.to_owned(),
+        let in_host = any_evicted.then(|| expected(task.evicted_bytes));
+        let sizes = [
             expected(task.expected_bytes),
             Bytes(task.reserved_bytes).to_string(),
             Bytes(task.held_bytes).to_string(),
             Bytes(task.peak_bytes).to_string(),
-            task.warps.to_string(),
-            span(task.age_ms),
-            task.label.clone(),
-        ]);
+        ];
+        let first = [task.gpu.to_string(), task.pid.to_string(), state.to_owned()];
+        let last = [task.warps.to_string(), span(task.age_ms), task.label.clone()];
+        table.row(first.into_iter().chain(sizes).chain(in_host).chain(last));
     }
     table
 }
@@ -185,6 +204,18 @@ mod tests {
     #[test]
     fn people_see() {
         let view: NodeView = serde_json::from_str(VIEW).unwrap();
+        insta::assert_snapshot!(text(&view));
+    }
+
+    #[test]
+    fn people_see_what_was_evicted() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        view.tasks[0].state = TaskState::Evicted;
+        view.tasks[0].reserved_bytes = 0;
+        view.tasks[0].evicted_bytes = 100 << 20;
+        view.counts.evicted = 3;
+        view.counts.evicted_bytes = 300 << 20;
+        view.counts.swapped_out = 1;
         insta::assert_snapshot!(text(&view));
     }
 }
