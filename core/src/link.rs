@@ -22,6 +22,8 @@ const NON_BLOCKING: c_uint = 1;
 /// CUDA's `CU_MEMHOSTALLOC_PORTABLE`.
 const PORTABLE: c_uint = 1;
 
+type ContextId = unsafe extern "C" fn(usize, *mut u64) -> c_int;
+
 macro_rules! calls {
     ($($field:ident = $name:literal: fn($($ty:ty),*);)*) => {
         /// The driver's functions, as its header has them; streams are handles.
@@ -29,7 +31,7 @@ macro_rules! calls {
         pub struct Calls {
             $($field: unsafe extern "C" fn($($ty),*) -> c_int,)*
             /// Missing in drivers before CUDA 12.
-            context_id: Option<unsafe extern "C" fn(usize, *mut u64) -> c_int>,
+            context_id: Option<ContextId>,
         }
 
         impl Calls {
@@ -48,7 +50,9 @@ macro_rules! calls {
                     unsafe { std::mem::transmute::<*const c_void, Function>(found) }
                 },)*
                     // SAFETY: as above, or null, which is none.
-                    context_id: unsafe { std::mem::transmute::<*const c_void, _>(find(c"cuCtxGetId")) },
+                    context_id: unsafe {
+                        std::mem::transmute::<*const c_void, Option<ContextId>>(find(c"cuCtxGetId"))
+                    },
                 })
             }
         }

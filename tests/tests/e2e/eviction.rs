@@ -5,8 +5,9 @@ use std::time::Instant;
 use mgb_probe::view::{Counts, TaskState};
 use mgb_tests::built;
 use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::process::{Running, run};
 use mgb_tests::{trace, wait};
+use serde_json::Value;
 
 /// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel.
 const HALF_IDLE: [&str; 6] = ["40", "6", "600", "wait", "10", "8"];
@@ -116,6 +117,47 @@ fn a_trace_of_who_was_not_evicted_has_no_swaps() {
     ));
     let processes = trace::read(&file).expect("it has left a line");
     assert_eq!(processes[0].swaps(0, 0), [""; 0]);
+}
+
+/// A batch says for each job what left, and when it was away.
+#[test]
+fn a_batch_says_who_was_evicted() {
+    let node = Node::start("1x64MiB", "mgb");
+    let program = built::program("phases").display().to_string();
+    let jobs = node.write(
+        "jobs.txt",
+        &format!("{program} {}\n", HALF_IDLE.join(" ")).repeat(2),
+    );
+    let ended = run(node.mgb(&["batch", "-j", "2", "--json"]).arg(jobs));
+    let batch: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    node.wait_until_empty();
+    let jobs = batch["jobs"].as_array().expect("it has jobs");
+    let sum = |field: &str| {
+        jobs.iter()
+            .map(|job| job["evictions"][field].as_u64().unwrap())
+            .sum::<u64>()
+    };
+    let counts = node.view().counts;
+    assert!(counts.evicted > 0, "{counts:?}");
+    assert_eq!(
+        (sum("times"), sum("bytes")),
+        (
+            counts.evicted + counts.swapped_out,
+            (counts.evicted + counts.swapped_out) * (40 << 20)
+        )
+    );
+    let tasks = jobs.iter().flat_map(|job| job["tasks"].as_array().unwrap());
+    let away: Vec<&Value> = tasks.flat_map(|task| task["away"].as_array().unwrap()).collect();
+    assert_eq!(away.len() as u64, sum("times"), "{batch}");
+    for span in away {
+        let (from, to) = (span["from_s"].as_f64().unwrap(), span["to_s"].as_f64().unwrap());
+        assert!(from < to && span["bytes"] == 40 << 20, "{span}");
+    }
+    assert!(
+        jobs.iter()
+            .any(|job| job["evictions"]["copying_s"].as_f64().unwrap() > 0.0),
+        "{batch}"
+    );
 }
 
 /// A program that dies while its memory is in the host leaves nothing behind.
