@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::{batch, bench, demo, doctor, explain, manual, run, start_mgbd, status, stop_mgbd};
+use crate::{
+    batch, bench, demo, doctor, drain, explain, manual, run, start_mgbd, status, stop_mgbd, suspend,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 done; 1 a job or check failed; 2 wrong usage or an unusable file; 3 no mgbd, GPU, permission or part of \
@@ -18,6 +20,8 @@ Start here:
   mgb run ./app                 run it on a GPU with room for it
   mgb batch jobs.txt            run many, a command a line
   mgb status                    see who holds what
+  mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
+  mgb drain GPU                 keep new programs off a GPU until `mgb drain GPU --end`
   mgb stop                      stop mgbd; programs that run go on
   mgb doctor ./app              see what works here, what does not, and what to do about it
   mgb bench --quick             measure what sharing gains on this node
@@ -67,6 +71,9 @@ pub enum Command {
     Run(run::Args),
     Batch(batch::Args),
     Status(status::Args),
+    Suspend(suspend::Suspend),
+    Resume(suspend::Resume),
+    Drain(drain::Args),
     Stop(stop_mgbd::Args),
     Doctor(doctor::Args),
     Explain(explain::Args),

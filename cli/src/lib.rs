@@ -10,10 +10,12 @@ mod cuda;
 mod daemon;
 mod demo;
 mod doctor;
+mod drain;
 mod element;
 mod exit;
 mod explain;
 mod frameworks;
+mod leave;
 mod legacy;
 mod machine;
 mod manual;
@@ -30,6 +32,7 @@ mod start_mgbd;
 mod status;
 mod stop;
 mod stop_mgbd;
+mod suspend;
 mod table;
 
 use std::ffi::OsString;
@@ -81,6 +84,9 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Demo(args) => ("mgb demo", demo::run(&args)),
         Command::Completions(args) => ("mgb completions", manual::completions(&args, Cli::command())),
         Command::Man(args) => ("mgb man", manual::man(&args, Cli::command())),
+        Command::Suspend(args) => ("mgb suspend", suspend::suspend(&args)),
+        Command::Resume(args) => ("mgb resume", suspend::resume(&args)),
+        Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }

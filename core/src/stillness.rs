@@ -11,6 +11,8 @@ use crate::gate::{self, Closed, Open};
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// The same where memory is to leave that seems to lie idle.
 pub const BRIEFLY: Duration = Duration::from_millis(100);
+/// The same where a person wants the memory to leave: work under way is let finish. mgbd asks again.
+pub const SUSPENDED: Duration = Duration::from_secs(5);
 /// How long the gate may be closed for what it was given last, at first; twice as long with each try.
 const CLOSED: Duration = Duration::from_millis(250);
 

@@ -1,6 +1,7 @@
 //! What mgbd orders this process to do at any time; the agent's thread does it.
 
 use mgb_core::agent::{self, Done, Duties};
+use mgb_core::stillness;
 use mgb_probe::wire::Order;
 
 use crate::{room, session};
@@ -22,13 +23,15 @@ pub fn start() {
 }
 
 fn obey(order: Order) -> Done {
-    match order {
-        Order::Evict { gpu } => match room::evict(gpu) {
-            Some((evicted, freed)) => Done {
-                freed,
-                then: Some(Box::new(|| evicted.bring_back())),
-            },
-            None => Done::default(),
+    let (gpu, patience) = match order {
+        Order::Evict { gpu } => (gpu, stillness::BRIEFLY),
+        Order::Suspend { gpu } => (gpu, stillness::SUSPENDED),
+    };
+    match room::evict(gpu, patience) {
+        Some((evicted, freed)) => Done {
+            freed,
+            then: Some(Box::new(|| evicted.bring_back())),
         },
+        None => Done::default(),
     }
 }

@@ -4,9 +4,9 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use mgb_probe::view::TaskState;
+use mgb_probe::view::{HeldBack, TaskState};
 use mgb_tests::node::Node;
-use mgb_tests::process::Running;
+use mgb_tests::process::{Running, run};
 use mgb_tests::{trace, wait};
 
 use common::{folder, on, program};
@@ -87,5 +87,42 @@ fn a_context_ends_while_its_memory_is_away() {
     let mut command = on(&node, &program, &["40", "2", "300", "reset"]);
     command.env("MGB", "require").env("MGB_EVICT_EVERY", "20");
     is_right(Running::start(&mut command));
+    node.wait_until_empty();
+}
+
+/// Suspends the program, and waits until its memory has left: bytes on each GPU.
+fn suspended(node: &Node, running: &Running) -> Vec<u64> {
+    let pid = running.pid();
+    let done = run(&mut node.mgb(&["suspend", &pid.to_string(), "--json"]));
+    assert_eq!(done.code(), 0, "{done:?}");
+    let view = node.view();
+    let own = view.suspended.into_iter().find(|one| one.pid == pid);
+    own.expect("it is suspended").evicted_bytes
+}
+
+fn resume(node: &Node, running: &Running) {
+    run(&mut node.mgb(&["resume", &running.pid().to_string()])).success();
+}
+
+#[test]
+fn who_is_suspended_leaves_and_goes_on_after() {
+    let program = pauses("suspended");
+    let mut node = Node::without_mgbd("1x64MiB");
+    // Nobody is evicted for others.
+    node.start_mgbd_with("mgb", &["--no-swap"]);
+    let first = start(&node, &program, &["40", "20", "50"]);
+    wait::until("it holds its memory", || {
+        (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
+    });
+    assert_eq!(suspended(&node, &first), [40 << 20]);
+    is_right(start(&node, &program, &["60", "1", "1"]));
+    // Its agent has come for room since then.
+    let held = wait::until("it wants to go on", || node.view().queue.first().cloned());
+    assert_eq!(
+        (held.pid, held.held_back),
+        (first.pid(), Some(HeldBack::Suspended))
+    );
+    resume(&node, &first);
+    is_right(first);
     node.wait_until_empty();
 }

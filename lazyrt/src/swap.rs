@@ -28,9 +28,10 @@ pub fn out_gpu(gpu: u32) {
     out(|state| holding(state, gpu), stillness::PATIENCE);
 }
 
-/// Swaps all tasks on the GPU out, if they have no work there; the bytes that are free then.
-pub fn out_idle(gpu: u32) -> u64 {
-    out(|state| holding(state, gpu), stillness::BRIEFLY)
+/// Swaps all tasks on the GPU out, if they have no work there before `patience` is over; the bytes that are
+/// free then.
+pub fn out_idle(gpu: u32, patience: Duration) -> u64 {
+    out(|state| holding(state, gpu), patience)
 }
 
 /// The tasks that have room on the GPU.

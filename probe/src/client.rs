@@ -307,6 +307,14 @@ impl Client {
         view::read(name)
     }
 
+    /// Gives `mgbd` an order of a person's about `subject`.
+    pub(crate) fn order(&self, op: Op, flags: u32, subject: u64) -> Result<Reply, Refusal> {
+        self.ask(Request {
+            flags,
+            ..self.plain(op, TaskId(subject), 0)
+        })
+    }
+
     fn plain(&self, op: Op, task: TaskId, bytes: u64) -> Request {
         Request {
             op,

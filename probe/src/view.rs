@@ -108,6 +108,12 @@ pub struct NodeView {
     pub tasks: Vec<TaskView>,
     /// Who waits, first come first.
     pub queue: Vec<WaitView>,
+    /// The processes that a person has suspended.
+    #[serde(default)]
+    pub suspended: Vec<SuspendedView>,
+    /// What is to leave because a person wants it: of suspended processes, and on drained GPUs.
+    #[serde(default)]
+    pub leaving: Vec<LeavingView>,
     /// The latest deaths of processes that held room.
     pub reclaims: Vec<ReclaimView>,
     /// Totals since the start.
@@ -144,6 +150,9 @@ pub struct GpuView {
     pub processes: u32,
     /// Launches not finished yet, as the clients say.
     pub launches_in_flight: u64,
+    /// A person has it drained: nobody is admitted, and who is idle there leaves.
+    #[serde(default)]
+    pub drained: bool,
 }
 
 /// What a task is doing.
@@ -162,6 +171,10 @@ pub enum TaskState {
     Evicted,
     /// Waits for room for its memory, which is in the host.
     Restoring,
+    /// A person has suspended its process, and its memory has still to leave.
+    Suspending,
+    /// A person has suspended its process, and it has no memory on the GPU.
+    Suspended,
     /// Its process died; the driver does not show the room free yet.
     Reclaiming,
 }
@@ -218,6 +231,65 @@ pub struct WaitView {
     pub growth: bool,
     /// Milliseconds it has waited.
     pub waited_ms: u64,
+    /// Why it is not considered at all, if it is not.
+    #[serde(default)]
+    pub held_back: Option<HeldBack>,
+}
+
+/// Why a request waits although there may be room for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HeldBack {
+    /// A person has suspended its process.
+    Suspended,
+    /// Every GPU that it could go to is drained.
+    Drained,
+}
+
+/// A process that a person has suspended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuspendedView {
+    /// Process.
+    pub pid: u32,
+    /// Its job, as `MGB_JOB` says it.
+    pub job: Option<String>,
+    /// It is suspended with its whole job.
+    pub whole_job: bool,
+    /// Milliseconds since it was suspended.
+    pub age_ms: u64,
+    /// By GPU: bytes of its memory that are in the host.
+    pub evicted_bytes: Vec<u64>,
+}
+
+/// Memory that is to leave a GPU because a person wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeavingView {
+    /// Process.
+    pub pid: u32,
+    /// GPU index.
+    pub gpu: u32,
+    /// Bytes that are still there.
+    pub bytes: u64,
+    /// What keeps them there; `None`: nothing that is known, they are on their way.
+    pub hindrance: Option<Hindrance>,
+}
+
+/// What keeps memory on a GPU that a person wants to leave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hindrance {
+    /// The process has work under way there, and mgbd asks again.
+    Busy,
+    /// The process has no thread of MGB's that could do it.
+    NoAgent,
+    /// It did not answer mgbd.
+    NoAnswer,
+    /// The memory was declared with `--need`: it is the process's until that ends.
+    Declared,
+    /// It is of a kind that cannot leave.
+    Stays,
+    /// The host has too little memory to spare for it.
+    HostMemory,
 }
 
 /// How a dead process's room came back. Microseconds.
@@ -246,7 +318,7 @@ pub struct Counts {
     pub refused: u64,
     /// Times a task that waited was told to swap itself out.
     pub swapped_out: u64,
-    /// Times idle memory was evicted for others,
+    /// Times memory was evicted, for others or because a person wanted it,
     #[serde(default)]
     pub evicted: u64,
     /// and the bytes of it.

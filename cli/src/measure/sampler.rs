@@ -129,6 +129,7 @@ mod tests {
             warps_charged: 0,
             processes: 1,
             launches_in_flight: 0,
+            drained: false,
         };
         let wait = WaitView {
             pid: 1,
@@ -138,6 +139,7 @@ mod tests {
             expected_bytes: 1,
             growth: false,
             waited_ms: 0,
+            held_back: None,
         };
         NodeView {
             gpus: vec![gpu],

@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{Counts, GpuView, NodeView, TaskState, TaskView, WaitView};
+use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, WaitView};
 
+use crate::leave;
 use crate::table::{Table, plural};
 
 /// The GPUs, then the tasks that hold room, then those that wait.
@@ -29,6 +30,10 @@ pub fn text(view: &NodeView) -> String {
         [] => writeln!(text, "\nnobody waits for room"),
         waiting => write!(text, "\n{}", queue(waiting)),
     };
+    let ordered = ordered(view);
+    if !ordered.is_empty() {
+        let _ = write!(text, "\n{ordered}");
+    }
     if view.starting > 0 {
         let programs = plural(view.starting as usize, "program");
         let _ = writeln!(
@@ -121,6 +126,8 @@ fn tasks(tasks: &[TaskView]) -> Table {
             TaskState::Evicting => "evicting",
             TaskState::Evicted => "evicted",
             TaskState::Restoring => "restoring",
+            TaskState::Suspending => "suspending",
+            TaskState::Suspended => "suspended",
         };
         let in_host = any_evicted.then(|| expected(task.evicted_bytes));
         let sizes = [
@@ -160,15 +167,53 @@ fn queue(queue: &[WaitView]) -> Table {
                 0
             }),
             wait.gpu.map_or_else(|| "any".to_owned(), |gpu| gpu.to_string()),
-            if wait.growth {
-                "more".to_owned()
-            } else {
-                "new".to_owned()
-            },
+            kind(wait),
             wait.label.clone(),
         ]);
     }
     table
+}
+
+/// What is asked for, and why it is not considered, if it is not.
+fn kind(wait: &WaitView) -> String {
+    let kind = if wait.growth { "more" } else { "new" };
+    match wait.held_back {
+        None => kind.to_owned(),
+        Some(HeldBack::Suspended) => format!("{kind}, suspended"),
+        Some(HeldBack::Drained) => format!("{kind}, GPU drained"),
+    }
+}
+
+/// Who is suspended, and which GPUs are drained; nothing where people have ordered nothing.
+fn ordered(view: &NodeView) -> String {
+    let mut text = String::new();
+    for gpu in view.gpus.iter().filter(|gpu| gpu.drained) {
+        let left = gpu.reserved_bytes + gpu.reclaiming_bytes;
+        let at = gpu.gpu.index;
+        let _ = match left {
+            0 => writeln!(text, "GPU {at} is drained"),
+            left => writeln!(text, "GPU {at} is draining: {} left", Bytes(left)),
+        };
+    }
+    for one in &view.suspended {
+        let evicted = Bytes(one.evicted_bytes.iter().sum());
+        let is_left = view.leaving.iter().any(|left| left.pid == one.pid);
+        let state = if is_left { "suspending" } else { "suspended" };
+        let job = match &one.job {
+            Some(job) if one.whole_job => format!(" with its job {job}"),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "process {} is {state}{job}, for {}: {evicted} in host memory",
+            one.pid,
+            span(one.age_ms)
+        );
+    }
+    for left in view.leaving.iter().filter(|left| left.hindrance.is_some()) {
+        let _ = writeln!(text, "{}", leave::sentence(std::slice::from_ref(left)));
+    }
+    text
 }
 
 /// A span of time, as coarse as it is long.

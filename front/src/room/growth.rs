@@ -98,14 +98,15 @@ impl Growth {
 pub struct Evicted(Growth);
 
 impl Evicted {
-    /// Brings it there, if no work of the process is under way on the device; and the bytes that are free then.
+    /// Brings it there, if no work of the process is under way on the device so soon; and the bytes that are free then.
     pub(super) fn begin(
         session: &'static Session,
         task: &'static Task,
         device: i32,
+        patience: Duration,
     ) -> Option<(Evicted, u64)> {
         let mut growth = Growth::of(session, task, device);
-        let freed = growth.evict(stillness::BRIEFLY);
+        let freed = growth.evict(patience);
         growth.out.is_some().then_some((Evicted(growth), freed))
     }
 

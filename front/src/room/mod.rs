@@ -196,16 +196,16 @@ pub fn gpus() -> Vec<u32> {
     tasks.iter().flatten().map(|(_, task)| task.gpu).collect()
 }
 
-/// Brings what the process has on the GPU to the host, if it has no work there; and the bytes that are free
-/// then.
-pub fn evict(gpu: u32) -> Option<(Evicted, u64)> {
+/// Brings what the process has on the GPU to the host, if it has no work there before `patience` is over; and
+/// the bytes that are free then.
+pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
     let session = session::get()?;
     let (device, task) = {
         let tasks = TASKS.read();
         let there = tasks.as_ref()?.iter().find(|(_, task)| task.gpu == gpu)?;
         (*there.0, *there.1)
     };
-    Evicted::begin(session, task, device)
+    Evicted::begin(session, task, device, patience)
 }
 
 /// Gives back what is reserved and not charged.

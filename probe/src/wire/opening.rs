@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 9;
+pub const VERSION: u32 = 10;
 /// The section in which a library that speaks to `mgbd` has its [`VERSION`], for who only reads its file.
 pub const SECTION: &str = ".mgb.protocol";
 /// What stands in [`SECTION`].
@@ -33,7 +33,7 @@ pub struct Opening {
     pub job: u64,
 }
 
-/// The client only looks (`mgb status`): it never begins a task.
+/// The client only looks (`mgb status`), or speaks for a person (`mgb suspend`): it never begins a task.
 pub const CAP_OBSERVER: u64 = 1;
 
 impl Opening {

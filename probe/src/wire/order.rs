@@ -31,13 +31,22 @@ pub enum Order {
         /// GPU index.
         gpu: u32,
     },
+    /// The same, because a person has suspended the process: work that is under way is waited for, and no
+    /// more is given to the GPU meanwhile.
+    Suspend {
+        /// GPU index.
+        gpu: u32,
+    },
 }
 
 impl OrderWords {
     /// `mgbd` gives an order. The number is not 0, nor that of the order before.
     pub fn give(&self, number: u32, order: Order) {
-        let Order::Evict { gpu } = order;
-        self.what.store(1, Ordering::Relaxed);
+        let (what, gpu) = match order {
+            Order::Evict { gpu } => (1, gpu),
+            Order::Suspend { gpu } => (2, gpu),
+        };
+        self.what.store(what, Ordering::Relaxed);
         self.gpu.store(gpu, Ordering::Relaxed);
         self.number.store(number, Ordering::Release);
         sync::wake(&self.number);
@@ -68,6 +77,7 @@ impl OrderWords {
         let gpu = self.gpu.load(Ordering::Relaxed);
         let order = match self.what.load(Ordering::Relaxed) {
             1 => Order::Evict { gpu },
+            2 => Order::Suspend { gpu },
             _ => return None,
         };
         Some((number, order))

@@ -50,6 +50,10 @@ pub enum Reply {
     Deadlock,
     /// The request makes no sense; the text says why.
     Bad(Text),
+    /// `mgbd` knows no such process, job or GPU.
+    Unknown,
+    /// It is so already.
+    Unchanged,
 }
 
 impl Reply {
@@ -74,6 +78,8 @@ impl Reply {
             }
             Reply::NoGpu => words[0] = 6,
             Reply::Deadlock => words[0] = 7,
+            Reply::Unknown => words[0] = 10,
+            Reply::Unchanged => words[0] = 11,
             Reply::Bad(text) => {
                 words[0] = 8;
                 words[3] = u64::from(text.len);
@@ -111,6 +117,8 @@ impl Reply {
                 from: gpu,
                 to: words[1] as u32,
             },
+            10 => Reply::Unknown,
+            11 => Reply::Unchanged,
             _ => return None,
         })
     }

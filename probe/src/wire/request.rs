@@ -27,6 +27,15 @@ pub enum Op {
     TurnOver = 7,
     /// The order of the number `task` was carried out as far as it could be: `bytes` are free that were not.
     Obeyed = 8,
+    /// A person wants a process to have nothing on any GPU: `task` is its process id, or a job's number with
+    /// [`OF_JOB`]. Only from an observer, as those below.
+    Suspend = 9,
+    /// And to go on.
+    Resume = 10,
+    /// A person wants the GPU of the index `task` to become empty.
+    Drain = 11,
+    /// And to be used again.
+    EndDrain = 12,
 }
 
 impl Op {
@@ -40,6 +49,10 @@ impl Op {
             6 => Op::Turn,
             7 => Op::TurnOver,
             8 => Op::Obeyed,
+            9 => Op::Suspend,
+            10 => Op::Resume,
+            11 => Op::Drain,
+            12 => Op::EndDrain,
             _ => return None,
         })
     }
@@ -55,12 +68,17 @@ pub const MAKES_CONTEXT: u32 = 2;
 /// one is granted a GPU, and the others are answered [`super::Reply::Ordered`].
 pub const FIRST: u32 = 4;
 
+/// [`Request::flags`], of [`Op::Suspend`] and [`Op::Resume`]: `task` is the number of a job.
+pub const OF_JOB: u32 = 8;
+/// The same: `task` is a process id, and all processes of its job are meant.
+pub const WHOLE_JOB: u32 = 16;
+
 /// A call's request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// What is asked.
     pub op: Op,
-    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`].
+    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`OF_JOB`], [`WHOLE_JOB`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,
@@ -84,6 +102,11 @@ impl Request {
     /// Whether the caller waits for room on a GPU until it is answered.
     pub fn asks_for_room(&self) -> bool {
         matches!(self.op, Op::Begin | Op::Grow)
+    }
+
+    /// Whether a person gives it, and not a program.
+    pub fn is_control(&self) -> bool {
+        matches!(self.op, Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain)
     }
 
     /// Writes the request; the caller owns the cell and publishes it by a

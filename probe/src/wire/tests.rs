@@ -66,6 +66,8 @@ fn replies_come_back_whole() {
         Reply::NoGpu,
         Reply::Deadlock,
         Reply::Bad(Text::new("task 4 is not known")),
+        Reply::Unknown,
+        Reply::Unchanged,
     ] {
         let cell = cell();
         reply.encode(&cell);

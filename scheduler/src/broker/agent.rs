@@ -16,6 +16,8 @@ pub(super) struct Given {
     pub(super) gpu: usize,
     pub(super) bytes: u64,
     pub(super) since: Duration,
+    /// Work under way may finish first: the time says nothing of the copies.
+    pub(super) waits_for_work: bool,
 }
 
 /// A client's agent, as the broker knows it.
@@ -28,6 +30,8 @@ pub(super) struct Agent {
     pub(super) not_before: Duration,
     /// Orders in a row by which nothing came free.
     pub(super) in_vain: u32,
+    /// The last order was not answered.
+    pub(super) is_deaf: bool,
     /// How often memory was evicted.
     pub(super) times: u32,
     /// When memory last came back.

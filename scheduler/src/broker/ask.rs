@@ -43,6 +43,7 @@ impl Broker {
                     .ask(client, cell, request.flags & MAKES_CONTEXT != 0, now);
                 None
             }
+            Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain => Some(self.control(client, &request, now)),
             Op::Obeyed => Some(self.obeyed(client, request.task, request.bytes, now)),
             Op::TurnOver => {
                 self.turns.over(client);
@@ -77,10 +78,14 @@ impl Broker {
             return;
         }
         self.touched.remove(&key);
-        for waiting in self.queue.take_growths_of(key) {
+        let waiting = self.queue.take_growths_of(key).into_iter();
+        let waiting = waiting.map(|waiting| (waiting.client, waiting.cell));
+        let held = self.take_held_growths_of(key).into_iter();
+        let cells: Vec<_> = waiting.chain(held.map(|held| (held.client, held.cell))).collect();
+        for (client, cell) in cells {
             self.overdue.push(Answer {
-                client: waiting.client,
-                cell: waiting.cell,
+                client,
+                cell,
                 reply: bad("the task ended while it waited to grow"),
             });
         }
@@ -139,6 +144,7 @@ impl Broker {
                 expected_bytes: self.expected_bytes(&request, fit, grows.saturating_add(overhead)),
                 overhead,
                 gpus: fit,
+                fit,
                 which,
             },
             lasts.unwrap_or(Duration::MAX),
@@ -182,6 +188,7 @@ impl Broker {
                 expected_bytes: bytes,
                 overhead: 0,
                 gpus: 1 << gpu,
+                fit: 1 << gpu,
                 which: None,
             },
             Duration::MAX,
@@ -199,7 +206,7 @@ impl Broker {
     }
 
     pub(super) fn is_queued(&self, key: TaskKey) -> bool {
-        self.queue.has(key)
+        self.queue.has(key) || self.is_held(key)
     }
 
     fn enqueue(&mut self, waiting: Waiting, expected: Duration) {
@@ -232,7 +239,8 @@ impl Broker {
     }
 }
 
-fn bad(text: &str) -> Reply {
+/// Why a request makes no sense.
+pub(super) fn bad(text: &str) -> Reply {
     Reply::Bad(Text::new(text))
 }
 

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const DEAF: Duration = Duration::from_secs(60);
 /// The same after one by which nothing came free: twice as long with each in a row.
 const VAIN: Duration = Duration::from_millis(500);
+/// The longest such time where a person wants the memory to leave.
+pub(super) const AGAIN: Duration = Duration::from_secs(2);
 /// Requests that are looked at, the longest wait first: there may be thousands.
 const MOST_LACKS: usize = 32;
 
@@ -41,16 +43,19 @@ impl Broker {
 
     /// A client says that it has carried an order out.
     pub(super) fn obeyed(&mut self, client: ClientId, number: u64, freed: u64, now: Duration) -> Reply {
+        let is_suspended = self.is_suspended(client);
         let Some(agent) = self.clients.get_mut(&client).map(|entry| &mut entry.agent) else {
             return Reply::Done;
         };
+        agent.is_deaf = false;
         // An answer to an order that was given up long ago says nothing.
         let Some(given) = agent.given.take_if(|given| u64::from(given.number) == number) else {
             return Reply::Done;
         };
         let took = now.saturating_sub(given.since);
         if freed == 0 {
-            agent.not_before = now + VAIN * (1 << agent.in_vain.min(6));
+            let pause = VAIN * (1 << agent.in_vain.min(6));
+            agent.not_before = now + if is_suspended { pause.min(AGAIN) } else { pause };
             agent.in_vain += 1;
             self.counts.evictions_failed += 1;
             return Reply::Done;
@@ -59,7 +64,9 @@ impl Broker {
         agent.times = agent.times.saturating_add(1);
         // What it freed is what the ledger has taken off its tasks; the number here is only its word.
         let freed = freed.min(given.bytes);
-        self.speed = self.speed.seen(freed, took);
+        if !given.waits_for_work {
+            self.speed = self.speed.seen(freed, took);
+        }
         self.counts.evicted += 1;
         self.counts.evicted_bytes = self.counts.evicted_bytes.saturating_add(freed);
         tracing::info!(
@@ -89,44 +96,48 @@ impl Broker {
         let closed = closed.fold(0, |set, given| set | 1 << given.gpu);
         let lacks = self.lacks(covered, now);
         for own in eviction::choose(&lacks, &idle, closed, self.speed, host) {
-            self.give_order(&own, now);
+            tracing::info!(
+                client = own.client,
+                gpu = own.gpu,
+                idle_ms = own.idle.as_millis() as u64,
+                "others wait for its idle memory"
+            );
+            let gpu = own.gpu as u32;
+            self.give_order(own.client, Order::Evict { gpu }, own.bytes, now);
         }
     }
 
-    fn give_order(&mut self, own: &Idle, now: Duration) {
-        let Some(entry) = self.clients.get_mut(&own.client) else {
+    /// Orders a client to bring so many bytes to the host.
+    pub(super) fn give_order(&mut self, client: ClientId, order: Order, bytes: u64, now: Duration) {
+        let Some(entry) = self.clients.get_mut(&client) else {
             return;
         };
+        let (Order::Evict { gpu } | Order::Suspend { gpu }) = order;
         let agent = &mut entry.agent;
         agent.last = agent.last.wrapping_add(1).max(1);
         agent.given = Some(Given {
             number: agent.last,
-            gpu: own.gpu,
-            bytes: own.bytes,
+            gpu: gpu as usize,
+            bytes,
             since: now,
+            waits_for_work: matches!(order, Order::Suspend { .. }),
         });
-        tracing::info!(
-            client = own.client,
-            pid = entry.pid,
-            gpu = own.gpu,
-            bytes = own.bytes,
-            idle_ms = own.idle.as_millis() as u64,
-            "others wait: its idle memory is to leave"
-        );
+        tracing::info!(client, pid = entry.pid, gpu, bytes, "its memory is to leave");
         self.orders.push(OrderTo {
-            client: own.client,
+            client,
             number: agent.last,
-            order: Order::Evict { gpu: own.gpu as u32 },
+            order,
         });
     }
 
     /// Who has not obeyed for long is passed over from then on.
-    fn give_up_orders(&mut self, now: Duration) {
+    pub(super) fn give_up_orders(&mut self, now: Duration) {
         for (client, entry) in &mut self.clients {
             let patience = |given: &Given| PATIENCE + Duration::from_secs(given.bytes >> 30);
             let is_late = |given: &mut Given| now.saturating_sub(given.since) > patience(given);
             if let Some(given) = entry.agent.given.take_if(is_late) {
                 entry.agent.not_before = now + DEAF;
+                entry.agent.is_deaf = true;
                 self.counts.evictions_failed += 1;
                 tracing::warn!(
                     client,
@@ -139,7 +150,7 @@ impl Broker {
     }
 
     /// Bytes that the host has left for evicted memory; `None`: that is not known.
-    fn host_room(&self, snapshot: &Snapshot) -> Option<u64> {
+    pub(super) fn host_room(&self, snapshot: &Snapshot) -> Option<u64> {
         let there = snapshot.host_bytes?;
         Some(match self.rules.swap_memory {
             Some(most) => most.saturating_sub(self.ledger.evicted()).min(there),

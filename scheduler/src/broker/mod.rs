@@ -7,10 +7,14 @@
 mod agent;
 mod answer;
 mod ask;
+mod control;
 mod evict;
 mod expect;
 mod follow;
+mod held;
+mod hold_back;
 mod jobs;
+mod leave;
 mod memory;
 mod overhead;
 mod past;
@@ -22,6 +26,7 @@ mod serve;
 mod show;
 mod snapshot;
 mod stuck;
+mod suspended;
 mod turns;
 mod view;
 mod waiting;
@@ -31,7 +36,7 @@ use std::time::Duration;
 
 use mgb_probe::Gpu;
 use mgb_probe::need::ALONE;
-use mgb_probe::view::Counts;
+use mgb_probe::view::{Counts, Hindrance};
 
 pub use agent::OrderTo;
 pub use answer::Answer;
@@ -45,10 +50,12 @@ use crate::client::ClientId;
 use crate::eviction::Speed;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
 use agent::{Agent, FIRST_SPEED};
+use held::Held;
 use jobs::Jobs;
 use overhead::Overheads;
 use past::Past;
 use pending::Pending;
+use suspended::Suspended;
 use turns::Turns;
 use waiting::{Waiting, is_whole_process};
 
@@ -66,6 +73,8 @@ struct Client {
     program: Option<Program>,
     /// The job that it belongs to; 0: none.
     job: u64,
+    /// It begins no task: it looks, or speaks for a person.
+    looks: bool,
     swap_order: Option<SwapOrder>,
     /// GPUs on which an order to swap freed nothing.
     cannot_swap: u64,
@@ -86,6 +95,15 @@ pub struct Broker {
     ledger: Ledger,
     clients: BTreeMap<ClientId, Client>,
     queue: Pending,
+    /// Requests that are not in the queue because a person wants it.
+    held: Vec<Held>,
+    suspended: Suspended,
+    /// GPUs that a person has drained, one bit each.
+    drained: u64,
+    /// Whether requests may be kept off GPUs on which they fit.
+    narrowed: bool,
+    /// What keeps memory where it is that a person wants to leave, as of the last round.
+    hindrances: BTreeMap<(ClientId, usize), Hindrance>,
     /// Answers to requests that left the queue without a grant; the next round delivers them.
     overdue: Vec<Answer>,
     past: Past,
@@ -110,6 +128,11 @@ impl Broker {
             rules,
             clients: BTreeMap::new(),
             queue: Pending::default(),
+            held: Vec::new(),
+            suspended: Suspended::default(),
+            drained: 0,
+            narrowed: false,
+            hindrances: BTreeMap::new(),
             overdue: Vec::new(),
             past: Past::default(),
             overheads: Overheads::default(),
@@ -180,6 +203,7 @@ impl Broker {
         self.turns.gone(client);
         self.jobs.hang_up(client);
         self.queue.retain(|waiting| waiting.client != client);
+        self.drop_held(client);
         self.overdue.retain(|answer| answer.client != client);
     }
 
@@ -189,7 +213,7 @@ impl Broker {
         self.ends_with_its_process(client, now);
         self.overhead_ends(client);
         self.jobs.leave(client);
-        self.clients.remove(&client);
+        self.forget_suspended(client);
         let lost = self.ledger.die(client, false, now);
         self.forget_touches(client);
         lost

@@ -33,6 +33,10 @@ impl Broker {
 
     fn round(&mut self, snapshot: &mut Snapshot, now: Duration, newcomers: bool) -> Vec<Answer> {
         self.replace_leaders(now);
+        self.hold_back(now);
+        if !newcomers {
+            self.order_out(snapshot, now);
+        }
         let mut answers = std::mem::take(&mut self.overdue);
         if self.queue.is_empty() {
             return answers;

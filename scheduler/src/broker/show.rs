@@ -6,6 +6,7 @@ use mgb_probe::view::{TaskState, TaskView, WaitView};
 
 use super::Broker;
 use crate::client::ClientId;
+use crate::ledger::{Holding, TaskKey};
 
 /// Most entries of each list in the view, so that it keeps to its segment.
 const MOST: usize = 1024;
@@ -18,11 +19,7 @@ impl Broker {
             task: key.task,
             label: task.label.to_text(),
             gpu: task.gpu as u32,
-            state: self.ledger.state(
-                key,
-                self.queue.grows_task(key),
-                self.is_leaving(key.client, task.gpu),
-            ),
+            state: self.state(key, task),
             reserved_bytes: task.reserved,
             expected_bytes: task.expected_bytes,
             held_bytes: held(key.client, task.gpu),
@@ -58,27 +55,55 @@ impl Broker {
             expected_bytes: follower.request.need.reserved_bytes(),
             growth: false,
             waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
+            held_back: None,
+        });
+        let held = self.held.iter().map(|held| WaitView {
+            pid: self.pid(held.client),
+            label: held.request.label.to_text(),
+            gpu: only(held.fit),
+            bytes: held.bytes,
+            expected_bytes: held.bytes,
+            growth: held.grows(),
+            waited_ms: now.saturating_sub(held.since).as_millis() as u64,
+            held_back: Some(held.why),
         });
         self.queue
             .iter()
             .map(|waiting| WaitView {
                 pid: self.pid(waiting.client),
                 label: waiting.request.label.to_text(),
-                gpu: waiting
-                    .gpus
-                    .is_power_of_two()
-                    .then(|| waiting.gpus.trailing_zeros()),
+                gpu: only(waiting.gpus),
                 bytes: waiting.bytes,
                 expected_bytes: waiting.expected_bytes,
                 growth: waiting.grows(),
                 waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
+                held_back: None,
             })
+            .chain(held)
             .chain(followers)
             .take(MOST)
             .collect()
     }
 
+    fn state(&self, key: TaskKey, task: &Holding) -> TaskState {
+        if self.is_suspended(key.client) {
+            return if task.reserved > 0 {
+                TaskState::Suspending
+            } else {
+                TaskState::Suspended
+            };
+        }
+        let grows = self.queue.grows_task(key) || self.is_held(key);
+        self.ledger
+            .state(key, grows, self.is_leaving(key.client, task.gpu))
+    }
+
     fn pid(&self, client: ClientId) -> u32 {
         self.clients.get(&client).map_or(0, |client| client.pid)
     }
+}
+
+/// The only GPU of a set; `None` if it has several.
+fn only(gpus: u64) -> Option<u32> {
+    gpus.is_power_of_two().then(|| gpus.trailing_zeros())
 }

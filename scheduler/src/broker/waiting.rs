@@ -24,6 +24,8 @@ pub(super) struct Waiting {
     pub(super) overhead: u64,
     /// GPUs it can go to.
     pub(super) gpus: u64,
+    /// The same, with those that are drained.
+    pub(super) fit: u64,
     /// What it is remembered by; `None` if the program is unknown, or if it grows.
     pub(super) which: Option<Which>,
 }

@@ -8,6 +8,7 @@ use mgb_probe::wire::Reply;
 use super::host_memory;
 use super::server::Server;
 use crate::broker::{Answer, OrderTo, Snapshot};
+use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
 /// How long what was seen is good for granting: as long as it takes a client to use a grant, and others the
@@ -30,11 +31,15 @@ impl Server {
             };
             let answers = self.broker.serve_newcomers(&mut snapshot, now);
             self.deliver(answers);
-            if !self.broker.waiting() {
+            if !self.broker.waiting() && !self.broker.presses() {
                 self.recent = Some((snapshot, seen));
                 return;
             }
             fresh = (!is_young).then_some(snapshot);
+        }
+        let to_leave = self.broker.to_leave();
+        if !to_leave.is_empty() && self.take_leases_of(|client| to_leave.contains(&client)) {
+            fresh = None;
         }
         let mut snapshot = fresh.unwrap_or_else(|| self.sample());
         if self
@@ -46,7 +51,7 @@ impl Server {
         }
         let answers = self.broker.serve(&mut snapshot, now);
         self.deliver(answers);
-        if self.broker.waiting() && self.take_leases() {
+        if self.broker.waiting() && self.take_leases_of(|_| true) {
             snapshot = self.sample();
             let answers = self.broker.serve(&mut snapshot, now);
             self.deliver(answers);
@@ -65,13 +70,12 @@ impl Server {
         }
     }
 
-    /// A request waits: from here on no client keeps a lease, and existing ones end. False: there was none.
-    fn take_leases(&mut self) -> bool {
-        for client in self.clients.values_mut() {
-            client.want(true);
-        }
+    /// A request waits, or memory is to leave: from here on none of these clients keeps a lease, and existing ones
+    /// end. False: there was none.
+    fn take_leases_of(&mut self, whose: impl Fn(ClientId) -> bool) -> bool {
         let mut taken = Vec::new();
-        for client in self.clients.values() {
+        for client in self.clients.values_mut().filter(|client| whose(client.id)) {
+            client.want(true);
             let tasks = client.take_leases().into_iter();
             taken.extend(tasks.map(|task| TaskKey {
                 client: client.id,
@@ -92,7 +96,7 @@ impl Server {
             .memory_monitor
             .sample(self.node.as_ref(), ledger, &self.clients);
         snapshot.activity = self.activities.sample(ledger, &self.clients, now);
-        if self.broker.waiting() {
+        if self.broker.waiting() || self.broker.presses() {
             let listening = self.clients.values().filter(|client| client.listens());
             snapshot.listening = listening.map(|client| client.id).collect();
             snapshot.host_bytes = host_memory::to_spare();

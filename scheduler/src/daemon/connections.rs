@@ -103,11 +103,14 @@ impl Server {
             observer = guest.observer,
             "connected"
         );
-        if !guest.observer {
-            self.replaces(guest.pid);
-        }
         self.broker.arrive(id, guest.pid);
         self.broker.join(id, guest.job);
+        if guest.observer {
+            self.broker.only_looks(id);
+        } else {
+            // After its arrival: what is kept of a process ends with the last client that it is.
+            self.replaces(guest.pid);
+        }
         if let Some(program) = program_of(guest.pid) {
             self.broker.identify(id, program);
         }
@@ -264,7 +267,13 @@ impl Server {
         let now = self.now();
         for (cell, request) in requests {
             tracing::trace!(client = id, ?request, "asked");
-            if let Some(reply) = self.broker.request(id, cell, request, now)
+            let reply = self.broker.request(id, cell, request, now);
+            if request.is_control() {
+                // Who ordered it looks at the view next, and shall find it there.
+                self.sample();
+                self.show(now);
+            }
+            if let Some(reply) = reply
                 && let Some(client) = self.clients.get_mut(&id)
             {
                 client.answer(cell, &reply);

@@ -290,14 +290,14 @@ impl Server {
         self.deliver(turns);
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
-        if reclaiming || self.broker.waiting() {
+        if reclaiming || self.broker.waiting() || self.broker.presses() {
             self.serve(reclaiming, now);
         } else if show {
             self.sample();
         }
-        let waiting = self.broker.waiting();
+        let (waiting, to_leave) = (self.broker.waiting(), self.broker.to_leave());
         for client in self.clients.values_mut() {
-            client.want(waiting);
+            client.want(waiting || to_leave.contains(&client.id));
         }
         if show {
             self.show(now);
@@ -357,7 +357,7 @@ impl Server {
         if let Some(wait) = self.broker.next_turn_in(now) {
             sooner(wait);
         }
-        if self.broker.waiting() {
+        if self.broker.waiting() || self.broker.presses() {
             sooner(WAITING);
         }
         if let Some(wait) = self.shows_in() {
@@ -377,7 +377,10 @@ impl Server {
 
     fn is_idle_for_long(&mut self) -> bool {
         let now = self.now();
-        let busy = self.clients.values().any(|client| !client.observer) || !self.guests.is_empty();
+        // That a GPU is drained would be forgotten.
+        let busy = self.clients.values().any(|client| !client.observer)
+            || !self.guests.is_empty()
+            || self.broker.has_drained();
         if busy {
             self.idle = None;
             return false;

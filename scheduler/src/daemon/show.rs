@@ -49,6 +49,8 @@ impl Board {
             // Too long with all tasks in it: the GPUs matter most.
             view.tasks.clear();
             view.queue.clear();
+            view.suspended.clear();
+            view.leaving.clear();
             segment.write(&serde_json::to_vec(&view).unwrap_or_default());
         }
     }
@@ -89,6 +91,7 @@ pub(super) fn node_view(
             warps_charged: charges.warps,
             processes: ledger.processes(at),
             launches_in_flight: seen.launches,
+            drained: broker.is_drained(at),
         }
     };
     NodeView {
@@ -103,6 +106,8 @@ pub(super) fn node_view(
         gpus: (0..gpus.len()).map(gpu_view).collect(),
         tasks: broker.task_views(held, now),
         queue: broker.wait_views(now),
+        suspended: broker.suspended_views(now),
+        leaving: broker.leaving_views(),
         reclaims: reclaims.views(),
         counts: Counts {
             offenders,

@@ -1,6 +1,7 @@
 //! Whole lives of processes: nobody hangs, nobody overflows; and what the broker answers to one request.
 
 mod alone;
+mod control;
 mod expect;
 mod fair;
 mod hostile;

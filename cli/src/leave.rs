@@ -1,0 +1,131 @@
+//! Waiting until memory has left GPUs because a person wants it, and saying what keeps it there.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+use mgb_probe::Client;
+use mgb_probe::size::Bytes;
+use mgb_probe::view::{Hindrance, LeavingView, NodeView};
+
+/// After this long people are told what is waited for.
+const SILENT: Duration = Duration::from_secs(2);
+/// Between two looks: mgbd writes its view that often while somebody looks.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// What is still on GPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// What is known of it.
+    pub what: Vec<LeavingView>,
+    /// Bytes of processes that have ended, which the driver does not show free yet.
+    pub reclaiming: u64,
+}
+
+impl Left {
+    /// All bytes of it.
+    pub fn bytes(&self) -> u64 {
+        self.what.iter().map(|left| left.bytes).sum::<u64>() + self.reclaiming
+    }
+
+    fn is_empty(&self) -> bool {
+        self.what.is_empty() && self.reclaiming == 0
+    }
+
+    fn is_final(&self) -> bool {
+        let stays = |left: &LeavingView| left.hindrance == Some(Hindrance::Declared);
+        self.what.iter().any(stays) && self.what.iter().all(stays)
+    }
+}
+
+/// Looks until nothing is left, or `patience` is over, or what is left stays as long as its process does and
+/// there is a patience. Says on standard error what is waited for, once that takes long.
+pub fn wait(
+    client: &Client,
+    doing: &str,
+    patience: Option<Duration>,
+    mut left: impl FnMut(&NodeView) -> Left,
+) -> Result<(NodeView, Left)> {
+    let start = Instant::now();
+    let mut told = String::new();
+    loop {
+        let view = client.status()?;
+        let now = left(&view);
+        let over = patience.is_some_and(|patience| start.elapsed() >= patience || now.is_final());
+        if now.is_empty() || over {
+            return Ok((view, now));
+        }
+        if !client.is_connected() {
+            bail!("mgbd has ended, and has forgotten what it was told");
+        }
+        let say = format!("{doing}: {}", sentence(&now.what));
+        if start.elapsed() >= SILENT && !now.what.is_empty() && say != told {
+            eprintln!("{say}");
+            told = say;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// What is left, and why: `40.0 MiB of process 7 are still on GPU 0 (work under way …)`.
+pub fn sentence(left: &[LeavingView]) -> String {
+    let one = |left: &LeavingView| {
+        let why = left.hindrance.map_or("", why);
+        let (bytes, pid, gpu) = (Bytes(left.bytes), left.pid, left.gpu);
+        let why = if why.is_empty() {
+            String::new()
+        } else {
+            format!(" ({why})")
+        };
+        format!("{bytes} of process {pid} are still on GPU {gpu}{why}")
+    };
+    left.iter().map(one).collect::<Vec<_>>().join("; ")
+}
+
+/// What keeps memory on a GPU, for people.
+pub fn why(hindrance: Hindrance) -> &'static str {
+    match hindrance {
+        Hindrance::Busy => "it has work under way there",
+        Hindrance::NoAgent => {
+            "no thread of MGB runs in it: it has not used the GPU yet, or was started without MGB"
+        }
+        Hindrance::NoAnswer => "it did not answer mgbd",
+        Hindrance::Declared => "declared with --need, it is the program's until that ends",
+        Hindrance::Stays => "it is of a kind that cannot leave",
+        Hindrance::HostMemory => "the host has too little memory to spare for it",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(hindrance: Option<Hindrance>) -> LeavingView {
+        LeavingView {
+            pid: 7,
+            gpu: 1,
+            bytes: 40 << 20,
+            hindrance,
+        }
+    }
+
+    #[test]
+    fn people_are_told_what_is_left_and_why() {
+        assert_eq!(
+            sentence(&[left(None), left(Some(Hindrance::Busy))]),
+            "40.0 MiB of process 7 are still on GPU 1; 40.0 MiB of process 7 are still on GPU 1 (it has work under \
+             way there)"
+        );
+    }
+
+    #[test]
+    fn only_what_was_declared_is_not_worth_waiting_for() {
+        let of = |what: &[LeavingView]| Left {
+            what: what.to_vec(),
+            reclaiming: 0,
+        };
+        let declared = left(Some(Hindrance::Declared));
+        assert!(of(std::slice::from_ref(&declared)).is_final());
+        assert!(!of(&[declared, left(None)]).is_final());
+        assert!(!of(&[]).is_final());
+    }
+}

@@ -1,0 +1,82 @@
+//! What a person asks of `mgbd`: that processes or GPUs become empty, and may be used again. `mgb suspend` and its
+//! like are made of this.
+
+use crate::client::Client;
+use crate::task::Refusal;
+use crate::wire::{OF_JOB, Op, Reply, WHOLE_JOB};
+
+/// Which processes are meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Processes {
+    /// The one of this id.
+    One(u32),
+    /// All of the job that this one belongs to, and those that the job is yet to start.
+    JobOf(u32),
+    /// All of the job with this number.
+    Job(u64),
+}
+
+/// What came of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changed {
+    /// It is so from now on.
+    Now,
+    /// It was so already.
+    Before,
+    /// `mgbd` knows no such process, job or GPU.
+    Unknown,
+}
+
+impl Client {
+    /// Has these processes suspended: their memory leaves all GPUs, as the node view shows
+    /// ([`crate::view::NodeView::leaving`]), and they are granted nothing until [`Client::resume`]. Returns at
+    /// once, and the view has it by then. For a client that looks ([`Client::observe`]), as all here.
+    ///
+    /// # Errors
+    /// `mgbd` is gone, or refuses for a reason that it gives.
+    pub fn suspend(&self, processes: Processes) -> Result<Changed, Refusal> {
+        self.control_processes(Op::Suspend, processes)
+    }
+
+    /// Has these processes go on.
+    ///
+    /// # Errors
+    /// As [`Client::suspend`].
+    pub fn resume(&self, processes: Processes) -> Result<Changed, Refusal> {
+        self.control_processes(Op::Resume, processes)
+    }
+
+    /// Has the GPU of this index drained: nobody is admitted to it any more, and who is there leaves when idle.
+    ///
+    /// # Errors
+    /// As [`Client::suspend`].
+    pub fn drain(&self, gpu: u32) -> Result<Changed, Refusal> {
+        self.control(Op::Drain, 0, gpu.into())
+    }
+
+    /// Has the GPU used again.
+    ///
+    /// # Errors
+    /// As [`Client::suspend`].
+    pub fn end_drain(&self, gpu: u32) -> Result<Changed, Refusal> {
+        self.control(Op::EndDrain, 0, gpu.into())
+    }
+
+    fn control_processes(&self, op: Op, processes: Processes) -> Result<Changed, Refusal> {
+        match processes {
+            Processes::One(pid) => self.control(op, 0, pid.into()),
+            Processes::JobOf(pid) => self.control(op, WHOLE_JOB, pid.into()),
+            Processes::Job(job) => self.control(op, OF_JOB, job),
+        }
+    }
+
+    fn control(&self, op: Op, flags: u32, subject: u64) -> Result<Changed, Refusal> {
+        match self.order(op, flags, subject)? {
+            Reply::Done => Ok(Changed::Now),
+            Reply::Unchanged => Ok(Changed::Before),
+            Reply::Unknown => Ok(Changed::Unknown),
+            Reply::Bad(text) => Err(Refusal::Protocol(text.to_text())),
+            other => Err(Refusal::Protocol(format!("unexpected answer {other:?}"))),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! What is kept of a request that is held back ([`super::hold_back`]).
+
+use std::time::Duration;
+
+use mgb_probe::view::HeldBack;
+use mgb_probe::wire::{Op, Request};
+
+use super::waiting::Waiting;
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
+
+/// A request that is held back.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    pub(super) client: ClientId,
+    pub(super) cell: usize,
+    pub(super) request: Request,
+    pub(super) since: Duration,
+    pub(super) bytes: u64,
+    /// GPUs that could serve it if none were drained.
+    pub(super) fit: u64,
+    pub(super) why: HeldBack,
+}
+
+impl Held {
+    pub(super) fn of(waiting: &Waiting, why: HeldBack) -> Held {
+        Held {
+            client: waiting.client,
+            cell: waiting.cell,
+            request: waiting.request,
+            since: waiting.since,
+            bytes: waiting.bytes,
+            fit: waiting.fit,
+            why,
+        }
+    }
+
+    pub(super) fn key(&self) -> TaskKey {
+        TaskKey {
+            client: self.client,
+            task: self.request.task,
+        }
+    }
+
+    pub(super) fn grows(&self) -> bool {
+        self.request.op == Op::Grow
+    }
+}

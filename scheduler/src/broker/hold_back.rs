@@ -1,0 +1,91 @@
+//! Holds requests back because a person wants it: those of suspended processes, and those that can
+//! only be served by a drained GPU.
+//!
+//! They are not in the queue, so nothing else in the broker sees them: nobody is swapped or evicted for them,
+//! nothing is kept for them, they pass no patience, and a process that waits in one is part of no deadlock. A
+//! request comes back as if it were asked then: what was known when it came may be different now.
+
+use std::time::Duration;
+
+use mgb_probe::view::HeldBack;
+
+use super::held::Held;
+use super::{Answer, Broker, Waiting, reserved_on};
+use crate::client::ClientId;
+use crate::ledger::TaskKey;
+
+impl Broker {
+    /// Takes out of the queue what is to be held back, and puts in again what is not any more. Called before
+    /// anything is granted.
+    pub(super) fn hold_back(&mut self, now: Duration) {
+        if self.suspended.is_empty() && self.drained == 0 && self.held.is_empty() {
+            self.widen();
+            return;
+        }
+        for mut held in std::mem::take(&mut self.held) {
+            if let Some(why) = self.why_held(held.key(), held.grows(), held.fit) {
+                held.why = why;
+                self.held.push(held);
+            } else if let Some(reply) = self.request(held.client, held.cell, held.request, now) {
+                let (client, cell) = (held.client, held.cell);
+                self.overdue.push(Answer { client, cell, reply });
+            }
+        }
+        let held = |waiting: &Waiting| {
+            let why = self.why_held(waiting.key(), waiting.grows(), waiting.fit)?;
+            Some(Held::of(waiting, why))
+        };
+        let leave: Vec<Held> = self.queue.iter().filter_map(held).collect();
+        for held in leave {
+            self.queue.remove(held.client, held.cell);
+            self.held.push(held);
+        }
+        self.widen();
+    }
+
+    fn why_held(&self, key: TaskKey, grows: bool, fit: u64) -> Option<HeldBack> {
+        if self.is_suspended(key.client) {
+            return Some(HeldBack::Suspended);
+        }
+        let is_closed = if grows {
+            // Who is at work there goes on.
+            let gpu = self.ledger.task(key)?.gpu;
+            self.drained & (1 << gpu) != 0 && reserved_on(&self.ledger, key.client, gpu) == 0
+        } else {
+            fit & !self.drained == 0
+        };
+        is_closed.then_some(HeldBack::Drained)
+    }
+
+    /// Has requests to begin go to all GPUs that are not drained, and to no others.
+    fn widen(&mut self) {
+        if self.drained == 0 && !self.narrowed {
+            return;
+        }
+        self.narrowed = self.drained != 0;
+        for at in 0..self.queue.waiters().len() {
+            let waiting = self.queue.beginner(at);
+            let gpus = waiting.fit & !self.drained;
+            if gpus != waiting.gpus {
+                let more = waiting.expected_bytes - waiting.bytes;
+                let expected = self.expected_bytes(&waiting.request, gpus, more);
+                self.queue.send_to(at, gpus, expected);
+            }
+        }
+    }
+
+    /// The client asks for nothing any more.
+    pub(super) fn drop_held(&mut self, client: ClientId) {
+        self.held.retain(|held| held.client != client);
+    }
+
+    /// Growths of a task that is over, which are held back, leave.
+    pub(super) fn take_held_growths_of(&mut self, key: TaskKey) -> Vec<Held> {
+        let is_its = |held: &mut Held| held.key() == key && held.grows();
+        self.held.extract_if(.., is_its).collect()
+    }
+
+    pub(super) fn is_held(&self, key: TaskKey) -> bool {
+        self.held.iter().any(|held| held.key() == key)
+    }
+}
