@@ -10,7 +10,7 @@ use mgb_core::pump::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
 use mgb_probe::trace::SwapKind;
 
-use crate::calls::{self, Code, OUT_OF_MEMORY};
+use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::store::{self, Backing, Extent};
 use crate::{live, notice, room};
 
@@ -23,18 +23,21 @@ pub fn copies(device: c_int, bytes: u64) -> Option<(Copies, calls::Entered)> {
 }
 
 fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, calls::Entered)> {
-    let entered = calls::enter(live::on(device)?).ok()?;
-    let copies = calls::copies().and_then(|calls| Copies::begin(calls, bytes, watch));
-    match copies {
-        Ok(copies) => Some((copies, entered)),
-        Err(code) => {
-            notice::once(
-                "swap",
-                format_args!("failed to make a stream to swap in (error {code})"),
-            );
-            None
-        }
-    }
+    let begun = begin(device, bytes, watch);
+    begun.inspect_err(|code| no_stream(*code)).ok()
+}
+
+fn begin(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, calls::Entered), Code> {
+    let entered = calls::enter(live::on(device).ok_or(INVALID_VALUE)?)?;
+    let copies = Copies::begin(calls::copies()?, bytes, watch)?;
+    Ok((copies, entered))
+}
+
+fn no_stream(code: Code) {
+    notice::once(
+        "swap",
+        format_args!("failed to make a stream to swap in (error {code})"),
+    );
 }
 
 /// Brings all that can leave the device to the host: the extents, and their bytes.
@@ -129,8 +132,19 @@ pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
         let extents = starts.iter().filter_map(|start| store.extents.get(start));
         extents.map(|extent| extent.length).sum()
     };
-    let Some((copies, _entered)) = measured_copies(device, lengths, watch) else {
-        return 0;
+    let (copies, _entered) = loop {
+        match begin(device, lengths, watch) {
+            Ok(begun) => break begun,
+            // The program cannot go on without its bytes.
+            Err(OUT_OF_MEMORY) => {
+                notice::taken_by_others();
+                std::thread::sleep(PAUSE);
+            }
+            Err(code) => {
+                no_stream(code);
+                return 0;
+            }
+        }
     };
     let mut coming = Coming {
         device,

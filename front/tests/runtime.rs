@@ -63,7 +63,7 @@ fn the_runtime_does_the_same_with_own_default_streams() {
 }
 
 /// The functions that have no form for the thread's own default stream.
-const WITHOUT_STREAM: [&str; 28] = [
+const WITHOUT_STREAM: [&str; 29] = [
     "cuArray3DCreate",
     "cuArrayDestroy",
     "cuCtxSetCurrent",
@@ -92,10 +92,11 @@ const WITHOUT_STREAM: [&str; 28] = [
     "cuMemPoolSetAccess",
     "cuMemPoolSetAttribute",
     "cuMemPoolTrimTo",
+    "cuStreamDestroy",
 ];
 
 /// The functions that have one.
-const WITH_STREAM: [&str; 30] = [
+const WITH_STREAM: [&str; 32] = [
     "cuGraphLaunch",
     "cuGraphUpload",
     "cuLaunchCooperativeKernel",
@@ -124,6 +125,8 @@ const WITH_STREAM: [&str; 30] = [
     "cuMemsetD2D8Async",
     "cuMemsetD8",
     "cuMemsetD8Async",
+    "cuStreamBeginCapture",
+    "cuStreamEndCapture",
     "cuStreamQuery",
     "cuStreamSynchronize",
 ];

@@ -22,6 +22,16 @@ const ARGUMENTS: [&str; 6] = ["11", "3", "20", "wait", "4", "8"];
 
 #[test]
 fn one_of_eight_is_killed() {
+    play(&[]);
+}
+
+/// In most moments some memory is on its way to the host or back.
+#[test]
+fn one_of_eight_is_killed_while_memory_leaves() {
+    play(&[("MGB_EVICT_EVERY", "3")]);
+}
+
+fn play(settings: &[(&str, &str)]) {
     let rounds =
         env::var("MGB_KILL_ROUNDS").map_or(10, |text| text.parse().expect("MGB_KILL_ROUNDS is a number"));
     let program = built::program("phases");
@@ -31,7 +41,11 @@ fn one_of_eight_is_killed() {
     let mut typical = Duration::from_millis(200);
     for round in 0..rounds {
         let mut clients: Vec<Running> = (0..8)
-            .map(|_| Running::start(node.command(&program, &ARGUMENTS).env("MGB", "require")))
+            .map(|_| {
+                let mut command = node.command(&program, &ARGUMENTS);
+                command.env("MGB", "require").envs(settings.iter().copied());
+                Running::start(&mut command)
+            })
             .collect();
         let victim = clients.remove(random.below(8));
         // The random moment is the point of this test: from before the victim's first call to after its end.
