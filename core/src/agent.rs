@@ -1,8 +1,8 @@
 //! The agent: a thread of MGB's own that carries out what mgbd orders at any time. It exists once the process
 //! has something on a GPU.
 //!
-//! With `MGB_EVICT_EVERY=MS` it evicts all that the process has by itself as well, at random times about so many
-//! milliseconds apart: no program may notice that.
+//! With `MGB_EVICT_EVERY=MS` it evicts all that the process has by itself as well, at random times about so
+//! many milliseconds apart: no program may notice that.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

@@ -1,9 +1,9 @@
 //! Streams that capture a graph, and waits for a GPU that would end the capture.
 //!
-//! CUDA ends every capture on a device that is synchronised meanwhile, whoever does so and in whatever mode. A
-//! program that captures seems to be idle, and MGB waits for idle GPUs: so it asks here first. A capture that begins
-//! waits for a synchronisation under way, but not for long: the work of the GPU may wait for what comes
-//! after the capture, and once the driver waits it has looked for captures already.
+//! CUDA ends every capture on a device that is synchronised meanwhile, whoever does so and in whatever mode.
+//! A program that captures seems to be idle, and MGB waits for idle GPUs: so it asks here first. A capture
+//! that begins waits for a synchronisation under way, but not for long: the work of the GPU may wait for what
+//! comes after the capture, and once the driver waits it has looked for captures already.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::ThreadId;
@@ -25,8 +25,12 @@ struct Stream(usize, Option<ThreadId>);
 
 impl Stream {
     fn of(handle: usize) -> Stream {
-        let own = (handle < FIRST_MADE).then(|| std::thread::current().id());
-        Stream(handle, own)
+        // The legacy stream never captures: whatever name a default stream has, it is the thread's own.
+        if handle < FIRST_MADE {
+            Stream(0, Some(std::thread::current().id()))
+        } else {
+            Stream(handle, None)
+        }
     }
 }
 
@@ -129,6 +133,9 @@ mod tests {
         begin(2, || 0);
         thread::spawn(|| ended(2, 0)).join().expect("it ended");
         assert!(any());
+        ended(0, 0);
+        assert!(!any(), "its other name");
+        begin(2, || 0);
         forget_all();
         assert!(!any());
 

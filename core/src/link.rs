@@ -1,8 +1,8 @@
 //! Copies between a GPU and host memory by the driver's calls, for a swap: many bytes through a [`Pump`], few
 //! directly.
 //!
-//! To pin memory takes the driver tens of milliseconds. So a context whose memory has left once keeps its pump, for
-//! the process's lifetime: memory that left comes back, and what was idle once will be again.
+//! To pin memory takes the driver tens of milliseconds. So a context whose memory has left once keeps its
+//! pump, for the process's lifetime: memory that left comes back, and what was idle once will be again.
 
 use std::ffi::{CStr, c_int, c_uint, c_void};
 
@@ -121,7 +121,8 @@ impl Link for Streams {
     type Failure = c_int;
 
     fn begin_out(&self, slot: usize, to: *mut u8, from: u64, bytes: usize) -> Result<(), c_int> {
-        // SAFETY: both ranges have so many bytes, which the caller leaves alone until the slot was waited for.
+        // SAFETY: both ranges have so many bytes, which the caller leaves alone until the slot was waited
+        // for.
         done(unsafe { (self.calls.copy_out)(to, from, bytes, self.streams[slot]) })
     }
 
@@ -170,8 +171,8 @@ struct Pumped {
     _pinned: Pinned,
 }
 
-/// Pumps that nobody uses at the moment. The driver frees what one has with its context, whose number never comes
-/// again; so none is ever dropped here.
+/// Pumps that nobody uses at the moment. The driver frees what one has with its context, whose number never
+/// comes again; so none is ever dropped here.
 static IDLE: Mutex<Vec<Pumped>> = Mutex::new(Vec::new());
 
 impl Pumped {

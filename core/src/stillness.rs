@@ -17,8 +17,9 @@ pub const SUSPENDED: Duration = Duration::from_secs(5);
 const CLOSED: Duration = Duration::from_millis(250);
 
 /// Closes the gate, and tries to for as long as `patience`; `is_quiet` waits until the moment it is given for
-/// the GPUs in question, without the gate, and says whether they have nothing to do. `None`: there was no such
-/// moment; if that is because their work did not end, `say` is called. The caller is outside the gate and holds no lock.
+/// the GPUs in question, without the gate, and says whether they have nothing to do. `None`: there was no
+/// such moment; if that is because their work did not end, `say` is called. The caller is outside the gate
+/// and holds no lock.
 pub fn close(
     patience: Duration,
     is_quiet: impl Fn(Instant) -> bool,

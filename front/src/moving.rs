@@ -1,5 +1,6 @@
-//! The bytes of extents on their way to the host and back. One extent is mapped or freed while copies of others are
-//! under way. The gate is closed meanwhile: nobody uses what is in extents, and none comes or goes.
+//! The bytes of extents on their way to the host and back. One extent is mapped or freed while copies of
+//! others are under way. The gate is closed meanwhile: nobody uses what is in extents, and none comes or
+//! goes.
 
 use std::ffi::c_int;
 use std::time::Duration;
@@ -17,7 +18,8 @@ use crate::{live, notice, room};
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What copies so many bytes, in a context of the device, which is the thread's own as long as the guard lives.
+/// What copies so many bytes, in a context of the device, which is the thread's own as long as the guard
+/// lives.
 pub fn copies(device: c_int, bytes: u64) -> Option<(Copies, calls::Entered)> {
     measured_copies(device, bytes, &mut Watch::begin(SwapKind::Evicted))
 }
@@ -90,8 +92,8 @@ struct Leaving<'a> {
     watch: &'a mut Watch,
 }
 
-// SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory, which is freed once it is copied.
-// The host memory is this value's own until then.
+// SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory, which is freed once it is
+// copied. The host memory is this value's own until then.
 unsafe impl Pieces for Leaving<'_> {
     fn next(&mut self) -> Option<Piece> {
         self.watch.book(Spent::Copy);
@@ -124,8 +126,8 @@ unsafe impl Pieces for Leaving<'_> {
     }
 }
 
-/// Brings extents' bytes back; how many came. There is room for them; where another process has taken the memory that
-/// is granted, this waits, since the program cannot go on without its bytes.
+/// Brings extents' bytes back; how many came. There is room for them; where another process has taken the
+/// memory that is granted, this waits, since the program cannot go on without its bytes.
 pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
     let lengths: u64 = {
         let store = store::lock();
@@ -196,8 +198,8 @@ impl Coming<'_> {
     }
 }
 
-// SAFETY: the gate is closed, so nobody uses the new device memory; the host memory is this value's own until its
-// bytes are copied.
+// SAFETY: the gate is closed, so nobody uses the new device memory; the host memory is this value's own until
+// its bytes are copied.
 unsafe impl Pieces for Coming<'_> {
     fn next(&mut self) -> Option<Piece> {
         self.watch.book(Spent::Copy);

@@ -20,8 +20,8 @@ use crate::{device, driver_start, margin, native, session};
 type Locked = MutexGuard<'static, State>;
 
 /// Puts memory behind every extent of the task that has none, and swapped bytes back into it. The task has
-/// room for all of it, and its GPU is current on this thread. The lock is released meanwhile. `asked`: since when
-/// the task has waited for room.
+/// room for all of it, and its GPU is current on this thread. The lock is released meanwhile. `asked`: since
+/// when the task has waited for room.
 pub fn all(
     mut state: Locked,
     key: Key,

@@ -1,5 +1,5 @@
-//! Memory for extents that have none, and from the host to it the bytes of those that were swapped out: one extent is
-//! mapped while the copies of those before it are under way.
+//! Memory for extents that have none, and from the host to it the bytes of those that were swapped out: one
+//! extent is mapped while the copies of those before it are under way.
 
 use std::ffi::c_int;
 
@@ -129,8 +129,8 @@ impl Coming<'_> {
     }
 }
 
-// SAFETY: the task is moving and its extents are taken out of the state, so nobody uses the new device memory, nor the
-// host memory, which is kept until its bytes are copied.
+// SAFETY: the task is moving and its extents are taken out of the state, so nobody uses the new device
+// memory, nor the host memory, which is kept until its bytes are copied.
 unsafe impl Pieces for Coming<'_> {
     fn next(&mut self) -> Option<Piece> {
         self.book(Spent::Copy);

@@ -1,5 +1,5 @@
-//! From device memory to the host: the bytes of extents are copied, and their memory is freed, one extent beside the
-//! other.
+//! From device memory to the host: the bytes of extents are copied, and their memory is freed, one extent
+//! beside the other.
 
 use mgb_core::host_bytes::HostBytes;
 use mgb_core::link::Copies;
@@ -10,8 +10,8 @@ use crate::driver::Driver;
 use crate::state::{Backing, Part};
 use crate::{device, driver_start, margin, notice, session};
 
-/// Brings the bytes of extents to the host, and frees their memory, as far as that is possible; the bytes that
-/// left. The GPU is current on this thread and has no work with them.
+/// Brings the bytes of extents to the host, and frees their memory, as far as that is possible; the bytes
+/// that left. The GPU is current on this thread and has no work with them.
 pub fn save_all(parts: &mut [Part], gpu: u32, watch: &mut Watch) -> u64 {
     let Ok(driver) = driver_start::get() else {
         return 0;
@@ -52,8 +52,8 @@ struct Leaving<'a> {
     watch: &'a mut Watch,
 }
 
-// SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory, which is freed once it is copied.
-// The host memory is this value's own until then.
+// SAFETY: the gate is closed and the GPU at rest, so nobody uses the device memory, which is freed once it is
+// copied. The host memory is this value's own until then.
 unsafe impl Pieces for Leaving<'_> {
     fn next(&mut self) -> Option<Piece> {
         self.watch.book(Spent::Copy);

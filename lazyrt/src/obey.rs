@@ -23,9 +23,9 @@ const BRIEFLY: Duration = Duration::from_millis(10);
 /// The marks of the last look, by GPU; 0: none.
 static MARKS: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
 
-/// A program that copies to the GPU and then works on the host does not ask whether the copy is done. So where
-/// nothing new was given since the last look, and no thread of the program waits for the GPU, this waits a
-/// little. A longer kernel is waited for once, by one thread (`quiet`).
+/// A program that copies to the GPU and then works on the host does not ask whether the copy is done. So
+/// where nothing new was given since the last look, and no thread of the program waits for the GPU, this
+/// waits a little. A longer kernel is waited for once, by one thread (`quiet`).
 fn look() {
     for gpu in contexts::gpus() {
         let last = &MARKS[gpu as usize % MAX_GPUS];

@@ -255,8 +255,8 @@ impl Client {
         self.cells.channel().wanted.load(Ordering::Relaxed) != 0
     }
 
-    /// The order of `mgbd` after the last one, with its number; waits for it, `patience` at most. `None`: none
-    /// came. For one thread of the process, which keeps `last` (0 at first).
+    /// The order of `mgbd` after the last one, with its number; waits for it, `patience` at most. `None`:
+    /// none came. For one thread of the process, which keeps `last` (0 at first).
     pub fn next_order(&self, last: &mut u32, patience: Duration) -> Option<(u32, Order)> {
         if self.forked() {
             return None;

@@ -1,5 +1,5 @@
-//! What a person asks of `mgbd`: that processes or GPUs become empty, and may be used again. `mgb suspend` and its
-//! like are made of this.
+//! What a person asks of `mgbd`: that processes or GPUs become empty, and may be used again. `mgb suspend`
+//! and its like are made of this.
 
 use crate::client::Client;
 use crate::task::Refusal;
@@ -29,8 +29,8 @@ pub enum Changed {
 
 impl Client {
     /// Has these processes suspended: their memory leaves all GPUs, as the node view shows
-    /// ([`crate::view::NodeView::leaving`]), and they are granted nothing until [`Client::resume`]. Returns at
-    /// once, and the view has it by then. For a client that looks ([`Client::observe`]), as all here.
+    /// ([`crate::view::NodeView::leaving`]), and they are granted nothing until [`Client::resume`]. Returns
+    /// at once, and the view has it by then. For a client that looks ([`Client::observe`]), as all here.
     ///
     /// # Errors
     /// `mgbd` is gone, or refuses for a reason that it gives.
@@ -46,7 +46,8 @@ impl Client {
         self.control_processes(Op::Resume, processes)
     }
 
-    /// Has the GPU of this index drained: nobody is admitted to it any more, and who is there leaves when idle.
+    /// Has the GPU of this index drained: nobody is admitted to it any more, and who is there leaves when
+    /// idle.
     ///
     /// # Errors
     /// As [`Client::suspend`].

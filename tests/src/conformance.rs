@@ -1,5 +1,5 @@
-//! The conformance set in `tests/conformance`: what a real GPU printed for each case, what softgpu is known to miss, and
-//! how outputs compare. The format of a line is said at the head of `conformance.h`.
+//! The conformance set in `tests/conformance`: what a real GPU printed for each case, what softgpu is known
+//! to miss, and how outputs compare. The format of a line is said at the head of `conformance.h`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -1,8 +1,8 @@
-//! What the end-to-end tests share: the staged prefix, private daemons over softgpu, examples built and run, and the
-//! expectations that the examples carry.
+//! What the end-to-end tests share: the staged prefix, private daemons over softgpu, examples built and run,
+//! and the expectations that the examples carry.
 //!
-//! The tests themselves are in `tests/e2e`. They stand where a user stands: they run `mgb`, `mgbd` and whole programs,
-//! and wait on conditions, never for a time.
+//! The tests themselves are in `tests/e2e`. They stand where a user stands: they run `mgb`, `mgbd` and whole
+//! programs, and wait on conditions, never for a time.
 
 pub mod built;
 pub mod compiled;

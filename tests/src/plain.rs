@@ -1,5 +1,5 @@
-//! Programs without MGB's runtime, as plain clang or nvcc would have made them, but with kernels for software GPUs: what
-//! one calls of lazyrt is CUDA's function of that name again, and its tasks begin nowhere.
+//! Programs without MGB's runtime, as plain clang or nvcc would have made them, but with kernels for software
+//! GPUs: what one calls of lazyrt is CUDA's function of that name again, and its tasks begin nowhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
-//! Random programs (`tests/random`) on software GPUs, natively and under MGB: every byte is as its model has it, and
-//! calls that fail answer the same.
+//! Random programs (`tests/random`) on software GPUs, natively and under MGB: every byte is as its model has
+//! it, and calls that fail answer the same.
 //!
-//! `make test` plays a few seeds, `make random-test` ten thousand (`MGB_RANDOM_SEEDS`), the first of which is 1 or
-//! `MGB_RANDOM_FIRST`: what is rare shows only where not all play the same seeds. What fails names its seed;
-//! `random SEED --trace` lists what it did, `--steps N` shortens it.
+//! `make test` plays a few seeds, `make random-test` ten thousand (`MGB_RANDOM_SEEDS`), the first of which is
+//! 1 or `MGB_RANDOM_FIRST`: what is rare shows only where not all play the same seeds. What fails names its
+//! seed; `random SEED --trace` lists what it did, `--steps N` shortens it.
 
 use std::collections::BTreeMap;
 use std::env;

@@ -98,7 +98,8 @@ impl Growth {
 pub struct Evicted(Growth);
 
 impl Evicted {
-    /// Brings it there, if no work of the process is under way on the device so soon; and the bytes that are free then.
+    /// Brings it there, if no work of the process is under way on the device so soon; and the bytes that are
+    /// free then.
     pub(super) fn begin(
         session: &'static Session,
         task: &'static Task,

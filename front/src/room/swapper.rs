@@ -11,8 +11,8 @@ pub trait Swapper: Sync {
     /// Frees memory that the program does not have any more and that was kept; its bytes.
     fn release_spares(&self, device: i32) -> u64;
 
-    /// Brings the device's memory to the host. `None`: that cannot be done now; the device may take so long to
-    /// come to rest.
+    /// Brings the device's memory to the host. `None`: that cannot be done now; the device may take so long
+    /// to come to rest.
     fn out(&self, device: i32, patience: Duration) -> Option<Box<dyn Out>>;
 }
 

@@ -1,5 +1,5 @@
-//! Evicting idle memory for requests that wait: puts the ledger, the queue and what was seen into the words of
-//! [`crate::eviction`], and gives the orders.
+//! Evicting idle memory for requests that wait: puts the ledger, the queue and what was seen into the words
+//! of [`crate::eviction`], and gives the orders.
 
 use std::time::Duration;
 

@@ -1,9 +1,9 @@
-//! Memory that is to leave because a person wants it: gives the orders to those who are suspended, and to those
-//! on drained GPUs, and knows what keeps it there.
+//! Memory that is to leave because a person wants it: gives the orders to those who are suspended, and to
+//! those on drained GPUs, and knows what keeps it there.
 //!
 //! A suspended process is ordered at once, and lets the work that is under way finish before it obeys; on a
-//! drained GPU only who is idle is ordered, since programs at work go on. Who could not obey is asked again, every
-//! [`super::evict::AGAIN`] at the latest, for as long as the state holds.
+//! drained GPU only who is idle is ordered, since programs at work go on. Who could not obey is asked again,
+//! every [`super::evict::AGAIN`] at the latest, for as long as the state holds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

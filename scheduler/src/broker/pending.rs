@@ -114,7 +114,8 @@ impl Pending {
         self.waiters[at].bytes = waiting.expected_bytes;
     }
 
-    /// The request to begin at this position may go to these GPUs, where so many bytes are to be there for it.
+    /// The request to begin at this position may go to these GPUs, where so many bytes are to be there for
+    /// it.
     pub(super) fn send_to(&mut self, at: usize, gpus: u64, expected: u64) {
         self.begins[at].gpus = gpus;
         self.waiters[at].gpus = gpus;

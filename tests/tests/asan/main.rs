@@ -1,5 +1,5 @@
-//! The conformance set with AddressSanitizer: programs, their kernels and softgpu are all built with it, and nothing is
-//! found; what is planted is.
+//! The conformance set with AddressSanitizer: programs, their kernels and softgpu are all built with it, and
+//! nothing is found; what is planted is.
 //!
 //! These tests need a softgpu of their own, which `make asan` builds, and are left out elsewhere.
 

@@ -1,5 +1,6 @@
-//! Growing at once: four processes on one device hold a part, and then all ask for more, together almost twice what the
-//! device has. One after another is swapped out and comes back; all finish, with every word right.
+//! Growing at once: four processes on one device hold a part, and then all ask for more, together almost
+//! twice what the device has. One after another is swapped out and comes back; all finish, with every word
+//! right.
 //!
 //! The sizes are the sixteenth part of those in the evaluation on a real GPU (`tests/gpu/growth.py`).
 
@@ -8,7 +9,8 @@ use mgb_tests::node::Node;
 use mgb_tests::process::Running;
 use mgb_tests::trace;
 
-/// What each holds and then asks for, in KiB: 3.61, 1.36, 1.88, 3.88 and 3.36, 3.09, 3.51, 2.51 GiB, by sixteen.
+/// What each holds and then asks for, in KiB: 3.61, 1.36, 1.88, 3.88 and 3.36, 3.09, 3.51, 2.51 GiB, by
+/// sixteen.
 const PROGRAMS: [(u64, u64); 4] = [
     (236_586, 220_201),
     (89_129, 202_506),

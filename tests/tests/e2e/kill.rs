@@ -1,7 +1,7 @@
 //! Killing: a client that dies by SIGKILL loses its room at once, harms nobody, and leaves the ledger empty.
 //!
-//! A round is eight clients on one GPU that holds five of them; one is killed at a random moment. `make test` plays ten
-//! rounds, `make kill-test` two hundred (`MGB_KILL_ROUNDS`).
+//! A round is eight clients on one GPU that holds five of them; one is killed at a random moment. `make test`
+//! plays ten rounds, `make kill-test` two hundred (`MGB_KILL_ROUNDS`).
 
 use std::time::{Duration, Instant};
 use std::{env, thread};
@@ -12,7 +12,8 @@ use mgb_tests::process::Running;
 use mgb_tests::wait;
 use rustix::process::Signal;
 
-/// How soon after its death a client's room must be marked, in nine rounds of ten: a busy machine may stop for a moment.
+/// How soon after its death a client's room must be marked, in nine rounds of ten: a busy machine may stop
+/// for a moment.
 const MARKED_WITHIN: Duration = Duration::from_millis(100);
 /// And in every round.
 const MARKED_AT_LAST: Duration = Duration::from_secs(1);

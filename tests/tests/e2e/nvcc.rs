@@ -1,5 +1,5 @@
-//! `mgb-nvcc` where people put nvcc: under make, under CMake with its probe, with separate compilation, and on its own
-//! command lines.
+//! `mgb-nvcc` where people put nvcc: under make, under CMake with its probe, with separate compilation, and
+//! on its own command lines.
 
 use std::fs;
 

@@ -12,13 +12,14 @@ use mgb_tests::wait;
 
 const MIB: u64 = 1 << 20;
 
-/// Has the program load the driver before anything else, so that MGB cannot put its front there: what is allocated
-/// by the driver's calls is seen afterwards only.
+/// Has the program load the driver before anything else, so that MGB cannot put its front there: what is
+/// allocated by the driver's calls is seen afterwards only.
 fn past_the_front(command: &mut Command) -> &mut Command {
     command.env("LD_PRELOAD", "libcuda.so.1")
 }
 
-/// Starts the example with 32 MiB of its own and a workspace of 64 MiB, and gives the files that it waits for.
+/// Starts the example with 32 MiB of its own and a workspace of 64 MiB, and gives the files that it waits
+/// for.
 fn start(node: &Node, turn: u32) -> (Running, [PathBuf; 2]) {
     let files = ["takes", "ends"].map(|file| node.folder().join(format!("{file}{turn}")));
     let mut command = node.command(built::program("workspace"), &["32", "64"]);
@@ -71,8 +72,8 @@ fn the_next_mgbd_knows_what_a_library_took() {
     assert!(fs::read(&kept).is_ok_and(|kept| kept.ends_with(b"}")));
 }
 
-/// Takes a workspace as libraries do. Once the file is there, it wants more than can be had beside that with all else swapped
-/// out.
+/// Takes a workspace as libraries do. Once the file is there, it wants more than can be had beside that with
+/// all else swapped out.
 const GREEDY: &str = r#"#include <cstdio>
 #include <dlfcn.h>
 #include <unistd.h>
@@ -147,7 +148,8 @@ fn a_neighbour_does_not_take_what_a_library_will_need() {
     node.wait_until_empty();
 }
 
-/// Natively the allocation fails. Nobody else will ever give anything back, so that waiting would be for ever.
+/// Natively the allocation fails. Nobody else will ever give anything back, so that waiting would be for
+/// ever.
 #[test]
 fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
     let node = Node::start("1x190MiB:ctx=2MiB", "mgb");

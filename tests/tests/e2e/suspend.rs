@@ -8,7 +8,8 @@ use mgb_tests::node::Node;
 use mgb_tests::process::{Running, run};
 use mgb_tests::wait;
 
-/// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel: hardly any idle time.
+/// MiB, rounds, milliseconds of each host phase, its kind, steps and blocks of each kernel: hardly any idle
+/// time.
 const AT_WORK: [&str; 6] = ["40", "40", "50", "wait", "10", "8"];
 
 fn phases(node: &Node, arguments: &[&str]) -> Running {

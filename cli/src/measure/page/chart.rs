@@ -155,8 +155,8 @@ fn evictions(task: &Stretch) -> String {
     }
 }
 
-/// A gap in a bar: the task goes on, and its memory is in the host. It is hollow and dashed, so it can be told without
-/// colours.
+/// A gap in a bar: the task goes on, and its memory is in the host. It is hollow and dashed, so it can be
+/// told without colours.
 fn gap(away: &Away, number: &str, y: f64, scale: &Scale) -> Element {
     let (from, to) = (scale.x(away.from), scale.x(away.to));
     let hover = format!(

@@ -155,8 +155,8 @@ fn what_is_held_back_keeps_nobody_waiting() {
     );
 }
 
-/// Two that wait for each other are a deadlock, of which the younger makes room; with one of them suspended the
-/// other waits for a person, and is not swapped or refused.
+/// Two that wait for each other are a deadlock, of which the younger makes room; with one of them suspended
+/// the other waits for a person, and is not swapped or refused.
 #[test]
 fn a_suspended_process_is_part_of_no_deadlock() {
     let stuck = |suspend: bool| {
