@@ -21,6 +21,8 @@ const SUCCESS: c_int = 0;
 const NON_BLOCKING: c_uint = 1;
 /// CUDA's `CU_MEMHOSTALLOC_PORTABLE`.
 const PORTABLE: c_uint = 1;
+/// CUDA's `CU_STREAM_CAPTURE_MODE_RELAXED`: a capture elsewhere forbids this thread nothing.
+const RELAXED: c_uint = 2;
 
 type ContextId = unsafe extern "C" fn(usize, *mut u64) -> c_int;
 
@@ -62,6 +64,9 @@ macro_rules! calls {
 calls! {
     copy_out = c"cuMemcpyDtoHAsync_v2": fn(*mut u8, u64, usize, usize);
     copy_back = c"cuMemcpyHtoDAsync_v2": fn(u64, *const u8, usize, usize);
+    current = c"cuCtxGetCurrent": fn(*mut usize);
+    set_current = c"cuCtxSetCurrent": fn(usize);
+    capture_mode = c"cuThreadExchangeStreamCaptureMode": fn(*mut c_uint);
     create = c"cuStreamCreate": fn(*mut usize, c_uint);
     destroy = c"cuStreamDestroy_v2": fn(usize);
     wait = c"cuStreamSynchronize": fn(usize);
@@ -82,13 +87,18 @@ impl Calls {
 /// Streams of this process's own in a context.
 struct Streams {
     calls: Calls,
+    context: usize,
     streams: Vec<usize>,
 }
 
 impl Streams {
     fn new(calls: Calls, count: usize) -> Result<Streams, c_int> {
+        let mut context = 0;
+        // SAFETY: writes one handle.
+        done(unsafe { (calls.current)(&mut context) })?;
         let mut own = Streams {
             calls,
+            context,
             streams: Vec::new(),
         };
         for _ in 0..count {
@@ -119,6 +129,14 @@ fn done(code: c_int) -> Result<(), c_int> {
 
 impl Link for Streams {
     type Failure = c_int;
+
+    fn enter(&self) -> Result<(), c_int> {
+        // SAFETY: the context that the thread which copies is on, and so lives.
+        done(unsafe { (self.calls.set_current)(self.context) })?;
+        let mut mode = RELAXED;
+        // SAFETY: reads and writes one number.
+        done(unsafe { (self.calls.capture_mode)(&mut mode) })
+    }
 
     fn begin_out(&self, slot: usize, to: *mut u8, from: u64, bytes: usize) -> Result<(), c_int> {
         // SAFETY: both ranges have so many bytes, which the caller leaves alone until the slot was waited
@@ -194,7 +212,7 @@ impl Pumped {
         let ring = unsafe { Ring::new(pinned.start.cast()) };
         Some(Pumped {
             context,
-            pump: Pump::new(streams, ring)?,
+            pump: Pump::new(streams, ring),
             _pinned: pinned,
         })
     }

@@ -1,10 +1,24 @@
 //! Threads of MGB's own in the program's process.
 
-use std::thread::JoinHandle;
+use std::thread::{Builder, JoinHandle, Scope, ScopedJoinHandle};
 
 /// Starts one, of which the program's signals know nothing: they are for its own threads. `None`: the system
 /// refuses a thread.
 pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Option<JoinHandle<()>> {
+    without_signals(|| Builder::new().name(name.to_owned()).spawn(run).ok())
+}
+
+/// As [`start`], one that ends with the scope.
+pub fn start_within<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    name: &str,
+    run: impl FnOnce() + Send + 'scope,
+) -> Option<ScopedJoinHandle<'scope, ()>> {
+    without_signals(|| Builder::new().name(name.to_owned()).spawn_scoped(scope, run).ok())
+}
+
+/// A thread begins with the mask of the one that starts it: all signals are blocked meanwhile.
+fn without_signals<T>(start: impl FnOnce() -> T) -> T {
     // SAFETY: all zeros is a valid set, which is filled here.
     let mut all: libc::sigset_t = unsafe { std::mem::zeroed() };
     // SAFETY: as above.
@@ -14,10 +28,10 @@ pub fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Option<JoinHand
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
     }
-    let started = std::thread::Builder::new().name(name.to_owned()).spawn(run);
+    let started = start();
     // SAFETY: the set that was read above.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut()) };
-    started.ok()
+    started
 }
 
 #[cfg(test)]

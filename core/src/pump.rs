@@ -1,32 +1,38 @@
 //! Copies between a GPU and ordinary host memory, as fast as the link allows.
 //!
 //! The driver copies pageable memory through a small buffer of its own, with one thread, at a fifth of the
-//! link's speed. So bytes go through a ring of pinned slots: while the GPU fills or empties some, threads
-//! copy the others from or to the host memory, where new pages are paid by these threads as well. The ring
-//! stays busy from one piece of memory to the next, so many small pieces are as fast as a large one.
+//! link's speed. So bytes go through a ring of pinned slots in *lanes*: threads with slots of their own, each of
+//! which copies in the host what one slot has while the GPU fills or empties another. A lane takes the next
+//! chunk by itself: where one thread handed chunks to others, to wake them took longer than to copy, and 16 GiB
+//! came back at 5 GiB/s. The lanes stay busy from one piece of memory to the next, so many small pieces are as
+//! fast as a large one.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 
 use crate::own_thread;
 
 /// Bytes of a slot: a huge page.
 pub const SLOT: usize = 2 << 20;
-/// Slots of the ring, at most: one for each thread and those of the GPU.
-pub const SLOTS: usize = THREADS + FOR_GPU;
-/// Slots for the GPU to fill or empty meanwhile: a third of a millisecond of the link. No more than needed
-/// are used, so that the ring stays in the processor's cache.
-const FOR_GPU: usize = 8;
-/// Threads that copy in the host, at most: one fills new pages at some 3 GB/s, the link takes 50.
-const THREADS: usize = 12;
+/// Slots of the ring.
+pub const SLOTS: usize = LANES * OF_LANE;
+/// Slots of a lane: one for the GPU, one for the thread.
+const OF_LANE: usize = 2;
+/// Lanes, at most: eight fill the link on an H100, four come to half of it where pages are new.
+const LANES: usize = 8;
 
-/// The calls of CUDA's that such a copy takes, on one GPU. A slot has a stream of its own.
-pub trait Link {
+/// The calls of CUDA's that such a copy takes, on one GPU. A slot has a stream of its own, and one thread at a
+/// time.
+pub trait Link: Sync {
     /// Why a call failed.
-    type Failure: Copy;
+    type Failure: Copy + Send;
+
+    /// Lets this thread, a lane's, make the calls below, until it ends.
+    ///
+    /// # Errors
+    /// The call's.
+    fn enter(&self) -> Result<(), Self::Failure>;
 
     /// Begins to copy from the GPU to host memory, in the slot's stream.
     ///
@@ -88,57 +94,21 @@ pub unsafe trait Pieces {
     fn done(&mut self, index: usize);
 }
 
-/// A copy within host memory, the slot that it is of, and whom to tell.
-struct Job {
-    to: usize,
-    from: usize,
-    bytes: usize,
-    slot: usize,
-    done: Sender<usize>,
-}
-
-/// The threads of a process: what gives them jobs, and how many they are.
-#[derive(Clone)]
-struct Threads {
-    process: u32,
-    jobs: Sender<Job>,
-    count: usize,
-}
-
-static THREADS_OF: Mutex<Option<Threads>> = Mutex::new(None);
-
-/// The threads, which are started once and wait for ever. `None`: the system has none.
-fn threads() -> Option<Threads> {
-    let mut known = THREADS_OF.lock();
-    let process = std::process::id();
-    // A forked child has none of its parent's.
-    if let Some(threads) = known.as_ref().filter(|threads| threads.process == process) {
-        return Some(threads.clone());
-    }
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (jobs, queue) = channel();
-    let queue = Arc::new(Mutex::new(queue));
-    let count = (0..(cores * 3 / 4).clamp(1, THREADS))
-        .filter_map(|_| {
-            let queue = queue.clone();
-            own_thread::start("mgb-copy", move || work(&queue))
-        })
-        .count();
-    *known = (count > 0).then_some(Threads { process, jobs, count });
-    known.clone()
-}
-
 /// A ring, for one thread's copies at a time.
 pub struct Pump<L: Link> {
     link: L,
     ring: Ring,
-    threads: Threads,
-    finished: Sender<usize>,
-    done: Receiver<usize>,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Out,
+    Back,
 }
 
 /// A part of a piece that a slot holds.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Chunk {
     piece: usize,
     device: u64,
@@ -146,72 +116,103 @@ struct Chunk {
     bytes: usize,
 }
 
-/// Cuts pieces into chunks, and knows when all of a piece are done.
-struct Cutter<'a> {
-    pieces: &'a mut dyn Pieces,
-    /// What is left to cut of the last piece.
-    rest: Chunk,
-    /// Bytes of each piece that are not copied.
-    left: Vec<usize>,
-    is_empty: bool,
+/// What the lanes of one copy share.
+struct Work<F> {
+    state: Mutex<State<F>>,
+    /// There are more chunks, or no more will come.
+    given: Condvar,
+    /// A piece is copied, or a lane has ended.
+    told: Condvar,
 }
 
-impl<'a> Cutter<'a> {
-    fn new(pieces: &'a mut dyn Pieces) -> Cutter<'a> {
-        Cutter {
-            pieces,
-            rest: Chunk::default(),
-            left: Vec::new(),
-            is_empty: false,
+struct State<F> {
+    chunks: VecDeque<Chunk>,
+    /// No more will come.
+    is_all: bool,
+    /// Bytes of each piece that are not copied.
+    left: Vec<usize>,
+    /// Pieces that are copied, and not told of.
+    done: Vec<usize>,
+    failed: Option<F>,
+    /// Lanes that have not ended.
+    lanes: usize,
+}
+
+impl<F: Copy> Work<F> {
+    fn new() -> Work<F> {
+        Work {
+            state: Mutex::new(State {
+                chunks: VecDeque::new(),
+                is_all: false,
+                left: Vec::new(),
+                done: Vec::new(),
+                failed: None,
+                lanes: 0,
+            }),
+            given: Condvar::new(),
+            told: Condvar::new(),
         }
     }
 
-    fn next(&mut self) -> Option<Chunk> {
-        while self.rest.bytes == 0 {
-            let piece = self.pieces.next();
-            let Some(Piece { device, host, bytes }) = piece else {
-                self.is_empty = true;
+    /// Cuts a piece into chunks for the lanes.
+    fn give(&self, piece: Piece) {
+        let mut state = self.state.lock();
+        let index = state.left.len();
+        state.left.push(piece.bytes);
+        if piece.bytes == 0 {
+            state.done.push(index);
+        }
+        for from in (0..piece.bytes).step_by(SLOT) {
+            state.chunks.push_back(Chunk {
+                piece: index,
+                device: piece.device + from as u64,
+                host: piece.host as usize + from,
+                bytes: SLOT.min(piece.bytes - from),
+            });
+            self.given.notify_one();
+        }
+    }
+
+    /// The next chunk; waits for one if `waits`. `None`: there is none, and none comes if this waited.
+    fn take(&self, waits: bool) -> Option<Chunk> {
+        let mut state = self.state.lock();
+        loop {
+            if state.failed.is_some() {
                 return None;
-            };
-            let host = host as usize;
-            self.rest = Chunk {
-                piece: self.left.len(),
-                device,
-                host,
-                bytes,
-            };
-            self.left.push(bytes);
-            if bytes == 0 {
-                self.pieces.done(self.rest.piece);
             }
+            let chunk = state.chunks.pop_front();
+            if chunk.is_some() || !waits || state.is_all {
+                return chunk;
+            }
+            self.given.wait(&mut state);
         }
-        let bytes = SLOT.min(self.rest.bytes);
-        let chunk = Chunk { bytes, ..self.rest };
-        self.rest.device += bytes as u64;
-        self.rest.host += bytes;
-        self.rest.bytes -= bytes;
-        Some(chunk)
     }
 
-    fn done(&mut self, chunk: Chunk) {
-        self.left[chunk.piece] -= chunk.bytes;
-        if self.left[chunk.piece] == 0 {
-            self.pieces.done(chunk.piece);
+    fn copied(&self, chunk: Chunk) {
+        let mut state = self.state.lock();
+        state.left[chunk.piece] -= chunk.bytes;
+        if state.left[chunk.piece] == 0 {
+            state.done.push(chunk.piece);
+            self.told.notify_one();
         }
+    }
+
+    fn fail(&self, failure: F) {
+        let mut state = self.state.lock();
+        state.failed.get_or_insert(failure);
+        self.given.notify_all();
+    }
+
+    fn lane_ended(&self) {
+        self.state.lock().lanes -= 1;
+        self.told.notify_one();
     }
 }
 
 impl<L: Link> Pump<L> {
-    /// A pump. `None`: the system has no threads.
-    pub fn new(link: L, ring: Ring) -> Option<Pump<L>> {
-        let (finished, done) = channel();
-        Some(Pump {
-            link,
-            ring,
-            threads: threads()?,
-            finished,
-            done,
-        })
+    /// A pump of that ring.
+    pub fn new(link: L, ring: Ring) -> Pump<L> {
+        Pump { link, ring }
     }
 
     /// Copies from the GPU to host memory. Nothing is under way afterwards.
@@ -219,44 +220,7 @@ impl<L: Link> Pump<L> {
     /// # Errors
     /// The link's; what is in the host memory of pieces that are not done is undefined then.
     pub fn out(&self, pieces: &mut dyn Pieces) -> Result<(), L::Failure> {
-        let mut cutter = Cutter::new(pieces);
-        let mut failed = Ok(());
-        let mut free: Vec<usize> = (0..self.slots()).collect();
-        let mut chunks = [Chunk::default(); SLOTS];
-        // Slots that the GPU fills, in their order. And how many threads empty.
-        let mut filling: VecDeque<usize> = VecDeque::new();
-        let mut emptying = 0;
-        loop {
-            while failed.is_ok() && !cutter.is_empty && !free.is_empty() {
-                let Some(chunk) = cutter.next() else { break };
-                let Some(slot) = free.pop() else { break };
-                chunks[slot] = chunk;
-                failed = self
-                    .link
-                    .begin_out(slot, self.ring.slot(slot), chunk.device, chunk.bytes);
-                filling.push_back(slot);
-            }
-            let mut emptied = Vec::new();
-            if let Some(slot) = filling.pop_front() {
-                let filled = self.link.wait(slot);
-                failed = failed.and(filled);
-                if failed.is_ok() {
-                    let Chunk { host, bytes, .. } = chunks[slot];
-                    self.give(host, self.ring.slot(slot) as usize, bytes, slot);
-                    emptying += 1;
-                }
-            } else if emptying > 0 {
-                self.collect(&mut emptied, true);
-            } else if failed.is_err() || cutter.is_empty {
-                return failed;
-            }
-            self.collect(&mut emptied, false);
-            for slot in emptied {
-                emptying -= 1;
-                cutter.done(chunks[slot]);
-                free.push(slot);
-            }
-        }
+        self.copy(pieces, Way::Out)
     }
 
     /// Copies from host memory to the GPU. Nothing is under way afterwards.
@@ -264,101 +228,131 @@ impl<L: Link> Pump<L> {
     /// # Errors
     /// The link's; what is in the device memory of pieces that are not done is undefined then.
     pub fn back(&self, pieces: &mut dyn Pieces) -> Result<(), L::Failure> {
-        let mut cutter = Cutter::new(pieces);
-        let mut failed = Ok(());
-        let mut free: Vec<usize> = (0..self.slots()).collect();
-        let mut chunks = [Chunk::default(); SLOTS];
-        // How many slots threads fill, and which the GPU empties.
-        let mut filling = 0;
-        let mut emptying: VecDeque<usize> = VecDeque::new();
+        self.copy(pieces, Way::Back)
+    }
+
+    /// This thread gives the pieces and is told of those that are done; the lanes do the rest.
+    fn copy(&self, pieces: &mut dyn Pieces, way: Way) -> Result<(), L::Failure> {
+        let work = Work::new();
+        std::thread::scope(|scope| {
+            let mut begun = 0;
+            while work.state.lock().failed.is_none()
+                && let Some(piece) = pieces.next()
+            {
+                work.give(piece);
+                // As many lanes as there are chunks, if the system has threads for them.
+                while begun < lanes() && begun < work.state.lock().chunks.len() {
+                    work.state.lock().lanes += 1;
+                    let (lane, work) = (begun, &work);
+                    if own_thread::start_within(scope, "mgb-copy", move || self.lane(lane, way, work))
+                        .is_none()
+                    {
+                        work.lane_ended();
+                        break;
+                    }
+                    begun += 1;
+                }
+                tell(&work, pieces);
+            }
+            work.state.lock().is_all = true;
+            work.given.notify_all();
+            if begun == 0 {
+                work.state.lock().lanes += 1;
+                self.lane(0, way, &work);
+            }
+            loop {
+                tell(&work, pieces);
+                let mut state = work.state.lock();
+                if !state.done.is_empty() {
+                    continue;
+                }
+                if state.lanes == 0 {
+                    return state.failed.map_or(Ok(()), Err);
+                }
+                work.told.wait(&mut state);
+            }
+        })
+    }
+
+    /// Copies chunks until there are no more or one fails. Nothing of the lane's is under way afterwards.
+    fn lane(&self, lane: usize, way: Way, work: &Work<L::Failure>) {
+        let mut under_way = VecDeque::with_capacity(OF_LANE);
+        let mut free: Vec<usize> = (lane * OF_LANE..(lane + 1) * OF_LANE).collect();
+        let mut failed = self.link.enter();
         loop {
-            // One at a time: to get a piece may take long, and filled slots should not wait for it.
-            let mut is_given = false;
-            if failed.is_ok()
-                && !cutter.is_empty
-                && !free.is_empty()
-                && let Some(chunk) = cutter.next()
+            // What is under way ends before this waits for more.
+            let chunk = failed.ok().and_then(|()| work.take(under_way.is_empty()));
+            if let Some(chunk) = chunk
                 && let Some(slot) = free.pop()
             {
-                chunks[slot] = chunk;
-                self.give(self.ring.slot(slot) as usize, chunk.host, chunk.bytes, slot);
-                filling += 1;
-                is_given = true;
-            }
-            let mut filled = Vec::new();
-            self.collect(&mut filled, !is_given && filling > 0);
-            for slot in filled {
-                filling -= 1;
-                let Chunk { device, bytes, .. } = chunks[slot];
-                if failed.is_ok() {
-                    failed = self.link.begin_back(slot, device, self.ring.slot(slot), bytes);
+                failed = self.begin(slot, way, chunk);
+                under_way.push_back((slot, chunk));
+                if failed.is_ok() && !free.is_empty() {
+                    continue;
                 }
-                emptying.push_back(slot);
             }
-            if is_given {
-                continue;
+            if let Err(failure) = failed {
+                work.fail(failure);
             }
-            // A slot that may be used again, or all of them at the end.
-            if (free.is_empty() || filling == 0)
-                && let Some(slot) = emptying.pop_front()
-            {
-                let emptied = self.link.wait(slot);
-                failed = failed.and(emptied);
-                if failed.is_ok() {
-                    cutter.done(chunks[slot]);
-                }
-                free.push(slot);
+            let Some((slot, chunk)) = under_way.pop_front() else {
+                break;
+            };
+            let ended = self.end(slot, way, chunk, failed);
+            if failed.and(ended).is_ok() {
+                work.copied(chunk);
             }
-            if (cutter.is_empty || failed.is_err()) && filling == 0 && emptying.is_empty() {
-                return failed;
+            failed = failed.and(ended);
+            free.push(slot);
+        }
+        work.lane_ended();
+    }
+
+    fn begin(&self, slot: usize, way: Way, chunk: Chunk) -> Result<(), L::Failure> {
+        let ring = self.ring.slot(slot);
+        let Chunk {
+            device, host, bytes, ..
+        } = chunk;
+        match way {
+            Way::Out => self.link.begin_out(slot, ring, device, bytes),
+            Way::Back => {
+                // SAFETY: a slot that nothing uses, and a part of a piece, which is there until `copy` returns
+                // (`Pieces`).
+                unsafe { std::ptr::copy_nonoverlapping(host as *const u8, ring, bytes) };
+                self.link.begin_back(slot, device, ring, bytes)
             }
         }
     }
 
-    /// How many slots are used.
-    fn slots(&self) -> usize {
-        (self.threads.count + FOR_GPU).min(SLOTS)
-    }
-
-    fn give(&self, to: usize, from: usize, bytes: usize, slot: usize) {
-        let done = self.finished.clone();
-        // The threads live as long as the process.
-        let _ = self.threads.jobs.send(Job {
-            to,
-            from,
-            bytes,
-            slot,
-            done,
-        });
-    }
-
-    /// Takes the slots whose copies in the host are done; waits for one if `waits`.
-    fn collect(&self, slots: &mut Vec<usize>, waits: bool) {
-        if waits && let Ok(slot) = self.done.recv() {
-            slots.push(slot);
+    /// Waits for the slot's copy, also where something has `failed` before.
+    fn end(
+        &self,
+        slot: usize,
+        way: Way,
+        chunk: Chunk,
+        failed: Result<(), L::Failure>,
+    ) -> Result<(), L::Failure> {
+        self.link.wait(slot)?;
+        if way == Way::Out && failed.is_ok() {
+            // SAFETY: as in `begin`; the GPU is done with the slot.
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.ring.slot(slot), chunk.host as *mut u8, chunk.bytes)
+            };
         }
-        slots.extend(self.done.try_iter());
+        Ok(())
     }
 }
 
-fn work(queue: &Mutex<Receiver<Job>>) {
-    loop {
-        let job = queue.lock().recv();
-        let Ok(Job {
-            to,
-            from,
-            bytes,
-            slot,
-            done,
-        }) = job
-        else {
-            return;
-        };
-        // SAFETY: a slot of the ring, which is used by this job alone until it is reported, and a part of a
-        // piece, which is there until then (`Pieces`), since `out` and `back` wait for all reports.
-        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes) };
-        // A pump waits for all its jobs.
-        let _ = done.send(slot);
+/// How many lanes this machine has use for.
+fn lanes() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores * 3 / 4).clamp(1, LANES)
+}
+
+/// Says which pieces are done.
+fn tell<F>(work: &Work<F>, pieces: &mut dyn Pieces) {
+    let done = std::mem::take(&mut work.state.lock().done);
+    for index in done {
+        pieces.done(index);
     }
 }
 
