@@ -296,3 +296,37 @@ fn every_compression_that_nvcc_has() {
         assert!(text.contains("by: 16 bytes, a device variable"), "{mode}: {text}");
     }
 }
+
+#[test]
+fn what_a_compile_has_found_is_there_at_the_link_of_a_whole_program() {
+    let node = Node::without_mgbd("1x64MiB");
+    let of_nvcc = "\
+__device__ int tally;
+__global__ void counts(int *x) { x[0] = tally++; }
+__global__ void work(int *x) { x[0] = 1; }
+void counting() { int *x; cudaMalloc(&x, 512); counts<<<1, 1>>>(x); cudaFree(x); }
+";
+    node.write(
+        "nvcc.cu",
+        &format!("{of_nvcc}{}", MAIN.replace("int main", "void other")),
+    );
+    node.write(
+        "clang.cu",
+        "void other(); void counting(); int main() { other(); counting(); }",
+    );
+    let objects = [
+        compile(&node, "nvcc", "-Xcompiler -flto", true),
+        compile(&node, "clang", "-Xcompiler -flto", false),
+    ];
+    let mut link = node.command(bin("mgb-clang++"), &["-O2", "-flto", "-o", "whole"]);
+    run(link.current_dir(node.folder()).args(objects)).success();
+    let text = explain(&node, "whole", &[]);
+    assert!(
+        text.contains("counts(int*) uses the device variable tally"),
+        "{text}"
+    );
+    assert!(
+        text.contains(MOVABLE) && !text.contains("compiled by nvcc"),
+        "{text}"
+    );
+}
