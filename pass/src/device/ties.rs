@@ -8,6 +8,14 @@ use inkwell::llvm_sys::prelude::*;
 use super::callgraph::{CallGraph, Reach};
 use super::ir::*;
 
+/// Each tie, in words that follow "the kernel".
+pub const CALLS_UNKNOWN: &str = "calls functions that are not known";
+pub const CALLS_POINTER: &str = "calls through pointers";
+pub const GIVES_FUNCTION: &str = "uses the address of a function";
+pub const GIVES_VARIABLE: &str = "gives away the address of a device variable";
+pub const ALLOCATES: &str = "allocates memory itself";
+pub const USES_TEXTURE: &str = "uses a texture or surface";
+
 /// The intrinsics that read and write textures and surfaces.
 const TEXTURES: [&str; 8] = [
     "llvm.nvvm.tex.",
@@ -22,7 +30,7 @@ const TEXTURES: [&str; 8] = [
 /// The same in assembly.
 const INSTRUCTIONS: [&str; 7] = ["tex.", "tld4.", "suld.", "sust.", "sured.", "txq.", "suq."];
 
-/// The ties of a kernel, in words that follow "the kernel". `escaped` are the variables whose addresses may
+/// The ties of a kernel. `escaped` are the variables whose addresses may
 /// be anywhere.
 pub fn of(
     graph: &CallGraph,
@@ -34,13 +42,13 @@ pub fn of(
     let mut ties = BTreeSet::new();
     let mut tie = |text: &str| ties.insert(text.to_owned());
     if !known {
-        tie("calls functions that are not known");
+        tie(CALLS_UNKNOWN);
     }
     if reach.calls_pointer {
-        tie("calls through pointers");
+        tie(CALLS_POINTER);
     }
     if graph.gives_functions(reach) {
-        tie("uses the address of a function");
+        tie(GIVES_FUNCTION);
     }
     if reach
         .globals
@@ -48,15 +56,15 @@ pub fn of(
         .filter_map(|at| symbols.get(at))
         .any(|one| escaped.contains(one))
     {
-        tie("gives away the address of a device variable");
+        tie(GIVES_VARIABLE);
     }
     for &function in &reach.functions {
         let name = name(function);
         if name == "malloc" {
-            tie("allocates memory itself");
+            tie(ALLOCATES);
         }
         if TEXTURES.iter().any(|one| name.starts_with(one)) || assembles_texture(function) {
-            tie("uses a texture or surface");
+            tie(USES_TEXTURE);
         }
     }
     ties

@@ -45,7 +45,8 @@ pub fn of_source(source: &str) -> Option<Uses> {
 }
 
 impl Uses {
-    fn add(&mut self, other: Uses) {
+    /// Adds what is known of another image of the same source: any of them may run.
+    pub fn add(&mut self, other: Uses) {
         self.variables.extend(other.variables);
         self.written.extend(other.written);
         for (kernel, ties) in other.ties {
@@ -115,12 +116,14 @@ fn is_variable(global: LLVMValueRef) -> bool {
 
 /// Whether a function's body is here, or is known to touch no variable by itself.
 fn is_known(function: LLVMValueRef) -> bool {
-    const KNOWN: [&str; 5] = ["malloc", "free", "vprintf", "__assertfail", "__nvvm_reflect"];
     let name = name(function);
-    !is_declaration(function)
-        || name.starts_with("llvm.")
-        || name.starts_with("__nv_")
-        || KNOWN.contains(&name.as_str())
+    !is_declaration(function) || name.starts_with("llvm.") || name.starts_with("__nv_") || is_of_system(&name)
+}
+
+/// Whether a function is one of CUDA's own that touches no variable of a program.
+pub fn is_of_system(name: &str) -> bool {
+    const KNOWN: [&str; 5] = ["malloc", "free", "vprintf", "__assertfail", "__nvvm_reflect"];
+    KNOWN.contains(&name)
 }
 
 /// The texts of all inline assembly, which may name a variable.

@@ -51,25 +51,32 @@ pub fn run(module: LLVMModuleRef) -> bool {
         return false;
     }
     let adapted = twelve::adapt(module);
-    rewrite(module, || sources::compiled(module).into_iter().collect()) || adapted
+    rewrite(module, |collected| {
+        sources::compiled(collected).into_iter().collect()
+    }) || adapted
 }
 
 /// Rewrites the merged modules of a whole program; true when they were changed. Modules among them that were
 /// processed as they were compiled call lazyrt already, and are skipped.
 pub fn run_at_link(module: LLVMModuleRef) -> bool {
     sources::restore_names(module);
-    rewrite(module, || sources::kept(module))
+    rewrite(module, |collected| sources::kept(collected.module))
 }
 
 /// Keeps in a host module what the link must know of its source. True if the module uses CUDA.
 pub fn leave_to_link(module: LLVMModuleRef) -> bool {
     sources::keep_names(module);
     twelve::adapt(module);
-    let has_cuda = !is_processed(module) && !Collected::new(module).is_empty();
-    if has_cuda && let Some(source) = sources::compiled(module) {
+    if is_processed(module) {
+        return false;
+    }
+    let collected = Collected::new(module);
+    if !collected.is_empty()
+        && let Some(source) = sources::compiled(&collected)
+    {
         sources::keep(module, &source);
     }
-    has_cuda
+    !collected.is_empty()
 }
 
 fn is_processed(module: LLVMModuleRef) -> bool {
@@ -77,7 +84,7 @@ fn is_processed(module: LLVMModuleRef) -> bool {
     !unsafe { LLVMGetNamedMetadata(module, MARK.as_ptr(), MARK.count_bytes()) }.is_null()
 }
 
-fn rewrite(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool {
+fn rewrite(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source>) -> bool {
     catch_unwind(AssertUnwindSafe(|| process(module, sources))).unwrap_or_else(|panic| {
         // The module may be rewritten in part: such a module must not be used.
         let text = format!("mgb: failed to rewrite the module: {}", message(&*panic));
@@ -86,7 +93,7 @@ fn rewrite(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool
     })
 }
 
-fn process(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool {
+fn process(module: LLVMModuleRef, sources: impl FnOnce(&Collected) -> Vec<Source>) -> bool {
     let collected = Collected::new(module);
     let open = open::look(&collected);
     if collected.is_empty() && open.reasons.is_empty() {
@@ -98,7 +105,7 @@ fn process(module: LLVMModuleRef, sources: impl FnOnce() -> Vec<Source>) -> bool
     let sources = if collected.is_empty() {
         Vec::new()
     } else {
-        sources()
+        sources(&collected)
     };
     let variables = Variables::new(&collected, sources);
     let resources = Resources::new(&collected);

@@ -9,6 +9,7 @@ mod bad_input;
 mod batch;
 mod bench;
 mod by_file;
+mod by_nvcc;
 mod ccache;
 mod cuda12;
 mod devices;

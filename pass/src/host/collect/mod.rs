@@ -1,6 +1,7 @@
 //! Collect: which functions of the module are the CUDA runtime, which are host stubs of kernels, and
 //! which calls are GPU ops.
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 
 use inkwell::llvm_sys::LLVMLinkage;
 use inkwell::llvm_sys::core::LLVMGetModuleFlag;
@@ -48,8 +49,10 @@ pub struct Collected {
     stubs: HashMap<Value, Kernel>,
     /// Functions of CUDA's headers through which nvcc's stubs launch.
     relays: HashSet<Value>,
-    /// Whether nvcc compiles the device code, which the pass then never sees.
+    /// Whether nvcc compiles the device code.
     pub by_nvcc: bool,
+    /// What nvcc's front end wrote, from which the module is made.
+    front_end: Option<PathBuf>,
     /// Whether its device code is linked with that of other files.
     pub across_files: bool,
     /// Whether kernels of this module may share state through device variables.
@@ -69,7 +72,8 @@ impl Collected {
             stubs: HashMap::new(),
             relays: HashSet::new(),
             by_nvcc: false,
-            across_files: device::is_left(module),
+            front_end: None,
+            across_files: device::is_left(module) || device::nvcc::is_relocatable(module),
             device_variables: false,
         };
         if !collected.runtime.is_empty() {
@@ -77,7 +81,7 @@ impl Collected {
         }
         collected.find_stubs();
         if collected.by_nvcc {
-            nvcc_source::name(module);
+            collected.front_end = nvcc_source::name(module);
         }
         collected
     }

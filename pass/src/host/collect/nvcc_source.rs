@@ -1,7 +1,7 @@
 //! The source that a module was made from, if nvcc's front end ran first: clang then reads a file with a
 //! temporary name, whose `#line` directives name the source. The module gets the name of the source, and so
 //! does its unit of debug information, which tells the sources of a whole program apart.
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::debuginfo::{LLVMDIFileGetFilename, LLVMDIScopeGetFile, LLVMGetSubprogram};
@@ -14,8 +14,9 @@ const MADE: &str = ".cudafe1.cpp";
 /// What it puts before that where the files are not kept, up to a number and an underscore.
 const TEMPORARY: &str = "tmpxft_";
 
-/// Gives the module its source's name.
-pub fn name(module: LLVMModuleRef) {
+/// Gives the module its source's name. The path of the file that nvcc's front end wrote, if the module was
+/// made from that.
+pub fn name(module: LLVMModuleRef) -> Option<PathBuf> {
     let mut length = 0;
     // SAFETY: LLVM gives the address and length of a string that lives as long as the module is not renamed.
     let given = unsafe {
@@ -23,17 +24,22 @@ pub fn name(module: LLVMModuleRef) {
         std::slice::from_raw_parts(name.cast::<u8>(), length)
     };
     let given = String::from_utf8_lossy(given).into_owned();
-    let Some(stem) = stem(&given) else { return };
-    let is_source = |(_, name): &(_, String)| Path::new(name).file_stem().is_some_and(|one| one == stem);
-    let found = ir::functions(module).filter_map(file).find(is_source);
+    let whole = stem(&given)?;
+    let short = without_architecture(whole);
+    let source = |stem: &str| {
+        let is_source = |(_, name): &(_, String)| Path::new(name).file_stem().is_some_and(|one| one == stem);
+        ir::functions(module).filter_map(file).find(is_source)
+    };
+    let found = source(whole).or_else(|| source(short));
     let source = found
         .as_ref()
-        .map_or_else(|| format!("{stem}.cu"), |(_, name)| name.clone());
+        .map_or_else(|| format!("{short}.cu"), |(_, name)| name.clone());
     // SAFETY: a live module, and the name's address and length.
     unsafe { LLVMSetSourceFileName(module, source.as_ptr().cast(), source.len()) };
     if let Some((file, _)) = found {
         name_units(module, file);
     }
+    Some(PathBuf::from(&given))
 }
 
 /// Gives the module's units of debug information this file.
@@ -59,6 +65,14 @@ fn stem(given: &str) -> Option<&str> {
         return Some(name);
     };
     Some(rest.split_once('-')?.1.split_once('_')?.1)
+}
+
+/// With several architectures nvcc puts the last one's name behind the source's.
+fn without_architecture(stem: &str) -> &str {
+    match stem.rsplit_once(".compute_") {
+        Some((source, number)) if number.starts_with(|sign: char| sign.is_ascii_digit()) => source,
+        _ => stem,
+    }
 }
 
 /// The file that a function's lines are of, by the debug information, and its name.
@@ -98,5 +112,7 @@ mod tests {
         );
         assert_eq!(stem("kept/a.b.cudafe1.cpp"), Some("a.b"));
         assert_eq!(stem("a.cu"), None);
+        assert_eq!(without_architecture("a.compute_90a"), "a");
+        assert_eq!(without_architecture("a.compute_all"), "a.compute_all");
     }
 }

@@ -1,10 +1,10 @@
 //! Sources: how the device code of each source file uses its variables, and how a compile keeps that for the
 //! link.
 //!
-//! A compile reads the device modules that are kept beside it. The linker sees host modules only, so a module
-//! that is left to it carries what the device modules show, as metadata that refers to the stubs and shadows
-//! themselves: two files may have kernels and variables of the same name. It also carries the names of
-//! parameters and variables, since the linker drops those.
+//! A compile reads the device modules that are kept beside it, or what nvcc has embedded. The linker sees
+//! host modules only, so a module that is left to it carries what the device modules show, as metadata that
+//! refers to the stubs and shadows themselves: two files may have kernels and variables of the same name. It
+//! also carries the names of parameters and variables, since the linker drops those.
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, c_uint};
 
@@ -13,6 +13,7 @@ use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 
 use crate::device::{self, uses::Uses};
+use crate::host::collect::Collected;
 use crate::host::ir::helpers;
 use crate::host::ir::{self, Value};
 
@@ -32,9 +33,16 @@ pub struct Source {
 }
 
 /// What is known of the source that is being compiled; none where its device code is not known.
-pub fn compiled(module: LLVMModuleRef) -> Option<Source> {
-    let uses = device::uses::of_source(&device::source(module))?;
+pub fn compiled(collected: &Collected) -> Option<Source> {
+    let module = collected.module;
     let registered = device::registered(module);
+    let uses = match (collected.by_nvcc, &collected.front_end) {
+        (false, _) => device::uses::of_source(&device::source(module))?,
+        (true, front_end) => {
+            let symbols = registered.variables.keys().cloned().collect();
+            device::nvcc::of_module(module, front_end.as_deref(), &symbols)?
+        }
+    };
     let by_value = |all: HashMap<String, LLVMValueRef>| {
         let turned = all.into_iter().filter_map(|(symbol, raw)| {
             let value = helpers::base_and_offset(Value::from_raw(raw)?).0;

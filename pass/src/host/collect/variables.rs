@@ -40,7 +40,7 @@ impl Variable {
 pub struct Variables {
     /// Whether the host's module shows any.
     shown: bool,
-    /// Whether nvcc compiles the device code, so that its uses are not seen.
+    /// Whether nvcc compiles device code, whose uses may not be known.
     by_nvcc: bool,
     /// Whether device code of other files may be reached.
     across_files: bool,
@@ -88,7 +88,11 @@ impl Variables {
                 "{name} is compiled in another file, where it may use device variables"
             ));
         }
-        let Some((known, source)) = self.known.as_ref().and_then(|known| known.of_stub(stub)) else {
+        let Some((known, source)) = self
+            .known
+            .as_ref()
+            .and_then(|known| known.of_stub(stub, self.by_nvcc))
+        else {
             if self.by_nvcc {
                 return any(format!(
                     "{name} is compiled by nvcc, where it may use device variables"
@@ -203,10 +207,12 @@ impl Known {
         Some(known)
     }
 
-    /// The number of the source that has the kernel: the only one has all.
-    fn of_stub(&self, stub: Value) -> Option<(&Self, usize)> {
+    /// The number of the source that has the kernel: the only one has all, unless the module holds files that
+    /// nvcc compiled, which need not be known.
+    fn of_stub(&self, stub: Value, by_nvcc: bool) -> Option<(&Self, usize)> {
         let at = self.sources.iter().position(|one| one.stubs.contains_key(&stub));
-        Some((self, at.or((self.sources.len() == 1).then_some(0))?))
+        let has_all = self.sources.len() == 1 && !by_nvcc;
+        Some((self, at.or(has_all.then_some(0))?))
     }
 
     fn of_shadow(&self, shadow: Value) -> Option<Variable> {

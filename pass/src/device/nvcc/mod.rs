@@ -1,0 +1,159 @@
+//! Device code of nvcc's making: which kernels touch which device variables, from the PTX and the machine
+//! code that a host's module embeds. What clang's device module shows ([`super::uses`]) is read off PTX here.
+//!
+//! A program may run any of the images, so what is said holds for all of them. Machine code does not show
+//! what its kernels use. It counts as known where the PTX that it was made from is there: embedded beside it,
+//! or in the file that nvcc keeps until its host compiler has ended. What cannot be read leaves all of the
+//! source unknown.
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use inkwell::llvm_sys::prelude::LLVMModuleRef;
+
+use super::cubin::Cubin;
+use super::fatbin::{self, Embedded, Kind};
+use super::ties;
+use super::uses::{self, Uses};
+
+mod beside;
+mod flow;
+mod ptx;
+mod text;
+
+/// What is known of a host's module; none where not all of its device code can be read. `front_end` is the
+/// file that nvcc's front end wrote, `registered` are the symbols of the variables that the host registers.
+pub fn of_module(
+    module: LLVMModuleRef,
+    front_end: Option<&Path>,
+    registered: &BTreeSet<String>,
+) -> Option<Uses> {
+    let embedded = Embedded::of(module);
+    let bytes = embedded.bytes?;
+    let images = fatbin::entries(&bytes)?;
+    let mut texts = front_end.map_or(Vec::new(), beside::texts);
+    let mut codes = Vec::new();
+    for image in &images {
+        let content = image.content()?;
+        match image.kind {
+            Kind::Ptx => texts.push(String::from_utf8(content.into_owned()).ok()?),
+            Kind::Elf => codes.push((image.specific, content)),
+            Kind::Other => return None,
+        }
+    }
+    let source = Source {
+        registered,
+        relocatable: embedded.relocatable,
+    };
+    let mut all = Uses::default();
+    let mut targets = BTreeSet::new();
+    for text in &texts {
+        let module = ptx::read(text.trim_end_matches('\0'))?;
+        targets.insert(module.target.to_owned());
+        all.add(source.of_ptx(&module));
+    }
+    for (specific, code) in &codes {
+        let code = Cubin::read(code)?;
+        let from = code.made_from();
+        let suffixes: &[&str] = if *specific { &["", "a", "f"] } else { &[""] };
+        let is_covered = from.is_some_and(|number| {
+            let mut names = suffixes.iter().map(|suffix| format!("sm_{number}{suffix}"));
+            names.any(|name| targets.contains(&name))
+        });
+        if !is_covered {
+            all.add(source.of_code(&code)?);
+        }
+    }
+    (!images.is_empty()).then_some(all)
+}
+
+/// Whether the device code of a host's module that nvcc compiled is linked with that of other files.
+pub fn is_relocatable(module: LLVMModuleRef) -> bool {
+    Embedded::of(module).relocatable
+}
+
+/// What is the same for all images of a source.
+struct Source<'a> {
+    registered: &'a BTreeSet<String>,
+    relocatable: bool,
+}
+
+impl Source<'_> {
+    /// Whether a symbol is of something that nobody writes: strings and tables of virtual functions, which
+    /// have names that no variable of a program has.
+    fn is_constant(&self, symbol: &str) -> bool {
+        const CONSTANTS: [&str; 5] = ["$str", "__unnamed_", "_ZTV", "_ZTI", "_ZTS"];
+        CONSTANTS.iter().any(|prefix| symbol.starts_with(prefix)) && !self.registered.contains(symbol)
+    }
+
+    fn of_ptx(&self, module: &ptx::Module) -> Uses {
+        let flow = flow::follow(module);
+        let mut uses = Uses::default();
+        let mut everywhere = BTreeSet::new();
+        let mut symbols = BTreeMap::new();
+        for (at, variable) in module.variables.iter().enumerate() {
+            if self.is_constant(variable.name) {
+                continue;
+            }
+            // What other files see they may write, and hand its address to kernels of this one.
+            let is_shared = variable.is_extern || (self.relocatable && variable.is_visible);
+            let escapes = flow.escaped.contains(&at) || is_shared;
+            let symbol = variable.name.to_owned();
+            uses.variables.insert(symbol.clone(), variable.bytes);
+            if escapes || flow.written.contains(&at) {
+                uses.written.insert(symbol.clone());
+            }
+            if escapes {
+                everywhere.insert(symbol.clone());
+            }
+            symbols.insert(at, symbol);
+        }
+        for (at, kernel) in module
+            .functions
+            .iter()
+            .enumerate()
+            .filter(|(_, one)| one.is_kernel)
+        {
+            let reach = flow::reach(module, at);
+            let known = reach.declared.iter().all(|name| uses::is_of_system(name));
+            let touched: BTreeSet<String> = reach
+                .variables
+                .iter()
+                .filter_map(|at| symbols.get(at))
+                .cloned()
+                .collect();
+            let mut ties = BTreeSet::new();
+            let mut tie = |applies: bool, text: &str| {
+                if applies {
+                    ties.insert(text.to_owned());
+                }
+            };
+            tie(!known, ties::CALLS_UNKNOWN);
+            tie(reach.calls_pointer, ties::CALLS_POINTER);
+            tie(reach.gives_functions, ties::GIVES_FUNCTION);
+            let gives = reach
+                .variables
+                .iter()
+                .any(|at| flow.escaped.contains(at) && symbols.contains_key(at));
+            tie(gives, ties::GIVES_VARIABLE);
+            tie(reach.declared.contains("malloc"), ties::ALLOCATES);
+            tie(reach.uses_textures, ties::USES_TEXTURE);
+            uses.ties.insert(kernel.name.to_owned(), ties);
+            let touched = (known && !reach.calls_pointer).then(|| &touched | &everywhere);
+            uses.kernels.insert(kernel.name.to_owned(), touched);
+        }
+        uses
+    }
+
+    /// Of machine code without its PTX: where there is no variable, nothing can use one.
+    fn of_code(&self, code: &Cubin) -> Option<Uses> {
+        let is_constant = |name: &str| self.is_constant(name);
+        code.uses_none(is_constant, uses::is_of_system).then_some(())?;
+        let mut uses = Uses::default();
+        for (kernel, _) in code.kernels()? {
+            let tie = "is known as machine code only, which does not show whether it keeps addresses";
+            uses.ties.insert(kernel.clone(), BTreeSet::from([tie.to_owned()]));
+            uses.kernels.insert(kernel, Some(BTreeSet::new()));
+        }
+        Some(uses)
+    }
+}
