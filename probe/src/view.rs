@@ -91,6 +91,9 @@ pub struct NodeView {
     pub mgbd_pid: u32,
     /// Policy in force.
     pub policy: String,
+    /// The rule by which idle memory is evicted; `None`: it is not.
+    #[serde(default)]
+    pub evicts_by: Option<String>,
     /// Pipe folder of the MPS in use.
     pub mps_pipe: Option<String>,
     /// Why there is no MPS, where there is none.

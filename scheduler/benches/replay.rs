@@ -172,9 +172,7 @@ impl Replay<'_> {
                 .map(|(&client, &(gpu, _))| Activity {
                     client,
                     gpu,
-                    part: 0,
-                    idle: None,
-                    phase: None,
+                    ..Activity::default()
                 })
                 .collect(),
             ..Snapshot::default()

@@ -14,8 +14,15 @@
 //!   less often.
 //!
 //! Nobody is evicted twice for one request: a GPU has one eviction under way at a time.
+//!
+//! [`Rule`] says which rule mgbd follows: this one, or for comparison [`flexgpu`]'s.
+
+pub mod flexgpu;
+mod rule;
 
 use std::time::Duration;
+
+pub use rule::Rule;
 
 use crate::client::ClientId;
 
@@ -43,6 +50,8 @@ pub struct Idle {
     pub stays: Duration,
     /// How often it was evicted.
     pub times: u32,
+    /// How often it has had work there.
+    pub uses: u64,
 }
 
 /// A request that does not fit.
@@ -52,6 +61,8 @@ pub struct Lack {
     pub client: ClientId,
     /// How long it has waited.
     pub waited: Duration,
+    /// Warps of the largest launch that it is asked for.
+    pub warps: u64,
     /// GPUs where it could go, and the bytes that it lacks on each.
     pub gpus: Vec<(usize, u64)>,
 }
@@ -64,6 +75,11 @@ pub struct Speed {
 }
 
 impl Speed {
+    /// How long so many bytes take to the host.
+    pub fn one_way(&self, bytes: u64) -> Duration {
+        Duration::from_secs_f64(bytes as f64 / self.bytes_per_s.max(1) as f64)
+    }
+
     /// How long so many bytes take out and back.
     pub fn both_ways(&self, bytes: u64) -> Duration {
         Duration::from_secs_f64(2.0 * bytes as f64 / self.bytes_per_s.max(1) as f64)
@@ -162,6 +178,7 @@ mod tests {
             phase: None,
             stays: ms(60_000),
             times: 0,
+            uses: 0,
         }
     }
 
@@ -169,6 +186,7 @@ mod tests {
         Lack {
             client: 99,
             waited: ms(1000),
+            warps: 0,
             gpus: gpus.iter().map(|&(gpu, gib)| (gpu, gib * GIB)).collect(),
         }
     }

@@ -18,6 +18,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
+use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::{Policy, Queue, broker, holder};
 use tracing_subscriber::EnvFilter;
@@ -64,6 +65,10 @@ struct Options {
     /// Leave idle memory on its GPU although others wait for room
     #[arg(long)]
     no_swap: bool,
+    /// Whose idle memory leaves where others wait for room: pays, whose copies are worth it, or flexgpu, whose
+    /// memory is used least often while a kernel hides the copy
+    #[arg(long, value_name = "RULE", default_value_t = Rule::Pays, conflicts_with = "no_swap")]
+    evict_by: Rule,
     /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     swap_memory: Option<u64>,
@@ -146,7 +151,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         policy: options.policy,
         queue,
         patience: Duration::from_secs(options.patience),
-        evicts: !options.no_swap,
+        evicts: (!options.no_swap).then_some(options.evict_by),
         swap_memory: options.swap_memory,
         idle_exit: options.idle_exit.map(Duration::from_secs),
         mps: !options.no_mps,

@@ -29,6 +29,7 @@ LARGE = {
     "lists": [{"rows": "2000", "nodes": "500"}],
     "heap": [{"threads": "20000", "nodes": "20", "heap": "64MiB"}],
     "bfs": [{"nodes": "5000000", "edges": "4"}],
+    "hidden": [{"nodes": "40", "words": "1000000", "rounds": "4", "pause_ms": "20"}],
     "many": [{"count": "20000", "words": "60"}],
     "matmul": [{"n": "4000"}],
     "scan": [{"n": "50000000"}],

@@ -11,7 +11,7 @@ from trial import Trial
 
 EXAMPLES = ["vecadd", "chain", "twotasks", "init_run", "init_run_split", "stencil", "reduce", "unwinding", "grow", "symbol",
             "streams", "structs", "lists", "heap", "bfs", "many", "matmul", "scan", "shapes", "threads", "pitched", "managed",
-            "graph", "devices", "workspace", "phases"]
+            "graph", "devices", "workspace", "phases", "hidden"]
 KERNEL = re.compile(r"^__global__ void (?:__\w+\(.*?\) )?(\w+)\(", re.M)
 
 

@@ -14,9 +14,10 @@ pub fn text(view: &NodeView) -> String {
     // Writing to a String cannot fail.
     let _ = writeln!(
         text,
-        "mgbd {}, policy {}, up {}, {}, {}",
+        "mgbd {}, policy {}{}, up {}, {}, {}",
         view.mgbd_pid,
         view.policy,
+        evicts_by(view),
         span(view.uptime_ms),
         plural(view.clients as usize, "client"),
         mps(view)
@@ -60,6 +61,15 @@ fn evictions(counts: &Counts) -> String {
         text += &format!("\nprograms that waited only for each other made room {times}\n");
     }
     text
+}
+
+/// By which rule memory is evicted, where it is not the usual one.
+fn evicts_by(view: &NodeView) -> String {
+    match view.evicts_by.as_deref() {
+        Some("pays") => String::new(),
+        Some(rule) => format!(", evicts by {rule}"),
+        None => ", evicts nothing".to_owned(),
+    }
 }
 
 fn mps(view: &NodeView) -> String {
@@ -230,7 +240,7 @@ mod tests {
     use super::*;
     use mgb_probe::view::NodeView;
 
-    const VIEW: &str = r#"{"version":1,"mgbd_pid":4711,"policy":"mgb","mps_pipe":null,
+    const VIEW: &str = r#"{"version":1,"mgbd_pid":4711,"policy":"mgb","evicts_by":"pays","mps_pipe":null,
       "mps_note":"software GPUs have none","uptime_ms":65000,"clients":5,"starting":3,
       "gpus":[{"gpu":{"index":0,"node_index":0,"uuid":"GPU-aa","name":"Software GPU","total_bytes":268435456,
         "usable_bytes":266338304,"context_bytes":1048576,"max_warps":8448,
@@ -250,6 +260,16 @@ mod tests {
     fn people_see() {
         let view: NodeView = serde_json::from_str(VIEW).unwrap();
         insta::assert_snapshot!(text(&view));
+    }
+
+    #[test]
+    fn people_see_by_what_rule_memory_is_evicted() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        let first = |view: &NodeView| text(view).lines().next().unwrap_or_default().to_owned();
+        view.evicts_by = Some("flexgpu".to_owned());
+        assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts by flexgpu, up 1 min"));
+        view.evicts_by = None;
+        assert!(first(&view).starts_with("mgbd 4711, policy mgb, evicts nothing, up 1 min"));
     }
 
     #[test]

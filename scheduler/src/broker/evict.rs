@@ -6,9 +6,10 @@ use std::time::Duration;
 use mgb_probe::wire::{Order, Reply};
 
 use super::agent::{Given, OrderTo};
-use super::{Agent, Broker, Snapshot, Waiting};
+use super::{Activity, Agent, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
-use crate::eviction::{self, Idle, Lack};
+use crate::eviction::flexgpu::{self, Busy, Seen};
+use crate::eviction::{self, Idle, Lack, Rule};
 use crate::ledger::Colocation;
 
 /// How long a client may take to obey, beside a second for each gibibyte.
@@ -23,6 +24,11 @@ pub(super) const AGAIN: Duration = Duration::from_secs(2);
 const MOST_LACKS: usize = 32;
 
 impl Broker {
+    /// The rule by which idle memory is evicted, if it is.
+    pub fn evicts_by(&self) -> Option<Rule> {
+        self.rules.evicts.filter(|_| !self.ledger.blind())
+    }
+
     /// The orders that were decided on since the last call.
     pub fn take_orders(&mut self) -> Vec<OrderTo> {
         std::mem::take(&mut self.orders)
@@ -82,7 +88,7 @@ impl Broker {
     /// After a round: orders idle memory off GPUs for which requests wait.
     pub(super) fn evict_idle(&mut self, covered: &[Option<u64>], snapshot: &Snapshot, now: Duration) {
         self.give_up_orders(now);
-        let Some(host) = self.host_room(snapshot).filter(|_| self.rules.evicts) else {
+        let (Some(host), Some(rule)) = (self.host_room(snapshot), self.rules.evicts) else {
             return;
         };
         if self.queue.is_empty() || self.ledger.blind() {
@@ -94,8 +100,20 @@ impl Broker {
         }
         let closed = self.clients.values().filter_map(|entry| entry.agent.given);
         let closed = closed.fold(0, |set, given| set | 1 << given.gpu);
-        let lacks = self.lacks(covered, now);
-        for own in eviction::choose(&lacks, &idle, closed, self.speed, host) {
+        let lacks = self.lacks(covered, snapshot, now);
+        let chosen = match rule {
+            Rule::Pays => eviction::choose(&lacks, &idle, closed, self.speed, host),
+            Rule::FlexGpu => {
+                let max_warps: Vec<u64> = self.ledger.gpus().iter().map(|info| info.max_warps).collect();
+                let seen = Seen {
+                    idle: &idle,
+                    busy: &self.busy(snapshot),
+                    max_warps: &max_warps,
+                };
+                flexgpu::choose(&lacks, &seen, closed, self.speed, host)
+            }
+        };
+        for own in chosen {
             tracing::info!(
                 client = own.client,
                 gpu = own.gpu,
@@ -183,10 +201,23 @@ impl Broker {
                     phase: seen.phase,
                     stays: now.saturating_sub(agent.back),
                     times: agent.times,
+                    uses: seen.uses,
                 });
             }
         }
         idle
+    }
+
+    /// The processes that have work on a GPU.
+    fn busy(&self, snapshot: &Snapshot) -> Vec<Busy> {
+        let at_work = snapshot.activity.iter().filter(|seen| seen.idle.is_none());
+        let busy = |seen: &Activity| Busy {
+            client: seen.client,
+            gpu: seen.gpu,
+            warps: launched(seen).unwrap_or(u64::MAX),
+            lasts: seen.lasts,
+        };
+        at_work.map(busy).collect()
     }
 
     /// The client's agent, if it may be given an order now.
@@ -198,7 +229,7 @@ impl Broker {
     }
 
     /// The requests that do not fit, and what they lack: those that grow first, then the longest wait.
-    fn lacks(&self, covered: &[Option<u64>], now: Duration) -> Vec<Lack> {
+    fn lacks(&self, covered: &[Option<u64>], snapshot: &Snapshot, now: Duration) -> Vec<Lack> {
         let colocation = Colocation::of(&self.ledger);
         let mut waiting: Vec<&Waiting> = self.queue.iter().collect();
         waiting.sort_by_key(|waiting| (!waiting.grows(), waiting.since));
@@ -217,6 +248,7 @@ impl Broker {
             (!fits && !gpus.is_empty()).then(|| Lack {
                 client: waiting.client,
                 waited: waiting.waits(now),
+                warps: warps_of(waiting, snapshot),
                 gpus,
             })
         };
@@ -235,4 +267,20 @@ impl Broker {
             cost.saturating_sub(self.room_to_begin(covered, gpu))
         }
     }
+}
+
+/// Warps of the largest kernel that a process has launched on a GPU, if it says so.
+fn launched(seen: &Activity) -> Option<u64> {
+    (seen.warps > 0).then_some(seen.warps)
+}
+
+/// Warps of the largest launch that a request is for: as its need has it, or as its process has launched
+/// before. All there are where neither is known.
+fn warps_of(waiting: &Waiting, snapshot: &Snapshot) -> u64 {
+    let own = snapshot
+        .activity
+        .iter()
+        .filter(|seen| seen.client == waiting.client);
+    let before = || own.filter_map(launched).max();
+    waiting.request.need.warps().or_else(before).unwrap_or(u64::MAX)
 }

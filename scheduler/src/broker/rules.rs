@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::eviction::Rule;
 use crate::policies::{Policy, Queue};
 
 /// What the broker is to do.
@@ -15,8 +16,8 @@ pub struct Rules {
     pub patience: Duration,
     /// Most processes on a GPU at once.
     pub max_processes: u32,
-    /// Whether idle memory is evicted for requests that wait.
-    pub evicts: bool,
+    /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
+    pub evicts: Option<Rule>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
 }
@@ -36,7 +37,7 @@ impl Rules {
             queue: policy.serves(None).unwrap_or_default(),
             patience: PATIENCE,
             max_processes: MPS_CLIENTS,
-            evicts: true,
+            evicts: Some(Rule::Pays),
             swap_memory: None,
         }
     }

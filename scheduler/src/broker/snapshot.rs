@@ -26,7 +26,7 @@ pub struct Snapshot {
 }
 
 /// How busy a process has been on a GPU lately.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Activity {
     /// The client.
     pub client: ClientId,
@@ -38,4 +38,10 @@ pub struct Activity {
     pub idle: Option<Duration>,
     /// How long its idle phases there last; `None`: it had none yet.
     pub phase: Option<Duration>,
+    /// How long its times of work there last.
+    pub lasts: Duration,
+    /// How often it has had work there.
+    pub uses: u64,
+    /// Warps of the largest kernel that it says it has launched there; 0: it does not say.
+    pub warps: u64,
 }

@@ -8,7 +8,8 @@
 //! place meanwhile for a free one. A process that says how large its launches are
 //! counts for as much of the GPU as the largest of them fills.
 //!
-//! From the same samples: for how long a process has had no work on a GPU, and how long such phases of its last.
+//! From the same samples: for how long a process has had no work on a GPU, how long such phases of its last,
+//! and how often and for how long at a time it has had work.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,6 +33,12 @@ struct Lately {
     idle: Option<Duration>,
     /// How long its idle phases last: the mean of the last one and the mean before.
     phase: Option<Duration>,
+    /// Since when it has had work.
+    work: Option<Duration>,
+    /// How long its times of work last: the mean of the last one and the mean before.
+    lasted: Option<Duration>,
+    /// How many there were.
+    uses: u64,
 }
 
 /// How busy each process has been on each GPU lately.
@@ -70,6 +77,7 @@ impl Activities {
                 .or_insert_with(|| Lately::new(now));
             lately.take(busy, granted, now);
             lately.note_phase(busy, now);
+            lately.note_work(busy, now);
             let launched = clients
                 .get(&client)
                 .map_or(0, |client| client.launched_warps(gpu));
@@ -84,6 +92,9 @@ impl Activities {
                 part: (lately.part * fills * f64::from(WHOLE)) as u32,
                 idle: lately.idle.map(|since| now.saturating_sub(since)),
                 phase: lately.phase,
+                lasts: lately.lasts(now),
+                uses: lately.uses,
+                warps: launched,
             }
         };
         places.into_iter().map(sample).collect()
@@ -112,6 +123,9 @@ impl Lately {
             seen: now,
             idle: None,
             phase: None,
+            work: None,
+            lasted: None,
+            uses: 0,
         }
     }
 
@@ -125,6 +139,26 @@ impl Lately {
         if length >= SHORTEST_PHASE {
             self.phase = Some(self.phase.map_or(length, |before| (before + length) / 2));
         }
+    }
+
+    fn note_work(&mut self, busy: bool, now: Duration) {
+        if busy {
+            if self.work.is_none() {
+                self.work = Some(now);
+                self.uses += 1;
+            }
+        } else if let Some(since) = self.work.take() {
+            let length = now.saturating_sub(since);
+            self.lasted = Some(self.lasted.map_or(length, |before| (before + length) / 2));
+        }
+    }
+
+    /// How long its times of work last: as those before, or as long as the one under way if that is more.
+    fn lasts(&self, now: Duration) -> Duration {
+        let under_way = self
+            .work
+            .map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        self.lasted.unwrap_or_default().max(under_way)
     }
 
     fn take(&mut self, busy: bool, granted: Duration, now: Duration) {
@@ -172,6 +206,22 @@ mod tests {
         lately.note_phase(false, at(600));
         lately.note_phase(true, at(800));
         assert_eq!(lately.phase, Some(at(300)));
+    }
+
+    #[test]
+    fn times_of_work_are_measured_and_counted() {
+        let mut lately = Lately::new(at(0));
+        assert_eq!((lately.lasts(at(0)), lately.uses), (at(0), 0));
+        lately.note_work(true, at(100));
+        lately.note_work(true, at(200));
+        assert_eq!((lately.lasts(at(300)), lately.uses), (at(200), 1));
+        lately.note_work(false, at(500));
+        lately.note_work(false, at(900));
+        assert_eq!((lately.lasts(at(900)), lately.uses), (at(400), 1));
+        lately.note_work(true, at(1000));
+        assert_eq!((lately.lasts(at(1100)), lately.uses), (at(400), 2));
+        lately.note_work(false, at(1200));
+        assert_eq!(lately.lasts(at(1200)), at(300));
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::broker::PATIENCE;
+use crate::eviction::Rule;
 use crate::{Policy, Queue};
 
 /// The settings of an `mgbd`.
@@ -17,8 +18,8 @@ pub struct Config {
     pub queue: Queue,
     /// How long the first in the queue may be passed by others.
     pub patience: Duration,
-    /// Whether idle memory is evicted for requests that wait.
-    pub evicts: bool,
+    /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
+    pub evicts: Option<Rule>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
     /// Ends when there was no client for so long.
@@ -44,7 +45,7 @@ impl Config {
             policy: Policy::Mgb,
             queue: Queue::Largest,
             patience: PATIENCE,
-            evicts: true,
+            evicts: Some(Rule::Pays),
             swap_memory: None,
             idle_exit: None,
             mps: true,

@@ -98,6 +98,7 @@ pub(super) fn node_view(
         version: hello.version,
         mgbd_pid: hello.mgbd_pid,
         policy: hello.policy.clone(),
+        evicts_by: broker.evicts_by().map(|rule| rule.to_string()),
         mps_pipe: hello.mps_pipe.clone(),
         mps_note: hello.mps_note.clone(),
         uptime_ms: now.as_millis() as u64,

@@ -46,6 +46,35 @@ fn idle_memory_makes_room_for_who_waits() {
     assert_eq!((counts.evicted, counts.refused), (0, 0), "{counts:?}");
 }
 
+/// FlexGPU's rule, for comparison.
+#[test]
+fn idle_memory_makes_room_by_flexgpus_rule_too() {
+    let mut node = Node::without_mgbd("1x64MiB");
+    node.start_mgbd_with("mgb", &["--evict-by", "flexgpu"]);
+    assert_eq!(node.view().evicts_by.as_deref(), Some("flexgpu"));
+    let both = [phases(&node, &HALF_IDLE), phases(&node, &HALF_IDLE)];
+    both.into_iter().for_each(is_right);
+    node.wait_until_empty();
+    let counts = node.view().counts;
+    assert!(counts.evicted >= 2 && counts.refused == 0, "{counts:?}");
+}
+
+#[test]
+fn people_see_which_rule_is_in_force() {
+    let mut node = Node::without_mgbd("1x64MiB");
+    node.start_mgbd("mgb");
+    assert_eq!(node.view().evicts_by.as_deref(), Some("pays"));
+    drop(node);
+    let mut node = Node::without_mgbd("1x64MiB");
+    node.start_mgbd_with("mgb", &["--no-swap"]);
+    assert_eq!(node.view().evicts_by, None);
+    let ended = run(&mut node.mgb(&["status"]));
+    assert!(
+        ended.stdout.contains("policy mgb, evicts nothing, up "),
+        "{ended:?}"
+    );
+}
+
 #[test]
 fn the_host_holds_no_more_than_it_may() {
     let (counts, _) = two_of_which_one_fits(&["--swap-memory", "39MiB"]);

@@ -38,9 +38,8 @@ fn idle(clients: &[ClientId], gpu: usize, length: Duration) -> Snapshot {
     let seen = |&client: &ClientId| Activity {
         client,
         gpu,
-        part: 0,
         idle: (!length.is_zero()).then_some(length),
-        phase: None,
+        ..Activity::default()
     };
     Snapshot {
         activity: clients.iter().map(seen).collect(),

@@ -200,8 +200,7 @@ fn a_task_in_a_host_phase_keeps_nobody_off_its_gpu() {
         client,
         gpu,
         part,
-        idle: None,
-        phase: None,
+        ..Activity::default()
     };
     // The first is busy a tenth of the time: two of its twenty blocks, against ten.
     ask(&mut broker, 3, 10);
