@@ -19,8 +19,8 @@ pub const SLOT: usize = 2 << 20;
 pub const SLOTS: usize = LANES * OF_LANE;
 /// Slots of a lane: one for the GPU, one for the thread.
 const OF_LANE: usize = 2;
-/// Lanes, at most: eight fill the link on an H100, four come to half of it where pages are new.
-const LANES: usize = 8;
+/// Lanes, at most: eight fill the link on an H100, and where pages are new that takes twelve.
+const LANES: usize = 12;
 
 /// The calls of CUDA's that such a copy takes, on one GPU. A slot has a stream of its own, and one thread at a
 /// time.

@@ -8,7 +8,7 @@
 //!   than what was idle before. Where earlier phases of the process are known, who is expected to stay idle for
 //!   twice that long is evicted early, and who is not, late.
 //! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
-//!   most, however many wait.
+//!   most, however many wait. Who is evicted early need not: the idle phase itself is expected to last that long.
 //! - An eviction is made only if all of those chosen together make the request fit on one GPU.
 //! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
 //!   less often.
@@ -126,13 +126,13 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], mut closed: u64, speed: Speed, mut 
 /// Whether evicting it is worth its copies.
 fn pays(own: &Idle, speed: Speed) -> bool {
     let copies = speed.both_ways(own.bytes);
-    let due = match own.phase {
-        Some(phase) if phase >= own.idle + 2 * copies => LEAST_IDLE,
+    let (due, stay) = match own.phase {
+        Some(phase) if phase >= own.idle + 2 * copies => (LEAST_IDLE, LEAST_STAY),
         // Whoever has been idle for longer than ever says nothing of when it goes on.
-        Some(phase) => phase.max(copies),
-        None => copies,
+        Some(phase) => (phase.max(copies), 2 * copies),
+        None => (copies, 2 * copies),
     };
-    own.idle >= due.max(LEAST_IDLE) && own.stays >= LEAST_STAY.max(2 * copies)
+    own.idle >= due.max(LEAST_IDLE) && own.stays >= LEAST_STAY.max(stay)
 }
 
 /// Those whose memory together gives so many bytes: one process if one has enough, the smallest such; else the
@@ -220,6 +220,13 @@ mod tests {
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
         back.stays = ms(4000);
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), [1]);
+        // The idle phase that begins is long enough for both copies.
+        (back.stays, back.idle) = (ms(600), ms(100));
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
+        back.phase = Some(ms(4100));
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), [1]);
+        back.stays = ms(400);
+        assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
     }
 
     #[test]

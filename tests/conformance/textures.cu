@@ -503,12 +503,13 @@ HOST_CASE(views) {
 HOST_CASE(descriptions) {
   auto elements = whole_numbers(256);
   float *memory = on_device(elements);
-  Settings settings = all(cudaAddressModeMirror, kPoint, true);
-  settings.y = cudaAddressModeBorder;
+  // The driver keeps the border's colour only where the first mode is this one.
+  Settings settings = all(cudaAddressModeBorder, kPoint, true);
+  settings.y = cudaAddressModeMirror;
   auto object = texture_of(linear(memory, cudaCreateChannelDesc<float2>(), 1024), settings);
-  cudaResourceDesc resource;
-  cudaTextureDesc texture;
-  cudaResourceViewDesc view;
+  cudaResourceDesc resource = {};
+  cudaTextureDesc texture = {};
+  cudaResourceViewDesc view = {};
   put(record, int(cudaGetTextureObjectResourceDesc(&resource, object)));
   put(record, int(cudaGetTextureObjectTextureDesc(&texture, object)));
   put(record, int(resource.resType)), put(record, int(resource.res.linear.devPtr == memory));
@@ -519,7 +520,7 @@ HOST_CASE(descriptions) {
   put(record, int(cudaGetTextureObjectResourceViewDesc(&view, object)));
   put(record, int(cudaDestroyTextureObject(object)));
   cudaGetLastError();
-  expect(record, {0, 0, cudaResourceTypeLinear, 1, 1024, 32, cudaChannelFormatKindFloat, cudaAddressModeMirror,
-                  cudaAddressModeBorder, cudaFilterModePoint, cudaReadModeElementType, 1, conformance::bits(kBorder),
-                  cudaErrorInvalidValue, 0});
+  expect(record, {0, 0, cudaResourceTypeLinear, 1, 1024, 32, cudaChannelFormatKindFloat, cudaAddressModeBorder,
+                  cudaAddressModeMirror, cudaFilterModePoint, cudaReadModeElementType, 1, conformance::bits(kBorder),
+                  cudaSuccess, 0});
 }

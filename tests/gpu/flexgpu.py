@@ -255,11 +255,11 @@ def deadlock(trial, bench):
 def lists(trial, bench):
     """Pointer lists in device memory, evicted as a whole between any two kernels."""
     rounds = 10
-    for name, program, least in [
-            ("separate nodes", ["hidden", 1000, 1000, rounds, 60], rounds),
-            ("rows and a list turned around", ["lists", 1000, 500], 1)]:
+    for name, program, least, every in [
+            ("separate nodes", ["hidden", 1000, 1000, rounds, 60], rounds, 10),
+            ("rows and a list turned around", ["lists", 4000, 2000], 1, 1)]:
         trace = trial.folder / f"trace-{program[0]}"
-        played = bench.play("ours", [program], MGB_EVICT_EVERY=10, MGB_TRACE=trace)
+        played = bench.play("ours", [program], MGB_EVICT_EVERY=every, MGB_TRACE=trace)
         swaps = played.swaps(trace)
         trial.check(f"lists, {name}: right, and evicted after every kernel", played.all_right() and swaps >= least,
                     {"evictions": swaps, "at least": least, **played.figure()})

@@ -261,7 +261,8 @@ runtime! {
     }
 
     fn cudaGetTextureObjectResourceViewDesc(to: *mut ResourceViewDesc, object: u64) {
-        put!(to, texture::find(object)?.view.ok_or(Error::INVALID_VALUE)?);
+        // A GPU's driver answers for an object without a view as well.
+        put!(to, texture::find(object)?.view.unwrap_or_default());
         Ok(())
     }
 }
