@@ -4,12 +4,15 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
 
+/// Where a copy goes, where it comes from, and its bytes.
+type Begun = Option<(usize, usize, usize)>;
+
 /// A GPU whose memory is the host's, and whose calls fail from one on. A copy is made when it is waited for.
 struct Near {
     calls: AtomicU32,
     fails_at: u32,
     /// The copy that each slot has under way, and the most at once.
-    begun: Mutex<([Option<(usize, usize, usize)>; SLOTS], usize)>,
+    begun: Mutex<([Begun; SLOTS], usize)>,
 }
 
 impl Near {

@@ -1,39 +1,7 @@
 // Textures: address modes, filters, formats, and every function that reads one.
-#include "images.h"
+#include "textures.h"
 #include <cmath>
 #include <cuda_fp16.h>
-
-struct Settings {
-  cudaTextureAddressMode x = cudaAddressModeClamp, y = x, z = x;
-  cudaTextureFilterMode filter = cudaFilterModePoint;
-  bool normalized = false;
-  cudaTextureReadMode read = cudaReadModeElementType;
-};
-static Settings all(cudaTextureAddressMode mode, cudaTextureFilterMode filter, bool normalized) {
-  Settings settings;
-  settings.x = settings.y = settings.z = mode;
-  settings.filter = filter;
-  settings.normalized = normalized;
-  return settings;
-}
-static constexpr auto kPoint = cudaFilterModePoint, kLinear = cudaFilterModeLinear;
-static constexpr float kBorder = 77;
-
-static cudaTextureObject_t texture_of(const cudaResourceDesc &resource, const Settings &settings,
-                                      const cudaResourceViewDesc *view = nullptr) {
-  cudaTextureDesc description = {};
-  description.addressMode[0] = settings.x;
-  description.addressMode[1] = settings.y;
-  description.addressMode[2] = settings.z;
-  description.filterMode = settings.filter;
-  description.readMode = settings.read;
-  description.normalizedCoords = settings.normalized;
-  for (float &part : description.borderColor)
-    part = kBorder;
-  cudaTextureObject_t object = 0;
-  check("cudaCreateTextureObject", cudaCreateTextureObject(&object, &resource, &description, view));
-  return object;
-}
 
 // The model: CUDA's programming guide. Coordinates here are whole numbers of 16ths of a texel, and of 4ths in boxes, so
 // that weights need no rounding.
@@ -263,20 +231,6 @@ HOST_CASE(layered_cubes) {
 
 // Formats: what each reads as, element by element.
 typedef signed char schar;
-static cudaResourceDesc linear(const void *memory, const cudaChannelFormatDesc &format, size_t bytes) {
-  cudaResourceDesc resource = {};
-  resource.resType = cudaResourceTypeLinear;
-  resource.res.linear.devPtr = const_cast<void *>(memory);
-  resource.res.linear.desc = format;
-  resource.res.linear.sizeInBytes = bytes;
-  return resource;
-}
-template <class T> static T *on_device(const Elements<T> &elements) {
-  T *memory;
-  check("cudaMalloc", cudaMalloc(&memory, elements.bytes()));
-  check("cudaMemcpy", cudaMemcpy(memory, elements.all.data(), elements.bytes(), cudaMemcpyHostToDevice));
-  return memory;
-}
 #define FETCH(name, T, word, Packed, ...)                                                                              \
   HOST_CASE(fetch_##name) {                                                                                            \
     Elements<T> elements(60);                                                                                          \
@@ -476,51 +430,4 @@ HOST_CASE(objects_in_memory) {
     unsigned j = kReads - 1 - i;
     return std::vector<float>{lines[j % 4].of(j / 4)};
   });
-}
-
-// Views, and what objects say of themselves.
-HOST_CASE(views) {
-  Elements<unsigned> elements(16, 8, 4);
-  for (unsigned &one : elements.all)
-    one = (one & 0x807fffff) | 0x40000000;
-  cudaResourceViewDesc view = {};
-  view.format = cudaResViewFormatFloat1;
-  view.width = 16;
-  view.height = 8;
-  view.depth = 2;
-  view.firstLayer = 1;
-  view.lastLayer = 2;
-  auto object = texture_of(of_array(elements.array(cudaArrayLayered)), Settings(), &view);
-  record_reads<float, float>(record, [=] __device__(unsigned i) {
-    return tex2DLayered<float>(object, i % 16 + 0.5f, i / 16 + 0.5f, i % 2);
-  });
-  expect_each<float>(record, [&](unsigned i) {
-    float value;
-    memcpy(&value, &elements.of(i % 16, i / 16, 1 + i % 2), sizeof value);
-    return std::vector<float>{value};
-  });
-}
-HOST_CASE(descriptions) {
-  auto elements = whole_numbers(256);
-  float *memory = on_device(elements);
-  // The driver keeps the border's colour only where the first mode is this one.
-  Settings settings = all(cudaAddressModeBorder, kPoint, true);
-  settings.y = cudaAddressModeMirror;
-  auto object = texture_of(linear(memory, cudaCreateChannelDesc<float2>(), 1024), settings);
-  cudaResourceDesc resource = {};
-  cudaTextureDesc texture = {};
-  cudaResourceViewDesc view = {};
-  put(record, int(cudaGetTextureObjectResourceDesc(&resource, object)));
-  put(record, int(cudaGetTextureObjectTextureDesc(&texture, object)));
-  put(record, int(resource.resType)), put(record, int(resource.res.linear.devPtr == memory));
-  put(record, resource.res.linear.sizeInBytes), put(record, resource.res.linear.desc.y);
-  put(record, int(resource.res.linear.desc.f)), put(record, int(texture.addressMode[0]));
-  put(record, int(texture.addressMode[1])), put(record, int(texture.filterMode)), put(record, int(texture.readMode));
-  put(record, texture.normalizedCoords), put(record, texture.borderColor[2]);
-  put(record, int(cudaGetTextureObjectResourceViewDesc(&view, object)));
-  put(record, int(cudaDestroyTextureObject(object)));
-  cudaGetLastError();
-  expect(record, {0, 0, cudaResourceTypeLinear, 1, 1024, 32, cudaChannelFormatKindFloat, cudaAddressModeBorder,
-                  cudaAddressModeMirror, cudaFilterModePoint, cudaReadModeElementType, 1, conformance::bits(kBorder),
-                  cudaSuccess, 0});
 }

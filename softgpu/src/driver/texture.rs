@@ -134,7 +134,8 @@ fn viewed(mut texels: Texels, view: &ResourceViewDesc) -> Result<Texels> {
     let [width, height, depth] = texels.size;
     let same = |wanted: usize, size: usize| wanted == size || (wanted == 0 && size == 1);
     let levels = view.first_level == 0 && view.last_level == 0;
-    if !levels || !same(view.width, width) || !same(view.height, height) {
+    // The depth is all layers' of the array, whichever of them the view has.
+    if !levels || !same(view.width, width) || !same(view.height, height) || !same(view.depth, depth) {
         return Err(Error::INVALID_VALUE);
     }
     if texels.layered {
@@ -145,8 +146,6 @@ fn viewed(mut texels: Texels, view: &ResourceViewDesc) -> Result<Texels> {
         }
         texels.base += first * texels.slice;
         texels.size[2] = last - first + 1;
-    } else if !same(view.depth, depth) {
-        return Err(Error::INVALID_VALUE);
     }
     Ok(texels)
 }

@@ -179,6 +179,10 @@ impl Texture {
             pairs[at] = [texel(at, index), texel(at, index + 1)];
             fractions[at] = fraction;
         }
+        // A line is the only row of a plane, read on its edge: an H100 mixes in half of the border.
+        if fetch == Fetch::Sample && dimensions == 1 && modes[1] == Mode::Border {
+            (pairs[1], fractions[1]) = ([None, Some(0)], ONE / 2);
+        }
         let corner = |x: usize, y: usize, z: usize| {
             let place = [pairs[0][x], pairs[1][y], pairs[2][z]];
             // SAFETY: contract of this function.
@@ -198,7 +202,11 @@ impl Texture {
                 *sum += f64::from(weight) * f64::from(f32::from_bits(bits));
             }
         }
-        sum.map(|sum| ((sum / f64::from(ONE)) as f32).to_bits())
+        let rounds = (self.texels.format.kind, self.texels.format.bits) == (Kind::Float, 16);
+        sum.map(|sum| {
+            let mixed = sum / f64::from(ONE);
+            (if rounds { half(mixed) } else { mixed as f32 }).to_bits()
+        })
     }
 
     fn gives_floats(&self) -> bool {
@@ -239,6 +247,19 @@ fn promoted(channel: u32, format: Format) -> f32 {
         Kind::Signed => (channel as i32 as f32 / ((1 << (format.bits - 1)) - 1) as f32).max(-1.0),
         _ => channel as f32 / ((1 << format.bits) - 1) as f32,
     }
+}
+
+/// The nearest number that 16 bits have, the larger one of two: an H100 mixes such texels to such a number.
+fn half(value: f64) -> f32 {
+    /// The steps between numbers below the smallest normal one, and bits of a fraction.
+    const STEP: f64 = 1.0 / (1 << 24) as f64;
+    const BITS: i32 = 10;
+    let exponent = value.abs().log2().floor();
+    if !exponent.is_finite() {
+        return value as f32;
+    }
+    let step = 2f64.powi(exponent as i32 - BITS).max(STEP);
+    ((value / step).round() * step) as f32
 }
 
 /// The light that a value encodes, by the formula of IEC 61966-2-1.

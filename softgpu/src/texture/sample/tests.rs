@@ -98,7 +98,8 @@ fn neighbours_are_mixed_by_their_distance() {
         assert_eq!(sample(&line, &[at]), wanted, "at {at}");
     }
     let border = texture(&values, Kind::Float, 1, [4, 1, 1], settings(ADDRESS_BORDER, 1, 0));
-    assert_eq!(sample(&border, &[4.0]), (1024.0 + 9.0) / 2.0);
+    // Half of the border beside the line, half of what the line gives.
+    assert_eq!(sample(&border, &[4.0]), ((1024.0 + 9.0) / 2.0 + 9.0) / 2.0);
     let wrapped = texture(
         &values,
         Kind::Float,
@@ -281,4 +282,21 @@ fn a_direction_reads_the_face_it_points_to() {
     assert_eq!(read([1.0, 0.5, -0.5]), 1.0);
     assert_eq!(read([-1.0, -0.5, -0.5]), 6.0);
     assert_eq!(read([0.5, 0.5, 1.0]), 17.0);
+}
+
+/// As an H100 does it: see `tests/conformance/recorded/textures.txt`.
+#[test]
+fn mixtures_of_halves_are_halves() {
+    for (value, expected) in [
+        (426.8125, 426.75),
+        (462.125, 462.25),
+        (-462.125, -462.25),
+        (1024.4, 1024.0),
+        (0.0, 0.0),
+        (3.1 / f64::from(1 << 24), 3.0 / (1 << 24) as f32),
+    ] {
+        assert_eq!(half(value), expected, "{value}");
+    }
+    assert!(half(f64::NAN).is_nan());
+    assert_eq!(half(f64::INFINITY), f32::INFINITY);
 }
