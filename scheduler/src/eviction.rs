@@ -9,6 +9,7 @@
 //!   twice that long is evicted early, and who is not, late.
 //! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
 //!   most, however many wait. Who is evicted early need not: the idle phase itself is expected to last that long.
+//! - Who has waited for longer than [`longest_wait`] is not put off by what is known of phases.
 //! - An eviction is made only if all of those chosen together make the request fit on one GPU.
 //! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
 //!   less often.
@@ -106,7 +107,8 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], mut closed: u64, speed: Speed, mut 
     for lack in lacks.iter().filter(|lack| lack.waited >= LEAST_WAIT) {
         let ways = lack.gpus.iter().filter(|(gpu, _)| closed & (1 << gpu) == 0);
         let ways = ways.filter_map(|&(gpu, bytes)| {
-            let there = |own: &&Idle| own.gpu == gpu && own.client != lack.client && pays(own, speed);
+            let there =
+                |own: &&Idle| own.gpu == gpu && own.client != lack.client && pays(own, lack.waited, speed);
             fewest(idle.iter().filter(there).copied().collect(), bytes)
         });
         let cost = |way: &Vec<Idle>| -> (u64, u32) {
@@ -123,14 +125,22 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], mut closed: u64, speed: Speed, mut 
     chosen
 }
 
-/// Whether evicting it is worth its copies.
-fn pays(own: &Idle, speed: Speed) -> bool {
+/// How long a request waits at most until idle memory is evicted for it, by [`choose`]: where processes with at
+/// most so many bytes each stay idle from the request on, hold enough together on a GPU without an eviction under
+/// way, and the host has room.
+pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
+    LEAST_WAIT.max(LEAST_STAY + 2 * speed.both_ways(bytes))
+}
+
+/// Whether evicting it is worth its copies, for a request that has waited for so long.
+fn pays(own: &Idle, waited: Duration, speed: Speed) -> bool {
     let copies = speed.both_ways(own.bytes);
+    let has_aged = waited >= longest_wait(own.bytes, speed);
     let (due, stay) = match own.phase {
         Some(phase) if phase >= own.idle + 2 * copies => (LEAST_IDLE, LEAST_STAY),
         // Whoever has been idle for longer than ever says nothing of when it goes on.
-        Some(phase) => (phase.max(copies), 2 * copies),
-        None => (copies, 2 * copies),
+        Some(phase) if !has_aged => (phase.max(copies), 2 * copies),
+        _ => (copies, 2 * copies),
     };
     own.idle >= due.max(LEAST_IDLE) && own.stays >= LEAST_STAY.max(stay)
 }
@@ -156,6 +166,8 @@ fn fewest(mut there: Vec<Idle>, bytes: u64) -> Option<Vec<Idle>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     const GIB: u64 = 1 << 30;
@@ -227,6 +239,43 @@ mod tests {
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), [1]);
         back.stays = ms(400);
         assert_eq!(clients(&[lack(&[(0, 8)])], &[back]), NOBODY);
+    }
+
+    /// Idle processes as a request finds them: bytes, idle phase, what is known of such phases, all in
+    /// milliseconds or MiB, and how much longer their memory has been there.
+    fn found() -> impl Strategy<Value = Vec<(u64, u64, Option<u64>, u64)>> {
+        let one = (
+            1..40_000u64,
+            0..20_000u64,
+            proptest::option::of(0..60_000u64),
+            0..20_000u64,
+        );
+        proptest::collection::vec(one, 1..6)
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_waits_longer_for_idle_memory_than_the_bound(found in found()) {
+            let largest = found.iter().map(|own| own.0 << 20).max().unwrap_or(0);
+            let wait = longest_wait(largest, SPEED);
+            let there: Vec<Idle> = found.iter().enumerate().map(|(client, &(mib, idle_ms, phase, stays))| Idle {
+                client: client as ClientId,
+                gpu: 0,
+                bytes: mib << 20,
+                idle: ms(idle_ms) + wait,
+                phase: phase.map(ms),
+                stays: ms(idle_ms + stays) + wait,
+                times: 0,
+                uses: 0,
+            }).collect();
+            let lack = Lack {
+                waited: wait,
+                gpus: vec![(0, there.iter().map(|own| own.bytes).sum())],
+                ..lack(&[])
+            };
+            let chosen = choose(&[lack], &there, 0, SPEED, u64::MAX);
+            prop_assert_eq!(chosen.len(), there.len());
+        }
     }
 
     #[test]
