@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, manual, run, start_mgbd, status, stop_mgbd, suspend,
+    batch, bench, demo, doctor, drain, explain, manual, relocate, run, start_mgbd, status, stop_mgbd, suspend,
 };
 
 const EXIT_CODES: &str = "\
@@ -21,6 +21,7 @@ Start here:
   mgb batch jobs.txt            run many, a command a line
   mgb status                    see who holds what
   mgb suspend PID               have a program leave the GPUs until `mgb resume PID`
+  mgb move PID GPU              have a running program go on, on another GPU
   mgb drain GPU                 keep new programs off a GPU until `mgb drain GPU --end`
   mgb stop                      stop mgbd; programs that run go on
   mgb doctor ./app              see what works here, what does not, and what to do about it
@@ -73,6 +74,9 @@ pub enum Command {
     Status(status::Args),
     Suspend(suspend::Suspend),
     Resume(suspend::Resume),
+    /// Have a running program go on, on another GPU.
+    #[command(name = "move")]
+    Move(relocate::Args),
     Drain(drain::Args),
     Stop(stop_mgbd::Args),
     Doctor(doctor::Args),

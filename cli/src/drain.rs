@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use anyhow::anyhow;
 use mgb_probe::size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView};
 use mgb_probe::{Changed, Client, Refusal, socket_path};
@@ -11,6 +10,7 @@ use serde::Serialize;
 use crate::daemon;
 use crate::exit::{self, Outcome, WithCode};
 use crate::leave::{self, Left};
+use crate::node;
 use crate::out;
 
 const HELP: &str = "\
@@ -68,9 +68,9 @@ pub fn run(args: &Args) -> Outcome {
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;
-    let gpu = number(&args.gpu, &client).code(exit::USAGE)?;
+    let gpu = node::gpu_number(&args.gpu, &client).code(exit::USAGE)?;
     let is_unknown = |changed: Result<Changed, Refusal>| match changed.code(exit::NODE)? {
-        Changed::Unknown => Err(unknown(&args.gpu, &client)).code(exit::USAGE),
+        Changed::Unknown => Err(node::unknown_gpu(&args.gpu, &client)).code(exit::USAGE),
         changed => Ok(changed),
     };
     if args.end {
@@ -127,20 +127,5 @@ fn left(view: &NodeView, gpu: u32) -> Left {
     Left {
         what: what.cloned().collect(),
         reclaiming: own.map_or(0, |own| own.reclaiming_bytes),
-    }
-}
-
-/// The number of a GPU that is named by it, or by its UUID.
-fn number(text: &str, client: &Client) -> anyhow::Result<u32> {
-    let gpus = &client.hello().gpus;
-    let is_it = |gpu: &&mgb_probe::Gpu| text == gpu.uuid || text.parse() == Ok(gpu.index);
-    let found = gpus.iter().find(is_it).map(|gpu| gpu.index);
-    found.ok_or_else(|| unknown(text, client))
-}
-
-fn unknown(text: &str, client: &Client) -> anyhow::Error {
-    match client.hello().gpus.len() {
-        1 => anyhow!("mgbd shares no GPU {text}: it has GPU 0 only"),
-        count => anyhow!("mgbd shares no GPU {text}: it has GPUs 0 to {}", count - 1),
     }
 }

@@ -27,6 +27,7 @@ mod parallel;
 mod policy;
 mod prefix;
 mod program;
+mod relocate;
 mod run;
 mod start_mgbd;
 mod status;
@@ -86,6 +87,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Man(args) => ("mgb man", manual::man(&args, Cli::command())),
         Command::Suspend(args) => ("mgb suspend", suspend::suspend(&args)),
         Command::Resume(args) => ("mgb resume", suspend::resume(&args)),
+        Command::Move(args) => ("mgb move", relocate::run(&args)),
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),

@@ -2,6 +2,8 @@
 
 use std::ffi::OsStr;
 
+use anyhow::anyhow;
+use mgb_probe::Client;
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 
@@ -38,4 +40,20 @@ pub fn first_gpu_arch() -> Option<String> {
     let nvml = nvml().ok()?;
     let capability = nvml.device_by_index(0).ok()?.cuda_compute_capability().ok()?;
     Some(format!("sm_{}{}", capability.major, capability.minor))
+}
+
+/// The number of a GPU that is named by it, or by its UUID.
+pub fn gpu_number(text: &str, client: &Client) -> anyhow::Result<u32> {
+    let gpus = &client.hello().gpus;
+    let is_it = |gpu: &&mgb_probe::Gpu| text == gpu.uuid || text.parse() == Ok(gpu.index);
+    let found = gpus.iter().find(is_it).map(|gpu| gpu.index);
+    found.ok_or_else(|| unknown_gpu(text, client))
+}
+
+/// Why there is no such GPU.
+pub fn unknown_gpu(text: &str, client: &Client) -> anyhow::Error {
+    match client.hello().gpus.len() {
+        1 => anyhow!("mgbd shares no GPU {text}: it has GPU 0 only"),
+        count => anyhow!("mgbd shares no GPU {text}: it has GPUs 0 to {}", count - 1),
+    }
 }

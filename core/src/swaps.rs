@@ -22,6 +22,8 @@ static TOTALS: Mutex<Totals> = Mutex::new(Totals {
         evicted_bytes: 0,
         restored: 0,
         restored_bytes: 0,
+        moved: 0,
+        moved_bytes: 0,
         copy_ns: 0,
         left_out: 0,
     },
@@ -130,6 +132,10 @@ impl Totals {
                 all.restored += 1;
                 all.restored_bytes += bytes;
             }
+            SwapKind::Moved => {
+                all.moved += 1;
+                all.moved_bytes += bytes;
+            }
         }
         all.copy_ns += copy_ns;
         let is_kept = self.entries < ENTRIES;
@@ -196,6 +202,8 @@ mod tests {
             evicted_bytes: 3 * ENTRIES,
             restored: ENTRIES,
             restored_bytes: 3 * ENTRIES,
+            moved: 0,
+            moved_bytes: 0,
             copy_ns: 10 * ENTRIES,
             left_out: ENTRIES,
         };

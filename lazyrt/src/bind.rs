@@ -95,7 +95,13 @@ pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
                 // Another thread ended the task meanwhile, and the reservation with it: it begins anew.
                 (None, Err(Refusal::Protocol(_)) | Ok(_)) => {}
                 // Not the total of mgbd's answer: others may have given room back since.
-                (Some(task), Ok(more)) => task.reserved += more,
+                (Some(task), Ok(Room { more, elsewhere })) => {
+                    task.reserved += more;
+                    if let Some((gpu, ordinal)) = elsewhere {
+                        task.move_to(gpu, ordinal);
+                        task.outside.set_capacity(device::capacity_of(gpu));
+                    }
+                }
                 (_, Err(refusal)) => return refused(state, key, &refusal),
             }
             continue;
@@ -191,16 +197,39 @@ pub fn lazy() -> Result<&'static Shared, Own> {
     )
 }
 
+/// What a task was granted beside what it has.
+struct Room {
+    /// Bytes.
+    more: u64,
+    /// The other GPU where they are, and its ordinal.
+    elsewhere: Option<(u32, i32)>,
+}
+
 /// Asks mgbd for what the task lacks until it is granted, and makes room for others when mgbd requests
-/// it. Returns the bytes granted. This thread does all of it, with the task marked busy, since mgbd
+/// it. This thread does all of it, with the task marked busy, since mgbd
 /// expects the next request from the thread that it answered.
-fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<u64, Refusal> {
+fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusal> {
     let mut failed_swaps = 0;
     loop {
-        let lacks = |task: &mut Task| task.committed().saturating_sub(task.reserved);
-        let more = state::lock().task(key).map_or(0, lacks);
-        match client.grow(id, more)? {
-            Grown::Granted { .. } => return Ok(more),
+        let (more, home) = {
+            let mut state = state::lock();
+            let key = state.resolve(key);
+            let lacks = |task: &mut Task| task.committed().saturating_sub(task.reserved);
+            (state.task(key).map_or(0, lacks), state.may_come_back_elsewhere(key))
+        };
+        let grown = match home {
+            Some(_) => client.grow_anywhere(id, more)?,
+            None => client.grow(id, more)?,
+        };
+        match grown {
+            Grown::Granted { gpu, .. } if home.is_some_and(|home| home != gpu) => {
+                let Ok(ordinal) = device::ordinal(gpu) else {
+                    return Err(Refusal::NoGpu);
+                };
+                let elsewhere = Some((gpu, ordinal));
+                return Ok(Room { more, elsewhere });
+            }
+            Grown::Granted { .. } => return Ok(Room { more, elsewhere: None }),
             Grown::SwapOut if swap::out_task(key) => failed_swaps = 0,
             Grown::SwapOut => {
                 failed_swaps += 1;
@@ -294,9 +323,7 @@ fn begin(state: Locked, key: Key, request: &BeginRequest<'_>) -> Result<Locked, 
     if let Some(task) = state.task(key) {
         task.need = request.need;
         task.bind(grant.task, grant.gpu, ordinal, grant.reserved_bytes);
-        if let Some(gpu) = session::gpu(grant.gpu) {
-            task.outside.set_capacity(device::capacity(gpu));
-        }
+        task.outside.set_capacity(device::capacity_of(grant.gpu));
     }
     state.name(grant.task.raw(), key);
     // Behind a reset, with a context that works.

@@ -59,6 +59,11 @@ pub fn capacity(gpu: &Gpu) -> u64 {
     gpu.usable_bytes.saturating_sub(gpu.context_bytes)
 }
 
+/// The same of the GPU at an index.
+pub fn capacity_of(gpu: u32) -> u64 {
+    session::gpu(gpu).map_or(u64::MAX, capacity)
+}
+
 /// The GPUs with a context of this process, and their ordinals.
 pub fn with_context() -> impl Iterator<Item = (u32, i32)> {
     contexts::gpus().filter_map(|gpu| Some((gpu, ordinal(gpu).ok()?)))

@@ -53,6 +53,7 @@ driver! {
     init = "cuInit": fn(c_uint);
     device_count = "cuDeviceGetCount": fn(*mut c_int);
     device_uuid = "cuDeviceGetUuid_v2": fn(*mut CUuuid, c_int);
+    unreserve = "cuMemAddressFree": fn(Address, usize);
     reserve = "cuMemAddressReserve": fn(*mut Address, usize, usize, Address, u64);
     create = "cuMemCreate": fn(*mut CUmemGenericAllocationHandle, usize, *const CUmemAllocationProp, u64);
     release = "cuMemRelease": fn(CUmemGenericAllocationHandle);
@@ -181,17 +182,9 @@ impl Driver {
             (self.create)(&mut handle, bytes as usize, &property, 0)
         })?;
         let memory = Memory { handle };
-        // SAFETY: the range is reserved and unmapped, the memory as long as it.
-        if let Err(failure) = check("cuMemMap", unsafe {
-            (self.map)(address, bytes as usize, 0, handle, 0)
-        }) {
+        if let Err(failure) = self.place(address, bytes, &memory, ordinal) {
             // SAFETY: made above, mapped nowhere.
             unsafe { (self.release)(handle) };
-            return Err(failure);
-        }
-        let done = self.lend(address, bytes, ordinal);
-        if let Err(failure) = done {
-            let _ = self.release(address, bytes, memory);
             return Err(failure);
         }
         Ok(memory)
@@ -207,6 +200,61 @@ impl Driver {
         check("cuMemSetAccess", unsafe {
             (self.set_access)(address, bytes as usize, &access, 1)
         })
+    }
+
+    /// Gives reserved addresses back, behind which there is nothing.
+    pub fn give_up(&self, address: Address, bytes: u64) {
+        // SAFETY: reserved by `reserve`, as one, and used by nobody.
+        unsafe { (self.unreserve)(address, bytes as usize) };
+    }
+
+    /// Puts memory that is behind the second address, `after`, behind the first in the place of `before`, which is
+    /// freed; the devices are those of the old memory and of the new, which may use it. What is behind the first
+    /// address then; after an error that is what was there before, and `after` is freed.
+    pub fn exchange(
+        &self,
+        (address, there): (Address, Address),
+        bytes: u64,
+        before: Memory,
+        after: Memory,
+        (old, new): (i32, i32),
+    ) -> Result<Memory, (Failure, Memory)> {
+        // SAFETY: both ranges are mapped as one each, and used by nobody.
+        let gone = check("cuMemUnmap", unsafe { (self.unmap)(address, bytes as usize) });
+        if let Err(failure) = gone {
+            let _ = self.release(there, bytes, after);
+            return Err((failure, before));
+        }
+        let placed = self.place(address, bytes, &after, new);
+        // SAFETY: as above.
+        let left = check("cuMemUnmap", unsafe { (self.unmap)(there, bytes as usize) });
+        match placed.and(left) {
+            Ok(()) => {
+                // SAFETY: made by `back`; mapped nowhere.
+                unsafe { (self.release)(before.handle) };
+                Ok(after)
+            }
+            Err(failure) => {
+                // SAFETY: made by `back`; freed once nothing maps it.
+                unsafe { (self.release)(after.handle) };
+                let _ = self.place(address, bytes, &before, old);
+                Err((failure, before))
+            }
+        }
+    }
+
+    /// Puts memory behind addresses where there is none, and lets the device use it.
+    fn place(&self, address: Address, bytes: u64, memory: &Memory, ordinal: i32) -> Result<(), Failure> {
+        // SAFETY: the range is reserved and unmapped, the memory as long as it.
+        check("cuMemMap", unsafe {
+            (self.map)(address, bytes as usize, 0, memory.handle, 0)
+        })?;
+        let lent = self.lend(address, bytes, ordinal);
+        if lent.is_err() {
+            // SAFETY: mapped above.
+            unsafe { (self.unmap)(address, bytes as usize) };
+        }
+        lent
     }
 
     /// Takes the memory from behind the addresses, and frees it.

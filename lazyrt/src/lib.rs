@@ -39,6 +39,7 @@ mod open;
 mod ops;
 mod outside;
 mod records;
+mod relocate;
 mod restrict;
 mod session;
 mod startup;

@@ -27,6 +27,23 @@ static MARGIN: Mutex<Margin> = Mutex::new(Margin {
     extents: 0,
 });
 
+impl Margin {
+    /// Lets the GPU use the margin.
+    fn serve(&mut self, driver: &Driver, gpu: u32, ordinal: i32) {
+        let bit = 1 << gpu;
+        if let Some(start) = self.start.filter(|_| self.gpus & bit == 0) {
+            if self.memory.is_some() {
+                // GPUs without a path to each other cannot.
+                let _ = driver.lend(start, GRANULE, ordinal);
+                self.gpus |= bit;
+            } else if session::gpu(gpu).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0) {
+                self.memory = driver.back(start, GRANULE, ordinal).ok();
+                self.gpus |= bit;
+            }
+        }
+    }
+}
+
 /// The reserved granule at `start` is for the margin.
 pub fn place(start: Address) {
     MARGIN.lock().start = Some(start);
@@ -42,18 +59,13 @@ pub fn back(
     let memory = driver.back(address, length, ordinal)?;
     let mut margin = MARGIN.lock();
     margin.extents += 1;
-    let bit = 1 << gpu;
-    if let Some(start) = margin.start.filter(|_| margin.gpus & bit == 0) {
-        if margin.memory.is_some() {
-            // GPUs without a path to each other cannot.
-            let _ = driver.lend(start, GRANULE, ordinal);
-            margin.gpus |= bit;
-        } else if session::gpu(gpu).is_some_and(|gpu| margin_bytes(gpu.usable_bytes) != 0) {
-            margin.memory = driver.back(start, GRANULE, ordinal).ok();
-            margin.gpus |= bit;
-        }
-    }
+    margin.serve(driver, gpu, ordinal);
     Ok(memory)
+}
+
+/// Extents have memory of another GPU now.
+pub fn follow(driver: &Driver, gpu: u32, ordinal: i32) {
+    MARGIN.lock().serve(driver, gpu, ordinal);
 }
 
 /// As [`Driver::release`], for an extent that [`back`] put memory behind.

@@ -7,7 +7,7 @@ use mgb_core::agent::{self, Done, Duties};
 use mgb_core::{stillness, work};
 use mgb_probe::wire::{MAX_GPUS, Order};
 
-use crate::{contexts, device, session, swap};
+use crate::{contexts, device, relocate, session, swap};
 
 /// Has mgbd's orders obeyed from here on: the process has a context.
 pub fn start() {
@@ -49,6 +49,10 @@ fn obey(order: Order) -> Done {
         },
         Order::Suspend { gpu } => Done {
             freed: swap::out_idle(gpu, stillness::SUSPENDED),
+            then: None,
+        },
+        Order::Move { task, gpu, to } => Done {
+            freed: relocate::task(task, gpu, to),
             then: None,
         },
     }

@@ -76,7 +76,7 @@ fn out(choose: impl Fn(&State) -> Vec<Key>, patience: Duration) -> u64 {
 
 /// Closes the gate at a moment at which the GPUs of these tasks have no work. `None`: there was no such
 /// moment.
-fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>, patience: Duration) -> Option<Closed> {
+pub fn close_quietly(choose: &impl Fn(&State) -> Vec<Key>, patience: Duration) -> Option<Closed> {
     // Memory that only seemed to be idle is no news to anybody.
     let say = |why: &str| {
         if patience == stillness::PATIENCE {

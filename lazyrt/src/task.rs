@@ -198,6 +198,16 @@ impl Task {
         self.publish();
     }
 
+    /// Notes that it goes on, on another GPU.
+    pub fn move_to(&mut self, gpu: u32, ordinal: i32) {
+        let Some(id) = self.id else { return };
+        self.stop_clock();
+        self.gpu = Some(gpu);
+        self.granted = Some(clock::now());
+        self.shared.bind(id.raw(), gpu, ordinal);
+        self.publish();
+    }
+
     /// Notes that mgbd has no such task any more.
     pub fn unbind(&mut self) {
         self.stop_clock();

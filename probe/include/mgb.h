@@ -34,6 +34,7 @@ typedef struct mgb_need {
 #define MGB_NEED_PROCESS 2u   /* the whole process is one task */
 #define MGB_NEED_VARIABLES 4u /* touches device variables: tasks of a process that do share a GPU */
 #define MGB_NEED_ALONE 8u     /* see MGB_NEVER_SHARE; with MGB_NEED_PROCESS, until the process ends */
+#define MGB_NEED_MOVABLE 16u  /* its data depends on no GPU: mgbd may move it to another one */
 
 /* Identifies a task of this process; 0 is "no task": the program runs natively.
  * A refused task has a handle of its own, which carries the refusal. */

@@ -205,10 +205,26 @@ impl Client {
     /// Asks for `more_bytes` on top of the task's reservation. Blocks; see
     /// [`Client::begin`] for what it may call.
     pub fn grow(&self, task: TaskId, more_bytes: u64) -> Result<Grown, Refusal> {
-        match self.ask(self.plain(Op::Grow, task, more_bytes))? {
-            Reply::Granted { reserved, .. } => Ok(Grown::Granted {
-                reserved_bytes: reserved,
-            }),
+        self.grow_by(self.plain(Op::Grow, task, more_bytes))
+    }
+
+    /// The same for a task that has nothing on its GPU and may go on, on another one: [`Grown::Granted`] says
+    /// where it is from then on.
+    pub fn grow_anywhere(&self, task: TaskId, more_bytes: u64) -> Result<Grown, Refusal> {
+        self.grow_by(Request {
+            flags: wire::ELSEWHERE,
+            ..self.plain(Op::Grow, task, more_bytes)
+        })
+    }
+
+    fn grow_by(&self, request: Request) -> Result<Grown, Refusal> {
+        match self.ask(request)? {
+            Reply::Granted { gpu, reserved } if (gpu as usize) < self.hello.gpus.len() => {
+                Ok(Grown::Granted {
+                    reserved_bytes: reserved,
+                    gpu,
+                })
+            }
             Reply::SwapOut { .. } => Ok(Grown::SwapOut),
             reply => Err(refusal(reply)),
         }
@@ -218,6 +234,12 @@ impl Client {
     /// bytes of its reservation are given back.
     pub fn swapped(&self, task: TaskId, freed: u64) {
         let _ = self.ask(self.plain(Op::Swapped, task, freed));
+    }
+
+    /// The task is on the GPU that an order of `mgbd`'s named, with all its memory. False: `mgbd` knows nothing of
+    /// that, or is gone.
+    pub fn moved(&self, task: TaskId) -> bool {
+        matches!(self.ask(self.plain(Op::Moved, task, 0)), Ok(Reply::Done))
     }
 
     /// `bytes` of the task's reservation are not needed any more. They must be
@@ -308,10 +330,10 @@ impl Client {
     }
 
     /// Gives `mgbd` an order of a person's about `subject`.
-    pub(crate) fn order(&self, op: Op, flags: u32, subject: u64) -> Result<Reply, Refusal> {
+    pub(crate) fn order(&self, op: Op, flags: u32, subject: u64, bytes: u64) -> Result<Reply, Refusal> {
         self.ask(Request {
             flags,
-            ..self.plain(op, TaskId(subject), 0)
+            ..self.plain(op, TaskId(subject), bytes)
         })
     }
 

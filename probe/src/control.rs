@@ -52,7 +52,7 @@ impl Client {
     /// # Errors
     /// As [`Client::suspend`].
     pub fn drain(&self, gpu: u32) -> Result<Changed, Refusal> {
-        self.control(Op::Drain, 0, gpu.into())
+        self.control(Op::Drain, 0, gpu.into(), 0)
     }
 
     /// Has the GPU used again.
@@ -60,19 +60,28 @@ impl Client {
     /// # Errors
     /// As [`Client::suspend`].
     pub fn end_drain(&self, gpu: u32) -> Result<Changed, Refusal> {
-        self.control(Op::EndDrain, 0, gpu.into())
+        self.control(Op::EndDrain, 0, gpu.into(), 0)
+    }
+
+    /// Has the tasks of a process that may go on elsewhere moved to the GPU of this index. Returns at once; the
+    /// view shows where they are ([`crate::view::TaskState::Moving`] meanwhile).
+    ///
+    /// # Errors
+    /// As [`Client::suspend`]; also where none of its tasks may move, or there is no room for one.
+    pub fn move_to(&self, pid: u32, gpu: u32) -> Result<Changed, Refusal> {
+        self.control(Op::Move, 0, pid.into(), gpu.into())
     }
 
     fn control_processes(&self, op: Op, processes: Processes) -> Result<Changed, Refusal> {
         match processes {
-            Processes::One(pid) => self.control(op, 0, pid.into()),
-            Processes::JobOf(pid) => self.control(op, WHOLE_JOB, pid.into()),
-            Processes::Job(job) => self.control(op, OF_JOB, job),
+            Processes::One(pid) => self.control(op, 0, pid.into(), 0),
+            Processes::JobOf(pid) => self.control(op, WHOLE_JOB, pid.into(), 0),
+            Processes::Job(job) => self.control(op, OF_JOB, job, 0),
         }
     }
 
-    fn control(&self, op: Op, flags: u32, subject: u64) -> Result<Changed, Refusal> {
-        match self.order(op, flags, subject)? {
+    fn control(&self, op: Op, flags: u32, subject: u64, bytes: u64) -> Result<Changed, Refusal> {
+        match self.order(op, flags, subject, bytes)? {
             Reply::Done => Ok(Changed::Now),
             Reply::Unchanged => Ok(Changed::Before),
             Reply::Unknown => Ok(Changed::Unknown),

@@ -66,6 +66,8 @@ pub enum Grown {
     Granted {
         /// The whole reservation, old and new.
         reserved_bytes: u64,
+        /// The task's GPU: the one where it was, but after [`crate::Client::grow_anywhere`].
+        gpu: u32,
     },
     /// Everybody on that GPU waits for more, and this task is to make room:
     /// copy its memory to the host, free it on the GPU, call

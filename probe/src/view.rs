@@ -168,6 +168,8 @@ pub enum TaskState {
     Growing,
     /// Over, some of its memory still allocated.
     Ended,
+    /// On its way to another GPU.
+    Moving,
     /// Idle, and its memory is on its way to the host, to make room for others.
     Evicting,
     /// Idle, and its memory is in the host.
@@ -330,6 +332,15 @@ pub struct Counts {
     /// Times an order to evict freed nothing, or was not answered.
     #[serde(default)]
     pub evictions_failed: u64,
+    /// Times a task went on, on another GPU,
+    #[serde(default)]
+    pub moved: u64,
+    /// and the bytes that went with it.
+    #[serde(default)]
+    pub moved_bytes: u64,
+    /// Times an order to move was not carried out.
+    #[serde(default)]
+    pub moves_failed: u64,
     /// Processes that a signal ended while they held room, as far as `/proc` still said how they ended.
     pub died_holding: u64,
     /// Clients turned away or cut off for breaking the protocol.

@@ -25,6 +25,11 @@ impl ClientSet {
         }
     }
 
+    /// Whether there is nobody in it.
+    pub fn is_empty(self) -> bool {
+        self == ClientSet::Empty
+    }
+
     /// Whether the set holds anything but this client.
     pub fn others_than(self, client: ClientId) -> bool {
         match self {

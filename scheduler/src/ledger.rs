@@ -4,11 +4,12 @@
 //! A GPU is charged for the reservations of tasks, for what they are expected to
 //! need beyond those ([`Holding::headroom`]), for the contexts of processes that
 //! ever got a grant on it and what these are expected to take beside
-//! ([`Context`]), and for what dead processes held until somebody says
+//! ([`Context`]), for tasks on their way to it ([`Arrival`]), and for what dead processes held until somebody says
 //! that it is free ([`Ledger::freed`]). Under a policy that knows no memory the
 //! ledger is *blind*: it keeps the same books and refuses nothing, but charges no
 //! GPU more than [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
 
+mod arrivals;
 mod colocation;
 mod compute;
 mod contexts;
@@ -24,6 +25,7 @@ use mgb_probe::view::TaskState;
 use crate::client::ClientId;
 use crate::sms::{Shape, Sms, Spread};
 
+pub use arrivals::Arrival;
 pub use colocation::Colocation;
 pub use entries::{Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
 
@@ -43,6 +45,8 @@ pub struct Ledger {
     /// By GPU: what runs on its multiprocessors, of tasks in `computing`.
     sms: Vec<Sms>,
     computing: BTreeMap<TaskKey, (Shape, Spread)>,
+    /// Room for tasks on their way to another GPU.
+    arrivals: BTreeMap<TaskKey, Arrival>,
     reclaiming: Vec<Reclaiming>,
     next_reclaiming: u64,
 }
@@ -60,6 +64,7 @@ impl Ledger {
             sms: gpus.iter().map(|gpu| Sms::new(gpu.multiprocessors)).collect(),
             computing: BTreeMap::new(),
             gpus,
+            arrivals: BTreeMap::new(),
             reclaiming: Vec::new(),
             next_reclaiming: 1,
         }
@@ -195,6 +200,7 @@ impl Ledger {
         })?;
         if !holding.running && !holding.swapped && holding.reserved == 0 {
             self.tasks.remove(&key);
+            self.give_up_arrival(key);
         }
         self.check();
         Ok(taken)
@@ -225,6 +231,11 @@ impl Ledger {
                 continue;
             }
             self.rest(key);
+            // It may have begun to use that room.
+            if let Some(arrival) = self.arrival(key) {
+                self.give_up_arrival(key);
+                *lost.entry(arrival.gpu).or_default() += arrival.bytes;
+            }
             if let Some(holding) = self.tasks.remove(&key) {
                 self.charges[holding.gpu].take_off(&holding);
                 *lost.entry(holding.gpu).or_default() += holding.reserved;
@@ -277,6 +288,7 @@ impl Ledger {
     pub fn state(&self, key: TaskKey, growing: bool, leaving: bool) -> TaskState {
         match self.tasks.get(&key) {
             None => TaskState::Reclaiming,
+            Some(_) if self.arrivals.contains_key(&key) => TaskState::Moving,
             Some(held) if leaving && held.reserved > 0 => TaskState::Evicting,
             Some(held) if growing && held.evicted > 0 => TaskState::Restoring,
             Some(held) if held.evicted > 0 => TaskState::Evicted,
@@ -319,6 +331,9 @@ impl Ledger {
         for ((_, gpu), context) in &self.contexts {
             sums[*gpu].contexts += context.bytes;
             sums[*gpu].overhead += context.overhead;
+        }
+        for arrival in self.arrivals.values() {
+            sums[arrival.gpu].reserved += arrival.bytes;
         }
         for entry in &self.reclaiming {
             sums[entry.gpu].reclaiming += entry.bytes;

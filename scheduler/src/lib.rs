@@ -5,6 +5,7 @@
 //! driver and no socket, so that tests and the simulator run the same code as
 //! [`daemon`].
 
+pub mod balance;
 pub mod broker;
 pub mod client;
 pub mod daemon;

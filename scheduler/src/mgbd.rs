@@ -69,6 +69,12 @@ struct Options {
     /// memory is used least often while a kernel hides the copy
     #[arg(long, value_name = "RULE", default_value_t = Rule::Pays, conflicts_with = "no_swap")]
     evict_by: Rule,
+    /// Leave tasks on their GPUs although they could go on, on others
+    #[arg(long)]
+    no_move: bool,
+    /// Move a task at random every so many milliseconds, for tests
+    #[arg(long, value_name = "MS", hide = true)]
+    move_every: Option<u64>,
     /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     swap_memory: Option<u64>,
@@ -152,6 +158,8 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         queue,
         patience: Duration::from_secs(options.patience),
         evicts: (!options.no_swap).then_some(options.evict_by),
+        moves: !options.no_move,
+        shuffles: options.move_every.map(Duration::from_millis),
         swap_memory: options.swap_memory,
         idle_exit: options.idle_exit.map(Duration::from_secs),
         mps: !options.no_mps,

@@ -45,7 +45,7 @@ void other_file() {
 
 // A function without a launch touches no variable.
 // CHECK-LABEL: define {{.*}}no_launch
-// CHECK: store i32 0, ptr %mgb.need.flags
+// CHECK: store i32 16, ptr %mgb.need.flags
 // REPORT: task 4 static in no_launch()
 // REPORT-NOT: anchored
 void no_launch() {

@@ -36,14 +36,23 @@ pub struct Task {
     pub seen_peak: u64,
     /// Kernels that it launched, where the driver front counted them.
     pub launches: Option<u64>,
-    /// When memory of it left its GPU and came back.
+    /// When it held room, in order.
+    pub spans: Vec<Span>,
+    /// When memory of it left its GPU, came back, or went to another one.
     pub swaps: Vec<Swap>,
+}
+
+/// A stretch of time on one GPU.
+#[derive(Debug, Deserialize)]
+pub struct Span {
+    /// The GPU.
+    pub gpu: u32,
 }
 
 /// Memory that left a GPU, or came back. Times in nanoseconds.
 #[derive(Debug, Deserialize)]
 pub struct Swap {
-    /// `evicted` or `restored`.
+    /// `evicted`, `restored` or `moved`.
     pub kind: String,
     /// The GPU.
     pub gpu: u32,

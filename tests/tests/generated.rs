@@ -56,6 +56,9 @@ fn generated_sources_give_their_checksums() {
     let sources: u64 = env::var("MGB_GENERATED_SOURCES")
         .map_or(4, |text| text.parse().expect("MGB_GENERATED_SOURCES is a number"));
     let node = Node::start("2x128MiB", "mgb");
+    let mut moving = Node::without_mgbd("2x128MiB");
+    moving.start_mgbd_with("mgb", &["--move-every", "1"]);
+    let moving = &moving;
     let next = AtomicU64::new(1);
     // Two at a time: most of it is compiling.
     thread::scope(|scope| {
@@ -73,9 +76,16 @@ fn generated_sources_give_their_checksums() {
                         let output = Running::start(&mut command).end_within(PATIENCE).success();
                         assert_eq!(output, expected, "seed {seed} with MGB={mode}");
                     }
+                    let mut command = moving.command(&program, &[]);
+                    command.env("MGB", "require").env("MGB_EVICT_EVERY", "4");
+                    let output = Running::start(&mut command).end_within(PATIENCE).success();
+                    assert_eq!(output, expected, "seed {seed} while its tasks move");
                 }
             });
         }
     });
     node.wait_until_empty();
+    moving.wait_until_empty();
+    let counts = moving.view().counts;
+    assert!(counts.moved > 0, "{counts:?}");
 }

@@ -66,6 +66,7 @@ struct Swap {
 enum SwapKind {
     Evicted,
     Restored,
+    Moved,
 }
 
 /// What the processes of a job wrote down.
@@ -148,7 +149,7 @@ fn away(task: &Task, span: &Span, began: Duration) -> Vec<Away> {
                 bytes: swap.bytes,
             }),
             (SwapKind::Restored, Some(last)) => last.to = since_began(swap.to_ns.min(span.to_ns)),
-            (SwapKind::Restored, None) => {}
+            (SwapKind::Restored, None) | (SwapKind::Moved, _) => {}
         }
         is_open = swap.kind == SwapKind::Evicted;
     }

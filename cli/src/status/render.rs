@@ -133,6 +133,7 @@ fn tasks(tasks: &[TaskView]) -> Table {
             TaskState::Growing => "growing",
             TaskState::Ended => "ended, memory held",
             TaskState::Reclaiming => "reclaiming",
+            TaskState::Moving => "moving",
             TaskState::Evicting => "evicting",
             TaskState::Evicted => "evicted",
             TaskState::Restoring => "restoring",

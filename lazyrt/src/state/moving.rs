@@ -3,9 +3,11 @@
 //! marked as moving meanwhile, so that no other thread uses what it has.
 
 use mgb_probe::TaskId;
+use mgb_probe::need::MOVABLE;
 
 use super::extent::{Backing, Key};
 use super::store::{CHANGED, State};
+use crate::task::Task;
 
 /// An extent that was taken out. The state has [`Backing::Moving`] in its place meanwhile.
 #[derive(Debug)]
@@ -111,6 +113,41 @@ impl State {
         let freed = task.reserved - task.resident().min(task.reserved);
         task.reserved -= freed;
         freed
+    }
+
+    /// Whether the task is on that GPU, and may go on, on another one: the pass has proven that nothing in its data
+    /// depends on the GPU, and nothing of the process ties it there.
+    pub fn may_move(&self, key: Key, gpu: u32) -> bool {
+        let task = self.tasks.get(&key);
+        task.is_some_and(|task| !task.is_held() && self.is_loose_from(task, gpu))
+    }
+
+    fn is_loose_from(&self, task: &Task, gpu: u32) -> bool {
+        let is_tied = self.anchor(task.device).is_some()
+            || super::may_be_several()
+            || task.lazy
+            || task.ended
+            || task.need.heap_bytes > 0
+            || task.committed() != task.mapped + task.unbacked_bytes
+            || task.borrowers != 0
+            || task.shared.is_lent_at_all();
+        task.need.flags & MOVABLE != 0 && task.occupied() == Some(gpu) && !is_tied
+    }
+
+    /// The GPU of a task that has nothing there, if it may go on, on another one. This thread asks for the task.
+    pub fn may_come_back_elsewhere(&self, key: Key) -> Option<u32> {
+        let task = self.tasks.get(&key)?;
+        let has_nothing = task.reserved == 0 && task.mapped == 0 && !task.is_moving();
+        task.occupied().filter(|gpu| has_nothing && self.is_loose_from(task, *gpu))
+    }
+
+    /// Sets what is behind the task's extents, none of which has memory of its old GPU any more, and binds it to the
+    /// new one.
+    pub fn end_relocate(&mut self, key: Key, parts: Vec<Part>, gpu: u32, ordinal: i32) {
+        self.settle(key, parts);
+        if let Some(task) = self.tasks.get_mut(&key) {
+            task.move_to(gpu, ordinal);
+        }
     }
 
     /// The task is moving no longer; threads that wait for that go on.

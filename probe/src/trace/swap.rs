@@ -10,6 +10,8 @@ pub enum SwapKind {
     Evicted,
     /// Back to the GPU.
     Restored,
+    /// To this GPU from another one.
+    Moved,
 }
 
 /// What the thread that swaps spent its time on, in nanoseconds. What runs beside it, such as a mapping while
@@ -59,7 +61,11 @@ pub struct Swapped {
     pub restored: u64,
     /// and how much in all, in bytes.
     pub restored_bytes: u64,
-    /// Waiting for the copies of both, in nanoseconds.
+    /// How often memory of a task went to another GPU,
+    pub moved: u64,
+    /// and how much in all, in bytes.
+    pub moved_bytes: u64,
+    /// Waiting for the copies of all, in nanoseconds.
     pub copy_ns: u64,
     /// How many of them have no entry: a process may be swapped for days.
     pub left_out: u64,

@@ -30,7 +30,7 @@ pub use opening::{
 };
 pub use order::{Order, OrderWords};
 pub use reply::Reply;
-pub use request::{FIRST, MAKES_CONTEXT, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
+pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};
 pub use text::{TEXT_BYTES, Text};
 

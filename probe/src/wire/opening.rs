@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 /// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
 /// The section in which a library that speaks to `mgbd` has its [`VERSION`], for who only reads its file.
 pub const SECTION: &str = ".mgb.protocol";
 /// What stands in [`SECTION`].

@@ -19,7 +19,10 @@ pub struct OrderWords {
     listens: AtomicU32,
     what: AtomicU32,
     gpu: AtomicU32,
-    reserved: [AtomicU32; 12],
+    to: AtomicU32,
+    /// The low and the high half.
+    task: [AtomicU32; 2],
+    reserved: [AtomicU32; 9],
 }
 
 /// What a client is to do.
@@ -37,17 +40,44 @@ pub enum Order {
         /// GPU index.
         gpu: u32,
     },
+    /// Bring a task that may go on elsewhere, with all its memory, from the GPU where it is to another one, where
+    /// it has room. Work that is under way is waited for. If that is done, the client says so with
+    /// [`super::Op::Moved`] before the task goes on, and else leaves all as it is.
+    Move {
+        /// The client's number for the task.
+        task: u64,
+        /// GPU index.
+        gpu: u32,
+        /// The GPU where it goes.
+        to: u32,
+    },
+}
+
+impl Order {
+    /// The GPU that memory is to leave.
+    pub fn gpu(self) -> u32 {
+        match self {
+            Order::Evict { gpu } | Order::Suspend { gpu } | Order::Move { gpu, .. } => gpu,
+        }
+    }
 }
 
 impl OrderWords {
     /// `mgbd` gives an order. The number is not 0, nor that of the order before.
     pub fn give(&self, number: u32, order: Order) {
-        let (what, gpu) = match order {
-            Order::Evict { gpu } => (1, gpu),
-            Order::Suspend { gpu } => (2, gpu),
+        let what = match order {
+            Order::Evict { .. } => 1,
+            Order::Suspend { .. } => 2,
+            Order::Move { task, to, .. } => {
+                let [low, high] = &self.task;
+                low.store(task as u32, Ordering::Relaxed);
+                high.store((task >> 32) as u32, Ordering::Relaxed);
+                self.to.store(to, Ordering::Relaxed);
+                3
+            }
         };
         self.what.store(what, Ordering::Relaxed);
-        self.gpu.store(gpu, Ordering::Relaxed);
+        self.gpu.store(order.gpu(), Ordering::Relaxed);
         self.number.store(number, Ordering::Release);
         sync::wake(&self.number);
     }
@@ -78,6 +108,15 @@ impl OrderWords {
         let order = match self.what.load(Ordering::Relaxed) {
             1 => Order::Evict { gpu },
             2 => Order::Suspend { gpu },
+            3 => {
+                let [low, high] = &self.task;
+                let half = |word: &AtomicU32| u64::from(word.load(Ordering::Relaxed));
+                Order::Move {
+                    task: half(low) | half(high) << 32,
+                    gpu,
+                    to: self.to.load(Ordering::Relaxed),
+                }
+            }
             _ => return None,
         };
         Some((number, order))

@@ -36,6 +36,10 @@ pub enum Op {
     Drain = 11,
     /// And to be used again.
     EndDrain = 12,
+    /// A person wants the process of the id `task` to go on, on the GPU of the index `bytes`.
+    Move = 13,
+    /// The task is on the GPU that an order named, with all its memory.
+    Moved = 14,
 }
 
 impl Op {
@@ -53,6 +57,8 @@ impl Op {
             10 => Op::Resume,
             11 => Op::Drain,
             12 => Op::EndDrain,
+            13 => Op::Move,
+            14 => Op::Moved,
             _ => return None,
         })
     }
@@ -68,6 +74,10 @@ pub const MAKES_CONTEXT: u32 = 2;
 /// one is granted a GPU, and the others are answered [`super::Reply::Ordered`].
 pub const FIRST: u32 = 4;
 
+/// [`Request::flags`], of [`Op::Grow`]: the task has nothing on its GPU and may go on, on any of `gpus`. The
+/// answer says on which.
+pub const ELSEWHERE: u32 = 32;
+
 /// [`Request::flags`], of [`Op::Suspend`] and [`Op::Resume`]: `task` is the number of a job.
 pub const OF_JOB: u32 = 8;
 /// The same: `task` is a process id, and all processes of its job are meant.
@@ -78,7 +88,7 @@ pub const WHOLE_JOB: u32 = 16;
 pub struct Request {
     /// What is asked.
     pub op: Op,
-    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`OF_JOB`], [`WHOLE_JOB`].
+    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`OF_JOB`], [`WHOLE_JOB`], [`ELSEWHERE`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,
@@ -106,7 +116,10 @@ impl Request {
 
     /// Whether a person gives it, and not a program.
     pub fn is_control(&self) -> bool {
-        matches!(self.op, Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain)
+        matches!(
+            self.op,
+            Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move
+        )
     }
 
     /// Writes the request; the caller owns the cell and publishes it by a

@@ -43,7 +43,8 @@ impl Broker {
                     .ask(client, cell, request.flags & MAKES_CONTEXT != 0, now);
                 None
             }
-            Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain => Some(self.control(client, &request, now)),
+            Op::Moved => Some(self.moved(key, now)),
+            Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move => Some(self.control(client, &request, now)),
             Op::Obeyed => Some(self.obeyed(client, request.task, request.bytes, now)),
             Op::TurnOver => {
                 self.turns.over(client);
@@ -78,6 +79,7 @@ impl Broker {
             return;
         }
         self.touched.remove(&key);
+        self.moves.remove(&key);
         let waiting = self.queue.take_growths_of(key).into_iter();
         let waiting = waiting.map(|waiting| (waiting.client, waiting.cell));
         let held = self.take_held_growths_of(key).into_iter();

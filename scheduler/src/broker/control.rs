@@ -78,6 +78,7 @@ impl Broker {
             Op::Resume => self.resume(request),
             Op::Drain => self.drain(request.task, true),
             Op::EndDrain => self.drain(request.task, false),
+            Op::Move => self.move_process(request, now),
             _ => bad("that is no order of a person"),
         };
         // At once, so that whoever looks next sees who is held back, and who is let go is served.

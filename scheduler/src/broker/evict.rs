@@ -10,7 +10,7 @@ use super::{Activity, Agent, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
 use crate::eviction::flexgpu::{self, Busy, Seen};
 use crate::eviction::{self, Idle, Lack, Rule};
-use crate::ledger::Colocation;
+use crate::ledger::{Colocation, TaskKey};
 
 /// How long a client may take to obey, beside a second for each gibibyte.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -49,6 +49,7 @@ impl Broker {
 
     /// A client says that it has carried an order out.
     pub(super) fn obeyed(&mut self, client: ClientId, number: u64, freed: u64, now: Duration) -> Reply {
+        self.came_of_move(client, number);
         let is_suspended = self.is_suspended(client);
         let Some(agent) = self.clients.get_mut(&client).map(|entry| &mut entry.agent) else {
             return Reply::Done;
@@ -59,6 +60,13 @@ impl Broker {
             return Reply::Done;
         };
         let took = now.saturating_sub(given.since);
+        if given.moves.is_some() {
+            if freed == 0 {
+                agent.not_before = now + VAIN;
+                self.counts.moves_failed += 1;
+            }
+            return Reply::Done;
+        }
         if freed == 0 {
             let pause = VAIN * (1 << agent.in_vain.min(6));
             agent.not_before = now + if is_suspended { pause.min(AGAIN) } else { pause };
@@ -130,7 +138,11 @@ impl Broker {
         let Some(entry) = self.clients.get_mut(&client) else {
             return;
         };
-        let (Order::Evict { gpu } | Order::Suspend { gpu }) = order;
+        let gpu = order.gpu();
+        let moves = match order {
+            Order::Move { task, .. } => Some(TaskKey { client, task }),
+            Order::Evict { .. } | Order::Suspend { .. } => None,
+        };
         let agent = &mut entry.agent;
         agent.last = agent.last.wrapping_add(1).max(1);
         agent.given = Some(Given {
@@ -138,9 +150,10 @@ impl Broker {
             gpu: gpu as usize,
             bytes,
             since: now,
-            waits_for_work: matches!(order, Order::Suspend { .. }),
+            waits_for_work: !matches!(order, Order::Evict { .. }),
+            moves,
         });
-        tracing::info!(client, pid = entry.pid, gpu, bytes, "its memory is to leave");
+        tracing::info!(client, pid = entry.pid, gpu, bytes, ?order, "its memory is to leave");
         self.orders.push(OrderTo {
             client,
             number: agent.last,
@@ -156,7 +169,10 @@ impl Broker {
             if let Some(given) = entry.agent.given.take_if(is_late) {
                 entry.agent.not_before = now + DEAF;
                 entry.agent.is_deaf = true;
-                self.counts.evictions_failed += 1;
+                match given.moves {
+                    Some(_) => self.counts.moves_failed += 1,
+                    None => self.counts.evictions_failed += 1,
+                }
                 tracing::warn!(
                     client,
                     pid = entry.pid,
@@ -221,7 +237,7 @@ impl Broker {
     }
 
     /// The client's agent, if it may be given an order now.
-    fn agent_of(&self, client: ClientId, snapshot: &Snapshot, now: Duration) -> Option<Agent> {
+    pub(super) fn agent_of(&self, client: ClientId, snapshot: &Snapshot, now: Duration) -> Option<Agent> {
         let entry = self.clients.get(&client)?;
         let free = entry.agent.given.is_none() && entry.swap_order.is_none();
         let listens = snapshot.listening.contains(&client);
@@ -229,7 +245,7 @@ impl Broker {
     }
 
     /// The requests that do not fit, and what they lack: those that grow first, then the longest wait.
-    fn lacks(&self, covered: &[Option<u64>], snapshot: &Snapshot, now: Duration) -> Vec<Lack> {
+    pub(super) fn lacks(&self, covered: &[Option<u64>], snapshot: &Snapshot, now: Duration) -> Vec<Lack> {
         let colocation = Colocation::of(&self.ledger);
         let mut waiting: Vec<&Waiting> = self.queue.iter().collect();
         waiting.sort_by_key(|waiting| (!waiting.grows(), waiting.since));

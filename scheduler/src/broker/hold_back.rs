@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use mgb_probe::view::HeldBack;
+use mgb_probe::wire::{Op, Request};
 
 use super::held::Held;
 use super::{Answer, Broker, Waiting, reserved_on};
@@ -23,7 +24,7 @@ impl Broker {
             return;
         }
         for mut held in std::mem::take(&mut self.held) {
-            if let Some(why) = self.why_held(held.key(), held.grows(), held.fit) {
+            if let Some(why) = self.why_held(held.key(), &held.request, held.fit) {
                 held.why = why;
                 self.held.push(held);
             } else if let Some(reply) = self.request(held.client, held.cell, held.request, now) {
@@ -32,7 +33,7 @@ impl Broker {
             }
         }
         let held = |waiting: &Waiting| {
-            let why = self.why_held(waiting.key(), waiting.grows(), waiting.fit)?;
+            let why = self.why_held(waiting.key(), &waiting.request, waiting.fit)?;
             Some(Held::of(waiting, why))
         };
         let leave: Vec<Held> = self.queue.iter().filter_map(held).collect();
@@ -43,14 +44,15 @@ impl Broker {
         self.widen();
     }
 
-    fn why_held(&self, key: TaskKey, grows: bool, fit: u64) -> Option<HeldBack> {
+    fn why_held(&self, key: TaskKey, request: &Request, fit: u64) -> Option<HeldBack> {
         if self.is_suspended(key.client) {
             return Some(HeldBack::Suspended);
         }
-        let is_closed = if grows {
+        let is_closed = if request.op == Op::Grow {
             // Who is at work there goes on.
             let gpu = self.ledger.task(key)?.gpu;
-            self.drained & (1 << gpu) != 0 && reserved_on(&self.ledger, key.client, gpu) == 0
+            let is_there = reserved_on(&self.ledger, key.client, gpu) > 0;
+            self.is_drained(gpu) && !is_there && !self.may_go_elsewhere(key, request)
         } else {
             fit & !self.drained == 0
         };

@@ -31,7 +31,7 @@ impl Broker {
     /// Whether there is memory that is to leave because a person wants it: rounds are served then even if no
     /// request waits.
     pub fn presses(&self) -> bool {
-        !self.left().is_empty()
+        !self.left().is_empty() || !self.wishes.is_empty()
     }
 
     /// The clients that have such memory. They are told that others wait, and keep no lease.
@@ -77,19 +77,22 @@ impl Broker {
                 continue;
             };
             let bytes = there.bytes - there.declared;
-            let is_free = entry.agent.given.is_none() && entry.swap_order.is_none();
+            let agent = entry.agent;
+            let is_free = agent.given.is_none() && entry.swap_order.is_none();
             let hindrance = if bytes == 0 {
                 Some(Hindrance::Declared)
             } else if !snapshot.listening.contains(&client) {
                 Some(Hindrance::NoAgent)
-            } else if !is_free || now < entry.agent.not_before {
-                what_came(&entry.agent, there, idle)
+            } else if !is_free || now < agent.not_before {
+                what_came(&agent, there, idle)
+            } else if !is_suspended && self.move_off(client, gpu, &snapshot.covered, snapshot, now) {
+                None
             } else if bytes > host {
                 Some(Hindrance::HostMemory)
             } else if !is_suspended && idle.is_none_or(|length| length < LEAST_IDLE) {
                 Some(Hindrance::Busy)
             } else {
-                let hindrance = what_came(&entry.agent, there, idle);
+                let hindrance = what_came(&agent, there, idle);
                 host -= bytes;
                 let on = gpu as u32;
                 let order = if is_suspended {

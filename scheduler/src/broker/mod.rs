@@ -16,6 +16,7 @@ mod hold_back;
 mod jobs;
 mod leave;
 mod memory;
+mod moving;
 mod overhead;
 mod past;
 mod pending;
@@ -52,6 +53,7 @@ use crate::ledger::{Ledger, Reclaiming, TaskKey};
 use agent::{Agent, FIRST_SPEED};
 use held::Held;
 use jobs::Jobs;
+use moving::{Moves, Wish};
 use overhead::Overheads;
 use past::Past;
 use pending::Pending;
@@ -111,6 +113,14 @@ pub struct Broker {
     turns: Turns,
     jobs: Jobs,
     touched: BTreeMap<TaskKey, Touch>,
+    /// Tasks that have moved: how often, and when last.
+    moves: BTreeMap<TaskKey, Moves>,
+    /// What people want to move, and was not ordered yet.
+    wishes: Vec<Wish>,
+    /// Between which GPUs there is work to be evened out, and since when.
+    uneven: Option<(usize, usize, Duration)>,
+    /// When a task is moved at random next.
+    shuffle_at: Duration,
     /// The first task that only expectations keep from beginning, and since when it is that.
     kept_out: Option<(TaskKey, Duration)>,
     counts: Counts,
@@ -139,6 +149,10 @@ impl Broker {
             turns: Turns::default(),
             jobs: Jobs::default(),
             touched: BTreeMap::new(),
+            moves: BTreeMap::new(),
+            wishes: Vec::new(),
+            uneven: None,
+            shuffle_at: Duration::ZERO,
             kept_out: None,
             counts: Counts::default(),
             orders: Vec::new(),
@@ -238,8 +252,9 @@ impl Broker {
     }
 
     fn forget_touches(&mut self, client: ClientId) {
-        self.touched
-            .retain(|key, _| key.client != client || self.ledger.task(*key).is_some());
+        let is_there = |key: &TaskKey| key.client != client || self.ledger.task(*key).is_some();
+        self.touched.retain(|key, _| is_there(key));
+        self.moves.retain(|key, _| is_there(key));
     }
 
     /// Tasks that run to the end of their process: lazy ones of programs that free nothing, and whole

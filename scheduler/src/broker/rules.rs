@@ -18,6 +18,10 @@ pub struct Rules {
     pub max_processes: u32,
     /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
     pub evicts: Option<Rule>,
+    /// Whether tasks that may go on elsewhere are moved between GPUs.
+    pub moves: bool,
+    /// For tests: they are moved at random, one so often, whether or not that is of any use.
+    pub shuffles: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
 }
@@ -38,6 +42,8 @@ impl Rules {
             patience: PATIENCE,
             max_processes: MPS_CLIENTS,
             evicts: Some(Rule::Pays),
+            moves: true,
+            shuffles: None,
             swap_memory: None,
         }
     }

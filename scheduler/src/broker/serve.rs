@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use mgb_probe::need::MOVABLE;
 use mgb_probe::wire::Reply;
 
 use super::{Answer, Broker, Snapshot, Touch, Waiting, is_whole_process};
@@ -39,6 +40,9 @@ impl Broker {
         }
         let mut answers = std::mem::take(&mut self.overdue);
         if self.queue.is_empty() {
+            if !newcomers {
+                self.grant_wishes(snapshot, now);
+            }
             return answers;
         }
         let mut covered = std::mem::take(&mut snapshot.covered);
@@ -62,6 +66,9 @@ impl Broker {
                 self.serve_beginners(&mut covered, &gpus, now, &mut answers);
             }
             self.break_deadlocks(&mut covered, snapshot, now, &mut answers);
+            self.grant_wishes(snapshot, now);
+            let lacks = self.lacks(&covered, snapshot, now);
+            self.balance(&covered, &lacks, snapshot, now);
             self.evict_idle(&covered, snapshot, now);
         }
         snapshot.covered = covered;
@@ -91,6 +98,10 @@ impl Broker {
     pub(super) fn has_room_to_grow(&self, waiting: &Waiting, covered: &[Option<u64>], gpu: usize) -> bool {
         let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
         let is_shown = covered[gpu].is_none_or(|shown| waiting.bytes <= shown);
+        // Room on another GPU waits for all that the task had when it was ordered there.
+        if self.ledger.arrival(waiting.key()).is_some() {
+            return false;
+        }
         self.ledger.blind() || is_shown && beyond <= self.ledger.room(gpu)
     }
 
@@ -115,7 +126,17 @@ impl Broker {
             if colocation.is_closed(gpu, waiting.client) {
                 continue;
             }
-            let fits = self.has_room_to_grow(&waiting, covered, gpu);
+            let is_to_leave = self.is_drained(gpu) && self.may_go_elsewhere(waiting.key(), &waiting.request);
+            let fits = self.has_room_to_grow(&waiting, covered, gpu) && !is_to_leave;
+            let elsewhere = if fits {
+                None
+            } else {
+                self.room_elsewhere(&waiting, covered, &colocation)
+            };
+            if let Some(to) = elsewhere {
+                self.grant_elsewhere(&waiting, to, covered, now, answers);
+                continue;
+            }
             if kept & (1 << gpu) != 0 || !fits {
                 if waiting.waits(now) >= self.rules.patience {
                     kept |= 1 << gpu & !stalled;
@@ -200,6 +221,11 @@ impl Broker {
             evicted: 0,
             whole_process: is_whole_process(&waiting.request),
             alone: self.wants_alone(waiting),
+            may_go: if waiting.request.need.flags & MOVABLE == 0 {
+                0
+            } else {
+                waiting.request.gpus
+            },
             label: waiting.request.label,
             granted: now,
         };

@@ -66,6 +66,16 @@ impl Activities {
         places.dedup_by_key(|(place, _)| *place);
         let there =
             |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
+        // What is known of a process that has moved goes with it.
+        for ((client, gpu), _) in &places {
+            let own = self.lately.range((*client, 0)..=(*client, usize::MAX));
+            let left = own.map(|(place, _)| *place).find(|place| !there(place));
+            if let Some(left) = left.filter(|_| !self.lately.contains_key(&(*client, *gpu)))
+                && let Some(lately) = self.lately.remove(&left)
+            {
+                self.lately.insert((*client, *gpu), lately);
+            }
+        }
         self.lately.retain(|place, _| there(place));
         let sample = |((client, gpu), granted): ((ClientId, usize), Duration)| {
             let busy = clients
@@ -80,7 +90,7 @@ impl Activities {
             lately.note_work(busy, now);
             let launched = clients
                 .get(&client)
-                .map_or(0, |client| client.launched_warps(gpu));
+                .map_or(0, |client| launched(client, gpu, ledger.gpus().len()));
             let fills = if now < granted + MEMORY {
                 1.0
             } else {
@@ -98,6 +108,14 @@ impl Activities {
             }
         };
         places.into_iter().map(sample).collect()
+    }
+}
+
+/// Warps of the largest launch of a process on the GPU; on any, where there was none on this one yet.
+fn launched(client: &Client, gpu: usize, gpus: usize) -> u64 {
+    match client.launched_warps(gpu) {
+        0 => (0..gpus).map(|gpu| client.launched_warps(gpu)).max().unwrap_or(0),
+        warps => warps,
     }
 }
 

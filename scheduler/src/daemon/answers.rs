@@ -57,6 +57,11 @@ impl Server {
             self.deliver(answers);
         }
         self.recent = (!self.broker.waiting()).then_some((snapshot, now));
+        self.carry_orders();
+    }
+
+    /// Carries to the clients what the broker has decided on.
+    pub(super) fn carry_orders(&mut self) {
         for OrderTo {
             client,
             number,
@@ -96,9 +101,12 @@ impl Server {
             .memory_monitor
             .sample(self.node.as_ref(), ledger, &self.clients);
         snapshot.activity = self.activities.sample(ledger, &self.clients, now);
-        if self.broker.waiting() || self.broker.presses() {
+        let is_wanted = self.broker.waiting() || self.broker.presses();
+        if is_wanted || self.broker.may_balance() {
             let listening = self.clients.values().filter(|client| client.listens());
             snapshot.listening = listening.map(|client| client.id).collect();
+        }
+        if is_wanted {
             snapshot.host_bytes = host_memory::to_spare();
         }
         snapshot

@@ -20,6 +20,10 @@ pub struct Config {
     pub patience: Duration,
     /// By which rule idle memory is evicted for requests that wait; `None`: it is not.
     pub evicts: Option<Rule>,
+    /// Whether tasks that may go on elsewhere are moved between GPUs.
+    pub moves: bool,
+    /// For tests: they are moved at random, one so often.
+    pub shuffles: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
     /// Ends when there was no client for so long.
@@ -46,6 +50,8 @@ impl Config {
             queue: Queue::Largest,
             patience: PATIENCE,
             evicts: Some(Rule::Pays),
+            moves: true,
+            shuffles: None,
             swap_memory: None,
             idle_exit: None,
             mps: true,

@@ -217,6 +217,12 @@ fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
             }
         }
     }
+    for (key, arrival) in ledger.arrivals() {
+        let holders = &mut gpus[arrival.gpu];
+        if let Ok(at) = holders.binary_search_by_key(&key.client, |holder| holder.id) {
+            holders[at].published += arrival.bytes;
+        }
+    }
     gpus
 }
 

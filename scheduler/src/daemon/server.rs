@@ -127,6 +127,8 @@ impl Server {
             patience: config.patience,
             queue: config.queue,
             evicts: config.evicts,
+            moves: config.moves,
+            shuffles: config.shuffles,
             swap_memory: config.swap_memory,
             ..Rules::new(config.policy)
         };
@@ -292,8 +294,10 @@ impl Server {
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
         if reclaiming || self.broker.waiting() || self.broker.presses() {
             self.serve(reclaiming, now);
-        } else if show {
-            self.sample();
+        } else if show || self.broker.shuffles().is_some() {
+            let snapshot = self.sample();
+            self.broker.even_out(&snapshot, now);
+            self.carry_orders();
         }
         let (waiting, to_leave) = (self.broker.waiting(), self.broker.to_leave());
         for client in self.clients.values_mut() {
@@ -359,6 +363,9 @@ impl Server {
         }
         if self.broker.waiting() || self.broker.presses() {
             sooner(WAITING);
+        }
+        if let Some(every) = self.broker.shuffles() {
+            sooner(every);
         }
         if let Some(wait) = self.shows_in() {
             sooner(wait);

@@ -49,6 +49,10 @@ impl Colocation {
                 on.alone = on.alone.with(key.client);
             }
         }
+        for (key, arrival) in ledger.arrivals() {
+            let on = &mut gpus[arrival.gpu];
+            on.present = on.present.with(key.client);
+        }
         for entry in ledger.reclaiming() {
             gpus[entry.gpu].present = ClientSet::Several;
         }

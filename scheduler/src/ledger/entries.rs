@@ -40,6 +40,8 @@ pub struct Holding {
     pub whole_process: bool,
     /// While it runs no other process is to have anything on the GPU.
     pub alone: bool,
+    /// GPUs where it may go on, one bit each; 0: it stays where it is.
+    pub may_go: u64,
     /// What people know it by.
     pub label: Text,
     /// When it was granted, on the broker's clock.

@@ -16,6 +16,7 @@ fn holding(gpu: usize, reserved: u64, warps: u64) -> Holding {
         evicted: 0,
         whole_process: false,
         alone: false,
+        may_go: 0,
         label: mgb_probe::wire::Text::default(),
         granted: Duration::ZERO,
     }
@@ -252,6 +253,16 @@ enum Step {
     Freed {
         which: usize,
     },
+    Expect {
+        client: u64,
+        task: u64,
+        gpu: usize,
+    },
+    Arrive {
+        client: u64,
+        task: u64,
+        comes: bool,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -303,6 +314,12 @@ fn step() -> impl Strategy<Value = Step> {
         (client.clone(), task, bytes).prop_map(|(client, task, kept)| Step::End { client, task, kept }),
         (client, any::<bool>()).prop_map(|(client, exec)| Step::Die { client, exec }),
         (0..8usize).prop_map(|which| Step::Freed { which }),
+        (0..4u64, 0..4u64, 0..3usize).prop_map(|(client, task, gpu)| Step::Expect { client, task, gpu }),
+        (0..4u64, 0..4u64, any::<bool>()).prop_map(|(client, task, comes)| Step::Arrive {
+            client,
+            task,
+            comes
+        }),
     ]
 }
 
@@ -358,6 +375,24 @@ proptest! {
                 }
                 Step::Die { client, exec } => {
                     ledger.die(client, exec, Duration::ZERO);
+                }
+                Step::Expect { client, task, gpu } => {
+                    let key = TaskKey { client, task };
+                    let fits = ledger.cost_of_arrival(key, gpu).is_ok_and(|cost| cost <= ledger.room(gpu));
+                    prop_assert_eq!(ledger.expect_arrival(key, gpu, 1).is_ok(), fits);
+                }
+                Step::Arrive { client, task, comes } => {
+                    let key = TaskKey { client, task };
+                    let before = (ledger.arrival(key), ledger.task(key).map(|held| held.gpu));
+                    if comes {
+                        let came = ledger.arrive(key).is_ok();
+                        let there = ledger.task(key).map(|held| held.gpu);
+                        let expected = if came { before.0.map(|arrival| arrival.gpu) } else { before.1 };
+                        prop_assert_eq!(there, expected);
+                    } else {
+                        ledger.give_up_arrival(key);
+                    }
+                    prop_assert_eq!(ledger.arrival(key), None);
                 }
                 Step::Freed { which } => {
                     if let Some(id) = ledger.reclaiming().get(which).map(|entry| entry.id) {

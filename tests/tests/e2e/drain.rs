@@ -29,7 +29,9 @@ fn gpu_of(node: &Node, pid: u32) -> u32 {
 
 #[test]
 fn a_drained_gpu_empties_and_others_take_the_programs() {
-    let node = Node::start("2x64MiB", "mgb");
+    let mut node = Node::without_mgbd("2x64MiB");
+    // Its task would go on, on the other GPU.
+    node.start_mgbd_with("mgb", &["--no-move"]);
     let idle = phases(&node, &["40", "2", "2000", "wait", "10", "8"]);
     let gpu = gpu_of(&node, idle.pid());
     let number = gpu.to_string();

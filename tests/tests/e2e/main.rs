@@ -24,6 +24,7 @@ mod keep_nvcc;
 mod kill;
 mod legacy;
 mod movable;
+mod moving;
 mod native;
 mod needs;
 mod neighbours;

@@ -17,7 +17,7 @@ use crate::host::tasks::Candidate;
 use crate::host::tasks::ends::End;
 
 impl Planner<'_> {
-    pub(super) fn static_task(&self, candidate: &Candidate, insertion: Static) -> Task {
+    pub(super) fn static_task(&self, candidate: &Candidate, mut insertion: Static) -> Task {
         let mut entry = self.entry(candidate, &insertion.need.sizes);
         entry.kind = report::Kind::Static;
         let launched = candidate
@@ -36,6 +36,7 @@ impl Planner<'_> {
             anchored.movable &= ties.is_empty();
             anchored.reasons.extend(reasons(&ties));
         }
+        insertion.movable = entry.movable.as_ref().is_some_and(|proof| proof.movable);
         entry.need = Some(self.need(&insertion.need));
         entry.begin = Some(self.place(insertion.begin));
         entry.ends = insertion.ends.iter().map(|end| self.place_of_end(end)).collect();

@@ -42,6 +42,8 @@ pub struct Static {
     pub variables: bool,
     /// Whether it is to have a GPU for itself.
     pub alone: bool,
+    /// Whether it may go on, on another GPU.
+    pub movable: bool,
 }
 
 /// One task: its entry in the report, and what to insert if it is static.
@@ -197,6 +199,7 @@ impl Planner<'_> {
             ends: ends::ends(cfg, begin, &calls),
             variables: !candidate.variables.is_empty(),
             alone: !self.never_share.is_empty(),
+            movable: false,
         })
     }
 

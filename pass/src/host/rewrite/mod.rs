@@ -32,6 +32,8 @@ const NEED_BYTES: u64 = 64;
 const NEED_VARIABLES: u64 = 4;
 /// `MGB_NEED_ALONE` of mgb.h.
 const NEED_ALONE: u64 = 8;
+/// `MGB_NEED_MOVABLE` of mgb.h.
+const NEED_MOVABLE: u64 = 16;
 /// `sizeof(mgb_task_site)` of mgb.h.
 const SITE_BYTES: u64 = 24;
 /// The priority of the constructor: it runs before those of the module, so that lazyrt knows first that the
@@ -136,7 +138,11 @@ impl<'ctx> Rewriter<'ctx> {
             .const_int(task.need.registers.unwrap_or(0).into(), false);
         let ty = self.need_type();
         let size = self.i32().const_int(NEED_BYTES, false);
-        let flags = [(task.variables, NEED_VARIABLES), (task.alone, NEED_ALONE)];
+        let flags = [
+            (task.variables, NEED_VARIABLES),
+            (task.alone, NEED_ALONE),
+            (task.movable, NEED_MOVABLE),
+        ];
         let flags = flags.iter().filter(|(is, _)| *is).map(|(_, flag)| flag).sum();
         let (none, never) = (self.i32().const_zero(), self.i64().const_zero());
         let fields = [
