@@ -6,6 +6,7 @@ mod expect;
 mod fair;
 mod hostile;
 mod jobs;
+mod moving;
 mod overhead;
 mod world;
 
