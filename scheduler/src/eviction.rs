@@ -10,6 +10,8 @@
 //! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
 //!   most, however many wait. Who is evicted early need not: the idle phase itself is expected to last that long.
 //! - Who has waited for longer than [`longest_wait`] is not put off by what is known of phases.
+//! - A GPU that others keep at work ([`AT_WORK`]) does no more if one is let in for another, so memory stays where it
+//!   is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`].
 //! - An eviction is made only if all of those chosen together make the request fit on one GPU.
 //! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
 //!   less often.
@@ -33,6 +35,12 @@ pub const LEAST_IDLE: Duration = Duration::from_millis(100);
 pub const LEAST_STAY: Duration = Duration::from_millis(500);
 /// How long a request waits at least before others are evicted for it.
 pub const LEAST_WAIT: Duration = Duration::from_millis(100);
+
+/// Work that keeps a GPU busy, in thousandths of what fills it.
+pub const AT_WORK: u32 = 700;
+/// How much longer a request waits where others keep the GPU at work. With evictions for all who waited, mixes of jobs
+/// that together had more work than two GPUs lost 6 and 21 % of their time to them.
+pub const FAIR: Duration = Duration::from_secs(10);
 
 /// A process that has no work under way on a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,15 +108,30 @@ impl Speed {
     }
 }
 
-/// Whom to evict from which GPU. `closed`: GPUs with an eviction under way, one bit each. `host`: bytes that
-/// the host has left for evicted memory.
-pub fn choose(lacks: &[Lack], idle: &[Idle], mut closed: u64, speed: Speed, mut host: u64) -> Vec<Idle> {
+/// The GPUs and the host, as far as evictions concern them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Places {
+    /// GPUs with an eviction under way, one bit each.
+    pub closed: u64,
+    /// By GPU: how much work its processes have lately, in thousandths of what fills it. None where it is missing.
+    pub work: Vec<u32>,
+    /// Bytes that the host has left for evicted memory.
+    pub host: u64,
+}
+
+/// Whom to evict from which GPU.
+pub fn choose(lacks: &[Lack], idle: &[Idle], places: &Places, speed: Speed) -> Vec<Idle> {
+    let (mut closed, mut host) = (places.closed, places.host);
+    let at_work = |gpu: usize| places.work.get(gpu).is_some_and(|work| *work >= AT_WORK);
     let mut chosen: Vec<Idle> = Vec::new();
     for lack in lacks.iter().filter(|lack| lack.waited >= LEAST_WAIT) {
         let ways = lack.gpus.iter().filter(|(gpu, _)| closed & (1 << gpu) == 0);
         let ways = ways.filter_map(|&(gpu, bytes)| {
-            let there =
-                |own: &&Idle| own.gpu == gpu && own.client != lack.client && pays(own, lack.waited, speed);
+            let there = |own: &&Idle| {
+                let wait = longest_wait(own.bytes, speed) + FAIR;
+                let may = !at_work(gpu) || lack.waited >= wait;
+                own.gpu == gpu && own.client != lack.client && may && pays(own, lack.waited, speed)
+            };
             fewest(idle.iter().filter(there).copied().collect(), bytes)
         });
         let cost = |way: &Vec<Idle>| -> (u64, u32) {
@@ -127,7 +150,7 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], mut closed: u64, speed: Speed, mut 
 
 /// How long a request waits at most until idle memory is evicted for it, by [`choose`]: where processes with at
 /// most so many bytes each stay idle from the request on, hold enough together on a GPU without an eviction under
-/// way, and the host has room.
+/// way, and the host has room. [`FAIR`] longer where others keep that GPU at work.
 pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
     LEAST_WAIT.max(LEAST_STAY + 2 * speed.both_ways(bytes))
 }
@@ -177,6 +200,14 @@ mod tests {
         bytes_per_s: 10 * GIB,
     };
 
+    fn places(closed: u64, host: u64) -> Places {
+        Places {
+            closed,
+            work: Vec::new(),
+            host,
+        }
+    }
+
     fn ms(ms: u64) -> Duration {
         Duration::from_millis(ms)
     }
@@ -204,7 +235,7 @@ mod tests {
     }
 
     fn clients(lacks: &[Lack], idle: &[Idle]) -> Vec<ClientId> {
-        let chosen = choose(lacks, idle, 0, SPEED, u64::MAX);
+        let chosen = choose(lacks, idle, &places(0, u64::MAX), SPEED);
         chosen.iter().map(|own| own.client).collect()
     }
 
@@ -255,9 +286,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nobody_waits_longer_for_idle_memory_than_the_bound(found in found()) {
+        fn nobody_waits_longer_for_idle_memory_than_the_bound(found in found(), busy in any::<bool>()) {
             let largest = found.iter().map(|own| own.0 << 20).max().unwrap_or(0);
-            let wait = longest_wait(largest, SPEED);
+            let wait = longest_wait(largest, SPEED) + if busy { FAIR } else { Duration::ZERO };
+            let places = Places { work: vec![if busy { 2 * AT_WORK } else { 0 }], ..places(0, u64::MAX) };
             let there: Vec<Idle> = found.iter().enumerate().map(|(client, &(mib, idle_ms, phase, stays))| Idle {
                 client: client as ClientId,
                 gpu: 0,
@@ -273,9 +305,26 @@ mod tests {
                 gpus: vec![(0, there.iter().map(|own| own.bytes).sum())],
                 ..lack(&[])
             };
-            let chosen = choose(&[lack], &there, 0, SPEED, u64::MAX);
+            let chosen = choose(&[lack], &there, &places, SPEED);
             prop_assert_eq!(chosen.len(), there.len());
         }
+    }
+
+    #[test]
+    fn nobody_leaves_a_gpu_that_others_keep_at_work_but_in_the_end() {
+        let there = [idle(1, 0, 10, 60_000)];
+        let after = |waited, work| {
+            let mut lack = lack(&[(0, 8)]);
+            lack.waited = waited;
+            let places = Places {
+                work: vec![work],
+                ..places(0, u64::MAX)
+            };
+            choose(&[lack], &there, &places, SPEED).len()
+        };
+        let bound = longest_wait(10 * GIB, SPEED);
+        assert_eq!((after(bound, AT_WORK - 1), after(bound, AT_WORK)), (1, 0));
+        assert_eq!((after(bound + FAIR - ms(1), AT_WORK), after(bound + FAIR, AT_WORK)), (0, 1));
     }
 
     #[test]
@@ -305,14 +354,14 @@ mod tests {
         ];
         let two = [lack(&[(0, 1)]), lack(&[(0, 1), (1, 1)])];
         assert_eq!(clients(&two, &there), [1, 3]);
-        assert!(choose(&two, &there, 0b11, SPEED, u64::MAX).is_empty());
+        assert!(choose(&two, &there, &places(0b11, u64::MAX), SPEED).is_empty());
     }
 
     #[test]
     fn the_host_has_room_for_it() {
         let there = [idle(1, 0, 2, 60_000)];
-        assert!(choose(&[lack(&[(0, 1)])], &there, 0, SPEED, 2 * GIB - 1).is_empty());
-        assert_eq!(choose(&[lack(&[(0, 1)])], &there, 0, SPEED, 2 * GIB).len(), 1);
+        assert!(choose(&[lack(&[(0, 1)])], &there, &places(0, 2 * GIB - 1), SPEED).is_empty());
+        assert_eq!(choose(&[lack(&[(0, 1)])], &there, &places(0, 2 * GIB), SPEED).len(), 1);
         let mut soon = lack(&[(0, 1)]);
         soon.waited = ms(50);
         assert_eq!(clients(&[soon], &there), NOBODY);

@@ -6,10 +6,11 @@ use std::time::Duration;
 use mgb_probe::wire::{Order, Reply};
 
 use super::agent::{Given, OrderTo};
+use super::view::work;
 use super::{Activity, Agent, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
 use crate::eviction::flexgpu::{self, Busy, Seen};
-use crate::eviction::{self, Idle, Lack, Rule};
+use crate::eviction::{self, Idle, Lack, Places, Rule};
 use crate::ledger::{Colocation, TaskKey};
 
 /// How long a client may take to obey, beside a second for each gibibyte.
@@ -110,7 +111,15 @@ impl Broker {
         let closed = closed.fold(0, |set, given| set | 1 << given.gpu);
         let lacks = self.lacks(covered, snapshot, now);
         let chosen = match rule {
-            Rule::Pays => eviction::choose(&lacks, &idle, closed, self.speed, host),
+            Rule::Pays => {
+                let work = |gpu: usize| work(snapshot, |seen| seen.gpu == gpu);
+                let places = Places {
+                    closed,
+                    work: (0..self.ledger.gpus().len()).map(work).collect(),
+                    host,
+                };
+                eviction::choose(&lacks, &idle, &places, self.speed)
+            }
             Rule::FlexGpu => {
                 let max_warps: Vec<u64> = self.ledger.gpus().iter().map(|info| info.max_warps).collect();
                 let seen = Seen {

@@ -10,6 +10,7 @@ use mgb_probe::size::Bytes;
 use mgb_probe::wire::{ELSEWHERE, Order, Reply, Request};
 
 use super::ask::bad;
+use super::view::work;
 use super::{Answer, Broker, Snapshot, Waiting};
 use crate::balance::{self, Move, Mover, Place, SETTLED};
 use crate::client::ClientId;
@@ -356,10 +357,4 @@ impl Broker {
 
 fn is_movable(held: &Holding) -> bool {
     held.may_go != 0 && held.running && !held.alone && !held.whole_process
-}
-
-/// How much of a GPU the processes in question fill, in thousandths.
-fn work(snapshot: &Snapshot, is_meant: impl Fn(&super::Activity) -> bool) -> u32 {
-    let seen = snapshot.activity.iter().filter(|seen| is_meant(seen));
-    seen.fold(0, |sum, seen| sum.saturating_add(seen.part))
 }

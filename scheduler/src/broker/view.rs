@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::{Broker, Snapshot, Waiting};
+use super::{Activity, Broker, Snapshot, Waiting};
 use crate::deadlock::Holder;
 use crate::ledger::Colocation;
 use crate::policies::{GpuState, Waiter};
@@ -100,4 +100,10 @@ impl Broker {
             priority: waiting.request.need.priority,
         }
     }
+}
+
+/// How much of a GPU the processes in question fill, in thousandths.
+pub(super) fn work(snapshot: &Snapshot, is_meant: impl Fn(&Activity) -> bool) -> u32 {
+    let seen = snapshot.activity.iter().filter(|seen| is_meant(seen));
+    seen.fold(0, |sum, seen| sum.saturating_add(seen.part))
 }

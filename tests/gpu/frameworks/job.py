@@ -1,6 +1,6 @@
 """One PyTorch job of a list: training or inference with host phases, and about so much memory.
 
-    job.py train|infer GIB STEPS SEED
+    job.py train|infer GIB STEPS SEED [PAUSE]     PAUSE: seconds for which it is idle after every fourth step
 """
 
 import math
@@ -24,13 +24,16 @@ def model(gib):
 
 def main():
     kind, gib, steps, seed = sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+    pause = float(sys.argv[5]) if len(sys.argv) > 5 else 0.0
     torch.use_deterministic_algorithms(True, warn_only=True)
     generator = torch.Generator().manual_seed(seed)
     net, width = model(gib if kind == "train" else gib * 4)
     net = net.cuda()
     optimizer = torch.optim.Adam(net.parameters(), lr=1e-4) if kind == "train" else None
     losses = []
-    for _ in range(steps):
+    for step in range(steps):
+        if step % 4 == 3:
+            time.sleep(pause)
         # The host phase: data is made, as a loader would.
         began, batch = time.perf_counter(), None
         while time.perf_counter() - began < 0.15:
@@ -45,7 +48,7 @@ def main():
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-    show(" ".join(sys.argv[1:]), losses)
+    show(" ".join(sys.argv[1:5]), losses)
 
 
 if __name__ == "__main__":
