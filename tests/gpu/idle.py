@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Twelve PyTorch training jobs of 8 GiB that are idle by turns, on one GPU with room for one or two: all end, with the losses that
+"""Twelve PyTorch training jobs of 8 GiB that are idle by turns, on one GPU with room for one of them beside the contexts of all: all end, with the losses that
 they have when there is room for all. Then one of them is suspended and resumed while it runs."""
 
 import importlib.util
 import pathlib
+import subprocess
 import sys
 import time
 
-from trial import GIB, MIB, Nvml, Trial
+from trial import GIB, Nvml, Trial, kill_group
 
 JOB = pathlib.Path(__file__).resolve().parent / "frameworks/job.py"
 
@@ -21,7 +22,12 @@ def together(trial, commands, environment):
     processes = [trial.spawn(words, environment) for words in commands]
     lines, wrong = [], []
     for process in processes:
-        output, errors = process.communicate(timeout=trial.left())
+        try:
+            output, errors = process.communicate(timeout=trial.left())
+        except subprocess.TimeoutExpired:
+            kill_group(process)
+            output, errors = process.communicate()
+            errors += "did not end in time"
         trial.running.remove(process)
         lines.append(output.strip().splitlines()[-1] if output.strip() else None)
         if process.returncode != 0:

@@ -42,7 +42,8 @@ def commands(prefix, name, room):
 
 def play(trial, mix, jobfile, variant, run):
     environment, options = VARIANTS[variant]
-    trial.mgbd(options=options)
+    # What one variant has taught mgbd is not for the next.
+    trial.mgbd(options=[*options, "--past", trial.folder / f"past-{mix}-{variant}-{run}"])
     logs = trial.folder / f"logs-{mix}-{variant}-{run}"
     ended = trial.run([trial.prefix / "bin/mgb", "batch", "--json", "--logs", logs, jobfile], trial.environment(**environment))
     counts = trial.status()["counts"]
