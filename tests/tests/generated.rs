@@ -56,7 +56,8 @@ fn generated_sources_give_their_checksums() {
     let sources: u64 = env::var("MGB_GENERATED_SOURCES")
         .map_or(4, |text| text.parse().expect("MGB_GENERATED_SOURCES is a number"));
     let node = Node::start("2x128MiB", "mgb");
-    let mut moving = Node::without_mgbd("2x128MiB");
+    // Kernels of microseconds would end before anything moves.
+    let mut moving = Node::without_mgbd("2x128MiB:slow=40");
     moving.start_mgbd_with("mgb", &["--move-every", "1"]);
     let moving = &moving;
     let next = AtomicU64::new(1);

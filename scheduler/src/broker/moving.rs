@@ -269,12 +269,13 @@ impl Broker {
         let mut movers = Vec::new();
         for (key, held) in self.ledger.tasks().filter(|(_, held)| is_movable(held)) {
             let mut own = self.ledger.tasks_of(key.client);
-            // What work a process has on a GPU is known, not that of each task.
+            // What work a process has on a GPU is known, not that of each task: one of several moves only to make
+            // room.
             let is_only = own.all(|(other, there)| other == key || there.gpu != held.gpu);
             let agent = self.agent_of(key.client, snapshot, now);
-            let Some(_) = agent.filter(|_| is_only && held.reserved > 0 && !self.is_queued(key)) else {
+            if agent.is_none() || held.reserved == 0 || self.is_queued(key) {
                 continue;
-            };
+            }
             let moves = self.moves.get(&key).copied().unwrap_or_default();
             let cost = |to: usize| {
                 if held.may_go & (1 << to) != 0 {
@@ -287,7 +288,11 @@ impl Broker {
                 key,
                 gpu: held.gpu,
                 bytes: held.reserved,
-                work: work(snapshot, |seen| (seen.client, seen.gpu) == (key.client, held.gpu)),
+                work: if is_only {
+                    work(snapshot, |seen| (seen.client, seen.gpu) == (key.client, held.gpu))
+                } else {
+                    0
+                },
                 stays: now.saturating_sub(held.granted.max(moves.last)),
                 times: moves.times,
                 costs: (0..self.ledger.gpus().len()).map(cost).collect(),

@@ -127,13 +127,13 @@ fn a_task_moves_to_make_room_for_one_that_waits() {
 #[test]
 fn memory_comes_back_where_there_is_room() {
     let node = Node::start("2x64MiB", "mgb");
-    let idle = start(&node, "phases", &["40", "2", "2500", "wait", "10", "8"]);
+    let idle = start(&node, "phases", &["40", "2", "3000", "wait", "10", "8"]);
     let gpu = gpu_of(&node, idle.pid(), 40);
     // Neither GPU has room for it, so it leaves for the host.
-    let other = start(&node, "phases", &["60", "1", "3000", "wait", "10", "8"]);
+    let other = start(&node, "phases", &["60", "1", "4500", "wait", "10", "8"]);
     gpu_of(&node, other.pid(), 60);
-    let third = start(&node, "phases", &["60", "1", "6000", "wait", "10", "8"]);
-    gpu_of(&node, third.pid(), 60);
+    let third = start(&node, "phases", &["60", "1", "8000", "wait", "10", "8"]);
+    assert_eq!(gpu_of(&node, third.pid(), 60), gpu);
     wait::until("it is evicted", || {
         let tasks = node.view().tasks;
         let own = tasks.iter().find(|task| task.pid == idle.pid());
@@ -150,7 +150,7 @@ fn memory_comes_back_where_there_is_room() {
 #[test]
 fn a_drained_gpu_sends_its_tasks_to_another() {
     let node = Node::start("2x64MiB", "mgb");
-    let busy = start(&node, "phases", &["40", "400", "1", "wait", "10", "8"]);
+    let busy = start(&node, "phases", &["40", "60", "1", "wait", "10", "8"]);
     let gpu = gpu_of(&node, busy.pid(), 40);
     let said = run(&mut node.mgb(&["drain", &gpu.to_string()])).success();
     assert!(said.starts_with(&format!("GPU {gpu} is drained")), "{said}");
@@ -192,7 +192,8 @@ fn nothing_is_lost_however_often_tasks_move_and_leave() {
 fn room_on_both_gpus_comes_back_from_who_is_killed_on_the_way() {
     let mut node = Node::without_mgbd("2x64MiB");
     node.start_mgbd_with("mgb", &["--move-every", "1"]);
-    for round in 0..20 {
+    let rounds = std::env::var("MGB_MOVE_ROUNDS").map_or(20, |text| text.parse().expect("a number"));
+    for round in 0..rounds {
         let one = start(&node, "phases", &["40", "1000", "1", "wait", "10", "8"]);
         gpu_of(&node, one.pid(), 40);
         std::thread::sleep(Duration::from_millis(17 * round % 300));
@@ -201,4 +202,17 @@ fn room_on_both_gpus_comes_back_from_who_is_killed_on_the_way() {
     }
     let counts = node.view().counts;
     assert!(counts.moved > 0 && counts.offenders == 0, "{counts:?}");
+}
+
+#[test]
+fn programs_go_on_when_mgbd_is_killed_under_their_moves() {
+    for round in 0..6 {
+        let mut node = Node::without_mgbd("2x64MiB");
+        node.start_mgbd_with("mgb", &["--move-every", "1"]);
+        let one = start(&node, "phases", &["20", "40", "20", "wait", "10", "8"]);
+        gpu_of(&node, one.pid(), 20);
+        std::thread::sleep(Duration::from_millis(100 + 13 * round));
+        node.kill_mgbd();
+        is_right(one);
+    }
 }
