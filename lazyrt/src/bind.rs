@@ -215,7 +215,10 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusa
             let mut state = state::lock();
             let key = state.resolve(key);
             let lacks = |task: &mut Task| task.committed().saturating_sub(task.reserved);
-            (state.task(key).map_or(0, lacks), state.may_come_back_elsewhere(key))
+            (
+                state.task(key).map_or(0, lacks),
+                state.may_come_back_elsewhere(key),
+            )
         };
         let grown = match home {
             Some(_) => client.grow_anywhere(id, more)?,
@@ -229,7 +232,12 @@ fn grow(client: &mgb_probe::Client, key: Key, id: TaskId) -> Result<Room, Refusa
                 let elsewhere = Some((gpu, ordinal));
                 return Ok(Room { more, elsewhere });
             }
-            Grown::Granted { .. } => return Ok(Room { more, elsewhere: None }),
+            Grown::Granted { .. } => {
+                return Ok(Room {
+                    more,
+                    elsewhere: None,
+                });
+            }
             Grown::SwapOut if swap::out_task(key) => failed_swaps = 0,
             Grown::SwapOut => {
                 failed_swaps += 1;

@@ -59,7 +59,9 @@ fn carry(key: Key, taken: Evicting, (to, ordinal): (u32, i32), mut watch: Watch)
             Err(error) => {
                 notice::once("move", format_args!("failed to copy from GPU to GPU: {error}"));
                 leaving::save_all(&mut parts, gpu, &mut watch);
-                arrived = !parts.iter().any(|part| matches!(part.backing, Backing::Device(_)));
+                arrived = !parts
+                    .iter()
+                    .any(|part| matches!(part.backing, Backing::Device(_)));
             }
         }
     }
@@ -141,7 +143,11 @@ fn over(
                     stream,
                 )
             };
-            if copied.is_success() { Ok(()) } else { Err(code(copied)) }
+            if copied.is_success() {
+                Ok(())
+            } else {
+                Err(code(copied))
+            }
         });
         next += part.length;
         if begun.is_err() {

@@ -111,7 +111,9 @@ fn even_out(movers: &[Mover], places: &[Place]) -> Option<Move> {
     let gains = gains.filter_map(|mover| {
         let to = goals(mover, places).next()?;
         let (from, there) = (places[mover.gpu].work, places[to].work);
-        let after = from.saturating_sub(mover.work).max(there.saturating_add(mover.work));
+        let after = from
+            .saturating_sub(mover.work)
+            .max(there.saturating_add(mover.work));
         let gain = from.saturating_sub(after);
         (gain >= GAIN).then_some((gain, mover, to))
     });
@@ -195,11 +197,7 @@ mod tests {
         assert_eq!(moved(&one, &[place(8, 1000), place(16, 0)], &[]), None);
         let two = [mover(1, 0, 4, 1000), mover(2, 0, 4, 1000)];
         assert_eq!(moved(&two, &[place(8, 2000), place(16, 1000)], &[]), None);
-        let three = [
-            mover(1, 0, 4, 1000),
-            mover(2, 0, 4, 1000),
-            mover(3, 0, 4, 1000),
-        ];
+        let three = [mover(1, 0, 4, 1000), mover(2, 0, 4, 1000), mover(3, 0, 4, 1000)];
         assert!(moved(&three, &[place(8, 3000), place(16, 1000)], &[]).is_some());
         // Two that together do not fill the GPU.
         let small = [mover(1, 0, 4, 300), mover(2, 0, 4, 300)];

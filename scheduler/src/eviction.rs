@@ -324,7 +324,10 @@ mod tests {
         };
         let bound = longest_wait(10 * GIB, SPEED);
         assert_eq!((after(bound, AT_WORK - 1), after(bound, AT_WORK)), (1, 0));
-        assert_eq!((after(bound + FAIR - ms(1), AT_WORK), after(bound + FAIR, AT_WORK)), (0, 1));
+        assert_eq!(
+            (after(bound + FAIR - ms(1), AT_WORK), after(bound + FAIR, AT_WORK)),
+            (0, 1)
+        );
     }
 
     #[test]
@@ -361,7 +364,10 @@ mod tests {
     fn the_host_has_room_for_it() {
         let there = [idle(1, 0, 2, 60_000)];
         assert!(choose(&[lack(&[(0, 1)])], &there, &places(0, 2 * GIB - 1), SPEED).is_empty());
-        assert_eq!(choose(&[lack(&[(0, 1)])], &there, &places(0, 2 * GIB), SPEED).len(), 1);
+        assert_eq!(
+            choose(&[lack(&[(0, 1)])], &there, &places(0, 2 * GIB), SPEED).len(),
+            1
+        );
         let mut soon = lack(&[(0, 1)]);
         soon.waited = ms(50);
         assert_eq!(clients(&[soon], &there), NOBODY);

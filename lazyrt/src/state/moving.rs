@@ -138,7 +138,8 @@ impl State {
     pub fn may_come_back_elsewhere(&self, key: Key) -> Option<u32> {
         let task = self.tasks.get(&key)?;
         let has_nothing = task.reserved == 0 && task.mapped == 0 && !task.is_moving();
-        task.occupied().filter(|gpu| has_nothing && self.is_loose_from(task, *gpu))
+        task.occupied()
+            .filter(|gpu| has_nothing && self.is_loose_from(task, *gpu))
     }
 
     /// Sets what is behind the task's extents, none of which has memory of its old GPU any more, and binds it to the

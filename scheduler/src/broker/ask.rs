@@ -44,7 +44,9 @@ impl Broker {
                 None
             }
             Op::Moved => Some(self.moved(key, now)),
-            Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move => Some(self.control(client, &request, now)),
+            Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move => {
+                Some(self.control(client, &request, now))
+            }
             Op::Obeyed => Some(self.obeyed(client, request.task, request.bytes, now)),
             Op::TurnOver => {
                 self.turns.over(client);

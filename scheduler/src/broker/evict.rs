@@ -162,7 +162,14 @@ impl Broker {
             waits_for_work: !matches!(order, Order::Evict { .. }),
             moves,
         });
-        tracing::info!(client, pid = entry.pid, gpu, bytes, ?order, "its memory is to leave");
+        tracing::info!(
+            client,
+            pid = entry.pid,
+            gpu,
+            bytes,
+            ?order,
+            "its memory is to leave"
+        );
         self.orders.push(OrderTo {
             client,
             number: agent.last,

@@ -97,7 +97,13 @@ impl Broker {
     }
 
     /// Any move that is possible, if it is time for one.
-    fn shuffled(&mut self, movers: &[Mover], places: &[Place], every: Duration, now: Duration) -> Option<Move> {
+    fn shuffled(
+        &mut self,
+        movers: &[Mover],
+        places: &[Place],
+        every: Duration,
+        now: Duration,
+    ) -> Option<Move> {
         if now < self.shuffle_at {
             return None;
         }
@@ -206,7 +212,8 @@ impl Broker {
             }
         }
         self.wishes.retain(|wish| wish.key.client != client);
-        self.wishes.extend(may.into_iter().map(|key| Wish { key, to, since: now }));
+        self.wishes
+            .extend(may.into_iter().map(|key| Wish { key, to, since: now }));
         Reply::Done
     }
 
@@ -228,8 +235,13 @@ impl Broker {
 
     /// Whether a task that asks for all that it has may go on, on a GPU that is not drained.
     pub(super) fn may_go_elsewhere(&self, key: TaskKey, request: &Request) -> bool {
-        let may = self.ledger.task(key).filter(|held| held.reserved == 0 && !held.alone);
-        let others = may.map_or(0, |held| held.may_go & request.gpus & !(1 << held.gpu) & !self.drained);
+        let may = self
+            .ledger
+            .task(key)
+            .filter(|held| held.reserved == 0 && !held.alone);
+        let others = may.map_or(0, |held| {
+            held.may_go & request.gpus & !(1 << held.gpu) & !self.drained
+        });
         request.flags & ELSEWHERE != 0 && self.balances() && others != 0
     }
 
@@ -327,7 +339,9 @@ impl Broker {
         }
         let may = held.may_go & waiting.request.gpus;
         let fits = |to: &usize| {
-            let cost = self.cost_of_move(waiting.key(), *to).saturating_add(waiting.bytes);
+            let cost = self
+                .cost_of_move(waiting.key(), *to)
+                .saturating_add(waiting.bytes);
             let is_open =
                 *to != held.gpu && !self.is_drained(*to) && !colocation.is_closed(*to, waiting.client);
             is_open && may & (1 << to) != 0 && cost <= self.room_to_begin(covered, *to)
@@ -346,7 +360,13 @@ impl Broker {
     ) {
         let key = waiting.key();
         match self.ledger.relocate(key, to) {
-            Ok((from, to)) => tracing::info!(client = key.client, task = key.task, from, to, "goes on elsewhere"),
+            Ok((from, to)) => tracing::info!(
+                client = key.client,
+                task = key.task,
+                from,
+                to,
+                "goes on elsewhere"
+            ),
             Err(error) => {
                 tracing::error!(%error, "the ledger refused a move that fits");
                 return;

@@ -22,8 +22,7 @@ fn is_right(running: Running) {
 fn gpu_of(node: &Node, pid: u32, mib: u64) -> u32 {
     wait::until("it holds its memory", || {
         let tasks = node.view().tasks;
-        let is_it =
-            |task: &&mgb_probe::view::TaskView| task.pid == pid && task.held_bytes >= mib << 20;
+        let is_it = |task: &&mgb_probe::view::TaskView| task.pid == pid && task.held_bytes >= mib << 20;
         tasks.iter().find(is_it).map(|task| task.gpu)
     })
 }
@@ -66,20 +65,32 @@ fn people_are_told_why_a_program_stays() {
     assert!(said.stderr.contains("mgbd knows no process 1"), "{said:?}");
     let said = run(&mut node.mgb(&["move", "1", "7"]));
     assert_eq!(said.code(), 2);
-    assert!(said.stderr.contains("mgbd shares no GPU 7: it has GPUs 0 to 1"), "{said:?}");
+    assert!(
+        said.stderr.contains("mgbd shares no GPU 7: it has GPUs 0 to 1"),
+        "{said:?}"
+    );
     let two = [(); 2].map(|()| start(&node, "phases", &["40", "1", "3000", "wait", "10", "8"]));
     let at = two.each_ref().map(|one| gpu_of(&node, one.pid(), 40));
     assert_ne!(at[0], at[1]);
     let said = run(&mut node.mgb(&["move", &two[0].pid().to_string(), &at[1].to_string()]));
     assert_eq!(said.code(), 1);
-    assert!(said.stderr.contains("it needs 40.2 MiB there, and 23.8 MiB are left"), "{said:?}");
+    assert!(
+        said.stderr
+            .contains("it needs 40.2 MiB there, and 23.8 MiB are left"),
+        "{said:?}"
+    );
     two.into_iter().for_each(is_right);
     let tied = start(&node, "symbol", &["4096", "3000"]);
     let pid = tied.pid();
-    wait::until("it has a task", || node.view().tasks.iter().any(|task| task.pid == pid).then_some(()));
+    wait::until("it has a task", || {
+        node.view().tasks.iter().any(|task| task.pid == pid).then_some(())
+    });
     let said = run(&mut node.mgb(&["move", &pid.to_string(), "1"]));
     assert_eq!(said.code(), 1);
-    assert!(said.stderr.contains("none of its tasks can go on elsewhere"), "{said:?}");
+    assert!(
+        said.stderr.contains("none of its tasks can go on elsewhere"),
+        "{said:?}"
+    );
     drop(tied);
 }
 
@@ -116,7 +127,11 @@ fn a_task_moves_to_make_room_for_one_that_waits() {
     let large = start(&node, "phases", &["50", "1", "1", "wait", "10", "8"]);
     let waited = Instant::now();
     gpu_of(&node, large.pid(), 50);
-    assert!(waited.elapsed() < Duration::from_secs(4), "{:?}", waited.elapsed());
+    assert!(
+        waited.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        waited.elapsed()
+    );
     is_right(large);
     small.into_iter().for_each(is_right);
     node.wait_until_empty();
@@ -180,7 +195,10 @@ fn nothing_is_lost_however_often_tasks_move_and_leave() {
         });
         for running in all {
             let ended = running.end();
-            assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{name}: {ended:?}");
+            assert!(
+                ended.code() == 0 && ended.stdout.contains("PASS"),
+                "{name}: {ended:?}"
+            );
         }
     }
     node.wait_until_empty();

@@ -148,7 +148,10 @@ fn nobody_grows_on_the_way() {
     assert!(matches!(early, Some(Reply::Bad(_))), "{early:?}");
     broker.request(2, 1, request(Op::Obeyed, u64::from(order.number), 0, 9), now);
     let grown = broker.serve(&mut at_work(&[]), now);
-    assert!(matches!(grown[0].reply, Reply::Granted { gpu: 0, .. }), "{grown:?}");
+    assert!(
+        matches!(grown[0].reply, Reply::Granted { gpu: 0, .. }),
+        "{grown:?}"
+    );
 }
 
 #[test]
@@ -164,10 +167,18 @@ fn memory_comes_back_where_there_is_room() {
         ..request(Op::Grow, 1, 60 * MIB, 1)
     };
     broker.request(1, 0, back(0, 3), seconds(2));
-    assert_eq!(broker.serve(&mut at_work(&[]), seconds(2)), [], "it did not say that it may");
+    assert_eq!(
+        broker.serve(&mut at_work(&[]), seconds(2)),
+        [],
+        "it did not say that it may"
+    );
     broker.hang_up(1);
     broker.request(1, 0, back(ELSEWHERE, 1 << first), seconds(2));
-    assert_eq!(broker.serve(&mut at_work(&[]), seconds(2)), [], "it does not see the other");
+    assert_eq!(
+        broker.serve(&mut at_work(&[]), seconds(2)),
+        [],
+        "it does not see the other"
+    );
     broker.hang_up(1);
     broker.request(1, 0, back(ELSEWHERE, 3), seconds(2));
     let answers = broker.serve(&mut at_work(&[]), seconds(2));
