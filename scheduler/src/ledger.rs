@@ -25,9 +25,8 @@ use mgb_probe::view::TaskState;
 use crate::client::ClientId;
 use crate::sms::{Shape, Sms, Spread};
 
-pub use arrivals::Arrival;
 pub use colocation::Colocation;
-pub use entries::{Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
+pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;

@@ -10,6 +10,7 @@ use mgb_probe::size::Bytes;
 use mgb_probe::wire::{ELSEWHERE, Order, Reply, Request};
 
 use super::ask::bad;
+use super::moves::Wish;
 use super::view::work;
 use super::{Answer, Broker, Snapshot, Waiting};
 use crate::balance::{self, Move, Mover, Place, SETTLED};
@@ -19,21 +20,6 @@ use crate::ledger::{Colocation, Holding, TaskKey};
 
 /// For how long a person's wish is tried.
 const TRIED: Duration = Duration::from_secs(5);
-
-/// A person wants a task to go on, on another GPU.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Wish {
-    key: TaskKey,
-    to: usize,
-    since: Duration,
-}
-
-/// How often a task has moved, and when last.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Moves {
-    times: u32,
-    last: Duration,
-}
 
 impl Broker {
     /// Whether tasks are moved between GPUs.

@@ -1,18 +1,7 @@
 //! Arrivals: room on a GPU for a task that is on its way there from another one. The task is charged on both
 //! until it has arrived, or stays where it is.
 
-use super::{Ledger, LedgerError, TaskKey};
-
-/// The room of a task that is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// The GPU where it goes; index.
-    pub gpu: usize,
-    /// Bytes that are charged there.
-    pub bytes: u64,
-    /// The number of the order that the task's client was given.
-    pub order: u32,
-}
+use super::{Arrival, Ledger, LedgerError, TaskKey};
 
 impl Ledger {
     /// Bytes of room that a task takes on another GPU: what it is charged, the context of its process if that

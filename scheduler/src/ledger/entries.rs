@@ -63,6 +63,17 @@ pub struct Context {
     pub most_taken: u64,
 }
 
+/// The room of a task that is on its way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The GPU where it goes; index.
+    pub gpu: usize,
+    /// Bytes that are charged there.
+    pub bytes: u64,
+    /// The number of the order that the task's client was given.
+    pub order: u32,
+}
+
 /// Room of a dead process that the driver does not show free yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reclaiming {
