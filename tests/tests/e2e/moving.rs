@@ -141,7 +141,9 @@ fn a_task_moves_to_make_room_for_one_that_waits() {
 
 #[test]
 fn memory_comes_back_where_there_is_room() {
-    let node = Node::start("2x64MiB", "mgb");
+    let mut node = Node::without_mgbd("2x64MiB");
+    // No more can leave for it: it has to go where there is room.
+    node.start_mgbd_with("mgb", &["--swap-memory", "45MiB"]);
     let idle = start(&node, "phases", &["40", "2", "3000", "wait", "10", "8"]);
     let gpu = gpu_of(&node, idle.pid(), 40);
     // Neither GPU has room for it, so it leaves for the host.
