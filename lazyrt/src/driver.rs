@@ -208,9 +208,9 @@ impl Driver {
         unsafe { (self.unreserve)(address, bytes as usize) };
     }
 
-    /// Puts memory that is behind the second address, `after`, behind the first in the place of `before`, which is
-    /// freed; the devices are those of the old memory and of the new, which may use it. What is behind the first
-    /// address then; after an error that is what was there before, and `after` is freed.
+    /// Puts memory that is behind the second address, `after`, behind the first in the place of `before`,
+    /// which is freed; the devices are those of the old memory and of the new, which may use it. What is
+    /// behind the first address then; after an error that is what was there before, and `after` is freed.
     pub fn exchange(
         &self,
         (address, there): (Address, Address),
@@ -226,9 +226,10 @@ impl Driver {
             return Err((failure, before));
         }
         let placed = self.place(address, bytes, &after, new);
-        // SAFETY: as above.
-        let left = check("cuMemUnmap", unsafe { (self.unmap)(there, bytes as usize) });
-        match placed.and(left) {
+        // SAFETY: as above. If the memory stays behind those addresses as well, they are lost, and nothing
+        // else.
+        let _ = check("cuMemUnmap", unsafe { (self.unmap)(there, bytes as usize) });
+        match placed {
             Ok(()) => {
                 // SAFETY: made by `back`; mapped nowhere.
                 unsafe { (self.release)(before.handle) };

@@ -1,8 +1,8 @@
 //! Moving a task to another GPU: its memory goes from GPU to GPU, its addresses stay.
 //!
-//! As for a swap ([`crate::swap`]) the gate is closed at a moment at which the GPU has done what it was given.
-//! The new memory is mapped at addresses of its own while the bytes are copied into it, and then takes the
-//! place of the old: until all bytes are there, nothing has changed. Where the one GPU cannot reach the
+//! As for a swap ([`crate::swap`]) the gate is closed at a moment at which the GPU has done what it was
+//! given. The new memory is mapped at addresses of its own while the bytes are copied into it, and then takes
+//! the place of the old: until all bytes are there, nothing has changed. Where the one GPU cannot reach the
 //! other's memory, the bytes go to the host, and come back on the new GPU with the task's next op.
 
 use mgb_core::stillness;
@@ -14,8 +14,8 @@ use crate::driver::{Address, Driver, Failure, Memory};
 use crate::state::{self, Backing, Evicting, Key, Part, State};
 use crate::{backing, device, driver_start, leaving, margin, native, notice, session, swap};
 
-/// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it; the
-/// bytes that went with it, at least 1; or 0 if it stays where it is.
+/// Brings the task of that number, which is on the GPU `from`, to the GPU `to`, where mgbd has room for it;
+/// the bytes that went with it, at least 1; or 0 if it stays where it is.
 pub fn task(number: u64, from: u32, to: u32) -> u64 {
     let choose = |state: &State| -> Vec<Key> {
         let key = state.by_handle(number);
@@ -107,7 +107,8 @@ impl Drop for Scratch<'_> {
     }
 }
 
-/// Puts new memory of the GPU `to` with the same bytes behind the parts. After an error all is as before.
+/// Puts new memory of the GPU `to` with the same bytes behind the parts. After an error the GPU `from` can
+/// use all of them, as before.
 fn over(
     parts: &mut [Part],
     (from, old): (u32, i32),
@@ -187,9 +188,11 @@ fn over(
         }
     }
     if exchanged.is_err() {
-        // What has new memory keeps it, which this GPU may use.
+        // What has new memory keeps it, which the old GPU may use; the bytes count as there until they leave.
         for part in &parts[..done] {
             let _ = driver.lend(part.address, part.length, old);
+            session::unmapping(to, part.length);
+            session::mapped(from, part.length);
         }
     } else {
         margin::follow(driver, to, new);

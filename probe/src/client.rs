@@ -236,8 +236,8 @@ impl Client {
         let _ = self.ask(self.plain(Op::Swapped, task, freed));
     }
 
-    /// The task is on the GPU that an order of `mgbd`'s named, with all its memory. False: `mgbd` knows nothing of
-    /// that, or is gone.
+    /// The task is on the GPU that an order of `mgbd`'s named, with all its memory. False: `mgbd` knows
+    /// nothing of that, or is gone.
     pub fn moved(&self, task: TaskId) -> bool {
         matches!(self.ask(self.plain(Op::Moved, task, 0)), Ok(Reply::Done))
     }

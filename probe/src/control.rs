@@ -63,8 +63,8 @@ impl Client {
         self.control(Op::EndDrain, 0, gpu.into(), 0)
     }
 
-    /// Has the tasks of a process that may go on elsewhere moved to the GPU of this index. Returns at once; the
-    /// view shows where they are ([`crate::view::TaskState::Moving`] meanwhile).
+    /// Has the tasks of a process that may go on elsewhere moved to the GPU of this index. Returns at once;
+    /// the view shows where they are ([`crate::view::TaskState::Moving`] meanwhile).
     ///
     /// # Errors
     /// As [`Client::suspend`]; also where none of its tasks may move, or there is no room for one.

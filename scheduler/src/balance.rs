@@ -1,14 +1,14 @@
 //! Which task goes on, on another GPU: a pure function of what runs where, beside [`crate::eviction`].
 //!
-//! A placement that was right when a task began may be wrong later: one GPU is idle while tasks share another,
-//! or room is left on every GPU that together would do for a task that waits. Tasks that the pass has proven
-//! to be movable can go on elsewhere. A move costs a copy from GPU to GPU, so:
+//! A placement that was right when a task began may be wrong later: one GPU is idle while tasks share
+//! another, or room is left on every GPU that together would do for a task that waits. Tasks that the pass
+//! has proven to be movable can go on elsewhere. A move costs a copy from GPU to GPU, so:
 //!
-//! - For a request that waits a task moves if that makes the request fit, and the task fits elsewhere. The one
-//!   with the fewest bytes is taken, an idle one first.
-//! - Else a task moves from a GPU that is shared to one with less work, if the busier of both has less work by
-//!   [`GAIN`] then, and the copy is a small part ([`SHARE`]) of the time that the task has been where it is: who
-//!   has run for long is expected to run for as long again.
+//! - For a request that waits a task moves if that makes the request fit, and the task fits elsewhere. The
+//!   one with the fewest bytes is taken, an idle one first.
+//! - Else a task moves from a GPU that is shared to one with less work, if the busier of both has less work
+//!   by [`GAIN`] then, and the copy is a small part ([`SHARE`]) of the time that the task has been where it
+//!   is: who has run for long is expected to run for as long again.
 //! - Who has moved stays for [`LEAST_STAY`] at least, and longer each time.
 
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::ledger::TaskKey;
 
 /// How long a task has been on its GPU at least before it moves.
 pub const LEAST_STAY: Duration = Duration::from_millis(500);
-/// For how long there is work to be evened out between two GPUs before a task moves: who has just begun counts as
-/// busy, and a GPU may be without work for a moment.
+/// For how long there is work to be evened out between two GPUs before a task moves: who has just begun
+/// counts as busy, and a GPU may be without work for a moment.
 pub const SETTLED: Duration = Duration::from_millis(500);
 /// By how much less work the busier GPU has after a move, in thousandths of what fills a GPU.
 pub const GAIN: u32 = 400;

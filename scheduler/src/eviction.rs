@@ -10,8 +10,8 @@
 //! - Who has come back stays for twice as long as both copies take, so copies take a third of any process's time at
 //!   most, however many wait. Who is evicted early need not: the idle phase itself is expected to last that long.
 //! - Who has waited for longer than [`longest_wait`] is not put off by what is known of phases.
-//! - A GPU that others keep at work ([`AT_WORK`]) does no more if one is let in for another, so memory stays where it
-//!   is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`].
+//! - A GPU that others keep at work ([`AT_WORK`]) does no more if one is let in for another, so memory stays
+//!   where it is, but for a request that has waited for [`FAIR`] beyond [`longest_wait`].
 //! - An eviction is made only if all of those chosen together make the request fit on one GPU.
 //! - Of several choices the one that moves fewest bytes is taken, then the one whose processes were evicted
 //!   less often.
@@ -38,8 +38,8 @@ pub const LEAST_WAIT: Duration = Duration::from_millis(100);
 
 /// Work that keeps a GPU busy, in thousandths of what fills it.
 pub const AT_WORK: u32 = 700;
-/// How much longer a request waits where others keep the GPU at work. With evictions for all who waited, mixes of jobs
-/// that together had more work than two GPUs lost 6 and 21 % of their time to them.
+/// How much longer a request waits where others keep the GPU at work. With evictions for all who waited,
+/// mixes of jobs that together had more work than two GPUs lost 6 and 21 % of their time to them.
 pub const FAIR: Duration = Duration::from_secs(10);
 
 /// A process that has no work under way on a GPU.
@@ -113,7 +113,8 @@ impl Speed {
 pub struct Places {
     /// GPUs with an eviction under way, one bit each.
     pub closed: u64,
-    /// By GPU: how much work its processes have lately, in thousandths of what fills it. None where it is missing.
+    /// By GPU: how much work its processes have lately, in thousandths of what fills it. None where it is
+    /// missing.
     pub work: Vec<u32>,
     /// Bytes that the host has left for evicted memory.
     pub host: u64,

@@ -1,13 +1,12 @@
 //! The ledger: what each process holds on which GPU. It has one writer, and refuses
 //! every entry that would charge a GPU beyond its capacity.
 //!
-//! A GPU is charged for the reservations of tasks, for what they are expected to
-//! need beyond those ([`Holding::headroom`]), for the contexts of processes that
-//! ever got a grant on it and what these are expected to take beside
-//! ([`Context`]), for tasks on their way to it ([`Arrival`]), and for what dead processes held until somebody says
-//! that it is free ([`Ledger::freed`]). Under a policy that knows no memory the
-//! ledger is *blind*: it keeps the same books and refuses nothing, but charges no
-//! GPU more than [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
+//! A GPU is charged for the reservations of tasks, for what they are expected to need beyond those
+//! ([`Holding::headroom`]), for the contexts of processes that ever got a grant on it and what these are
+//! expected to take beside ([`Context`]), for tasks on their way to it ([`Arrival`]), and for what dead
+//! processes held until somebody says that it is free ([`Ledger::freed`]). Under a policy that knows no
+//! memory the ledger is *blind*: it keeps the same books and refuses nothing, but charges no GPU more than
+//! [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
 
 mod arrivals;
 mod colocation;

@@ -56,6 +56,10 @@ fn evictions(counts: &Counts) -> String {
             Bytes(counts.evicted_bytes)
         );
     }
+    if counts.moved > 0 {
+        let (times, bytes) = (plural(counts.moved as usize, "time"), Bytes(counts.moved_bytes));
+        text += &format!("\ntasks went on, on another GPU {times}, {bytes} with them\n");
+    }
     if counts.swapped_out > 0 {
         let times = plural(counts.swapped_out as usize, "time");
         text += &format!("\nprograms that waited only for each other made room {times}\n");

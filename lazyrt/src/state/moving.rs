@@ -115,8 +115,8 @@ impl State {
         freed
     }
 
-    /// Whether the task is on that GPU, and may go on, on another one: the pass has proven that nothing in its data
-    /// depends on the GPU, and nothing of the process ties it there.
+    /// Whether the task is on that GPU, and may go on, on another one: the pass has proven that nothing in
+    /// its data depends on the GPU, and nothing of the process ties it there.
     pub fn may_move(&self, key: Key, gpu: u32) -> bool {
         let task = self.tasks.get(&key);
         task.is_some_and(|task| !task.is_held() && self.is_loose_from(task, gpu))
@@ -134,7 +134,8 @@ impl State {
         task.need.flags & MOVABLE != 0 && task.occupied() == Some(gpu) && !is_tied
     }
 
-    /// The GPU of a task that has nothing there, if it may go on, on another one. This thread asks for the task.
+    /// The GPU of a task that has nothing there, if it may go on, on another one. This thread asks for the
+    /// task.
     pub fn may_come_back_elsewhere(&self, key: Key) -> Option<u32> {
         let task = self.tasks.get(&key)?;
         let has_nothing = task.reserved == 0 && task.mapped == 0 && !task.is_moving();
@@ -142,8 +143,8 @@ impl State {
             .filter(|gpu| has_nothing && self.is_loose_from(task, *gpu))
     }
 
-    /// Sets what is behind the task's extents, none of which has memory of its old GPU any more, and binds it to the
-    /// new one.
+    /// Sets what is behind the task's extents, none of which has memory of its old GPU any more, and binds it
+    /// to the new one.
     pub fn end_relocate(&mut self, key: Key, parts: Vec<Part>, gpu: u32, ordinal: i32) {
         self.settle(key, parts);
         if let Some(task) = self.tasks.get_mut(&key) {

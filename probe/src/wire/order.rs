@@ -40,8 +40,8 @@ pub enum Order {
         /// GPU index.
         gpu: u32,
     },
-    /// Bring a task that may go on elsewhere, with all its memory, from the GPU where it is to another one, where
-    /// it has room. Work that is under way is waited for. If that is done, the client says so with
+    /// Bring a task that may go on elsewhere, with all its memory, from the GPU where it is to another one,
+    /// where it has room. Work that is under way is waited for. If that is done, the client says so with
     /// [`super::Op::Moved`] before the task goes on, and else leaves all as it is.
     Move {
         /// The client's number for the task.

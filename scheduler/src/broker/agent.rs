@@ -6,7 +6,6 @@ use mgb_probe::wire::Order;
 
 use crate::client::ClientId;
 use crate::eviction::Speed;
-use crate::ledger::TaskKey;
 
 /// What is expected of a copy to the host and back before one was seen.
 pub(super) const FIRST_SPEED: Speed = Speed { bytes_per_s: 8 << 30 };
@@ -19,8 +18,8 @@ pub(super) struct Given {
     pub(super) since: Duration,
     /// Work under way may finish first: the time says nothing of the copies.
     pub(super) waits_for_work: bool,
-    /// The task that is to move, if that is the order.
-    pub(super) moves: Option<TaskKey>,
+    /// A task is to go to another GPU.
+    pub(super) moves: bool,
 }
 
 /// A client's agent, as the broker knows it.

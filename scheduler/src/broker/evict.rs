@@ -11,7 +11,7 @@ use super::{Activity, Agent, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
 use crate::eviction::flexgpu::{self, Busy, Seen};
 use crate::eviction::{self, Idle, Lack, Places, Rule};
-use crate::ledger::{Colocation, TaskKey};
+use crate::ledger::Colocation;
 
 /// How long a client may take to obey, beside a second for each gibibyte.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -61,7 +61,7 @@ impl Broker {
             return Reply::Done;
         };
         let took = now.saturating_sub(given.since);
-        if given.moves.is_some() {
+        if given.moves {
             if freed == 0 {
                 agent.not_before = now + VAIN;
                 self.counts.moves_failed += 1;
@@ -94,8 +94,15 @@ impl Broker {
         Reply::Done
     }
 
-    /// After a round: orders idle memory off GPUs for which requests wait.
-    pub(super) fn evict_idle(&mut self, covered: &[Option<u64>], snapshot: &Snapshot, now: Duration) {
+    /// After a round: orders idle memory off GPUs for which requests wait. `lacks`: what they lack, if that
+    /// is known.
+    pub(super) fn evict_idle(
+        &mut self,
+        covered: &[Option<u64>],
+        lacks: Option<Vec<Lack>>,
+        snapshot: &Snapshot,
+        now: Duration,
+    ) {
         self.give_up_orders(now);
         let (Some(host), Some(rule)) = (self.host_room(snapshot), self.rules.evicts) else {
             return;
@@ -109,7 +116,7 @@ impl Broker {
         }
         let closed = self.clients.values().filter_map(|entry| entry.agent.given);
         let closed = closed.fold(0, |set, given| set | 1 << given.gpu);
-        let lacks = self.lacks(covered, snapshot, now);
+        let lacks = lacks.unwrap_or_else(|| self.lacks(covered, snapshot, now));
         let chosen = match rule {
             Rule::Pays => {
                 let work = |gpu: usize| work(snapshot, |seen| seen.gpu == gpu);
@@ -148,10 +155,6 @@ impl Broker {
             return;
         };
         let gpu = order.gpu();
-        let moves = match order {
-            Order::Move { task, .. } => Some(TaskKey { client, task }),
-            Order::Evict { .. } | Order::Suspend { .. } => None,
-        };
         let agent = &mut entry.agent;
         agent.last = agent.last.wrapping_add(1).max(1);
         agent.given = Some(Given {
@@ -160,7 +163,7 @@ impl Broker {
             bytes,
             since: now,
             waits_for_work: !matches!(order, Order::Evict { .. }),
-            moves,
+            moves: matches!(order, Order::Move { .. }),
         });
         tracing::info!(
             client,
@@ -185,9 +188,10 @@ impl Broker {
             if let Some(given) = entry.agent.given.take_if(is_late) {
                 entry.agent.not_before = now + DEAF;
                 entry.agent.is_deaf = true;
-                match given.moves {
-                    Some(_) => self.counts.moves_failed += 1,
-                    None => self.counts.evictions_failed += 1,
+                if given.moves {
+                    self.counts.moves_failed += 1;
+                } else {
+                    self.counts.evictions_failed += 1;
                 }
                 tracing::warn!(
                     client,

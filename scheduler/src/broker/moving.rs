@@ -30,8 +30,8 @@ impl Broker {
             && !self.rules.policy.compute_hard()
     }
 
-    /// Whether there is a task that may go on elsewhere: while nobody waits, [`Broker::even_out`] is called now
-    /// and then.
+    /// Whether there is a task that may go on elsewhere: while nobody waits, [`Broker::even_out`] is called
+    /// now and then.
     pub fn may_balance(&self) -> bool {
         self.balances() && self.ledger.tasks().any(|(_, held)| is_movable(held))
     }
@@ -187,8 +187,13 @@ impl Broker {
             .filter(|(_, held)| is_movable(held) && held.may_go & (1 << to) != 0)
             .map(|(key, _)| key)
             .collect();
-        if may.is_empty() {
-            return bad("none of its tasks can go on elsewhere: see `mgb explain` of it");
+        let elsewhere = self.ledger.tasks_of(client).filter(|(_, held)| held.gpu != to);
+        if may.len() < elsewhere.count() {
+            return bad(if may.is_empty() {
+                "none of its tasks can go on elsewhere: see `mgb explain` of it"
+            } else {
+                "not all of its tasks can go on elsewhere: see `mgb explain` of it"
+            });
         }
         for &key in &may {
             let (wanted, room) = (self.cost_of_move(key, to), self.ledger.room(to));
@@ -205,6 +210,9 @@ impl Broker {
 
     /// Orders what people want to move, as far as that is possible now.
     pub(super) fn grant_wishes(&mut self, snapshot: &Snapshot, now: Duration) {
+        if self.wishes.is_empty() {
+            return;
+        }
         self.give_up_orders(now);
         for wish in std::mem::take(&mut self.wishes) {
             let Wish { key, to, since } = wish;
@@ -267,11 +275,15 @@ impl Broker {
         let mut movers = Vec::new();
         for (key, held) in self.ledger.tasks().filter(|(_, held)| is_movable(held)) {
             let mut own = self.ledger.tasks_of(key.client);
-            // What work a process has on a GPU is known, not that of each task: one of several moves only to make
-            // room.
+            // What work a process has on a GPU is known, not that of each task: one of several moves only to
+            // make room.
             let is_only = own.all(|(other, there)| other == key || there.gpu != held.gpu);
             let agent = self.agent_of(key.client, snapshot, now);
-            if agent.is_none() || held.reserved == 0 || self.is_queued(key) {
+            if agent.is_none()
+                || held.reserved == 0
+                || self.is_queued(key)
+                || self.ledger.arrival(key).is_some()
+            {
                 continue;
             }
             let moves = self.moves.get(&key).copied().unwrap_or_default();

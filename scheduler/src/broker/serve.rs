@@ -37,12 +37,10 @@ impl Broker {
         self.hold_back(now);
         if !newcomers {
             self.order_out(snapshot, now);
+            self.grant_wishes(snapshot, now);
         }
         let mut answers = std::mem::take(&mut self.overdue);
         if self.queue.is_empty() {
-            if !newcomers {
-                self.grant_wishes(snapshot, now);
-            }
             return answers;
         }
         let mut covered = std::mem::take(&mut snapshot.covered);
@@ -66,10 +64,9 @@ impl Broker {
                 self.serve_beginners(&mut covered, &gpus, now, &mut answers);
             }
             self.break_deadlocks(&mut covered, snapshot, now, &mut answers);
-            self.grant_wishes(snapshot, now);
-            let lacks = self.lacks(&covered, snapshot, now);
-            self.balance(&covered, &lacks, snapshot, now);
-            self.evict_idle(&covered, snapshot, now);
+            let lacks = self.may_balance().then(|| self.lacks(&covered, snapshot, now));
+            self.balance(&covered, lacks.as_deref().unwrap_or(&[]), snapshot, now);
+            self.evict_idle(&covered, lacks, snapshot, now);
         }
         snapshot.covered = covered;
         answers

@@ -67,13 +67,14 @@ impl Activities {
         let there =
             |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
         // What is known of a process that has moved goes with it.
-        for ((client, gpu), _) in &places {
-            let own = self.lately.range((*client, 0)..=(*client, usize::MAX));
+        for (place, _) in &places {
+            if self.lately.contains_key(place) {
+                continue;
+            }
+            let own = self.lately.range((place.0, 0)..=(place.0, usize::MAX));
             let left = own.map(|(place, _)| *place).find(|place| !there(place));
-            if let Some(left) = left.filter(|_| !self.lately.contains_key(&(*client, *gpu)))
-                && let Some(lately) = self.lately.remove(&left)
-            {
-                self.lately.insert((*client, *gpu), lately);
+            if let Some(lately) = left.and_then(|left| self.lately.remove(&left)) {
+                self.lately.insert(*place, lately);
             }
         }
         self.lately.retain(|place, _| there(place));

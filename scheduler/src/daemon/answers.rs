@@ -1,6 +1,7 @@
 //! Answering: a look at the GPUs, a round of the broker over what was seen, and its answers into the
 //! channels.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use mgb_probe::wire::Reply;
@@ -101,15 +102,26 @@ impl Server {
             .memory_monitor
             .sample(self.node.as_ref(), ledger, &self.clients);
         snapshot.activity = self.activities.sample(ledger, &self.clients, now);
-        let is_wanted = self.broker.waiting() || self.broker.presses();
-        if is_wanted || self.broker.may_balance() {
-            let listening = self.clients.values().filter(|client| client.listens());
-            snapshot.listening = listening.map(|client| client.id).collect();
-        }
-        if is_wanted {
+        if self.broker.waiting() || self.broker.presses() {
+            snapshot.listening = self.listening();
             snapshot.host_bytes = host_memory::to_spare();
         }
         snapshot
+    }
+
+    /// Evens out the work of the GPUs while nobody waits.
+    pub(super) fn even_out(&mut self, now: Duration) {
+        let mut snapshot = self.sample();
+        if self.broker.may_balance() {
+            snapshot.listening = self.listening();
+            self.broker.even_out(&snapshot, now);
+            self.carry_orders();
+        }
+    }
+
+    fn listening(&self) -> BTreeSet<ClientId> {
+        let listening = self.clients.values().filter(|client| client.listens());
+        listening.map(|client| client.id).collect()
     }
 
     pub(super) fn deliver(&mut self, answers: Vec<Answer>) {

@@ -295,9 +295,7 @@ impl Server {
         if reclaiming || self.broker.waiting() || self.broker.presses() {
             self.serve(reclaiming, now);
         } else if show || self.broker.shuffles().is_some() {
-            let snapshot = self.sample();
-            self.broker.even_out(&snapshot, now);
-            self.carry_orders();
+            self.even_out(now);
         }
         let (waiting, to_leave) = (self.broker.waiting(), self.broker.to_leave());
         for client in self.clients.values_mut() {

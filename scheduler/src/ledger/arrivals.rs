@@ -20,8 +20,12 @@ impl Ledger {
         }
     }
 
-    /// Charges a GPU for a task that is to come there.
+    /// Charges a GPU for a task that is to come there. One that is on its way already goes nowhere else: its
+    /// memory may be on either of the two.
     pub fn expect_arrival(&mut self, key: TaskKey, gpu: usize, order: u32) -> Result<(), LedgerError> {
+        if self.arrivals.contains_key(&key) {
+            return Err(LedgerError::Task(key, true));
+        }
         let cost = self.cost_of_arrival(key, gpu)?;
         self.admit(gpu, cost)?;
         let held = &self.tasks[&key];
@@ -30,7 +34,6 @@ impl Ledger {
             let overhead = self.overhead_there(key, from, gpu);
             self.make_context(key.client, gpu, overhead);
         }
-        self.give_up_arrival(key);
         self.charges[gpu].reserved += bytes;
         self.arrivals.insert(key, Arrival { gpu, bytes, order });
         self.check();

@@ -378,7 +378,9 @@ proptest! {
                 }
                 Step::Expect { client, task, gpu } => {
                     let key = TaskKey { client, task };
-                    let fits = ledger.cost_of_arrival(key, gpu).is_ok_and(|cost| cost <= ledger.room(gpu));
+                    let is_new = ledger.arrival(key).is_none();
+                    let cost = ledger.cost_of_arrival(key, gpu);
+                    let fits = is_new && cost.is_ok_and(|cost| cost <= ledger.room(gpu));
                     prop_assert_eq!(ledger.expect_arrival(key, gpu, 1).is_ok(), fits);
                 }
                 Step::Arrive { client, task, comes } => {

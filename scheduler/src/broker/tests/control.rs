@@ -6,20 +6,11 @@ use mgb_probe::wire::{OF_JOB, Order, Text, WHOLE_JOB};
 use super::*;
 
 const PERSON: ClientId = 90;
-const MIB: u64 = 1 << 20;
 const NOBODY: [ClientId; 0] = [];
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
 
 /// A broker over these GPUs, with a person's connection.
 fn broker(gpus: &[u64]) -> Broker {
-    let gpus = gpus.iter().enumerate();
-    let gpus = gpus
-        .map(|(index, &bytes)| test_gpu(index as u32, bytes, MIB))
-        .collect();
-    let mut broker = Broker::new(gpus, Rules::new(Policy::Mgb));
+    let mut broker = broker_over(gpus);
     broker.arrive(PERSON, 9000);
     broker.only_looks(PERSON);
     broker

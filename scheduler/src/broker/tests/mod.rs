@@ -20,6 +20,19 @@ use crate::node::test_gpu;
 use crate::policies::{Policy, Queue, Way};
 use world::{Act, World, request};
 
+const MIB: u64 = 1 << 20;
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// A broker over GPUs of so many bytes, with contexts of a MiB.
+fn broker_over(gpus: &[u64]) -> Broker {
+    let gpus = gpus.iter().enumerate();
+    let gpus = gpus.map(|(index, &bytes)| test_gpu(index as u32, bytes, MIB));
+    Broker::new(gpus.collect(), Rules::new(Policy::Mgb))
+}
+
 /// FlexGPU's four processes, in bytes at 1/`shrink` of the sizes.
 fn flexgpu(shrink: f64) {
     let gib = |size: f64| (size * f64::from(1 << 30) / shrink) as u64;

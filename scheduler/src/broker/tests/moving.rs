@@ -6,20 +6,6 @@ use mgb_probe::wire::{ELSEWHERE, Order};
 
 use super::*;
 
-const MIB: u64 = 1 << 20;
-
-fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
-fn broker(gpus: &[u64]) -> Broker {
-    let gpus = gpus.iter().enumerate();
-    let gpus = gpus
-        .map(|(index, &bytes)| test_gpu(index as u32, bytes, MIB))
-        .collect();
-    Broker::new(gpus, Rules::new(Policy::Mgb))
-}
-
 /// All listen; these fill the GPU where they are.
 fn at_work(there: &[(ClientId, usize)]) -> Snapshot {
     let seen = |&(client, gpu): &(ClientId, usize)| Activity {
@@ -79,7 +65,7 @@ fn two_on_one(broker: &mut Broker) -> (OrderTo, Duration) {
 
 #[test]
 fn a_task_is_charged_on_both_gpus_until_it_is_there() {
-    let mut broker = broker(&[100 * MIB, 100 * MIB]);
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
     let (order, now) = two_on_one(&mut broker);
     let charged = |broker: &Broker, gpu| broker.ledger().charges(gpu).reserved;
     assert_eq!((charged(&broker, 0), charged(&broker, 1)), (50 * MIB, 30 * MIB));
@@ -104,7 +90,7 @@ fn a_task_is_charged_on_both_gpus_until_it_is_there() {
 
 #[test]
 fn a_task_that_could_not_move_is_charged_where_it_is() {
-    let mut broker = broker(&[100 * MIB, 100 * MIB]);
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
     let (order, now) = two_on_one(&mut broker);
     broker.request(2, 1, request(Op::Obeyed, u64::from(order.number), 0, 9), now);
     assert_eq!(broker.ledger().charges(1).reserved, 0);
@@ -116,7 +102,7 @@ fn a_task_that_could_not_move_is_charged_where_it_is() {
 
 #[test]
 fn who_dies_on_the_way_has_left_memory_on_both() {
-    let mut broker = broker(&[100 * MIB, 100 * MIB]);
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
     let (_, now) = two_on_one(&mut broker);
     let lost = broker.die(2, now);
     let bytes: Vec<(usize, u64)> = lost.iter().map(|entry| (entry.gpu, entry.bytes)).collect();
@@ -125,11 +111,17 @@ fn who_dies_on_the_way_has_left_memory_on_both() {
 
 #[test]
 fn who_does_not_answer_keeps_room_on_both() {
-    let mut broker = broker(&[100 * MIB, 100 * MIB]);
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
     let (order, now) = two_on_one(&mut broker);
     broker.even_out(&at_work(&[]), now + seconds(60));
     assert_eq!(broker.ledger().charges(1).reserved, 30 * MIB);
     assert_eq!(broker.counts().moves_failed, 1);
+    // A second order could not be told from the first.
+    let later = now + seconds(200);
+    for at in [later, later + seconds(1)] {
+        broker.even_out(&at_work(&[(1, 0), (2, 0)]), at);
+    }
+    assert_eq!(broker.take_orders(), []);
     // It was only slow.
     broker.request(2, 1, request(Op::Moved, 1, 0, 9), now + seconds(61));
     let done = request(Op::Obeyed, u64::from(order.number), 1, 9);
@@ -140,7 +132,7 @@ fn who_does_not_answer_keeps_room_on_both() {
 
 #[test]
 fn nobody_grows_on_the_way() {
-    let mut broker = broker(&[100 * MIB, 100 * MIB]);
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
     let (order, now) = two_on_one(&mut broker);
     broker.request(2, 0, request(Op::Grow, 1, 10 * MIB, 2), now);
     assert_eq!(broker.serve(&mut at_work(&[]), now), []);
@@ -156,7 +148,7 @@ fn nobody_grows_on_the_way() {
 
 #[test]
 fn memory_comes_back_where_there_is_room() {
-    let mut broker = broker(&[100 * MIB, 100 * MIB]);
+    let mut broker = broker_over(&[100 * MIB, 100 * MIB]);
     begin(&mut broker, 1, 60, 3, MOVABLE, seconds(0));
     let first = gpu(&broker, 1).expect("it was granted");
     broker.request(1, 1, request(Op::Swapped, 1, 60 * MIB, 9), seconds(1));
