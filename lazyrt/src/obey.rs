@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_core::agent::{self, Done, Duties};
-use mgb_core::{stillness, work};
+use mgb_core::work;
 use mgb_probe::wire::{MAX_GPUS, Order};
 
 use crate::{contexts, device, relocate, session, swap};
@@ -44,11 +44,11 @@ fn obey(order: Order) -> Done {
     match order {
         // The tasks ask for room again by themselves.
         Order::Evict { gpu } => Done {
-            freed: swap::out_idle(gpu, stillness::BRIEFLY),
+            freed: swap::out_idle(gpu),
             then: None,
         },
         Order::Suspend { gpu } => Done {
-            freed: swap::out_idle(gpu, stillness::SUSPENDED),
+            freed: swap::out_suspended(gpu),
             then: None,
         },
         Order::Move { task, gpu, to } => Done {

@@ -18,7 +18,9 @@ use crate::{backing, device, driver_start, leaving, margin, native, notice, sess
 /// the bytes that went with it, at least 1; or 0 if it stays where it is.
 pub fn task(number: u64, from: u32, to: u32) -> u64 {
     let choose = |state: &State| -> Vec<Key> {
-        let key = state.by_handle(number);
+        let key = state
+            .by_handle(number)
+            .filter(|_| !swap::Gathering::is_under_way());
         key.filter(|&key| state.may_move(key, from)).into_iter().collect()
     };
     let Ok(ordinal) = device::ordinal(to) else {

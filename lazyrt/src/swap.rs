@@ -4,6 +4,7 @@
 //! was given. The next op of the task asks for room again and brings the bytes back to the same GPU.
 //! If the GPU's work does not end, nothing is swapped.
 
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_core::gate::Closed;
@@ -17,6 +18,32 @@ use crate::leaving;
 use crate::state::{self, Evicting, Key, State};
 use crate::{device, notice, session};
 
+/// Threads that bring in all that one op touches, and did not have all of it at once.
+static GATHERING: AtomicU32 = AtomicU32::new(0);
+
+/// While a thread has one, nothing of this process counts as idle: an op that touches several tasks would lose one
+/// while it waits for the other, for ever. Only who waits for memory itself, or a person, has memory leave then.
+pub struct Gathering(());
+
+impl Gathering {
+    /// From here on.
+    pub fn begin() -> Gathering {
+        GATHERING.fetch_add(1, Ordering::SeqCst);
+        Gathering(())
+    }
+
+    /// Whether a thread has one.
+    pub fn is_under_way() -> bool {
+        GATHERING.load(Ordering::SeqCst) > 0
+    }
+}
+
+impl Drop for Gathering {
+    fn drop(&mut self) {
+        GATHERING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// Swaps one task out. False: nothing could be freed.
 pub fn out_task(key: Key) -> bool {
     let choose = |state: &State| Some(state.resolve(key)).into_iter().collect();
@@ -28,10 +55,21 @@ pub fn out_gpu(gpu: u32) {
     out(|state| holding(state, gpu), stillness::PATIENCE);
 }
 
-/// Swaps all tasks on the GPU out, if they have no work there before `patience` is over; the bytes that are
-/// free then.
-pub fn out_idle(gpu: u32, patience: Duration) -> u64 {
-    out(|state| holding(state, gpu), patience)
+/// Swaps all tasks on the GPU out, if they are idle; the bytes that are free then.
+pub fn out_idle(gpu: u32) -> u64 {
+    let choose = |state: &State| {
+        if Gathering::is_under_way() {
+            Vec::new()
+        } else {
+            holding(state, gpu)
+        }
+    };
+    out(choose, stillness::BRIEFLY)
+}
+
+/// Swaps all tasks on the GPU out once the work that is under way there is done; the bytes that are free then.
+pub fn out_suspended(gpu: u32) -> u64 {
+    out(|state| holding(state, gpu), stillness::SUSPENDED)
 }
 
 /// The tasks that have room on the GPU.

@@ -12,6 +12,7 @@ use crate::handles::{capture, foreign};
 use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
+use crate::swap::Gathering;
 use crate::{backing, device, ending, notice, session, thread};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
@@ -171,6 +172,7 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
 
 /// Runs the call on a GPU, which is lent the objects if they are on another.
 fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer {
+    let mut gathering = None;
     for _ in 0..ROUNDS {
         let shared = bind::prepare(key, Asked::default())?;
         if shared.placement().0 == gpu {
@@ -187,6 +189,8 @@ fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer 
             drop(inside);
             return Ok(code);
         }
+        drop(inside);
+        gathering.get_or_insert_with(Gathering::begin);
     }
     fail(Code::MEMORY_ALLOCATION)
 }
@@ -206,6 +210,7 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
         ..Asked::default()
     };
     let is_there = |shared: &Shared| shared.placement().0 == at.0 || shared.is_lent(at.0);
+    let mut gathering = None;
     for _ in 0..ROUNDS {
         let mut all = Vec::new();
         for &key in keys {
@@ -223,6 +228,8 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
             drop(inside);
             return Ok(code);
         }
+        drop(inside);
+        gathering.get_or_insert_with(Gathering::begin);
     }
     fail(Code::MEMORY_ALLOCATION)
 }
@@ -383,6 +390,7 @@ fn may_go_on(before: Code, selected: impl FnOnce() -> Option<Result<(), Own>>) -
 /// Runs `call` once both tasks are ready, on the GPU of the first.
 pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> Answer {
     // Where both do not fit at once, each would push the other out for ever.
+    let mut gathering = None;
     for _ in 0..ROUNDS {
         let one = bind::prepare(first, Asked::default())?;
         let gpu = Some(one.placement().0);
@@ -406,6 +414,8 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> A
                 code
             });
         }
+        drop(inside);
+        gathering.get_or_insert_with(Gathering::begin);
     }
     fail(Code::MEMORY_ALLOCATION)
 }

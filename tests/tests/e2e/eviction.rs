@@ -203,3 +203,38 @@ fn who_dies_evicted_is_forgotten() {
     is_right(phases(&node, &["60", "1", "1", "wait", "10", "8"]));
     node.wait_until_empty();
 }
+
+/// Two devices, and copies between their memory: both have to be there at once.
+const BETWEEN_DEVICES: &str = r#"
+#include <cstdio>
+#include <vector>
+int main() {
+  const size_t words = 12 << 20;
+  std::vector<int> host(words, 1);
+  int *at[2];
+  for (int device = 0; device < 2; device++) {
+    cudaSetDevice(device);
+    cudaMalloc(&at[device], words * sizeof(int));
+    cudaMemcpy(at[device], host.data(), words * sizeof(int), cudaMemcpyHostToDevice);
+  }
+  for (int round = 0; round < 20; round++)
+    if (cudaMemcpy(at[round % 2], at[1 - round % 2], 64, cudaMemcpyDefault) != cudaSuccess) {
+      printf("round %d: %s\n", round, cudaGetErrorName(cudaGetLastError()));
+      return 1;
+    }
+  printf("PASS\n");
+}
+"#;
+
+#[test]
+fn an_op_of_two_tasks_has_both_however_often_memory_leaves() {
+    let node = Node::start("2x128MiB", "mgb");
+    let source = node.write("between.cu", BETWEEN_DEVICES);
+    let program = source.with_extension("");
+    let paths = [&source, &program].map(|path| path.to_str().expect("paths of tests are UTF-8"));
+    run(&mut node.mgb(&["clang++", "-O1", paths[0], "-o", paths[1]])).success();
+    let mut command = node.command(&program, &[]);
+    is_right(Running::start(
+        command.env("MGB", "require").env("MGB_EVICT_EVERY", "1"),
+    ));
+}
