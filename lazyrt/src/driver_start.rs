@@ -1,10 +1,14 @@
 //! The process's one driver: loaded and initialised at the first need, in the process's turn at mgbd.
 
+use std::ffi::OsString;
 use std::sync::OnceLock;
 
 use crate::code::{Code, Own};
 use crate::driver::Driver;
 use crate::{address_hold, driver, notice, session};
+
+/// What the driver reads.
+pub const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
 
 static DRIVER: OnceLock<Result<Driver, String>> = OnceLock::new();
 
@@ -30,5 +34,30 @@ pub fn required() -> Result<&'static Driver, Own> {
 
 fn load() -> Result<Driver, String> {
     let _turn = session::client().map(|client| client.turn(false));
-    address_hold::hand_over(driver::initialise)
+    let before = std::env::var_os(VISIBLE);
+    let uuids = session::client().zip(before.as_ref().and_then(|list| list.to_str()));
+    let uuids = uuids.map(|(client, list)| client.uuids_of(list).join(","));
+    // Where mgbd shares a part of the node's GPUs, its MPS counts those alone, from 0 on.
+    let named = uuids.filter(|uuids| !uuids.is_empty());
+    if let Some(uuids) = &named {
+        set_visible(Some(OsString::from(uuids)));
+    }
+    let driver = address_hold::hand_over(driver::initialise);
+    if named.is_some() {
+        // The driver has read it; programs that this one starts ask for themselves.
+        set_visible(before);
+    }
+    driver
+}
+
+/// Sets the GPUs that the driver sees when it is initialised.
+pub fn set_visible(value: Option<OsString>) {
+    // SAFETY: this is the process's first GPU op, as where the MPS pipe is set. A thread that reads the
+    // environment by itself at this moment races with it, as with any `setenv` of a library.
+    unsafe {
+        match value {
+            Some(value) => std::env::set_var(VISIBLE, value),
+            None => std::env::remove_var(VISIBLE),
+        }
+    }
 }

@@ -3,9 +3,8 @@
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::{driver_start, open, session};
-
-const VISIBLE: &str = "CUDA_VISIBLE_DEVICES";
+use crate::driver_start::{self, VISIBLE, set_visible};
+use crate::{open, session};
 
 /// The GPU, index into the hello; -1 while the process is not restricted.
 static RESTRICTED: AtomicI64 = AtomicI64::new(-1);
@@ -26,19 +25,8 @@ pub fn restrict_to(gpu: u32) {
     };
     RESTRICTED.store(i64::from(gpu), Ordering::Release);
     let before = std::env::var_os(VISIBLE);
-    set(Some(OsString::from(&granted.uuid)));
+    set_visible(Some(OsString::from(&granted.uuid)));
     let _ = driver_start::required();
     // The driver has read it; programs that this one starts ask for themselves.
-    set(before);
-}
-
-fn set(value: Option<OsString>) {
-    // SAFETY: this is the process's first GPU op, as where the MPS pipe is set. A thread that reads the
-    // environment by itself at this moment races with it, as with any `setenv` of a library.
-    unsafe {
-        match value {
-            Some(value) => std::env::set_var(VISIBLE, value),
-            None => std::env::remove_var(VISIBLE),
-        }
-    }
+    set_visible(before);
 }

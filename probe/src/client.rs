@@ -87,6 +87,13 @@ impl Client {
         &self.hello
     }
 
+    /// The UUIDs of the shared GPUs that this value of `CUDA_VISIBLE_DEVICES` names, in its order.
+    pub fn uuids_of(&self, list: &str) -> Vec<&str> {
+        let order = Devices::of(Some(list), &self.hello).order().to_vec();
+        let gpus = order.into_iter().filter_map(|at| self.hello.gpus.get(at as usize));
+        gpus.map(|gpu| gpu.uuid.as_str()).collect()
+    }
+
     /// The node's numbers of the two GPUs that had changed places in this process's job when it connected.
     pub(crate) fn exchanged(&self) -> Option<[u32; 2]> {
         let [from, to] = self.hello.exchanged?;

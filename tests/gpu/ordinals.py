@@ -44,6 +44,19 @@ sys.stdin.read()
 '''
 
 
+def of_a_part(trial, gpus):
+    """An mgbd that has only the last GPU, and programs that name it as mgbd was told it: by its number on the node. Its MPS
+    counts that GPU from 0 on."""
+    last = str(gpus - 1)
+    trial.mgbd(CUDA_VISIBLE_DEVICES=last)
+    for built, environment in (("with MGB", trial.environment(MGB="require", CUDA_VISIBLE_DEVICES=last)),
+                               ("without", trial.front(CUDA_VISIBLE_DEVICES=last))):
+        ended = trial.run([trial.example("vecadd", plain=built == "without")], environment)
+        trial.check(f"mgbd with GPU {last} alone: a program built {built} finds it by that number",
+                    ended["code"] == 0 and "PASS" in ended["stdout"], None if ended["code"] == 0 else ended["stderr"][-500:])
+    trial.stop_mgbd()
+
+
 def main():
     trial = Trial("ordinals", __doc__)
     trial.mgbd()
@@ -68,6 +81,8 @@ def main():
         job.communicate(timeout=30)
         trial.running.remove(job)
     trial.check("every job ends with 0", all(job.returncode == 0 for job in jobs))
+    trial.stop_mgbd()
+    of_a_part(trial, gpus)
     trial.finish()
 
 
