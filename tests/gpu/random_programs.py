@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Random programs on real GPUs, plain and under MGB: every byte as the model has it, and the same answers of calls that
 fail on purpose. Seeds are played in ranges, as many processes at once as are asked for: first plain ones, then under one
-mgbd. Then generated sources, where the bundle has them (`make generated bundle`)."""
+mgbd, where asked for with memory that leaves the GPUs and comes back all the while. Then generated sources, where the
+bundle has them (`make generated bundle`)."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 from trial import Nvml, Trial
@@ -17,10 +19,23 @@ PARTS = [
 ]
 
 
+def trace(trial, program, first):
+    return trial.folder / f"{program}-{first}.trace"
+
+
+def evicted(path):
+    """How often memory left a GPU, as a trace has it."""
+    processes = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    swaps = [swap for process in processes for task in process["tasks"] for swap in task["swaps"]]
+    return sum(swap["kind"] == "evicted" for swap in swaps)
+
+
 def play(trial, kind, program, first, last, flags):
     """What a range of seeds printed, and what went wrong."""
     path = trial.prefix / "random" / kind / program
-    environment = trial.environment(MGB="require") if kind == "mgb" else trial.environment(MGB="off")
+    evicting = {} if not trial.arguments.evict else {
+        "MGB_EVICT_EVERY": trial.arguments.evict, "MGB_TRACE": trace(trial, program, first)}
+    environment = trial.environment(MGB="require", **evicting) if kind == "mgb" else trial.environment(MGB="off")
     ended = trial.run([path, f"{first}..{last}", "--patience", "120", *flags], env=environment)
     lines = dict(line.split(" ", 1) for line in ended["stdout"].splitlines() if line[:1].isdigit())
     wrong = None
@@ -43,6 +58,8 @@ def main():
         parser.add_argument("--first", type=int, default=1)
         parser.add_argument("--range", type=int, default=20, help="seeds of one process")
         parser.add_argument("--at-once", type=int, default=16, help="processes at once")
+        parser.add_argument("--evict", type=int, metavar="MS",
+                            help="a program's memory leaves the GPUs about every so many ms (default: never)")
         parser.add_argument("--without", default="", help="features to leave out, by commas: see `random`")
     trial = Trial("random_programs", __doc__, add)
     asked = trial.arguments
@@ -70,6 +87,9 @@ def main():
             wrong = [text for text in pool.map(lambda path: generated(trial, path, mode), programs) if text]
             trial.check(f"generated sources with MGB={mode}", not wrong,
                         {"sources": len(programs), "wrong": wrong[:20]})
+    if asked.evict:
+        times = sum(evicted(trace(trial, program, first)) for _, program, first, *_ in jobs)
+        trial.check("memory left the GPUs", times > 0, {"evictions": times})
     trial.stop_mgbd()
     for name, *_ in PARTS:
         own = [at for at, job in enumerate(jobs) if job[0] == name]
