@@ -14,9 +14,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use crate::binder::binder;
 use crate::mapping::Mapping;
@@ -159,17 +158,20 @@ impl Cells {
         rustix::net::sendmsg(&self.socket, &message, &mut control, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Whether `mgbd` hung up. It says nothing on the socket after the hello.
+    /// Whether `mgbd` hung up. What it may say on the socket after the hello is only another one, of an `mgbd`
+    /// that took over and does not know whether the first was heard.
     pub(crate) fn gone(&self) -> bool {
         if self.hung_up.load(Ordering::Relaxed) {
             return true;
         }
-        let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
-        let now = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
+        let mut byte = [0; 1];
+        let gone = loop {
+            match rustix::net::recv(&self.socket, &mut byte, RecvFlags::DONTWAIT) {
+                Ok((_, 1..)) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break false,
+                Ok(_) | Err(_) => break true,
+            }
         };
-        let gone = matches!(poll(&mut socket, Some(&now)), Ok(1..));
         if gone {
             self.hung_up.store(true, Ordering::Relaxed);
         }

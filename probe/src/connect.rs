@@ -45,6 +45,9 @@ pub enum ConnectError {
     /// It turned the client away.
     #[error("mgbd turned this process away: {0}")]
     Refused(String),
+    /// It ended, or hung up, before it said hello.
+    #[error("mgbd at {0} ended before it answered")]
+    HungUp(PathBuf),
     /// What listens there is no `mgbd`, or it does not answer.
     #[error("what listens at {0} did not answer as mgbd does: {1}")]
     NoHello(PathBuf, String),
@@ -60,8 +63,27 @@ pub enum ConnectError {
     },
 }
 
+/// How often to connect anew to an `mgbd` that ends before it has said hello: another one takes over, and whoever
+/// connects waits for it.
+const TRIES: u32 = 5;
+
 /// Connects, makes the channel and says hello.
 pub(crate) fn open(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
+    let mut tries = 1;
+    loop {
+        match open_once(path, caps) {
+            Err(ConnectError::HungUp(_)) if tries < TRIES => tries += 1,
+            // It listened a moment ago: its successor's socket is about to take that place.
+            Err(ConnectError::NotRunning(_)) if tries > 1 && tries < TRIES => {
+                tries += 1;
+                std::thread::sleep(Duration::from_millis(100));
+            }
+            other => return other,
+        }
+    }
+}
+
+fn open_once(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
     let failed = |what| {
         move |error| ConnectError::System {
             what,
@@ -78,8 +100,10 @@ pub(crate) fn open(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectErro
     let mapping = Mapping::new(&memory, CHANNEL_BYTES, true).map_err(failed("map the channel"))?;
     let doorbell =
         eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK).map_err(failed("make the doorbell"))?;
-    send_opening(&socket, caps, &memory, &doorbell)
-        .map_err(|error| ConnectError::NoHello(path.to_owned(), error.to_string()))?;
+    send_opening(&socket, caps, &memory, &doorbell).map_err(|error| match error {
+        Errno::PIPE | Errno::CONNRESET => ConnectError::HungUp(path.to_owned()),
+        error => ConnectError::NoHello(path.to_owned(), error.to_string()),
+    })?;
     let hello = receive_hello(&socket, path)?;
     let cells = Cells::new(mapping, doorbell, socket);
     let channel = cells.channel();
@@ -147,24 +171,30 @@ fn receive_hello(socket: &OwnedFd, path: &Path) -> Result<Hello, ConnectError> {
             Err(Errno::AGAIN) => {
                 return Err(strange(format!("no answer in {} s", HELLO_TIMEOUT.as_secs())));
             }
+            Err(Errno::CONNRESET) => return Err(ConnectError::HungUp(path.to_owned())),
             Err(error) => return Err(strange(error.to_string())),
             Ok(message) => break message.bytes,
         }
     };
     if received == 0 {
-        return Err(strange("it hung up".to_owned()));
+        return Err(ConnectError::HungUp(path.to_owned()));
     }
     match serde_json::from_slice(&buffer[..received]) {
-        Ok(Answer::Hello(hello)) if hello.version == wire::VERSION => Ok(hello),
+        Ok(Answer::Hello(hello)) if speaks(hello.version) => Ok(hello),
         Ok(Answer::Hello(Hello { version, .. })) => Err(ConnectError::Version {
             theirs: version,
             ours: wire::VERSION,
         }),
-        Ok(Answer::Refused { version, .. }) if version != wire::VERSION => Err(ConnectError::Version {
+        Ok(Answer::Refused { version, .. }) if !speaks(version) => Err(ConnectError::Version {
             theirs: version,
             ours: wire::VERSION,
         }),
         Ok(Answer::Refused { reason, .. }) => Err(ConnectError::Refused(reason)),
         Err(error) => Err(strange(error.to_string())),
     }
+}
+
+/// Whether an `mgbd` of this version can be spoken with.
+fn speaks(version: u32) -> bool {
+    (wire::OLDEST..=wire::VERSION).contains(&version)
 }

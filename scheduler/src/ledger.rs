@@ -14,6 +14,7 @@ mod compute;
 mod contexts;
 mod entries;
 mod headroom;
+mod lasting;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -26,6 +27,8 @@ use crate::sms::{Shape, Sms, Spread};
 
 pub use colocation::Colocation;
 pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
+pub use lasting::Changes;
+use lasting::Touched;
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;
@@ -47,6 +50,10 @@ pub struct Ledger {
     arrivals: BTreeMap<TaskKey, Arrival>,
     reclaiming: Vec<Reclaiming>,
     next_reclaiming: u64,
+    /// What has changed and was not taken down yet.
+    touched: Touched,
+    /// By GPU: what was charged when the entries of an earlier ledger came in, which may have had more room.
+    brought: Vec<u64>,
 }
 
 impl Ledger {
@@ -59,6 +66,8 @@ impl Ledger {
             tasks: BTreeMap::new(),
             contexts: BTreeMap::new(),
             processes: vec![0; gpus.len()],
+            brought: vec![0; gpus.len()],
+            touched: Touched::default(),
             sms: gpus.iter().map(|gpu| Sms::new(gpu.multiprocessors)).collect(),
             computing: BTreeMap::new(),
             gpus,
@@ -152,6 +161,7 @@ impl Ledger {
         }
         self.charges[gpu].put_on(&holding);
         self.tasks.insert(key, holding);
+        self.touched.task(key);
         self.check();
         Ok(())
     }
@@ -235,6 +245,7 @@ impl Ledger {
                 *lost.entry(arrival.gpu).or_default() += arrival.bytes;
             }
             if let Some(holding) = self.tasks.remove(&key) {
+                self.touched.task(key);
                 self.charges[holding.gpu].take_off(&holding);
                 *lost.entry(holding.gpu).or_default() += holding.reserved;
             }
@@ -299,9 +310,9 @@ impl Ledger {
     /// The cheap check after every change, in every build; and in debug builds
     /// the sums again from the entries.
     fn check(&self) {
-        for (gpu, charges) in self.gpus.iter().zip(&self.charges) {
+        for ((gpu, charges), brought) in self.gpus.iter().zip(&self.charges).zip(&self.brought) {
             assert!(
-                self.blind || charges.bytes() <= gpu.usable_bytes,
+                self.blind || charges.bytes() <= gpu.usable_bytes.max(*brought),
                 "the ledger charges GPU {} {} of {} bytes",
                 gpu.index,
                 charges.bytes(),

@@ -12,6 +12,7 @@ pub mod daemon;
 pub mod deadlock;
 pub mod eviction;
 pub mod holder;
+pub mod journal;
 pub mod ledger;
 pub mod node;
 mod peer;

@@ -20,13 +20,18 @@ use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
+use mgb_scheduler::holder::Again;
 use mgb_scheduler::{Policy, Queue, broker, holder};
 use tracing_subscriber::EnvFilter;
+
+/// How long one that was started again stays when nobody needs it any more.
+const LINGERING: Duration = Duration::from_secs(60);
 
 /// Shares the GPUs of this node among programs built with MGB.
 ///
 /// Stays in the foreground; stops on SIGTERM and SIGINT. Programs that run go on
-/// with what they were granted; their MPS ends with the last of them.
+/// with what they were granted; their MPS ends with the last of them. Killed in any other way, SIGUSR1 among
+/// them, it is started again while programs need it, and those that wait notice nothing.
 #[derive(Debug, Parser)]
 #[command(
     name = "mgbd",
@@ -81,6 +86,12 @@ struct Options {
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
+    /// Stay ended when killed, also while programs need mgbd; as under systemd, which starts it again by itself
+    #[arg(long)]
+    no_restart: bool,
+    /// Started again, for programs of the mgbd before: ends when they have, unless --idle-exit says otherwise
+    #[arg(long = holder::AGAIN, hide = true)]
+    again: bool,
     /// Append the log to this file instead of writing it to stderr
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -120,6 +131,8 @@ fn hold() -> ExitCode {
         return ExitCode::from(2);
     };
     let listen = || -> anyhow::Result<()> {
+        // Whoever kills mgbd by its name does not mean what outlives it.
+        rustix::thread::set_name(c"mgb-holder").context("failed to take a name")?;
         start_log(None)?;
         let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
         Ok(holder::run(listener, mgbd, control.clone())?)
@@ -153,6 +166,14 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
     };
     let node = NvmlNode::discover(limits)?;
     let usual = Config::new(options.socket);
+    let program = std::env::current_exe().context("failed to find mgbd's own program")?;
+    // systemd starts its services again by itself.
+    let is_service = std::env::var_os("INVOCATION_ID").is_some();
+    let again = Again {
+        program: program.clone(),
+        arguments: std::env::args_os().skip(1).collect(),
+        folder: std::env::current_dir().unwrap_or_else(|_| "/".into()),
+    };
     let config = Config {
         policy: options.policy,
         queue,
@@ -161,11 +182,15 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         moves: !options.no_move,
         shuffles: options.move_every.map(Duration::from_millis),
         swap_memory: options.swap_memory,
-        idle_exit: options.idle_exit.map(Duration::from_secs),
+        idle_exit: options
+            .idle_exit
+            .map(Duration::from_secs)
+            .or(options.again.then_some(LINGERING)),
         mps: !options.no_mps,
         past: options.past.unwrap_or(usual.past),
         socket: usual.socket,
-        holder: Some(std::env::current_exe().context("failed to find mgbd's own program")?),
+        holder: Some(program),
+        again: (!options.no_restart && !is_service).then_some(again),
         mps_control: usual.mps_control,
     };
     Ok(daemon::run(config, Box::new(node), stop)?)

@@ -114,7 +114,7 @@ fn broken_handshakes_are_refused() {
     assert!(refused(&good[..20], &both).contains("not an MGB client's"));
     assert!(refused(&[0xff; 4096], &both).contains("not an MGB client's"));
     let mut later = Opening::new(0, 0);
-    later.version = 77;
+    (later.version, later.oldest) = (77, 77);
     assert!(refused(&later.encode(), &both).contains("version 77"));
     assert!(refused(&good, &[]).contains("0 descriptors"));
     assert!(refused(&good, &[right.as_fd()]).contains("1 descriptors"));

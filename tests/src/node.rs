@@ -29,6 +29,8 @@ pub struct Node {
     folder: TempDir,
     devices: String,
     daemon: Option<Running>,
+    /// The mgbd that came in its place.
+    successor: Option<u32>,
     view: Option<String>,
     /// Locked until this node is gone.
     _machine: File,
@@ -68,6 +70,7 @@ impl Node {
             folder,
             devices: devices.to_owned(),
             daemon: None,
+            successor: None,
             view: None,
             _machine: machine,
         }
@@ -130,7 +133,25 @@ impl Node {
     ///
     /// When it has none.
     pub fn mgbd_pid(&self) -> u32 {
-        self.daemon.as_ref().expect("the node has an mgbd").pid()
+        let own = || self.daemon.as_ref().expect("the node has an mgbd").pid();
+        self.successor.unwrap_or_else(own)
+    }
+
+    /// Kills mgbd by this signal, and waits for the one that comes in its place.
+    ///
+    /// # Panics
+    ///
+    /// When the node has none, or none comes.
+    #[track_caller]
+    pub fn replace_mgbd(&mut self, signal: Signal) {
+        let old = self.mgbd_pid();
+        kill(old, signal);
+        let client = wait::until("another mgbd", || {
+            let client = Client::observe(&self.socket()).ok()?;
+            (client.hello().mgbd_pid != old).then_some(client)
+        });
+        self.view = client.hello().view.clone();
+        self.successor = Some(client.hello().mgbd_pid);
     }
 
     /// `program` with `arguments`, on this node.
@@ -216,6 +237,19 @@ impl Node {
         daemon.signal(Signal::TERM);
         daemon.end()
     }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if let Some(successor) = self.successor {
+            kill(successor, Signal::TERM);
+        }
+    }
+}
+
+fn kill(pid: u32, signal: Signal) {
+    let pid = rustix::process::Pid::from_raw(pid as i32);
+    let _ = rustix::process::kill_process(pid.expect("a process id is not 0"), signal);
 }
 
 /// Whether nobody holds or waits for anything.

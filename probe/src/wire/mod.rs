@@ -26,7 +26,7 @@ mod words;
 pub use cell::Cell;
 pub use channel::{CELLS, Channel, GpuWords, LEASES, MAX_GPUS, PublishedWords};
 pub use opening::{
-    CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, Opening, SECTION, VERSION,
+    CAP_OBSERVER, CHANNEL_BYTES, KEEP, MAGIC, MAX_ANSWER, MOST_KEPT, OLDEST, Opening, SECTION, VERSION,
 };
 pub use order::{Order, OrderWords};
 pub use reply::Reply;

@@ -2,8 +2,12 @@
 
 use std::hint::black_box;
 
-/// Version of the channel, the handshake and the node view together.
-pub const VERSION: u32 = 11;
+/// Version of the channel, the handshake and the node view together. An `mgbd` is replaced by the next build while
+/// programs of the last one run, so a change adds to what there is: see [`OLDEST`].
+pub const VERSION: u32 = if cfg!(mgb_next_protocol) { 13 } else { 12 };
+/// The oldest version that this build can speak as well, as a client and as `mgbd`. A change that breaks the
+/// layout or the meaning of anything raises it to [`VERSION`], and parts programs from an `mgbd` that is replaced.
+pub const OLDEST: u32 = 11;
 /// The section in which a library that speaks to `mgbd` has its [`VERSION`], for who only reads its file.
 pub const SECTION: &str = ".mgb.protocol";
 /// What stands in [`SECTION`].
@@ -31,6 +35,8 @@ pub struct Opening {
     /// The job that the process belongs to, as `MGB_JOB` says; 0: none. Clients with the same number are one
     /// job, whoever they are.
     pub job: u64,
+    /// [`OLDEST`] of the client.
+    pub oldest: u32,
 }
 
 /// The client only looks (`mgb status`), or speaks for a person (`mgb suspend`): it never begins a task.
@@ -38,7 +44,7 @@ pub const CAP_OBSERVER: u64 = 1;
 
 impl Opening {
     /// Bytes on the socket.
-    pub const BYTES: usize = 32;
+    pub const BYTES: usize = 40;
 
     /// The message of this version.
     pub fn new(caps: u64, job: u64) -> Opening {
@@ -49,7 +55,13 @@ impl Opening {
             channel_bytes: CHANNEL_BYTES as u32,
             caps,
             job,
+            oldest: OLDEST,
         }
+    }
+
+    /// The version that both sides speak; `None`: there is none.
+    pub fn common(&self) -> Option<u32> {
+        (self.version >= OLDEST && self.oldest <= VERSION).then(|| self.version.min(VERSION))
     }
 
     /// As it travels.
@@ -59,12 +71,13 @@ impl Opening {
         bytes[8..12].copy_from_slice(&self.version.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.channel_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.caps.to_le_bytes());
-        bytes[24..].copy_from_slice(&self.job.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.job.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.oldest.to_le_bytes());
         bytes
     }
 
     /// The message in `bytes`, if they are one of any version: later versions
-    /// may be longer, and those before 8 end with `caps`.
+    /// may be longer, those before 12 end with `job` and speak one version, and those before 8 end with `caps`.
     pub fn decode(bytes: &[u8]) -> Option<Opening> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (magic, second, caps) = (word(0)?, word(8)?, word(16)?);
@@ -74,6 +87,7 @@ impl Opening {
             channel_bytes: (second >> 32) as u32,
             caps,
             job: word(24).unwrap_or(0),
+            oldest: word(32).map_or(second as u32, |word| word as u32),
         })
     }
 }

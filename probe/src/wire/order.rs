@@ -82,6 +82,11 @@ impl OrderWords {
         sync::wake(&self.number);
     }
 
+    /// The number of the last order.
+    pub fn last(&self) -> u32 {
+        self.number.load(Ordering::Acquire)
+    }
+
     /// Whether the client says that its agent listens.
     pub fn is_heard(&self) -> bool {
         self.listens.load(Ordering::Acquire) != 0

@@ -80,9 +80,17 @@ fn openings_of_other_versions_are_read() {
     let mut opening = Opening::new(CAP_OBSERVER, u64::MAX - 1);
     opening.version = 99;
     assert_eq!(Opening::decode(&opening.encode()), Some(opening));
-    opening.job = 0;
+    assert_eq!(opening.common(), Some(VERSION));
+    (opening.version, opening.oldest) = (99, VERSION + 1);
+    assert_eq!(opening.common(), None);
+    // They spoke one version.
+    (opening.version, opening.oldest) = (OLDEST, OLDEST);
+    assert_eq!(opening.common(), Some(OLDEST));
+    assert_eq!(Opening::decode(&opening.encode()[..32]), Some(opening));
+    (opening.version, opening.oldest, opening.job) = (7, 7, 0);
     let before_jobs = Opening::decode(&opening.encode()[..24]);
     assert_eq!(before_jobs, Some(opening));
+    assert_eq!(opening.common(), None);
     assert_eq!(Opening::decode(&[0; 24]), None);
     assert_eq!(Opening::decode(&opening.encode()[..23]), None);
 }

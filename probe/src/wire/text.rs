@@ -1,11 +1,14 @@
 //! Short texts in shared memory.
 
+use serde::{Deserialize, Serialize};
+
 /// Longest label of a task and text of a refusal, in bytes.
 pub const TEXT_BYTES: usize = 64;
 pub(super) const TEXT_WORDS: usize = TEXT_BYTES / 8;
 
 /// A short text in a fixed space, cut at a character boundary.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
 pub struct Text {
     pub(super) words: [u64; TEXT_WORDS],
     pub(super) len: u32,
@@ -46,6 +49,18 @@ impl Text {
                 }
             })
             .collect()
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Text::new(&text)
+    }
+}
+
+impl From<Text> for String {
+    fn from(text: Text) -> String {
+        text.to_text()
     }
 }
 

@@ -81,6 +81,7 @@ impl Broker {
             Op::Move => self.move_process(request, now),
             _ => bad("that is no order of a person"),
         };
+        self.standing_changed |= reply == Reply::Done;
         // At once, so that whoever looks next sees who is held back, and who is let go is served.
         self.hold_back(now);
         reply
@@ -176,7 +177,7 @@ impl Broker {
         };
         for whom in [Whom::Process(entry.pid), Whom::Job(entry.job)] {
             if !self.clients.values().any(|other| is(whom, other)) {
-                self.suspended.0.remove(&whom);
+                self.standing_changed |= self.suspended.0.remove(&whom).is_some();
             }
         }
     }

@@ -55,6 +55,8 @@ pub(super) enum Part {
 pub(super) struct Jobs {
     jobs: BTreeMap<u64, Job>,
     followers: Vec<Follower>,
+    /// Whether an order came or ended since it was last asked.
+    changed: bool,
 }
 
 impl Jobs {
@@ -89,6 +91,7 @@ impl Jobs {
     pub(super) fn order(&mut self, job: u64, client: ClientId, order: Order) -> Vec<Follower> {
         let is_its = |follower: &mut Follower| follower.job == job;
         let followers: Vec<Follower> = self.followers.extract_if(.., is_its).collect();
+        self.changed = true;
         let members = followers.iter().map(|follower| follower.client).chain([client]);
         self.jobs.insert(job, Job::Ordered(order, members.collect()));
         followers
@@ -99,6 +102,27 @@ impl Jobs {
         match self.jobs.get(&job)? {
             Job::Waits(_) => None,
             Job::Ordered(order, _) => Some(*order),
+        }
+    }
+
+    /// All orders: the job and its two GPUs.
+    pub(super) fn exchanged(&self) -> Vec<(u64, u32, u32)> {
+        let order = |(job, is): (&u64, &Job)| match is {
+            Job::Waits(_) => None,
+            Job::Ordered(Order { from, to }, _) => Some((*job, *from, *to)),
+        };
+        self.jobs.iter().filter_map(order).collect()
+    }
+
+    /// Whether an order came or ended since this was last called.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// An order of an earlier broker's, as long as a process has it.
+    pub(super) fn bring_in(&mut self, job: u64, from: u32, to: u32, members: BTreeSet<ClientId>) {
+        if !members.is_empty() {
+            self.jobs.insert(job, Job::Ordered(Order { from, to }, members));
         }
     }
 
@@ -132,6 +156,7 @@ impl Jobs {
             Job::Waits(key) => key.client != client,
             Job::Ordered(_, members) => {
                 members.remove(&client);
+                self.changed |= members.is_empty();
                 !members.is_empty()
             }
         });

@@ -14,6 +14,7 @@ mod follow;
 mod held;
 mod hold_back;
 mod jobs;
+mod lasting;
 mod leave;
 mod memory;
 mod moves;
@@ -103,6 +104,8 @@ pub struct Broker {
     suspended: Suspended,
     /// GPUs that a person has drained, one bit each.
     drained: u64,
+    /// Whether what people want has changed, and was not taken down yet.
+    standing_changed: bool,
     /// Whether requests may be kept off GPUs on which they fit.
     narrowed: bool,
     /// What keeps memory where it is that a person wants to leave, as of the last round.
@@ -142,6 +145,7 @@ impl Broker {
             held: Vec::new(),
             suspended: Suspended::default(),
             drained: 0,
+            standing_changed: false,
             narrowed: false,
             hindrances: BTreeMap::new(),
             overdue: Vec::new(),

@@ -126,12 +126,18 @@ impl Server {
 
     pub(super) fn deliver(&mut self, answers: Vec<Answer>) {
         self.changed |= !answers.is_empty();
-        for Answer { client, cell, reply } in answers {
+        for Answer { client, cell, reply } in &answers {
             if matches!(reply, Reply::Granted { .. }) {
-                self.hold(client);
+                self.hold(*client);
             }
+            if let Some(client) = self.clients.get(client) {
+                client.write(*cell, reply);
+            }
+        }
+        self.note(&answers);
+        for Answer { client, cell, .. } in answers {
             if let Some(client) = self.clients.get_mut(&client) {
-                client.answer(cell, &reply);
+                client.answer(cell);
             }
         }
     }

@@ -1,14 +1,18 @@
 //! One client's channel, from `mgbd`'s side. Every word in it is read once, as
 //! an atomic, and believed only as far as it is checked.
 
+use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CELLS, Channel, Order, Reply, Request, offer, state};
+use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, Order, Reply, Request, offer, state};
 
-use super::greet::Guest;
+use super::greet::{self, Guest, Offence};
+use super::left::LeftClient;
 use crate::client::ClientId;
+use crate::journal::{Call, Fate};
 
 /// A client, connected or (its process still alive) not any more.
 pub(super) struct Client {
@@ -25,8 +29,14 @@ pub(super) struct Client {
     pub(super) memory: OwnedFd,
     /// The holder knows of it.
     pub(super) is_held: bool,
+    /// Something was granted to it, or files are kept for it.
+    pub(super) granted: bool,
     /// Bit n: cell n holds a request that is not answered yet.
     busy: u64,
+    /// Of those, the ones of which is taken down that they wait.
+    noted: u64,
+    /// Bit n: the request in cell n was found there, and its bit may come yet, or not at all.
+    early: u64,
     /// What it was told of others' waiting.
     wanted: bool,
     /// Files that are to outlive it: see [`super::keep`].
@@ -49,7 +59,7 @@ pub(super) enum Breach {
 }
 
 impl Client {
-    pub(super) fn new(id: ClientId, guest: Guest, socket: OwnedFd) -> Client {
+    pub(super) fn new(id: ClientId, guest: Guest, socket: OwnedFd, is_held: bool) -> Client {
         Client {
             id,
             pid: guest.pid,
@@ -62,11 +72,104 @@ impl Client {
             }),
             mapping: guest.mapping,
             memory: guest.memory,
-            is_held: false,
+            is_held,
+            granted: false,
             busy: 0,
+            noted: 0,
+            early: 0,
             wanted: false,
             kept: Vec::new(),
         }
+    }
+
+    /// One that another `mgbd` has left.
+    pub(super) fn again(left: LeftClient) -> Result<Client, Offence> {
+        greet::check_memory(&left.memory)?;
+        let mapping = Mapping::new(&left.memory, CHANNEL_BYTES, true)
+            .map_err(|error| Offence::System("failed to map its memory", error))?;
+        let mut client = Client {
+            id: left.id,
+            pid: left.pid,
+            pidfd: left.pidfd,
+            observer: false,
+            leaving: false,
+            line: Some(Line {
+                socket: left.socket,
+                doorbell: left.doorbell,
+            }),
+            mapping,
+            memory: left.memory,
+            is_held: true,
+            granted: left.granted,
+            busy: 0,
+            noted: 0,
+            early: 0,
+            wanted: false,
+            kept: left.kept,
+        };
+        client.wanted = client.channel().wanted.load(Ordering::Relaxed) != 0;
+        Ok(client)
+    }
+
+    /// The requests that were not answered, each with the time since when it waits and its cell. What was
+    /// answered and not told is told now.
+    pub(super) fn take_again(
+        &mut self,
+        calls: &BTreeMap<(ClientId, usize), (u64, Fate)>,
+        now: Duration,
+    ) -> Result<Vec<(Duration, usize, Request)>, Breach> {
+        let posted = self.channel().posted.swap(0, Ordering::Acquire);
+        let mut requests = Vec::new();
+        for at in 0..CELLS {
+            let cell = &self.channel().cells[at];
+            if !state::is_posted(&cell.state) {
+                continue;
+            }
+            let seq = cell.seq.load(Ordering::Relaxed);
+            let fate = calls.get(&(self.id, at)).filter(|(of, _)| *of == seq);
+            let since = match fate {
+                Some((_, Fate::Answered)) => {
+                    state::answer(&cell.state);
+                    continue;
+                }
+                Some((_, Fate::Waits(since))) => *since,
+                None => now,
+            };
+            let request = Request::decode(cell).ok_or(Breach::UnknownOp)?;
+            let bit = 1 << at;
+            self.busy |= bit;
+            self.noted |= if fate.is_some() { bit } else { 0 };
+            self.early |= bit & !posted;
+            requests.push((since, at, request));
+        }
+        Ok(requests)
+    }
+
+    /// A request by its name in the journal.
+    pub(super) fn call(&self, cell: usize) -> Call {
+        Call {
+            client: self.id,
+            cell,
+            seq: self.channel().cells[cell].seq.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Requests that wait, and of which that was not asked yet.
+    pub(super) fn new_waits(&mut self) -> Vec<Call> {
+        let new = self.busy & !self.noted;
+        self.noted = self.busy;
+        let cells = (0..CELLS).filter(|at| new & (1 << at) != 0);
+        cells.map(|at| self.call(at)).collect()
+    }
+
+    /// Whether it has heard that it is a client, as far as one sees.
+    pub(super) fn has_heard_hello(&self) -> bool {
+        self.channel().magic.load(Ordering::Acquire) != 0
+    }
+
+    /// The number of the last order that it was given.
+    pub(super) fn last_order(&self) -> u32 {
+        self.channel().order.last()
     }
 
     fn channel(&self) -> &Channel {
@@ -78,7 +181,12 @@ impl Client {
         let posted = self.channel().posted.swap(0, Ordering::Acquire);
         let mut requests = Vec::new();
         for at in (0..CELLS).filter(|at| posted & (1 << at) != 0) {
+            let is_early = self.early & (1 << at) != 0;
+            self.early &= !(1 << at);
             let cell = &self.channel().cells[at];
+            if is_early && (self.busy & (1 << at) != 0 || !state::is_posted(&cell.state)) {
+                continue;
+            }
             if self.busy & (1 << at) != 0 || !state::is_posted(&cell.state) {
                 return Err(Breach::Cell);
             }
@@ -89,16 +197,22 @@ impl Client {
         Ok(requests)
     }
 
-    /// Answers the request in a cell.
-    pub(super) fn answer(&mut self, at: usize, reply: &Reply) {
+    /// Writes the answer to the request in a cell; it counts with [`Client::answer`].
+    pub(super) fn write(&self, at: usize, reply: &Reply) {
+        if self.busy & (1u64 << at) != 0 {
+            reply.encode(&self.channel().cells[at]);
+        }
+    }
+
+    /// Answers the request in a cell with what was written there.
+    pub(super) fn answer(&mut self, at: usize) {
         let bit = 1u64 << at;
         if self.busy & bit == 0 {
             return;
         }
         self.busy &= !bit;
-        let cell = &self.channel().cells[at];
-        reply.encode(cell);
-        state::answer(&cell.state);
+        self.noted &= !bit;
+        state::answer(&self.channel().cells[at].state);
     }
 
     /// Gives it an order.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::broker::PATIENCE;
 use crate::eviction::Rule;
+use crate::holder::Again;
 use crate::{Policy, Queue};
 
 /// The settings of an `mgbd`.
@@ -33,6 +34,9 @@ pub struct Config {
     /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
     /// `None`: nothing does, and there is no MPS.
     pub holder: Option<PathBuf>,
+    /// How the holder starts this `mgbd` again where it ends without a word while programs need it; `None`: it
+    /// does not.
+    pub again: Option<Again>,
     /// MPS's control program.
     pub mps_control: PathBuf,
     /// The file of what programs took before, read and written; it need not be there.
@@ -56,6 +60,7 @@ impl Config {
             idle_exit: None,
             mps: true,
             holder: None,
+            again: None,
             mps_control: crate::holder::MPS_CONTROL.into(),
             past: past.into(),
         }

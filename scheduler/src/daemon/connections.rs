@@ -13,13 +13,15 @@ use super::family::{is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
+use crate::broker::Answer;
 use crate::client::ClientId;
+use crate::journal::Known;
 
 impl Server {
     pub(super) fn accept(&mut self) {
         loop {
             let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = rustix::net::accept_with(&self.listener.socket, flags) else {
+            let Ok(socket) = rustix::net::accept_with(self.listener.socket(), flags) else {
                 return;
             };
             if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
@@ -76,11 +78,13 @@ impl Server {
             self.sample();
             self.show(self.now());
         }
+        let is_held = self.is_to_be_held(id, &guest);
         let Some((socket, _)) = self.guests.get(&id) else {
             return;
         };
         let said = watched.and_then(|()| {
             let hello = Hello {
+                version: guest.version,
                 exchanged: self.broker.exchanged(guest.job),
                 ..self.hello.clone()
             };
@@ -90,6 +94,10 @@ impl Server {
             self.unwatch(&guest.pidfd);
             self.unwatch(&guest.doorbell);
             self.turn_away(id, &offence);
+            if is_held {
+                self.let_go(id);
+                self.note_gone(id);
+            }
             return;
         }
         let Some((socket, _)) = self.guests.remove(&id) else {
@@ -114,8 +122,29 @@ impl Server {
         if let Some(program) = program_of(guest.pid) {
             self.broker.identify(id, program);
         }
-        self.clients.insert(id, Client::new(id, guest, socket));
+        self.clients.insert(id, Client::new(id, guest, socket, is_held));
         self.changed = true;
+    }
+
+    /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard that
+    /// is known to the next `mgbd`. False: nobody holds it.
+    fn is_to_be_held(&mut self, id: ClientId, guest: &Guest) -> bool {
+        let (Some(holder), Some((socket, _))) = (&self.holder, self.guests.get(&id)) else {
+            return false;
+        };
+        if guest.observer {
+            return false;
+        }
+        let files = [&guest.pidfd, &guest.memory, socket, &guest.doorbell];
+        holder.comes(id, guest.pid, &files);
+        self.note_came(Known {
+            id,
+            pid: guest.pid,
+            job: guest.job,
+            version: guest.version,
+        });
+        self.note(&[]);
+        true
     }
 
     /// A process that hung up and now connects again has become another program:
@@ -201,8 +230,11 @@ impl Server {
             self.unwatch(&line.doorbell);
         }
         self.unwatch(&client.pidfd);
-        if client.is_held && !self.keeper.keeps_client(id) {
-            self.let_go(id);
+        if client.is_held {
+            self.note_gone(id);
+            if !self.keeper.keeps_client(id) {
+                self.let_go(id);
+            }
         }
         self.changed = true;
     }
@@ -273,10 +305,13 @@ impl Server {
                 self.sample();
                 self.show(now);
             }
-            if let Some(reply) = reply
-                && let Some(client) = self.clients.get_mut(&id)
-            {
-                client.answer(cell, &reply);
+            if let Some(reply) = reply {
+                let answer = Answer {
+                    client: id,
+                    cell,
+                    reply,
+                };
+                self.deliver(vec![answer]);
             }
             self.changed = true;
             self.asked = true;

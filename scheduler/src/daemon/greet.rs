@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, MOST_KEPT, Opening, VERSION};
+use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, MOST_KEPT, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -28,6 +28,8 @@ pub(super) struct Guest {
     pub(super) observer: bool,
     /// The job that it says it belongs to; 0: none.
     pub(super) job: u64,
+    /// The version of the protocol that both speak.
+    pub(super) version: u32,
 }
 
 /// Why a client is turned away.
@@ -37,7 +39,7 @@ pub(super) enum Offence {
     Silent,
     #[error("its first message is not an MGB client's")]
     NotMgb,
-    #[error("it speaks version {0}, this mgbd {VERSION}; use one version of both")]
+    #[error("it speaks version {0}, this mgbd {OLDEST} to {VERSION}; use one version of both")]
     Version(u32),
     #[error("it runs as uid {0}, and this mgbd serves its own user only")]
     Uid(u32),
@@ -114,9 +116,7 @@ impl Message {
 
 fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
-    if opening.version != VERSION {
-        return Err(Offence::Version(opening.version));
-    }
+    let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
     if peer.uid != rustix::process::geteuid().as_raw() && peer.uid != 0 {
         return Err(Offence::Uid(peer.uid));
@@ -140,12 +140,13 @@ fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
         memory,
         observer,
         job: opening.job,
+        version,
     })
 }
 
 /// The seals make sure that the mapping stays whole: a memfd that could shrink
 /// would let a client kill `mgbd` by SIGBUS.
-fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
+pub(super) fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
     const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
     const TMPFS: u64 = 0x0102_1994;
     let seals = rustix::fs::fcntl_get_seals(memory).map_err(|_| Offence::Seals)?;

@@ -1,4 +1,4 @@
-//! What the loop has the holder hold: clients from their first grant on, until nothing of them is left.
+//! What the loop has the holder hold: clients, until nothing of them is left.
 
 use rustix::event::epoll;
 
@@ -7,13 +7,14 @@ use super::source::Source;
 use crate::client::ClientId;
 
 impl Server {
-    /// Something was granted to the client, or it has files to be kept: it is held from now on.
+    /// Something was granted to the client, or it has files to be kept: that outlives even an `mgbd` which is
+    /// told to stop.
     pub(super) fn hold(&mut self, id: ClientId) {
         if let (Some(holder), Some(client)) = (&self.holder, self.clients.get_mut(&id))
-            && !client.is_held
+            && !client.granted
         {
-            client.is_held = true;
-            holder.client(client);
+            client.granted = true;
+            holder.granted(id);
         }
     }
 
@@ -47,14 +48,25 @@ impl Server {
         if !holder.due().is_some_and(|wait| wait.is_zero()) {
             return;
         }
-        let held = self.clients.values().filter(|client| client.is_held);
-        if holder.again(held)
-            && let Some(line) = holder.line()
-        {
+        if !holder.start_again() {
+            return;
+        }
+        if let Some(line) = holder.line() {
             let watched = epoll::add(&self.epoll, line, Source::Holder.data(), epoll::EventFlags::IN);
             if let Err(error) = watched {
                 tracing::warn!(%error, "failed to watch the holder");
             }
+        }
+        holder.listener(self.listener.socket());
+        if let Some(book) = &self.book {
+            holder.journal(book);
+        }
+        for client in self.clients.values().filter(|client| client.is_held) {
+            holder.client(client);
+            if client.granted {
+                holder.granted(client.id);
+            }
+            holder.keep(client.id, &client.kept);
         }
     }
 }

@@ -14,9 +14,10 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 
 use super::client::Client;
 use super::listener::bind;
+use super::left::{Left, LeftClient};
 use crate::client::ClientId;
-use crate::holder::packet::{receive, send};
-use crate::holder::wire::{FromHolder, ToHolder, VERSION};
+use crate::holder::packet::{receive, send, send_patiently};
+use crate::holder::wire::{Again, FromHolder, ToHolder, VERSION};
 use crate::holder::{beside, socket_of};
 
 /// How long a holder may take to greet.
@@ -38,6 +39,7 @@ pub(super) struct Holder {
     /// Where `mgbd` listens.
     mgbd: PathBuf,
     wants_mps: bool,
+    again: Option<Again>,
     /// `None`: there is none.
     line: Option<OwnedFd>,
     child: Option<Child>,
@@ -55,24 +57,27 @@ pub(super) struct MpsState {
 }
 
 impl Holder {
-    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted.
+    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted. `again`: how
+    /// it is to start that `mgbd` again. Returns what an earlier one left as well.
     pub(super) fn open(
         program: PathBuf,
         mps_control: PathBuf,
         mgbd: &Path,
         wants_mps: bool,
-    ) -> (Holder, MpsState) {
+        again: Option<Again>,
+    ) -> (Holder, MpsState, Left) {
         let mut holder = Holder {
             program,
             mps_control,
             mgbd: mgbd.to_owned(),
             wants_mps,
+            again,
             line: None,
             child: None,
             tried: Instant::now(),
         };
         match holder.connect(true) {
-            Ok(mps) => (holder, mps),
+            Ok((mps, left)) => (holder, mps, left),
             Err(why) => {
                 tracing::warn!(
                     why,
@@ -82,32 +87,50 @@ impl Holder {
                     pipe: None,
                     note: wants_mps.then_some(why),
                 };
-                (holder, mps)
+                (holder, mps, Left::default())
             }
         }
     }
 
-    /// Connects, and waits for MPS if told so.
-    fn connect(&mut self, waits: bool) -> Result<MpsState, String> {
+    /// Connects, and waits for MPS and what is left if told so.
+    fn connect(&mut self, waits: bool) -> Result<(MpsState, Left), String> {
         self.tried = Instant::now();
         let line = self.dial()?;
         let adopt = ToHolder::Adopt {
             version: VERSION,
             pid: std::process::id(),
             mps: self.wants_mps,
+            again: self.again.clone(),
         };
         let broken = |error: Errno| format!("the holder does not answer: {error}");
         send(&line, &adopt, &[]).map_err(broken)?;
-        let mut mps = MpsState::default();
+        let (mut mps, mut left) = (MpsState::default(), Left::default());
         if waits {
             let _ = sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(STARTING));
-            if let FromHolder::Mps { pipe, note } = receive(&line).map_err(broken)?.message {
-                mps = MpsState { pipe, note };
+            loop {
+                let packet = receive(&line).map_err(broken)?;
+                let mut files = packet.files;
+                match packet.message {
+                    FromHolder::Mps { pipe, note } => mps = MpsState { pipe, note },
+                    FromHolder::Listener => left.listener = files.pop(),
+                    FromHolder::Journal => left.journal = files.pop(),
+                    FromHolder::Client { id, pid, granted } => {
+                        left.clients.extend(LeftClient::new(id, pid, granted, files));
+                    }
+                    FromHolder::Files { id } => {
+                        let is_last = |client: &&mut LeftClient| client.id == id;
+                        if let Some(client) = left.clients.last_mut().filter(is_last) {
+                            client.kept = files;
+                        }
+                    }
+                    FromHolder::All => break,
+                    FromHolder::Greeting { .. } | FromHolder::Report { .. } => {}
+                }
             }
         }
         rustix::io::ioctl_fionbio(&line, true).map_err(broken)?;
         self.line = Some(line);
-        Ok(mps)
+        Ok((mps, left))
     }
 
     /// A connection to a holder that has greeted.
@@ -185,18 +208,49 @@ impl Holder {
 
     fn say(&self, message: &ToHolder, files: &[std::os::fd::BorrowedFd<'_>]) {
         if let Some(line) = &self.line
-            && let Err(error) = send(line, message, files)
+            && let Err(error) = send_patiently(line, message, files)
             && error != Errno::PIPE
         {
             tracing::warn!(?message, %error, "the holder was not told: it may end too early or too late");
         }
     }
 
-    /// Something was granted to this client: it is to be held from now on.
+    /// Clients find `mgbd` here.
+    pub(super) fn listener(&self, listener: &OwnedFd) {
+        self.say(&ToHolder::Listener, &[listener.as_fd()]);
+    }
+
+    /// This is the journal from now on.
+    pub(super) fn journal(&self, journal: impl AsFd) {
+        self.say(&ToHolder::Journal, &[journal.as_fd()]);
+    }
+
+    /// There is no journal any more.
+    pub(super) fn no_journal(&self) {
+        self.say(&ToHolder::Journal, &[]);
+    }
+
+    /// This client came: it is held from now on.
     pub(super) fn client(&self, client: &Client) {
-        let (id, pid) = (client.id, client.pid);
-        let files = [client.pidfd.as_fd(), client.memory.as_fd()];
+        let line = client.line.iter().flat_map(|line| [&line.socket, &line.doorbell]);
+        let files: Vec<&OwnedFd> = [&client.pidfd, &client.memory].into_iter().chain(line).collect();
+        self.comes(client.id, client.pid, &files);
+    }
+
+    /// A client of this number and process comes, with these files: see [`ToHolder::Client`].
+    pub(super) fn comes(&self, id: ClientId, pid: u32, files: &[&OwnedFd]) {
+        let files: Vec<_> = files.iter().map(AsFd::as_fd).collect();
         self.say(&ToHolder::Client { id, pid }, &files);
+    }
+
+    /// This client was left by another `mgbd`, and is not gone on with.
+    pub(super) fn forgo(&self, id: ClientId) {
+        self.say(&ToHolder::Forgo { id }, &[]);
+    }
+
+    /// Something was granted to it.
+    pub(super) fn granted(&self, id: ClientId) {
+        self.say(&ToHolder::Granted { id }, &[]);
     }
 
     /// These are the driver's files of the client now.
@@ -239,17 +293,13 @@ impl Holder {
             .then(|| AGAIN.saturating_sub(self.tried.elapsed()))
     }
 
-    /// Starts another one, and says what it is to hold. True: there is one.
-    pub(super) fn again<'a>(&mut self, clients: impl Iterator<Item = &'a Client>) -> bool {
-        if let Err(why) = self.connect(false) {
+    /// Starts another one. True: there is one, to be told what it is to hold.
+    pub(super) fn start_again(&mut self) -> bool {
+        let started = self.connect(false);
+        if let Err(why) = &started {
             tracing::warn!(why, "there is no holder: what programs have ends with this mgbd");
-            return false;
         }
-        for client in clients {
-            self.client(client);
-            self.keep(client.id, &client.kept);
-        }
-        true
+        started.is_ok()
     }
 
     /// `mgbd` ends: waits for MPS to end, unless somebody is left to use it.

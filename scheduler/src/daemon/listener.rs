@@ -16,6 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
+use super::family::has_ended;
+
 /// Why `mgbd` cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
@@ -56,11 +58,15 @@ pub(super) struct Note {
     pub(super) pid: u32,
     /// POSIX shared-memory name of the node view.
     pub(super) view: Option<String>,
+    /// The socket's file, by device and number.
+    #[serde(default)]
+    pub(super) socket: Option<(u64, u64)>,
 }
 
 /// The listening socket; removed when dropped.
 pub struct Listener {
-    pub(super) socket: OwnedFd,
+    /// `None` until [`Listener::listen`].
+    socket: Option<OwnedFd>,
     path: PathBuf,
     lock: File,
     /// What a crashed predecessor left.
@@ -68,7 +74,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the lock and listens.
+    /// Takes the lock, so that this is the only `mgbd` here.
     pub fn open(path: &Path) -> Result<Listener, ListenError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder {
@@ -97,26 +103,52 @@ impl Listener {
             }
             Err(error) => return Err(failed("lock", &lock_file)(error.into())),
         }
-        clear_stale(path)?;
-        // The name appears once the socket listens: a client that finds it before would take mgbd for gone.
-        let aside = path.with_file_name(".new");
-        let _ = std::fs::remove_file(&aside);
-        let socket = bind(&aside).map_err(|error| failed("listen at", &aside)(error.into()))?;
-        std::fs::set_permissions(&aside, Permissions::from_mode(0o600)).map_err(failed("protect", &aside))?;
-        std::fs::rename(&aside, path).map_err(failed("name the socket", path))?;
+        check_stale(path)?;
         let mut listener = Listener {
-            socket,
+            socket: None,
             path: path.to_owned(),
             lock,
             left,
         };
-        listener
-            .note(&Note {
-                pid: std::process::id(),
-                ..Note::default()
-            })
-            .map_err(failed("write", &lock_file))?;
+        // What another one left is known by its note until this one listens.
+        let note = Note {
+            pid: std::process::id(),
+            ..listener.left.clone().unwrap_or_default()
+        };
+        listener.note(&note).map_err(failed("write", &lock_file))?;
         Ok(listener)
+    }
+
+    /// Listens, at a socket that another `mgbd` has left if clients find that there: they wait at it.
+    pub(super) fn listen(&mut self, left: Option<OwnedFd>) -> Result<(), ListenError> {
+        let path = &self.path;
+        let noted = self.left.as_ref().and_then(|note| note.socket);
+        let is_there = noted.is_some() && noted == file_at(path);
+        self.socket = match left.filter(|_| is_there) {
+            Some(left) => Some(left),
+            None => {
+                // The name appears once the socket listens: a client that finds it before would take mgbd for
+                // gone.
+                let aside = path.with_file_name(".new");
+                let _ = std::fs::remove_file(&aside);
+                let socket = bind(&aside).map_err(|error| failed("listen at", &aside)(error.into()))?;
+                std::fs::set_permissions(&aside, Permissions::from_mode(0o600))
+                    .map_err(failed("protect", &aside))?;
+                std::fs::rename(&aside, path).map_err(failed("name the socket", path))?;
+                Some(socket)
+            }
+        };
+        Ok(())
+    }
+
+    /// The socket.
+    pub(super) fn socket(&self) -> &OwnedFd {
+        self.socket.as_ref().expect("it listens before anybody asks")
+    }
+
+    /// The file at which it listens.
+    pub(super) fn file(&self) -> Option<(u64, u64)> {
+        file_at(&self.path)
     }
 
     /// Writes down what a successor must know after a crash.
@@ -181,9 +213,14 @@ pub fn folder_fault(owner: u32, mode: u32, own: u32) -> Option<String> {
     (mode & 0o022 != 0 && mode & 0o1000 == 0).then(|| "can be written by others".to_owned())
 }
 
-/// Removes a socket without a listener. The caller holds the lock, so an
-/// `mgbd` cannot be it.
-fn clear_stale(path: &Path) -> Result<(), ListenError> {
+/// The file that a path names now, by device and number.
+fn file_at(path: &Path) -> Option<(u64, u64)> {
+    let metadata = std::fs::symlink_metadata(path).ok()?;
+    Some((metadata.dev(), metadata.ino()))
+}
+
+/// Looks who listens there. The caller holds the lock, so an `mgbd` cannot be it.
+fn check_stale(path: &Path) -> Result<(), ListenError> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {
         Err(_) => return Ok(()),
@@ -201,12 +238,15 @@ fn clear_stale(path: &Path) -> Result<(), ListenError> {
         )
         && rustix::net::connect(&socket, &address).is_ok()
     {
+        let pid = crate::peer::peer(&socket).map(|peer| peer.pid);
+        // The holder keeps the socket of one that is gone.
+        if pid.is_some_and(|pid| pid > 0 && has_ended(pid as u32)) {
+            return Ok(());
+        }
         // Something listens without holding our lock: its lock file was removed.
-        let pid =
-            crate::peer::peer(&socket).map_or_else(|| "unknown".to_owned(), |peer| peer.pid.to_string());
         return Err(ListenError::Running {
             path: path.to_owned(),
-            pid,
+            pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
         });
     }
     tracing::info!(path = %path.display(), "removed the stale socket of an mgbd that is gone");
@@ -254,6 +294,7 @@ mod tests {
         let note = Note {
             pid: 1,
             view: Some("/v".to_owned()),
+            socket: None,
         };
         crashed.note(&note).unwrap();
         // As a crash does: descriptors closed, nothing cleaned up.

@@ -16,10 +16,15 @@
 //! | `show`     | the node view |
 //! | `hold`     | what the loop has the holder hold |
 //! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
+//! | `left`     | what an `mgbd` that ended without a word left |
+//! | `take_over` | going on with that |
+//! | `book`     | the journal's file |
+//! | `take_down` | what is written there, and when |
 //! | `family`   | which process belongs to which client |
 
 mod activity;
 mod answers;
+mod book;
 mod client;
 mod config;
 mod connections;
@@ -30,6 +35,7 @@ mod hold;
 mod holder;
 mod host_memory;
 mod keep;
+mod left;
 mod listener;
 mod memory_monitor;
 mod overhead;
@@ -38,6 +44,8 @@ mod remember;
 mod server;
 mod show;
 mod source;
+mod take_down;
+mod take_over;
 
 use std::os::fd::OwnedFd;
 

@@ -2,18 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mgb_probe::{Hello, Spin, wire};
 use rustix::event::{Timespec, epoll};
 
 use super::activity::Activities;
+use super::book::Book;
 use super::client::Client;
 use super::config::Config;
 use super::error::DaemonError;
 use super::greet::Offence;
 use super::holder::{Holder, MpsState};
 use super::keep::Keeper;
+use super::left::Left;
 use super::listener::{Listener, Note};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
@@ -21,6 +23,7 @@ use super::reclaim::Reclaims;
 use super::remember::Memory;
 use super::show::{self, Board};
 use super::source::Source;
+use super::take_down::Pending;
 use crate::Broker;
 use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;
@@ -59,6 +62,9 @@ pub struct Server {
     pub(super) activities: Activities,
     overheads: Overheads,
     memory: Memory,
+    /// The journal; `None` where nobody would have it after this process.
+    pub(super) book: Option<Book>,
+    pub(super) pending: Pending,
     /// The last snapshot taken while no request waited, less what was granted since, and its time.
     pub(super) recent: Option<(Snapshot, Duration)>,
     pub(super) reclaims: Reclaims,
@@ -70,7 +76,8 @@ pub struct Server {
     pub(super) most_kept: usize,
     pub(super) next_id: u64,
     pub(super) offenders: u64,
-    start: Instant,
+    /// When it came up.
+    start: Duration,
     /// Since when there is no client.
     idle: Option<Duration>,
     shown: Duration,
@@ -89,15 +96,21 @@ impl Server {
         stop: OwnedFd,
     ) -> Result<Server, DaemonError> {
         let system = |what| move |error| DaemonError::System(what, error);
-        if let Some(view) = listener.left.take().and_then(|left| left.view) {
-            show::remove_stale(&view);
+        if let Some(view) = listener.left.as_ref().and_then(|left| left.view.as_ref()) {
+            show::remove_stale(view);
         }
         let board = Board::new()?;
         let descriptors = raise_descriptor_limit();
-        let (holder, mps) = open_holder(&config, node.as_ref(), &listener);
+        let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener);
+        let adopted = left.listener.take();
+        listener.listen(adopted)?;
+        if let Some(holder) = &holder {
+            holder.listener(listener.socket());
+        }
         let note = Note {
             pid: std::process::id(),
             view: Some(board.name().to_owned()),
+            socket: listener.file(),
         };
         if let Err(error) = listener.note(&note) {
             tracing::warn!(%error, "failed to write the lock file");
@@ -105,7 +118,7 @@ impl Server {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(system("make an epoll"))?;
         epoll::add(
             &epoll,
-            &listener.socket,
+            listener.socket(),
             Source::Listener.data(),
             epoll::EventFlags::IN,
         )
@@ -137,7 +150,8 @@ impl Server {
                 .map_err(system("watch the holder"))?;
         }
         let mut broker = Broker::new(hello.gpus.clone(), rules);
-        Ok(Server {
+        let start = boot_clock();
+        let mut server = Server {
             memory: Memory::open(config.past.clone(), &mut broker),
             broker,
             memory_monitor: MemoryMonitor::new(hello.gpus.len()),
@@ -161,17 +175,22 @@ impl Server {
             guests: BTreeMap::new(),
             next_id: 1,
             offenders: 0,
-            start: Instant::now(),
-            idle: Some(Duration::ZERO),
+            start,
+            idle: Some(start),
             shown: Duration::ZERO,
             changed: true,
             asked: false,
             spin: Spin::default(),
-        })
+            book: None,
+            pending: Pending::default(),
+        };
+        server.take_over(left);
+        Ok(server)
     }
 
+    /// The time on a clock that goes on from one `mgbd` to the next.
     pub(super) fn now(&self) -> Duration {
-        self.start.elapsed()
+        boot_clock()
     }
 
     /// Runs until told to stop, or idle for long enough.
@@ -312,6 +331,8 @@ impl Server {
             }
         }
         self.memory.check(&mut self.broker, now);
+        self.note(&[]);
+        self.note_waits(now);
     }
 
     /// When the node view is to be written next.
@@ -336,6 +357,7 @@ impl Server {
             &self.reclaims,
             &self.clients,
             self.offenders,
+            self.start,
             now,
         ));
         self.shown = now;
@@ -411,8 +433,8 @@ impl Server {
     }
 }
 
-/// Finds or starts the holder where there is anything for it: files of a driver's, or MPS.
-fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option<Holder>, MpsState) {
+/// Finds or starts the holder.
+fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option<Holder>, MpsState, Left) {
     let off = if !config.mps {
         Some("switched off")
     } else if node.software() {
@@ -425,13 +447,11 @@ fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option
         note: Some(note.to_owned()),
     };
     let Some(program) = &config.holder else {
-        return (None, without(off.unwrap_or("no holder is to be started")));
+        let why = without(off.unwrap_or("no holder is to be started"));
+        return (None, why, Left::default());
     };
-    if off.is_some() && node.driver_files().is_empty() {
-        return (None, without(off.unwrap_or_default()));
-    }
-    let control = config.mps_control.clone();
-    let (holder, mps) = Holder::open(program.clone(), control, listener.path(), off.is_none());
+    let (control, again) = (config.mps_control.clone(), config.again.clone());
+    let (holder, mps, left) = Holder::open(program.clone(), control, listener.path(), off.is_none(), again);
     if let Some(why) = &mps.note {
         tracing::warn!(
             why,
@@ -442,7 +462,13 @@ fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option
         Some(off) => without(off),
         None => mps,
     };
-    (Some(holder), mps)
+    (Some(holder), mps, left)
+}
+
+/// A clock that all processes of this boot share.
+fn boot_clock() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 /// As many descriptors as may be open.

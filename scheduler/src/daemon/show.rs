@@ -72,6 +72,7 @@ pub(super) fn node_view(
     reclaims: &Reclaims,
     clients: &BTreeMap<ClientId, Client>,
     offenders: u64,
+    start: Duration,
     now: Duration,
 ) -> NodeView {
     let ledger = broker.ledger();
@@ -101,7 +102,7 @@ pub(super) fn node_view(
         evicts_by: broker.evicts_by().map(|rule| rule.to_string()),
         mps_pipe: hello.mps_pipe.clone(),
         mps_note: hello.mps_note.clone(),
-        uptime_ms: now.as_millis() as u64,
+        uptime_ms: now.saturating_sub(start).as_millis() as u64,
         clients: clients.values().filter(|client| !client.observer).count() as u32,
         starting: broker.starting(),
         gpus: (0..gpus.len()).map(gpu_view).collect(),

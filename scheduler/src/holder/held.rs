@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 
 use mgb_probe::mapping::Mapping;
 use mgb_probe::wire::{CHANNEL_BYTES, Channel};
+use rustix::io::Errno;
+
+use super::packet::send_patiently;
+use super::wire::FromHolder;
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -16,26 +20,76 @@ pub(super) struct Held {
     /// That `mgbd`'s number for it.
     pub(super) id: u64,
     pub(super) pid: u32,
+    /// It was granted something: what it has outlives even an `mgbd` that is told to end.
+    pub(super) granted: bool,
     /// `None` once it has ended.
     process: Option<OwnedFd>,
     channel: Option<Mapping>,
+    line: Option<Line>,
     files: Vec<OwnedFd>,
     /// Until when its files are kept without an `mgbd`.
     until: Option<Instant>,
 }
 
+/// What a client speaks to `mgbd` through. As long as it is open, the client does not notice that there is none.
+struct Line {
+    memory: OwnedFd,
+    socket: OwnedFd,
+    doorbell: OwnedFd,
+}
+
 impl Held {
-    pub(super) fn new(mgbd: u64, id: u64, pid: u32, process: OwnedFd, channel: &OwnedFd) -> Held {
-        Held {
+    /// With a client's pidfd, channel and perhaps socket and doorbell; `None` if these are not they.
+    pub(super) fn new(mgbd: u64, id: u64, pid: u32, files: Vec<OwnedFd>) -> Option<Held> {
+        let mut files = files.into_iter();
+        let (process, memory) = (files.next()?, files.next()?);
+        // Without it the process counts as idle.
+        let channel = Mapping::new(&memory, CHANNEL_BYTES, false).ok();
+        let line = files.next().zip(files.next()).map(|(socket, doorbell)| Line {
+            memory,
+            socket,
+            doorbell,
+        });
+        Some(Held {
             mgbd,
             id,
             pid,
+            granted: false,
             process: Some(process),
-            // Without it the process counts as idle.
-            channel: Mapping::new(channel, CHANNEL_BYTES, false).ok(),
+            channel,
+            line,
             files: Vec::new(),
             until: None,
+        })
+    }
+
+    /// Whether it lives, and waits for an `mgbd` to go on with it.
+    pub(super) fn waits(&self) -> bool {
+        self.process.is_some() && self.line.is_some()
+    }
+
+    /// No `mgbd` goes on with it: it sees that from now on.
+    pub(super) fn hang_up(&mut self) {
+        self.line = None;
+    }
+
+    /// Gives an `mgbd` what it needs to go on with this client.
+    pub(super) fn hand_over(&self, mgbd: &OwnedFd) -> Result<(), Errno> {
+        let (Some(process), Some(line)) = (&self.process, &self.line) else {
+            return Ok(());
+        };
+        let files = [process, &line.memory, &line.socket, &line.doorbell];
+        let client = FromHolder::Client {
+            id: self.id,
+            pid: self.pid,
+            granted: self.granted,
+        };
+        send_patiently(mgbd, &client, &files.map(AsFd::as_fd))?;
+        if self.files.is_empty() {
+            return Ok(());
         }
+        let files: Vec<_> = self.files.iter().map(AsFd::as_fd).collect();
+        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files)
     }
 
     pub(super) fn keep(&mut self, files: Vec<OwnedFd>) {
@@ -49,6 +103,7 @@ impl Held {
 
     pub(super) fn ended(&mut self) {
         self.process = None;
+        self.line = None;
     }
 
     /// Whether work of the process may be under way on a GPU, as its channel says.

@@ -5,6 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use mgb_probe::wire::MOST_KEPT;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -30,6 +31,31 @@ pub(crate) fn send(
     }
     let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
     rustix::net::sendmsg(socket, &[IoSlice::new(&text)], &mut control, flags).map(drop)
+}
+
+/// How long the other side may take to make room for a message that is to reach it.
+const PATIENCE: Timespec = Timespec {
+    tv_sec: 5,
+    tv_nsec: 0,
+};
+
+/// As [`send`], but waits for room where there is none at once.
+pub(crate) fn send_patiently(
+    socket: impl AsFd,
+    message: &impl Serialize,
+    files: &[BorrowedFd<'_>],
+) -> Result<(), Errno> {
+    loop {
+        match send(&socket, message, files) {
+            Err(Errno::AGAIN) => {
+                let mut room = [PollFd::new(&socket, PollFlags::OUT)];
+                if poll(&mut room, Some(&PATIENCE))? == 0 {
+                    return Err(Errno::TIMEDOUT);
+                }
+            }
+            other => return other,
+        }
+    }
 }
 
 /// A message that arrived, with the descriptors beside it.

@@ -11,15 +11,19 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::SocketFlags;
 
+use super::again::Starter;
 use super::held::Held;
+use super::left::Left;
 use super::mps::Mps;
-use super::packet::{Packet, receive, send};
-use super::wire::{FromHolder, ToHolder, VERSION};
+use super::packet::{Packet, receive, send, send_patiently};
+use super::wire::{Again, FromHolder, ToHolder, VERSION};
 use super::{beside, socket_of};
 use crate::peer::peer;
 
 /// How long to wait for the next `mgbd` when one has ended without a word.
 const GRACE: Duration = Duration::from_secs(5);
+/// How long clients that wait are left waiting for the next `mgbd`.
+const RETURN: Duration = Duration::from_secs(30);
 /// How often to look whether MPS has clients while it is all that is left.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -54,6 +58,9 @@ pub fn run(listener: OwnedFd, mgbd: &Path, control: PathBuf) -> Result<(), HoldE
         mgbd: None,
         mgbds: 0,
         held: Vec::new(),
+        left: Left::default(),
+        starter: Starter::default(),
+        is_wanted: false,
         mps: Mps::of(mgbd, control),
         alone_since: Some(Instant::now()),
         is_told_to_end: false,
@@ -76,6 +83,10 @@ struct Holder {
     /// How many there have been.
     mgbds: u64,
     held: Vec<Held>,
+    left: Left,
+    starter: Starter,
+    /// Somebody connected while there was no `mgbd`.
+    is_wanted: bool,
     mps: Mps,
     /// Since when there is no `mgbd`.
     alone_since: Option<Instant>,
@@ -92,6 +103,8 @@ enum What {
     Mgbd,
     Guest(usize),
     Process(usize),
+    /// Where clients connect.
+    Wanted,
 }
 
 impl Holder {
@@ -105,6 +118,10 @@ impl Holder {
         if let Some(mgbd) = &self.mgbd {
             whats.push(What::Mgbd);
             fds.push(PollFd::new(mgbd, PollFlags::IN));
+        }
+        if let Some(listener) = self.left.listener.as_ref().filter(|_| self.is_to_watch()) {
+            whats.push(What::Wanted);
+            fds.push(PollFd::new(listener, PollFlags::IN));
         }
         for (at, held) in self.held.iter().enumerate() {
             if let Some(process) = held.process() {
@@ -132,9 +149,18 @@ impl Holder {
                 What::Guest(at) => self.guest(at),
                 What::Mgbd => self.hear(),
                 What::Listener => self.accept(),
+                What::Wanted => {
+                    self.is_wanted = true;
+                    self.starter.is_wanted(Instant::now());
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether to start an `mgbd` if somebody connects.
+    fn is_to_watch(&self) -> bool {
+        self.mgbd.is_none() && self.starter.rests()
     }
 
     /// How long to wait at most; `None`: until something happens.
@@ -149,6 +175,8 @@ impl Holder {
             (since + grace).max(self.look)
         });
         let due = self.held.iter().filter_map(Held::due);
+        let waits = self.alone_since.filter(|_| self.has_waiting());
+        let due = due.chain(waits.map(|since| since + RETURN)).chain(self.starter.due());
         let next = due.chain(alone).min()?;
         let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
         Some(Timespec {
@@ -185,20 +213,28 @@ impl Holder {
                 let _ = send(&self.guests[at], &self.report(), &[]);
             }
             Ok(Packet {
-                message: ToHolder::Adopt { version, pid, mps },
+                message:
+                    ToHolder::Adopt {
+                        version,
+                        pid,
+                        mps,
+                        again,
+                    },
                 ..
             }) if version == VERSION => {
                 let mgbd = self.guests.swap_remove(at);
-                self.adopted(mgbd, pid, mps);
+                self.adopted(mgbd, pid, mps, again);
             }
             Ok(_) | Err(_) => drop(self.guests.swap_remove(at)),
         }
     }
 
     /// An `mgbd` goes on with what is held. There is one at a time: the lock beside its socket says so.
-    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: bool) {
+    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: bool, again: Option<Again>) {
         // The last words of the one before.
         self.hear();
+        self.starter.has_come(again);
+        self.is_wanted = false;
         tracing::info!(pid, held = self.held.len(), "an mgbd connected");
         let (pipe, note) = if !wants_mps {
             (None, None)
@@ -210,9 +246,35 @@ impl Holder {
         };
         let _ = send(&mgbd, &FromHolder::Mps { pipe, note }, &[]);
         self.mgbds += 1;
+        if let Err(error) = self.hand_over(&mgbd) {
+            tracing::error!(%error, "the new mgbd could not be given what the last one left");
+        }
         self.mgbd = Some(mgbd);
         self.alone_since = None;
         self.is_told_to_end = false;
+    }
+
+    /// Gives an `mgbd` what the one before has left, which is its own from now on.
+    fn hand_over(&mut self, mgbd: &OwnedFd) -> Result<(), Errno> {
+        self.left.hand_over(mgbd)?;
+        for held in self.held.iter_mut().filter(|held| held.waits()) {
+            held.hand_over(mgbd)?;
+            held.mgbd = self.mgbds;
+        }
+        send_patiently(mgbd, &FromHolder::All, &[])
+    }
+
+    /// Whether a client waits for an `mgbd` to come, perhaps without knowing it.
+    fn has_waiting(&self) -> bool {
+        self.held.iter().any(Held::waits)
+    }
+
+    /// Nobody comes after the last `mgbd`.
+    fn hang_up(&mut self) {
+        self.left = Left::default();
+        for held in &mut self.held {
+            held.hang_up();
+        }
     }
 
     /// `mgbd` says something, or is gone.
@@ -227,16 +289,25 @@ impl Holder {
                     }
                     tracing::info!(held = self.held.len(), "mgbd is gone");
                     self.mgbd = None;
-                    self.alone_since = Some(Instant::now());
+                    let now = Instant::now();
+                    self.alone_since = Some(now);
+                    if !self.is_told_to_end {
+                        self.starter.has_gone(now);
+                    }
                     return;
                 }
             };
             let now = self.mgbds;
             let at = |held: &[Held], id| held.iter().position(|held| (held.mgbd, held.id) == (now, id));
             match message {
+                ToHolder::Listener => self.left.listener = files.pop(),
+                ToHolder::Journal => self.left.journal = files.pop(),
                 ToHolder::Client { id, pid } => {
-                    if let (Some(channel), Some(process)) = (files.pop(), files.pop()) {
-                        self.held.push(Held::new(now, id, pid, process, &channel));
+                    self.held.extend(Held::new(now, id, pid, files));
+                }
+                ToHolder::Granted { id } => {
+                    if let Some(at) = at(&self.held, id) {
+                        self.held[at].granted = true;
                     }
                 }
                 ToHolder::Keep { id } => {
@@ -244,12 +315,22 @@ impl Holder {
                         self.held[at].keep(files);
                     }
                 }
+                ToHolder::Forgo { id } => {
+                    if let Some(at) = at(&self.held, id) {
+                        self.held[at].mgbd = 0;
+                        self.held[at].hang_up();
+                    }
+                }
                 ToHolder::Release { id } => {
                     if let Some(at) = at(&self.held, id) {
                         self.held.swap_remove(at);
                     }
                 }
-                ToHolder::End => self.is_told_to_end = true,
+                ToHolder::End => {
+                    self.is_told_to_end = true;
+                    self.hang_up();
+                    self.held.retain(|held| held.granted);
+                }
                 ToHolder::Who | ToHolder::Adopt { .. } => {}
             }
         }
@@ -265,6 +346,11 @@ impl Holder {
     /// What follows from what happened: lets go of what nobody needs.
     fn settle(&mut self) {
         let now = Instant::now();
+        let is_needed = self.has_waiting() || self.is_wanted;
+        let is_late = self.alone_since.is_some_and(|since| now >= since + RETURN);
+        if !self.starter.look(is_needed, now) || is_needed && is_late {
+            self.hang_up();
+        }
         // The mgbd that named a process says itself when it is to be let go, unless it ends.
         let mgbd = (self.mgbd.is_some() && !self.is_told_to_end).then_some(self.mgbds);
         self.held

@@ -1,17 +1,30 @@
 //! What `mgbd` and the holder say to each other: JSON messages on a `SOCK_SEQPACKET` socket, descriptors
 //! beside them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. An `mgbd` that finds a holder of another one leaves it alone.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
+
+/// How an `mgbd` is started again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Again {
+    /// Its program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// The folder in which it runs.
+    pub folder: PathBuf,
+}
 
 /// What the holder is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ToHolder {
-    /// An `mgbd` takes the holder over; with `mps` it wants MPS to run. Answered by [`FromHolder::Mps`].
+    /// An `mgbd` takes the holder over; with `mps` it wants MPS to run. Answered by [`FromHolder::Mps`], what
+    /// the last one left, and [`FromHolder::All`].
     Adopt {
         /// [`VERSION`] of the `mgbd`.
         version: u32,
@@ -19,16 +32,34 @@ pub(crate) enum ToHolder {
         pid: u32,
         /// Whether it wants MPS.
         mps: bool,
+        /// How to start it again if it ends without a word while programs depend on it; `None`: others do that.
+        again: Option<Again>,
     },
-    /// A process was granted something. Beside it: its pidfd and its channel.
+    /// Where clients find `mgbd`, beside it: they wait there while there is none.
+    Listener,
+    /// The journal, beside it: see [`crate::journal`]. It replaces the one before; without one there is none.
+    Journal,
+    /// A client came. Beside it: its pidfd, its channel's memory and, unless it hung up, its socket and its
+    /// doorbell.
     Client {
         /// `mgbd`'s number for it.
         id: u64,
         /// Its process.
         pid: u32,
     },
+    /// The client was granted something.
+    Granted {
+        /// The client.
+        id: u64,
+    },
     /// The driver's files of a client, beside the message; they replace those before.
     Keep {
+        /// The client.
+        id: u64,
+    },
+    /// `mgbd` does not go on with the client, which was left by another one: it is held to its end, and sees
+    /// that it has no `mgbd`.
+    Forgo {
         /// The client.
         id: u64,
     },
@@ -61,6 +92,26 @@ pub(crate) enum FromHolder {
         /// Why it does not.
         note: Option<String>,
     },
+    /// What an `mgbd` that ended without a word had given: its [`ToHolder::Listener`], beside it.
+    Listener,
+    /// Its [`ToHolder::Journal`], beside it.
+    Journal,
+    /// A client of it that lives, with the files of [`ToHolder::Client`] beside it.
+    Client {
+        /// The number under which the client is held from now on: the same.
+        id: u64,
+        /// Its process.
+        pid: u32,
+        /// Whether it was granted something.
+        granted: bool,
+    },
+    /// The driver's files of the client before, beside it.
+    Files {
+        /// The client.
+        id: u64,
+    },
+    /// That was all.
+    All,
     /// Processes of which something is held, and whether MPS runs.
     Report {
         /// Their pids.

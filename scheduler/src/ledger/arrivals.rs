@@ -36,6 +36,7 @@ impl Ledger {
         }
         self.charges[gpu].reserved += bytes;
         self.arrivals.insert(key, Arrival { gpu, bytes, order });
+        self.touched.task(key);
         self.check();
         Ok(())
     }
@@ -54,6 +55,7 @@ impl Ledger {
     pub fn give_up_arrival(&mut self, key: TaskKey) {
         if let Some(arrival) = self.arrivals.remove(&key) {
             self.charges[arrival.gpu].reserved -= arrival.bytes;
+            self.touched.task(key);
         }
         self.check();
     }
@@ -74,6 +76,7 @@ impl Ledger {
             let overhead = self.overhead_there(key, from, gpu);
             self.make_context(key.client, gpu, overhead);
         }
+        self.touched.task(key);
         if let Some(held) = self.tasks.get_mut(&key) {
             self.charges[from].take_off(held);
             held.gpu = gpu;

@@ -78,6 +78,7 @@ impl Ledger {
             let less = context.overhead.saturating_sub(most);
             context.overhead -= less;
             self.charges[gpu].overhead -= less;
+            self.touched.context(client, gpu);
         }
         self.check();
     }
@@ -91,6 +92,7 @@ impl Ledger {
             most_taken: 0,
         };
         self.contexts.insert((client, gpu), context);
+        self.touched.context(client, gpu);
         self.charges[gpu].contexts += bytes;
         self.charges[gpu].overhead += overhead;
         self.processes[gpu] += 1;
@@ -98,6 +100,7 @@ impl Ledger {
 
     pub(super) fn end_context(&mut self, client: ClientId, gpu: usize) -> Option<Context> {
         let context = self.contexts.remove(&(client, gpu))?;
+        self.touched.context(client, gpu);
         self.charges[gpu].contexts -= context.bytes;
         self.charges[gpu].overhead -= context.overhead;
         self.processes[gpu] -= 1;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use mgb_probe::wire::Text;
+use serde::{Deserialize, Serialize};
 
 use crate::client::ClientId;
 
 /// A task on the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskKey {
     /// The client that asked.
     pub client: ClientId,
@@ -16,7 +17,7 @@ pub struct TaskKey {
 }
 
 /// What a task holds.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// GPU index.
     pub gpu: usize,
@@ -49,7 +50,7 @@ pub struct Holding {
 }
 
 /// What a process is charged on a GPU beside its tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
     /// Bytes of an ordinary context.
     pub bytes: u64,
@@ -64,7 +65,7 @@ pub struct Context {
 }
 
 /// The room of a task that is on its way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Arrival {
     /// The GPU where it goes; index.
     pub gpu: usize,

@@ -61,6 +61,7 @@ impl Ledger {
         key: TaskKey,
         change: impl FnOnce(&mut Holding),
     ) -> Result<&Holding, LedgerError> {
+        self.touched.task(key);
         let holding = self.tasks.get_mut(&key).ok_or(LedgerError::Task(key, false))?;
         let charges = &mut self.charges[holding.gpu];
         charges.take_off(holding);

@@ -33,6 +33,7 @@ mod open;
 mod ordinary;
 mod outputs;
 mod overhead;
+mod restart;
 mod running;
 mod stop;
 mod suspend;

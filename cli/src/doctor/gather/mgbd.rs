@@ -50,6 +50,7 @@ fn failed(error: ConnectError) -> Answer {
         ConnectError::Denied(_) => Answer::Denied,
         ConnectError::Version { theirs, ours } => Answer::Version { theirs, ours },
         ConnectError::Refused(why) => Answer::Refused(why),
+        ConnectError::HungUp(_) => Answer::Strange("it hung up".to_owned()),
         ConnectError::NoHello(_, why) => Answer::Strange(why),
         ConnectError::System { what, error, .. } => Answer::Failed(format!("failed to {what}: {error}")),
     }

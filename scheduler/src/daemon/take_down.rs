@@ -1,0 +1,104 @@
+//! What the loop takes down in the journal, and when: what a step changed before anybody is told of it, so that
+//! whatever a client has seen is known to the next `mgbd`.
+
+use std::time::Duration;
+
+use super::book::Book;
+use super::server::Server;
+use crate::broker::Answer;
+use crate::client::ClientId;
+use crate::journal::{Call, Image, Known, Record};
+
+/// Clients that came and went and were not taken down yet.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    came: Vec<Known>,
+    gone: Vec<ClientId>,
+}
+
+impl Server {
+    /// Begins a journal that says this, if there is a holder with whom it outlives this process.
+    pub(super) fn begin_book(&mut self, image: Image) {
+        let Some(holder) = &self.holder else { return };
+        match Book::new(image) {
+            Ok(book) => {
+                holder.journal(&book);
+                self.book = Some(book);
+            }
+            Err(error) => self.lose_book(&error),
+        }
+    }
+
+    fn lose_book(&mut self, error: &std::io::Error) {
+        tracing::error!(%error, "no journal can be kept: if this mgbd is killed, programs that wait fail");
+        self.book = None;
+        if let Some(holder) = &self.holder {
+            holder.no_journal();
+        }
+    }
+
+    pub(super) fn note_came(&mut self, known: Known) {
+        self.pending.came.push(known);
+    }
+
+    pub(super) fn note_gone(&mut self, id: ClientId) {
+        self.pending.gone.push(id);
+    }
+
+    /// Takes down what has changed, together with the answers that follow from it: their replies are in their
+    /// cells. Where nothing has changed, who asks again gets the same answer.
+    pub(super) fn note(&mut self, answers: &[Answer]) {
+        let (ledger, standing) = self.broker.take_changes();
+        let Pending { came, gone } = &mut self.pending;
+        let is_nothing = ledger.is_empty() && standing.is_none() && came.is_empty() && gone.is_empty();
+        if is_nothing || self.book.is_none() {
+            came.clear();
+            gone.clear();
+            return;
+        }
+        let record = Record {
+            came: std::mem::take(came),
+            gone: std::mem::take(gone),
+            ledger,
+            standing,
+            answered: answers.iter().filter_map(|answer| self.call(answer)).collect(),
+            ..Record::default()
+        };
+        self.take_down(record);
+    }
+
+    /// Takes down which requests wait, so that each keeps its place.
+    pub(super) fn note_waits(&mut self, now: Duration) {
+        if self.book.is_none() {
+            return;
+        }
+        let clients = self.clients.values_mut();
+        let waits: Vec<(Call, Duration)> = clients
+            .flat_map(|client| client.new_waits())
+            .map(|call| (call, now))
+            .collect();
+        if !waits.is_empty() {
+            self.take_down(Record {
+                waits,
+                ..Record::default()
+            });
+        }
+    }
+
+    fn call(&self, answer: &Answer) -> Option<Call> {
+        Some(self.clients.get(&answer.client)?.call(answer.cell))
+    }
+
+    fn take_down(&mut self, record: Record) {
+        let Some(book) = &mut self.book else { return };
+        match book.add(record) {
+            Ok(false) => {}
+            Ok(true) => {
+                if let Some(holder) = &self.holder {
+                    holder.journal(&*book);
+                }
+            }
+            Err(error) => self.lose_book(&error),
+        }
+    }
+}

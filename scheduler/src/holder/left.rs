@@ -1,0 +1,30 @@
+//! What an `mgbd` leaves to the next one beside its clients.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+
+use super::packet::send_patiently;
+use super::wire::FromHolder;
+
+/// What an `mgbd` leaves to the next one.
+#[derive(Default)]
+pub(super) struct Left {
+    /// Where clients connect.
+    pub(super) listener: Option<OwnedFd>,
+    /// Its journal.
+    pub(super) journal: Option<OwnedFd>,
+}
+
+impl Left {
+    /// Gives it to an `mgbd`.
+    pub(super) fn hand_over(&self, mgbd: &OwnedFd) -> Result<(), Errno> {
+        if let Some(listener) = &self.listener {
+            send_patiently(mgbd, &FromHolder::Listener, &[listener.as_fd()])?;
+        }
+        if let Some(journal) = &self.journal {
+            send_patiently(mgbd, &FromHolder::Journal, &[journal.as_fd()])?;
+        }
+        Ok(())
+    }
+}
