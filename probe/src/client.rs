@@ -90,7 +90,9 @@ impl Client {
     /// The UUIDs of the shared GPUs that this value of `CUDA_VISIBLE_DEVICES` names, in its order.
     pub fn uuids_of(&self, list: &str) -> Vec<&str> {
         let order = Devices::of(Some(list), &self.hello).order().to_vec();
-        let gpus = order.into_iter().filter_map(|at| self.hello.gpus.get(at as usize));
+        let gpus = order
+            .into_iter()
+            .filter_map(|at| self.hello.gpus.get(at as usize));
         gpus.map(|gpu| gpu.uuid.as_str()).collect()
     }
 

@@ -44,6 +44,21 @@ impl Mapping {
         // as `self`; T is made of atomics, so other writers are no data race.
         (size_of::<T>() <= self.bytes).then(|| unsafe { &*self.base.cast::<T>() })
     }
+
+    /// Copies `bytes` to this place of a writable mapping; false if they do not fit. For memory that nobody else
+    /// reads or writes meanwhile.
+    pub fn write(&self, at: usize, bytes: &[u8]) -> bool {
+        let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes);
+        if fits {
+            // SAFETY: the mapping is as long as that and lives as long as `self`; the caller says that it is
+            // the only one.
+            unsafe {
+                let place = self.base.cast::<u8>().add(at);
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), place, bytes.len());
+            }
+        }
+        fits
+    }
 }
 
 impl Drop for Mapping {

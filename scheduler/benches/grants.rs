@@ -69,7 +69,12 @@ fn serve_grants(socket: &Path) {
         let _ = std::io::stdin().read_to_end(&mut Vec::new());
         drop(stop);
     });
-    let config = Config::new(socket.to_owned());
+    // With the holder it keeps a journal, as mgbd does.
+    let holder = Some(env!("CARGO_BIN_EXE_mgbd").into());
+    let config = Config {
+        holder,
+        ..Config::new(socket.to_owned())
+    };
     daemon::run(config, Box::new(Idle::new()), OwnedFd::from(stopped)).expect("mgbd runs");
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::client::ClientId;
-use crate::ledger::{Changes, Context, Holding, TaskKey};
+use crate::ledger::{Changes, Context, Task, TaskKey};
 
 /// A client, as its successor has to know it beside what it sends again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,8 +100,8 @@ pub struct Image {
     pub next_client: ClientId,
     /// Clients.
     pub clients: BTreeMap<ClientId, Known>,
-    /// The ledger's tasks, with the room that waits for them elsewhere.
-    pub tasks: BTreeMap<TaskKey, (Holding, Option<crate::ledger::Arrival>)>,
+    /// The ledger's tasks.
+    pub tasks: BTreeMap<TaskKey, Task>,
     /// Contexts, by client and GPU.
     pub contexts: BTreeMap<(ClientId, usize), Context>,
     /// The last request of each cell that was taken down, by client and cell.
@@ -111,7 +111,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// What a file of records says: what comes after the first line that is none counts as not written.
+    /// What a file of records says, which may be longer than they are: what comes after the first line that is
+    /// none counts as not written.
     pub fn read(text: &[u8]) -> Image {
         let mut image = Image::default();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -269,11 +270,19 @@ mod tests {
         let all = Image::read(&whole);
         assert_eq!(all.clients.keys().copied().collect::<Vec<_>>(), [1]);
         assert_eq!(all.calls[&(1, 0)], (1, Fate::Answered));
-        assert_eq!((all.contexts.len(), all.standing.drained, all.next_client), (1, 1, 3));
+        assert_eq!(
+            (all.contexts.len(), all.standing.drained, all.next_client),
+            (1, 1, 3)
+        );
         let last = line(&some()[2]).len();
         let before = Image::read(&whole[..whole.len() - last]);
         for cut in 1..last {
             assert_eq!(Image::read(&whole[..whole.len() - cut]), before, "{cut}");
+            // Any part of it may be missing.
+            let mut torn = whole.clone();
+            torn[whole.len() - last..][..cut].fill(0);
+            torn.resize(whole.len() + 100, 0);
+            assert_eq!(Image::read(&torn), before, "{cut}");
         }
         assert_eq!(before.contexts.len(), 2);
     }

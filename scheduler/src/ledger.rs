@@ -27,8 +27,8 @@ use crate::sms::{Shape, Sms, Spread};
 
 pub use colocation::Colocation;
 pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
-pub use lasting::Changes;
 use lasting::Touched;
+pub use lasting::{Changes, Task};
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;

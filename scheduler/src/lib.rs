@@ -15,6 +15,7 @@ pub mod holder;
 pub mod journal;
 pub mod ledger;
 pub mod node;
+mod note;
 mod peer;
 pub mod policies;
 pub mod sms;

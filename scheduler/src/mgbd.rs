@@ -19,8 +19,8 @@ use clap::{CommandFactory, Parser};
 use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::eviction::Rule;
-use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::holder::Again;
+use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::{Policy, Queue, broker, holder};
 use tracing_subscriber::EnvFilter;
 

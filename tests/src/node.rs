@@ -192,6 +192,15 @@ impl Node {
         mgb_probe::view::read(name).unwrap_or_else(|e| panic!("{e}"))
     }
 
+    /// The name of what mgbd shows, as shared memory.
+    ///
+    /// # Panics
+    ///
+    /// When there was no mgbd.
+    pub fn view_name(&self) -> &str {
+        self.view.as_ref().expect("the node had an mgbd")
+    }
+
     /// Waits until nobody holds or waits for anything.
     ///
     /// # Panics

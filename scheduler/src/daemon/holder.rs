@@ -13,8 +13,8 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use super::client::Client;
-use super::listener::bind;
 use super::left::{Left, LeftClient};
+use super::listener::bind;
 use crate::client::ClientId;
 use crate::holder::packet::{receive, send, send_patiently};
 use crate::holder::wire::{Again, FromHolder, ToHolder, VERSION};

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::family::has_ended;
+use crate::note::{Note, file_at};
 
 /// Why `mgbd` cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -50,17 +51,6 @@ pub enum ListenError {
         /// Why it failed.
         error: std::io::Error,
     },
-}
-
-/// What an `mgbd` notes about itself for its successor.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub(super) struct Note {
-    pub(super) pid: u32,
-    /// POSIX shared-memory name of the node view.
-    pub(super) view: Option<String>,
-    /// The socket's file, by device and number.
-    #[serde(default)]
-    pub(super) socket: Option<(u64, u64)>,
 }
 
 /// The listening socket; removed when dropped.
@@ -211,12 +201,6 @@ pub fn folder_fault(owner: u32, mode: u32, own: u32) -> Option<String> {
     }
     // In a sticky folder such as /tmp no other user can replace this socket.
     (mode & 0o022 != 0 && mode & 0o1000 == 0).then(|| "can be written by others".to_owned())
-}
-
-/// The file that a path names now, by device and number.
-fn file_at(path: &Path) -> Option<(u64, u64)> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
 }
 
 /// Looks who listens there. The caller holds the lock, so an `mgbd` cannot be it.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use mgb_probe::view::NodeView;
 use mgb_probe::{Hello, Spin, wire};
 use rustix::event::{Timespec, epoll};
 
@@ -16,7 +17,7 @@ use super::greet::Offence;
 use super::holder::{Holder, MpsState};
 use super::keep::Keeper;
 use super::left::Left;
-use super::listener::{Listener, Note};
+use super::listener::Listener;
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
@@ -28,6 +29,7 @@ use crate::Broker;
 use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;
 use crate::node::Node;
+use crate::note::Note;
 
 /// How long a connection may stay silent before it has to have said hello.
 const GREETING: Duration = Duration::from_secs(5);
@@ -96,8 +98,8 @@ impl Server {
         stop: OwnedFd,
     ) -> Result<Server, DaemonError> {
         let system = |what| move |error| DaemonError::System(what, error);
-        if let Some(view) = listener.left.as_ref().and_then(|left| left.view.as_ref()) {
-            show::remove_stale(view);
+        if let Some(left) = &listener.left {
+            left.remove_view();
         }
         let board = Board::new()?;
         let descriptors = raise_descriptor_limit();
@@ -350,16 +352,17 @@ impl Server {
     }
 
     pub(super) fn show(&mut self, now: Duration) {
-        self.board.write(show::node_view(
+        let view = show::node_view(
             &self.hello,
             &self.broker,
             &self.memory_monitor.gpus,
             &self.reclaims,
             &self.clients,
             self.offenders,
-            self.start,
             now,
-        ));
+        );
+        let uptime_ms = now.saturating_sub(self.start).as_millis() as u64;
+        self.board.write(NodeView { uptime_ms, ..view });
         self.shown = now;
         self.changed = false;
     }

@@ -56,15 +56,7 @@ impl Board {
     }
 }
 
-/// Removes the view that a crashed `mgbd` left.
-pub(super) fn remove_stale(name: &str) {
-    // Only names of the form `shared_memory` gives, whatever the note says.
-    if name.starts_with("/shmem_") && !name[1..].contains('/') {
-        let _ = rustix::shm::unlink(name);
-    }
-}
-
-/// Puts the view together.
+/// Puts the view together, but for how long `mgbd` is up.
 pub(super) fn node_view(
     hello: &Hello,
     broker: &Broker,
@@ -72,7 +64,6 @@ pub(super) fn node_view(
     reclaims: &Reclaims,
     clients: &BTreeMap<ClientId, Client>,
     offenders: u64,
-    start: Duration,
     now: Duration,
 ) -> NodeView {
     let ledger = broker.ledger();
@@ -102,7 +93,7 @@ pub(super) fn node_view(
         evicts_by: broker.evicts_by().map(|rule| rule.to_string()),
         mps_pipe: hello.mps_pipe.clone(),
         mps_note: hello.mps_note.clone(),
-        uptime_ms: now.saturating_sub(start).as_millis() as u64,
+        uptime_ms: 0,
         clients: clients.values().filter(|client| !client.observer).count() as u32,
         starting: broker.starting(),
         gpus: (0..gpus.len()).map(gpu_view).collect(),

@@ -92,7 +92,12 @@ impl Server {
         self.begin_book(image);
         if clients > 0 {
             let waiting = requests.len();
-            tracing::info!(clients, tasks, waiting, "went on with the programs of the mgbd before");
+            tracing::info!(
+                clients,
+                tasks,
+                waiting,
+                "went on with the programs of the mgbd before"
+            );
         }
         // Who waited longest comes first, and keeps that time.
         requests.sort_by_key(|(since, id, cell, _)| (*since, *id, *cell));

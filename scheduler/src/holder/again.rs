@@ -72,7 +72,10 @@ impl Starter {
             return true;
         }
         if self.tries >= TRIES {
-            tracing::error!(tries = self.tries, "no mgbd could be started again: programs that wait are told");
+            tracing::error!(
+                tries = self.tries,
+                "no mgbd could be started again: programs that wait are told"
+            );
             return false;
         }
         self.tries += 1;
@@ -85,7 +88,10 @@ impl Starter {
         }
         match command.stdin(Stdio::null()).stdout(Stdio::null()).spawn() {
             Ok(child) => {
-                tracing::warn!(pid = child.id(), "mgbd ended without a word while programs need it: started again");
+                tracing::warn!(
+                    pid = child.id(),
+                    "mgbd ended without a word while programs need it: started again"
+                );
                 self.child = Some(child);
             }
             Err(error) => {

@@ -18,6 +18,7 @@ use super::mps::Mps;
 use super::packet::{Packet, receive, send, send_patiently};
 use super::wire::{Again, FromHolder, ToHolder, VERSION};
 use super::{beside, socket_of};
+use crate::note::clear_away;
 use crate::peer::peer;
 
 /// How long to wait for the next `mgbd` when one has ended without a word.
@@ -52,6 +53,7 @@ pub fn run(listener: OwnedFd, mgbd: &Path, control: PathBuf) -> Result<(), HoldE
     let lock = options.open(&path).map_err(failed)?;
     flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
     let mut holder = Holder {
+        mgbd_socket: mgbd.to_owned(),
         socket: socket_of(mgbd),
         listener,
         guests: Vec::new(),
@@ -75,6 +77,8 @@ pub fn run(listener: OwnedFd, mgbd: &Path, control: PathBuf) -> Result<(), HoldE
 }
 
 struct Holder {
+    /// Where `mgbd` listens.
+    mgbd_socket: PathBuf,
     socket: PathBuf,
     listener: OwnedFd,
     /// Connections that have said nothing yet, or only ask.
@@ -176,7 +180,9 @@ impl Holder {
         });
         let due = self.held.iter().filter_map(Held::due);
         let waits = self.alone_since.filter(|_| self.has_waiting());
-        let due = due.chain(waits.map(|since| since + RETURN)).chain(self.starter.due());
+        let due = due
+            .chain(waits.map(|since| since + RETURN))
+            .chain(self.starter.due());
         let next = due.chain(alone).min()?;
         let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
         Some(Timespec {
@@ -393,6 +399,7 @@ impl Holder {
     fn end(&mut self) {
         // First, so that the next mgbd starts a holder of its own, which waits for the lock.
         let _ = std::fs::remove_file(&self.socket);
+        clear_away(&self.mgbd_socket);
         if self.mps.is_running() {
             let ended = self.mps.stop();
             tracing::info!(ended, "nobody is left: MPS ends");

@@ -25,12 +25,15 @@ impl Touched {
     }
 }
 
+/// A task, and the room that waits for it elsewhere.
+pub type Task = (Holding, Option<Arrival>);
+
 /// Entries as they are now; without one: it is gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changes {
-    /// Tasks, and the room that waits for them elsewhere.
+    /// Tasks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<(TaskKey, Option<(Holding, Option<Arrival>)>)>,
+    pub tasks: Vec<(TaskKey, Option<Task>)>,
     /// Contexts of clients, by GPU.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub contexts: Vec<(ClientId, usize, Option<Context>)>,

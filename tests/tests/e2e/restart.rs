@@ -44,7 +44,8 @@ fn who_waits_keeps_his_place() {
         (gpu.reserved_bytes, gpu.contexts_bytes, gpu.processes)
     };
     assert_eq!(held(&after), held(&before));
-    let queue = |view: &mgb_probe::view::NodeView| -> Vec<u32> { view.queue.iter().map(|wait| wait.pid).collect() };
+    let queue =
+        |view: &mgb_probe::view::NodeView| -> Vec<u32> { view.queue.iter().map(|wait| wait.pid).collect() };
     assert_eq!(queue(&after), queue(&before));
     for (then, now) in before.queue.iter().zip(&after.queue) {
         assert!(now.waited_ms >= then.waited_ms, "{before:?} {after:?}");
@@ -74,12 +75,17 @@ fn nobody_is_started_for_nobody() {
     node.wait_until_empty();
     node.kill_mgbd();
     std::thread::sleep(Duration::from_secs(1));
+    let view = node.view_name();
     let lock = mgb_probe::lock_path(&node.socket());
     let file = std::fs::File::open(lock).expect("it is left");
     assert!(file.try_lock().is_ok(), "an mgbd runs");
     drop(file);
     let holder = node.folder().join("mgbd.sock.holder");
     wait::until("the holder ends", || (!holder.exists()).then_some(()));
+    wait::until("nothing is left", || {
+        let view = std::path::Path::new("/dev/shm").join(view.trim_start_matches('/'));
+        (!view.exists() && !node.socket().exists()).then_some(())
+    });
 }
 
 #[test]
@@ -92,7 +98,10 @@ fn what_people_want_holds_on() {
     run(&mut node.mgb(&["suspend", &pid])).success();
     node.replace_mgbd(Signal::KILL);
     let view = node.view();
-    assert_eq!(view.gpus.iter().map(|gpu| gpu.drained).collect::<Vec<_>>(), [false, true]);
+    assert_eq!(
+        view.gpus.iter().map(|gpu| gpu.drained).collect::<Vec<_>>(),
+        [false, true]
+    );
     assert_eq!(view.suspended.len(), 1, "{view:?}");
     assert_eq!(view.gpus[0].reserved_bytes + view.gpus[1].reserved_bytes, 0);
     run(&mut node.mgb(&["resume", &pid])).success();
