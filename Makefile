@@ -11,7 +11,7 @@ export MGB_PREFIX = $(PREFIX)
 CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test \
+.PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
 	levels-test random-test fuzz loom coverage asan lit lit-19 check bundle deny support clean
 
 help: ## list the targets
@@ -110,6 +110,13 @@ generated: build ## build 40 generated sources with MGB in build/generated/; a b
 
 bundle: examples conformance benches libraries random matrix ## pack dist/mgb-bundle/: everything to run the examples and trials on a machine with GPUs
 	@tools/bundle.sh $(PREFIX) dist/mgb-bundle
+
+next: build ## build mgbd once more, as the next release that speaks the next version of the protocol: for trials of upgrades
+	RUSTFLAGS="--cfg mgb_next_protocol" $(CARGO) build $(CARGO_FLAGS) --package mgb-scheduler --bin mgbd --target-dir target/next
+	@mkdir -p $(PREFIX)/next && cp target/next/release/mgbd $(PREFIX)/next/mgbd
+
+soak: build ## kill mgbd, its holder and programs at random 1000 times under load on softgpu (make test: 16 times)
+	MGB_RESTART_KILLS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture restart::nothing
 
 deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
 	@tools/deny.sh

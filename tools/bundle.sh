@@ -23,6 +23,7 @@ cp -L "$prefix/cuda/lib64/libcudart.so.13" "$new/lib/"
 ln -s libcudart.so.13 "$new/lib/libcudart.so"
 cp -R "$prefix/examples/." "$new/examples/"
 cp -R "$prefix/conformance" "$prefix/benches" "$prefix/libraries" "$prefix/random" "$prefix/matrix" "$new/"
+[ ! -d "$prefix/next" ] || cp -R "$prefix/next" "$new/"
 [ ! -d "$prefix/generated" ] || cp -R "$prefix/generated" "$new/"
 rm -rf "$new"/*/*/.empty "$new"/*/*/.compiler "$new"/*/*/*.o
 cp -R "$here/tests/gpu" "$new/trials"
@@ -31,6 +32,7 @@ cp "$here/LICENSE" "$new/"
 [ ! -e "$here/tests/gpu/run-all" ] || mv "$new/trials/run-all" "$new/run-all"
 
 # NVIDIA's library stays as it is; what was built here does without its debug information.
+[ ! -d "$new/next" ] || strip --strip-debug "$new/next/mgbd"
 strip --strip-debug "$new/bin/mgb" "$new/bin/mgbd" "$new/lib/libmgb_rt.so" \
     "$new/lib/softgpu/libcudart.so.13" "$new/lib/softgpu/libcublas.so.13" "$new/lib/front/libcuda.so.1"
 

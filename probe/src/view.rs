@@ -373,7 +373,8 @@ pub fn read(name: &str) -> Result<NodeView, ViewError> {
     let mapping = Mapping::new(&file, size_of::<Segment>(), false).map_err(open)?;
     let segment: &Segment = mapping.shared().ok_or_else(version)?;
     if segment.magic.load(Ordering::Acquire) != MAGIC
-        || segment.version.load(Ordering::Relaxed) != u64::from(crate::wire::VERSION)
+        // A later one adds to the document, or it cannot be read.
+        || segment.version.load(Ordering::Relaxed) < u64::from(crate::wire::OLDEST)
     {
         return Err(version());
     }

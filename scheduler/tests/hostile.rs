@@ -14,7 +14,7 @@ use common::{DRIVER_FILE, Daemon, MIB, Setting, driver_files_open, wait_for};
 use mgb_probe::hello::Answer;
 use mgb_probe::mapping::Mapping;
 use mgb_probe::wire::{
-    ANSWERED, CHANNEL_BYTES, Channel, IDLE, KEEP, Op, Opening, POSTED, Reply, Request, Text,
+    ANSWERED, CHANNEL_BYTES, Channel, IDLE, KEEP, OLDEST, Op, Opening, POSTED, Reply, Request, Text, VERSION,
 };
 use mgb_probe::{BeginRequest, Client, Need};
 use mgb_scheduler::Policy;
@@ -116,6 +116,15 @@ fn broken_handshakes_are_refused() {
     let mut later = Opening::new(0, 0);
     (later.version, later.oldest) = (77, 77);
     assert!(refused(&later.encode(), &both).contains("version 77"));
+    // The last build's, and the next one's, which speaks this version too.
+    let welcome = |opening: &[u8]| match open(&connect(&daemon), opening, &both) {
+        Some(Answer::Hello(hello)) => hello.version,
+        other => panic!("{other:?}"),
+    };
+    (later.version, later.oldest) = (OLDEST, OLDEST);
+    assert_eq!(welcome(&later.encode()[..32]), OLDEST);
+    (later.version, later.oldest) = (VERSION + 1, VERSION);
+    assert_eq!(welcome(&later.encode()), VERSION);
     assert!(refused(&good, &[]).contains("0 descriptors"));
     assert!(refused(&good, &[right.as_fd()]).contains("1 descriptors"));
     assert!(refused(&good, &[right.as_fd(); 7]).contains("7 descriptors"));

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """mgbd ends under programs at work, and they do not notice: one runs on when mgbd gets SIGTERM, one when it gets SIGKILL and
-another mgbd follows, one when the holder is killed. All results are right, MPS is the same one throughout, and afterwards
+another mgbd follows by itself, one when the holder is killed. All results are right, MPS is the same one throughout, and afterwards
 neither an MPS process nor a holder is left."""
 
 import os
@@ -82,7 +82,7 @@ def main():
     second = phases(trial, LONG)
     trial.check("another program holds room", holds(trial, second))
     end_mgbd(trial, signal.SIGKILL)
-    # As a user goes on: mgb run starts an mgbd.
+    # As a user goes on.
     run = trial.run([trial.prefix / "bin/mgb", "run", trial.example("phases"), *(str(word) for word in SHORT)])
     trial.check("after a SIGKILL mgb run works", run["code"] == 0 and "PASS" in run["stdout"], run["stderr"][-400:] or None)
     trial.check("under the same MPS", control() == mps and holder() == held, {"mps": control(), "holder": holder()})
@@ -98,7 +98,7 @@ def main():
     trial.check("no holder is left", settled(lambda: not holder()), holder())
 
     # The last program stops what mgbd left to it.
-    trial.mgbd()
+    trial.mgbd(options=["--no-restart"])
     third = phases(trial, LONG)
     trial.check("a third program holds room", holds(trial, third))
     end_mgbd(trial, signal.SIGKILL)

@@ -137,6 +137,19 @@ impl Node {
         self.successor.unwrap_or_else(own)
     }
 
+    /// The process that holds what outlives its mgbd; `None`: there is none.
+    pub fn holder_pid(&self) -> Option<u32> {
+        let socket = self.socket();
+        let is_it = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split(|byte| *byte == 0).skip(1);
+            words.next() == Some(b"hold") && words.next() == Some(socket.as_os_str().as_encoded_bytes())
+        };
+        let entries = fs::read_dir("/proc").ok()?.flatten();
+        let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.find(is_it)
+    }
+
     /// Kills mgbd by this signal, and waits for the one that comes in its place.
     ///
     /// # Panics
