@@ -35,6 +35,7 @@ mod stop;
 mod stop_mgbd;
 mod suspend;
 mod table;
+mod user;
 
 use std::ffi::OsString;
 use std::path::Path;

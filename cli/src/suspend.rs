@@ -288,6 +288,7 @@ mod tests {
     fn suspended(pid: u32, evicted: &[u64]) -> SuspendedView {
         SuspendedView {
             pid,
+            uid: 0,
             job: None,
             whole_job: false,
             age_ms: 0,

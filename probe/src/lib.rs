@@ -45,7 +45,7 @@ pub use job::{JOB, job, new_job};
 pub use need::Need;
 pub use process::{client, exchanged_gpus};
 pub use published::Published;
-pub use socket::{lock_path, socket_path};
+pub use socket::{NODE_SOCKET, lock_path, node_socket_path, socket_path};
 pub use spin::Spin;
 pub use task::{First, Grant, Grown, Refusal, TaskId};
 pub use visible::{VisibleError, visible_gpus};

@@ -189,9 +189,12 @@ pub enum TaskState {
 pub struct TaskView {
     /// Process.
     pub pid: u32,
+    /// Its user.
+    #[serde(default)]
+    pub uid: u32,
     /// The process's number for the task.
     pub task: u64,
-    /// What people know it by.
+    /// What people know it by; empty for other users than its own.
     pub label: String,
     /// GPU index.
     pub gpu: u32,
@@ -223,7 +226,10 @@ pub struct TaskView {
 pub struct WaitView {
     /// Process.
     pub pid: u32,
-    /// What people know the task by.
+    /// Its user.
+    #[serde(default)]
+    pub uid: u32,
+    /// What people know the task by; empty for other users than its own.
     pub label: String,
     /// GPU index, where it can only be one.
     pub gpu: Option<u32>,
@@ -256,6 +262,9 @@ pub enum HeldBack {
 pub struct SuspendedView {
     /// Process.
     pub pid: u32,
+    /// Its user.
+    #[serde(default)]
+    pub uid: u32,
     /// Its job, as `MGB_JOB` says it.
     pub job: Option<String>,
     /// It is suspended with its whole job.

@@ -19,6 +19,8 @@ pub struct Known {
     pub id: ClientId,
     /// Its process.
     pub pid: u32,
+    /// Its user.
+    pub uid: u32,
     /// Its job; 0: none.
     pub job: u64,
     /// The version of the protocol that is spoken with it.
@@ -224,6 +226,7 @@ mod tests {
         Known {
             id,
             pid: id as u32 + 100,
+            uid: 1000,
             job: 7,
             version: 12,
         }

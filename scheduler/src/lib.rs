@@ -19,7 +19,9 @@ mod note;
 mod peer;
 pub mod policies;
 pub mod sms;
+pub mod users;
 
 pub use broker::Broker;
 pub use ledger::Ledger;
 pub use policies::{Policy, Queue};
+pub use users::Users;

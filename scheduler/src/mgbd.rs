@@ -21,7 +21,7 @@ use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
-use mgb_scheduler::{Policy, Queue, broker, holder};
+use mgb_scheduler::{Policy, Queue, Users, broker, holder};
 use tracing_subscriber::EnvFilter;
 
 /// How long one that was started again stays when nobody needs it any more.
@@ -41,9 +41,14 @@ const LINGERING: Duration = Duration::from_secs(60);
     debug or mgb_scheduler=trace."
 )]
 struct Options {
-    /// Where to listen; its folder is made for this user alone
-    #[arg(long, value_name = "PATH", default_value_os_t = mgb_probe::socket_path())]
-    socket: PathBuf,
+    /// Where to listen; its folder is made for those who are served [default: where programs look, which for
+    /// several users is /run/mgb/mgbd.sock]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Whom to serve: own, the user that runs mgbd; group:NAME; or all. Users see and order their own programs
+    /// only; root and who runs mgbd those of all
+    #[arg(long, value_name = "USERS", default_value_t = Users::Own)]
+    serve: Users,
     /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
     #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
@@ -165,7 +170,13 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         mps: !options.no_mps,
     };
     let node = NvmlNode::discover(limits)?;
-    let usual = Config::new(options.socket);
+    let usual = Config::new(options.socket.unwrap_or_else(|| {
+        if options.serve.are_several() {
+            mgb_probe::node_socket_path()
+        } else {
+            mgb_probe::socket_path()
+        }
+    }));
     let program = std::env::current_exe().context("failed to find mgbd's own program")?;
     // systemd starts its services again by itself.
     let is_service = std::env::var_os("INVOCATION_ID").is_some();
@@ -175,6 +186,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         folder: std::env::current_dir().unwrap_or_else(|_| "/".into()),
     };
     let config = Config {
+        users: options.serve,
         policy: options.policy,
         queue,
         patience: Duration::from_secs(options.patience),

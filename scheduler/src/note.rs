@@ -14,21 +14,20 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Note {
     /// Its process.
     pub(crate) pid: u32,
-    /// POSIX shared-memory name of the node view.
-    pub(crate) view: Option<String>,
+    /// POSIX shared-memory names of its node views.
+    #[serde(default)]
+    pub(crate) views: Vec<String>,
     /// The socket's file, by device and number.
     #[serde(default)]
     pub(crate) socket: Option<(u64, u64)>,
 }
 
 impl Note {
-    /// Removes the node view.
-    pub(crate) fn remove_view(&self) {
+    /// Removes the node views.
+    pub(crate) fn remove_views(&self) {
         // Only names of the form `shared_memory` gives, whatever the note says.
-        if let Some(name) = &self.view
-            && name.starts_with("/shmem_")
-            && !name[1..].contains('/')
-        {
+        let is_one = |name: &&String| name.starts_with("/shmem_") && !name[1..].contains('/');
+        for name in self.views.iter().filter(is_one) {
             let _ = rustix::shm::unlink(name.as_str());
         }
     }
@@ -53,7 +52,7 @@ pub(crate) fn clear_away(socket: &Path) {
     let Ok(note) = serde_json::from_str::<Note>(&text) else {
         return;
     };
-    note.remove_view();
+    note.remove_views();
     if note.socket.is_some() && note.socket == file_at(socket) {
         let _ = std::fs::remove_file(socket);
     }

@@ -133,6 +133,7 @@ mod tests {
         };
         let wait = WaitView {
             pid: 1,
+            uid: 0,
             label: String::new(),
             gpu: None,
             bytes: 1,

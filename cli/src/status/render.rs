@@ -7,6 +7,7 @@ use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, 
 
 use crate::leave;
 use crate::table::{Table, plural};
+use crate::user;
 
 /// The GPUs, then the tasks that hold room, then those that wait.
 pub fn text(view: &NodeView) -> String {
@@ -128,7 +129,18 @@ fn tasks(tasks: &[TaskView]) -> Table {
     let any_evicted = tasks.iter().any(|task| task.evicted_bytes > 0);
     let sizes = ["expected", "reserved", "held", "peak", "in host"];
     let sizes = &sizes[..sizes.len() - usize::from(!any_evicted)];
-    let head = [&["gpu", "pid", "state"][..], sizes, &["warps", "age", "task"]].concat();
+    // What is reclaiming is nobody's any more.
+    let living = tasks.iter().filter(|task| task.state != TaskState::Reclaiming);
+    let any_user = user::are_several(living.map(|task| task.uid));
+    let user = if any_user { &["user"][..] } else { &[] };
+    let head = [
+        &["gpu", "pid"][..],
+        user,
+        &["state"],
+        sizes,
+        &["warps", "age", "task"],
+    ]
+    .concat();
     let numbers = [&["gpu", "pid"][..], sizes, &["warps", "age"]].concat();
     let mut table = Table::new(&head, &numbers);
     for task in tasks {
@@ -151,9 +163,15 @@ fn tasks(tasks: &[TaskView]) -> Table {
             Bytes(task.held_bytes).to_string(),
             Bytes(task.peak_bytes).to_string(),
         ];
-        let first = [task.gpu.to_string(), task.pid.to_string(), state.to_owned()];
+        let first = [task.gpu.to_string(), task.pid.to_string()];
+        let user = any_user.then(|| match task.state {
+            TaskState::Reclaiming => "-".to_owned(),
+            _ => user::name(task.uid),
+        });
+        let state = [state.to_owned()];
         let last = [task.warps.to_string(), span(task.age_ms), task.label.clone()];
-        table.row(first.into_iter().chain(sizes).chain(in_host).chain(last));
+        let first = first.into_iter().chain(user).chain(state);
+        table.row(first.chain(sizes).chain(in_host).chain(last));
     }
     table
 }
@@ -167,14 +185,19 @@ fn expected(bytes: u64) -> String {
 }
 
 fn queue(queue: &[WaitView]) -> Table {
-    let mut table = Table::new(
-        &["waits", "pid", "wants", "expected", "gpu", "kind", "task"],
-        &["waits", "pid", "wants", "expected"],
-    );
+    let any_user = user::are_several(queue.iter().map(|wait| wait.uid));
+    let user = if any_user { &["user"][..] } else { &[] };
+    let head = [
+        &["waits", "pid"][..],
+        user,
+        &["wants", "expected", "gpu", "kind", "task"],
+    ]
+    .concat();
+    let mut table = Table::new(&head, &["waits", "pid", "wants", "expected"]);
     for wait in queue {
-        table.row([
-            span(wait.waited_ms),
-            wait.pid.to_string(),
+        let first = [span(wait.waited_ms), wait.pid.to_string()];
+        let user = any_user.then(|| user::name(wait.uid));
+        let last = [
             Bytes(wait.bytes).to_string(),
             expected(if wait.expected_bytes > wait.bytes {
                 wait.expected_bytes
@@ -184,7 +207,8 @@ fn queue(queue: &[WaitView]) -> Table {
             wait.gpu.map_or_else(|| "any".to_owned(), |gpu| gpu.to_string()),
             kind(wait),
             wait.label.clone(),
-        ]);
+        ];
+        table.row(first.into_iter().chain(user).chain(last));
     }
     table
 }

@@ -59,6 +59,7 @@ impl Broker {
             }
             Some(SuspendedView {
                 pid: entry.pid,
+                uid: entry.uid,
                 job: (entry.job != 0).then(|| format!("{:016x}", entry.job)),
                 whole_job: self.suspended.0.contains_key(&Whom::Job(entry.job)),
                 age_ms: now.saturating_sub(since).as_millis() as u64,
@@ -73,6 +74,9 @@ impl Broker {
         if self.clients.get(&client).is_none_or(|entry| !entry.looks) {
             return bad("a program cannot ask for that");
         }
+        if let Some(why) = self.may_not(client, request) {
+            return bad(why);
+        }
         let reply = match request.op {
             Op::Suspend => self.suspend(request, now),
             Op::Resume => self.resume(request),
@@ -85,6 +89,24 @@ impl Broker {
         // At once, so that whoever looks next sees who is held back, and who is let go is served.
         self.hold_back(now);
         reply
+    }
+
+    /// Why a client's user may not give this order; `None`: he may.
+    fn may_not(&self, client: ClientId, request: &Request) -> Option<&'static str> {
+        let uid = self.clients.get(&client).map_or(u32::MAX, |entry| entry.uid);
+        if uid == 0 || uid == self.rules.admin {
+            return None;
+        }
+        if matches!(request.op, Op::Drain | Op::EndDrain) {
+            return Some("that is for the user who runs mgbd, and for root");
+        }
+        let whom = match request.op {
+            Op::Move => Whom::Process(u32::try_from(request.task).ok()?),
+            _ => self.whom(request)?,
+        };
+        let is_others = |entry: &Client| is(whom, entry) && entry.uid != uid;
+        let others = self.clients.values().any(is_others);
+        others.then_some("that belongs to another user")
     }
 
     /// Whom the request means; `None`: nobody here.

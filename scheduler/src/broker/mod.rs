@@ -74,6 +74,8 @@ struct SwapOrder {
 #[derive(Clone, Debug, Default)]
 struct Client {
     pid: u32,
+    /// Its user.
+    uid: u32,
     program: Option<Program>,
     /// The job that it belongs to; 0: none.
     job: u64,
@@ -207,6 +209,13 @@ impl Broker {
                 ..Client::default()
             },
         );
+    }
+
+    /// The client's process is this user's.
+    pub fn belongs_to(&mut self, client: ClientId, uid: u32) {
+        if let Some(entry) = self.clients.get_mut(&client) {
+            entry.uid = uid;
+        }
     }
 
     /// What the client's process runs: what its tasks take is remembered for the next time.

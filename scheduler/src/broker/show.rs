@@ -16,6 +16,7 @@ impl Broker {
     pub fn task_views(&self, held: impl Fn(ClientId, usize) -> u64, now: Duration) -> Vec<TaskView> {
         let living = self.ledger.tasks().map(|(key, task)| TaskView {
             pid: self.pid(key.client),
+            uid: self.uid(key.client),
             task: key.task,
             label: task.label.to_text(),
             gpu: task.gpu as u32,
@@ -30,6 +31,7 @@ impl Broker {
         });
         let dead = self.ledger.reclaiming().iter().map(|entry| TaskView {
             pid: 0,
+            uid: 0,
             task: 0,
             label: "reclaiming".to_owned(),
             gpu: entry.gpu as u32,
@@ -49,6 +51,7 @@ impl Broker {
     pub fn wait_views(&self, now: Duration) -> Vec<WaitView> {
         let followers = self.jobs.followers().iter().map(|follower| WaitView {
             pid: self.pid(follower.client),
+            uid: self.uid(follower.client),
             label: follower.request.label.to_text(),
             gpu: None,
             bytes: follower.request.need.reserved_bytes(),
@@ -59,6 +62,7 @@ impl Broker {
         });
         let held = self.held.iter().map(|held| WaitView {
             pid: self.pid(held.client),
+            uid: self.uid(held.client),
             label: held.request.label.to_text(),
             gpu: only(held.fit),
             bytes: held.bytes,
@@ -71,6 +75,7 @@ impl Broker {
             .iter()
             .map(|waiting| WaitView {
                 pid: self.pid(waiting.client),
+                uid: self.uid(waiting.client),
                 label: waiting.request.label.to_text(),
                 gpu: only(waiting.gpus),
                 bytes: waiting.bytes,
@@ -96,6 +101,10 @@ impl Broker {
         let grows = self.queue.grows_task(key) || self.is_held(key);
         self.ledger
             .state(key, grows, self.is_leaving(key.client, task.gpu))
+    }
+
+    fn uid(&self, client: ClientId) -> u32 {
+        self.clients.get(&client).map_or(0, |client| client.uid)
     }
 
     fn pid(&self, client: ClientId) -> u32 {

@@ -89,6 +89,7 @@ mod tests {
             let known = Known {
                 id,
                 pid: 1,
+                uid: 0,
                 job: 0,
                 version: 12,
             };

@@ -18,6 +18,7 @@ use crate::journal::{Call, Fate};
 pub(super) struct Client {
     pub(super) id: ClientId,
     pub(super) pid: u32,
+    pub(super) uid: u32,
     pub(super) pidfd: OwnedFd,
     pub(super) observer: bool,
     /// Its process is on its way out; the ledger has let go of it already.
@@ -63,6 +64,7 @@ impl Client {
         Client {
             id,
             pid: guest.pid,
+            uid: guest.uid,
             pidfd: guest.pidfd,
             observer: guest.observer,
             leaving: false,
@@ -83,13 +85,14 @@ impl Client {
     }
 
     /// One that another `mgbd` has left.
-    pub(super) fn again(left: LeftClient) -> Result<Client, Offence> {
+    pub(super) fn again(left: LeftClient, uid: u32) -> Result<Client, Offence> {
         greet::check_memory(&left.memory)?;
         let mapping = Mapping::new(&left.memory, CHANNEL_BYTES, true)
             .map_err(|error| Offence::System("failed to map its memory", error))?;
         let mut client = Client {
             id: left.id,
             pid: left.pid,
+            uid,
             pidfd: left.pidfd,
             observer: false,
             leaving: false,

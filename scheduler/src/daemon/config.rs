@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::broker::PATIENCE;
 use crate::eviction::Rule;
 use crate::holder::Again;
+use crate::users::Users;
 use crate::{Policy, Queue};
 
 /// The settings of an `mgbd`.
@@ -13,6 +14,8 @@ use crate::{Policy, Queue};
 pub struct Config {
     /// Where it listens.
     pub socket: PathBuf,
+    /// Whom it serves.
+    pub users: Users,
     /// The policy, which decides what is granted.
     pub policy: Policy,
     /// The order in which requests are served; as [`Policy::serves`] has it.
@@ -50,6 +53,7 @@ impl Config {
         past.push(".past");
         Config {
             socket,
+            users: Users::Own,
             policy: Policy::Mgb,
             queue: Queue::Largest,
             patience: PATIENCE,

@@ -16,6 +16,7 @@ use super::source::Source;
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::Known;
+use crate::peer::peer;
 
 impl Server {
     pub(super) fn accept(&mut self) {
@@ -26,6 +27,11 @@ impl Server {
             };
             if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
                 greet::refuse(&socket, &Offence::Full);
+                continue;
+            }
+            let uid = peer(&socket).map_or(u32::MAX, |peer| peer.uid);
+            if !self.has_place(uid) {
+                greet::refuse(&socket, &Offence::UserFull(uid));
                 continue;
             }
             let id = self.next_id;
@@ -39,11 +45,22 @@ impl Server {
         }
     }
 
+    /// Whether one more of this user leaves places for others: no user of several takes more than half.
+    fn has_place(&self, uid: u32) -> bool {
+        if !self.config.users.are_several() || uid == 0 {
+            return true;
+        }
+        let guests = self.guests.values();
+        let guests = guests.filter(|(socket, _)| peer(socket).is_some_and(|peer| peer.uid == uid));
+        let clients = self.clients.values().filter(|client| client.uid == uid);
+        guests.count() < MOST_GUESTS / 2 && clients.count() < self.most_clients / 2
+    }
+
     pub(super) fn greet(&mut self, id: u64) {
         let Some((socket, _)) = self.guests.get(&id) else {
             return;
         };
-        match greet::receive(socket) {
+        match greet::receive(socket, &self.config.users) {
             None => {}
             Some(Ok(guest)) => self.welcome(id, guest),
             Some(Err(offence)) => self.turn_away(id, &offence),
@@ -79,6 +96,7 @@ impl Server {
             self.show(self.now());
         }
         let is_held = self.is_to_be_held(id, &guest);
+        let view = self.view_of(guest.uid);
         let Some((socket, _)) = self.guests.get(&id) else {
             return;
         };
@@ -86,6 +104,7 @@ impl Server {
             let hello = Hello {
                 version: guest.version,
                 exchanged: self.broker.exchanged(guest.job),
+                view,
                 ..self.hello.clone()
             };
             greet::welcome(socket, hello)
@@ -112,6 +131,7 @@ impl Server {
             "connected"
         );
         self.broker.arrive(id, guest.pid);
+        self.broker.belongs_to(id, guest.uid);
         self.broker.join(id, guest.job);
         if guest.observer {
             self.broker.only_looks(id);
@@ -124,6 +144,23 @@ impl Server {
         }
         self.clients.insert(id, Client::new(id, guest, socket, is_held));
         self.changed = true;
+    }
+
+    /// The name of a user's view, with something in it.
+    fn view_of(&mut self, uid: u32) -> Option<String> {
+        let before = self.boards.names().len();
+        let name = match self.boards.of(uid) {
+            Ok(name) => name.to_owned(),
+            Err(error) => {
+                tracing::error!(%error, uid, "a user has no view of the node");
+                return None;
+            }
+        };
+        if self.boards.names().len() != before {
+            self.show(self.now());
+            self.note_views();
+        }
+        Some(name)
     }
 
     /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard that
@@ -140,6 +177,7 @@ impl Server {
         self.note_came(Known {
             id,
             pid: guest.pid,
+            uid: guest.uid,
             job: guest.job,
             version: guest.version,
         });

@@ -16,10 +16,12 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::peer::peer;
+use crate::users::Users;
 
 /// What a client brought.
 pub(super) struct Guest {
     pub(super) pid: u32,
+    pub(super) uid: u32,
     pub(super) pidfd: OwnedFd,
     pub(super) doorbell: OwnedFd,
     pub(super) mapping: Mapping,
@@ -41,7 +43,7 @@ pub(super) enum Offence {
     NotMgb,
     #[error("it speaks version {0}, this mgbd {OLDEST} to {VERSION}; use one version of both")]
     Version(u32),
-    #[error("it runs as uid {0}, and this mgbd serves its own user only")]
+    #[error("it runs as uid {0}, and this mgbd serves its own user only (--serve says whom)")]
     Uid(u32),
     #[error("its process id is not visible here: it runs in another PID namespace")]
     Namespace,
@@ -55,12 +57,14 @@ pub(super) enum Offence {
     Doorbell,
     #[error("there are as many clients as mgbd can serve; try again when some have ended")]
     Full,
+    #[error("uid {0} has as many clients as mgbd serves of one user; try again when some have ended")]
+    UserFull(u32),
     #[error("{0}: {1}")]
     System(&'static str, Errno),
 }
 
 /// Reads the opening from a new connection. `None`: it is not there yet.
-pub(super) fn receive(socket: &OwnedFd) -> Option<Result<Guest, Offence>> {
+pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, Offence>> {
     let message = match Message::receive(socket) {
         Err(Errno::AGAIN | Errno::INTR) => return None,
         Err(error) => return Some(Err(Offence::System("failed to receive", error))),
@@ -69,7 +73,7 @@ pub(super) fn receive(socket: &OwnedFd) -> Option<Result<Guest, Offence>> {
     if message.bytes().is_empty() {
         return Some(Err(Offence::Silent));
     }
-    Some(check(socket, message))
+    Some(check(socket, message, users))
 }
 
 /// What came on a socket.
@@ -114,11 +118,11 @@ impl Message {
     }
 }
 
-fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
+fn check(socket: &OwnedFd, message: Message, users: &Users) -> Result<Guest, Offence> {
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
-    if peer.uid != rustix::process::geteuid().as_raw() && peer.uid != 0 {
+    if !users.takes(peer.uid, rustix::process::geteuid().as_raw()) {
         return Err(Offence::Uid(peer.uid));
     }
     let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
@@ -134,6 +138,7 @@ fn check(socket: &OwnedFd, message: Message) -> Result<Guest, Offence> {
     let observer = opening.caps & CAP_OBSERVER != 0;
     Ok(Guest {
         pid: pid.as_raw_nonzero().get() as u32,
+        uid: peer.uid,
         pidfd,
         doorbell,
         mapping,

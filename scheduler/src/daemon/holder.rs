@@ -39,6 +39,7 @@ pub(super) struct Holder {
     /// Where `mgbd` listens.
     mgbd: PathBuf,
     wants_mps: bool,
+    users: bool,
     again: Option<Again>,
     /// `None`: there is none.
     line: Option<OwnedFd>,
@@ -57,13 +58,14 @@ pub(super) struct MpsState {
 }
 
 impl Holder {
-    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted. `again`: how
-    /// it is to start that `mgbd` again. Returns what an earlier one left as well.
+    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted. `users`: it
+    /// serves several; `again`: how the holder is to start that `mgbd` again. Returns what an earlier one left as well.
     pub(super) fn open(
         program: PathBuf,
         mps_control: PathBuf,
         mgbd: &Path,
         wants_mps: bool,
+        users: bool,
         again: Option<Again>,
     ) -> (Holder, MpsState, Left) {
         let mut holder = Holder {
@@ -71,6 +73,7 @@ impl Holder {
             mps_control,
             mgbd: mgbd.to_owned(),
             wants_mps,
+            users,
             again,
             line: None,
             child: None,
@@ -100,6 +103,7 @@ impl Holder {
             version: VERSION,
             pid: std::process::id(),
             mps: self.wants_mps,
+            users: self.users,
             again: self.again.clone(),
         };
         let broken = |error: Errno| format!("the holder does not answer: {error}");

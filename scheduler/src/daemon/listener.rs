@@ -18,6 +18,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use super::family::has_ended;
 use crate::note::{Note, file_at};
+use crate::users::Users;
 
 /// Why `mgbd` cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -65,10 +66,10 @@ pub struct Listener {
 
 impl Listener {
     /// Takes the lock, so that this is the only `mgbd` here.
-    pub fn open(path: &Path) -> Result<Listener, ListenError> {
+    pub fn open(path: &Path, users: &Users) -> Result<Listener, ListenError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder {
-            private_folder(folder)?;
+            private_folder(folder, users)?;
         }
         let lock_file = lock_path(path);
         let mut lock = OpenOptions::new()
@@ -110,7 +111,7 @@ impl Listener {
     }
 
     /// Listens, at a socket that another `mgbd` has left if clients find that there: they wait at it.
-    pub(super) fn listen(&mut self, left: Option<OwnedFd>) -> Result<(), ListenError> {
+    pub(super) fn listen(&mut self, left: Option<OwnedFd>, users: &Users) -> Result<(), ListenError> {
         let path = &self.path;
         let noted = self.left.as_ref().and_then(|note| note.socket);
         let is_there = noted.is_some() && noted == file_at(path);
@@ -122,7 +123,11 @@ impl Listener {
                 let aside = path.with_file_name(".new");
                 let _ = std::fs::remove_file(&aside);
                 let socket = bind(&aside).map_err(|error| failed("listen at", &aside)(error.into()))?;
-                std::fs::set_permissions(&aside, Permissions::from_mode(0o600))
+                std::os::unix::fs::chown(&aside, None, users.socket_group())
+                    .and_then(|()| {
+                        let mode = Permissions::from_mode(users.socket_mode());
+                        std::fs::set_permissions(&aside, mode)
+                    })
                     .map_err(failed("protect", &aside))?;
                 std::fs::rename(&aside, path).map_err(failed("name the socket", path))?;
                 Some(socket)
@@ -172,12 +177,12 @@ fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error)
     }
 }
 
-/// Makes the folder, for this user only; accepts one that is there if nobody
+/// Makes the folder, for these users only; accepts one that is there if nobody
 /// else can put a socket of his own into our place.
-fn private_folder(folder: &Path) -> Result<(), ListenError> {
+fn private_folder(folder: &Path, users: &Users) -> Result<(), ListenError> {
     match std::fs::DirBuilder::new()
         .recursive(true)
-        .mode(0o700)
+        .mode(users.folder_mode())
         .create(folder)
     {
         Ok(()) => {}
@@ -185,6 +190,12 @@ fn private_folder(folder: &Path) -> Result<(), ListenError> {
     }
     let metadata = std::fs::metadata(folder).map_err(failed("look at", folder))?;
     let own = rustix::process::geteuid().as_raw();
+    if users.are_several() && metadata.mode() & 0o011 == 0 {
+        return Err(ListenError::Folder {
+            path: folder.to_owned(),
+            why: format!("cannot be entered by others than uid {}", metadata.uid()),
+        });
+    }
     match folder_fault(metadata.uid(), metadata.mode(), own) {
         None => Ok(()),
         Some(why) => Err(ListenError::Folder {
@@ -257,27 +268,27 @@ mod tests {
     fn a_second_one_is_told_who_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/mgbd.sock");
-        let first = Listener::open(&path).unwrap();
+        let first = Listener::open(&path, &Users::Own).unwrap();
         let mode = std::fs::metadata(path.parent().unwrap()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
-        let error = Listener::open(&path).err().unwrap().to_string();
+        let error = Listener::open(&path, &Users::Own).err().unwrap().to_string();
         assert!(
             error.contains(&format!("(pid {})", std::process::id())),
             "{error}"
         );
         drop(first);
         assert!(!path.exists());
-        Listener::open(&path).unwrap();
+        Listener::open(&path, &Users::Own).unwrap();
     }
 
     #[test]
     fn a_stale_socket_is_replaced_and_its_note_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mgbd.sock");
-        let mut crashed = Listener::open(&path).unwrap();
+        let mut crashed = Listener::open(&path, &Users::Own).unwrap();
         let note = Note {
             pid: 1,
-            view: Some("/v".to_owned()),
+            views: vec!["/v".to_owned()],
             socket: None,
         };
         crashed.note(&note).unwrap();
@@ -288,7 +299,7 @@ mod tests {
         drop(lock);
         std::fs::write(lock_path(&path), text).unwrap();
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert_eq!(Listener::open(&path).unwrap().left, Some(note));
+        assert_eq!(Listener::open(&path, &Users::Own).unwrap().left, Some(note));
     }
 
     #[test]
@@ -296,7 +307,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mgbd.sock");
         std::fs::write(&path, "mine").unwrap();
-        assert!(matches!(Listener::open(&path), Err(ListenError::InTheWay(_))));
+        assert!(matches!(
+            Listener::open(&path, &Users::Own),
+            Err(ListenError::InTheWay(_))
+        ));
         assert!(path.exists());
     }
 
@@ -304,7 +318,9 @@ mod tests {
     fn a_folder_open_to_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-        let error = Listener::open(&folder.path().join("mgbd.sock")).err().unwrap();
+        let error = Listener::open(&folder.path().join("mgbd.sock"), &Users::Own)
+            .err()
+            .unwrap();
         assert!(matches!(error, ListenError::Folder { .. }));
     }
 }

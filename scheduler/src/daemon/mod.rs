@@ -14,6 +14,7 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
+//! | `boards`   | the node view of each user |
 //! | `hold`     | what the loop has the holder hold |
 //! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
 //! | `left`     | what an `mgbd` that ended without a word left |
@@ -24,6 +25,7 @@
 
 mod activity;
 mod answers;
+mod boards;
 mod book;
 mod client;
 mod config;
@@ -56,6 +58,6 @@ pub use server::Server;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
-    let listener = Listener::open(&config.socket)?;
+    let listener = Listener::open(&config.socket, &config.users)?;
     Server::new(config, node, listener, stop)?.run()
 }

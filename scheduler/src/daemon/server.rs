@@ -9,6 +9,7 @@ use mgb_probe::{Hello, Spin, wire};
 use rustix::event::{Timespec, epoll};
 
 use super::activity::Activities;
+use super::boards::Boards;
 use super::book::Book;
 use super::client::Client;
 use super::config::Config;
@@ -22,7 +23,7 @@ use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
-use super::show::{self, Board};
+use super::show;
 use super::source::Source;
 use super::take_down::Pending;
 use crate::Broker;
@@ -52,8 +53,8 @@ pub struct Server {
     pub(super) listener: Listener,
     /// `None` where there is nothing that needs one.
     pub(super) holder: Option<Holder>,
-    board: Board,
-    config: Config,
+    pub(super) boards: Boards,
+    pub(super) config: Config,
     pub(super) node: Box<dyn Node>,
     /// Watched by the epoll as long as it is open.
     _stop: OwnedFd,
@@ -99,19 +100,19 @@ impl Server {
     ) -> Result<Server, DaemonError> {
         let system = |what| move |error| DaemonError::System(what, error);
         if let Some(left) = &listener.left {
-            left.remove_view();
+            left.remove_views();
         }
-        let board = Board::new()?;
+        let boards = Boards::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
         let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener);
         let adopted = left.listener.take();
-        listener.listen(adopted)?;
+        listener.listen(adopted, &config.users)?;
         if let Some(holder) = &holder {
             holder.listener(listener.socket());
         }
         let note = Note {
             pid: std::process::id(),
-            view: Some(board.name().to_owned()),
+            views: boards.names(),
             socket: listener.file(),
         };
         if let Err(error) = listener.note(&note) {
@@ -136,7 +137,7 @@ impl Server {
             gpus: node.gpus().to_vec(),
             mgbd_pid: std::process::id(),
             exchanged: None,
-            view: Some(board.name().to_owned()),
+            view: Some(boards.whole().to_owned()),
         };
         let rules = Rules {
             patience: config.patience,
@@ -144,6 +145,7 @@ impl Server {
             evicts: config.evicts,
             moves: config.moves,
             shuffles: config.shuffles,
+            admin: rustix::process::geteuid().as_raw(),
             swap_memory: config.swap_memory,
             ..Rules::new(config.policy)
         };
@@ -166,7 +168,7 @@ impl Server {
             keeper: Keeper::new(node.as_ref()),
             listener,
             holder,
-            board,
+            boards,
             config,
             node,
             _stop: stop,
@@ -362,7 +364,7 @@ impl Server {
             now,
         );
         let uptime_ms = now.saturating_sub(self.start).as_millis() as u64;
-        self.board.write(NodeView { uptime_ms, ..view });
+        self.boards.write(NodeView { uptime_ms, ..view });
         self.shown = now;
         self.changed = false;
     }
@@ -454,7 +456,14 @@ fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option
         return (None, why, Left::default());
     };
     let (control, again) = (config.mps_control.clone(), config.again.clone());
-    let (holder, mps, left) = Holder::open(program.clone(), control, listener.path(), off.is_none(), again);
+    let (holder, mps, left) = Holder::open(
+        program.clone(),
+        control,
+        listener.path(),
+        off.is_none(),
+        config.users.are_several(),
+        again,
+    );
     if let Some(why) = &mps.note {
         tracing::warn!(
             why,

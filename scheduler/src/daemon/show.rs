@@ -23,15 +23,20 @@ pub(super) struct Board {
 }
 
 impl Board {
-    pub(super) fn new() -> Result<Board, DaemonError> {
+    /// One that all may read, or this user alone.
+    pub(super) fn new(reader: Option<u32>) -> Result<Board, DaemonError> {
         let failed = |error: String| DaemonError::View(error);
         let shared = ShmemConf::new()
             .size(size_of::<Segment>())
             .create()
             .map_err(|error| failed(error.to_string()))?;
         let file = Path::new("/dev/shm").join(shared.get_os_id().trim_start_matches('/'));
-        std::fs::set_permissions(file, Permissions::from_mode(0o444))
+        let mode = if reader.is_some() { 0o400 } else { 0o444 };
+        std::fs::set_permissions(&file, Permissions::from_mode(mode))
             .map_err(|error| failed(error.to_string()))?;
+        if reader.is_some() {
+            std::os::unix::fs::chown(&file, reader, None).map_err(|error| failed(error.to_string()))?;
+        }
         Ok(Board { shared })
     }
 

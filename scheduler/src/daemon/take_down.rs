@@ -1,6 +1,7 @@
 //! What the loop takes down in the journal, and when: what a step changed before anybody is told of it, so that
 //! whatever a client has seen is known to the next `mgbd`.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::book::Book;
@@ -8,6 +9,8 @@ use super::server::Server;
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::{Call, Image, Known, Record};
+use crate::note::Note;
+use crate::peer::peer;
 
 /// Clients that came and went and were not taken down yet.
 #[derive(Debug, Default)]
@@ -26,6 +29,27 @@ impl Server {
                 self.book = Some(book);
             }
             Err(error) => self.lose_book(&error),
+        }
+    }
+
+    /// Notes which views there are, for who clears away after this process, and forgets those of users who are
+    /// gone.
+    pub(super) fn note_views(&mut self) {
+        let guests = self.guests.values().filter_map(|(socket, _)| peer(socket));
+        let here: BTreeSet<u32> = self
+            .clients
+            .values()
+            .map(|client| client.uid)
+            .chain(guests.map(|peer| peer.uid))
+            .collect();
+        self.boards.keep(|uid| here.contains(&uid));
+        let note = Note {
+            pid: std::process::id(),
+            views: self.boards.names(),
+            socket: self.listener.file(),
+        };
+        if let Err(error) = self.listener.note(&note) {
+            tracing::warn!(%error, "failed to write the lock file");
         }
     }
 

@@ -110,9 +110,9 @@ impl Server {
     }
 
     /// A client with what was left of it, watched. It is told again that it is one if it may not have heard that.
-    fn connect_again(&self, known: &Known, left: LeftClient) -> Result<Client, Offence> {
+    fn connect_again(&mut self, known: &Known, left: LeftClient) -> Result<Client, Offence> {
         let id = left.id;
-        let client = Client::again(left)?;
+        let client = Client::again(left, known.uid)?;
         let Some(line) = &client.line else {
             return Err(Offence::Silent);
         };
@@ -125,6 +125,7 @@ impl Server {
             let hello = Hello {
                 version: known.version,
                 exchanged: None,
+                view: self.boards.of(known.uid).ok().map(str::to_owned),
                 ..self.hello.clone()
             };
             greet::welcome(&line.socket, hello)?;
@@ -134,6 +135,7 @@ impl Server {
 
     fn join_again(&mut self, id: ClientId, known: &Known, client: Client) {
         self.broker.arrive(id, known.pid);
+        self.broker.belongs_to(id, known.uid);
         self.broker.join(id, known.job);
         if let Some(program) = program_of(known.pid) {
             self.broker.identify(id, program);

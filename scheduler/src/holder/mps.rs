@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -84,8 +84,13 @@ impl Mps {
         &self.pipe
     }
 
-    /// Adopts the one that runs, or starts one, or says why there is none.
-    pub(super) fn start(&self) -> Result<(), String> {
+    /// Adopts the one that runs, or starts one, perhaps for several users at once, or says why there is none.
+    pub(super) fn start(&self, users: bool) -> Result<(), String> {
+        if users && !rustix::process::geteuid().is_root() {
+            return Err(
+                "MPS serves several users only if root has started it; run mgbd as root for it".to_owned(),
+            );
+        }
         if self.pipe.as_os_str().len() >= MOST_PATH {
             return Err(format!(
                 "{} is too long a path for MPS ({MOST_PATH} bytes); choose a shorter --socket",
@@ -95,6 +100,12 @@ impl Mps {
         for folder in [&self.pipe, &self.log] {
             std::fs::create_dir_all(folder)
                 .map_err(|error| format!("failed to make {}: {error}", folder.display()))?;
+        }
+        if users {
+            // Whatever the umask: clients find the server there.
+            let mode = std::fs::Permissions::from_mode(0o755);
+            std::fs::set_permissions(&self.pipe, mode)
+                .map_err(|error| format!("failed to open {} to others: {error}", self.pipe.display()))?;
         }
         if let Some(pid) = self.control_pid() {
             if self.ask("get_server_list").is_none() {
@@ -110,6 +121,8 @@ impl Mps {
         let output = self
             .command()
             .arg("-d")
+            // Without it a user's programs wait until those of another have ended.
+            .args(users.then_some("-multiuser-server"))
             .stdin(Stdio::null())
             .output()
             .map_err(|error| match error.kind() {

@@ -224,31 +224,29 @@ impl Holder {
                         version,
                         pid,
                         mps,
+                        users,
                         again,
                     },
                 ..
             }) if version == VERSION => {
                 let mgbd = self.guests.swap_remove(at);
-                self.adopted(mgbd, pid, mps, again);
+                self.adopted(mgbd, pid, mps.then_some(users), again);
             }
             Ok(_) | Err(_) => drop(self.guests.swap_remove(at)),
         }
     }
 
-    /// An `mgbd` goes on with what is held. There is one at a time: the lock beside its socket says so.
-    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: bool, again: Option<Again>) {
+    /// An `mgbd` goes on with what is held; `wants_mps`: whether for several users, if it does. There is one at a time: the lock beside its socket says so.
+    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, again: Option<Again>) {
         // The last words of the one before.
         self.hear();
         self.starter.has_come(again);
         self.is_wanted = false;
         tracing::info!(pid, held = self.held.len(), "an mgbd connected");
-        let (pipe, note) = if !wants_mps {
-            (None, None)
-        } else {
-            match self.mps.start() {
-                Ok(()) => (Some(self.mps.pipe().to_owned()), None),
-                Err(note) => (None, Some(note)),
-            }
+        let (pipe, note) = match wants_mps.map(|users| self.mps.start(users)) {
+            None => (None, None),
+            Some(Ok(())) => (Some(self.mps.pipe().to_owned()), None),
+            Some(Err(note)) => (None, Some(note)),
         };
         let _ = send(&mgbd, &FromHolder::Mps { pipe, note }, &[]);
         self.mgbds += 1;

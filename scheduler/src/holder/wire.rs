@@ -32,6 +32,9 @@ pub(crate) enum ToHolder {
         pid: u32,
         /// Whether it wants MPS.
         mps: bool,
+        /// Whether MPS is to serve several users.
+        #[serde(default)]
+        users: bool,
         /// How to start it again if it ends without a word while programs depend on it; `None`: others do that.
         again: Option<Again>,
     },

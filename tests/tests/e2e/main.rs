@@ -39,5 +39,6 @@ mod stop;
 mod suspend;
 mod textures;
 mod turns;
+mod users;
 mod whole;
 mod wrapper;

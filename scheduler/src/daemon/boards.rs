@@ -1,0 +1,82 @@
+//! The node view of each user: labels say what a program is and does, and are shown to its user and to who runs
+//! `mgbd` alone.
+
+use std::collections::BTreeMap;
+
+use mgb_probe::view::NodeView;
+
+use super::error::DaemonError;
+use super::show::Board;
+
+/// The views.
+pub(super) struct Boards {
+    /// Who sees everything.
+    own: u32,
+    /// The view with everything: for all where there is one user, else for who runs `mgbd`.
+    whole: Board,
+    /// Views of other users; `None` where there are none.
+    others: Option<BTreeMap<u32, Board>>,
+}
+
+impl Boards {
+    /// For one user, or for `several`.
+    pub(super) fn new(several: bool) -> Result<Boards, DaemonError> {
+        let own = rustix::process::geteuid().as_raw();
+        Ok(Boards {
+            own,
+            whole: Board::new(if several { Some(own) } else { None })?,
+            others: several.then(BTreeMap::new),
+        })
+    }
+
+    /// The name of the view with everything.
+    pub(super) fn whole(&self) -> &str {
+        self.whole.name()
+    }
+
+    /// The name of a user's view, which is made if there is none.
+    pub(super) fn of(&mut self, uid: u32) -> Result<&str, DaemonError> {
+        let is_admin = uid == self.own || uid == 0;
+        let Some(others) = self.others.as_mut().filter(|_| !is_admin) else {
+            return Ok(self.whole.name());
+        };
+        if !others.contains_key(&uid) {
+            others.insert(uid, Board::new(Some(uid))?);
+        }
+        Ok(others[&uid].name())
+    }
+
+    /// Keeps the views of users for whom somebody is here.
+    pub(super) fn keep(&mut self, is_here: impl Fn(u32) -> bool) {
+        if let Some(others) = &mut self.others {
+            others.retain(|uid, _| is_here(*uid));
+        }
+    }
+
+    /// The names of all views.
+    pub(super) fn names(&self) -> Vec<String> {
+        let others = self.others.iter().flat_map(BTreeMap::values);
+        let all = [&self.whole].into_iter().chain(others);
+        all.map(|board| board.name().to_owned()).collect()
+    }
+
+    pub(super) fn write(&self, view: NodeView) {
+        for (uid, board) in self.others.iter().flatten() {
+            board.write(as_seen_by(*uid, &view));
+        }
+        self.whole.write(view);
+    }
+}
+
+/// What a user sees.
+fn as_seen_by(uid: u32, view: &NodeView) -> NodeView {
+    let mut view = view.clone();
+    for task in view.tasks.iter_mut().filter(|task| task.uid != uid) {
+        task.label.clear();
+    }
+    for waiting in view.queue.iter_mut().filter(|waiting| waiting.uid != uid) {
+        waiting.label.clear();
+    }
+    view.suspended.retain(|suspended| suspended.uid == uid);
+    view
+}
