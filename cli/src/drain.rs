@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mgb_probe::size::Bytes;
 use mgb_probe::view::{LeavingView, NodeView};
-use mgb_probe::{Changed, Client, Refusal, socket_path};
+use mgb_probe::{Changed, Client, OrderError, socket_path};
 use serde::Serialize;
 
 use crate::daemon;
@@ -69,7 +69,7 @@ pub fn run(args: &Args) -> Outcome {
         .map_err(daemon::way_out)
         .code(exit::NODE)?;
     let gpu = node::gpu_number(&args.gpu, &client).code(exit::USAGE)?;
-    let is_unknown = |changed: Result<Changed, Refusal>| match changed.code(exit::NODE)? {
+    let is_unknown = |changed: Result<Changed, OrderError>| match changed.code(exit::NODE)? {
         Changed::Unknown => Err(node::unknown_gpu(&args.gpu, &client)).code(exit::USAGE),
         changed => Ok(changed),
     };

@@ -27,6 +27,17 @@ pub enum Changed {
     Unknown,
 }
 
+/// Why an order was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// `mgbd` says why.
+    #[error("{0}")]
+    Refused(String),
+    /// There was no answer.
+    #[error(transparent)]
+    Lost(#[from] Refusal),
+}
+
 impl Client {
     /// Has these processes suspended: their memory leaves all GPUs, as the node view shows
     /// ([`crate::view::NodeView::leaving`]), and they are granted nothing until [`Client::resume`]. Returns
@@ -34,7 +45,7 @@ impl Client {
     ///
     /// # Errors
     /// `mgbd` is gone, or refuses for a reason that it gives.
-    pub fn suspend(&self, processes: Processes) -> Result<Changed, Refusal> {
+    pub fn suspend(&self, processes: Processes) -> Result<Changed, OrderError> {
         self.control_processes(Op::Suspend, processes)
     }
 
@@ -42,7 +53,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::suspend`].
-    pub fn resume(&self, processes: Processes) -> Result<Changed, Refusal> {
+    pub fn resume(&self, processes: Processes) -> Result<Changed, OrderError> {
         self.control_processes(Op::Resume, processes)
     }
 
@@ -51,7 +62,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::suspend`].
-    pub fn drain(&self, gpu: u32) -> Result<Changed, Refusal> {
+    pub fn drain(&self, gpu: u32) -> Result<Changed, OrderError> {
         self.control(Op::Drain, 0, gpu.into(), 0)
     }
 
@@ -59,7 +70,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::suspend`].
-    pub fn end_drain(&self, gpu: u32) -> Result<Changed, Refusal> {
+    pub fn end_drain(&self, gpu: u32) -> Result<Changed, OrderError> {
         self.control(Op::EndDrain, 0, gpu.into(), 0)
     }
 
@@ -68,11 +79,11 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::suspend`]; also where none of its tasks may move, or there is no room for one.
-    pub fn move_to(&self, pid: u32, gpu: u32) -> Result<Changed, Refusal> {
+    pub fn move_to(&self, pid: u32, gpu: u32) -> Result<Changed, OrderError> {
         self.control(Op::Move, 0, pid.into(), gpu.into())
     }
 
-    fn control_processes(&self, op: Op, processes: Processes) -> Result<Changed, Refusal> {
+    fn control_processes(&self, op: Op, processes: Processes) -> Result<Changed, OrderError> {
         match processes {
             Processes::One(pid) => self.control(op, 0, pid.into(), 0),
             Processes::JobOf(pid) => self.control(op, WHOLE_JOB, pid.into(), 0),
@@ -80,13 +91,13 @@ impl Client {
         }
     }
 
-    fn control(&self, op: Op, flags: u32, subject: u64, bytes: u64) -> Result<Changed, Refusal> {
+    fn control(&self, op: Op, flags: u32, subject: u64, bytes: u64) -> Result<Changed, OrderError> {
         match self.order(op, flags, subject, bytes)? {
             Reply::Done => Ok(Changed::Now),
             Reply::Unchanged => Ok(Changed::Before),
             Reply::Unknown => Ok(Changed::Unknown),
-            Reply::Bad(text) => Err(Refusal::Protocol(text.to_text())),
-            other => Err(Refusal::Protocol(format!("unexpected answer {other:?}"))),
+            Reply::Bad(text) => Err(OrderError::Refused(text.to_text())),
+            other => Err(Refusal::Protocol(format!("unexpected answer {other:?}")).into()),
         }
     }
 }

@@ -39,7 +39,7 @@ pub mod wire;
 pub use binder::{Binder, Constraints, Site, binder, set_binder};
 pub use client::{BeginRequest, Client, Turn};
 pub use connect::ConnectError;
-pub use control::{Changed, Processes};
+pub use control::{Changed, OrderError, Processes};
 pub use hello::{Gpu, Hello, Multiprocessors};
 pub use job::{JOB, job, new_job};
 pub use need::Need;

@@ -50,8 +50,8 @@ def main():
     view = trial.status()
     trial.check("programs of three users hold memory at once", both(), sorted({task["uid"] for task in view["tasks"]}))
     servers = trial.run(["sh", "-c", "ps -C nvidia-cuda-mps-server -o args= "])["stdout"].split("\n")
-    trial.check("under one MPS server for several users", sum("-multiuser-server" in line for line in servers) == 1 and view["mps_pipe"],
-                servers)
+    shared = [line for line in servers if line.startswith("nvidia-cuda-mps-server -multiuser-server")]
+    trial.check("under one MPS server for several users", len(shared) == 1 and view["mps_pipe"], servers)
     own = next(pid for pid, (uid, _) in programs.items() if uid == USERS[0])
     said = trial.run([*as_user(USERS[0]), folder / "mgb", "status", "--json"], environment)
     seen = json.loads(said["stdout"])["tasks"] if said["code"] == 0 else []

@@ -2,6 +2,7 @@
 //! `mgbd` alone.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use mgb_probe::view::NodeView;
 
@@ -40,10 +41,11 @@ impl Boards {
         let Some(others) = self.others.as_mut().filter(|_| !is_admin) else {
             return Ok(self.whole.name());
         };
-        if !others.contains_key(&uid) {
-            others.insert(uid, Board::new(Some(uid))?);
-        }
-        Ok(others[&uid].name())
+        let board = match others.entry(uid) {
+            Entry::Occupied(there) => there.into_mut(),
+            Entry::Vacant(free) => free.insert(Board::new(Some(uid))?),
+        };
+        Ok(board.name())
     }
 
     /// Keeps the views of users for whom somebody is here.

@@ -119,7 +119,7 @@ fn users_share_gpus_and_see_and_order_their_own_programs() {
             let seen = tasks(&shared.status(*uid));
             assert_eq!(seen.len(), 2, "{seen:?}");
             for (of, user, label) in seen {
-                assert_eq!(USERS.map(u64::from).contains(&user), true);
+                assert!(USERS.map(u64::from).contains(&user));
                 assert_eq!(label.is_empty(), of != pid, "user {uid} sees {label:?} of {of}");
             }
         }
