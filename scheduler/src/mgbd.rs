@@ -7,10 +7,11 @@
 
 use std::fs::OpenOptions;
 use std::io::IsTerminal;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -21,7 +22,7 @@ use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
-use mgb_scheduler::{Policy, Queue, Users, broker, holder};
+use mgb_scheduler::{Policy, Queue, Users, broker, holder, settings};
 use tracing_subscriber::EnvFilter;
 
 /// How long one that was started again stays when nobody needs it any more.
@@ -36,11 +37,19 @@ const LINGERING: Duration = Duration::from_secs(60);
 #[command(
     name = "mgbd",
     version,
+    args_override_self = true,
     after_help = "Exit codes: 0 stopped or idle, 2 bad command line, 3 \
     another mgbd runs at the socket, 4 no GPU, 1 anything else. MGBD_LOG sets what is logged, such as \
     debug or mgb_scheduler=trace."
 )]
 struct Options {
+    /// Take settings from this file too: options by their long names, as in `serve = "all"`; those of the
+    /// command line go before
+    #[arg(long, value_name = "FILE")]
+    settings: Option<PathBuf>,
+    /// Check the settings and end
+    #[arg(long)]
+    check: bool,
     /// Where to listen; its folder is made for those who are served [default: where programs look, which for
     /// several users is /run/mgb/mgbd.sock]
     #[arg(long, value_name = "PATH")]
@@ -109,13 +118,17 @@ fn main() -> ExitCode {
     // Started within a job, it still counts GPUs as the node does.
     // SAFETY: no other thread runs yet.
     unsafe { std::env::remove_var(mgb_probe::JOB) };
-    let options = Options::parse();
+    let options = options();
     let queue = match options.policy.serves(options.queue) {
         Ok(queue) => queue,
         Err(error) => Options::command()
             .error(ErrorKind::ArgumentConflict, error)
             .exit(),
     };
+    if options.check {
+        println!("mgbd: the settings are right\n{options:#?}");
+        return ExitCode::SUCCESS;
+    }
     match run(options, queue) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -123,6 +136,32 @@ fn main() -> ExitCode {
             ExitCode::from(code(&error))
         }
     }
+}
+
+/// The options of the command line, and those of the file that it names before them.
+fn options() -> Options {
+    let options = Options::parse();
+    let Some(file) = &options.settings else {
+        return options;
+    };
+    let more = settings::arguments(file).unwrap_or_else(|error| {
+        eprintln!("mgbd: {error}");
+        std::process::exit(2);
+    });
+    let mut own = std::env::args_os();
+    let program = own.next().into_iter();
+    Options::try_parse_from(program.chain(more).chain(own)).unwrap_or_else(|error| {
+        eprintln!("mgbd: with the settings in {}:", file.display());
+        error.exit()
+    })
+}
+
+/// The socket that systemd has made, if it has.
+fn activated() -> anyhow::Result<Option<Arc<OwnedFd>>> {
+    let mut sockets = sd_notify::listen_fds().context("failed to take the socket of systemd's")?;
+    let first = sockets.next();
+    // SAFETY: systemd has opened it for this process alone, which takes it once.
+    Ok(first.map(|socket| Arc::new(unsafe { OwnedFd::from_raw_fd(socket) })))
 }
 
 /// `mgbd hold SOCKET CONTROL`: not for people; see [`mgb_scheduler::holder`]. The listening socket is its
@@ -186,6 +225,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         folder: std::env::current_dir().unwrap_or_else(|_| "/".into()),
     };
     let config = Config {
+        activated: activated()?,
         users: options.serve,
         policy: options.policy,
         queue,

@@ -1,6 +1,8 @@
 //! How `mgbd` is to run.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::broker::PATIENCE;
@@ -14,6 +16,8 @@ use crate::{Policy, Queue};
 pub struct Config {
     /// Where it listens.
     pub socket: PathBuf,
+    /// The socket, listening already, where systemd has made it.
+    pub activated: Option<Arc<OwnedFd>>,
     /// Whom it serves.
     pub users: Users,
     /// The policy, which decides what is granted.
@@ -53,6 +57,7 @@ impl Config {
         past.push(".past");
         Config {
             socket,
+            activated: None,
             users: Users::Own,
             policy: Policy::Mgb,
             queue: Queue::Largest,

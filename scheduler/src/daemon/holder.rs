@@ -15,6 +15,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockop
 use super::client::Client;
 use super::left::{Left, LeftClient};
 use super::listener::bind;
+use super::service::OWN;
 use crate::client::ClientId;
 use crate::holder::packet::{receive, send, send_patiently};
 use crate::holder::wire::{Again, FromHolder, ToHolder, VERSION};
@@ -194,6 +195,9 @@ impl Holder {
             .stdin(Stdio::from(listener))
             .stdout(Stdio::null())
             .stderr(log);
+        for name in OWN {
+            command.env_remove(name);
+        }
         // SAFETY: setsid is async-signal-safe, and the closure touches no memory of the parent's other
         // threads.
         unsafe {

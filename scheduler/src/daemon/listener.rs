@@ -58,6 +58,8 @@ pub enum ListenError {
 pub struct Listener {
     /// `None` until [`Listener::listen`].
     socket: Option<OwnedFd>,
+    /// Its name goes with it: it is not systemd's.
+    is_own: bool,
     path: PathBuf,
     lock: File,
     /// What a crashed predecessor left.
@@ -65,8 +67,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the lock, so that this is the only `mgbd` here.
-    pub fn open(path: &Path, users: &Users) -> Result<Listener, ListenError> {
+    /// Takes the lock, so that this is the only `mgbd` here. `activated`: the socket, where systemd has made it.
+    pub fn open(path: &Path, users: &Users, activated: Option<&OwnedFd>) -> Result<Listener, ListenError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder {
             private_folder(folder, users)?;
@@ -94,9 +96,22 @@ impl Listener {
             }
             Err(error) => return Err(failed("lock", &lock_file)(error.into())),
         }
-        check_stale(path)?;
+        let socket = match activated {
+            Some(socket) => {
+                // The loop takes all who have come, and goes on.
+                rustix::io::ioctl_fionbio(socket, true)
+                    .map_err(|error| failed("set up", path)(error.into()))?;
+                Some(socket.try_clone().map_err(failed("take", path))?)
+            }
+            None => None,
+        };
+        let is_own = socket.is_none();
+        if is_own {
+            check_stale(path)?;
+        }
         let mut listener = Listener {
-            socket: None,
+            socket,
+            is_own,
             path: path.to_owned(),
             lock,
             left,
@@ -112,6 +127,9 @@ impl Listener {
 
     /// Listens, at a socket that another `mgbd` has left if clients find that there: they wait at it.
     pub(super) fn listen(&mut self, left: Option<OwnedFd>, users: &Users) -> Result<(), ListenError> {
+        if self.socket.is_some() {
+            return Ok(());
+        }
         let path = &self.path;
         let noted = self.left.as_ref().and_then(|note| note.socket);
         let is_there = noted.is_some() && noted == file_at(path);
@@ -162,9 +180,15 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        // One that never listened leaves what another has left to the next one.
+        if self.socket.is_none() {
+            return;
+        }
         // The lock file stays: removing it would let two daemons hold locks on
         // two files of one name. Its lock ends with the descriptor.
-        let _ = std::fs::remove_file(&self.path);
+        if self.is_own {
+            let _ = std::fs::remove_file(&self.path);
+        }
         let _ = self.lock.set_len(0);
     }
 }
@@ -268,24 +292,27 @@ mod tests {
     fn a_second_one_is_told_who_runs() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/mgbd.sock");
-        let first = Listener::open(&path, &Users::Own).unwrap();
+        let first = Listener::open(&path, &Users::Own, None).unwrap();
         let mode = std::fs::metadata(path.parent().unwrap()).unwrap().mode();
         assert_eq!(mode & 0o777, 0o700);
-        let error = Listener::open(&path, &Users::Own).err().unwrap().to_string();
+        let error = Listener::open(&path, &Users::Own, None)
+            .err()
+            .unwrap()
+            .to_string();
         assert!(
             error.contains(&format!("(pid {})", std::process::id())),
             "{error}"
         );
         drop(first);
         assert!(!path.exists());
-        Listener::open(&path, &Users::Own).unwrap();
+        Listener::open(&path, &Users::Own, None).unwrap();
     }
 
     #[test]
     fn a_stale_socket_is_replaced_and_its_note_kept() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("mgbd.sock");
-        let mut crashed = Listener::open(&path, &Users::Own).unwrap();
+        let mut crashed = Listener::open(&path, &Users::Own, None).unwrap();
         let note = Note {
             pid: 1,
             views: vec!["/v".to_owned()],
@@ -299,7 +326,7 @@ mod tests {
         drop(lock);
         std::fs::write(lock_path(&path), text).unwrap();
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
-        assert_eq!(Listener::open(&path, &Users::Own).unwrap().left, Some(note));
+        assert_eq!(Listener::open(&path, &Users::Own, None).unwrap().left, Some(note));
     }
 
     #[test]
@@ -308,7 +335,7 @@ mod tests {
         let path = folder.path().join("mgbd.sock");
         std::fs::write(&path, "mine").unwrap();
         assert!(matches!(
-            Listener::open(&path, &Users::Own),
+            Listener::open(&path, &Users::Own, None),
             Err(ListenError::InTheWay(_))
         ));
         assert!(path.exists());
@@ -318,7 +345,7 @@ mod tests {
     fn a_folder_open_to_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-        let error = Listener::open(&folder.path().join("mgbd.sock"), &Users::Own)
+        let error = Listener::open(&folder.path().join("mgbd.sock"), &Users::Own, None)
             .err()
             .unwrap();
         assert!(matches!(error, ListenError::Folder { .. }));

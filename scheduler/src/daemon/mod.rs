@@ -14,6 +14,7 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
+//! | `service`  | what systemd is told |
 //! | `boards`   | the node view of each user |
 //! | `hold`     | what the loop has the holder hold |
 //! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
@@ -44,6 +45,7 @@ mod overhead;
 mod reclaim;
 mod remember;
 mod server;
+mod service;
 mod show;
 mod source;
 mod take_down;
@@ -58,6 +60,6 @@ pub use server::Server;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {
-    let listener = Listener::open(&config.socket, &config.users)?;
+    let listener = Listener::open(&config.socket, &config.users, config.activated.as_deref())?;
     Server::new(config, node, listener, stop)?.run()
 }

@@ -23,6 +23,7 @@ use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
+use super::service::Service;
 use super::show;
 use super::source::Source;
 use super::take_down::Pending;
@@ -66,6 +67,7 @@ pub struct Server {
     overheads: Overheads,
     memory: Memory,
     /// The journal; `None` where nobody would have it after this process.
+    service: Service,
     pub(super) book: Option<Book>,
     pub(super) pending: Pending,
     /// The last snapshot taken while no request waited, less what was granted since, and its time.
@@ -185,6 +187,7 @@ impl Server {
             changed: true,
             asked: false,
             spin: Spin::default(),
+            service: Service::default(),
             book: None,
             pending: Pending::default(),
         };
@@ -212,7 +215,10 @@ impl Server {
         }
         let (policy, mps) = (&self.hello.policy, self.hello.mps_pipe.is_some());
         tracing::info!(socket = %self.config.socket.display(), policy, mps, "mgbd is ready");
+        let status = format!("sharing {} GPUs by {policy}", self.hello.gpus.len());
+        self.service.is_ready(boot_clock(), &status);
         let ended = self.serve_all();
+        self.service.stops();
         let Server {
             holder,
             memory,
@@ -337,6 +343,7 @@ impl Server {
         self.memory.check(&mut self.broker, now);
         self.note(&[]);
         self.note_waits(now);
+        self.service.lives(now);
     }
 
     /// When the node view is to be written next.
@@ -375,6 +382,9 @@ impl Server {
         let mut next: Option<Duration> = self.reclaims.interval(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
         if let Some(wait) = self.keeper.interval(now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.service.interval(now) {
             sooner(wait);
         }
         if let Some(wait) = self.holder.as_ref().and_then(Holder::due) {

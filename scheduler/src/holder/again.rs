@@ -11,10 +11,12 @@ pub const AGAIN: &str = "again";
 const FIRST: Duration = Duration::from_millis(200);
 /// How long one may take until it has taken over.
 const STARTING: Duration = Duration::from_secs(10);
-/// Between two.
-const NEXT: Duration = Duration::from_secs(1);
+/// Between two, where one has ended.
+const NEXT: Duration = Duration::from_millis(500);
+/// How often to look whether one has ended that was started.
+const LOOK: Duration = Duration::from_millis(100);
 /// How often to try.
-const TRIES: u32 = 3;
+const TRIES: u32 = 5;
 
 /// The state of that.
 #[derive(Default)]
@@ -49,8 +51,9 @@ impl Starter {
         self.due = Some(now);
     }
 
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+    pub(super) fn due(&self, now: Instant) -> Option<Instant> {
+        let look = self.child.as_ref().map(|_| now + LOOK);
+        self.due.map(|due| look.map_or(due, |look| due.min(look)))
     }
 
     /// Starts one if it is time, and anybody is there for whom. False: there is no hope of one.

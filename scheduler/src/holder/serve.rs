@@ -182,7 +182,7 @@ impl Holder {
         let waits = self.alone_since.filter(|_| self.has_waiting());
         let due = due
             .chain(waits.map(|since| since + RETURN))
-            .chain(self.starter.due());
+            .chain(self.starter.due(now));
         let next = due.chain(alone).min()?;
         let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
         Some(Timespec {

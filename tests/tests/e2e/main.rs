@@ -35,6 +35,7 @@ mod outputs;
 mod overhead;
 mod restart;
 mod running;
+mod service;
 mod stop;
 mod suspend;
 mod textures;

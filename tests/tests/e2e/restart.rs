@@ -62,8 +62,12 @@ fn who_starts_while_there_is_none_finds_the_next_one() {
     let old = node.mgbd_pid();
     kill(old);
     // Nobody needs it until this one comes.
-    let program = start(&node, "vecadd", &[]);
-    is_right(program);
+    let ended = start(&node, "vecadd", &[]).end();
+    let log = std::fs::read_to_string(node.folder().join("mgbd.sock.log")).unwrap_or_default();
+    assert!(
+        ended.code() == 0 && ended.stdout.contains("PASS"),
+        "{ended:?}\n{log}"
+    );
     node.replace_mgbd(Signal::KILL);
     assert_ne!(node.mgbd_pid(), old);
 }

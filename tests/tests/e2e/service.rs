@@ -1,0 +1,147 @@
+//! mgbd as a service: what it tells systemd, the socket that systemd makes, and settings in a file.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+use std::time::Duration;
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::prefix::bin;
+use mgb_tests::process::{Running, run};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::Signal;
+
+/// The next message to systemd.
+fn heard(systemd: &UnixDatagram) -> String {
+    let mut text = [0; 4096];
+    let length = systemd.recv(&mut text).expect("mgbd says something in time");
+    String::from_utf8_lossy(&text[..length]).into_owned()
+}
+
+#[test]
+fn systemd_hears_that_mgbd_is_ready_lives_and_stops() {
+    let node = Node::without_mgbd("1x64MiB");
+    let socket = node.folder().join("notify");
+    let systemd = UnixDatagram::bind(&socket).expect("a socket");
+    systemd
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a timeout");
+    let mut command = node.mgbd(&[]);
+    let mgbd = Running::start(
+        command
+            .env("NOTIFY_SOCKET", &socket)
+            .env("WATCHDOG_USEC", "200000"),
+    );
+    let ready = heard(&systemd);
+    assert!(
+        ready.contains("READY=1") && ready.contains("sharing 1 GPUs"),
+        "{ready}"
+    );
+    assert!(
+        mgb_probe::Client::observe(&node.socket()).is_ok(),
+        "it is ready when it says so"
+    );
+    for _ in 0..3 {
+        assert_eq!(heard(&systemd), "WATCHDOG=1\n");
+    }
+    mgbd.signal(Signal::TERM);
+    let mut last = heard(&systemd);
+    while last.contains("WATCHDOG") {
+        last = heard(&systemd);
+    }
+    assert_eq!(last, "STOPPING=1\n");
+    assert_eq!(mgbd.end().code(), 0);
+}
+
+#[test]
+fn programs_that_come_before_mgbd_wait_at_systemds_socket() {
+    let node = Node::without_mgbd("1x64MiB");
+    let listener = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .expect("a socket");
+    rustix::net::bind(&listener, &SocketAddrUnix::new(node.socket()).unwrap()).expect("it is free");
+    rustix::net::listen(&listener, 64).expect("it listens");
+    let program = Running::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
+    std::thread::sleep(Duration::from_millis(300));
+    // The shell has the pid that mgbd has then.
+    let line = format!("LISTEN_PID=$$ LISTEN_FDS=1 exec {}", bin("mgbd").display());
+    let mut command: Command = node.command("sh", &["-c", &line]);
+    as_third(&mut command, listener);
+    let mgbd = Running::start(&mut command);
+    let ended = program.end();
+    assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
+    mgbd.signal(Signal::TERM);
+    assert_eq!(mgbd.end().code(), 0);
+    assert!(node.socket().exists(), "the name is systemd's");
+}
+
+/// Gives a command this descriptor as its third.
+fn as_third(command: &mut Command, file: OwnedFd) {
+    // SAFETY: dup2 is async-signal-safe, and the descriptor lives in the closure.
+    unsafe {
+        command.pre_exec(move || match libc::dup2(file.as_raw_fd(), 3) {
+            3 => Ok(()),
+            _ => Err(std::io::Error::last_os_error()),
+        });
+    }
+}
+
+#[test]
+fn settings_are_taken_from_a_file_and_checked() {
+    let mut node = Node::without_mgbd("1x64MiB");
+    let file = node.write(
+        "mgbd.toml",
+        "policy = \"sa\"\ncapacity = \"32MiB\"\nno-move = true\n",
+    );
+    let file = file.to_str().unwrap();
+    let said = run(&mut node.mgbd(&["--settings", file, "--check"])).success();
+    assert!(said.starts_with("mgbd: the settings are right"), "{said}");
+    node.start_mgbd_with("mgb", &["--settings", file]);
+    let view = node.view();
+    // The command line goes before the file.
+    assert_eq!((&*view.policy, view.gpus[0].gpu.usable_bytes), ("mgb", 32 << 20));
+    for (text, why) in [
+        ("patience = \"soon\"", "invalid value 'soon'"),
+        ("polcy = \"mgb\"", "unexpected argument '--polcy'"),
+        ("queue", "is no TOML"),
+        ("serve = 1.5", "serve is neither"),
+    ] {
+        let file = node.write("wrong.toml", text);
+        let said = run(&mut node.mgbd(&["--check", "--settings", file.to_str().unwrap()]));
+        assert_eq!(said.code(), 2, "{said:?}");
+        said.failure(&[why, "wrong.toml"]);
+    }
+}
+
+#[test]
+fn the_units_are_right_as_far_as_systemd_can_say() {
+    if !std::path::Path::new("/usr/bin/systemd-analyze").exists() {
+        eprintln!("left out: no systemd-analyze here");
+        return;
+    }
+    let node = Node::without_mgbd("1x64MiB");
+    let units = mgb_tests::prefix::repository().join("systemd");
+    for name in ["mgbd.service", "mgbd.socket"] {
+        let text = std::fs::read_to_string(units.join(name)).expect("it is there");
+        node.write(
+            name,
+            &text.replace("/usr/local/bin/mgbd", bin("mgbd").to_str().unwrap()),
+        );
+    }
+    let service = node.folder().join("mgbd.service");
+    let said = run(Command::new("systemd-analyze")
+        .args(["verify", "--man=no"])
+        .arg(service));
+    let about_ours = said
+        .stderr
+        .lines()
+        .filter(|line| line.contains("mgbd"))
+        .collect::<Vec<_>>();
+    assert_eq!(about_ours, Vec::<&str>::new());
+}
