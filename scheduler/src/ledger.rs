@@ -9,6 +9,7 @@
 //! [`MOST_CHARGED`], so that no sum of what clients ask for overflows.
 
 mod arrivals;
+mod changes;
 mod colocation;
 mod compute;
 mod contexts;
@@ -25,10 +26,10 @@ use mgb_probe::view::TaskState;
 use crate::client::ClientId;
 use crate::sms::{Shape, Sms, Spread};
 
+use changes::Touched;
+pub use changes::{Changes, Task};
 pub use colocation::Colocation;
 pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
-use lasting::Touched;
-pub use lasting::{Changes, Task};
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;

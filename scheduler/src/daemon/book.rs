@@ -8,10 +8,18 @@ use std::os::unix::fs::FileExt;
 use mgb_probe::mapping::Mapping;
 use rustix::fs::{FallocateFlags, MemfdFlags};
 
-use crate::journal::{Image, Record};
+use crate::client::ClientId;
+use crate::journal::{Image, Known, Record};
 
 /// How much longer than twice a new one it may become until it is written anew.
 const SPARE: usize = 1 << 20;
+
+/// Clients that came and went and were not taken down yet.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    pub(super) came: Vec<Known>,
+    pub(super) gone: Vec<ClientId>,
+}
 
 /// A journal that is written.
 pub(super) struct Book {
@@ -79,7 +87,6 @@ fn line(record: &Record) -> io::Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::Known;
 
     #[test]
     fn it_stays_short_and_says_the_same() {

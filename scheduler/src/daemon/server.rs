@@ -10,7 +10,7 @@ use rustix::event::{Timespec, epoll};
 
 use super::activity::Activities;
 use super::boards::Boards;
-use super::book::Book;
+use super::book::{Book, Pending};
 use super::client::Client;
 use super::config::Config;
 use super::error::DaemonError;
@@ -26,7 +26,6 @@ use super::remember::Memory;
 use super::service::Service;
 use super::show;
 use super::source::Source;
-use super::take_down::Pending;
 use crate::Broker;
 use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;

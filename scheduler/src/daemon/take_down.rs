@@ -4,20 +4,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::book::Book;
+use super::book::{Book, Pending};
 use super::server::Server;
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::{Call, Image, Known, Record};
 use crate::note::Note;
 use crate::peer::peer;
-
-/// Clients that came and went and were not taken down yet.
-#[derive(Debug, Default)]
-pub(super) struct Pending {
-    came: Vec<Known>,
-    gone: Vec<ClientId>,
-}
 
 impl Server {
     /// Begins a journal that says this, if there is a holder with whom it outlives this process.

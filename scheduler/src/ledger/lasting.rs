@@ -1,50 +1,8 @@
 //! What of the ledger lasts beyond its process: which entries have changed since they were last taken down, and
 //! how the entries of an earlier ledger come into a new one.
 
-use std::collections::BTreeSet;
-
-use serde::{Deserialize, Serialize};
-
-use super::{Arrival, Context, Holding, Ledger, TaskKey};
-use crate::client::ClientId;
-
-/// Entries that have changed, by their names.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Touched {
-    tasks: BTreeSet<TaskKey>,
-    contexts: BTreeSet<(ClientId, usize)>,
-}
-
-impl Touched {
-    pub(super) fn task(&mut self, key: TaskKey) {
-        self.tasks.insert(key);
-    }
-
-    pub(super) fn context(&mut self, client: ClientId, gpu: usize) {
-        self.contexts.insert((client, gpu));
-    }
-}
-
-/// A task, and the room that waits for it elsewhere.
-pub type Task = (Holding, Option<Arrival>);
-
-/// Entries as they are now; without one: it is gone.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Changes {
-    /// Tasks.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tasks: Vec<(TaskKey, Option<Task>)>,
-    /// Contexts of clients, by GPU.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub contexts: Vec<(ClientId, usize, Option<Context>)>,
-}
-
-impl Changes {
-    /// Whether nothing has changed.
-    pub fn is_empty(&self) -> bool {
-        self.tasks.is_empty() && self.contexts.is_empty()
-    }
-}
+use super::Ledger;
+use super::changes::{Changes, Touched};
 
 impl Ledger {
     /// What has changed since this was last called.
