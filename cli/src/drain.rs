@@ -91,7 +91,7 @@ pub fn run(args: &Args) -> Outcome {
         args.timeout.map(Duration::from_secs)
     };
     let doing = format!("draining GPU {gpu}");
-    let (_, left) = leave::wait(&client, &doing, patience, |view| left(view, gpu)).code(exit::NODE)?;
+    let (_, left) = leave::wait(&doing, patience, |view| left(view, gpu)).code(exit::NODE)?;
     let bytes = left.bytes();
     if args.json {
         let document = Drained {

@@ -3,9 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use mgb_probe::Client;
 use mgb_probe::size::Bytes;
+use mgb_probe::socket_path;
 use mgb_probe::view::{Hindrance, LeavingView, NodeView};
+
+use crate::watch::Watch;
 
 /// After this long people are told what is waited for.
 const SILENT: Duration = Duration::from_secs(2);
@@ -40,22 +42,21 @@ impl Left {
 /// Looks until nothing is left, or `patience` is over, or what is left stays as long as its process does and
 /// there is a patience. Says on standard error what is waited for, once that takes long.
 pub fn wait(
-    client: &Client,
     doing: &str,
     patience: Option<Duration>,
     mut left: impl FnMut(&NodeView) -> Left,
 ) -> Result<(NodeView, Left)> {
+    let mut node = Watch::begin(&socket_path())?;
     let start = Instant::now();
     let mut told = String::new();
     loop {
-        let view = client.status()?;
+        let Ok(view) = node.status() else {
+            bail!("mgbd has ended, and no other one goes on in its place");
+        };
         let now = left(&view);
         let over = patience.is_some_and(|patience| start.elapsed() >= patience || now.is_final());
         if now.is_empty() || over {
             return Ok((view, now));
-        }
-        if !client.is_connected() {
-            bail!("mgbd has ended, and has forgotten what it was told");
         }
         let say = format!("{doing}: {}", sentence(&now.what));
         if start.elapsed() >= SILENT && !now.what.is_empty() && say != told {

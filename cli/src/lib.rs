@@ -36,6 +36,7 @@ mod stop_mgbd;
 mod suspend;
 mod table;
 mod user;
+mod watch;
 
 use std::ffi::OsString;
 use std::path::Path;

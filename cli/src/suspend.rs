@@ -175,7 +175,7 @@ pub fn suspend(args: &Suspend) -> Outcome {
         Duration::from_secs(args.timeout)
     };
     let mut pids: Vec<u32> = Vec::new();
-    let (view, left) = leave::wait(&client, "suspending", Some(patience), |view| {
+    let (view, left) = leave::wait("suspending", Some(patience), |view| {
         pids.extend(whom.among(view).iter().map(|one| one.pid));
         left(view)
     })

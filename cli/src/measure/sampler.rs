@@ -8,11 +8,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mgb_probe::Client;
 use mgb_probe::view::{GpuView, NodeView};
 use serde::{Deserialize, Serialize};
 
 use crate::batch::outcome::{JobOutcome, State, as_seconds};
+use crate::watch::Watch;
 
 /// How often.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -41,8 +41,8 @@ pub struct Sampler {
 impl Sampler {
     /// Looks at the mgbd of this socket from now on: the batch starts now.
     pub fn start(socket: &Path) -> Result<Self> {
-        let client = Client::observe(socket).context("failed to look at mgbd")?;
-        let before = client.status()?;
+        let mut node = Watch::begin(socket).context("failed to look at mgbd")?;
+        let before = node.status()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let began = Instant::now();
@@ -52,7 +52,7 @@ impl Sampler {
                 let mut samples = Vec::new();
                 while !stopped.load(Ordering::Relaxed) {
                     // mgbd writes it anew all the time; one that cannot be read is a gap.
-                    if let Ok(view) = client.status() {
+                    if let Ok(view) = node.status() {
                         samples.push(sample(began.elapsed(), &before, &view));
                     }
                     std::thread::sleep(PERIOD);

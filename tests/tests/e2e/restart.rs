@@ -113,6 +113,22 @@ fn what_people_want_holds_on() {
     node.wait_until_empty();
 }
 
+#[test]
+fn a_batch_goes_on() {
+    let mut node = Node::start("2x64MiB", "mgb");
+    let line = format!("{} 20 6 100 wait 10 8\n", built::program("phases").display());
+    let jobs = node.write("jobs.txt", &line.repeat(8));
+    let batch = Running::start(&mut node.mgb(&["batch", jobs.to_str().unwrap()]));
+    for _ in 0..3 {
+        std::thread::sleep(Duration::from_millis(500));
+        node.replace_mgbd(Signal::KILL);
+    }
+    let said = batch.end().success();
+    assert!(said.contains("8 jobs on 2 GPUs"), "{said}");
+    assert_eq!(said.matches("  done ").count(), 8, "{said}");
+    node.wait_until_empty();
+}
+
 /// Arguments of programs that begin and end tasks, grow, are moved and swapped out, in several threads.
 const PROGRAMS: [(&str, &[&str]); 6] = [
     ("phases", &["16", "30", "10", "compute", "4", "8"]),

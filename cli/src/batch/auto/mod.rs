@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use mgb_probe::Client;
 use mgb_probe::view::NodeView;
 
 use super::job::Running;
 use super::jobfile::Job;
+use crate::watch::Watch;
 use controller::{Controller, SETTLE, Sample};
 use peaks::Peaks;
 
@@ -26,7 +26,7 @@ const SPARED: u64 = 20;
 
 /// Follows the node for one batch.
 pub struct Follower {
-    node: Client,
+    node: Watch,
     gpus: usize,
     cores: f64,
     peaks: Peaks,
@@ -44,7 +44,7 @@ impl Follower {
     /// # Errors
     /// When mgbd or the kernel cannot be looked at.
     pub fn new(settings: &Settings) -> Result<Self> {
-        let node = Client::observe(&settings.socket).context("failed to look at mgbd for -j auto")?;
+        let node = Watch::begin(&settings.socket).context("failed to look at mgbd for -j auto")?;
         let cores = std::thread::available_parallelism().context("failed to count cores for -j auto")?;
         host::memory_free().context(NO_MEMORY)?;
         let gpus = settings.gpus.max(1);
@@ -79,7 +79,7 @@ impl Follower {
             return Ok(self.wanted);
         }
         let Ok(view) = self.node.status() else {
-            // mgbd writes it anew all the time; it can be read the next time.
+            // mgbd writes it anew all the time, or is being replaced; it can be read the next time.
             return Ok(self.wanted);
         };
         let sample = self.sample(began, running, finished, next, &view)?;
