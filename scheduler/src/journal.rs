@@ -290,6 +290,20 @@ mod tests {
         assert_eq!(before.contexts.len(), 2);
     }
 
+    proptest::proptest! {
+        #[test]
+        fn any_bytes_are_an_image(bytes: Vec<u8>, cut in 0usize..400, at in 0usize..400, with: u8) {
+            Image::read(&bytes);
+            let mut whole: Vec<u8> = some().iter().flat_map(line).collect();
+            whole.truncate(whole.len().saturating_sub(cut));
+            if let Some(byte) = whole.get_mut(at) {
+                *byte = with;
+            }
+            let image = Image::read(&whole);
+            assert_eq!(Image::read(&line(&image.record())), image);
+        }
+    }
+
     #[test]
     fn an_image_is_one_record() {
         let whole: Vec<u8> = some().iter().flat_map(line).collect();

@@ -27,6 +27,8 @@ const GREETING: Duration = Duration::from_secs(10);
 const STARTING: Duration = Duration::from_secs(40);
 /// How long to wait for MPS to end.
 const ENDING: Duration = Duration::from_secs(15);
+/// How long it may take to make room for what it is told: nobody is served meanwhile.
+const HEARING: Duration = Duration::from_millis(200);
 /// How often to start a new one at most.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often to try again where one ends just as it is found.
@@ -216,7 +218,7 @@ impl Holder {
 
     fn say(&self, message: &ToHolder, files: &[std::os::fd::BorrowedFd<'_>]) {
         if let Some(line) = &self.line
-            && let Err(error) = send_patiently(line, message, files)
+            && let Err(error) = send_patiently(line, message, files, HEARING)
             && error != Errno::PIPE
         {
             tracing::warn!(?message, %error, "the holder was not told: it may end too early or too late");

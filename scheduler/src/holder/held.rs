@@ -8,7 +8,7 @@ use mgb_probe::wire::{CHANNEL_BYTES, Channel};
 use rustix::io::Errno;
 
 use super::packet::send_patiently;
-use super::wire::FromHolder;
+use super::wire::{FromHolder, TAKING};
 
 /// How long files of a process that ended at work are kept where no `mgbd` says when the work is done.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -84,12 +84,12 @@ impl Held {
             pid: self.pid,
             granted: self.granted,
         };
-        send_patiently(mgbd, &client, &files.map(AsFd::as_fd))?;
+        send_patiently(mgbd, &client, &files.map(AsFd::as_fd), TAKING)?;
         if self.files.is_empty() {
             return Ok(());
         }
         let files: Vec<_> = self.files.iter().map(AsFd::as_fd).collect();
-        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files)
+        send_patiently(mgbd, &FromHolder::Files { id: self.id }, &files, TAKING)
     }
 
     pub(super) fn keep(&mut self, files: Vec<OwnedFd>) {

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 
 use super::packet::send_patiently;
-use super::wire::FromHolder;
+use super::wire::{FromHolder, TAKING};
 
 /// What an `mgbd` leaves to the next one.
 #[derive(Default)]
@@ -20,10 +20,10 @@ impl Left {
     /// Gives it to an `mgbd`.
     pub(super) fn hand_over(&self, mgbd: &OwnedFd) -> Result<(), Errno> {
         if let Some(listener) = &self.listener {
-            send_patiently(mgbd, &FromHolder::Listener, &[listener.as_fd()])?;
+            send_patiently(mgbd, &FromHolder::Listener, &[listener.as_fd()], TAKING)?;
         }
         if let Some(journal) = &self.journal {
-            send_patiently(mgbd, &FromHolder::Journal, &[journal.as_fd()])?;
+            send_patiently(mgbd, &FromHolder::Journal, &[journal.as_fd()], TAKING)?;
         }
         Ok(())
     }

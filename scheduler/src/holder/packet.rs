@@ -3,6 +3,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use mgb_probe::wire::MOST_KEPT;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -33,23 +34,22 @@ pub(crate) fn send(
     rustix::net::sendmsg(socket, &[IoSlice::new(&text)], &mut control, flags).map(drop)
 }
 
-/// How long the other side may take to make room for a message that is to reach it.
-const PATIENCE: Timespec = Timespec {
-    tv_sec: 5,
-    tv_nsec: 0,
-};
-
-/// As [`send`], but waits for room where there is none at once.
+/// As [`send`], but waits for room where there is none at once, so long at most each time.
 pub(crate) fn send_patiently(
     socket: impl AsFd,
     message: &impl Serialize,
     files: &[BorrowedFd<'_>],
+    patience: Duration,
 ) -> Result<(), Errno> {
+    let patience = Timespec {
+        tv_sec: patience.as_secs() as i64,
+        tv_nsec: patience.subsec_nanos().into(),
+    };
     loop {
         match send(&socket, message, files) {
             Err(Errno::AGAIN) => {
                 let mut room = [PollFd::new(&socket, PollFlags::OUT)];
-                if poll(&mut room, Some(&PATIENCE))? == 0 {
+                if poll(&mut room, Some(&patience))? == 0 {
                     return Err(Errno::TIMEDOUT);
                 }
             }

@@ -16,7 +16,7 @@ use super::held::Held;
 use super::left::Left;
 use super::mps::Mps;
 use super::packet::{Packet, receive, send, send_patiently};
-use super::wire::{Again, FromHolder, ToHolder, VERSION};
+use super::wire::{Again, FromHolder, TAKING, ToHolder, VERSION};
 use super::{beside, socket_of};
 use crate::note::clear_away;
 use crate::peer::peer;
@@ -265,7 +265,7 @@ impl Holder {
             held.hand_over(mgbd)?;
             held.mgbd = self.mgbds;
         }
-        send_patiently(mgbd, &FromHolder::All, &[])
+        send_patiently(mgbd, &FromHolder::All, &[], TAKING)
     }
 
     /// Whether a client waits for an `mgbd` to come, perhaps without knowing it.

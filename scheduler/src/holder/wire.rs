@@ -3,11 +3,15 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. An `mgbd` that finds a holder of another one leaves it alone.
 pub(crate) const VERSION: u32 = 2;
+
+/// How long an `mgbd` that takes over may take to make room for what it is given.
+pub(crate) const TAKING: Duration = Duration::from_secs(5);
 
 /// How an `mgbd` is started again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
