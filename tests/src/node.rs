@@ -150,6 +150,15 @@ impl Node {
         pids.find(is_it)
     }
 
+    /// Kills the holder.
+    ///
+    /// # Panics
+    ///
+    /// When there is none.
+    pub fn kill_holder(&self) {
+        kill(self.holder_pid().expect("there is a holder"), Signal::KILL);
+    }
+
     /// Kills mgbd by this signal, and waits for the one that comes in its place.
     ///
     /// # Panics

@@ -38,6 +38,8 @@ fn require_insists() {
 #[test]
 fn a_dead_socket_is_no_mgbd() {
     let mut node = Node::start("1x64MiB", "mgb");
+    // The holder would start another one for whoever comes.
+    node.kill_holder();
     node.kill_mgbd();
     assert!(node.socket().exists(), "a killed mgbd leaves its socket behind");
     let ended = run(&mut node.command(built::program("vecadd"), &["1000"]));

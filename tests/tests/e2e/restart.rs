@@ -142,7 +142,7 @@ const PROGRAMS: [(&str, &[&str]); 6] = [
 /// Kills the holder, and waits until mgbd has another one.
 fn replace_holder(node: &Node) {
     let old = node.holder_pid().expect("there is a holder");
-    kill(old);
+    node.kill_holder();
     wait::until("another holder", || {
         node.holder_pid().filter(|new| *new != old).map(drop)
     });
