@@ -3,6 +3,9 @@
 //! It is a file of lines, one [`Record`] each, of which only the last can be torn. A line has all that one step
 //! changed: the entries of the ledger, and which requests it answered. A request of which no line says that it was
 //! answered has changed nothing, and is taken again.
+//!
+//! The next `mgbd` may be another build: a field that is added has a default, and one that is there keeps its
+//! meaning.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,6 +23,7 @@ pub struct Known {
     /// Its process.
     pub pid: u32,
     /// Its user.
+    #[serde(default)]
     pub uid: u32,
     /// Its job; 0: none.
     pub job: u64,
@@ -118,11 +122,19 @@ impl Image {
     pub fn read(text: &[u8]) -> Image {
         let mut image = Image::default();
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            let whole = line.strip_suffix(b"\n");
-            let Some(record) = whole.and_then(|line| serde_json::from_slice(line).ok()) else {
+            let Some(line) = line.strip_suffix(b"\n") else {
                 break;
             };
-            image.apply(record);
+            match serde_json::from_slice(line) {
+                Ok(record) => image.apply(record),
+                Err(error) => {
+                    // A torn line has no end, or what is not written yet before it.
+                    if !line.contains(&0) {
+                        tracing::error!(%error, "a line of the journal is not understood: what follows is lost");
+                    }
+                    break;
+                }
+            }
         }
         image
     }
@@ -302,6 +314,13 @@ mod tests {
             let image = Image::read(&whole);
             assert_eq!(Image::read(&line(&image.record())), image);
         }
+    }
+
+    #[test]
+    fn a_journal_of_before_there_were_users_is_read() {
+        let text = br#"{"gpus":["GPU-a"],"came":[{"id":4,"pid":9,"job":0,"version":12}]}"#;
+        let image = Image::read(&[text, &b"\n"[..]].concat());
+        assert_eq!((image.clients[&4].uid, image.next_client), (0, 5));
     }
 
     #[test]

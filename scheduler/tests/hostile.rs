@@ -20,6 +20,7 @@ use mgb_probe::{BeginRequest, Client, Need};
 use mgb_scheduler::Policy;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, Mode, OFlags, SealFlags};
+use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags,
     SocketAddrUnix, SocketFlags, SocketType, sockopt,
@@ -33,8 +34,11 @@ fn client_process() {
 
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
+/// With a holder, which has what clients connect by as well.
 fn daemon() -> Daemon {
-    Daemon::start(Setting::new(1, 100 * MIB, MIB))
+    Daemon::start_with(Setting::new(1, 100 * MIB, MIB), |config| {
+        config.holder = Some(env!("CARGO_BIN_EXE_mgbd").into());
+    })
 }
 
 /// An honest client is served, and `mgbd` is alive.
@@ -207,7 +211,7 @@ impl Intruder {
         let mut byte = [0; 1];
         matches!(
             rustix::net::recv(&self.socket, &mut byte, RecvFlags::empty()),
-            Ok((_, 0)) | Err(_)
+            Ok((_, 0)) | Err(Errno::CONNRESET | Errno::PIPE)
         )
     }
 }

@@ -369,6 +369,8 @@ impl Server {
         if let Some(line) = self.clients.get_mut(&id).and_then(|client| client.line.take()) {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
+            // The holder has the socket too: only this tells the client.
+            let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
         }
         self.changed = true;
     }
