@@ -21,8 +21,9 @@ use crate::{device, notice, session};
 /// Threads that bring in all that one op touches, and did not have all of it at once.
 static GATHERING: AtomicU32 = AtomicU32::new(0);
 
-/// While a thread has one, nothing of this process counts as idle: an op that touches several tasks would lose one
-/// while it waits for the other, for ever. Only who waits for memory itself, or a person, has memory leave then.
+/// While a thread has one, nothing of this process counts as idle: an op that touches several tasks would
+/// lose one while it waits for the other, for ever. Only who waits for memory itself, or a person, has memory
+/// leave then.
 pub struct Gathering(());
 
 impl Gathering {
@@ -67,7 +68,8 @@ pub fn out_idle(gpu: u32) -> u64 {
     out(choose, stillness::BRIEFLY)
 }
 
-/// Swaps all tasks on the GPU out once the work that is under way there is done; the bytes that are free then.
+/// Swaps all tasks on the GPU out once the work that is under way there is done; the bytes that are free
+/// then.
 pub fn out_suspended(gpu: u32) -> u64 {
     out(|state| holding(state, gpu), stillness::SUSPENDED)
 }

@@ -158,8 +158,8 @@ impl Cells {
         rustix::net::sendmsg(&self.socket, &message, &mut control, SendFlags::NOSIGNAL).map(drop)
     }
 
-    /// Whether `mgbd` hung up. What it may say on the socket after the hello is only another one, of an `mgbd`
-    /// that took over and does not know whether the first was heard.
+    /// Whether `mgbd` hung up. What it may say on the socket after the hello is only another one, of an
+    /// `mgbd` that took over and does not know whether the first was heard.
     pub(crate) fn gone(&self) -> bool {
         if self.hung_up.load(Ordering::Relaxed) {
             return true;

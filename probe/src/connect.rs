@@ -63,8 +63,8 @@ pub enum ConnectError {
     },
 }
 
-/// How often to connect anew to an `mgbd` that ends before it has said hello: another one takes over, and whoever
-/// connects waits for it.
+/// How often to connect anew to an `mgbd` that ends before it has said hello: another one takes over, and
+/// whoever connects waits for it.
 const TRIES: u32 = 5;
 
 /// Connects, makes the channel and says hello.

@@ -45,8 +45,8 @@ impl Mapping {
         (size_of::<T>() <= self.bytes).then(|| unsafe { &*self.base.cast::<T>() })
     }
 
-    /// Copies `bytes` to this place of a writable mapping; false if they do not fit. For memory that nobody else
-    /// reads or writes meanwhile.
+    /// Copies `bytes` to this place of a writable mapping; false if they do not fit. For memory that nobody
+    /// else reads or writes meanwhile.
     pub fn write(&self, at: usize, bytes: &[u8]) -> bool {
         let fits = at.checked_add(bytes.len()).is_some_and(|end| end <= self.bytes);
         if fits {

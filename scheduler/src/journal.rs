@@ -1,8 +1,8 @@
 //! The journal: what an `mgbd` takes down as it serves, so that the next one goes on where it was killed.
 //!
-//! It is a file of lines, one [`Record`] each, of which only the last can be torn. A line has all that one step
-//! changed: the entries of the ledger, and which requests it answered. A request of which no line says that it was
-//! answered has changed nothing, and is taken again.
+//! It is a file of lines, one [`Record`] each, of which only the last can be torn. A line has all that one
+//! step changed: the entries of the ledger, and which requests it answered. A request of which no line says
+//! that it was answered has changed nothing, and is taken again.
 //!
 //! The next `mgbd` may be another build: a field that is added has a default, and one that is there keeps its
 //! meaning.
@@ -117,8 +117,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// What a file of records says, which may be longer than they are: what comes after the first line that is
-    /// none counts as not written.
+    /// What a file of records says, which may be longer than they are: what comes after the first line that
+    /// is none counts as not written.
     pub fn read(text: &[u8]) -> Image {
         let mut image = Image::default();
         for line in text.split_inclusive(|byte| *byte == b'\n') {

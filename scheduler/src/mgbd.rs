@@ -54,8 +54,8 @@ struct Options {
     /// several users is /run/mgb/mgbd.sock]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Whom to serve: own, the user that runs mgbd; group:NAME; or all. Users see and order their own programs
-    /// only; root and who runs mgbd those of all
+    /// Whom to serve: own, the user that runs mgbd; group:NAME; or all. Users see and order their own
+    /// programs only; root and who runs mgbd those of all
     #[arg(long, value_name = "USERS", default_value_t = Users::Own)]
     serve: Users,
     /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
@@ -100,7 +100,8 @@ struct Options {
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
-    /// Stay ended when killed, also while programs need mgbd; as under systemd, which starts it again by itself
+    /// Stay ended when killed, also while programs need mgbd; as under systemd, which starts it again by
+    /// itself
     #[arg(long)]
     no_restart: bool,
     /// Started again, for programs of the mgbd before: ends when they have, unless --idle-exit says otherwise

@@ -1,4 +1,4 @@
-//! Who is at the other end of a UNIX socket.
+//! Who is at the other end of a UNIX socket, and whether a process is still there.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -22,4 +22,13 @@ pub(crate) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
         )
     };
     (done == 0).then_some(peer)
+}
+
+/// Whether a process has ended, waited for by its parent or not.
+pub(crate) fn has_ended(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
+    stat.map_or(true, |stat| {
+        stat.rsplit_once(") ")
+            .is_some_and(|(_, state)| state.starts_with(['Z', 'X']))
+    })
 }

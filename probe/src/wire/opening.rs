@@ -2,11 +2,12 @@
 
 use std::hint::black_box;
 
-/// Version of the channel, the handshake and the node view together. An `mgbd` is replaced by the next build while
-/// programs of the last one run, so a change adds to what there is: see [`OLDEST`].
+/// Version of the channel, the handshake and the node view together. An `mgbd` is replaced by the next build
+/// while programs of the last one run, so a change adds to what there is: see [`OLDEST`].
 pub const VERSION: u32 = if cfg!(mgb_next_protocol) { 13 } else { 12 };
 /// The oldest version that this build can speak as well, as a client and as `mgbd`. A change that breaks the
-/// layout or the meaning of anything raises it to [`VERSION`], and parts programs from an `mgbd` that is replaced.
+/// layout or the meaning of anything raises it to [`VERSION`], and parts programs from an `mgbd` that is
+/// replaced.
 pub const OLDEST: u32 = 11;
 /// The section in which a library that speaks to `mgbd` has its [`VERSION`], for who only reads its file.
 pub const SECTION: &str = ".mgb.protocol";
@@ -77,7 +78,8 @@ impl Opening {
     }
 
     /// The message in `bytes`, if they are one of any version: later versions
-    /// may be longer, those before 12 end with `job` and speak one version, and those before 8 end with `caps`.
+    /// may be longer, those before 12 end with `job` and speak one version, and those before 8 end with
+    /// `caps`.
     pub fn decode(bytes: &[u8]) -> Option<Opening> {
         let word = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
         let (magic, second, caps) = (word(0)?, word(8)?, word(16)?);

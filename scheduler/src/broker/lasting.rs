@@ -1,7 +1,7 @@
 //! What of the broker lasts beyond its process ([`crate::journal`]).
 //!
-//! Not among it: what was learned of tasks that run on, turns at the driver, and which room of the dead is not
-//! free yet. The driver shows the last; the others are of the moment.
+//! Not among it: what was learned of tasks that run on, turns at the driver, and which room of the dead is
+//! not free yet. The driver shows the last; the others are of the moment.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,8 +38,8 @@ impl Broker {
         }
     }
 
-    /// Goes on where an earlier broker over the same GPUs was. Its clients have arrived again, under their old
-    /// numbers; `orders`: the number of the last order that each was given.
+    /// Goes on where an earlier broker over the same GPUs was. Its clients have arrived again, under their
+    /// old numbers; `orders`: the number of the last order that each was given.
     pub fn bring_in(&mut self, image: &Image, orders: &BTreeMap<ClientId, u32>, now: Duration) {
         self.ledger.bring_in(&image.ledger());
         let running: Vec<_> = self.ledger.tasks().map(|(key, _)| key).collect();

@@ -1,5 +1,5 @@
-//! The node view of each user: labels say what a program is and does, and are shown to its user and to who runs
-//! `mgbd` alone.
+//! The node view of each user: labels say what a program is and does, and are shown to its user and to who
+//! runs `mgbd` alone.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

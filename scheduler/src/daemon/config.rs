@@ -41,8 +41,8 @@ pub struct Config {
     /// The program of `mgbd`, to be run as the holder of what outlives this one (see [`crate::holder`]);
     /// `None`: nothing does, and there is no MPS.
     pub holder: Option<PathBuf>,
-    /// How the holder starts this `mgbd` again where it ends without a word while programs need it; `None`: it
-    /// does not.
+    /// How the holder starts this `mgbd` again where it ends without a word while programs need it; `None`:
+    /// it does not.
     pub again: Option<Again>,
     /// MPS's control program.
     pub mps_control: PathBuf,

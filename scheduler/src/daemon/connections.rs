@@ -163,8 +163,8 @@ impl Server {
         Some(name)
     }
 
-    /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard that
-    /// is known to the next `mgbd`. False: nobody holds it.
+    /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard
+    /// that is known to the next `mgbd`. False: nobody holds it.
     fn is_to_be_held(&mut self, id: ClientId, guest: &Guest) -> bool {
         let (Some(holder), Some((socket, _))) = (&self.holder, self.guests.get(&id)) else {
             return false;
@@ -357,7 +357,7 @@ impl Server {
     }
 
     /// Cuts a client off. What it holds stays charged until its process dies.
-    fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
+    pub(super) fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
         self.offenders += 1;
         let pid = self.clients.get(&id).map_or(0, |client| client.pid);
         tracing::warn!(client = id, pid, %why, "cut a client off");

@@ -45,15 +45,6 @@ pub(super) fn is_exiting(pid: u32) -> bool {
         .is_some_and(|flags| flags & PF_EXITING != 0)
 }
 
-/// Whether a process has ended, waited for by its parent or not.
-pub(super) fn has_ended(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));
-    stat.map_or(true, |stat| {
-        stat.rsplit_once(") ")
-            .is_some_and(|(_, state)| state.starts_with(['Z', 'X']))
-    })
-}
-
 /// Whether a process that is on its way out was ended by a signal. Field 52 of its line in /proc holds the
 /// status that its parent gets. One that its parent has waited for says nothing any more, and counts as one
 /// that ended by itself.

@@ -61,8 +61,9 @@ pub(super) struct MpsState {
 }
 
 impl Holder {
-    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted. `users`: it
-    /// serves several; `again`: how the holder is to start that `mgbd` again. Returns what an earlier one left as well.
+    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted. `users`:
+    /// it serves several; `again`: how the holder is to start that `mgbd` again. Returns what an earlier one
+    /// left as well.
     pub(super) fn open(
         program: PathBuf,
         mps_control: PathBuf,

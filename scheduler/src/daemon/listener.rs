@@ -16,8 +16,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use super::family::has_ended;
 use crate::note::{Note, file_at};
+use crate::peer::has_ended;
 use crate::users::Users;
 
 /// Why `mgbd` cannot listen.
@@ -67,7 +67,8 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Takes the lock, so that this is the only `mgbd` here. `activated`: the socket, where systemd has made it.
+    /// Takes the lock, so that this is the only `mgbd` here. `activated`: the socket, where systemd has made
+    /// it.
     pub fn open(path: &Path, users: &Users, activated: Option<&OwnedFd>) -> Result<Listener, ListenError> {
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
         if let Some(folder) = folder {

@@ -14,6 +14,7 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
+//! | `means`    | what the loop is set up with |
 //! | `service`  | what systemd is told |
 //! | `boards`   | the node view of each user |
 //! | `hold`     | what the loop has the holder hold |
@@ -40,6 +41,7 @@ mod host_memory;
 mod keep;
 mod left;
 mod listener;
+mod means;
 mod memory_monitor;
 mod overhead;
 mod reclaim;

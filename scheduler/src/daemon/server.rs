@@ -15,10 +15,10 @@ use super::client::Client;
 use super::config::Config;
 use super::error::DaemonError;
 use super::greet::Offence;
-use super::holder::{Holder, MpsState};
+use super::holder::Holder;
 use super::keep::Keeper;
-use super::left::Left;
 use super::listener::Listener;
+use super::means::{boot_clock, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::reclaim::Reclaims;
@@ -65,9 +65,10 @@ pub struct Server {
     pub(super) activities: Activities,
     overheads: Overheads,
     memory: Memory,
-    /// The journal; `None` where nobody would have it after this process.
     service: Service,
+    /// The journal; `None` where nobody would have it after this process.
     pub(super) book: Option<Book>,
+    /// What is to be taken down with the next step.
     pub(super) pending: Pending,
     /// The last snapshot taken while no request waited, less what was granted since, and its time.
     pub(super) recent: Option<(Snapshot, Duration)>,
@@ -445,64 +446,4 @@ impl Server {
     pub(super) fn unwatch(&self, what: &OwnedFd) {
         let _ = epoll::delete(&self.epoll, what.as_fd());
     }
-}
-
-/// Finds or starts the holder.
-fn open_holder(config: &Config, node: &dyn Node, listener: &Listener) -> (Option<Holder>, MpsState, Left) {
-    let off = if !config.mps {
-        Some("switched off")
-    } else if node.software() {
-        Some("software GPUs need none")
-    } else {
-        None
-    };
-    let without = |note: &str| MpsState {
-        pipe: None,
-        note: Some(note.to_owned()),
-    };
-    let Some(program) = &config.holder else {
-        let why = without(off.unwrap_or("no holder is to be started"));
-        return (None, why, Left::default());
-    };
-    let (control, again) = (config.mps_control.clone(), config.again.clone());
-    let (holder, mps, left) = Holder::open(
-        program.clone(),
-        control,
-        listener.path(),
-        off.is_none(),
-        config.users.are_several(),
-        again,
-    );
-    if let Some(why) = &mps.note {
-        tracing::warn!(
-            why,
-            "going on without MPS: kernels of different programs take turns"
-        );
-    }
-    let mps = match off {
-        Some(off) => without(off),
-        None => mps,
-    };
-    (Some(holder), mps, left)
-}
-
-/// A clock that all processes of this boot share.
-fn boot_clock() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
-}
-
-/// As many descriptors as may be open.
-fn raise_descriptor_limit() -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    usize::try_from(current.unwrap_or(u64::MAX)).unwrap_or(usize::MAX)
 }

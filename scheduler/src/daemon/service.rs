@@ -1,5 +1,5 @@
-//! What systemd is told of `mgbd`, where it has started it: that it is ready, lives and stops. Elsewhere nobody
-//! listens, and nothing is said.
+//! What systemd is told of `mgbd`, where it has started it: that it is ready, lives and stops. Elsewhere
+//! nobody listens, and nothing is said.
 
 use std::time::Duration;
 

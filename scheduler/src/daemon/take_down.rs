@@ -1,5 +1,5 @@
-//! What the loop takes down in the journal, and when: what a step changed before anybody is told of it, so that
-//! whatever a client has seen is known to the next `mgbd`.
+//! What the loop takes down in the journal, and when: what a step changed before anybody is told of it, so
+//! that whatever a client has seen is known to the next `mgbd`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,8 +25,8 @@ impl Server {
         }
     }
 
-    /// Notes which views there are, for who clears away after this process, and forgets those of users who are
-    /// gone.
+    /// Notes which views there are, for who clears away after this process, and forgets those of users who
+    /// are gone.
     pub(super) fn note_views(&mut self) {
         let guests = self.guests.values().filter_map(|(socket, _)| peer(socket));
         let here: BTreeSet<u32> = self

@@ -46,7 +46,7 @@ impl Server {
         }
         let now = self.now();
         let mut requests: Vec<(Duration, ClientId, usize, Request)> = Vec::new();
-        let mut taken = BTreeMap::new();
+        let (mut taken, mut breaches) = (BTreeMap::new(), Vec::new());
         for left in left.clients {
             let (id, pid) = (left.id, left.pid);
             let speaks = |known: &&Known| known.pid == pid && (OLDEST..=VERSION).contains(&known.version);
@@ -65,7 +65,7 @@ impl Server {
                             let again = again.into_iter();
                             requests.extend(again.map(|(since, cell, request)| (since, id, cell, request)));
                         }
-                        Err(breach) => tracing::warn!(client = id, pid, %breach, "not gone on with"),
+                        Err(breach) => breaches.push((id, breach)),
                     }
                     taken.insert(id, (known, client));
                 }
@@ -99,6 +99,10 @@ impl Server {
                 "went on with the programs of the mgbd before"
             );
         }
+        for (id, breach) in breaches {
+            self.cut_off(id, &breach);
+        }
+        self.note_views();
         // Who waited longest comes first, and keeps that time.
         requests.sort_by_key(|(since, id, cell, _)| (*since, *id, *cell));
         for (since, client, cell, request) in requests {
@@ -109,7 +113,8 @@ impl Server {
         self.changed = true;
     }
 
-    /// A client with what was left of it, watched. It is told again that it is one if it may not have heard that.
+    /// A client with what was left of it, watched. It is told again that it is one if it may not have heard
+    /// that.
     fn connect_again(&mut self, known: &Known, left: LeftClient) -> Result<Client, Offence> {
         let id = left.id;
         let client = Client::again(left, known.uid)?;

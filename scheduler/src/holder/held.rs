@@ -31,7 +31,8 @@ pub(super) struct Held {
     until: Option<Instant>,
 }
 
-/// What a client speaks to `mgbd` through. As long as it is open, the client does not notice that there is none.
+/// What a client speaks to `mgbd` through. As long as it is open, the client does not notice that there is
+/// none.
 struct Line {
     memory: OwnedFd,
     socket: OwnedFd,

@@ -5,10 +5,11 @@
 //! both are with a small process in a session of its own, `mgbd hold`, which `mgbd` starts and talks to over
 //! a socket beside its own. A later `mgbd` finds the holder there and goes on with it.
 //!
-//! The holder has a pidfd, the channel, the socket and the driver's files of every client, the socket at which
-//! clients connect, and the journal ([`crate::journal`]). As long as these are open nobody notices that `mgbd` is
-//! gone: whoever waits or comes is served by the next one, which the holder starts. It ends when there is no
-//! `mgbd` and none of these processes is left, and stops MPS then; it never stops MPS under a client.
+//! The holder has a pidfd, the channel, the socket and the driver's files of every client, the socket at
+//! which clients connect, and the journal ([`crate::journal`]). As long as these are open nobody notices that
+//! `mgbd` is gone: whoever waits or comes is served by the next one, which the holder starts. It ends when
+//! there is no `mgbd` and none of these processes is left, and stops MPS then; it never stops MPS under a
+//! client.
 //!
 //! | module   | job |
 //! |----------|-----|

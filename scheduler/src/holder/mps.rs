@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::MemfdFlags;
 
 use super::MPS_CONTROL;
+use crate::peer::has_ended;
 
 /// Bytes that the path of a pipe folder has to be shorter than: the control daemon's socket is in the folder,
 /// and its whole path has to fit a UNIX socket address.
@@ -39,13 +40,9 @@ pub fn control(pipe: &Path) -> Option<Control> {
     let process = PathBuf::from(format!("/proc/{pid}"));
     let uid = std::fs::metadata(&process).ok()?.uid();
     let name = std::fs::read_to_string(process.join("comm")).ok()?;
-    let stat = std::fs::read_to_string(process.join("stat")).ok()?;
-    let ended = stat
-        .rsplit_once(") ")
-        .is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']));
     // The kernel cuts names to 15 characters.
     let is_control = !name.trim().is_empty() && MPS_CONTROL.starts_with(name.trim());
-    (is_control && !ended).then_some(Control { pid, uid })
+    (is_control && !has_ended(pid)).then_some(Control { pid, uid })
 }
 
 /// The pipe folder of the `mgbd` at a socket.

@@ -236,7 +236,8 @@ impl Holder {
         }
     }
 
-    /// An `mgbd` goes on with what is held; `wants_mps`: whether for several users, if it does. There is one at a time: the lock beside its socket says so.
+    /// An `mgbd` goes on with what is held; `wants_mps`: whether for several users, if it does. There is one
+    /// at a time: the lock beside its socket says so.
     fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, again: Option<Again>) {
         // The last words of the one before.
         self.hear();

@@ -39,7 +39,8 @@ pub(crate) enum ToHolder {
         /// Whether MPS is to serve several users.
         #[serde(default)]
         users: bool,
-        /// How to start it again if it ends without a word while programs depend on it; `None`: others do that.
+        /// How to start it again if it ends without a word while programs depend on it; `None`: others do
+        /// that.
         again: Option<Again>,
     },
     /// Where clients find `mgbd`, beside it: they wait there while there is none.

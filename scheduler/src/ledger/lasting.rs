@@ -1,5 +1,5 @@
-//! What of the ledger lasts beyond its process: which entries have changed since they were last taken down, and
-//! how the entries of an earlier ledger come into a new one.
+//! What of the ledger lasts beyond its process: which entries have changed since they were last taken down,
+//! and how the entries of an earlier ledger come into a new one.
 
 use super::Ledger;
 use super::changes::{Changes, Touched};
@@ -22,7 +22,8 @@ impl Ledger {
         }
     }
 
-    /// Enters what an earlier ledger over the same GPUs had. It is charged whether or not it fits: it is there.
+    /// Enters what an earlier ledger over the same GPUs had. It is charged whether or not it fits: it is
+    /// there.
     pub fn bring_in(&mut self, entries: &Changes) {
         let is_here = |gpu: usize| gpu < self.gpus.len();
         for &(client, gpu, context) in &entries.contexts {

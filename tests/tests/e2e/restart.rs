@@ -1,5 +1,5 @@
-//! mgbd is killed and comes again: programs that run go on, those that wait keep their place, those that start find
-//! the new one.
+//! mgbd is killed and comes again: programs that run go on, those that wait keep their place, those that
+//! start find the new one.
 
 use std::time::Duration;
 
@@ -155,8 +155,8 @@ fn kill(pid: u32) {
     rustix::process::kill_process(pid, Signal::KILL).expect("it is there");
 }
 
-/// Programs of all kinds while mgbd, its holder and the programs themselves are killed at random moments: who was not
-/// killed is right, and nothing is left. `make soak` plays it whole.
+/// Programs of all kinds while mgbd, its holder and the programs themselves are killed at random moments: who
+/// was not killed is right, and nothing is left. `make soak` plays it whole.
 #[test]
 fn nothing_is_lost_however_often_mgbd_is_killed() {
     let kills = std::env::var("MGB_RESTART_KILLS").map_or(16, |text| text.parse().expect("a number"));

@@ -17,7 +17,8 @@ use serde_json::Value;
 /// Two users that nobody is.
 const USERS: [u32; 2] = [20_001, 20_002];
 
-/// A node whose folder others can enter, with copies of what they run: the repository may be out of their reach.
+/// A node whose folder others can enter, with copies of what they run: the repository may be out of their
+/// reach.
 struct Shared {
     node: Node,
 }
