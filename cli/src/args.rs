@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    batch, bench, demo, doctor, drain, explain, manual, relocate, run, start_mgbd, status, stop_mgbd, suspend,
+    batch, bench, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status, stop_mgbd,
+    suspend,
 };
 
 const EXIT_CODES: &str = "\
@@ -72,6 +73,7 @@ pub enum Command {
     Run(run::Args),
     Batch(batch::Args),
     Status(status::Args),
+    Quota(quota::Args),
     Suspend(suspend::Suspend),
     Resume(suspend::Resume),
     /// Have a running program go on, on another GPU.

@@ -27,6 +27,7 @@ mod parallel;
 mod policy;
 mod prefix;
 mod program;
+mod quota;
 mod relocate;
 mod run;
 mod start_mgbd;
@@ -81,6 +82,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Run(args) => ("mgb run", run::run(&args)),
         Command::Batch(args) => ("mgb batch", batch::run(&args)),
         Command::Status(args) => ("mgb status", status::run(&args)),
+        Command::Quota(args) => ("mgb quota", quota::run(&args)),
         Command::Doctor(args) => ("mgb doctor", doctor::run(&args)),
         Command::Explain(args) => ("mgb explain", explain::run(&args)),
         Command::Bench(args) => ("mgb bench", bench::run(&args)),

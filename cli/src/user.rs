@@ -1,24 +1,19 @@
-//! Names of users.
+//! Names of users and groups.
 
 use std::collections::BTreeSet;
-use std::ffi::CStr;
+
+use nix::unistd::{Gid, Group, Uid, User};
 
 /// The name of a user, or the number where there is none.
 pub fn name(uid: u32) -> String {
-    let mut text = vec![0; 16 << 10];
-    // SAFETY: all zeros is a valid entry for the call to fill.
-    let mut entry: libc::passwd = unsafe { std::mem::zeroed() };
-    let mut found = std::ptr::null_mut();
-    // SAFETY: the call writes the entry, its texts into `text`, and whether it found one.
-    let failed =
-        unsafe { libc::getpwuid_r(uid, &raw mut entry, text.as_mut_ptr(), text.len(), &raw mut found) };
-    if failed != 0 || found.is_null() {
-        return uid.to_string();
-    }
-    // SAFETY: a found entry's name is a C string in `text`.
-    unsafe { CStr::from_ptr(entry.pw_name) }
-        .to_string_lossy()
-        .into_owned()
+    let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
+    known.map_or_else(|| uid.to_string(), |user| user.name)
+}
+
+/// The name of a group, or the number where there is none.
+pub fn group_name(gid: u32) -> String {
+    let known = Group::from_gid(Gid::from_raw(gid)).ok().flatten();
+    known.map_or_else(|| gid.to_string(), |group| group.name)
 }
 
 /// Whether these are several.

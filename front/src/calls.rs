@@ -26,6 +26,8 @@ pub const SUCCESS: Code = 0;
 pub const INVALID_VALUE: Code = 1;
 /// CUDA's `CUDA_ERROR_NOT_SUPPORTED`.
 pub const NOT_SUPPORTED: Code = 801;
+/// CUDA's `CUDA_ERROR_NO_DEVICE`.
+pub const NO_DEVICE: Code = 100;
 /// CUDA's `CUDA_ERROR_OUT_OF_MEMORY`.
 pub const OUT_OF_MEMORY: Code = 2;
 

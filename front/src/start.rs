@@ -5,7 +5,7 @@ use std::ffi::c_uint;
 use mgb_core::gate;
 use mgb_core::patience::Patience;
 
-use crate::calls::SUCCESS;
+use crate::calls::{NO_DEVICE, SUCCESS};
 use crate::native::own;
 use crate::swap::ByStore;
 use crate::{notice, room, session};
@@ -17,6 +17,10 @@ own! {
         room::set_swapper(&ByStore);
         session::start(room::first, |is_shared| {
             let mut patience = Patience::begin();
+            if room::has_no_device() {
+                first = Some(NO_DEVICE);
+                return;
+            }
             first = Some(loop {
                 let code = native(flags);
                 if code == SUCCESS || !is_shared || !patience.again(code as u32, notice::unavailable) {
@@ -25,6 +29,6 @@ own! {
             });
         });
         // The process has been through here before.
-        first.unwrap_or_else(|| native(flags))
+        first.unwrap_or_else(|| if room::has_no_device() { NO_DEVICE } else { native(flags) })
     }
 }

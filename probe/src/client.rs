@@ -396,6 +396,7 @@ impl Drop for Turn<'_> {
 fn refusal(reply: Reply) -> Refusal {
     match reply {
         Reply::NeverFits { wanted, largest } => Refusal::NeverFits { wanted, largest },
+        Reply::OverQuota { what, wanted, limit } => Refusal::OverQuota { what, wanted, limit },
         Reply::NoGpu => Refusal::NoGpu,
         Reply::Deadlock => Refusal::Deadlock,
         Reply::Bad(text) => Refusal::Protocol(text.to_text()),

@@ -20,6 +20,7 @@ mod devices;
 pub mod hello;
 mod job;
 mod lease;
+pub mod limited;
 pub mod mapping;
 pub mod need;
 mod notice;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::limited::Limited;
 use crate::printed::{LARGEST_GPU, MGBD_ENDED};
 use crate::size::Bytes;
 use crate::socket::socket_path;
@@ -86,6 +87,16 @@ pub enum Refusal {
         /// Bytes that the largest GPU in question offers.
         largest: u64,
     },
+    /// It alone goes beyond what its user, or a group of the user's, may have at once.
+    #[error("needs {}; its user may have {} at once (`mgb quota`)", amount(*.what, *.wanted), amount(*.what, *.limit))]
+    OverQuota {
+        /// What is limited.
+        what: Limited,
+        /// How much it would be.
+        wanted: u64,
+        /// How much it may be.
+        limit: u64,
+    },
     /// No GPU that the task may use is under this `mgbd`.
     #[error("none of the GPUs that it may use is shared by mgbd; check CUDA_VISIBLE_DEVICES")]
     NoGpu,
@@ -101,4 +112,15 @@ pub enum Refusal {
     /// The two sides do not understand each other.
     #[error("the channel to mgbd broke: {0}; use mgbd and the program's libmgb_rt.so of one version")]
     Protocol(String),
+}
+
+/// So much of what is limited, in words.
+fn amount(what: Limited, number: u64) -> String {
+    match what {
+        Limited::Bytes => Bytes(number).to_string(),
+        Limited::Tasks if number == 1 => "1 task".to_owned(),
+        Limited::Tasks => format!("{number} tasks"),
+        Limited::Gpus if number == 1 => "1 GPU".to_owned(),
+        Limited::Gpus => format!("{number} GPUs"),
+    }
 }

@@ -117,6 +117,9 @@ pub struct NodeView {
     /// What is to leave because a person wants it: of suspended processes, and on drained GPUs.
     #[serde(default)]
     pub leaving: Vec<LeavingView>,
+    /// What users and groups may have, and have.
+    #[serde(default)]
+    pub quotas: QuotasView,
     /// The latest deaths of processes that held room.
     pub reclaims: Vec<ReclaimView>,
     /// Totals since the start.
@@ -245,6 +248,9 @@ pub struct WaitView {
     /// Why it is not considered at all, if it is not.
     #[serde(default)]
     pub held_back: Option<HeldBack>,
+    /// It is not considered because its user, or a group of the user's, has as much as it may have at once.
+    #[serde(default)]
+    pub over_quota: bool,
 }
 
 /// Why a request waits although there may be room for it.
@@ -273,6 +279,67 @@ pub struct SuspendedView {
     pub age_ms: u64,
     /// By GPU: bytes of its memory that are in the host.
     pub evicted_bytes: Vec<u64>,
+}
+
+/// What users and groups may have at once, and have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotasView {
+    /// The file that says it; `None`: nothing is limited.
+    pub file: Option<String>,
+    /// What is wrong with the file as it was read last: what it said before holds.
+    pub mistake: Option<String>,
+    /// Users who have programs here, and their groups with limits.
+    pub owners: Vec<OwnerView>,
+}
+
+impl QuotasView {
+    /// Bytes that a user may still have; `None`: any number.
+    pub fn left_bytes(&self, uid: u32) -> Option<u64> {
+        let owners = self.owners.iter().filter(|owner| owner.is_of(uid));
+        let left = owners.filter_map(|owner| Some(owner.most_bytes?.saturating_sub(owner.bytes)));
+        left.min()
+    }
+}
+
+impl OwnerView {
+    /// Whether it is this user, or a group of his.
+    pub fn is_of(&self, uid: u32) -> bool {
+        if self.is_group {
+            self.members.contains(&uid)
+        } else {
+            self.id == uid
+        }
+    }
+}
+
+/// A user, or all members of a group together.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerView {
+    /// The number of the user or group.
+    pub id: u32,
+    /// It is a group.
+    pub is_group: bool,
+    /// A user's part of what several want, beside the others'; 0 for groups.
+    pub weight: u32,
+    /// Bytes of GPU memory that it has, contexts included.
+    pub bytes: u64,
+    /// Bytes that it may have; `None`: any number.
+    pub most_bytes: Option<u64>,
+    /// Tasks between their begin and end.
+    pub tasks: u64,
+    /// Tasks that it may have.
+    pub most_tasks: Option<u64>,
+    /// GPUs where it has anything.
+    pub gpus: Vec<u32>,
+    /// GPUs that it may have.
+    pub most_gpus: Option<u64>,
+    /// Its requests that wait.
+    pub waiting: u32,
+    /// Of those, that wait because of a quota.
+    pub held_back: u32,
+    /// A group's members that have programs here, by number.
+    #[serde(default)]
+    pub members: Vec<u32>,
 }
 
 /// Memory that is to leave a GPU because a person wants it.

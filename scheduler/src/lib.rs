@@ -18,6 +18,7 @@ pub mod node;
 mod note;
 mod peer;
 pub mod policies;
+pub mod quota;
 pub mod settings;
 pub mod sms;
 pub mod users;

@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io::IsTerminal;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,6 +22,7 @@ use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
+use mgb_scheduler::quota::file::Quotas;
 use mgb_scheduler::{Policy, Queue, Users, broker, holder, settings};
 use tracing_subscriber::EnvFilter;
 
@@ -58,6 +59,9 @@ struct Options {
     /// programs only; root and who runs mgbd those of all
     #[arg(long, value_name = "USERS", default_value_t = Users::Own)]
     serve: Users,
+    /// What users and groups may have at once, in this file (docs/SERVICE.md); read again at SIGHUP
+    #[arg(long, value_name = "FILE")]
+    quotas: Option<PathBuf>,
     /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
     #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
@@ -127,6 +131,7 @@ fn main() -> ExitCode {
             .exit(),
     };
     if options.check {
+        check_quotas(options.quotas.as_deref());
         println!("mgbd: the settings are right\n{options:#?}");
         return ExitCode::SUCCESS;
     }
@@ -137,6 +142,18 @@ fn main() -> ExitCode {
             ExitCode::from(code(&error))
         }
     }
+}
+
+/// Ends with what is wrong with the file of quotas, if anything is.
+fn check_quotas(file: Option<&Path>) {
+    let wrong = match file.map(Quotas::read) {
+        None => return,
+        Some(Err(error)) => error.to_string(),
+        Some(Ok(quotas)) if quotas.unknown.is_empty() => return,
+        Some(Ok(quotas)) => format!("the quotas are for {}, unknown here", quotas.unknown.join(", ")),
+    };
+    eprintln!("mgbd: {wrong}");
+    std::process::exit(2);
 }
 
 /// The options of the command line, and those of the file that it names before them.
@@ -203,7 +220,8 @@ fn code(error: &anyhow::Error) -> u8 {
 
 fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
     start_log(options.log.as_ref())?;
-    let stop = stop_signal().context("failed to listen for signals")?;
+    let stop = signals(&[signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT])
+        .context("failed to listen for signals")?;
     let limits = Limits {
         capacity: options.capacity,
         context: options.context,
@@ -228,6 +246,13 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
     let config = Config {
         activated: activated()?,
         users: options.serve,
+        reload: match options.quotas {
+            Some(_) => Some(Arc::new(
+                signals(&[signal_hook::consts::SIGHUP]).context("failed to listen for SIGHUP")?,
+            )),
+            None => None,
+        },
+        quotas: options.quotas,
         policy: options.policy,
         queue,
         patience: Duration::from_secs(options.patience),
@@ -271,10 +296,10 @@ fn start_log(file: Option<&PathBuf>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A descriptor that becomes readable on SIGTERM and SIGINT.
-fn stop_signal() -> std::io::Result<OwnedFd> {
+/// A descriptor that becomes readable on these signals.
+fn signals(signals: &[i32]) -> std::io::Result<OwnedFd> {
     let (read, write) = UnixStream::pair()?;
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
+    for &signal in signals {
         signal_hook::low_level::pipe::register(signal, write.try_clone()?)?;
     }
     Ok(read.into())

@@ -1,8 +1,9 @@
 //! Which users an `mgbd` serves, and what they are to each other.
 
-use std::ffi::CString;
 use std::fmt;
 use std::str::FromStr;
+
+use nix::unistd::Group;
 
 /// Whom an `mgbd` serves. The superuser always is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,8 +74,9 @@ impl FromStr for Users {
             None if text == "own" => Ok(Users::Own),
             None if text == "all" => Ok(Users::All),
             Some(("group", name)) => {
-                let gid = group(name).ok_or_else(|| UsersError::Group(name.to_owned()))?;
-                let name = name.to_owned();
+                let group = Group::from_name(name).ok().flatten();
+                let group = group.ok_or_else(|| UsersError::Group(name.to_owned()))?;
+                let (name, gid) = (group.name, group.gid.as_raw());
                 Ok(Users::Group { name, gid })
             }
             _ => Err(UsersError::Form(text.to_owned())),
@@ -90,26 +92,6 @@ impl fmt::Display for Users {
             Users::All => f.write_str("all"),
         }
     }
-}
-
-/// The number of a group.
-fn group(name: &str) -> Option<u32> {
-    let name = CString::new(name).ok()?;
-    let mut text = vec![0; 16 << 10];
-    // SAFETY: all zeros is a valid group entry for the call to fill.
-    let mut entry: libc::group = unsafe { std::mem::zeroed() };
-    let mut found = std::ptr::null_mut();
-    // SAFETY: the call writes the entry, its texts into `text`, and whether it found one.
-    let failed = unsafe {
-        libc::getgrnam_r(
-            name.as_ptr(),
-            &raw mut entry,
-            text.as_mut_ptr(),
-            text.len(),
-            &raw mut found,
-        )
-    };
-    (failed == 0 && !found.is_null()).then_some(entry.gr_gid)
 }
 
 #[cfg(test)]

@@ -132,6 +132,7 @@ mod tests {
             drained: false,
         };
         let wait = WaitView {
+            over_quota: false,
             pid: 1,
             uid: 0,
             label: String::new(),

@@ -217,6 +217,7 @@ fn queue(queue: &[WaitView]) -> Table {
 fn kind(wait: &WaitView) -> String {
     let kind = if wait.growth { "more" } else { "new" };
     match wait.held_back {
+        None if wait.over_quota => format!("{kind}, over quota"),
         None => kind.to_owned(),
         Some(HeldBack::Suspended) => format!("{kind}, suspended"),
         Some(HeldBack::Drained) => format!("{kind}, GPU drained"),

@@ -7,6 +7,7 @@ mod swapper;
 mod task;
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::need::{LAZY, Need, margin_bytes};
@@ -37,6 +38,17 @@ static BEGINNING: Mutex<()> = Mutex::new(());
 
 /// The tasks, by the program's number of their device.
 static TASKS: RwLock<Option<HashMap<i32, &'static Task>>> = RwLock::new(None);
+
+/// The program's user may not have what the program needs to begin.
+static HAS_NO_DEVICE: AtomicBool = AtomicBool::new(false);
+
+/// Devices that the program's user may not be on.
+static CLOSED: RwLock<Vec<i32>> = RwLock::new(Vec::new());
+
+/// Whether the program gets no device at all, since its user may have none.
+pub fn has_no_device() -> bool {
+    HAS_NO_DEVICE.load(Ordering::Acquire)
+}
 
 fn request(gpu: Option<u32>) -> BeginRequest<'static> {
     BeginRequest {
@@ -73,6 +85,15 @@ pub fn first(client: &'static Client) -> Option<Vec<u32>> {
         }
         // No shared GPU is visible to the program, which may hide them all from itself.
         Err(Refusal::NoGpu) => None,
+        // Running natively it would have what it may not have.
+        Err(refusal @ Refusal::OverQuota { .. }) => {
+            notice::once(
+                "refused",
+                format_args!("failed to place the program: {refusal}; it gets no device"),
+            );
+            HAS_NO_DEVICE.store(true, Ordering::Release);
+            None
+        }
         Err(refusal) => {
             notice::once(
                 "refused",
@@ -104,8 +125,21 @@ pub fn begin(device: i32) {
     }
     let gpu = usize::try_from(device).ok().and_then(|at| session.gpus.get(at));
     let Some(&gpu) = gpu else { return };
-    match session.client.begin(&request(Some(gpu))) {
+    let answer = session.client.begin(&request(Some(gpu)));
+    let is_over_quota = matches!(answer, Err(Refusal::OverQuota { .. }));
+    let mut closed = CLOSED.write();
+    closed.retain(|other| *other != device);
+    match answer {
         Ok(grant) => note(device, &grant),
+        Err(refusal) if is_over_quota => {
+            closed.push(device);
+            notice::once(
+                "refused",
+                format_args!(
+                    "failed to reserve room on device {device}: {refusal}; it has no memory for the program"
+                ),
+            );
+        }
         Err(refusal) => notice::once(
             "refused",
             format_args!(
@@ -159,7 +193,7 @@ pub fn refuses_first(device: i32, bytes: u64) -> bool {
 /// the gate and holds no lock.
 pub fn charge(device: i32, bytes: u64) -> bool {
     let (Some(session), Some(task)) = (session::get(), task(device)) else {
-        return true;
+        return !CLOSED.read().contains(&device);
     };
     {
         let mut account = task.account.lock();
@@ -269,6 +303,8 @@ pub fn may_have(device: i32) -> Option<u64> {
             let gpu = view.gpus.iter().find(|view| view.gpu.index == task.gpu)?;
             let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
             let room = gpu.gpu.usable_bytes.saturating_sub(charged);
+            let uid = rustix::process::geteuid().as_raw();
+            let room = room.min(view.quotas.left_bytes(uid).unwrap_or(u64::MAX));
             return Some(room.saturating_add(unused));
         }
         std::thread::sleep(Duration::from_millis(2));

@@ -78,7 +78,7 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
 /// How long the node view may take to show what this process holds.
 const VIEW_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Bytes of the GPU that no process is charged for, from a view that includes what this process holds by
+/// Bytes of the GPU that no process is charged for, and that the process's user may have, from a view that includes what this process holds by
 /// now: mgbd writes it a moment after it has answered.
 fn room_in_ledger(gpu: u32) -> Option<u64> {
     let client = session::client()?;
@@ -94,7 +94,9 @@ fn room_in_ledger(gpu: u32) -> Option<u64> {
         if is_current(&shown, held, &resting) || start.elapsed() > VIEW_PATIENCE {
             let gpu = view.gpus.iter().find(|view| view.gpu.index == gpu)?;
             let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
-            return Some(gpu.gpu.usable_bytes.saturating_sub(charged));
+            let left = view.quotas.left_bytes(rustix::process::geteuid().as_raw());
+            let room = gpu.gpu.usable_bytes.saturating_sub(charged);
+            return Some(room.min(left.unwrap_or(u64::MAX)));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

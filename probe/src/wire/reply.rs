@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use super::cell::{Cell, REPLY_WORDS};
 use super::text::{TEXT_BYTES, Text};
 use super::words::{low_high, pair};
+use crate::limited::Limited;
 
 /// A call's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,16 @@ pub enum Reply {
         /// Bytes that the largest GPU in question has.
         largest: u64,
     },
+    /// It alone goes beyond what its user, or a group of the user's, may have at once. A client that was built
+    /// before there were quotas takes the answer as one that it does not know, which refuses the task as well.
+    OverQuota {
+        /// What is limited.
+        what: Limited,
+        /// How much it would be.
+        wanted: u64,
+        /// How much it may be.
+        limit: u64,
+    },
     /// No GPU of the set is shared here.
     NoGpu,
     /// Everybody waits and nobody can be swapped out.
@@ -75,6 +86,9 @@ impl Reply {
             Reply::Done => words[0] = 4,
             Reply::NeverFits { wanted, largest } => {
                 words[..3].copy_from_slice(&[5, wanted, largest]);
+            }
+            Reply::OverQuota { what, wanted, limit } => {
+                words[..3].copy_from_slice(&[pair(12, what as u32), wanted, limit]);
             }
             Reply::NoGpu => words[0] = 6,
             Reply::Deadlock => words[0] = 7,
@@ -119,6 +133,11 @@ impl Reply {
             },
             10 => Reply::Unknown,
             11 => Reply::Unchanged,
+            12 => Reply::OverQuota {
+                what: *Limited::ALL.get(gpu as usize)?,
+                wanted: words[1],
+                limit: words[2],
+            },
             _ => return None,
         })
     }

@@ -63,6 +63,11 @@ fn replies_come_back_whole() {
             wanted: 2,
             largest: 1,
         },
+        Reply::OverQuota {
+            what: crate::limited::Limited::Gpus,
+            wanted: 2,
+            limit: 1,
+        },
         Reply::NoGpu,
         Reply::Deadlock,
         Reply::Bad(Text::new("task 4 is not known")),

@@ -131,6 +131,10 @@ impl Broker {
                 largest: gpu.usable_bytes,
             });
         }
+        if let Some(reply) = self.over_quota_alone(key, &request, fit) {
+            self.counts.refused += 1;
+            return Some(reply);
+        }
         let program = self.clients.get(&key.client).and_then(|entry| entry.program);
         let which = program.map(|program| Past::which(program, &request));
         let past = which.as_ref().and_then(|which| self.past.of(which));
@@ -175,6 +179,10 @@ impl Broker {
                 wanted: whole,
                 largest: usable,
             });
+        }
+        if let Some(reply) = self.over_quota_alone(key, &request, 1 << gpu) {
+            self.counts.refused += 1;
+            return Some(reply);
         }
         if bytes == 0 {
             return Some(Reply::Granted {

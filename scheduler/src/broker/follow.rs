@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mgb_probe::wire::{FIRST, Reply, Request};
 
+use super::held::Why;
 use super::jobs::{Follower, Order, Part};
 use super::waiting::Waiting;
 use super::{Answer, Broker};
@@ -86,8 +87,12 @@ impl Broker {
 
     /// Where a job's first process waits no more and was not placed, the next one is the first.
     pub(super) fn replace_leaders(&mut self, now: Duration) {
-        let queue = &self.queue;
-        for follower in self.jobs.replace_leaders(|key| queue.has(key)) {
+        let (queue, held) = (&self.queue, &self.held);
+        let over_quota = |key| {
+            held.iter()
+                .any(|held| held.key() == key && matches!(held.why, Why::Quota(_)))
+        };
+        for follower in self.jobs.replace_leaders(|key| queue.has(key) || over_quota(key)) {
             let (client, cell) = (follower.client, follower.cell);
             if let Some(reply) = self.request(client, cell, follower.request, now) {
                 self.overdue.push(Answer { client, cell, reply });

@@ -8,6 +8,7 @@ use mgb_probe::wire::{Op, Request};
 use super::waiting::Waiting;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
+use crate::quota::Owner;
 
 /// A request that is held back.
 #[derive(Clone, Debug)]
@@ -19,11 +20,20 @@ pub(super) struct Held {
     pub(super) bytes: u64,
     /// GPUs that could serve it if none were drained.
     pub(super) fit: u64,
-    pub(super) why: HeldBack,
+    pub(super) why: Why,
+}
+
+/// Why a request is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// A person wants it.
+    Person(HeldBack),
+    /// With it, these would have more than they may have.
+    Quota(Owner),
 }
 
 impl Held {
-    pub(super) fn of(waiting: &Waiting, why: HeldBack) -> Held {
+    pub(super) fn of(waiting: &Waiting, why: Why) -> Held {
         Held {
             client: waiting.client,
             cell: waiting.cell,

@@ -1,16 +1,17 @@
-//! Holds requests back because a person wants it: those of suspended processes, and those that can
-//! only be served by a drained GPU.
+//! Holds requests back: because a person wants it, those of suspended processes and those that can only be
+//! served by a drained GPU; and those of users who have as much as they may have ([`super::quota`]).
 //!
 //! They are not in the queue, so nothing else in the broker sees them: nobody is swapped or evicted for them,
 //! nothing is kept for them, they pass no patience, and a process that waits in one is part of no deadlock. A
-//! request comes back as if it were asked then: what was known when it came may be different now.
+//! request comes back as if it were asked then: what was known when it came may be different now. Only one that a
+//! quota held back keeps its place among its user's.
 
 use std::time::Duration;
 
 use mgb_probe::view::HeldBack;
 use mgb_probe::wire::{Op, Request};
 
-use super::held::Held;
+use super::held::{Held, Why};
 use super::{Answer, Broker, Waiting, reserved_on};
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
@@ -19,17 +20,19 @@ impl Broker {
     /// Takes out of the queue what is to be held back, and puts in again what is not any more. Called before
     /// anything is granted.
     pub(super) fn hold_back(&mut self, now: Duration) {
-        if self.suspended.is_empty() && self.drained == 0 && self.held.is_empty() {
+        let is_limited = self.counts_amounts();
+        if self.suspended.is_empty() && self.drained == 0 && self.held.is_empty() && !is_limited {
             self.widen();
             return;
         }
         for mut held in std::mem::take(&mut self.held) {
-            if let Some(why) = self.why_held(held.key(), &held.request, held.fit) {
-                held.why = why;
-                self.held.push(held);
-            } else if let Some(reply) = self.request(held.client, held.cell, held.request, now) {
-                let (client, cell) = (held.client, held.cell);
-                self.overdue.push(Answer { client, cell, reply });
+            match self.why_held(held.key(), &held.request, held.fit) {
+                Some(why) => {
+                    held.why = why;
+                    self.held.push(held);
+                }
+                None if self.are_enough(&held) => self.held.push(held),
+                None => self.let_go_on(&held, now),
             }
         }
         let held = |waiting: &Waiting| {
@@ -44,9 +47,21 @@ impl Broker {
         self.widen();
     }
 
-    fn why_held(&self, key: TaskKey, request: &Request, fit: u64) -> Option<HeldBack> {
+    /// A request is considered again.
+    pub(super) fn let_go_on(&mut self, held: &Held, now: Duration) {
+        let since = match held.why {
+            Why::Person(_) => now,
+            Why::Quota(_) => held.since,
+        };
+        let (client, cell) = (held.client, held.cell);
+        if let Some(reply) = self.request(client, cell, held.request, since) {
+            self.overdue.push(Answer { client, cell, reply });
+        }
+    }
+
+    fn why_held(&self, key: TaskKey, request: &Request, fit: u64) -> Option<Why> {
         if self.is_suspended(key.client) {
-            return Some(HeldBack::Suspended);
+            return Some(Why::Person(HeldBack::Suspended));
         }
         let is_closed = if request.op == Op::Grow {
             // Who is at work there goes on.
@@ -56,18 +71,23 @@ impl Broker {
         } else {
             fit & !self.drained == 0
         };
-        is_closed.then_some(HeldBack::Drained)
+        if is_closed {
+            return Some(Why::Person(HeldBack::Drained));
+        }
+        self.over_quota(key, request, fit & !self.drained).map(Why::Quota)
     }
 
-    /// Has requests to begin go to all GPUs that are not drained, and to no others.
+    /// Has requests to begin go to all GPUs that are not drained and within their users' quotas, and to no
+    /// others.
     fn widen(&mut self) {
-        if self.drained == 0 && !self.narrowed {
+        let narrows = self.drained != 0 || self.has_limits();
+        if !narrows && !self.narrowed {
             return;
         }
-        self.narrowed = self.drained != 0;
+        self.narrowed = narrows;
         for at in 0..self.queue.waiters().len() {
             let waiting = self.queue.beginner(at);
-            let gpus = waiting.fit & !self.drained;
+            let gpus = self.within_quota(waiting, waiting.fit & !self.drained);
             if gpus != waiting.gpus {
                 let more = waiting.expected_bytes - waiting.bytes;
                 let expected = self.expected_bytes(&waiting.request, gpus, more);

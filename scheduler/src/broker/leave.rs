@@ -28,15 +28,17 @@ struct Left {
 }
 
 impl Broker {
-    /// Whether there is memory that is to leave because a person wants it: rounds are served then even if no
-    /// request waits.
+    /// Whether there is memory that is to leave because a person wants it, or a request that its user's quota
+    /// holds back: rounds are served then even if no request waits.
     pub fn presses(&self) -> bool {
-        !self.left().is_empty() || !self.wishes.is_empty()
+        !self.left().is_empty() || !self.wishes.is_empty() || self.presses_quota()
     }
 
-    /// The clients that have such memory. They are told that others wait, and keep no lease.
+    /// The clients that have such memory, or share such a quota. They are told that others wait, and keep no
+    /// lease.
     pub fn to_leave(&self) -> BTreeSet<ClientId> {
-        self.left().into_keys().map(|(client, _)| client).collect()
+        let left = self.left().into_keys().map(|(client, _)| client);
+        left.chain(self.pressed_by_quota()).collect()
     }
 
     fn left(&self) -> BTreeMap<(ClientId, usize), Left> {

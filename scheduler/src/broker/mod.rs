@@ -4,6 +4,7 @@
 //! is, what the driver shows ([`Snapshot`]), and carries the answers. `mgbd` does,
 //! and so do the tests.
 
+mod accounts;
 mod agent;
 mod answer;
 mod ask;
@@ -20,12 +21,15 @@ mod memory;
 mod moves;
 mod moving;
 mod overhead;
+mod owners;
 mod past;
 mod pending;
 mod program;
+mod quota;
 mod remembered;
 mod rules;
 mod serve;
+mod shares;
 mod show;
 mod snapshot;
 mod stuck;
@@ -52,6 +56,7 @@ pub use view::WHOLE;
 use crate::client::ClientId;
 use crate::eviction::Speed;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
+use accounts::Accounts;
 use agent::{Agent, FIRST_SPEED};
 use held::Held;
 use jobs::Jobs;
@@ -104,6 +109,7 @@ pub struct Broker {
     /// Requests that are not in the queue because a person wants it.
     held: Vec<Held>,
     suspended: Suspended,
+    accounts: Accounts,
     /// GPUs that a person has drained, one bit each.
     drained: u64,
     /// Whether what people want has changed, and was not taken down yet.
@@ -146,6 +152,7 @@ impl Broker {
             queue: Pending::default(),
             held: Vec::new(),
             suspended: Suspended::default(),
+            accounts: Accounts::default(),
             drained: 0,
             standing_changed: false,
             narrowed: false,
@@ -232,6 +239,7 @@ impl Broker {
         self.jobs.hang_up(client);
         self.queue.retain(|waiting| waiting.client != client);
         self.drop_held(client);
+        self.drop_beyond(client);
         self.overdue.retain(|answer| answer.client != client);
     }
 

@@ -110,6 +110,9 @@ impl Broker {
         let Some(entry) = self.clients.get(&key.client) else {
             return Err("its process is gone".to_owned());
         };
+        if !self.may_be_on(key.client, to) {
+            return Err("its user may have no more GPUs".to_owned());
+        }
         let number = entry.agent.last.wrapping_add(1).max(1);
         self.ledger
             .expect_arrival(key, to, number)
@@ -183,6 +186,9 @@ impl Broker {
             return bad("the policy in force places tasks for good");
         }
         let tasks = self.ledger.tasks_of(client).filter(|(_, held)| held.gpu != to);
+        if !self.may_be_on(client, to) {
+            return bad("its user may have no more GPUs: see `mgb quota`");
+        }
         let may: Vec<TaskKey> = tasks
             .filter(|(_, held)| is_movable(held) && held.may_go & (1 << to) != 0)
             .map(|(key, _)| key)
@@ -258,7 +264,7 @@ impl Broker {
             .filter_map(|(key, held)| {
                 let fits = |to: &usize| {
                     let is_open = *to != gpu && held.may_go & (1 << to) != 0 && !places[*to].closed;
-                    is_open && self.cost_of_move(key, *to) <= places[*to].room
+                    is_open && self.may_be_on(client, *to) && self.cost_of_move(key, *to) <= places[*to].room
                 };
                 let to = (0..places.len()).filter(fits).min_by_key(|to| places[*to].work)?;
                 Some((key, to))
@@ -288,7 +294,7 @@ impl Broker {
             }
             let moves = self.moves.get(&key).copied().unwrap_or_default();
             let cost = |to: usize| {
-                if held.may_go & (1 << to) != 0 {
+                if held.may_go & (1 << to) != 0 && self.may_be_on(key.client, to) {
                     self.cost_of_move(key, to)
                 } else {
                     u64::MAX
@@ -342,7 +348,10 @@ impl Broker {
                 .saturating_add(waiting.bytes);
             let is_open =
                 *to != held.gpu && !self.is_drained(*to) && !colocation.is_closed(*to, waiting.client);
-            is_open && may & (1 << to) != 0 && cost <= self.room_to_begin(covered, *to)
+            is_open
+                && may & (1 << to) != 0
+                && self.may_be_on(waiting.client, *to)
+                && cost <= self.room_to_begin(covered, *to)
         };
         (0..self.ledger.gpus().len()).find(fits)
     }

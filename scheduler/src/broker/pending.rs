@@ -122,11 +122,12 @@ impl Pending {
         self.expect(at, expected);
     }
 
-    /// Adds a request to begin.
+    /// Adds a request to begin, behind those that wait for as long or longer.
     pub(super) fn begin(&mut self, waiting: Waiting, waiter: Waiter) {
         self.expecting += usize::from(waiting.expects());
-        self.begins.push(Box::new(waiting));
-        self.waiters.push(waiter);
+        let at = self.waiters.partition_point(|other| other.since <= waiter.since);
+        self.begins.insert(at, Box::new(waiting));
+        self.waiters.insert(at, waiter);
         self.of_holders += usize::from(waiter.contexts != 0);
         self.alone += usize::from(waiter.alone);
     }

@@ -15,6 +15,7 @@ use mgb_probe::need::MOVABLE;
 use mgb_probe::wire::Reply;
 
 use super::{Answer, Broker, Snapshot, Touch, Waiting, is_whole_process};
+use crate::deadlock::Holder;
 use crate::ledger::{Colocation, Holding};
 use crate::policies::{GpuState, Placement, View, warps_charged};
 use crate::sms::Launch;
@@ -36,6 +37,7 @@ impl Broker {
         self.replace_leaders(now);
         self.hold_back(now);
         if !newcomers {
+            self.let_eldest_beyond(snapshot, now);
             self.order_out(snapshot, now);
             self.grant_wishes(snapshot, now);
         }
@@ -54,14 +56,12 @@ impl Broker {
         if !newcomers {
             self.admit_aged(&mut covered, snapshot, now, &mut answers);
         }
-        let gpus = self.gpu_states(&covered, snapshot, stalled, &holders, now);
-        self.serve_beginners(&mut covered, &gpus, now, &mut answers);
+        self.serve_beginners(&mut covered, snapshot, stalled, &holders, now, &mut answers);
         if !newcomers && snapshot.leased.is_empty() && !self.ledger.blind() {
             if self.give_up_expectations(&covered, snapshot, now) {
                 (holders, stalled) = self.holders_that_wait(snapshot, now);
                 self.serve_growth(&mut covered, stalled, now, &mut answers);
-                let gpus = self.gpu_states(&covered, snapshot, stalled, &holders, now);
-                self.serve_beginners(&mut covered, &gpus, now, &mut answers);
+                self.serve_beginners(&mut covered, snapshot, stalled, &holders, now, &mut answers);
             }
             self.break_deadlocks(&mut covered, snapshot, now, &mut answers);
             let lacks = self.may_balance().then(|| self.lacks(&covered, snapshot, now));
@@ -124,6 +124,9 @@ impl Broker {
                 continue;
             }
             let is_to_leave = self.is_drained(gpu) && self.may_go_elsewhere(waiting.key(), &waiting.request);
+            if !self.may_grow(&waiting) {
+                continue;
+            }
             let fits = self.has_room_to_grow(&waiting, covered, gpu) && !is_to_leave;
             let elsewhere = if fits {
                 None
@@ -156,6 +159,7 @@ impl Broker {
     ) -> bool {
         match self.ledger.grow(waiting.key(), waiting.bytes) {
             Ok(reserved) => {
+                self.count_grant(waiting, gpu);
                 spend(covered, gpu, waiting.bytes);
                 self.counts.grown += 1;
                 self.past.grew(waiting.key(), reserved);
@@ -173,25 +177,50 @@ impl Broker {
     fn serve_beginners(
         &mut self,
         covered: &mut [Option<u64>],
-        gpus: &[GpuState],
+        snapshot: &Snapshot,
+        stalled: u64,
+        holders: &[Holder],
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
+        loop {
+            let gpus = self.gpu_states(covered, snapshot, stalled, holders, now);
+            let mut is_beyond = false;
+            for (waiting, gpu) in self.placed(&gpus, now) {
+                // What was granted before it may have been the last that its user may have.
+                if self.within_quota(&waiting, 1 << gpu) == 0 {
+                    is_beyond = true;
+                } else {
+                    self.grant(&waiting, gpu, covered, now, answers);
+                }
+            }
+            if !is_beyond {
+                return;
+            }
+            // Somebody else may have what the policy meant for those.
+            self.hold_back(now);
+        }
+    }
+
+    /// What the policy places now, and where.
+    fn placed(&self, gpus: &[GpuState], now: Duration) -> Vec<(Waiting, usize)> {
+        let in_order = self.in_order(now);
         let view = View {
             gpus,
             sms: self.ledger.sms(),
-            waiting: self.queue.waiters(),
+            waiting: in_order
+                .as_ref()
+                .map_or(self.queue.waiters(), |order| &order.waiters),
+            is_ordered: in_order.is_some(),
             now,
             patience: self.rules.patience,
         };
         let placements = self.rules.policy.place(&view, self.rules.queue);
-        let placed = placements
-            .iter()
-            .map(|placed| self.queue.beginner(placed.waiter).clone());
-        let placed: Vec<Waiting> = placed.collect();
-        for (waiting, Placement { gpu, .. }) in placed.iter().zip(placements) {
-            self.grant(waiting, gpu, covered, now, answers);
-        }
+        let place = |at: usize| in_order.as_ref().map_or(at, |order| order.places[at]);
+        let placed = placements.into_iter();
+        let placed =
+            placed.map(|Placement { waiter, gpu }| (self.queue.beginner(place(waiter)).clone(), gpu));
+        placed.collect()
     }
 
     /// Grants a task that begins. False if the ledger has no room for it, which would be an error of the
@@ -204,6 +233,7 @@ impl Broker {
         now: Duration,
         answers: &mut Vec<Answer>,
     ) -> bool {
+        self.count_grant(waiting, gpu);
         let cost = self.ledger.cost(waiting.client, gpu, waiting.bytes);
         let max_warps = self.ledger.gpus()[gpu].max_warps;
         let overhead = waiting.expected_overhead();
@@ -241,6 +271,7 @@ impl Broker {
         self.queue.has_contexts(waiting.client, contexts);
         spend(covered, gpu, cost);
         self.counts.granted += 1;
+        self.accounts.served.insert(self.user(waiting.client), now);
         let thread = waiting.request.thread;
         self.touched.insert(waiting.key(), Touch { thread, at: now });
         self.granted(waiting, gpu, waiting.bytes, now, answers);

@@ -5,6 +5,7 @@ use std::time::Duration;
 use mgb_probe::view::{TaskState, TaskView, WaitView};
 
 use super::Broker;
+use super::held::Why;
 use crate::client::ClientId;
 use crate::ledger::{Holding, TaskKey};
 
@@ -59,6 +60,7 @@ impl Broker {
             growth: false,
             waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
             held_back: None,
+            over_quota: false,
         });
         let held = self.held.iter().map(|held| WaitView {
             pid: self.pid(held.client),
@@ -69,7 +71,11 @@ impl Broker {
             expected_bytes: held.bytes,
             growth: held.grows(),
             waited_ms: now.saturating_sub(held.since).as_millis() as u64,
-            held_back: Some(held.why),
+            held_back: match held.why {
+                Why::Person(why) => Some(why),
+                Why::Quota(_) => None,
+            },
+            over_quota: matches!(held.why, Why::Quota(_)),
         });
         self.queue
             .iter()
@@ -83,6 +89,7 @@ impl Broker {
                 growth: waiting.grows(),
                 waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
                 held_back: None,
+                over_quota: false,
             })
             .chain(held)
             .chain(followers)

@@ -92,9 +92,10 @@ impl Broker {
     ) -> bool {
         let fits = |waiting: &&Waiting| {
             let has_room = if waiting.grows() {
-                self.has_room_to_grow(waiting, covered, gpu)
+                self.has_room_to_grow(waiting, covered, gpu) && self.may_grow(waiting)
             } else {
                 self.ledger.cost(client, gpu, waiting.bytes) <= self.grantable(covered, gpu)
+                    && self.within_quota(waiting, 1 << gpu) != 0
             };
             waiting.gpus & (1 << gpu) != 0 && has_room
         };
@@ -240,6 +241,10 @@ impl Broker {
             reserved += held.charged();
             swappable += if held.whole_process { 0 } else { held.reserved };
         }
+        let asking: Vec<(TaskKey, u32)> = requests
+            .iter()
+            .map(|waiting| (waiting.key(), waiting.request.thread))
+            .collect();
         let unable = |entry: &Client| entry.cannot_swap & (1u64 << gpu) != 0;
         if entry.is_none_or(unable) {
             swappable = 0;
@@ -251,7 +256,7 @@ impl Broker {
                 && !requests.is_empty()
                 && here()
                     .filter(|(_, held)| counts(held))
-                    .all(|(key, held)| !self.can_go_on(*key, held, requests, snapshot, now))
+                    .all(|(key, held)| !self.can_go_on(*key, held, &asking, snapshot, now))
         };
         let waits_with_room = waits(|held| held.charged() > 0 || held.keeps_others_out());
         Holder {
@@ -266,21 +271,21 @@ impl Broker {
         }
     }
 
-    /// Whether a task of a process that waits may go on by itself.
-    fn can_go_on(
+    /// Whether a task of a process may go on by itself while these tasks wait, asked for by these threads.
+    pub(super) fn can_go_on(
         &self,
         key: TaskKey,
         held: &Holding,
-        requests: &[&Waiting],
+        asking: &[(TaskKey, u32)],
         snapshot: &Snapshot,
         now: Duration,
     ) -> bool {
         let Some(touch) = self.touched.get(&key).filter(|_| held.running) else {
             return false;
         };
-        let waits = requests
+        let waits = asking
             .iter()
-            .any(|waiting| waiting.key() == key || waiting.request.thread == touch.thread);
+            .any(|(waiting, thread)| *waiting == key || *thread == touch.thread);
         let quiet = now.saturating_sub(touch.at);
         let busy = snapshot.busy.contains(&(key.client, held.gpu));
         !waits && quiet < if busy { BUSY } else { QUIET }

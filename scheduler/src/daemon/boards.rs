@@ -79,6 +79,7 @@ fn as_seen_by(uid: u32, view: &NodeView) -> NodeView {
     for waiting in view.queue.iter_mut().filter(|waiting| waiting.uid != uid) {
         waiting.label.clear();
     }
+    view.quotas.owners.retain(|owner| owner.is_of(uid));
     view.suspended.retain(|suspended| suspended.uid == uid);
     view
 }

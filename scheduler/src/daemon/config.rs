@@ -20,6 +20,10 @@ pub struct Config {
     pub activated: Option<Arc<OwnedFd>>,
     /// Whom it serves.
     pub users: Users,
+    /// The file of what users and groups may have; `None`: nobody is limited.
+    pub quotas: Option<PathBuf>,
+    /// Becomes readable when that file is to be read again, with a byte for each time.
+    pub reload: Option<Arc<OwnedFd>>,
     /// The policy, which decides what is granted.
     pub policy: Policy,
     /// The order in which requests are served; as [`Policy::serves`] has it.
@@ -59,6 +63,8 @@ impl Config {
             socket,
             activated: None,
             users: Users::Own,
+            quotas: None,
+            reload: None,
             policy: Policy::Mgb,
             queue: Queue::Largest,
             patience: PATIENCE,

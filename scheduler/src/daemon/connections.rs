@@ -131,7 +131,7 @@ impl Server {
             "connected"
         );
         self.broker.arrive(id, guest.pid);
-        self.broker.belongs_to(id, guest.uid);
+        self.belongs_to(id, guest.uid);
         self.broker.join(id, guest.job);
         if guest.observer {
             self.broker.only_looks(id);

@@ -1,6 +1,7 @@
 //! Why `mgbd` ends otherwise than it should.
 
 use super::listener::ListenError;
+use crate::quota::file::QuotasError;
 
 /// Why `mgbd` ended otherwise than it should.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +12,9 @@ pub enum DaemonError {
     /// A system call failed.
     #[error("failed to {0}: {1}")]
     System(&'static str, rustix::io::Errno),
+    /// The quotas make no sense.
+    #[error(transparent)]
+    Quotas(#[from] QuotasError),
     /// The node view could not be made.
     #[error("failed to make the node view: {0}; is /dev/shm there and writable?")]
     View(String),

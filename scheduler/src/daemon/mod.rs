@@ -14,6 +14,9 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
+//! | `sleep`    | how long the loop sleeps |
+//! | `quota_file` | the file of quotas |
+//! | `quotas`   | what holds for the users of clients |
 //! | `means`    | what the loop is set up with |
 //! | `service`  | what systemd is told |
 //! | `boards`   | the node view of each user |
@@ -44,11 +47,14 @@ mod listener;
 mod means;
 mod memory_monitor;
 mod overhead;
+mod quota_file;
+mod quotas;
 mod reclaim;
 mod remember;
 mod server;
 mod service;
 mod show;
+mod sleep;
 mod source;
 mod take_down;
 mod take_over;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mgb_probe::view::NodeView;
 use mgb_probe::{Hello, Spin, wire};
-use rustix::event::{Timespec, epoll};
+use rustix::event::epoll;
 
 use super::activity::Activities;
 use super::boards::Boards;
@@ -21,6 +21,7 @@ use super::listener::Listener;
 use super::means::{boot_clock, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
+use super::quota_file::QuotaFile;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
 use super::service::Service;
@@ -33,19 +34,11 @@ use crate::node::Node;
 use crate::note::Note;
 
 /// How long a connection may stay silent before it has to have said hello.
-const GREETING: Duration = Duration::from_secs(5);
+pub(super) const GREETING: Duration = Duration::from_secs(5);
 /// Connections that have not said hello yet, at once.
 pub(super) const MOST_GUESTS: usize = 128;
 /// Clients at once, if descriptors allow.
 const MOST_CLIENTS: usize = 4096;
-/// Between two samples while a request waits: foreign memory may come free.
-const WAITING: Duration = Duration::from_millis(50);
-/// How often the node view is written while there are clients.
-const SHOWING: Duration = Duration::from_millis(200);
-/// The same after a change: writing it costs as much as several answers.
-const SHOWING_CHANGES: Duration = Duration::from_millis(20);
-/// Between two samples while an observer is connected: only the driver shows what programs take.
-const SHOWING_WATCHED: Duration = Duration::from_millis(25);
 
 /// A running `mgbd`.
 pub struct Server {
@@ -64,8 +57,9 @@ pub struct Server {
     pub(super) memory_monitor: MemoryMonitor,
     pub(super) activities: Activities,
     overheads: Overheads,
-    memory: Memory,
-    service: Service,
+    pub(super) memory: Memory,
+    pub(super) service: Service,
+    pub(super) quotas: QuotaFile,
     /// The journal; `None` where nobody would have it after this process.
     pub(super) book: Option<Book>,
     /// What is to be taken down with the next step.
@@ -84,12 +78,12 @@ pub struct Server {
     /// When it came up.
     start: Duration,
     /// Since when there is no client.
-    idle: Option<Duration>,
-    shown: Duration,
+    pub(super) idle: Option<Duration>,
+    pub(super) shown: Duration,
     pub(super) changed: bool,
     /// A client asked for something since the last wait.
     pub(super) asked: bool,
-    spin: Spin,
+    pub(super) spin: Spin,
 }
 
 impl Server {
@@ -104,6 +98,7 @@ impl Server {
         if let Some(left) = &listener.left {
             left.remove_views();
         }
+        let quotas = QuotaFile::read(config.quotas.clone())?;
         let boards = Boards::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
         let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener);
@@ -130,6 +125,10 @@ impl Server {
         .map_err(system("watch the socket"))?;
         epoll::add(&epoll, &stop, Source::Stop.data(), epoll::EventFlags::IN)
             .map_err(system("watch for signals"))?;
+        if let Some(reload) = &config.reload {
+            let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
+            epoll::add(&epoll, reload, Source::Reload.data(), edges).map_err(system("watch for SIGHUP"))?;
+        }
         let hello = Hello {
             version: wire::VERSION,
             policy: config.policy.to_string(),
@@ -188,6 +187,7 @@ impl Server {
             asked: false,
             spin: Spin::default(),
             service: Service::default(),
+            quotas,
             book: None,
             pending: Pending::default(),
         };
@@ -271,32 +271,11 @@ impl Server {
                     Source::Socket(id) => self.socket(id, seen),
                     Source::Doorbell(id) => self.doorbell(id),
                     Source::Holder => self.hear_holder(),
+                    Source::Reload => self.reload(),
                     Source::Process(_) | Source::Stop => {}
                 }
             }
         }
-    }
-
-    /// Waits for events, awake at first after a request: programs that end a task often begin
-    /// the next.
-    fn wait(&mut self, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
-        let at_once = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
-        let mut look = |timeout: Option<&Timespec>| {
-            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout)
-        };
-        let asked = std::mem::take(&mut self.asked);
-        if asked
-            && self
-                .spin
-                .until(|| look(Some(&at_once)).is_ok_and(|count| count > 0))
-        {
-            return Ok(());
-        }
-        let timeout = self.timeout();
-        look(timeout.as_ref()).map(drop)
     }
 
     /// What follows from the events: rooms freed, requests answered, the view.
@@ -346,20 +325,6 @@ impl Server {
         self.service.lives(now);
     }
 
-    /// When the node view is to be written next.
-    fn shows_in(&self) -> Option<Duration> {
-        let after = if self.changed {
-            SHOWING_CHANGES
-        } else if self.clients.is_empty() {
-            return None;
-        } else if self.clients.values().any(|client| client.observer) {
-            SHOWING_WATCHED
-        } else {
-            SHOWING
-        };
-        Some((self.shown + after).saturating_sub(self.now()))
-    }
-
     pub(super) fn show(&mut self, now: Duration) {
         let view = show::node_view(
             &self.hello,
@@ -370,67 +335,15 @@ impl Server {
             self.offenders,
             now,
         );
+        let quotas = self.quotas.view(self.broker.owner_views());
         let uptime_ms = now.saturating_sub(self.start).as_millis() as u64;
-        self.boards.write(NodeView { uptime_ms, ..view });
+        self.boards.write(NodeView {
+            uptime_ms,
+            quotas,
+            ..view
+        });
         self.shown = now;
         self.changed = false;
-    }
-
-    /// How long to sleep at most; `None`: until something happens.
-    fn timeout(&self) -> Option<Timespec> {
-        let now = self.now();
-        let mut next: Option<Duration> = self.reclaims.interval(now);
-        let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
-        if let Some(wait) = self.keeper.interval(now) {
-            sooner(wait);
-        }
-        if let Some(wait) = self.service.interval(now) {
-            sooner(wait);
-        }
-        if let Some(wait) = self.holder.as_ref().and_then(Holder::due) {
-            sooner(wait);
-        }
-        if let Some(wait) = self.memory.interval(&self.broker, now) {
-            sooner(wait);
-        }
-        if let Some(wait) = self.broker.next_turn_in(now) {
-            sooner(wait);
-        }
-        if self.broker.waiting() || self.broker.presses() {
-            sooner(WAITING);
-        }
-        if let Some(every) = self.broker.shuffles() {
-            sooner(every);
-        }
-        if let Some(wait) = self.shows_in() {
-            sooner(wait);
-        }
-        if !self.guests.is_empty() {
-            sooner(GREETING);
-        }
-        if let (Some(limit), Some(since)) = (self.config.idle_exit, self.idle) {
-            sooner((since + limit).saturating_sub(now) + Duration::from_millis(1));
-        }
-        next.map(|wait| Timespec {
-            tv_sec: wait.as_secs() as i64,
-            tv_nsec: wait.subsec_nanos().into(),
-        })
-    }
-
-    fn is_idle_for_long(&mut self) -> bool {
-        let now = self.now();
-        // That a GPU is drained would be forgotten.
-        let busy = self.clients.values().any(|client| !client.observer)
-            || !self.guests.is_empty()
-            || self.broker.has_drained();
-        if busy {
-            self.idle = None;
-            return false;
-        }
-        let since = *self.idle.get_or_insert(now);
-        self.config
-            .idle_exit
-            .is_some_and(|limit| now.saturating_sub(since) >= limit)
     }
 
     pub(super) fn watch(

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use mgb_probe::Hello;
-use mgb_probe::view::{Counts, GpuView, NodeView, Segment};
+use mgb_probe::view::{Counts, GpuView, NodeView, QuotasView, Segment};
 use shared_memory::{Shmem, ShmemConf};
 
 use super::client::Client;
@@ -61,7 +61,7 @@ impl Board {
     }
 }
 
-/// Puts the view together, but for how long `mgbd` is up.
+/// Puts the view together, but for how long `mgbd` is up and its quotas.
 pub(super) fn node_view(
     hello: &Hello,
     broker: &Broker,
@@ -106,6 +106,7 @@ pub(super) fn node_view(
         queue: broker.wait_views(now),
         suspended: broker.suspended_views(now),
         leaving: broker.leaving_views(),
+        quotas: QuotasView::default(),
         reclaims: reclaims.views(),
         counts: Counts {
             offenders,

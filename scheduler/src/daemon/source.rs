@@ -14,6 +14,7 @@ pub(super) enum Source {
     Doorbell(ClientId),
     Process(ClientId),
     Holder,
+    Reload,
 }
 
 impl Source {
@@ -26,6 +27,7 @@ impl Source {
             Source::Doorbell(id) => (4, id),
             Source::Process(id) => (5, id),
             Source::Holder => (6, 0),
+            Source::Reload => (7, 0),
         };
         epoll::EventData::new_u64(kind << 56 | id)
     }
@@ -41,6 +43,7 @@ impl Source {
             4 => Source::Doorbell(id),
             5 => Source::Process(id),
             6 => Source::Holder,
+            7 => Source::Reload,
             _ => return None,
         })
     }

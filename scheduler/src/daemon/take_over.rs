@@ -140,7 +140,7 @@ impl Server {
 
     fn join_again(&mut self, id: ClientId, known: &Known, client: Client) {
         self.broker.arrive(id, known.pid);
-        self.broker.belongs_to(id, known.uid);
+        self.belongs_to(id, known.uid);
         self.broker.join(id, known.job);
         if let Some(program) = program_of(known.pid) {
             self.broker.identify(id, program);

@@ -58,7 +58,7 @@ impl Queue {
     pub const ALL: [Queue; 4] = [Queue::InOrder, Queue::Backfill, Queue::Shortest, Queue::Largest];
 
     /// The sort key of requests that have not waited for long: less goes first. `None`: order of arrival.
-    fn turn(self, waiter: &Waiter) -> Option<u128> {
+    pub(crate) fn turn(self, waiter: &Waiter) -> Option<u128> {
         match self {
             Queue::InOrder | Queue::Backfill => None,
             Queue::Shortest => Some(waiter.expected.as_nanos()),
@@ -318,16 +318,18 @@ pub(super) fn place(
     let lower = |waiter: &Waiter| {
         if ranks(waiter) < top { below } else { [0; 2] }
     };
+    // Where users take turns, they are in order already.
+    let sorts = queue.sorts() && !view.is_ordered;
     for (at, waiter) in view.waiting.iter().enumerate() {
         // Nobody can begin any more.
         if round.kept[1] == round.all {
             return round.placements;
         }
-        if !queue.sorts() || order.aged(waiter) {
+        if !sorts || order.aged(waiter) {
             round.serve(at, lower(waiter), order, choose);
         }
     }
-    if queue.sorts() {
+    if sorts {
         // Of the others, those who cannot be placed change nothing.
         let may_begin = |(at, waiter): (usize, &Waiter)| {
             let is_served = !order.aged(waiter) && waiter.bytes <= round.most;

@@ -78,6 +78,7 @@ fn serve(
     waiting: &[Waiter],
 ) -> Vec<(usize, usize)> {
     let view = View {
+        is_ordered: false,
         gpus,
         sms,
         waiting,

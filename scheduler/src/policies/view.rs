@@ -94,8 +94,10 @@ pub struct View<'a> {
     pub gpus: &'a [GpuState],
     /// Their multiprocessors, by index.
     pub sms: &'a [Sms],
-    /// In order of arrival.
+    /// In order of arrival, unless it says otherwise below.
     pub waiting: &'a [Waiter],
+    /// They are in the order in which they are to be served ([`crate::quota::shares`]).
+    pub is_ordered: bool,
     /// The time.
     pub now: Duration,
     /// How long the first may be passed by others; see [`super::Queue`].

@@ -33,6 +33,7 @@ mod open;
 mod ordinary;
 mod outputs;
 mod overhead;
+mod quotas;
 mod restart;
 mod running;
 mod service;

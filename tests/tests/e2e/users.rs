@@ -15,17 +15,17 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 /// Two users that nobody is.
-const USERS: [u32; 2] = [20_001, 20_002];
+pub(crate) const USERS: [u32; 2] = [20_001, 20_002];
 
 /// A node whose folder others can enter, with copies of what they run: the repository may be out of their
 /// reach.
-struct Shared {
-    node: Node,
+pub(crate) struct Shared {
+    pub(crate) node: Node,
 }
 
 impl Shared {
     /// `None`: this is not root.
-    fn start(devices: &str, serve: &str) -> Option<Shared> {
+    pub(crate) fn start(devices: &str, options: &[&str]) -> Option<Shared> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("left out: only root can start programs of several users");
             return None;
@@ -57,21 +57,21 @@ impl Shared {
             fs::copy(&file, &copy).expect("a file can be copied");
             open(&copy, 0o755);
         }
-        node.start_mgbd_with("mgb", &["--serve", serve]);
+        node.start_mgbd_with("mgb", options);
         Some(Shared { node })
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.node.folder().join(name)
     }
 
-    fn command(&self, uid: u32, name: &str, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, uid: u32, name: &str, arguments: &[&str]) -> Command {
         let mut command = self.node.command(self.path(name), arguments);
         command.env("LD_LIBRARY_PATH", self.path("lib")).uid(uid).gid(uid);
         command
     }
 
-    fn phases(&self, uid: u32, mib: &str, rounds: &str) -> Running {
+    pub(crate) fn phases(&self, uid: u32, mib: &str, rounds: &str) -> Running {
         let arguments = [mib, rounds, "100", "wait", "10", "8"];
         let running = Running::start(self.command(uid, "phases", &arguments).env("MGB", "require"));
         wait::until("it holds room", || {
@@ -86,7 +86,7 @@ impl Shared {
     }
 }
 
-fn is_right(running: Running) {
+pub(crate) fn is_right(running: Running) {
     let ended = running.end();
     assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
 }
@@ -110,7 +110,7 @@ fn tasks(view: &Value) -> Vec<(u64, u64, String)> {
 
 #[test]
 fn users_share_gpus_and_see_and_order_their_own_programs() {
-    let Some(mut shared) = Shared::start("1x64MiB", "all") else {
+    let Some(mut shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let programs = USERS.map(|uid| shared.phases(uid, "20", "40"));
@@ -159,7 +159,7 @@ fn users_share_gpus_and_see_and_order_their_own_programs() {
 
 #[test]
 fn nobody_reads_or_replaces_what_is_not_his() {
-    let Some(shared) = Shared::start("1x64MiB", "all") else {
+    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let program = shared.phases(USERS[0], "8", "20");
@@ -204,7 +204,7 @@ fn nobody_reads_or_replaces_what_is_not_his() {
 
 #[test]
 fn a_group_is_served_and_others_are_not() {
-    let Some(shared) = Shared::start("1x64MiB", "group:daemon") else {
+    let Some(shared) = Shared::start("1x64MiB", &["--serve", "group:daemon"]) else {
         return;
     };
     let socket = shared.node.socket();

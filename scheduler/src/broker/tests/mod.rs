@@ -8,6 +8,7 @@ mod hostile;
 mod jobs;
 mod moving;
 mod overhead;
+mod quota;
 mod world;
 
 use std::collections::BTreeSet;

@@ -5,6 +5,7 @@ use mgb_probe::wire::Text;
 
 use super::*;
 use crate::node::test_gpu;
+use crate::quota::{Account, Amount, Limits, Owner};
 
 /// What a process does next, one step at a time.
 #[derive(Clone, Debug)]
@@ -48,6 +49,8 @@ pub(super) struct World {
     pub(super) foreign: (u64, Duration),
     now: Duration,
     capacity: Vec<u64>,
+    /// What holds for users, by number: the processes are theirs in turn.
+    users: Vec<Account>,
 }
 
 pub(super) fn request(op: Op, task: u64, bytes: u64, thread: u32) -> Request {
@@ -74,6 +77,15 @@ pub(super) fn request(op: Op, task: u64, bytes: u64, thread: u32) -> Request {
 
 impl World {
     pub(super) fn new(capacity: &[u64], context: u64, lives: Vec<Vec<Act>>) -> World {
+        World::of_users(capacity, context, lives, Vec::new())
+    }
+
+    pub(super) fn of_users(
+        capacity: &[u64],
+        context: u64,
+        lives: Vec<Vec<Act>>,
+        users: Vec<Account>,
+    ) -> World {
         let gpus = capacity
             .iter()
             .enumerate()
@@ -86,6 +98,7 @@ impl World {
             foreign: (0, Duration::ZERO),
             now: Duration::ZERO,
             capacity: capacity.to_vec(),
+            users,
         };
         world.arrive(&[]);
         world
@@ -96,6 +109,11 @@ impl World {
         for (at, acts) in self.lives.clone().into_iter().enumerate() {
             let client = self.processes.len() as u64 + 1;
             self.broker.arrive(client, client as u32);
+            if let Some(uid) = (client - 1).checked_rem(self.users.len() as u64) {
+                self.broker.belongs_to(client, uid as u32);
+                self.broker
+                    .has_account(uid as u32, self.users[uid as usize].clone());
+            }
             self.processes.push(Process {
                 client,
                 acts,
@@ -180,7 +198,7 @@ impl World {
                 self.ask(at, asked);
             }
             // Two may each fit alone and never beside the other's context.
-            (_, Reply::NeverFits { .. } | Reply::NoGpu | Reply::Deadlock) => {
+            (_, Reply::NeverFits { .. } | Reply::OverQuota { .. } | Reply::NoGpu | Reply::Deadlock) => {
                 self.processes[at].acts.clear();
             }
             (_, reply) => panic!("{reply:?} to {asked:?}"),
@@ -292,6 +310,23 @@ impl World {
         covered.collect()
     }
 
+    /// Nobody goes beyond a limit by more than one program that all others wait for, and nobody has more GPUs
+    /// than he may.
+    fn check_quotas(&self) {
+        let mut has: BTreeMap<Owner, (Amount, Limits)> = BTreeMap::new();
+        for process in self.processes.iter().filter(|process| !process.dead) {
+            let uid = (process.client - 1).checked_rem(self.users.len() as u64);
+            let account = uid.map(|uid| &self.users[uid as usize]);
+            for (owner, limits) in account.into_iter().flat_map(|account| &account.limits) {
+                let sum = has.entry(*owner).or_insert((Amount::default(), *limits));
+                sum.0 = sum.0.and(self.broker.amount_of_client(process.client));
+            }
+        }
+        for (owner, (amount, limits)) in has {
+            assert_eq!(limits.doubled().beyond(amount), None, "{owner:?} has {amount:?}");
+        }
+    }
+
     /// Runs until all are dead; panics when that takes suspiciously long.
     pub(super) fn run(&mut self) -> u32 {
         for tick in 0..5_000 {
@@ -322,6 +357,7 @@ impl World {
                     self.answer(at, answer.reply);
                 }
             }
+            self.check_quotas();
             for (gpu, &capacity) in self.capacity.iter().enumerate() {
                 let mapped: u64 = self
                     .processes

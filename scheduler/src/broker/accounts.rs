@@ -1,0 +1,37 @@
+//! What holds for users, and what they have.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::ledger::TaskKey;
+use crate::quota::{Account, Amount, Limits, Owner};
+
+/// What the broker knows of quotas.
+#[derive(Debug, Default)]
+pub(super) struct Accounts {
+    pub(super) by_user: BTreeMap<u32, Account>,
+    /// Any of them has limits.
+    pub(super) limits: bool,
+    /// There were clients of several users.
+    pub(super) several: bool,
+    /// What those who are limited have, as of this round.
+    pub(super) has: BTreeMap<Owner, Amount>,
+    /// Requests that go beyond a quota, since nobody else who shares it can go on.
+    pub(super) beyond: BTreeSet<TaskKey>,
+    /// When something of a user was granted last.
+    pub(super) served: BTreeMap<u32, Duration>,
+}
+
+impl Accounts {
+    /// The limits that a user's programs keep.
+    pub(super) fn limits(&self, uid: u32) -> &[(Owner, Limits)] {
+        self.by_user
+            .get(&uid)
+            .map_or(&[], |account| account.limits.as_slice())
+    }
+
+    /// What holds for a user.
+    pub(super) fn weight(&self, uid: u32) -> u32 {
+        self.by_user.get(&uid).map_or(1, |account| account.weight)
+    }
+}

@@ -1,0 +1,67 @@
+//! What users and groups have and may have, for people.
+
+use std::collections::BTreeMap;
+
+use mgb_probe::view::OwnerView;
+
+use super::Broker;
+use super::held::Why;
+use crate::client::ClientId;
+use crate::quota::{Limits, Owner};
+
+/// Most owners in the view.
+const MOST_SHOWN: usize = 256;
+
+impl Broker {
+    /// What everybody who has a program here has and may have.
+    pub fn owner_views(&self) -> Vec<OwnerView> {
+        let mut views: BTreeMap<Owner, OwnerView> = BTreeMap::new();
+        for (&client, entry) in self.clients.iter().filter(|(_, entry)| !entry.looks) {
+            let user = (Owner::User(entry.uid), Limits::default());
+            let mine = self.amount_of_client(client);
+            let (waiting, held) = self.waits_of(client);
+            let limits = self.accounts.limits(entry.uid).iter().copied();
+            let owners: BTreeMap<Owner, Limits> = [user].into_iter().chain(limits).collect();
+            for (owner, limits) in owners {
+                let view = views
+                    .entry(owner)
+                    .or_insert_with(|| self.owner_view(owner, limits));
+                view.bytes = view.bytes.saturating_add(mine.bytes);
+                view.tasks += mine.tasks;
+                let on = |gpu: &u32| mine.gpus & (1 << gpu) != 0 && !view.gpus.contains(gpu);
+                let more: Vec<u32> = (0..u64::BITS).filter(on).collect();
+                view.gpus.extend(more);
+                view.gpus.sort_unstable();
+                view.waiting += waiting;
+                view.held_back += held;
+                if view.is_group && !view.members.contains(&entry.uid) {
+                    view.members.push(entry.uid);
+                }
+            }
+        }
+        views.into_values().take(MOST_SHOWN).collect()
+    }
+
+    fn owner_view(&self, owner: Owner, limits: Limits) -> OwnerView {
+        let (id, is_group) = match owner {
+            Owner::User(uid) => (uid, false),
+            Owner::Group(gid) => (gid, true),
+        };
+        OwnerView {
+            id,
+            is_group,
+            weight: if is_group { 0 } else { self.accounts.weight(id) },
+            most_bytes: limits.bytes,
+            most_tasks: limits.tasks,
+            most_gpus: limits.gpus,
+            ..OwnerView::default()
+        }
+    }
+
+    fn waits_of(&self, client: ClientId) -> (u32, u32) {
+        let held = self.held.iter().filter(|held| held.client == client);
+        let over = held.clone().filter(|held| matches!(held.why, Why::Quota(_)));
+        let all = self.queue.of(client).count() + held.count();
+        (all as u32, over.count() as u32)
+    }
+}

@@ -1,0 +1,365 @@
+//! Quotas: what users and groups may have at once ([`crate::quota`]).
+//!
+//! A request with which somebody would have more than that is held back ([`super::hold_back`]): it waits for
+//! its own user's programs, not for the GPUs. One that is beyond the quota by itself is refused, as one that
+//! no GPU can hold.
+//!
+//! A program that holds something and waits for more must not wait for ever. Where all programs that share a
+//! quota and hold something wait, the eldest of those that it holds back goes beyond it, to twice the bytes
+//! and tasks at most: what all others hold is within the quota, and what one holds is too, but for the tasks of
+//! a single program, which is refused then.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use mgb_probe::wire::{Op, Reply, Request};
+
+use super::held::{Held, Why};
+use super::{Answer, Broker, Snapshot, Waiting};
+use crate::client::ClientId;
+use crate::ledger::{Holding, TaskKey};
+use crate::quota::{Account, Amount, Beyond, Limits, Owner};
+
+/// Requests of one user that are considered at once although its quota may hold for fewer: with thousands, all
+/// of them would be looked at each time that one of its tasks ends.
+const ENOUGH: usize = 64;
+
+impl Broker {
+    /// This holds for a user from now on.
+    pub fn has_account(&mut self, uid: u32, account: Account) {
+        let accounts = &mut self.accounts.by_user;
+        accounts.insert(uid, account);
+        self.accounts.several |= accounts.len() > 1;
+        self.accounts.limits = accounts.values().any(|account| !account.limits.is_empty());
+    }
+
+    /// Whether it is known what holds for a user.
+    pub fn knows_account(&self, uid: u32) -> bool {
+        self.accounts.by_user.contains_key(&uid)
+    }
+
+    /// The users who have programs here; what is known of others is forgotten.
+    pub fn users(&mut self) -> BTreeSet<u32> {
+        let here: BTreeSet<u32> = self.clients.values().map(|client| client.uid).collect();
+        self.accounts.by_user.retain(|uid, _| here.contains(uid));
+        self.accounts.served.retain(|uid, _| here.contains(uid));
+        here
+    }
+
+    /// Whether anybody is limited.
+    pub(super) fn has_limits(&self) -> bool {
+        self.accounts.limits
+    }
+
+    /// Whether there may be several users.
+    pub(super) fn has_several_users(&self) -> bool {
+        self.accounts.several
+    }
+
+    pub(super) fn user(&self, client: ClientId) -> u32 {
+        self.clients.get(&client).map_or(0, |entry| entry.uid)
+    }
+
+    /// Counts what those who are limited have; false: nobody is.
+    pub(super) fn counts_amounts(&mut self) -> bool {
+        if !self.accounts.limits {
+            self.accounts.has.clear();
+            return false;
+        }
+        let mut has: BTreeMap<Owner, Amount> = BTreeMap::new();
+        let mut add = |client: ClientId, amount: Amount| {
+            for (owner, _) in self.accounts.limits(self.user(client)) {
+                let sum = has.entry(*owner).or_default();
+                *sum = sum.and(amount);
+            }
+        };
+        for (key, held) in self.ledger.tasks() {
+            add(key.client, self.amount_of(key, held));
+        }
+        for (client, gpu, bytes) in self.ledger.contexts() {
+            let gpus = 1 << gpu;
+            add(
+                client,
+                Amount {
+                    bytes,
+                    tasks: 0,
+                    gpus,
+                },
+            );
+        }
+        self.accounts.has = has;
+        true
+    }
+
+    fn amount_of(&self, key: TaskKey, held: &Holding) -> Amount {
+        let arrival = self.ledger.arrival(key).map_or(0, |arrival| arrival.bytes);
+        let is_at_rest = !held.running || self.is_suspended(key.client);
+        Amount {
+            bytes: held.reserved.saturating_add(arrival),
+            tasks: u64::from(!is_at_rest),
+            gpus: 0,
+        }
+    }
+
+    /// What a client has.
+    pub(super) fn amount_of_client(&self, client: ClientId) -> Amount {
+        let tasks = self.ledger.tasks_of(client);
+        let tasks = tasks.map(|(key, held)| self.amount_of(key, held));
+        tasks.fold(self.contexts_amount(client), Amount::and)
+    }
+
+    /// What a client has beside its tasks.
+    fn contexts_amount(&self, client: ClientId) -> Amount {
+        let contexts = self.ledger.contexts_of(client).map(|gpu| Amount {
+            bytes: self.ledger.gpus()[gpu].context_bytes,
+            tasks: 0,
+            gpus: 1 << gpu,
+        });
+        contexts.fold(Amount::default(), Amount::and)
+    }
+
+    /// What a request asks for on a GPU.
+    fn asks(&self, key: TaskKey, request: &Request, gpu: usize) -> Amount {
+        let begins = request.op == Op::Begin;
+        let bytes = if begins {
+            request.need.reserved_bytes()
+        } else {
+            request.bytes
+        };
+        Amount {
+            bytes: self.ledger.cost(key.client, gpu, bytes),
+            tasks: u64::from(begins),
+            gpus: 1 << gpu,
+        }
+    }
+
+    /// The first limit that a client would be beyond with so much more.
+    fn beyond(
+        &self,
+        client: ClientId,
+        more: Amount,
+        limits: fn(&Limits) -> Limits,
+    ) -> Option<(Owner, Beyond)> {
+        let all = self.accounts.limits(self.user(client)).iter();
+        let mut beyond = all.filter_map(|(owner, own)| {
+            let has = self.accounts.has.get(owner).copied().unwrap_or_default();
+            Some((*owner, limits(own).beyond(has.and(more))?))
+        });
+        beyond.next()
+    }
+
+    /// Why a request that may go to these GPUs is beyond its user's quota whatever else the user has; `None`:
+    /// it is not.
+    pub(super) fn over_quota_alone(&self, key: TaskKey, request: &Request, gpus: u64) -> Option<Reply> {
+        let limits = self.accounts.limits(self.user(key.client));
+        if limits.is_empty() {
+            return None;
+        }
+        // Contexts stay as long as the process; of a growing task, all that it has.
+        let mut own = self.contexts_amount(key.client);
+        own.bytes += self.ledger.task(key).map_or(0, |held| held.reserved);
+        let alone = |gpu: usize| {
+            let amount = own.and(self.asks(key, request, gpu));
+            let mut beyond = limits.iter().filter_map(|(_, limits)| limits.beyond(amount));
+            beyond.next()
+        };
+        let mut why = None;
+        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus & (1 << gpu) != 0) {
+            why = Some(alone(gpu)?);
+        }
+        why.map(over)
+    }
+
+    /// The limits that a request keeps.
+    fn in_force(&self, key: TaskKey) -> fn(&Limits) -> Limits {
+        if self.accounts.beyond.contains(&key) {
+            Limits::doubled
+        } else {
+            Limits::clone
+        }
+    }
+
+    /// Whose quota keeps a request from all of these GPUs; `None`: it may go to one of them.
+    pub(super) fn over_quota(&self, key: TaskKey, request: &Request, gpus: u64) -> Option<Owner> {
+        if !self.accounts.limits {
+            return None;
+        }
+        let limits = self.in_force(key);
+        if request.op != Op::Begin {
+            let gpu = self.ledger.task(key)?.gpu;
+            return self
+                .beyond(key.client, self.asks(key, request, gpu), limits)
+                .map(|(owner, _)| owner);
+        }
+        let mut whose = None;
+        for gpu in (0..self.ledger.gpus().len()).filter(|gpu| gpus & (1 << gpu) != 0) {
+            let more = self.asks(key, request, gpu);
+            whose = Some(self.beyond(key.client, more, limits)?.0);
+        }
+        whose
+    }
+
+    /// Of these GPUs, those where its user's quotas let a request to begin go.
+    pub(super) fn within_quota(&self, waiting: &Waiting, among: u64) -> u64 {
+        let (key, request) = (waiting.key(), &waiting.request);
+        if !self.accounts.limits {
+            return among;
+        }
+        let limits = self.in_force(key);
+        let may = |gpu: &usize| {
+            let more = self.asks(key, request, *gpu);
+            self.beyond(key.client, more, limits).is_none()
+        };
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| among & (1 << gpu) != 0);
+        gpus.filter(may).fold(0, |set, gpu| set | 1 << gpu)
+    }
+
+    /// Whether a growth keeps to its user's quotas.
+    pub(super) fn may_grow(&self, waiting: &Waiting) -> bool {
+        self.over_quota(waiting.key(), &waiting.request, waiting.gpus)
+            .is_none()
+    }
+
+    /// Whether the client's user may be on that GPU too.
+    pub(super) fn may_be_on(&self, client: ClientId, gpu: usize) -> bool {
+        let there = Amount {
+            gpus: 1 << gpu,
+            ..Amount::default()
+        };
+        let beyond = self.beyond(client, there, |limits| Limits {
+            gpus: limits.gpus,
+            ..Limits::default()
+        });
+        beyond.is_none()
+    }
+
+    /// A request is about to be granted: what its user has is more by that.
+    pub(super) fn count_grant(&mut self, waiting: &Waiting, gpu: usize) {
+        let more = self.asks(waiting.key(), &waiting.request, gpu);
+        self.accounts.beyond.remove(&waiting.key());
+        let uid = self.user(waiting.client);
+        let owners = self.accounts.by_user.get(&uid).into_iter();
+        for (owner, _) in owners.flat_map(|account| &account.limits) {
+            let has = self.accounts.has.entry(*owner).or_default();
+            *has = has.and(more);
+        }
+    }
+
+    /// The client asks for nothing any more.
+    pub(super) fn drop_beyond(&mut self, client: ClientId) {
+        self.accounts.beyond.retain(|key| key.client != client);
+    }
+
+    /// Whether enough of the user's requests are considered without this one.
+    pub(super) fn are_enough(&self, held: &Held) -> bool {
+        let uid = self.user(held.client);
+        let own = self.queue.iter().filter(|other| self.user(other.client) == uid);
+        matches!(held.why, Why::Quota(_)) && own.take(ENOUGH).count() == ENOUGH
+    }
+
+    /// Whether any request waits for a quota.
+    pub(super) fn presses_quota(&self) -> bool {
+        self.held.iter().any(|held| matches!(held.why, Why::Quota(_)))
+    }
+
+    /// The clients that share a quota for which a request waits.
+    pub(super) fn pressed_by_quota(&self) -> impl Iterator<Item = ClientId> {
+        let owners = self.held.iter().filter_map(|held| match held.why {
+            Why::Quota(owner) => Some(owner),
+            Why::Person(_) => None,
+        });
+        let owners: BTreeSet<Owner> = owners.collect();
+        self.clients
+            .iter()
+            .filter(move |(_, entry)| {
+                let limits = self.accounts.limits(entry.uid).iter();
+                !owners.is_empty() && limits.map(|(owner, _)| owner).any(|owner| owners.contains(owner))
+            })
+            .map(|(client, _)| *client)
+    }
+
+    /// Where all who share a quota and hold something wait, lets the eldest go beyond it.
+    pub(super) fn let_eldest_beyond(&mut self, snapshot: &Snapshot, now: Duration) {
+        let waits = self.held.iter().filter_map(|held| match held.why {
+            Why::Quota(owner) if self.holds_something(held.client) => Some((owner, held.client)),
+            _ => None,
+        });
+        let mut eldest: BTreeMap<Owner, ClientId> = BTreeMap::new();
+        for (owner, client) in waits {
+            let first = eldest.entry(owner).or_insert(client);
+            *first = client.min(*first);
+        }
+        for (owner, client) in eldest {
+            if self.can_any_go_on(owner, snapshot, now) {
+                continue;
+            }
+            let its = |held: &Held| held.client == client && held.why == Why::Quota(owner);
+            let Some(at) = self.held.iter().position(its) else {
+                continue;
+            };
+            let held = self.held.remove(at);
+            match self.beyond_twice(&held) {
+                None => {
+                    tracing::info!(client, %owner, "all who share its quota wait: it goes beyond it");
+                    self.accounts.beyond.insert(held.key());
+                    self.let_go_on(&held, now);
+                }
+                Some(beyond) => {
+                    tracing::warn!(client, %owner, "it alone has twice its quota and waits: refused");
+                    self.counts.refused += 1;
+                    self.overdue.push(Answer {
+                        client,
+                        cell: held.cell,
+                        reply: over(beyond),
+                    });
+                }
+            }
+        }
+    }
+
+    fn beyond_twice(&self, held: &Held) -> Option<Beyond> {
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| held.fit & (1 << gpu) != 0);
+        let beyond = |gpu| {
+            let more = self.asks(held.key(), &held.request, gpu);
+            self.beyond(held.client, more, Limits::doubled)
+                .map(|(_, beyond)| beyond)
+        };
+        let mut all = gpus.map(beyond);
+        let first = all.next().flatten()?;
+        all.all(|beyond| beyond.is_some()).then_some(first)
+    }
+
+    fn holds_something(&self, client: ClientId) -> bool {
+        !self.ledger.holds_nothing(client)
+    }
+
+    /// Whether any program that shares the quota and holds something can go on without more.
+    fn can_any_go_on(&self, owner: Owner, snapshot: &Snapshot, now: Duration) -> bool {
+        let shares = |uid| self.accounts.limits(uid).iter().any(|(other, _)| *other == owner);
+        let clients = self.clients.iter();
+        let mut sharing = clients
+            .filter(|(client, entry)| shares(entry.uid) && !self.is_suspended(**client))
+            .map(|(client, _)| *client);
+        sharing.any(|client| self.holds_something(client) && self.can_client_go_on(client, snapshot, now))
+    }
+
+    fn can_client_go_on(&self, client: ClientId, snapshot: &Snapshot, now: Duration) -> bool {
+        let queued = self
+            .queue
+            .of(client)
+            .map(|waiting| (waiting.key(), waiting.request.thread));
+        let held = self.held.iter().filter(|held| held.client == client);
+        let held = held.map(|held| (held.key(), held.request.thread));
+        let asking: Vec<(TaskKey, u32)> = queued.chain(held).collect();
+        let mut tasks = self.ledger.tasks_of(client);
+        asking.is_empty() || tasks.any(|(key, held)| self.can_go_on(key, held, &asking, snapshot, now))
+    }
+}
+
+fn over(beyond: Beyond) -> Reply {
+    Reply::OverQuota {
+        what: beyond.what,
+        wanted: beyond.wanted,
+        limit: beyond.limit,
+    }
+}

@@ -1,0 +1,113 @@
+//! How long the loop sleeps.
+
+use std::time::Duration;
+
+use rustix::event::{Timespec, epoll};
+
+use super::holder::Holder;
+use super::server::{GREETING, Server};
+
+/// Between two samples while a request waits: foreign memory may come free.
+const WAITING: Duration = Duration::from_millis(50);
+/// How often the node view is written while there are clients.
+const SHOWING: Duration = Duration::from_millis(200);
+/// The same after a change: writing it costs as much as several answers.
+const SHOWING_CHANGES: Duration = Duration::from_millis(20);
+/// Between two samples while an observer is connected: only the driver shows what programs take.
+const SHOWING_WATCHED: Duration = Duration::from_millis(25);
+
+impl Server {
+    /// Waits for events, awake at first after a request: programs that end a task often begin
+    /// the next.
+    pub(super) fn wait(&mut self, events: &mut Vec<epoll::Event>) -> rustix::io::Result<()> {
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        let mut look = |timeout: Option<&Timespec>| {
+            epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout)
+        };
+        let asked = std::mem::take(&mut self.asked);
+        if asked
+            && self
+                .spin
+                .until(|| look(Some(&at_once)).is_ok_and(|count| count > 0))
+        {
+            return Ok(());
+        }
+        let timeout = self.timeout();
+        look(timeout.as_ref()).map(drop)
+    }
+
+    /// When the node view is to be written next.
+    pub(super) fn shows_in(&self) -> Option<Duration> {
+        let after = if self.changed {
+            SHOWING_CHANGES
+        } else if self.clients.is_empty() {
+            return None;
+        } else if self.clients.values().any(|client| client.observer) {
+            SHOWING_WATCHED
+        } else {
+            SHOWING
+        };
+        Some((self.shown + after).saturating_sub(self.now()))
+    }
+
+    /// How long to sleep at most; `None`: until something happens.
+    fn timeout(&self) -> Option<Timespec> {
+        let now = self.now();
+        let mut next: Option<Duration> = self.reclaims.interval(now);
+        let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
+        if let Some(wait) = self.keeper.interval(now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.service.interval(now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.holder.as_ref().and_then(Holder::due) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.memory.interval(&self.broker, now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.broker.next_turn_in(now) {
+            sooner(wait);
+        }
+        if self.broker.waiting() || self.broker.presses() {
+            sooner(WAITING);
+        }
+        if let Some(every) = self.broker.shuffles() {
+            sooner(every);
+        }
+        if let Some(wait) = self.shows_in() {
+            sooner(wait);
+        }
+        if !self.guests.is_empty() {
+            sooner(GREETING);
+        }
+        if let (Some(limit), Some(since)) = (self.config.idle_exit, self.idle) {
+            sooner((since + limit).saturating_sub(now) + Duration::from_millis(1));
+        }
+        next.map(|wait| Timespec {
+            tv_sec: wait.as_secs() as i64,
+            tv_nsec: wait.subsec_nanos().into(),
+        })
+    }
+
+    /// Whether nobody has needed it for as long as it is to stay.
+    pub(super) fn is_idle_for_long(&mut self) -> bool {
+        let now = self.now();
+        // That a GPU is drained would be forgotten.
+        let busy = self.clients.values().any(|client| !client.observer)
+            || !self.guests.is_empty()
+            || self.broker.has_drained();
+        if busy {
+            self.idle = None;
+            return false;
+        }
+        let since = *self.idle.get_or_insert(now);
+        self.config
+            .idle_exit
+            .is_some_and(|limit| now.saturating_sub(since) >= limit)
+    }
+}

@@ -1,0 +1,274 @@
+//! The file of quotas:
+//!
+//! ```toml
+//! [default]            # each user without an entry
+//! bytes = "80GiB"
+//! gpus = 1
+//!
+//! [users.alice]        # what is not said here is as in [default]
+//! bytes = "unlimited"
+//! weight = 2
+//!
+//! [groups.students]    # all members together; the weight is each one's
+//! bytes = "120GiB"
+//! tasks = 40
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::CString;
+use std::path::{Path, PathBuf};
+
+use mgb_probe::size;
+use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
+use serde::Deserialize;
+
+use super::{Account, Limits, Owner};
+
+/// Why a file has no quotas.
+#[derive(Debug, thiserror::Error)]
+pub enum QuotasError {
+    /// It cannot be read.
+    #[error("failed to read {0}: {1}")]
+    Read(PathBuf, std::io::Error),
+    /// It is no TOML, or has other keys than it may have.
+    #[error("{0}: {1}")]
+    Form(PathBuf, Box<toml::de::Error>),
+    /// A value makes no sense.
+    #[error("{0}: {1}: {2}")]
+    Value(PathBuf, String, String),
+}
+
+/// A number, a size as people write it, or `unlimited`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenEntry {
+    bytes: Option<Written>,
+    tasks: Option<Written>,
+    gpus: Option<Written>,
+    weight: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFile {
+    #[serde(default)]
+    default: WrittenEntry,
+    #[serde(default)]
+    users: BTreeMap<String, WrittenEntry>,
+    #[serde(default)]
+    groups: BTreeMap<String, WrittenEntry>,
+}
+
+/// What is said of one limit: nothing, or a limit, or that there is none.
+type Said = Option<Option<u64>>;
+
+/// What is said of a user or group.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Entry {
+    bytes: Said,
+    tasks: Said,
+    gpus: Said,
+    weight: Option<u32>,
+}
+
+/// The quotas of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Quotas {
+    default: Entry,
+    users: BTreeMap<u32, Entry>,
+    groups: BTreeMap<u32, Entry>,
+    /// Users and groups that it names and the system does not know.
+    pub unknown: Vec<String>,
+}
+
+impl Quotas {
+    /// Reads a file. Names become numbers here: nobody is asked for them later.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a value in it makes no sense.
+    pub fn read(path: &Path) -> Result<Quotas, QuotasError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| QuotasError::Read(path.to_owned(), error))?;
+        let written: WrittenFile =
+            toml::from_str(&text).map_err(|error| QuotasError::Form(path.to_owned(), Box::new(error)))?;
+        let entry = |whose: String, written: &WrittenEntry| {
+            entry(written).map_err(|why| QuotasError::Value(path.to_owned(), whose, why))
+        };
+        let mut quotas = Quotas {
+            default: entry("[default]".to_owned(), &written.default)?,
+            ..Quotas::default()
+        };
+        for (name, said) in &written.users {
+            let said = entry(format!("[users.{name}]"), said)?;
+            match user(name) {
+                Some(uid) => drop(quotas.users.insert(uid, said)),
+                None => quotas.unknown.push(format!("user {name}")),
+            }
+        }
+        for (name, said) in &written.groups {
+            let said = entry(format!("[groups.{name}]"), said)?;
+            match group(name) {
+                Some(gid) => drop(quotas.groups.insert(gid, said)),
+                None => quotas.unknown.push(format!("group {name}")),
+            }
+        }
+        Ok(quotas)
+    }
+
+    /// What holds for a user. Asks the system for the user's groups if the file names any.
+    pub fn account(&self, uid: u32) -> Account {
+        let groups = if self.groups.is_empty() {
+            Vec::new()
+        } else {
+            groups_of(uid)
+        };
+        self.account_in(uid, &groups)
+    }
+
+    fn account_in(&self, uid: u32, groups: &[u32]) -> Account {
+        let own = self.users.get(&uid).copied().unwrap_or_default();
+        let of_groups = groups
+            .iter()
+            .filter_map(|gid| Some((*gid, self.groups.get(gid)?)));
+        let or_default = |own: Said, default: Said| own.or(default).flatten();
+        let user = Limits {
+            bytes: or_default(own.bytes, self.default.bytes),
+            tasks: or_default(own.tasks, self.default.tasks),
+            gpus: or_default(own.gpus, self.default.gpus),
+        };
+        let mut limits = vec![(Owner::User(uid), user)];
+        limits.extend(of_groups.clone().map(|(gid, said)| {
+            let limits = Limits {
+                bytes: said.bytes.flatten(),
+                tasks: said.tasks.flatten(),
+                gpus: said.gpus.flatten(),
+            };
+            (Owner::Group(gid), limits)
+        }));
+        limits.retain(|(_, limits)| !limits.are_none());
+        let of_group = of_groups.filter_map(|(_, said)| said.weight).max();
+        let weight = own.weight.or(of_group).or(self.default.weight);
+        Account {
+            limits,
+            weight: weight.unwrap_or(1),
+        }
+    }
+}
+
+fn entry(written: &WrittenEntry) -> Result<Entry, String> {
+    if written.weight == Some(0) {
+        return Err("weight is 0; the least is 1".to_owned());
+    }
+    Ok(Entry {
+        bytes: limit("bytes", written.bytes.as_ref(), |text| {
+            size::parse(text).map_err(|error| error.to_string())
+        })?,
+        tasks: limit("tasks", written.tasks.as_ref(), number)?,
+        gpus: limit("gpus", written.gpus.as_ref(), number)?,
+        weight: written.weight,
+    })
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("`{text}` is no number"))
+}
+
+fn limit(
+    what: &str,
+    written: Option<&Written>,
+    read: impl Fn(&str) -> Result<u64, String>,
+) -> Result<Said, String> {
+    Ok(match written {
+        None => None,
+        Some(Written::Number(number)) => Some(Some(*number)),
+        Some(Written::Text(text)) if text == "unlimited" => Some(None),
+        Some(Written::Text(text)) => Some(Some(read(text).map_err(|why| format!("{what}: {why}"))?)),
+    })
+}
+
+/// A user's number, by name or as it is.
+fn user(name: &str) -> Option<u32> {
+    let known = User::from_name(name).ok().flatten();
+    known.map(|user| user.uid.as_raw()).or_else(|| name.parse().ok())
+}
+
+/// A group's number, by name or as it is.
+fn group(name: &str) -> Option<u32> {
+    let known = Group::from_name(name).ok().flatten();
+    known
+        .map(|group| group.gid.as_raw())
+        .or_else(|| name.parse().ok())
+}
+
+/// The groups that the system says a user is in. What a process says of itself does not count: it may have
+/// left some.
+fn groups_of(uid: u32) -> Vec<u32> {
+    let Some(user) = User::from_uid(Uid::from_raw(uid)).ok().flatten() else {
+        return Vec::new();
+    };
+    let groups = CString::new(user.name)
+        .ok()
+        .and_then(|name| getgrouplist(&name, user.gid).ok());
+    groups.unwrap_or_default().into_iter().map(Gid::as_raw).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Quotas, QuotasError> {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), text).unwrap();
+        Quotas::read(file.path())
+    }
+
+    #[test]
+    fn an_entry_says_what_differs_from_the_default() {
+        let quotas = read(
+            "[default]\nbytes = \"2GiB\"\ntasks = 4\n[users.root]\nbytes = \"unlimited\"\nweight = 3\n\
+             [users.77]\ntasks = 9\n[groups.50]\ngpus = 1\nweight = 5\n",
+        )
+        .unwrap();
+        let of = |uid, groups: &[u32]| quotas.account_in(uid, groups);
+        let gib = Some(2 << 30);
+        let limits = |bytes, tasks, gpus| Limits { bytes, tasks, gpus };
+        assert_eq!(of(5, &[]).limits, [(Owner::User(5), limits(gib, Some(4), None))]);
+        assert_eq!(of(0, &[]).limits, [(Owner::User(0), limits(None, Some(4), None))]);
+        assert_eq!(
+            of(77, &[50, 51]).limits,
+            [
+                (Owner::User(77), limits(gib, Some(9), None)),
+                (Owner::Group(50), limits(None, None, Some(1))),
+            ]
+        );
+        let weights = [of(5, &[]), of(0, &[50]), of(77, &[50])].map(|account| account.weight);
+        assert_eq!(weights, [1, 3, 5]);
+        assert_eq!(read("").unwrap().account(5), Account::default());
+    }
+
+    #[test]
+    fn a_user_is_in_the_groups_of_the_system() {
+        let quotas = read("[groups.root]\ntasks = 2\n").unwrap();
+        let limits = quotas.account(0).limits;
+        assert_eq!(limits.len(), 1);
+        assert_eq!(limits[0].0, Owner::Group(0));
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let said = |text: &str| read(text).unwrap_err().to_string();
+        assert!(said("[default]\nbites = 3\n").contains("bites"));
+        assert!(said("[users.root]\nbytes = \"much\"\n").contains("[users.root]: bytes: `much` is no size"));
+        assert!(said("[groups.root]\nweight = 0\n").contains("weight is 0"));
+        assert!(said("[users.root]\ngpus = \"some\"\n").contains("gpus: `some` is no number"));
+        let unknown = read("[users.nobody-at-all]\ntasks = 1\n").unwrap().unknown;
+        assert_eq!(unknown, ["user nobody-at-all"]);
+    }
+}

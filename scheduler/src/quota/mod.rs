@@ -1,0 +1,148 @@
+//! What each user and group may have at once of all GPUs together, and in which order users are served.
+//!
+//! [`file`] reads it from the administrator's file, [`shares`] puts waiting tasks in order. Nothing here has
+//! an effect: the broker asks.
+
+pub mod file;
+pub mod shares;
+
+use std::fmt;
+
+use mgb_probe::limited::Limited;
+
+/// Whose a limit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Owner {
+    /// A user's, by number.
+    User(u32),
+    /// A group's, by number: of all its members together.
+    Group(u32),
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Owner::User(uid) => write!(f, "uid {uid}"),
+            Owner::Group(gid) => write!(f, "gid {gid}"),
+        }
+    }
+}
+
+/// What somebody may have at once. `None`: any number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of GPU memory, contexts included.
+    pub bytes: Option<u64>,
+    /// Tasks between their begin and end.
+    pub tasks: Option<u64>,
+    /// GPUs.
+    pub gpus: Option<u64>,
+}
+
+/// What somebody has, or asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Bytes of GPU memory.
+    pub bytes: u64,
+    /// Tasks.
+    pub tasks: u64,
+    /// GPUs, a bit each by index.
+    pub gpus: u64,
+}
+
+impl Amount {
+    /// Both together.
+    pub fn and(self, other: Amount) -> Amount {
+        Amount {
+            bytes: self.bytes.saturating_add(other.bytes),
+            tasks: self.tasks.saturating_add(other.tasks),
+            gpus: self.gpus | other.gpus,
+        }
+    }
+}
+
+/// A limit that something goes beyond.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beyond {
+    /// What is limited.
+    pub what: Limited,
+    /// How much it would be.
+    pub wanted: u64,
+    /// How much it may be.
+    pub limit: u64,
+}
+
+impl Limits {
+    /// The first of the limits that this is beyond.
+    pub fn beyond(&self, amount: Amount) -> Option<Beyond> {
+        let each = [
+            (Limited::Bytes, amount.bytes, self.bytes),
+            (Limited::Tasks, amount.tasks, self.tasks),
+            (Limited::Gpus, u64::from(amount.gpus.count_ones()), self.gpus),
+        ];
+        each.into_iter().find_map(|(what, wanted, limit)| {
+            let limit = limit.filter(|limit| wanted > *limit)?;
+            Some(Beyond { what, wanted, limit })
+        })
+    }
+
+    /// The same with twice as many bytes and tasks: where those who have what is limited only wait for more of
+    /// it.
+    pub fn doubled(&self) -> Limits {
+        let twice = |limit: Option<u64>| limit.map(|limit| limit.saturating_mul(2));
+        Limits {
+            bytes: twice(self.bytes),
+            tasks: twice(self.tasks),
+            gpus: self.gpus,
+        }
+    }
+
+    /// Whether nothing is limited.
+    pub fn are_none(&self) -> bool {
+        *self == Limits::default()
+    }
+}
+
+/// What holds for a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// The limits that the user's programs keep: the user's own, and those of groups.
+    pub limits: Vec<(Owner, Limits)>,
+    /// The user's part of what several want: twice the weight, twice the part.
+    pub weight: u32,
+}
+
+impl Default for Account {
+    fn default() -> Account {
+        Account {
+            limits: Vec::new(),
+            weight: 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_kept_to_the_last_unit() {
+        let limits = Limits {
+            bytes: Some(10),
+            tasks: None,
+            gpus: Some(1),
+        };
+        let amount = |bytes, gpus| Amount {
+            bytes,
+            tasks: 99,
+            gpus,
+        };
+        assert_eq!(limits.beyond(amount(10, 0b10)), None);
+        let what = |amount| limits.beyond(amount).map(|beyond| (beyond.what, beyond.wanted));
+        assert_eq!(what(amount(11, 0b10)), Some((Limited::Bytes, 11)));
+        assert_eq!(what(amount(1, 0b110)), Some((Limited::Gpus, 2)));
+        assert_eq!(limits.doubled().beyond(amount(20, 1)), None);
+        assert!(limits.doubled().beyond(amount(20, 3)).is_some());
+        assert!(Limits::default().are_none() && !limits.are_none());
+    }
+}

@@ -1,0 +1,142 @@
+//! Quotas of users, who are several only where the tests run as root.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use mgb_tests::node::{Node, holds};
+use mgb_tests::process::{Running, run};
+use mgb_tests::{built, wait};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::users::{Shared, USERS, is_right};
+
+/// Writes quotas where any number of nodes at once may each have their own.
+fn file(text: &str) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let file = folder.path().join("quotas.toml");
+    fs::write(&file, text).expect("it can be written");
+    (folder, file)
+}
+
+fn reload(node: &Node) {
+    let pid = Pid::from_raw(node.mgbd_pid() as i32).expect("it runs");
+    kill_process(pid, Signal::HUP).expect("it can be told");
+}
+
+fn owners(said: &str) -> Vec<(u64, u64, u64)> {
+    let quotas: Value = serde_json::from_str(said).expect("JSON");
+    let number = |value: &Value| value.as_u64().unwrap_or(u64::MAX);
+    let owners = quotas["owners"].as_array().expect("a list").iter();
+    owners
+        .map(|owner| {
+            (
+                number(&owner["id"]),
+                number(&owner["tasks"]),
+                number(&owner["most_tasks"]),
+            )
+        })
+        .collect()
+}
+
+fn phases(shared: &Shared, uid: u32, rounds: &str) -> Running {
+    let arguments = ["8", rounds, "50", "wait", "10", "8"];
+    Running::start(shared.command(uid, "phases", &arguments).env("MGB", "require"))
+}
+
+#[test]
+fn a_user_has_no_more_than_the_file_says_and_others_go_on() {
+    let [first, second] = USERS;
+    let (_folder, quotas) = file(&format!("[users.{first}]\ntasks = 1\n"));
+    let options = ["--serve", "all", "--quotas", quotas.to_str().unwrap()];
+    let Some(mut shared) = Shared::start("1x512MiB", &options) else {
+        return;
+    };
+    let own: Vec<Running> = (0..4).map(|_| phases(&shared, first, "6")).collect();
+    let other = phases(&shared, second, "60");
+    wait::until("somebody waits for the quota", || {
+        let view = shared.node.view();
+        let over = view.queue.iter().filter(|wait| wait.over_quota);
+        (over.filter(|wait| wait.uid == first).count() == 3).then_some(())
+    });
+    wait::until("the other one has its task", || {
+        holds(&shared.node.view(), other.pid()).then_some(())
+    });
+    let running = |shared: &Shared| {
+        let view = shared.node.view();
+        let own = view.tasks.iter().filter(|task| task.uid == first);
+        own.filter(|task| task.warps > 0).count()
+    };
+    for round in 0..40 {
+        assert!(running(&shared) <= 1);
+        // The next mgbd knows it as well.
+        if round == 10 {
+            shared.node.replace_mgbd(Signal::KILL);
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let said = run(&mut shared.command(first, "mgb", &["quota", "--json"])).success();
+    let seen = owners(&said);
+    assert!(
+        seen.len() == 1 && seen[0].0 == u64::from(first) && seen[0].2 == 1,
+        "{said}"
+    );
+    assert!(
+        said.contains("\"held_back\": 3") || said.contains("\"held_back\": 2"),
+        "{said}"
+    );
+    let all = run(&mut shared.command(0, "mgb", &["quota", "--json"])).success();
+    assert_eq!(owners(&all).len(), 2, "{all}");
+
+    fs::write(&quotas, "[users]\nnonsense\n").unwrap();
+    reload(&shared.node);
+    wait::until("the mistake is shown", || {
+        shared.node.view().quotas.mistake.map(drop)
+    });
+    assert!(running(&shared) <= 1, "what the file said before holds");
+    fs::write(&quotas, format!("[users.{first}]\ntasks = 9\n")).unwrap();
+    reload(&shared.node);
+    wait::until("nobody waits for the quota", || {
+        let view = shared.node.view();
+        let waits = view.queue.iter().any(|wait| wait.over_quota);
+        (view.quotas.mistake.is_none() && !waits).then_some(())
+    });
+    own.into_iter().chain([other]).for_each(is_right);
+    shared.node.wait_until_empty();
+}
+
+#[test]
+fn what_is_beyond_the_quota_by_itself_is_told_so() {
+    let own = rustix::process::geteuid().as_raw();
+    let (_folder, quotas) = file(&format!("[users.{own}]\nbytes = \"40MiB\"\ngpus = 1\n"));
+    let mut node = Node::without_mgbd("2x128MiB");
+    node.start_mgbd_with("mgb", &["--quotas", quotas.to_str().unwrap()]);
+    let phases = |mib| {
+        let program = built::program("phases");
+        run(node
+            .command(program, &[mib, "2", "10", "wait", "10", "8"])
+            .env("MGB", "require"))
+    };
+    let fits = phases("16");
+    assert!(fits.code() == 0 && fits.stdout.contains("PASS"), "{fits:?}");
+    let over = phases("64");
+    assert_ne!(over.code(), 0);
+    assert!(
+        over.stderr
+            .contains("its user may have 40.0 MiB at once (`mgb quota`)"),
+        "{over:?}"
+    );
+    node.wait_until_empty();
+}
+
+#[test]
+fn mistakes_in_the_file_are_told_before_anything_starts() {
+    let node = Node::without_mgbd("1x64MiB");
+    let (_folder, quotas) = file("[default]\ntasks = \"many\"\n");
+    let said = run(&mut node.mgbd(&["--quotas", quotas.to_str().unwrap()]));
+    said.failure(&["[default]: tasks: `many` is no number"]);
+    fs::write(&quotas, "[users.nobody-of-that-name]\ntasks = 1\n").unwrap();
+    let said = run(&mut node.mgbd(&["--check", "--quotas", quotas.to_str().unwrap()]));
+    said.failure(&["the quotas are for user nobody-of-that-name, unknown here"]);
+}
