@@ -174,6 +174,19 @@ fn options() -> Options {
     })
 }
 
+/// Whether systemd started this very process, and so starts it again by itself. What else systemd sets is
+/// inherited by all that a service starts, such as a job of cron's or a desktop's terminal.
+fn is_service() -> bool {
+    match std::env::var("SYSTEMD_EXEC_PID") {
+        Ok(pid) => pid.parse() == Ok(std::process::id()),
+        // systemd before 248 does not say it.
+        Err(_) => {
+            let has_started_it = || rustix::process::getppid() == rustix::process::Pid::from_raw(1);
+            std::env::var_os("INVOCATION_ID").is_some() && has_started_it()
+        }
+    }
+}
+
 /// The socket that systemd has made, if it has.
 fn activated() -> anyhow::Result<Option<Arc<OwnedFd>>> {
     let mut sockets = sd_notify::listen_fds().context("failed to take the socket of systemd's")?;
@@ -236,8 +249,6 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         }
     }));
     let program = std::env::current_exe().context("failed to find mgbd's own program")?;
-    // systemd starts its services again by itself.
-    let is_service = std::env::var_os("INVOCATION_ID").is_some();
     let again = Again {
         program: program.clone(),
         arguments: std::env::args_os().skip(1).collect(),
@@ -268,7 +279,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         past: options.past.unwrap_or(usual.past),
         socket: usual.socket,
         holder: Some(program),
-        again: (!options.no_restart && !is_service).then_some(again),
+        again: (!options.no_restart && !is_service()).then_some(again),
         mps_control: usual.mps_control,
     };
     Ok(daemon::run(config, Box::new(node), stop)?)
