@@ -135,19 +135,18 @@ impl Listener {
         let noted = self.left.as_ref().and_then(|note| note.socket);
         let is_there = noted.is_some() && noted == file_at(path);
         self.socket = match left.filter(|_| is_there) {
-            Some(left) => Some(left),
+            Some(left) => {
+                // The mgbd before may have served others.
+                protect(path, users)?;
+                Some(left)
+            }
             None => {
                 // The name appears once the socket listens: a client that finds it before would take mgbd for
                 // gone.
                 let aside = path.with_file_name(".new");
                 let _ = std::fs::remove_file(&aside);
                 let socket = bind(&aside).map_err(|error| failed("listen at", &aside)(error.into()))?;
-                std::os::unix::fs::chown(&aside, None, users.socket_group())
-                    .and_then(|()| {
-                        let mode = Permissions::from_mode(users.socket_mode());
-                        std::fs::set_permissions(&aside, mode)
-                    })
-                    .map_err(failed("protect", &aside))?;
+                protect(&aside, users)?;
                 std::fs::rename(&aside, path).map_err(failed("name the socket", path))?;
                 Some(socket)
             }
@@ -160,9 +159,10 @@ impl Listener {
         self.socket.as_ref().expect("it listens before anybody asks")
     }
 
-    /// The file at which it listens.
+    /// The file at which it listens, for who clears away after `mgbd`. `None`: it is systemd's, which listens
+    /// there on and would not make the name again.
     pub(super) fn file(&self) -> Option<(u64, u64)> {
-        file_at(&self.path)
+        self.is_own.then(|| file_at(&self.path)).flatten()
     }
 
     /// Writes down what a successor must know after a crash.
@@ -200,6 +200,14 @@ fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error)
         path: path.to_owned(),
         error,
     }
+}
+
+/// Lets these users alone connect to a socket.
+fn protect(socket: &Path, users: &Users) -> Result<(), ListenError> {
+    let mode = Permissions::from_mode(users.socket_mode());
+    std::os::unix::fs::chown(socket, None, users.socket_group())
+        .and_then(|()| std::fs::set_permissions(socket, mode))
+        .map_err(failed("protect", socket))
 }
 
 /// Makes the folder, for these users only; accepts one that is there if nobody

@@ -1,15 +1,20 @@
 //! mgbd as a service: what it tells systemd, the socket that systemd makes, and settings in a file.
 
+use std::fs::Permissions;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use mgb_probe::Client;
 use mgb_tests::built;
 use mgb_tests::node::Node;
 use mgb_tests::prefix::bin;
 use mgb_tests::process::{Running, run};
+use mgb_tests::wait;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use rustix::process::Signal;
 
@@ -40,7 +45,7 @@ fn systemd_hears_that_mgbd_is_ready_lives_and_stops() {
         "{ready}"
     );
     assert!(
-        mgb_probe::Client::observe(&node.socket()).is_ok(),
+        Client::observe(&node.socket()).is_ok(),
         "it is ready when it says so"
     );
     for _ in 0..3 {
@@ -58,6 +63,78 @@ fn systemd_hears_that_mgbd_is_ready_lives_and_stops() {
 #[test]
 fn programs_that_come_before_mgbd_wait_at_systemds_socket() {
     let node = Node::without_mgbd("1x64MiB");
+    let listener = systemds_socket(&node);
+    let program = Running::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
+    std::thread::sleep(Duration::from_millis(300));
+    let mgbd = Running::start(&mut activated(&node, listener));
+    let ended = program.end();
+    assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
+    mgbd.signal(Signal::TERM);
+    assert_eq!(mgbd.end().code(), 0);
+    assert!(node.socket().exists(), "the name is systemd's");
+}
+
+#[test]
+fn systemds_socket_keeps_its_name_when_mgbd_is_killed() {
+    let node = Node::without_mgbd("1x64MiB");
+    let listener = systemds_socket(&node);
+    let mgbd = Running::start(&mut activated(&node, listener.try_clone().expect("a descriptor")));
+    wait::until("mgbd is ready", || Client::observe(&node.socket()).ok().map(drop));
+    mgbd.signal(Signal::KILL);
+    drop(mgbd);
+    // It clears away what mgbd left.
+    wait::until("the holder ends", || node.holder_pid().is_none().then_some(()));
+    assert!(node.socket().exists(), "the name is systemd's");
+    let lock = mgb_probe::lock_path(&node.socket());
+    assert_eq!(std::fs::read_to_string(lock).expect("it stays"), "");
+    let program = Running::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
+    let mgbd = Running::start(&mut activated(&node, listener));
+    let ended = program.end();
+    assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
+    mgbd.signal(Signal::TERM);
+    assert_eq!(mgbd.end().code(), 0);
+}
+
+#[test]
+fn an_mgbd_that_a_service_has_started_is_started_again() {
+    let node = Node::without_mgbd("1x64MiB");
+    // Built before: the holder waits for 5 s only.
+    let vecadd = built::program("vecadd");
+    // As a job of cron's has it: systemd has started cron.
+    let mut command = node.mgbd(&[]);
+    command.env("INVOCATION_ID", "0123456789abcdef0123456789abcdef");
+    let mgbd = Running::start(command.env("SYSTEMD_EXEC_PID", "1"));
+    let client = wait::until("mgbd is ready", || Client::observe(&node.socket()).ok());
+    let old = client.hello().mgbd_pid;
+    mgbd.signal(Signal::KILL);
+    drop(mgbd);
+    let ended = run(node.command(vecadd, &[]).env("MGB", "require"));
+    assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
+    let client = wait::until("another mgbd", || Client::observe(&node.socket()).ok());
+    let next = client.hello().mgbd_pid;
+    assert_ne!(next, old);
+    run(&mut node.mgb(&["stop"])).success();
+}
+
+#[test]
+fn whom_the_next_mgbd_serves_its_socket_serves() {
+    let node = Node::without_mgbd("1x64MiB");
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").mode() & 0o777;
+    std::fs::set_permissions(node.folder(), Permissions::from_mode(0o755)).expect("it is ours");
+    for (serve, then) in [("all", 0o666), ("own", 0o600), ("all", 0o666)] {
+        let mgbd = Running::start(&mut node.mgbd(&["--serve", serve, "--no-restart"]));
+        wait::until("mgbd is ready", || {
+            let client = Client::observe(&node.socket()).ok()?;
+            (client.hello().mgbd_pid == mgbd.pid()).then_some(())
+        });
+        assert_eq!(mode(&node.socket()), then, "{serve}");
+        mgbd.signal(Signal::USR1);
+        drop(mgbd);
+    }
+}
+
+/// A socket at which systemd listens for mgbd.
+fn systemds_socket(node: &Node) -> OwnedFd {
     let listener = rustix::net::socket_with(
         AddressFamily::UNIX,
         SocketType::SEQPACKET,
@@ -67,18 +144,19 @@ fn programs_that_come_before_mgbd_wait_at_systemds_socket() {
     .expect("a socket");
     rustix::net::bind(&listener, &SocketAddrUnix::new(node.socket()).unwrap()).expect("it is free");
     rustix::net::listen(&listener, 64).expect("it listens");
-    let program = Running::start(node.command(built::program("vecadd"), &[]).env("MGB", "require"));
-    std::thread::sleep(Duration::from_millis(300));
+    listener
+}
+
+/// mgbd as systemd starts it for a socket.
+fn activated(node: &Node, listener: OwnedFd) -> Command {
     // The shell has the pid that mgbd has then.
-    let line = format!("LISTEN_PID=$$ LISTEN_FDS=1 exec {}", bin("mgbd").display());
-    let mut command: Command = node.command("sh", &["-c", &line]);
+    let line = format!(
+        "LISTEN_PID=$$ SYSTEMD_EXEC_PID=$$ LISTEN_FDS=1 exec {}",
+        bin("mgbd").display()
+    );
+    let mut command = node.command("sh", &["-c", &line]);
     as_third(&mut command, listener);
-    let mgbd = Running::start(&mut command);
-    let ended = program.end();
-    assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
-    mgbd.signal(Signal::TERM);
-    assert_eq!(mgbd.end().code(), 0);
-    assert!(node.socket().exists(), "the name is systemd's");
+    command
 }
 
 /// Gives a command this descriptor as its third.
