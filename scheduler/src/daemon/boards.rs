@@ -35,16 +35,21 @@ impl Boards {
         self.whole.name()
     }
 
-    /// The name of a user's view, which is made if there is none.
+    /// The name of a user's view, which is made if there is none. logind removes what a user owns in shared
+    /// memory when his last session ends, though programs of his may run on.
     pub(super) fn of(&mut self, uid: u32) -> Result<&str, DaemonError> {
         let is_admin = uid == self.own || uid == 0;
-        let Some(others) = self.others.as_mut().filter(|_| !is_admin) else {
-            return Ok(self.whole.name());
+        let several = self.others.is_some();
+        let (board, reader) = match self.others.as_mut().filter(|_| !is_admin) {
+            None => (&mut self.whole, several.then_some(self.own)),
+            Some(others) => match others.entry(uid) {
+                Entry::Occupied(there) => (there.into_mut(), Some(uid)),
+                Entry::Vacant(free) => (free.insert(Board::new(Some(uid))?), Some(uid)),
+            },
         };
-        let board = match others.entry(uid) {
-            Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(free) => free.insert(Board::new(Some(uid))?),
-        };
+        if !board.is_there() {
+            *board = Board::new(reader)?;
+        }
         Ok(board.name())
     }
 

@@ -148,7 +148,7 @@ impl Server {
 
     /// The name of a user's view, with something in it.
     fn view_of(&mut self, uid: u32) -> Option<String> {
-        let before = self.boards.names().len();
+        let before = self.boards.names();
         let name = match self.boards.of(uid) {
             Ok(name) => name.to_owned(),
             Err(error) => {
@@ -156,7 +156,7 @@ impl Server {
                 return None;
             }
         };
-        if self.boards.names().len() != before {
+        if self.boards.names() != before {
             self.show(self.now());
             self.note_views();
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mgb_probe::Hello;
@@ -30,7 +30,7 @@ impl Board {
             .size(size_of::<Segment>())
             .create()
             .map_err(|error| failed(error.to_string()))?;
-        let file = Path::new("/dev/shm").join(shared.get_os_id().trim_start_matches('/'));
+        let file = file_of(shared.get_os_id());
         let mode = if reader.is_some() { 0o400 } else { 0o444 };
         std::fs::set_permissions(&file, Permissions::from_mode(mode))
             .map_err(|error| failed(error.to_string()))?;
@@ -43,6 +43,11 @@ impl Board {
     /// Its POSIX shared-memory name.
     pub(super) fn name(&self) -> &str {
         self.shared.get_os_id()
+    }
+
+    /// Whether its name still is.
+    pub(super) fn is_there(&self) -> bool {
+        file_of(self.name()).exists()
     }
 
     pub(super) fn write(&self, mut view: NodeView) {
@@ -59,6 +64,11 @@ impl Board {
             segment.write(&serde_json::to_vec(&view).unwrap_or_default());
         }
     }
+}
+
+/// The file of a segment.
+fn file_of(name: &str) -> PathBuf {
+    Path::new("/dev/shm").join(name.trim_start_matches('/'))
 }
 
 /// Puts the view together, but for how long `mgbd` is up and its quotas.

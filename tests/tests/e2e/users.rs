@@ -80,6 +80,16 @@ impl Shared {
         running
     }
 
+    /// The files of all views.
+    fn views(&self) -> Vec<PathBuf> {
+        let note = fs::read_to_string(mgb_probe::lock_path(&self.node.socket())).unwrap();
+        let note: Value = serde_json::from_str(&note).unwrap();
+        let names = note["views"].as_array().unwrap().iter();
+        names
+            .map(|name| Path::new("/dev/shm").join(name.as_str().unwrap().trim_start_matches('/')))
+            .collect()
+    }
+
     fn status(&self, uid: u32) -> Value {
         let said = run(&mut self.command(uid, "mgb", &["status", "--json"])).success();
         serde_json::from_str(&said).expect("JSON")
@@ -163,14 +173,7 @@ fn nobody_reads_or_replaces_what_is_not_his() {
         return;
     };
     let program = shared.phases(USERS[0], "8", "20");
-    let views: Vec<PathBuf> = {
-        let note = fs::read_to_string(mgb_probe::lock_path(&shared.node.socket())).unwrap();
-        let note: Value = serde_json::from_str(&note).unwrap();
-        let names = note["views"].as_array().unwrap().iter();
-        names
-            .map(|name| Path::new("/dev/shm").join(name.as_str().unwrap().trim_start_matches('/')))
-            .collect()
-    };
+    let views = shared.views();
     assert_eq!(views.len(), 2, "one for root, one for the user");
     let mut readers = Vec::new();
     for view in &views {
@@ -199,6 +202,27 @@ fn nobody_reads_or_replaces_what_is_not_his() {
     // Nor does its channel's memory open for another user.
     denied(format!("ls /proc/{}/fd", program.pid()));
     denied(format!("kill {}", program.pid()));
+    is_right(program);
+}
+
+#[test]
+fn a_view_that_logind_removes_is_made_again() {
+    let Some(shared) = Shared::start("1x64MiB", "all") else {
+        return;
+    };
+    let program = shared.phases(USERS[0], "8", "20");
+    for uid in [USERS[0], 0] {
+        // As when the last session of a user ends whose programs run on (RemoveIPC=yes).
+        let is_his = |view: &&PathBuf| fs::metadata(view).is_ok_and(|file| file.uid() == uid);
+        let views = shared.views();
+        fs::remove_file(views.iter().find(is_his).expect("he has one")).expect("it can be removed");
+        let seen = tasks(&shared.status(uid));
+        assert!(
+            seen.len() == 1 && !seen[0].2.is_empty(),
+            "user {uid} sees {seen:?}"
+        );
+        assert!(shared.views().iter().all(|view| view.exists()));
+    }
     is_right(program);
 }
 
