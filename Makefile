@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test fuzz loom coverage asan lit lit-19 check bundle deny support clean
+	levels-test random-test fuzz loom coverage asan systemd-test lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -117,6 +117,9 @@ next: build ## build mgbd once more, as the next release that speaks the next ve
 
 soak: build ## kill mgbd, its holder and programs at random 1000 times under load on softgpu (make test: 16 times)
 	MGB_RESTART_KILLS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture restart::nothing
+
+systemd-test: examples ## mgbd under a real systemd, 100 starts and stops among others (root; tests/systemd/service.py --make-root first)
+	tests/systemd/service.py
 
 deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
 	@tools/deny.sh
