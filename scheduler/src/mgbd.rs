@@ -2,7 +2,7 @@
 //! [`mgb_scheduler::daemon`].
 //!
 //! Exit codes: 0 after SIGTERM or SIGINT, or when idle for long enough; 2 for a
-//! command line that cannot be understood; 3 if another `mgbd` already runs at
+//! command line, settings or quotas that cannot be understood; 3 if another `mgbd` already runs at
 //! the socket; 4 if there is no GPU to share; 1 for everything else.
 
 use std::fs::OpenOptions;
@@ -39,7 +39,7 @@ const LINGERING: Duration = Duration::from_secs(60);
     name = "mgbd",
     version,
     args_override_self = true,
-    after_help = "Exit codes: 0 stopped or idle, 2 bad command line, 3 \
+    after_help = "Exit codes: 0 stopped or idle, 2 bad command line, settings or quotas, 3 \
     another mgbd runs at the socket, 4 no GPU, 1 anything else. MGBD_LOG sets what is logged, such as \
     debug or mgb_scheduler=trace."
 )]
@@ -222,8 +222,10 @@ fn hold() -> ExitCode {
 }
 
 fn code(error: &anyhow::Error) -> u8 {
-    if let Some(DaemonError::Listen(ListenError::Running { .. })) = error.downcast_ref() {
-        return 3;
+    match error.downcast_ref() {
+        Some(DaemonError::Listen(ListenError::Running { .. })) => return 3,
+        Some(DaemonError::Quotas(_)) => return 2,
+        _ => {}
     }
     match error.downcast_ref::<DiscoverError>() {
         Some(DiscoverError::Driver(..)) | None => 1,
@@ -257,11 +259,12 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
     let config = Config {
         activated: activated()?,
         users: options.serve,
-        reload: match options.quotas {
-            Some(_) => Some(Arc::new(
-                signals(&[signal_hook::consts::SIGHUP]).context("failed to listen for SIGHUP")?,
-            )),
-            None => None,
+        // `systemctl reload` is no reason to end where there are no quotas.
+        reload: if options.quotas.is_some() || is_service() {
+            let told = signals(&[signal_hook::consts::SIGHUP]).context("failed to listen for SIGHUP")?;
+            Some(Arc::new(told))
+        } else {
+            None
         },
         quotas: options.quotas,
         policy: options.policy,

@@ -22,7 +22,7 @@ fn is_right(running: Running) {
 #[test]
 fn who_waits_keeps_his_place() {
     let mut node = Node::start("1x64MiB", "mgb");
-    let first = start(&node, "phases", &["40", "2", "1500", "wait", "10", "8"]);
+    let first = start(&node, "phases", &["40", "2", "4000", "wait", "10", "8"]);
     wait::until("it holds room", || holds(&node.view(), first.pid()).then_some(()));
     let mut others = Vec::new();
     for _ in 0..3 {

@@ -207,7 +207,7 @@ fn nobody_reads_or_replaces_what_is_not_his() {
 
 #[test]
 fn a_view_that_logind_removes_is_made_again() {
-    let Some(shared) = Shared::start("1x64MiB", "all") else {
+    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
         return;
     };
     let program = shared.phases(USERS[0], "8", "20");
