@@ -159,6 +159,9 @@ pub struct GpuView {
     /// A person has it drained: nobody is admitted, and who is idle there leaves.
     #[serde(default)]
     pub drained: bool,
+    /// The driver cannot reach it: nobody is admitted until it can again.
+    #[serde(default)]
+    pub lost: bool,
 }
 
 /// What a task is doing.
@@ -251,6 +254,9 @@ pub struct WaitView {
     /// It is not considered because its user, or a group of the user's, has as much as it may have at once.
     #[serde(default)]
     pub over_quota: bool,
+    /// It is not considered because the driver cannot reach any GPU that it could go to.
+    #[serde(default)]
+    pub gpu_lost: bool,
 }
 
 /// Why a request waits although there may be room for it.

@@ -11,6 +11,8 @@
 //!              | "slow"    everything takes longer, in modelled time
 //! DEVICE       = its number on the node; without one, any device (not for "device")
 //! WHEN         = NUMBER ( "s" | "ms" )   after the process began to use the devices
+//!              | "file=" PATH            while that file is there (only for "device"): a process that used the
+//!                                        device meanwhile goes on failing, others find it again
 //!              | "kernel=" N             as the process's N-th kernel there runs
 //!              | "alloc=" N              at the process's N-th allocation there
 //!              | "copy=" N               at the process's N-th copy there
@@ -22,6 +24,7 @@
 //! itself. A device that is slow for all processes is an option of `SOFTGPU_DEVICES`, see
 //! [`crate::config::spec`].
 
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -52,6 +55,8 @@ enum What {
 enum When {
     /// Nanoseconds after the start.
     After(u64),
+    /// While this file is there.
+    File(&'static Path),
     Kernel(u64),
     Allocation(u64),
     Copy(u64),
@@ -72,6 +77,17 @@ struct Rule {
 struct Plan {
     rules: Vec<Rule>,
     start: u64,
+}
+
+impl Plan {
+    /// Whether it is the time of a rule that goes by time, or the file of one that goes by a file is there.
+    fn is_due(&self, rule: &Rule) -> bool {
+        match rule.when {
+            When::After(length) => clock::now() >= self.start + length,
+            When::File(path) => path.exists(),
+            _ => false,
+        }
+    }
 }
 
 static PLAN: OnceLock<Option<Plan>> = OnceLock::new();
@@ -117,6 +133,9 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     };
     let when = if moment == "0ms" {
         When::After(0)
+    } else if let Some(path) = moment.strip_prefix("file=") {
+        // Parsed once in a process.
+        When::File(Path::new(String::leak(path.to_owned())))
     } else if let Some(at) = moment.strip_prefix("kernel=") {
         When::Kernel(number(at)?)
     } else if let Some(at) = moment.strip_prefix("alloc=") {
@@ -138,6 +157,9 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
     }
     if matches!(what, What::Slow(_)) && !matches!(when, When::After(_)) {
         return Err("a device is slow from a time on".to_owned());
+    }
+    if matches!(when, When::File(_)) && what != What::Device {
+        return Err("only a device is lost for as long as a file is there".to_owned());
     }
     if what == What::Device && device.is_none() {
         return Err("no device is named".to_owned());
@@ -275,7 +297,7 @@ pub fn check(device: usize) -> Result {
             continue;
         }
         let struck = rule.struck.load(Relaxed);
-        let due = matches!(rule.when, When::After(length) if clock::now() >= plan.start + length);
+        let due = plan.is_due(rule);
         let lost = rule.what == What::Device && struck;
         if lost || (due && !struck) {
             rule.strike(device)?;
@@ -294,8 +316,8 @@ pub fn lost(device: usize) -> bool {
         .iter()
         .filter(|rule| rule.what == What::Device && rule.device == Some(device));
     losses.any(|rule| {
-        let due = matches!(rule.when, When::After(length) if clock::now() >= plan.start + length);
-        due || rule.struck.load(Relaxed)
+        let stays = !matches!(rule.when, When::File(_));
+        plan.is_due(rule) || stays && rule.struck.load(Relaxed)
     })
 }
 

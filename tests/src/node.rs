@@ -104,7 +104,18 @@ impl Node {
     /// When it ends before that.
     #[track_caller]
     pub fn start_mgbd_with(&mut self, policy: &str, options: &[&str]) {
-        let mut daemon = Running::start(&mut self.mgbd(&[&["--policy", policy], options].concat()));
+        let mut command = self.mgbd(&[&["--policy", policy], options].concat());
+        self.start_mgbd_as(&mut command);
+    }
+
+    /// Starts an mgbd by a command of [`Node::mgbd`]'s.
+    ///
+    /// # Panics
+    ///
+    /// When it ends before it serves.
+    #[track_caller]
+    pub fn start_mgbd_as(&mut self, command: &mut Command) {
+        let mut daemon = Running::start(command);
         let client = wait::try_until(|| match Client::observe(&self.socket()) {
             Ok(client) => Some(Some(client)),
             Err(_) if daemon.runs() => None,

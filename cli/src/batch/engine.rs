@@ -13,6 +13,7 @@ use super::auto::{self, Follower};
 use super::cause::Cause;
 use super::job::{Running, never_started};
 use super::jobfile::Job;
+use super::lost;
 use super::outcome::JobOutcome;
 use super::setup::Setup;
 use crate::parallel::Parallel;
@@ -178,7 +179,8 @@ impl Batch<'_> {
             if ended {
                 let running = self.running.swap_remove(index);
                 let job = running.job();
-                let outcome = running.finish(self.setup, self.began)?;
+                let mut outcome = running.finish(self.setup, self.began)?;
+                lost::judge(&mut outcome);
                 if let Some(follower) = &mut self.follower {
                     follower.ended(job, outcome.host_peak_bytes);
                 }

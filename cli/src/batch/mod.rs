@@ -5,6 +5,7 @@ pub mod cause;
 pub mod engine;
 pub mod job;
 pub mod jobfile;
+mod lost;
 pub mod outcome;
 pub mod progress;
 pub mod setup;

@@ -130,9 +130,11 @@ mod tests {
             processes: 1,
             launches_in_flight: 0,
             drained: false,
+            lost: false,
         };
         let wait = WaitView {
             over_quota: false,
+            gpu_lost: false,
             pid: 1,
             uid: 0,
             label: String::new(),

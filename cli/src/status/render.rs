@@ -218,6 +218,7 @@ fn kind(wait: &WaitView) -> String {
     let kind = if wait.growth { "more" } else { "new" };
     match wait.held_back {
         None if wait.over_quota => format!("{kind}, over quota"),
+        None if wait.gpu_lost => format!("{kind}, GPU lost"),
         None => kind.to_owned(),
         Some(HeldBack::Suspended) => format!("{kind}, suspended"),
         Some(HeldBack::Drained) => format!("{kind}, GPU drained"),
@@ -227,6 +228,13 @@ fn kind(wait: &WaitView) -> String {
 /// Who is suspended, and which GPUs are drained; nothing where people have ordered nothing.
 fn ordered(view: &NodeView) -> String {
     let mut text = String::new();
+    for gpu in view.gpus.iter().filter(|gpu| gpu.lost) {
+        let _ = writeln!(
+            text,
+            "GPU {} is lost: the driver cannot reach it (nvidia-smi); it is shared again once that can",
+            gpu.gpu.index
+        );
+    }
     for gpu in view.gpus.iter().filter(|gpu| gpu.drained) {
         let left = gpu.reserved_bytes + gpu.reclaiming_bytes;
         let at = gpu.gpu.index;

@@ -41,6 +41,11 @@ impl Broker {
         self.drained & (1 << gpu) != 0
     }
 
+    /// GPUs that take nobody: those that are drained, and those that the driver cannot reach.
+    pub(super) fn closed(&self) -> u64 {
+        self.drained | self.lost
+    }
+
     /// Whether anything is kept here that a person wants and that would be lost with the broker.
     pub fn has_drained(&self) -> bool {
         self.drained != 0

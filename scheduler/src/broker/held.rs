@@ -28,6 +28,8 @@ pub(super) struct Held {
 pub(super) enum Why {
     /// A person wants it.
     Person(HeldBack),
+    /// The driver cannot reach any GPU that it could go to.
+    Lost,
     /// With it, these would have more than they may have.
     Quota(Owner),
 }

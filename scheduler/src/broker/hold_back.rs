@@ -1,5 +1,6 @@
 //! Holds requests back: because a person wants it, those of suspended processes and those that can only be
-//! served by a drained GPU; and those of users who have as much as they may have ([`super::quota`]).
+//! served by a drained GPU; those that can only be served by a GPU that the driver cannot reach; and those of
+//! users who have as much as they may have ([`super::quota`]).
 //!
 //! They are not in the queue, so nothing else in the broker sees them: nobody is swapped or evicted for them,
 //! nothing is kept for them, they pass no patience, and a process that waits in one is part of no deadlock. A
@@ -21,7 +22,7 @@ impl Broker {
     /// anything is granted.
     pub(super) fn hold_back(&mut self, now: Duration) {
         let is_limited = self.counts_amounts();
-        if self.suspended.is_empty() && self.drained == 0 && self.held.is_empty() && !is_limited {
+        if self.suspended.is_empty() && self.closed() == 0 && self.held.is_empty() && !is_limited {
             self.widen();
             return;
         }
@@ -50,7 +51,7 @@ impl Broker {
     /// A request is considered again.
     pub(super) fn let_go_on(&mut self, held: &Held, now: Duration) {
         let since = match held.why {
-            Why::Person(_) => now,
+            Why::Person(_) | Why::Lost => now,
             Why::Quota(_) => held.since,
         };
         let (client, cell) = (held.client, held.cell);
@@ -63,6 +64,9 @@ impl Broker {
         if self.is_suspended(key.client) {
             return Some(Why::Person(HeldBack::Suspended));
         }
+        if request.op == Op::Begin && self.open_among(key.client, fit) == 0 && fit & !self.drained != 0 {
+            return Some(Why::Lost);
+        }
         let is_closed = if request.op == Op::Grow {
             // Who is at work there goes on.
             let gpu = self.ledger.task(key)?.gpu;
@@ -74,20 +78,31 @@ impl Broker {
         if is_closed {
             return Some(Why::Person(HeldBack::Drained));
         }
-        self.over_quota(key, request, fit & !self.drained).map(Why::Quota)
+        self.over_quota(key, request, self.open_among(key.client, fit))
+            .map(Why::Quota)
+    }
+
+    /// Of these GPUs, those that take a client's task. Where a process has a context on a GPU that is lost, it
+    /// is to hear so of the driver, as soon as it can, and does not wait until the GPU is back: the context
+    /// will not be.
+    fn open_among(&self, client: ClientId, gpus: u64) -> u64 {
+        match gpus & !self.closed() {
+            0 => gpus & !self.drained & self.contexts_of(client),
+            open => open,
+        }
     }
 
     /// Has requests to begin go to all GPUs that are not drained and within their users' quotas, and to no
     /// others.
     fn widen(&mut self) {
-        let narrows = self.drained != 0 || self.has_limits();
+        let narrows = self.closed() != 0 || self.has_limits();
         if !narrows && !self.narrowed {
             return;
         }
         self.narrowed = narrows;
         for at in 0..self.queue.waiters().len() {
             let waiting = self.queue.beginner(at);
-            let gpus = self.within_quota(waiting, waiting.fit & !self.drained);
+            let gpus = self.within_quota(waiting, self.open_among(waiting.client, waiting.fit));
             if gpus != waiting.gpus {
                 let more = waiting.expected_bytes - waiting.bytes;
                 let expected = self.expected_bytes(&waiting.request, gpus, more);

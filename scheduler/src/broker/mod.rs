@@ -112,6 +112,8 @@ pub struct Broker {
     accounts: Accounts,
     /// GPUs that a person has drained, one bit each.
     drained: u64,
+    /// GPUs that the driver cannot reach, as last seen.
+    lost: u64,
     /// Whether what people want has changed, and was not taken down yet.
     standing_changed: bool,
     /// Whether requests may be kept off GPUs on which they fit.
@@ -154,6 +156,7 @@ impl Broker {
             suspended: Suspended::default(),
             accounts: Accounts::default(),
             drained: 0,
+            lost: 0,
             standing_changed: false,
             narrowed: false,
             hindrances: BTreeMap::new(),

@@ -179,6 +179,9 @@ impl Broker {
         if self.is_drained(to) {
             return bad("that GPU is drained");
         }
+        if self.closed() & (1 << to) != 0 {
+            return bad("the driver cannot reach that GPU");
+        }
         if self.ledger.tasks_of(client).all(|(_, held)| held.gpu == to) {
             return Reply::Unchanged;
         }
@@ -240,7 +243,7 @@ impl Broker {
             .task(key)
             .filter(|held| held.reserved == 0 && !held.alone);
         let others = may.map_or(0, |held| {
-            held.may_go & request.gpus & !(1 << held.gpu) & !self.drained
+            held.may_go & request.gpus & !(1 << held.gpu) & !self.closed()
         });
         request.flags & ELSEWHERE != 0 && self.balances() && others != 0
     }
@@ -322,7 +325,7 @@ impl Broker {
         let place = |gpu: usize| Place {
             room: self.room_to_begin(covered, gpu),
             work: work(snapshot, |seen| seen.gpu == gpu),
-            closed: self.is_drained(gpu)
+            closed: self.closed() & (1 << gpu) != 0
                 || !alone.on(gpu).alone.is_empty()
                 || self.ledger.processes(gpu) >= self.rules.max_processes
                 || self.ledger.arrivals().any(|(_, arrival)| arrival.gpu == gpu),
@@ -346,8 +349,9 @@ impl Broker {
             let cost = self
                 .cost_of_move(waiting.key(), *to)
                 .saturating_add(waiting.bytes);
-            let is_open =
-                *to != held.gpu && !self.is_drained(*to) && !colocation.is_closed(*to, waiting.client);
+            let is_open = *to != held.gpu
+                && self.closed() & (1 << to) == 0
+                && !colocation.is_closed(*to, waiting.client);
             is_open
                 && may & (1 << to) != 0
                 && self.may_be_on(waiting.client, *to)

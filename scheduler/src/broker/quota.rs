@@ -266,7 +266,7 @@ impl Broker {
     pub(super) fn pressed_by_quota(&self) -> impl Iterator<Item = ClientId> {
         let owners = self.held.iter().filter_map(|held| match held.why {
             Why::Quota(owner) => Some(owner),
-            Why::Person(_) => None,
+            Why::Person(_) | Why::Lost => None,
         });
         let owners: BTreeSet<Owner> = owners.collect();
         self.clients

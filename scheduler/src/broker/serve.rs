@@ -34,6 +34,7 @@ impl Broker {
     }
 
     fn round(&mut self, snapshot: &mut Snapshot, now: Duration, newcomers: bool) -> Vec<Answer> {
+        self.lost = snapshot.lost;
         self.replace_leaders(now);
         self.hold_back(now);
         if !newcomers {

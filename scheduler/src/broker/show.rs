@@ -61,6 +61,7 @@ impl Broker {
             waited_ms: now.saturating_sub(follower.since).as_millis() as u64,
             held_back: None,
             over_quota: false,
+            gpu_lost: false,
         });
         let held = self.held.iter().map(|held| WaitView {
             pid: self.pid(held.client),
@@ -73,9 +74,10 @@ impl Broker {
             waited_ms: now.saturating_sub(held.since).as_millis() as u64,
             held_back: match held.why {
                 Why::Person(why) => Some(why),
-                Why::Quota(_) => None,
+                Why::Quota(_) | Why::Lost => None,
             },
             over_quota: matches!(held.why, Why::Quota(_)),
+            gpu_lost: held.why == Why::Lost,
         });
         self.queue
             .iter()
@@ -90,6 +92,7 @@ impl Broker {
                 waited_ms: now.saturating_sub(waiting.since).as_millis() as u64,
                 held_back: None,
                 over_quota: false,
+                gpu_lost: false,
             })
             .chain(held)
             .chain(followers)

@@ -12,6 +12,8 @@ pub struct Snapshot {
     /// By GPU: bytes that the driver shows free beyond what holders may still
     /// map. `None`: the driver does not say, and the ledger alone decides.
     pub covered: Vec<Option<u64>>,
+    /// GPUs that the driver cannot reach, a bit each.
+    pub lost: u64,
     /// Clients with launches in flight, by GPU.
     pub busy: BTreeSet<(ClientId, usize)>,
     /// Tasks that are over but keep their grant until another request waits for it.

@@ -43,6 +43,8 @@ pub(super) struct GpuSample {
     pub(super) foreign: u64,
     /// Launches in flight.
     pub(super) launches: u64,
+    /// The driver cannot reach it.
+    pub(super) is_lost: bool,
 }
 
 impl GpuSample {
@@ -95,6 +97,11 @@ impl MemoryMonitor {
         }
     }
 
+    /// Whether any GPU was out of the driver's reach.
+    pub(super) fn misses_any(&self) -> bool {
+        self.gpus.iter().any(|gpu| gpu.is_lost)
+    }
+
     /// Samples every GPU.
     pub(super) fn sample(&mut self, node: &dyn Node, ledger: &Ledger, clients: &Clients) -> Snapshot {
         let mut snapshot = Snapshot::default();
@@ -110,6 +117,7 @@ impl MemoryMonitor {
         for (gpu, holders) in holders.iter().enumerate() {
             self.sample_gpu(gpu, node, ledger, clients, holders);
             snapshot.covered.push(self.gpus[gpu].covered());
+            snapshot.lost |= u64::from(self.gpus[gpu].is_lost) << gpu;
             for client in holders.iter().filter_map(|holder| holder.client) {
                 let launches = client.launches(gpu);
                 self.gpus[gpu].launches += u64::from(launches);
@@ -141,12 +149,14 @@ impl MemoryMonitor {
         let said = || -> Vec<(u64, u64)> { holders.iter().map(|holder| holder.said(gpu)).collect() };
         let (mut before, mut listed) = (said(), residents());
         let mut memory = None;
+        let mut is_lost = false;
         let mut resident = Vec::new();
         for attempt in 1..=TRIES {
             memory = match node.memory(gpu) {
                 Ok(memory) => Some(memory),
                 Err(error) => {
-                    if !std::mem::replace(&mut self.complained, true) {
+                    is_lost = error.is_lost;
+                    if !is_lost && !std::mem::replace(&mut self.complained, true) {
                         tracing::warn!(gpu, %error, "going by the ledger alone");
                     }
                     None
@@ -186,6 +196,14 @@ impl MemoryMonitor {
             seen.outstanding += (holder.published + holder.plain).saturating_sub(mapped);
             seen.outstanding += holder.context - made;
         }
+        if seen.is_lost != is_lost {
+            if is_lost {
+                tracing::error!(gpu, "the driver cannot reach the GPU: no program begins there");
+            } else {
+                tracing::info!(gpu, "the driver reaches the GPU again: it is shared again");
+            }
+        }
+        seen.is_lost = is_lost;
         seen.memory = memory;
         seen.residents = listed;
         if let (Some(memory), false) = (memory, reclaiming) {

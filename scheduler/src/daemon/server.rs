@@ -81,6 +81,8 @@ pub struct Server {
     pub(super) idle: Option<Duration>,
     pub(super) shown: Duration,
     pub(super) changed: bool,
+    /// When a GPU that the driver could not reach is tried again.
+    pub(super) look_again: Duration,
     /// A client asked for something since the last wait.
     pub(super) asked: bool,
     pub(super) spin: Spin,
@@ -184,6 +186,7 @@ impl Server {
             idle: Some(start),
             shown: Duration::ZERO,
             changed: true,
+            look_again: Duration::ZERO,
             asked: false,
             spin: Spin::default(),
             service: Service::default(),
@@ -300,7 +303,7 @@ impl Server {
         self.deliver(turns);
         let reclaiming = self.reclaims.interval(now).is_some();
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
-        if reclaiming || self.broker.waiting() || self.broker.presses() {
+        if reclaiming || self.broker.waiting() || self.broker.presses() || self.is_to_look_again(now) {
             self.serve(reclaiming, now);
         } else if show || self.broker.shuffles().is_some() {
             self.even_out(now);

@@ -99,6 +99,7 @@ pub(super) fn node_view(
             processes: ledger.processes(at),
             launches_in_flight: seen.launches,
             drained: broker.is_drained(at),
+            lost: seen.is_lost,
         }
     };
     NodeView {

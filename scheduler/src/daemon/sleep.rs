@@ -15,6 +15,8 @@ const SHOWING: Duration = Duration::from_millis(200);
 const SHOWING_CHANGES: Duration = Duration::from_millis(20);
 /// Between two samples while an observer is connected: only the driver shows what programs take.
 const SHOWING_WATCHED: Duration = Duration::from_millis(25);
+/// Between two tries to reach a GPU that the driver could not.
+const LOOKING: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Waits for events, awake at first after a request: programs that end a task often begin
@@ -37,6 +39,15 @@ impl Server {
         }
         let timeout = self.timeout();
         look(timeout.as_ref()).map(drop)
+    }
+
+    /// Whether it is time to see if a GPU is there again that the driver could not reach.
+    pub(super) fn is_to_look_again(&mut self, now: Duration) -> bool {
+        if !self.memory_monitor.misses_any() || now < self.look_again {
+            return false;
+        }
+        self.look_again = now + LOOKING;
+        true
     }
 
     /// When the node view is to be written next.
@@ -78,6 +89,9 @@ impl Server {
         }
         if let Some(every) = self.broker.shuffles() {
             sooner(every);
+        }
+        if self.memory_monitor.misses_any() {
+            sooner(self.look_again.saturating_sub(now));
         }
         if let Some(wait) = self.shows_in() {
             sooner(wait);

@@ -36,8 +36,13 @@ pub struct Resident {
 
 /// The driver failed to say something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the driver does not say: {0}")]
-pub struct NodeError(pub String);
+#[error("the driver does not say: {text}")]
+pub struct NodeError {
+    /// What it says instead.
+    pub text: String,
+    /// It cannot reach the GPU any more.
+    pub is_lost: bool,
+}
 
 /// Where `mgbd` learns about GPUs: NVML, or a test's idea of one.
 pub trait Node {

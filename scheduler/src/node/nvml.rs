@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use mgb_probe::need::{margin_bytes, spare_bytes};
 use mgb_probe::{Gpu, Multiprocessors, VisibleError, visible_gpus};
-use nvml_wrapper::enum_wrappers::device::Sampling;
+use nvml_wrapper::enum_wrappers::device::{ComputeMode, Sampling};
 use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device, Nvml};
@@ -24,6 +24,8 @@ pub const CONTEXT_BYTES: u64 = 526 << 20;
 /// Bytes that the MPS server takes of a GPU, and the little that the driver counts as free and gives to
 /// nobody: measured as above, 65 MiB (74 while no client is there) and 3 MiB.
 const SERVER_BYTES: u64 = 80 << 20;
+/// How NVML says that a GPU is divided.
+const MIG_ENABLED: u32 = 1;
 /// What a driver's version says when its GPUs are software.
 const SOFTWARE: &str = "softgpu";
 /// A GPU that was busy for less of a sample's time than this, in percent, had pauses: one with kernels or
@@ -46,6 +48,9 @@ pub enum DiscoverError {
     /// The device mask leaves none, or cannot be used.
     #[error(transparent)]
     Visible(#[from] VisibleError),
+    /// None of them can be shared.
+    #[error("no GPU that can be shared: {0}")]
+    LeftAlone(String),
     /// Software GPUs of another version.
     #[error(
         "softgpu's library does not say what a context takes: install mgbd and lib/softgpu together, or set --context"
@@ -102,15 +107,22 @@ impl NvmlNode {
         let names: Vec<&str> = uuids.iter().map(String::as_str).collect();
         let mut visible = visible_gpus(list.as_deref(), &names)?;
         visible.truncate(mgb_probe::wire::MAX_GPUS);
+        let mut left_alone = Vec::new();
         let mut node = NvmlNode {
             devices: Vec::new(),
             gpus: Vec::new(),
             software: is_software,
         };
-        for (index, at) in visible.into_iter().enumerate() {
+        for at in visible {
             let Some(device) = devices[at].take() else {
                 continue;
             };
+            if let Some(why) = why_left_alone(&device, limits.mps) {
+                tracing::warn!(gpu = at, uuid = uuids[at], "not shared: {why}");
+                left_alone.push(format!("GPU {at}: {why}"));
+                continue;
+            }
+            let index = node.gpus.len();
             let memory = device.memory_info().map_err(driver("a GPU's memory"))?;
             let whole = memory.total.saturating_sub(memory.reserved);
             let server = if limits.mps && !is_software {
@@ -142,6 +154,9 @@ impl NvmlNode {
             });
             node.devices.push(device);
         }
+        if node.gpus.is_empty() && !left_alone.is_empty() {
+            return Err(DiscoverError::LeftAlone(left_alone.join("; ")));
+        }
         Ok(node)
     }
 }
@@ -164,9 +179,7 @@ impl Node for NvmlNode {
     }
 
     fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
-        let memory = self.devices[gpu]
-            .memory_info()
-            .map_err(|error| NodeError(error.to_string()))?;
+        let memory = self.devices[gpu].memory_info().map_err(failed)?;
         Ok(Memory {
             total: memory.total,
             free: memory.free,
@@ -174,9 +187,7 @@ impl Node for NvmlNode {
     }
 
     fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError> {
-        let processes = self.devices[gpu]
-            .running_compute_processes()
-            .map_err(|error| NodeError(error.to_string()))?;
+        let processes = self.devices[gpu].running_compute_processes().map_err(failed)?;
         Ok(processes
             .into_iter()
             .map(|process| Resident {
@@ -206,13 +217,35 @@ impl Node for NvmlNode {
             Ok(samples) => samples,
             // None is as new.
             Err(NvmlError::NotFound) => Vec::new(),
-            Err(error) => return Err(NodeError(error.to_string())),
+            Err(error) => return Err(failed(error)),
         };
         // The first one tells of some time before, too.
         Ok(samples
             .iter()
             .skip(1)
             .any(|sample| percent(&sample.value) < PAUSED))
+    }
+}
+
+fn failed(error: NvmlError) -> NodeError {
+    NodeError {
+        is_lost: matches!(error, NvmlError::GpuLost | NvmlError::ResetRequired),
+        text: error.to_string(),
+    }
+}
+
+/// Why a GPU cannot be shared; `None`: it can.
+fn why_left_alone(device: &Device<'_>, mps: bool) -> Option<&'static str> {
+    if device.mig_mode().is_ok_and(|mode| mode.current == MIG_ENABLED) {
+        return Some("it is divided into MIG instances (nvidia-smi -mig 0 ends that)");
+    }
+    match device.compute_mode() {
+        Ok(ComputeMode::Prohibited) => Some("its compute mode lets nobody use it (nvidia-smi -c DEFAULT)"),
+        // MPS's server is the one process that may.
+        Ok(ComputeMode::ExclusiveProcess | ComputeMode::ExclusiveThread) if !mps => {
+            Some("its compute mode lets one process use it at a time (nvidia-smi -c DEFAULT)")
+        }
+        _ => None,
     }
 }
 

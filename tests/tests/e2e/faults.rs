@@ -1,9 +1,11 @@
 //! A GPU that fails under a program: the program says so as it ends, whether it looks or not.
 
 use std::process::Command;
+use std::time::{Duration, Instant};
 
-use mgb_tests::node::Node;
-use mgb_tests::process::run;
+use mgb_tests::node::{Node, holds};
+use mgb_tests::process::{Running, run};
+use mgb_tests::{built, wait};
 
 /// Launches once and ends as `END` says, with 0 in any case.
 const SOURCE: &str = "__global__ void work(int *x) { x[threadIdx.x] += 1; }
@@ -47,5 +49,83 @@ fn a_program_says_that_its_gpu_has_failed() {
         let well = run(&mut node.mgb(&["run", &program]));
         assert!(!well.stderr.contains("failed"), "{end}: {well:?}");
     }
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
+    let mut node = Node::without_mgbd("2x64MiB");
+    let lost = node.folder().join("lost");
+    let fails = format!("device:1@file={}", lost.display());
+    let mut mgbd = node.mgbd(&[]);
+    node.start_mgbd_as(mgbd.env("SOFTGPU_FAIL", &fails));
+    let phases = |rounds| {
+        let mut command = node.command(
+            built::program("phases"),
+            &["40", rounds, "100", "wait", "10", "8"],
+        );
+        command.env("MGB", "require").env("SOFTGPU_FAIL", &fails);
+        command
+    };
+    let both = [Running::start(&mut phases("8")), Running::start(&mut phases("8"))];
+    let [first, second] = both.each_ref().map(Running::pid);
+    wait::until("both hold room", || {
+        let view = node.view();
+        (holds(&view, first) && holds(&view, second)).then_some(())
+    });
+    let gpu_of = |pid| {
+        node.view()
+            .tasks
+            .iter()
+            .find(|task| task.pid == pid)
+            .map(|task| task.gpu)
+    };
+    let on_second = gpu_of(second) == Some(1);
+    // It fits on the lost GPU alone, and waits for the other one.
+    std::fs::write(&lost, "").unwrap();
+    wait::until("it is seen", || node.view().gpus[1].lost.then_some(()));
+    let third = Running::start(&mut phases("1"));
+    wait::until("it waits", || (node.view().queue.len() == 1).then_some(()));
+    let shown = run(&mut node.mgb(&["status"])).success();
+    assert!(
+        shown.contains("GPU 1 is lost: the driver cannot reach it"),
+        "{shown}"
+    );
+    for (program, fails) in both.into_iter().zip([!on_second, on_second]) {
+        let ended = program.end();
+        assert_eq!(ended.code() != 0, fails, "only who was there is hit: {ended:?}");
+    }
+    let third = third.end();
+    assert!(third.code() == 0 && third.stdout.contains("PASS"), "{third:?}");
+    std::fs::remove_file(&lost).unwrap();
+    let since = Instant::now();
+    wait::until("it is shared again", || (!node.view().gpus[1].lost).then_some(()));
+    assert!(since.elapsed() < Duration::from_secs(5));
+    let both = [Running::start(&mut phases("2")), Running::start(&mut phases("2"))];
+    for program in both {
+        let ended = program.end();
+        assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
+    }
+    node.wait_until_empty();
+}
+
+#[test]
+fn a_batch_runs_again_what_a_lost_gpu_has_failed() {
+    let mut node = Node::without_mgbd("2x64MiB");
+    let lost = node.folder().join("lost");
+    let fails = format!("device:1@file={}", lost.display());
+    let mut mgbd = node.mgbd(&[]);
+    node.start_mgbd_as(mgbd.env("SOFTGPU_FAIL", &fails));
+    let line = format!("{} 20 6 100 wait 10 8\n", built::program("phases").display());
+    let jobs = node.write("jobs.txt", &line.repeat(8));
+    let mut batch = node.mgb(&["batch", "--again", jobs.to_str().unwrap()]);
+    let batch = Running::start(batch.env("SOFTGPU_FAIL", &fails));
+    wait::until("somebody is on it", || {
+        let view = node.view();
+        view.tasks.iter().any(|task| task.gpu == 1).then_some(())
+    });
+    std::fs::write(&lost, "").unwrap();
+    let said = batch.end().success();
+    assert_eq!(said.matches("  done ").count(), 8, "{said}");
     node.wait_until_empty();
 }
