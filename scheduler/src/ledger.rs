@@ -16,6 +16,7 @@ mod contexts;
 mod entries;
 mod headroom;
 mod lasting;
+mod tasks;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,6 +31,7 @@ use changes::Touched;
 pub use changes::{Changes, Task};
 pub use colocation::Colocation;
 pub use entries::{Arrival, Charges, Context, Holding, LedgerError, Reclaiming, TaskKey};
+use tasks::Tasks;
 
 /// Most bytes that a blind ledger charges a GPU for tasks.
 pub const MOST_CHARGED: u64 = 1 << 60;
@@ -40,7 +42,7 @@ pub struct Ledger {
     gpus: Vec<Gpu>,
     blind: bool,
     charges: Vec<Charges>,
-    tasks: BTreeMap<TaskKey, Holding>,
+    tasks: Tasks,
     contexts: BTreeMap<(ClientId, usize), Context>,
     /// By GPU: processes with a context.
     processes: Vec<u32>,
@@ -64,7 +66,7 @@ impl Ledger {
         Ledger {
             blind,
             charges,
-            tasks: BTreeMap::new(),
+            tasks: Tasks::default(),
             contexts: BTreeMap::new(),
             processes: vec![0; gpus.len()],
             brought: vec![0; gpus.len()],
@@ -112,6 +114,24 @@ impl Ledger {
             task: u64::MAX,
         };
         self.tasks.range(range).map(|(key, holding)| (*key, holding))
+    }
+
+    /// How many tasks there are.
+    pub fn count(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// How many tasks a client has.
+    pub fn count_of(&self, client: ClientId) -> usize {
+        self.tasks.counts().get(&client).copied().unwrap_or(0)
+    }
+
+    /// The same of all clients that have any.
+    pub fn counts(&self) -> impl Iterator<Item = (ClientId, usize)> {
+        self.tasks
+            .counts()
+            .iter()
+            .map(|(client, count)| (*client, *count))
     }
 
     /// One task.
@@ -329,6 +349,11 @@ impl Ledger {
             );
             let on = |gpu| self.contexts.keys().filter(|(_, at)| *at == gpu).count() as u32;
             assert!((0..self.gpus.len()).all(|gpu| self.processes[gpu] == on(gpu)));
+            assert!(
+                self.counts()
+                    .all(|(client, count)| count == self.tasks_of(client).count())
+            );
+            assert_eq!(self.counts().map(|(_, count)| count).sum::<usize>(), self.count());
         }
     }
 

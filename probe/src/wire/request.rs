@@ -122,6 +122,11 @@ impl Request {
         )
     }
 
+    /// Whether the answer may have to wait for others.
+    pub fn may_wait(&self) -> bool {
+        matches!(self.op, Op::Begin | Op::Grow | Op::Turn)
+    }
+
     /// Writes the request; the caller owns the cell and publishes it by a
     /// release store to its state.
     pub fn encode(&self, cell: &Cell) {

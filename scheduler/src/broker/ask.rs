@@ -11,9 +11,17 @@ use crate::Ledger;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
-/// Most tasks a client can have in the ledger at once: what an honest program
-/// never comes near, and what bounds the memory a hostile one can take.
-const MAX_TASKS: usize = 16 << 10;
+/// Most tasks that all clients of one of several users can have in the ledger at once. A task costs mgbd 1.6 KiB with all
+/// that is kept of it (the ledger, the journal and its image, what it learns), so that these take 3.2 MiB. Each
+/// round of decisions goes through all of them: beside 65,536, grants took others 21 ms instead of 0.1 ms.
+const MAX_TASKS_OF_USER: usize = 2 << 10;
+
+/// The same where there is one user, who takes nobody's room or time but his own: what an honest program never
+/// comes near.
+const MAX_TASKS_ALONE: usize = 16 << 10;
+
+/// Tasks that each client may have beside: a program with a few must not fail because of others.
+const FEW_TASKS: usize = 16;
 
 /// Most bytes in one request under a policy that knows no memory: more than any GPU has, so that the program
 /// that asks could not be served in any case.
@@ -99,8 +107,8 @@ impl Broker {
         if request.task == 0 || self.ledger.task(key).is_some() || self.is_queued(key) {
             return Some(bad("that task number is taken, or 0"));
         }
-        if self.ledger.tasks_of(key.client).count() >= MAX_TASKS {
-            return Some(bad("the process has too many tasks at once"));
+        if let Some(why) = self.has_too_many(key.client) {
+            return Some(bad(why));
         }
         if request.first as usize >= self.ledger.gpus().len() {
             return Some(bad("its first GPU is unknown"));
@@ -158,6 +166,24 @@ impl Broker {
             lasts.unwrap_or(Duration::MAX),
         );
         None
+    }
+
+    /// Why a client can begin no more tasks; `None`: it can.
+    fn has_too_many(&self, client: ClientId) -> Option<&'static str> {
+        let most = if self.has_several_users() {
+            MAX_TASKS_OF_USER
+        } else {
+            MAX_TASKS_ALONE
+        };
+        // Most of the time all users together have fewer.
+        if self.ledger.count_of(client) < FEW_TASKS || self.ledger.count() < most {
+            return None;
+        }
+        let user = |client: ClientId| self.clients.get(&client).map(|entry| entry.uid);
+        let own = user(client);
+        let others = self.ledger.counts().filter(|(of, _)| user(*of) == own);
+        let of_user: usize = others.map(|(_, count)| count).sum();
+        (of_user >= most).then_some("the user has too many tasks at once")
     }
 
     fn grow(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {

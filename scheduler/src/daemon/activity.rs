@@ -55,15 +55,7 @@ impl Activities {
         clients: &BTreeMap<ClientId, Client>,
         now: Duration,
     ) -> Vec<Activity> {
-        let running = ledger
-            .tasks()
-            .filter(|(_, held)| held.warps > 0 || held.reserved > 0);
-        let mut places: Vec<((ClientId, usize), Duration)> = running
-            .map(|(key, held)| ((key.client, held.gpu), held.granted))
-            .collect();
-        // The last grant first of each place.
-        places.sort_unstable_by_key(|&(place, granted)| (place, std::cmp::Reverse(granted)));
-        places.dedup_by_key(|(place, _)| *place);
+        let places = places(ledger);
         let there =
             |place: &(ClientId, usize)| places.binary_search_by_key(place, |(place, _)| *place).is_ok();
         // What is known of a process that has moved goes with it.
@@ -110,6 +102,30 @@ impl Activities {
         };
         places.into_iter().map(sample).collect()
     }
+}
+
+/// Where processes have a running task or memory, in order, and the last grant of each there.
+fn places(ledger: &Ledger) -> Vec<((ClientId, usize), Duration)> {
+    let mut places: Vec<((ClientId, usize), Duration)> = Vec::new();
+    let running = ledger
+        .tasks()
+        .filter(|(_, held)| held.warps > 0 || held.reserved > 0);
+    // A client's tasks follow each other, and are on a few GPUs, however many there are.
+    let mut own = 0;
+    for (key, held) in running {
+        if places
+            .last()
+            .is_some_and(|((client, _), _)| *client != key.client)
+        {
+            own = places.len();
+        }
+        match places[own..].iter_mut().find(|((_, gpu), _)| *gpu == held.gpu) {
+            Some((_, granted)) => *granted = held.granted.max(*granted),
+            None => places.push(((key.client, held.gpu), held.granted)),
+        }
+    }
+    places.sort_unstable_by_key(|(place, _)| *place);
+    places
 }
 
 /// Warps of the largest launch of a process on the GPU; on any, where there was none on this one yet.

@@ -136,8 +136,10 @@ impl Server {
         }
         self.note(&answers);
         for Answer { client, cell, .. } in answers {
-            if let Some(client) = self.clients.get_mut(&client) {
-                client.answer(cell);
+            if let Some(client) = self.clients.get_mut(&client)
+                && client.answer(cell)
+            {
+                self.unanswered.over(client.uid, 1);
             }
         }
     }

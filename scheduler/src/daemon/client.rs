@@ -14,6 +14,9 @@ use super::left::LeftClient;
 use crate::client::ClientId;
 use crate::journal::{Call, Fate};
 
+/// Rings without a request that are forgiven: some come of requests that an earlier `mgbd` has taken.
+const MOST_VAIN: u32 = 1024;
+
 /// A client, connected or (its process still alive) not any more.
 pub(super) struct Client {
     pub(super) id: ClientId,
@@ -38,6 +41,9 @@ pub(super) struct Client {
     noted: u64,
     /// Bit n: the request in cell n was found there, and its bit may come yet, or not at all.
     early: u64,
+    /// How many more times it rang without a request than it posted one. Who rings once for each, as honest
+    /// clients do, stays near 0: a ring finds nothing only where an earlier one has found two.
+    vain: u32,
     /// What it was told of others' waiting.
     wanted: bool,
     /// Files that are to outlive it: see [`super::keep`].
@@ -57,6 +63,8 @@ pub(super) enum Breach {
     UnknownOp,
     #[error("it posted a cell that is not filled, or not answered yet")]
     Cell,
+    #[error("it rings without a request again and again")]
+    Rings,
 }
 
 impl Client {
@@ -79,6 +87,7 @@ impl Client {
             busy: 0,
             noted: 0,
             early: 0,
+            vain: 0,
             wanted: false,
             kept: Vec::new(),
         }
@@ -107,6 +116,7 @@ impl Client {
             busy: 0,
             noted: 0,
             early: 0,
+            vain: 0,
             wanted: false,
             kept: left.kept,
         };
@@ -197,6 +207,13 @@ impl Client {
             self.busy |= 1 << at;
             requests.push((at, request));
         }
+        self.vain = match requests.len() {
+            0 => self.vain + 1,
+            some => self.vain.saturating_sub(some as u32),
+        };
+        if self.vain > MOST_VAIN {
+            return Err(Breach::Rings);
+        }
         Ok(requests)
     }
 
@@ -207,15 +224,26 @@ impl Client {
         }
     }
 
-    /// Answers the request in a cell with what was written there.
-    pub(super) fn answer(&mut self, at: usize) {
+    /// How many requests are not answered yet.
+    pub(super) fn unanswered(&self) -> u32 {
+        self.busy.count_ones()
+    }
+
+    /// Nothing is answered any more; how many were to be.
+    pub(super) fn drop_calls(&mut self) -> u32 {
+        std::mem::take(&mut self.busy).count_ones()
+    }
+
+    /// Answers the request in a cell with what was written there; false if none waits there.
+    pub(super) fn answer(&mut self, at: usize) -> bool {
         let bit = 1u64 << at;
         if self.busy & bit == 0 {
-            return;
+            return false;
         }
         self.busy &= !bit;
         self.noted &= !bit;
         state::answer(&self.channel().cells[at].state);
+        true
     }
 
     /// Gives it an order.

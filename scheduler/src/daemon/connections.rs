@@ -3,59 +3,21 @@
 use std::time::Duration;
 
 use mgb_probe::Hello;
-use mgb_probe::wire::KEEP;
+use mgb_probe::wire::{KEEP, Reply, Text};
 use rustix::event::epoll;
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
 use super::client::Client;
+use super::closer;
 use super::family::{is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
-use super::server::{MOST_GUESTS, Server};
+use super::server::Server;
 use super::source::Source;
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::Known;
-use crate::peer::peer;
 
 impl Server {
-    pub(super) fn accept(&mut self) {
-        loop {
-            let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-            let Ok(socket) = rustix::net::accept_with(self.listener.socket(), flags) else {
-                return;
-            };
-            if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
-                greet::refuse(&socket, &Offence::Full);
-                continue;
-            }
-            let uid = peer(&socket).map_or(u32::MAX, |peer| peer.uid);
-            if !self.has_place(uid) {
-                greet::refuse(&socket, &Offence::UserFull(uid));
-                continue;
-            }
-            let id = self.next_id;
-            self.next_id += 1;
-            if self
-                .watch(&socket, Source::Guest(id), epoll::EventFlags::IN)
-                .is_ok()
-            {
-                self.guests.insert(id, (socket, self.now()));
-            }
-        }
-    }
-
-    /// Whether one more of this user leaves places for others: no user of several takes more than half.
-    fn has_place(&self, uid: u32) -> bool {
-        if !self.config.users.are_several() || uid == 0 {
-            return true;
-        }
-        let guests = self.guests.values();
-        let guests = guests.filter(|(socket, _)| peer(socket).is_some_and(|peer| peer.uid == uid));
-        let clients = self.clients.values().filter(|client| client.uid == uid);
-        guests.count() < MOST_GUESTS / 2 && clients.count() < self.most_clients / 2
-    }
-
     pub(super) fn greet(&mut self, id: u64) {
         let Some((socket, _)) = self.guests.get(&id) else {
             return;
@@ -74,10 +36,13 @@ impl Server {
         // Whoever only looks whether mgbd is there connects and says nothing.
         if !matches!(offence, Offence::Silent) {
             self.offenders += 1;
-            tracing::warn!(why = %offence, "turned a client away");
+            if let Some(left_out) = self.ration.take(self.now()) {
+                tracing::warn!(why = %offence, left_out, "turned a client away");
+            }
         }
         greet::refuse(&socket, offence);
         self.unwatch(&socket);
+        closer::close([socket]);
         self.changed = true;
     }
 
@@ -260,12 +225,14 @@ impl Server {
     }
 
     fn remove(&mut self, id: ClientId) {
-        let Some(client) = self.clients.remove(&id) else {
+        let Some(mut client) = self.clients.remove(&id) else {
             return;
         };
-        if let Some(line) = &client.line {
+        self.unanswered.over(client.uid, client.drop_calls());
+        if let Some(line) = client.line {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
+            closer::close([line.socket]);
         }
         self.unwatch(&client.pidfd);
         if client.is_held {
@@ -297,33 +264,35 @@ impl Server {
 
     /// A client wants files to be kept. That it cannot have them kept is no reason to cut it off: a file that
     /// it found to be the driver's may be another's by the time it is sent.
-    fn files(&mut self, id: ClientId, message: Message) {
+    fn files(&mut self, id: ClientId, mut message: Message) {
         if message.bytes() != KEEP {
             return self.cut_off(id, &"it sent a message on its socket that is none of a client's");
         }
-        let (files, others) = (
-            message.descriptors,
-            self.clients.values().filter(|client| client.id != id),
-        );
+        let files = &message.descriptors;
+        let others = self.clients.values().filter(|client| client.id != id);
         let kept = others.map(|client| client.kept.len()).sum::<usize>() + self.keeper.files();
         let why = if message.cut || kept + files.len() > self.most_kept {
             "too many files are open; raise mgbd's limit (ulimit -n)"
-        } else if !self.keeper.takes(&files) {
+        } else if !self.keeper.takes(files) {
             "it sent files that are none of the driver's"
         } else {
             if let Some(client) = self.clients.get_mut(&id) {
+                let files = std::mem::take(&mut message.descriptors);
                 let old = std::mem::replace(&mut client.kept, files);
                 self.keeper.close(old);
             }
             self.hold_files(id);
             return;
         };
-        tracing::warn!(
-            client = id,
-            kept,
-            why,
-            "if it is killed at work, its neighbours fail"
-        );
+        if let Some(left_out) = self.ration.take(self.now()) {
+            tracing::warn!(
+                client = id,
+                kept,
+                why,
+                left_out,
+                "if it is killed at work, its neighbours fail"
+            );
+        }
     }
 
     pub(super) fn doorbell(&mut self, id: ClientId) {
@@ -334,43 +303,62 @@ impl Server {
             Ok(requests) => requests,
             Err(breach) => return self.cut_off(id, &breach),
         };
+        if requests.is_empty() {
+            return;
+        }
+        self.unanswered.taken(client.uid, requests.len() as u32);
+        let are_too_many = self.unanswered.are_too_many(client.uid, client.unanswered());
         let now = self.now();
+        let (mut answers, mut is_order) = (Vec::new(), false);
         for (cell, request) in requests {
             tracing::trace!(client = id, ?request, "asked");
-            let reply = self.broker.request(id, cell, request, now);
-            if request.is_control() {
-                // Who ordered it looks at the view next, and shall find it there.
-                self.sample();
-                self.show(now);
-            }
+            is_order |= request.is_control();
+            let reply = if are_too_many && request.may_wait() {
+                Some(Reply::Bad(Text::new("the user has too many requests that wait")))
+            } else {
+                self.broker.request(id, cell, request, now)
+            };
             if let Some(reply) = reply {
-                let answer = Answer {
+                answers.push(Answer {
                     client: id,
                     cell,
                     reply,
-                };
-                self.deliver(vec![answer]);
+                });
             }
-            self.changed = true;
-            self.asked = true;
         }
+        if is_order {
+            // Who ordered it looks at the view next, and shall find it there; once for all of them, as it
+            // costs as much as many answers.
+            self.sample();
+            self.show(now);
+        }
+        self.deliver(answers);
+        self.changed = true;
+        self.asked = true;
     }
 
     /// Cuts a client off. What it holds stays charged until its process dies.
     pub(super) fn cut_off(&mut self, id: ClientId, why: &dyn std::fmt::Display) {
         self.offenders += 1;
         let pid = self.clients.get(&id).map_or(0, |client| client.pid);
-        tracing::warn!(client = id, pid, %why, "cut a client off");
+        if let Some(left_out) = self.ration.take(self.now()) {
+            tracing::warn!(client = id, pid, %why, left_out, "cut a client off");
+        }
         self.hang_up(id);
     }
 
     /// Closes a client's line: nothing it says counts any more.
     fn cut(&mut self, id: ClientId) {
-        if let Some(line) = self.clients.get_mut(&id).and_then(|client| client.line.take()) {
+        let Some(client) = self.clients.get_mut(&id) else {
+            return;
+        };
+        self.unanswered.over(client.uid, client.drop_calls());
+        if let Some(line) = client.line.take() {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
             // The holder has the socket too: only this tells the client.
             let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
+            closer::close([line.socket]);
         }
         self.changed = true;
     }

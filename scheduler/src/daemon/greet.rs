@@ -15,6 +15,7 @@ use rustix::net::{
 };
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::closer;
 use crate::peer::peer;
 use crate::users::Users;
 
@@ -76,7 +77,7 @@ pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, O
     Some(check(socket, message, users))
 }
 
-/// What came on a socket.
+/// What came on a socket. Descriptors that are not taken out of it are closed beside the loop.
 pub(super) struct Message {
     buffer: [u8; 256],
     length: usize,
@@ -118,7 +119,15 @@ impl Message {
     }
 }
 
-fn check(socket: &OwnedFd, message: Message, users: &Users) -> Result<Guest, Offence> {
+impl Drop for Message {
+    fn drop(&mut self) {
+        if !self.descriptors.is_empty() {
+            closer::close(std::mem::take(&mut self.descriptors));
+        }
+    }
+}
+
+fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest, Offence> {
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
@@ -129,10 +138,14 @@ fn check(socket: &OwnedFd, message: Message, users: &Users) -> Result<Guest, Off
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
         .map_err(|error| Offence::System("failed to watch its process", error))?;
     let count = message.descriptors.len() + usize::from(message.cut);
-    let descriptors = <[OwnedFd; 2]>::try_from(message.descriptors);
+    let [memory, doorbell] = message.descriptors.as_slice() else {
+        return Err(Offence::Descriptors(count));
+    };
+    check_memory(memory)?;
+    check_doorbell(doorbell)?;
+    // Only what is sure to close at once is closed by the loop.
+    let descriptors = <[OwnedFd; 2]>::try_from(std::mem::take(&mut message.descriptors));
     let [memory, doorbell] = descriptors.map_err(|_| Offence::Descriptors(count))?;
-    check_memory(&memory)?;
-    check_doorbell(&doorbell)?;
     let mapping = Mapping::new(&memory, CHANNEL_BYTES, true)
         .map_err(|error| Offence::System("failed to map its memory", error))?;
     let observer = opening.caps & CAP_OBSERVER != 0;

@@ -15,10 +15,10 @@
 //! The holder (see [`crate::holder`]) has the same files, so that they outlive `mgbd` too; both let go of
 //! them at once.
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::{FileType, fstat, major, stat};
+use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 
 use crate::client::ClientId;
 use crate::node::Node;
@@ -64,10 +64,12 @@ impl Keeper {
 
     /// Whether these are files of the driver: those of anything else are not kept.
     pub(super) fn takes(&self, files: &[OwnedFd]) -> bool {
+        // As far as the kernel knows by itself: a file of a FUSE would have its owner answer.
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         files.iter().all(|file| {
-            fstat(file.as_fd()).is_ok_and(|stat| {
-                FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice
-                    && self.devices.contains(&major(stat.st_rdev))
+            statx(file, "", flags, StatxFlags::TYPE).is_ok_and(|stat| {
+                FileType::from_raw_mode(u32::from(stat.stx_mode)) == FileType::CharacterDevice
+                    && self.devices.contains(&stat.stx_rdev_major)
             })
         })
     }

@@ -6,6 +6,11 @@
 //! | `connections` | clients come, ask and go |
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
 //! | `greet`    | the handshake, and what it refuses |
+//! | `closer`   | closes what clients sent, which may take its time |
+//! | `unanswered` | how many requests wait of each user |
+//! | `entrance` | who comes in |
+//! | `doors`    | how many connections are taken |
+//! | `ration`   | how often the log tells of what clients do wrong |
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
 //! | `memory_monitor`    | what NVML shows against what the clients say |
@@ -33,8 +38,11 @@ mod answers;
 mod boards;
 mod book;
 mod client;
+mod closer;
 mod config;
 mod connections;
+mod doors;
+mod entrance;
 mod error;
 mod family;
 mod greet;
@@ -49,6 +57,7 @@ mod memory_monitor;
 mod overhead;
 mod quota_file;
 mod quotas;
+mod ration;
 mod reclaim;
 mod remember;
 mod server;
@@ -58,6 +67,7 @@ mod sleep;
 mod source;
 mod take_down;
 mod take_over;
+mod unanswered;
 
 use std::os::fd::OwnedFd;
 

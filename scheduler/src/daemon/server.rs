@@ -1,7 +1,7 @@
 //! The loop: what happened, and what follows from it.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use mgb_probe::view::NodeView;
@@ -13,6 +13,7 @@ use super::boards::Boards;
 use super::book::{Book, Pending};
 use super::client::Client;
 use super::config::Config;
+use super::doors::Doors;
 use super::error::DaemonError;
 use super::greet::Offence;
 use super::holder::Holder;
@@ -22,11 +23,13 @@ use super::means::{boot_clock, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::quota_file::QuotaFile;
+use super::ration::Ration;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
 use super::service::Service;
 use super::show;
 use super::source::Source;
+use super::unanswered::Unanswered;
 use crate::Broker;
 use crate::broker::{Rules, Snapshot};
 use crate::client::ClientId;
@@ -74,7 +77,11 @@ pub struct Server {
     /// Descriptors kept for clients, at once.
     pub(super) most_kept: usize,
     pub(super) next_id: u64,
+    pub(super) unanswered: Unanswered,
+    pub(super) doors: Doors,
     pub(super) offenders: u64,
+    /// Lines of the log about clients that do wrong.
+    pub(super) ration: Ration,
     /// When it came up.
     start: Duration,
     /// Since when there is no client.
@@ -181,7 +188,10 @@ impl Server {
             clients: BTreeMap::new(),
             guests: BTreeMap::new(),
             next_id: 1,
+            unanswered: Unanswered::default(),
+            doors: Doors::new(start),
             offenders: 0,
+            ration: Ration::default(),
             start,
             idle: Some(start),
             shown: Duration::ZERO,
@@ -299,6 +309,7 @@ impl Server {
             self.changed = true;
         }
         self.restart_holder();
+        self.open_doors(now);
         let turns = self.broker.take_turns(now);
         self.deliver(turns);
         let reclaiming = self.reclaims.interval(now).is_some();
@@ -347,19 +358,5 @@ impl Server {
         });
         self.shown = now;
         self.changed = false;
-    }
-
-    pub(super) fn watch(
-        &self,
-        what: &OwnedFd,
-        source: Source,
-        flags: epoll::EventFlags,
-    ) -> Result<(), Offence> {
-        epoll::add(&self.epoll, what, source.data(), flags)
-            .map_err(|error| Offence::System("failed to watch it", error))
-    }
-
-    pub(super) fn unwatch(&self, what: &OwnedFd) {
-        let _ = epoll::delete(&self.epoll, what.as_fd());
     }
 }

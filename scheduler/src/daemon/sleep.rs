@@ -69,6 +69,9 @@ impl Server {
         let now = self.now();
         let mut next: Option<Duration> = self.reclaims.interval(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
+        if let Some(wait) = self.doors.opens_in(now) {
+            sooner(wait);
+        }
         if let Some(wait) = self.keeper.interval(now) {
             sooner(wait);
         }

@@ -85,6 +85,7 @@ impl Server {
         let orders = taken.iter().map(|(id, (_, client))| (*id, client.last_order()));
         let orders: BTreeMap<ClientId, u32> = orders.collect();
         for (id, (known, client)) in taken {
+            self.unanswered.taken(client.uid, client.unanswered());
             self.join_again(id, &known, client);
         }
         self.broker.bring_in(&image, &orders, now);

@@ -8,6 +8,7 @@
 // Each test program uses its own part of this.
 #![allow(dead_code)]
 
+pub mod raw;
 mod script;
 
 use std::cell::RefCell;

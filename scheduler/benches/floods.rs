@@ -1,0 +1,82 @@
+//! How long honest clients wait for their grants beside a hostile process, and what `mgbd` has in memory
+//! after it: `cargo bench -p mgb-scheduler --bench floods`; words after `--` choose kinds of attack.
+//!
+//! mgbd and the honest clients have the first core, the hostile process the second, and the lowest rank
+//! there. Before it, a process that only computes has its place: so what it takes of the second core does not
+//! count, and what differs is what it makes mgbd do.
+
+#[path = "../tests/floods/mod.rs"]
+mod floods;
+#[path = "../tests/common/raw.rs"]
+mod raw;
+
+use std::time::Duration;
+
+use floods::{Kind, Stage, Waits};
+
+/// Tasks of each honest client that are measured at a time.
+const ROUNDS: u64 = 500;
+/// Times that it is measured, of which the one with the median p99 counts: others use the machine too.
+const TIMES: usize = 5;
+/// Until an attack has come to what it does in the long run.
+const SETTLES: Duration = Duration::from_millis(300);
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1000.0
+}
+
+fn measure(stage: &mut Stage) -> Waits {
+    let mut times: Vec<Waits> = (0..TIMES).map(|_| stage.go(ROUNDS)).collect();
+    times.sort_by_key(|waits| waits.p99);
+    times[TIMES / 2]
+}
+
+fn main() {
+    floods::play_own_part();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| !word.starts_with('-'))
+        .collect();
+    println!(
+        "from request to grant, microseconds: {} honest clients\n",
+        floods::CLIENTS
+    );
+    println!("attack       beside Burn    | beside it      |  p99  | RSS KiB                 |");
+    println!(
+        "             median    p99 | median    p99 | times | before  during   after |   log KiB offenders"
+    );
+    for kind in Kind::ALL {
+        let name = kind.to_string();
+        if !words.is_empty() && !words.contains(&name) {
+            continue;
+        }
+        let mut stage = Stage::new(true);
+        // A second core at rest makes the first one slower: what only computes there is the measure.
+        let burning = stage.attack(Kind::Burn);
+        stage.go(ROUNDS);
+        let before = measure(&mut stage);
+        drop(burning);
+        let rss = stage.mgbd.resident_bytes();
+        let hostile = stage.attack(kind);
+        std::thread::sleep(SETTLES);
+        let during = measure(&mut stage);
+        let rss_during = stage.mgbd.resident_bytes();
+        let log = stage.log_bytes();
+        drop(hostile);
+        std::thread::sleep(SETTLES);
+        let offenders = stage.view().counts.offenders;
+        println!(
+            "{name:11} {:7.1} {:6.1} |{:7.1} {:6.1} | {:5.2} | {:7} {:7} {:7} | {:9} {offenders:9}",
+            us(before.median),
+            us(before.p99),
+            us(during.median),
+            us(during.p99),
+            during.p99 as f64 / before.p99 as f64,
+            rss >> 10,
+            rss_during >> 10,
+            stage.mgbd.resident_bytes() >> 10,
+            log >> 10,
+        );
+        stage.finish();
+    }
+}

@@ -1,0 +1,77 @@
+//! Hostile processes beside honest clients, one kind after the other: `mgbd` stays, what it has in memory
+//! stays bounded, and honest clients get what they ask for. How soon they get it is the bench's matter, which
+//! has the same name.
+
+#[path = "floods/mod.rs"]
+mod floods;
+#[path = "common/raw.rs"]
+mod raw;
+
+use std::time::{Duration, Instant};
+
+use floods::{CLIENTS, Kind, Stage};
+
+/// Tasks that each honest client begins and ends beside each kind.
+const ROUNDS: u64 = 100;
+/// Most that `mgbd` may grow by beside one kind: what it keeps of a user's tasks and waiting requests at
+/// most is some 11 MiB, and what it does to tell of them comes on top.
+const MOST_GROWTH: u64 = 48 << 20;
+/// Most that its log may grow by: who does wrong again and again is told of now and then.
+const MOST_LOG: u64 = 256 << 10;
+
+/// Not a test: what the test starts as processes.
+#[test]
+fn own_part() {
+    floods::play_own_part();
+}
+
+fn wait_for(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(
+            start.elapsed() < Duration::from_secs(60),
+            "waited in vain for {what}"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn whatever_floods_mgbd_the_others_are_served() {
+    for kind in Kind::ALL {
+        let mut stage = Stage::new(false);
+        let (pid, before) = (stage.view().mgbd_pid, stage.mgbd.resident_bytes());
+        assert_eq!(pid, stage.mgbd.pid());
+        let hostile = stage.attack(kind);
+        let served = stage.go(ROUNDS);
+        assert_eq!(served.granted, ROUNDS * CLIENTS as u64, "{kind}");
+        if kind.offends() {
+            wait_for("an offender to be counted", || stage.view().counts.offenders > 0);
+        }
+        let during = stage.mgbd.resident_bytes();
+        drop(hostile);
+        assert_eq!(stage.go(ROUNDS).granted, served.granted, "{kind}");
+        let holds_nothing = || {
+            let view = stage.view();
+            let is_good = |label: &str| label == "good";
+            view.queue.is_empty() && view.tasks.iter().all(|task| is_good(&task.label))
+        };
+        wait_for("all of the hostile process to be gone", holds_nothing);
+        let after = stage.mgbd.resident_bytes();
+        let grew = during.max(after).saturating_sub(before);
+        assert!(grew <= MOST_GROWTH, "{kind}: mgbd grew by {grew} bytes");
+        assert!(
+            stage.log_bytes() <= MOST_LOG,
+            "{kind}: a log of {} bytes",
+            stage.log_bytes()
+        );
+        stage.end_good();
+        wait_for("the ledger to be empty", || {
+            let gpus = stage.view().gpus;
+            gpus.iter()
+                .all(|gpu| gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes == 0)
+        });
+        assert_eq!(stage.view().mgbd_pid, pid, "{kind}");
+        stage.finish();
+    }
+}

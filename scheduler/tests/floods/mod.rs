@@ -1,0 +1,205 @@
+//! Honest clients, an `mgbd` and a hostile process, each a process of its own: the test program again, with
+//! its part in the environment. The test looks at what is granted, the bench at how soon.
+
+// The test and the bench each use a part of this.
+#![allow(dead_code)]
+
+mod attacks;
+mod good;
+mod hoards;
+mod serve;
+
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use mgb_probe::Client;
+use mgb_probe::view::NodeView;
+
+pub use attacks::Kind;
+pub use good::CLIENTS;
+
+pub const GIB: u64 = 1 << 30;
+const ROLE: &str = "MGB_TEST_ROLE";
+/// Where the hostile process runs on another core than the rest: what it costs them is then `mgbd`'s work.
+const APART: &str = "MGB_TEST_APART";
+
+/// Plays the part that this process was started for, if it was; then never returns.
+pub fn play_own_part() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let words: Vec<&str> = role.split(' ').collect();
+    let hostile = words[0] == "attack";
+    if std::env::var_os(APART).is_some() {
+        run_on(usize::from(hostile));
+    }
+    if hostile {
+        // SAFETY: changes nothing but this process's own rank.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+        end_with_input();
+    }
+    match words[..] {
+        ["serve", socket] => serve::serve(Path::new(socket)),
+        ["good", socket] => good::play(Path::new(socket)),
+        ["attack", socket, kind] => Kind::named(kind).play(Path::new(socket)),
+        _ => panic!("no part {role}"),
+    }
+    std::process::exit(0);
+}
+
+fn run_on(core: usize) {
+    let mut cores = rustix::thread::CpuSet::new();
+    cores.set(core);
+    rustix::thread::sched_setaffinity(None, &cores).expect("two cores");
+}
+
+/// Ends this process with all its children once who started it is gone.
+fn end_with_input() {
+    std::thread::spawn(|| {
+        let _ = std::io::read_to_string(std::io::stdin());
+        let _ = rustix::process::kill_current_process_group(rustix::process::Signal::KILL);
+    });
+}
+
+/// A process with a part, in a process group of its own. Dropped, all of the group is killed.
+pub struct Part {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Part {
+    fn start(role: &str, apart: bool) -> Part {
+        use std::os::unix::process::CommandExt;
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        // What the harness of a test has to know; a bench does not look.
+        command.args(["own_part", "--exact", "--nocapture", "--test-threads=1"]);
+        if apart {
+            command.env(APART, "1");
+        }
+        let piped = command.env(ROLE, role).process_group(0);
+        let piped = piped.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Part { child, lines }
+    }
+
+    /// What follows in the first line that has this word.
+    fn until(&mut self, word: &str) -> String {
+        for line in self.lines.by_ref() {
+            let line = line.unwrap();
+            if let Some(at) = line.find(word) {
+                return line[at + word.len()..].trim().to_owned();
+            }
+        }
+        panic!("it ended before it said {word}");
+    }
+
+    fn say(&mut self, line: &str) {
+        let input = self.child.stdin.as_mut().unwrap();
+        writeln!(input, "{line}").unwrap();
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Bytes of memory that it has.
+    pub fn resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        let kib = line.split_whitespace().nth(1).unwrap();
+        kib.parse::<u64>().unwrap() << 10
+    }
+
+    /// Ends it by the end of its input, and looks at how it ended.
+    pub fn finish(mut self) {
+        drop(self.child.stdin.take());
+        for _ in self.lines.by_ref() {}
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let group = rustix::process::Pid::from_child(&self.child);
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// An `mgbd` with its honest clients.
+pub struct Stage {
+    pub mgbd: Part,
+    good: Option<Part>,
+    folder: tempfile::TempDir,
+    apart: bool,
+}
+
+/// Nanoseconds from request to grant.
+#[derive(Clone, Copy, Debug)]
+pub struct Waits {
+    pub median: u64,
+    pub p99: u64,
+    pub granted: u64,
+}
+
+impl Stage {
+    /// One whose honest clients have begun. `apart`: a hostile process runs on another core.
+    pub fn new(apart: bool) -> Stage {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let mut mgbd = Part::start(&format!("serve {}", socket.display()), apart);
+        mgbd.until("served");
+        let mut good = Part::start(&format!("good {}", socket.display()), apart);
+        good.until("ready");
+        Stage {
+            mgbd,
+            good: Some(good),
+            folder,
+            apart,
+        }
+    }
+
+    /// A hostile process that has begun.
+    pub fn attack(&self, kind: Kind) -> Part {
+        let role = format!("attack {} {kind}", self.folder.path().join("socket").display());
+        let mut hostile = Part::start(&role, self.apart);
+        hostile.until("ready");
+        hostile
+    }
+
+    /// Has each honest client begin and end so many tasks.
+    pub fn go(&mut self, rounds: u64) -> Waits {
+        let good = self.good.as_mut().expect("they have not ended");
+        good.say(&rounds.to_string());
+        let said = good.until("done");
+        let figures: Vec<u64> = said.split(' ').map(|word| word.parse().unwrap()).collect();
+        Waits {
+            median: figures[0],
+            p99: figures[1],
+            granted: figures[2],
+        }
+    }
+
+    pub fn view(&self) -> NodeView {
+        let observer = Client::observe(&self.folder.path().join("socket")).unwrap();
+        observer.status().unwrap()
+    }
+
+    /// Bytes of `mgbd`'s log.
+    pub fn log_bytes(&self) -> u64 {
+        std::fs::metadata(self.folder.path().join("log")).map_or(0, |file| file.len())
+    }
+
+    /// Ends the honest clients.
+    pub fn end_good(&mut self) {
+        self.good.take().expect("they have not ended").finish();
+    }
+
+    /// Ends `mgbd` as a signal does.
+    pub fn finish(self) {
+        drop(self.good);
+        self.mgbd.finish();
+    }
+}
