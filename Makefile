@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test fuzz loom coverage asan systemd-test lit lit-19 check bundle deny support clean
+	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,6 +52,14 @@ random-test: build ## run 10,000 random programs and 200 generated ones on softg
 
 fuzz: build ## the tests with arbitrary input, 20,000 inputs each (make test: 256, and 32 for mgbd's clients)
 	PROPTEST_CASES=20000 $(CARGO) test $(CARGO_FLAGS) --lib --test hostile -- any_ whatever_ what_can_be_read
+
+# libFuzzer's instrumentation is an unstable option of rustc, which RUSTC_BOOTSTRAP lets the stable one take.
+FUZZ_TARGETS = channel opening view journal
+fuzz-guided: setup ## coverage-guided fuzzing of what mgbd and mgb read, each target for MGB_FUZZ_SECONDS (600) (cargo install --locked cargo-fuzz)
+	@set -e; for target in $(FUZZ_TARGETS); do \
+		CUDA_PATH=$$(tools/cuda.sh find) RUSTC_BOOTSTRAP=1 cargo fuzz run --fuzz-dir fuzz $$target -- \
+			-max_total_time=$(or $(MGB_FUZZ_SECONDS),600) -max_len=4096 -print_final_stats=1; \
+	done
 
 loom: setup ## a model checker on the channel: every order of steps of a client and mgbd, at a cell and at a lease
 	RUSTFLAGS="--cfg loom" $(CARGO) test --quiet --release --locked --package mgb-probe --lib \

@@ -45,6 +45,8 @@ mod doors;
 mod entrance;
 mod error;
 mod family;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod greet;
 mod hold;
 mod holder;

@@ -1,0 +1,90 @@
+//! The side of a channel that `mgbd` reads, for the fuzzer, without a process at the other end.
+
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mgb_probe::mapping::{Mapping, Shared};
+use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, POSTED, Reply, Request, VERSION};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fs::MemfdFlags;
+use rustix::process::{PidfdFlags, getpid, pidfd_open};
+
+use super::client::Client;
+use super::greet::Guest;
+use crate::client::ClientId;
+
+/// The channel as plain words.
+#[repr(C)]
+struct Words([AtomicU64; CHANNEL_BYTES / 8]);
+
+// SAFETY: it consists of atomics only, and zeros are a valid value of them.
+unsafe impl Shared for Words {}
+
+/// A channel and what takes requests out of it.
+pub struct Taker {
+    client: Client,
+    /// As the client has it.
+    mapping: Mapping,
+}
+
+impl Taker {
+    /// With an empty channel.
+    pub fn new(id: ClientId) -> Taker {
+        let memory = rustix::fs::memfd_create("fuzz", MemfdFlags::CLOEXEC).expect("memory");
+        rustix::fs::ftruncate(&memory, CHANNEL_BYTES as u64).expect("memory");
+        let map = || Mapping::new(&memory, CHANNEL_BYTES, true).expect("memory");
+        let (mapping, own) = (map(), map());
+        let bell = || -> OwnedFd { eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd") };
+        let guest = Guest {
+            pid: id as u32,
+            uid: 0,
+            pidfd: pidfd_open(getpid(), PidfdFlags::empty()).expect("this process"),
+            doorbell: bell(),
+            mapping: own,
+            memory,
+            observer: false,
+            job: 0,
+            version: VERSION,
+        };
+        Taker {
+            client: Client::new(id, guest, bell(), false),
+            mapping,
+        }
+    }
+
+    /// Writes a word anywhere.
+    pub fn write(&self, at: usize, word: u64) {
+        let words: &Words = self.mapping.shared().expect("it is mapped whole");
+        words.0[at].store(word, Ordering::Relaxed);
+    }
+
+    /// Posts a request, of an operation that exists or not; `flags` are its lowest.
+    pub fn post(&self, cell: usize, op: u32, task: u64, bytes: u64, flags: u8) {
+        let channel: &Channel = self.mapping.shared().expect("it is mapped whole");
+        let (at, cell) = (cell % CELLS, &channel.cells[cell % CELLS]);
+        let word = u64::from(op % 16) | u64::from(flags) << 32;
+        for (place, word) in [
+            (0, word),
+            (1, task),
+            (2, 1),
+            (3, u64::MAX),
+            (4, bytes),
+            (6, bytes),
+        ] {
+            cell.request[place].store(word, Ordering::Relaxed);
+        }
+        cell.state.store(POSTED, Ordering::Release);
+        channel.posted.fetch_or(1 << at, Ordering::Release);
+    }
+
+    /// The requests that were posted, by cell; `None`: the client is to be cut off.
+    pub fn take(&mut self) -> Option<Vec<(usize, Request)>> {
+        self.client.take().ok()
+    }
+
+    /// Answers one.
+    pub fn answer(&mut self, cell: usize, reply: &Reply) {
+        self.client.write(cell, reply);
+        self.client.answer(cell);
+    }
+}
