@@ -11,13 +11,14 @@ use crate::Ledger;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
-/// Most tasks that all clients of one of several users can have in the ledger at once. A task costs mgbd 1.6 KiB with all
-/// that is kept of it (the ledger, the journal and its image, what it learns), so that these take 3.2 MiB. Each
-/// round of decisions goes through all of them: beside 65,536, grants took others 21 ms instead of 0.1 ms.
+/// Most tasks that all clients of one of several users can have in the ledger at once. A task costs mgbd
+/// 1.6 KiB with all that is kept of it (the ledger, the journal and its image, what it learns), so that these
+/// take 3.2 MiB.
+/// Each round of decisions goes through all of them: beside 65,536, grants took others 21 ms, not 0.1 ms.
 const MAX_TASKS_OF_USER: usize = 2 << 10;
 
-/// The same where there is one user, who takes nobody's room or time but his own: what an honest program never
-/// comes near.
+/// The same where there is one user, who takes nobody's room or time but his own: what an honest program
+/// never comes near.
 const MAX_TASKS_ALONE: usize = 16 << 10;
 
 /// Tasks that each client may have beside: a program with a few must not fail because of others.
