@@ -74,4 +74,5 @@ def main():
     trial.finish()
 
 
-main()
+if __name__ == "__main__":
+    main()
