@@ -47,6 +47,7 @@ impl Code {
     pub const LAUNCH_FAILURE: Code = Code(719);
     pub const COOPERATIVE_LAUNCH_TOO_LARGE: Code = Code(720);
     pub const NOT_SUPPORTED: Code = Code(801);
+    pub const MPS_RPC_FAILURE: Code = Code(806);
     pub const MPS_SERVER_NOT_READY: Code = Code(807);
     pub const MPS_CLIENT_TERMINATED: Code = Code(810);
     pub const STREAM_CAPTURE_UNSUPPORTED: Code = Code(900);
@@ -69,7 +70,8 @@ impl Code {
     }
 
     /// Whether the process can no longer use the GPU after this error, until a reset where one is possible:
-    /// an uncorrectable memory error, a fault of a kernel, or a client that MPS terminated.
+    /// an uncorrectable memory error, a fault of a kernel, a client that MPS terminated, or an MPS server that
+    /// died.
     pub fn is_sticky(self) -> bool {
         matches!(
             self,
@@ -77,6 +79,7 @@ impl Code {
                 | Code::ILLEGAL_ADDRESS
                 | Code::LAUNCH_TIMEOUT
                 | Code::ASSERT
+                | Code::MPS_RPC_FAILURE
                 | Code::MPS_CLIENT_TERMINATED
         ) || (Code::HARDWARE_STACK_ERROR.0..=Code::LAUNCH_FAILURE.0).contains(&self.0)
     }

@@ -191,6 +191,7 @@ fn errors(c: &mut Checks) {
         ("cudaErrorInvalidDeviceFunction", Code::INVALID_DEVICE_FUNCTION),
         ("CUDA_ERROR_INVALID_CONTEXT", Code::INVALID_CONTEXT),
         ("cudaErrorECCUncorrectable", Code::ECC_UNCORRECTABLE),
+        ("cudaErrorMpsRpcFailure", Code::MPS_RPC_FAILURE),
         ("cudaErrorInvalidResourceHandle", Code::INVALID_HANDLE),
         ("cudaErrorIllegalState", Code::ILLEGAL_STATE),
         ("cudaErrorNotReady", Code::NOT_READY),

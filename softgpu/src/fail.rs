@@ -6,6 +6,7 @@
 //! WHAT         = "device"  the device falls off the bus: each later call that needs it fails with
 //!                          cudaErrorUnknown, and a reset does not help
 //!              | "ecc"     cudaErrorECCUncorrectable, until the context ends
+//!              | "mps"     cudaErrorMpsRpcFailure, until the context ends, as when MPS's server has died
 //!              | "oom"     one allocation or copy fails with cudaErrorMemoryAllocation
 //!              | "copy"    one copy fails with cudaErrorUnknown
 //!              | "slow"    everything takes longer, in modelled time
@@ -45,6 +46,7 @@ pub struct BadPlan {
 enum What {
     Device,
     Ecc,
+    Mps,
     Memory,
     Copy,
     /// So many times.
@@ -127,6 +129,7 @@ fn parse_rule(rule: &str) -> std::result::Result<Rule, String> {
         }
         "device" => (What::Device, moment),
         "ecc" => (What::Ecc, moment),
+        "mps" => (What::Mps, moment),
         "oom" => (What::Memory, moment),
         "copy" => (What::Copy, moment),
         _ => return Err(format!("{what:?} is no failure")),
@@ -201,6 +204,7 @@ impl What {
         match self {
             What::Device => Error::UNKNOWN,
             What::Ecc => Error::ECC_UNCORRECTABLE,
+            What::Mps => Error::MPS_RPC_FAILURE,
             What::Memory => Error::MEMORY_ALLOCATION,
             What::Copy | What::Slow(_) => Error::UNKNOWN,
         }
@@ -210,6 +214,7 @@ impl What {
         match self {
             What::Device => "falls off the bus",
             What::Ecc => "has an uncorrectable ECC error",
+            What::Mps => "has lost its MPS server",
             What::Memory => "has no memory for this call",
             What::Copy => "fails to copy",
             What::Slow(_) => "is slow",

@@ -27,8 +27,8 @@ int main() {
 }
 ";
 
-fn with_failing(command: &mut Command) -> &mut Command {
-    command.env("SOFTGPU_FAIL", "ecc@kernel=1")
+fn with_failing<'a>(command: &'a mut Command, what: &str) -> &'a mut Command {
+    command.env("SOFTGPU_FAIL", format!("{what}@kernel=1"))
 }
 
 #[test]
@@ -42,10 +42,12 @@ fn a_program_says_that_its_gpu_has_failed() {
         let program = path(&node.folder().join(format!("careless{end}")));
         let define = format!("-DEND={end}");
         run(&mut node.mgb(&["clang++", "-O1", &define, &path(&source), "-o", &program])).success();
-        let ended = run(with_failing(&mut node.mgb(&["run", &program])));
-        assert_eq!(ended.code(), 0, "{end}: {ended:?}");
-        let line = "mgb: the GPU failed under this program (CUDA error 214)";
-        assert_eq!(ended.stderr.contains(line), says, "{end}: {ended:?}");
+        for (what, error) in [("ecc", 214), ("mps", 806)] {
+            let ended = run(with_failing(&mut node.mgb(&["run", &program]), what));
+            assert_eq!(ended.code(), 0, "{end}: {ended:?}");
+            let line = format!("mgb: the GPU failed under this program (CUDA error {error})");
+            assert_eq!(ended.stderr.contains(&line), says, "{end}: {ended:?}");
+        }
         let well = run(&mut node.mgb(&["run", &program]));
         assert!(!well.stderr.contains("failed"), "{end}: {well:?}");
     }

@@ -328,6 +328,7 @@ fn one_user_cannot_fill_the_ledger_and_each_client_has_a_few() {
     for (client, user) in [(1, 7), (2, 7), (3, 8)] {
         broker.arrive(client, client as u32);
         broker.belongs_to(client, user);
+        broker.has_account(user, crate::quota::Account::default());
     }
     let mut granted = |client, tasks: u64| {
         let mut begins = |task: &u64| {
