@@ -123,8 +123,8 @@ next: build ## build mgbd once more, as the next release that speaks the next ve
 	RUSTFLAGS="--cfg mgb_next_protocol" $(CARGO) build $(CARGO_FLAGS) --package mgb-scheduler --bin mgbd --target-dir target/next
 	@mkdir -p $(PREFIX)/next && cp target/next/release/mgbd $(PREFIX)/next/mgbd
 
-soak: build ## kill mgbd, its holder and programs at random 1000 times under load on softgpu (make test: 16 times)
-	MGB_RESTART_KILLS=1000 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture restart::nothing
+soak: build ## 10,000 programs on softgpu while mgbd, its holder, batches and programs are killed 500 times (make test: 16 times)
+	MGB_SOAK_JOBS=10000 MGB_SOAK_KILLS=500 $(CARGO) test $(CARGO_FLAGS) --test e2e -- --nocapture soak::
 
 systemd-test: examples ## mgbd under a real systemd, 100 starts and stops among others (root; tests/systemd/service.py --make-root first)
 	tests/systemd/service.py

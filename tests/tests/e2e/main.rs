@@ -37,6 +37,7 @@ mod quotas;
 mod restart;
 mod running;
 mod service;
+mod soak;
 mod stop;
 mod suspend;
 mod textures;

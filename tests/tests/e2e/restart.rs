@@ -129,77 +129,7 @@ fn a_batch_goes_on() {
     node.wait_until_empty();
 }
 
-/// Arguments of programs that begin and end tasks, grow, are moved and swapped out, in several threads.
-const PROGRAMS: [(&str, &[&str]); 6] = [
-    ("phases", &["16", "30", "10", "compute", "4", "8"]),
-    ("lists", &["200", "100"]),
-    ("threads", &["60000", "40"]),
-    ("twotasks", &["262144", "262144"]),
-    ("grow", &["4MiB", "24MiB"]),
-    ("stencil", &["20000", "200"]),
-];
-
-/// Kills the holder, and waits until mgbd has another one.
-fn replace_holder(node: &Node) {
-    let old = node.holder_pid().expect("there is a holder");
-    node.kill_holder();
-    wait::until("another holder", || {
-        node.holder_pid().filter(|new| *new != old).map(drop)
-    });
-    // It says hello to whoever asks once mgbd has told it all: both go through one loop.
-    run(&mut node.mgb(&["status"])).success();
-}
-
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(pid as i32).expect("a process");
     rustix::process::kill_process(pid, Signal::KILL).expect("it is there");
-}
-
-/// Programs of all kinds while mgbd, its holder and the programs themselves are killed at random moments: who
-/// was not killed is right, and nothing is left. `make soak` plays it whole.
-#[test]
-fn nothing_is_lost_however_often_mgbd_is_killed() {
-    let kills = std::env::var("MGB_RESTART_KILLS").map_or(16, |text| text.parse().expect("a number"));
-    let mut node = Node::without_mgbd("2x64MiB");
-    node.start_mgbd_with("mgb", &["--move-every", "5"]);
-    let mut running: Vec<(usize, Running)> = Vec::new();
-    let mut next = 0;
-    let (mut ended, mut killed) = (0, 0);
-    for kill in 0..kills {
-        while running.len() < 8 {
-            let (name, arguments) = PROGRAMS[next % PROGRAMS.len()];
-            let mut command = node.command(built::program(name), arguments);
-            command.env("MGB", "require").env("MGB_EVICT_EVERY", "10");
-            running.push((next, Running::start(&mut command)));
-            next += 1;
-        }
-        std::thread::sleep(Duration::from_millis(20 + 37 * kill % 200));
-        match kill % 8 {
-            7 => replace_holder(&node),
-            3 => {
-                let (_, mut victim) = running.swap_remove(kill as usize % running.len());
-                killed += usize::from(victim.runs());
-                ended += usize::from(!victim.runs());
-            }
-            2 | 5 => node.replace_mgbd(Signal::USR1),
-            _ => node.replace_mgbd(Signal::KILL),
-        }
-        let mut left = Vec::new();
-        for (number, mut program) in running {
-            if program.runs() {
-                left.push((number, program));
-            } else {
-                is_right(program);
-                ended += 1;
-            }
-        }
-        running = left;
-    }
-    for (_, program) in running {
-        is_right(program);
-        ended += 1;
-    }
-    assert_eq!(ended + killed, next);
-    node.wait_until_empty();
-    assert_eq!(node.view().counts.offenders, 0);
 }

@@ -1,0 +1,185 @@
+//! Programs of all kinds for long, while mgbd, its holder, batches and the programs themselves are killed.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use mgb_tests::built;
+use mgb_tests::node::Node;
+use mgb_tests::prefix::{prefix, softgpu_libraries};
+use mgb_tests::process::{Running, run};
+use mgb_tests::wait;
+use rustix::process::Signal;
+
+/// Programs at once.
+const AT_ONCE: usize = 8;
+/// The most memory that an mgbd may have, in KiB.
+const MOST_MEMORY: u64 = 64 << 10;
+
+/// Programs that begin and end tasks, grow, are moved and swapped out, in several threads; one that was not
+/// rebuilt; and a batch of others.
+const PROGRAMS: [(&str, &[&str]); 8] = [
+    ("phases", &["16", "10", "10", "compute", "4", "8"]),
+    ("lists", &["200", "100"]),
+    ("threads", &["60000", "40"]),
+    ("pauses", &["12", "4", "20"]),
+    ("twotasks", &["262144", "262144"]),
+    ("grow", &["4MiB", "24MiB"]),
+    ("stencil", &["20000", "200"]),
+    ("batch", &[]),
+];
+
+/// A number from the environment.
+fn number(name: &str, usual: usize) -> usize {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Builds a program in the driver API, without MGB.
+fn plain(node: &Node) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../front/tests/programs/pauses.c");
+    let program = node.folder().join("pauses");
+    let mut cc = Command::new("cc");
+    cc.args(["-O1", "-I"])
+        .arg(prefix().join("cuda/include"))
+        .arg(source);
+    cc.arg(prefix().join("lib/front/libcuda.so.1"));
+    run(cc.args(["-ldl", "-lpthread", "-o"]).arg(&program)).success();
+    program
+}
+
+/// Kills the holder, and waits until mgbd has another one.
+fn replace_holder(node: &Node) {
+    let old = node.holder_pid().expect("there is a holder");
+    node.kill_holder();
+    wait::until("another holder", || {
+        node.holder_pid().filter(|new| *new != old).map(drop)
+    });
+    // It says hello to whoever asks once mgbd has told it all: both go through one loop.
+    run(&mut node.mgb(&["status"])).success();
+}
+
+/// A node with programs of all kinds.
+struct Soak {
+    node: Node,
+    plain: PathBuf,
+    running: Vec<Running>,
+    begun: usize,
+    ended: usize,
+    killed: usize,
+    /// The most memory that any mgbd was seen to have, in KiB.
+    memory: u64,
+}
+
+impl Soak {
+    fn start() -> Soak {
+        let mut node = Node::without_mgbd("2x64MiB");
+        node.start_mgbd_with("mgb", &["--move-every", "5"]);
+        let vecadd = built::program("vecadd");
+        let line = format!("{} 1000\n", vecadd.display());
+        node.write("jobs.txt", &line.repeat(3));
+        Soak {
+            plain: plain(&node),
+            node,
+            running: Vec::new(),
+            begun: 0,
+            ended: 0,
+            killed: 0,
+            memory: 0,
+        }
+    }
+
+    fn command(&self) -> Command {
+        let (name, arguments) = PROGRAMS[self.begun % PROGRAMS.len()];
+        let mut command = match name {
+            "batch" => {
+                let logs = format!("logs-{}", self.begun);
+                self.node.mgb(&["batch", "--logs", &logs, "jobs.txt"])
+            }
+            "pauses" => {
+                let mut command = self.node.command(&self.plain, arguments);
+                let first = [prefix().join("lib/front"), softgpu_libraries()];
+                command.env(
+                    "LD_LIBRARY_PATH",
+                    std::env::join_paths(first).expect("they are paths"),
+                );
+                command
+            }
+            _ => self.node.command(built::program(name), arguments),
+        };
+        command.env("MGB", "require").env("MGB_EVICT_EVERY", "10");
+        command
+    }
+
+    fn fill(&mut self) {
+        while self.running.len() < AT_ONCE {
+            self.running.push(Running::start(&mut self.command()));
+            self.begun += 1;
+        }
+    }
+
+    fn reap(&mut self, all: bool) {
+        for mut program in std::mem::take(&mut self.running) {
+            if !all && program.runs() {
+                self.running.push(program);
+                continue;
+            }
+            let ended = program.end();
+            let says = ended.stdout.contains("PASS") || ended.stdout.contains("3 jobs");
+            assert!(ended.code() == 0 && says, "{ended:?}");
+            self.ended += 1;
+        }
+    }
+
+    /// Kills one of the programs.
+    fn kill_one(&mut self, at: usize) {
+        let mut victim = self.running.swap_remove(at % self.running.len());
+        let has_ended = !victim.runs();
+        self.killed += usize::from(!has_ended);
+        self.ended += usize::from(has_ended);
+    }
+
+    fn look(&mut self) {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.node.mgbd_pid()));
+        let status = status.unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+        self.memory = self.memory.max(kib.unwrap_or(0));
+    }
+}
+
+/// Who was not killed is right, and nothing is left. `make soak` plays it whole.
+#[test]
+fn nothing_is_lost_however_often_mgbd_is_killed() {
+    let kills = number("MGB_SOAK_KILLS", 16);
+    let jobs = number("MGB_SOAK_JOBS", kills);
+    let mut soak = Soak::start();
+    for kill in 0..kills {
+        loop {
+            soak.fill();
+            std::thread::sleep(Duration::from_millis(20));
+            soak.reap(false);
+            if soak.begun * kills >= (kill + 1) * jobs {
+                break;
+            }
+        }
+        soak.fill();
+        std::thread::sleep(Duration::from_millis(37 * kill as u64 % 200));
+        soak.look();
+        match kill % 8 {
+            7 => replace_holder(&soak.node),
+            3 => soak.kill_one(kill),
+            2 | 5 => soak.node.replace_mgbd(Signal::USR1),
+            _ => soak.node.replace_mgbd(Signal::KILL),
+        }
+        soak.reap(false);
+    }
+    soak.reap(true);
+    assert_eq!(soak.ended + soak.killed, soak.begun);
+    soak.node.wait_until_empty();
+    assert_eq!(soak.node.view().counts.offenders, 0);
+    assert!(soak.memory < MOST_MEMORY, "an mgbd had {} KiB", soak.memory);
+    println!(
+        "{} programs, {} killed; mgbd had {} KiB at most",
+        soak.begun, soak.killed, soak.memory
+    );
+}
