@@ -11,6 +11,7 @@ use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, Order, Reply, Request, offe
 
 use super::greet::{self, Guest, Offence};
 use super::left::LeftClient;
+use super::lists::Lists;
 use crate::client::ClientId;
 use crate::journal::{Call, Fate};
 
@@ -48,6 +49,8 @@ pub(super) struct Client {
     wanted: bool,
     /// Files that are to outlive it: see [`super::keep`].
     pub(super) kept: Vec<OwnedFd>,
+    /// Lists of files that it may still send at once.
+    pub(super) lists: Lists,
 }
 
 /// What a connected client has.
@@ -90,6 +93,7 @@ impl Client {
             vain: 0,
             wanted: false,
             kept: Vec::new(),
+            lists: Lists::default(),
         }
     }
 
@@ -119,6 +123,7 @@ impl Client {
             vain: 0,
             wanted: false,
             kept: left.kept,
+            lists: Lists::default(),
         };
         client.wanted = client.channel().wanted.load(Ordering::Relaxed) != 0;
         Ok(client)

@@ -268,10 +268,17 @@ impl Server {
         if message.bytes() != KEEP {
             return self.cut_off(id, &"it sent a message on its socket that is none of a client's");
         }
+        let now = self.now();
+        let is_in_time = self
+            .clients
+            .get_mut(&id)
+            .is_some_and(|client| client.lists.take(now));
         let files = &message.descriptors;
         let others = self.clients.values().filter(|client| client.id != id);
         let kept = others.map(|client| client.kept.len()).sum::<usize>() + self.keeper.files();
-        let why = if message.cut || kept + files.len() > self.most_kept {
+        let why = if !is_in_time {
+            "it sends files again and again"
+        } else if message.cut || kept + files.len() > self.most_kept {
             "too many files are open; raise mgbd's limit (ulimit -n)"
         } else if !self.keeper.takes(files) {
             "it sent files that are none of the driver's"

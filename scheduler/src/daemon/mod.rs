@@ -5,6 +5,7 @@
 //! | `server`   | the loop: what happened, and what follows from it |
 //! | `connections` | clients come, ask and go |
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
+//! | `lists`    | how often a client may send files to be kept |
 //! | `greet`    | the handshake, and what it refuses |
 //! | `closer`   | closes what clients sent, which may take its time |
 //! | `unanswered` | how many requests wait of each user |
@@ -54,6 +55,7 @@ mod host_memory;
 mod keep;
 mod left;
 mod listener;
+mod lists;
 mod means;
 mod memory_monitor;
 mod overhead;
