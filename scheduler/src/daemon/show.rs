@@ -1,13 +1,14 @@
 //! The node view: made with `shared_memory`, readable by all, written by `mgbd`.
 
 use std::collections::BTreeMap;
-use std::fs::Permissions;
+use std::fs::{OpenOptions, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mgb_probe::Hello;
 use mgb_probe::view::{Counts, GpuView, NodeView, QuotasView, Segment};
+use rustix::fs::FallocateFlags;
 use shared_memory::{Shmem, ShmemConf};
 
 use super::client::Client;
@@ -31,6 +32,7 @@ impl Board {
             .create()
             .map_err(|error| failed(error.to_string()))?;
         let file = file_of(shared.get_os_id());
+        reserve(&file).map_err(|error| failed(error.to_string()))?;
         let mode = if reader.is_some() { 0o400 } else { 0o444 };
         std::fs::set_permissions(&file, Permissions::from_mode(mode))
             .map_err(|error| failed(error.to_string()))?;
@@ -64,6 +66,17 @@ impl Board {
             segment.write(&serde_json::to_vec(&view).unwrap_or_default());
         }
     }
+}
+
+/// Has all of a segment's memory there now: where `/dev/shm` is full, a write to the mapping would end mgbd.
+fn reserve(file: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().write(true).open(file)?;
+    Ok(rustix::fs::fallocate(
+        file,
+        FallocateFlags::empty(),
+        0,
+        size_of::<Segment>() as u64,
+    )?)
 }
 
 /// The file of a segment.

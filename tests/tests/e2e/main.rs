@@ -39,6 +39,7 @@ mod running;
 mod service;
 mod soak;
 mod stop;
+mod surroundings;
 mod suspend;
 mod textures;
 mod turns;
