@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mgb_probe::Hello;
 use mgb_probe::view::{Counts, GpuView, NodeView, QuotasView, Segment};
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, XattrFlags};
 use shared_memory::{Shmem, ShmemConf};
 
 use super::client::Client;
@@ -36,8 +36,10 @@ impl Board {
         let mode = if reader.is_some() { 0o400 } else { 0o444 };
         std::fs::set_permissions(&file, Permissions::from_mode(mode))
             .map_err(|error| failed(error.to_string()))?;
-        if reader.is_some() {
-            std::os::unix::fs::chown(&file, reader, None).map_err(|error| failed(error.to_string()))?;
+        let own = rustix::process::geteuid().as_raw();
+        if let Some(reader) = reader.filter(|reader| *reader != own) {
+            let set = rustix::fs::setxattr(&file, ACL, &readable_by(reader), XattrFlags::empty());
+            set.map_err(|error| failed(error.to_string()))?;
         }
         Ok(Board { shared })
     }
@@ -66,6 +68,33 @@ impl Board {
             segment.write(&serde_json::to_vec(&view).unwrap_or_default());
         }
     }
+}
+
+/// The extended attribute with a file's access list.
+const ACL: &str = "system.posix_acl_access";
+
+/// An access list (`linux/posix_acl_xattr.h`) by which the owner and one more user may read. The file is not
+/// that user's: its owner could write to it, or cut it short, and then mgbd's next write to the mapping would
+/// end mgbd.
+fn readable_by(uid: u32) -> Vec<u8> {
+    const VERSION: u32 = 2;
+    const READ: u16 = 4;
+    let nobody = u32::MAX;
+    // Owner, user, owning group, mask, others: each tag with what it may and whom it means.
+    let entries = [
+        (0x01, READ, nobody),
+        (0x02, READ, uid),
+        (0x04, 0, nobody),
+        (0x10, READ, nobody),
+        (0x20, 0, nobody),
+    ];
+    let mut list = VERSION.to_le_bytes().to_vec();
+    for (tag, may, whom) in entries {
+        list.extend(u16::to_le_bytes(tag));
+        list.extend(u16::to_le_bytes(may));
+        list.extend(u32::to_le_bytes(whom));
+    }
+    list
 }
 
 /// Has all of a segment's memory there now: where `/dev/shm` is full, a write to the mapping would end mgbd.

@@ -1,6 +1,6 @@
 //! What each user and group may have at once of all GPUs together, and in which order users are served.
 //!
-//! [`file`] reads it from the administrator's file, [`shares`] puts waiting tasks in order. Nothing here has
+//! [`mod@file`] reads it from the administrator's file, [`shares`] puts waiting tasks in order. Nothing here has
 //! an effect: the broker asks.
 
 pub mod file;
