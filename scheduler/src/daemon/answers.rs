@@ -16,42 +16,9 @@ use crate::ledger::TaskKey;
 /// memory meanwhile.
 const YOUNG: Duration = Duration::from_millis(1);
 
-/// From one whole round over those who wait to the next. Whoever comes or ends meanwhile makes only what it
-/// changes be decided: looking for memory that could leave and for deadlocks goes through all that is there,
-/// which others than those who wait would wait for.
-pub(super) const WHOLE_ROUNDS: Duration = Duration::from_millis(10);
-
 impl Server {
     /// Answers whoever can be answered.
     pub(super) fn serve(&mut self, reclaiming: bool, now: Duration) {
-        let is_early = |whole: Duration| now.saturating_sub(whole) < WHOLE_ROUNDS;
-        if !reclaiming && self.whole_round.is_some_and(is_early) {
-            return self.serve_briefly(now);
-        }
-        self.serve_wholly(reclaiming, now);
-        self.seen = None;
-        self.whole_round = self.broker.waiting().then_some(now);
-        self.owes_round = false;
-    }
-
-    /// While requests wait that a whole round has left waiting: grants what has come free since, and what has
-    /// come since and fits.
-    fn serve_briefly(&mut self, now: Duration) {
-        let young = self
-            .seen
-            .take()
-            .filter(|(_, then)| now.saturating_sub(*then) < YOUNG);
-        let (mut snapshot, then) = match young {
-            Some(seen) => seen,
-            None => (self.sample(), now),
-        };
-        let answers = self.broker.serve_newcomers(&mut snapshot, now);
-        self.deliver(answers);
-        self.owes_round = true;
-        self.seen = Some((snapshot, then));
-    }
-
-    fn serve_wholly(&mut self, reclaiming: bool, now: Duration) {
         let mut fresh = None;
         if let Some((remembered, seen)) = self.recent.take()
             && !reclaiming

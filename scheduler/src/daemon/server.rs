@@ -88,12 +88,6 @@ pub struct Server {
     pub(super) idle: Option<Duration>,
     pub(super) shown: Duration,
     pub(super) changed: bool,
-    /// When there was a whole round that left requests waiting; `None`: the last one left none.
-    pub(super) whole_round: Option<Duration>,
-    /// What was seen for the last round that was none, and when.
-    pub(super) seen: Option<(Snapshot, Duration)>,
-    /// There was a round since then that was none.
-    pub(super) owes_round: bool,
     /// When a GPU that the driver could not reach is tried again.
     pub(super) look_again: Duration,
     /// A client asked for something since the last wait.
@@ -202,9 +196,6 @@ impl Server {
             idle: Some(start),
             shown: Duration::ZERO,
             changed: true,
-            whole_round: None,
-            seen: None,
-            owes_round: false,
             look_again: Duration::ZERO,
             asked: false,
             spin: Spin::default(),

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use rustix::event::{Timespec, epoll};
 
-use super::answers::WHOLE_ROUNDS;
 use super::holder::Holder;
 use super::server::{GREETING, Server};
 
@@ -90,9 +89,6 @@ impl Server {
         }
         if self.broker.waiting() || self.broker.presses() {
             sooner(WAITING);
-        }
-        if let Some(whole) = self.whole_round.filter(|_| self.owes_round) {
-            sooner((whole + WHOLE_ROUNDS).saturating_sub(now));
         }
         if let Some(every) = self.broker.shuffles() {
             sooner(every);
