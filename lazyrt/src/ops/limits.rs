@@ -78,8 +78,8 @@ pub unsafe fn mem_get_info(_native: GetInfo, free: *mut usize, total: *mut usize
 /// How long the node view may take to show what this process holds.
 const VIEW_PATIENCE: Duration = Duration::from_millis(500);
 
-/// Bytes of the GPU that no process is charged for, and that the process's user may have, from a view that includes what this process holds by
-/// now: mgbd writes it a moment after it has answered.
+/// Bytes of the GPU that no process is charged for, and that the process's user may have, from a view that
+/// includes what this process holds by now: mgbd writes it a moment after it has answered.
 fn room_in_ledger(gpu: u32) -> Option<u64> {
     let client = session::client()?;
     let (held, resting) = state::lock().reserved_on(gpu);

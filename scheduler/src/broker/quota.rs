@@ -235,6 +235,9 @@ impl Broker {
 
     /// A request is about to be granted: what its user has is more by that.
     pub(super) fn count_grant(&mut self, waiting: &Waiting, gpu: usize) {
+        if !self.accounts.limits {
+            return;
+        }
         let more = self.asks(waiting.key(), &waiting.request, gpu);
         self.accounts.beyond.remove(&waiting.key());
         let uid = self.user(waiting.client);

@@ -135,8 +135,8 @@ impl Server {
         epoll::add(&epoll, &stop, Source::Stop.data(), epoll::EventFlags::IN)
             .map_err(system("watch for signals"))?;
         if let Some(reload) = &config.reload {
-            let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
-            epoll::add(&epoll, reload, Source::Reload.data(), edges).map_err(system("watch for SIGHUP"))?;
+            epoll::add(&epoll, reload, Source::Reload.data(), epoll::EventFlags::IN)
+                .map_err(system("watch for SIGHUP"))?;
         }
         let hello = Hello {
             version: wire::VERSION,
