@@ -303,7 +303,7 @@ impl Client {
 
     /// Asks `mgbd` to keep these files (at most [`wire::MOST_KEPT`]) open until what this process gave its
     /// GPUs is done, whether the process is still there then or not. They replace what it has kept so far.
-    /// Does not wait.
+    /// Waits for no answer.
     pub fn keep(&self, files: &[BorrowedFd<'_>]) -> Result<(), Errno> {
         if self.forked() {
             return Err(Errno::NOTCONN);

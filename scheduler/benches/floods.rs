@@ -25,10 +25,14 @@ fn us(ns: u64) -> f64 {
     ns as f64 / 1000.0
 }
 
-fn measure(stage: &mut Stage) -> Waits {
+/// The waits of the time with the median p99, and how long mgbd computes for a grant, in nanoseconds.
+fn measure(stage: &mut Stage) -> (Waits, u64) {
+    let began = stage.mgbd.cpu_ns();
     let mut times: Vec<Waits> = (0..TIMES).map(|_| stage.go(ROUNDS)).collect();
+    let computed = stage.mgbd.cpu_ns() - began;
+    let granted: u64 = times.iter().map(|waits| waits.granted).sum();
     times.sort_by_key(|waits| waits.p99);
-    times[TIMES / 2]
+    (times[TIMES / 2], computed / granted.max(1))
 }
 
 fn main() {
@@ -41,9 +45,9 @@ fn main() {
         "from request to grant, microseconds: {} honest clients\n",
         floods::CLIENTS
     );
-    println!("attack       beside Burn    | beside it      |  p99  | RSS KiB                 |");
+    println!("attack       beside Burn         | beside it           |  p99  | RSS KiB                 |");
     println!(
-        "             median    p99 | median    p99 | times | before  during   after |   log KiB offenders"
+        "             median    p99  cpu | median    p99  cpu | times | before  during   after |   log KiB offenders"
     );
     for kind in Kind::ALL {
         let name = kind.to_string();
@@ -54,23 +58,25 @@ fn main() {
         // A second core at rest makes the first one slower: what only computes there is the measure.
         let burning = stage.attack(Kind::Burn);
         stage.go(ROUNDS);
-        let before = measure(&mut stage);
+        let (before, cpu_before) = measure(&mut stage);
         drop(burning);
         let rss = stage.mgbd.resident_bytes();
         let hostile = stage.attack(kind);
         std::thread::sleep(SETTLES);
-        let during = measure(&mut stage);
+        let (during, cpu_during) = measure(&mut stage);
         let rss_during = stage.mgbd.resident_bytes();
         let log = stage.log_bytes();
         drop(hostile);
         std::thread::sleep(SETTLES);
         let offenders = stage.view().counts.offenders;
         println!(
-            "{name:11} {:7.1} {:6.1} |{:7.1} {:6.1} | {:5.2} | {:7} {:7} {:7} | {:9} {offenders:9}",
+            "{name:11} {:7.1} {:6.1} {:4.1} |{:7.1} {:6.1} {:4.1} | {:5.2} | {:7} {:7} {:7} | {:9} {offenders:9}",
             us(before.median),
             us(before.p99),
+            us(cpu_before),
             us(during.median),
             us(during.p99),
+            us(cpu_during),
             during.p99 as f64 / before.p99 as f64,
             rss >> 10,
             rss_during >> 10,

@@ -19,6 +19,28 @@ const YOUNG: Duration = Duration::from_millis(1);
 impl Server {
     /// Answers whoever can be answered.
     pub(super) fn serve(&mut self, reclaiming: bool, now: Duration) {
+        if self.rounds.are_brief(now) {
+            return self.serve_briefly(reclaiming, now);
+        }
+        self.serve_wholly(reclaiming, now);
+        let (ended, waiting) = (self.now(), self.broker.waiting());
+        self.rounds.was_whole(now, ended, waiting);
+    }
+
+    /// While requests wait that a whole round has left waiting: grants what has come free since, and what has
+    /// come since and fits.
+    fn serve_briefly(&mut self, reclaiming: bool, now: Duration) {
+        let (mut snapshot, seen) = match self.rounds.take_seen(YOUNG, now) {
+            Some(young) if !reclaiming => young,
+            _ => (self.sample(), now),
+        };
+        self.check_reclaims(reclaiming, &mut snapshot, now);
+        let answers = self.broker.serve_newcomers(&mut snapshot, now);
+        self.deliver(answers);
+        self.rounds.was_brief(snapshot, seen);
+    }
+
+    fn serve_wholly(&mut self, reclaiming: bool, now: Duration) {
         let mut fresh = None;
         if let Some((remembered, seen)) = self.recent.take()
             && !reclaiming
@@ -43,13 +65,7 @@ impl Server {
             fresh = None;
         }
         let mut snapshot = fresh.unwrap_or_else(|| self.sample());
-        if self
-            .reclaims
-            .check(&self.memory_monitor.gpus, &mut self.broker, now)
-        {
-            self.changed = true;
-            snapshot = self.sample();
-        }
+        self.check_reclaims(reclaiming, &mut snapshot, now);
         let answers = self.broker.serve(&mut snapshot, now);
         self.deliver(answers);
         if self.broker.waiting() && self.take_leases_of(|_| true) {
@@ -59,6 +75,15 @@ impl Server {
         }
         self.recent = (!self.broker.waiting()).then_some((snapshot, now));
         self.carry_orders();
+    }
+
+    /// If it is time to: takes back what the dead had, as far as the snapshot shows it free.
+    fn check_reclaims(&mut self, is_time: bool, snapshot: &mut Snapshot, now: Duration) {
+        let gpus = &self.memory_monitor.gpus;
+        if is_time && self.reclaims.check(gpus, &mut self.broker, now) {
+            self.changed = true;
+            *snapshot = self.sample();
+        }
     }
 
     /// Carries to the clients what the broker has decided on.

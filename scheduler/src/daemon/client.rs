@@ -11,12 +11,13 @@ use mgb_probe::wire::{CELLS, CHANNEL_BYTES, Channel, Order, Reply, Request, offe
 
 use super::greet::{self, Guest, Offence};
 use super::left::LeftClient;
-use super::lists::Lists;
 use crate::client::ClientId;
 use crate::journal::{Call, Fate};
 
 /// Rings without a request that are forgiven: some come of requests that an earlier `mgbd` has taken.
 const MOST_VAIN: u32 = 1024;
+/// Of those, what is usual.
+const FEW_VAIN: u32 = 32;
 
 /// A client, connected or (its process still alive) not any more.
 pub(super) struct Client {
@@ -42,6 +43,8 @@ pub(super) struct Client {
     noted: u64,
     /// Bit n: the request in cell n was found there, and its bit may come yet, or not at all.
     early: u64,
+    /// Bit n: cell n was posted, and what it holds is not taken yet.
+    posted: u64,
     /// How many more times it rang without a request than it posted one. Who rings once for each, as honest
     /// clients do, stays near 0: a ring finds nothing only where an earlier one has found two.
     vain: u32,
@@ -49,8 +52,6 @@ pub(super) struct Client {
     wanted: bool,
     /// Files that are to outlive it: see [`super::keep`].
     pub(super) kept: Vec<OwnedFd>,
-    /// Lists of files that it may still send at once.
-    pub(super) lists: Lists,
 }
 
 /// What a connected client has.
@@ -90,10 +91,10 @@ impl Client {
             busy: 0,
             noted: 0,
             early: 0,
+            posted: 0,
             vain: 0,
             wanted: false,
             kept: Vec::new(),
-            lists: Lists::default(),
         }
     }
 
@@ -120,10 +121,10 @@ impl Client {
             busy: 0,
             noted: 0,
             early: 0,
+            posted: 0,
             vain: 0,
             wanted: false,
             kept: left.kept,
-            lists: Lists::default(),
         };
         client.wanted = client.channel().wanted.load(Ordering::Relaxed) != 0;
         Ok(client)
@@ -175,6 +176,9 @@ impl Client {
     /// Requests that wait, and of which that was not asked yet.
     pub(super) fn new_waits(&mut self) -> Vec<Call> {
         let new = self.busy & !self.noted;
+        if new == 0 {
+            return Vec::new();
+        }
         self.noted = self.busy;
         let cells = (0..CELLS).filter(|at| new & (1 << at) != 0);
         cells.map(|at| self.call(at)).collect()
@@ -194,32 +198,50 @@ impl Client {
         self.mapping.shared().expect("the channel was mapped whole")
     }
 
-    /// The requests posted since the last time, each with its cell.
-    pub(super) fn take(&mut self) -> Result<Vec<(usize, Request)>, Breach> {
-        let posted = self.channel().posted.swap(0, Ordering::Acquire);
+    /// So many of the requests that were posted, at most, each with its cell; those that are left come before
+    /// any that are posted from now on.
+    pub(super) fn take(&mut self, most: usize) -> Result<Vec<(usize, Request)>, Breach> {
+        let anew = self.posted == 0;
+        if anew {
+            self.posted = self.channel().posted.swap(0, Ordering::Acquire);
+        }
         let mut requests = Vec::new();
-        for at in (0..CELLS).filter(|at| posted & (1 << at) != 0) {
-            let is_early = self.early & (1 << at) != 0;
-            self.early &= !(1 << at);
+        while self.posted != 0 && requests.len() < most {
+            let at = self.posted.trailing_zeros() as usize;
+            let bit = 1 << at;
+            self.posted &= !bit;
+            let is_early = self.early & bit != 0;
+            self.early &= !bit;
             let cell = &self.channel().cells[at];
-            if is_early && (self.busy & (1 << at) != 0 || !state::is_posted(&cell.state)) {
+            let is_none = self.busy & bit != 0 || !state::is_posted(&cell.state);
+            if is_early && is_none {
                 continue;
             }
-            if self.busy & (1 << at) != 0 || !state::is_posted(&cell.state) {
+            if is_none {
                 return Err(Breach::Cell);
             }
             let request = Request::decode(cell).ok_or(Breach::UnknownOp)?;
-            self.busy |= 1 << at;
+            self.busy |= bit;
             requests.push((at, request));
         }
         self.vain = match requests.len() {
-            0 => self.vain + 1,
+            0 if anew => self.vain + 1,
             some => self.vain.saturating_sub(some as u32),
         };
         if self.vain > MOST_VAIN {
             return Err(Breach::Rings);
         }
         Ok(requests)
+    }
+
+    /// Whether it rings without a request more often than honest clients do.
+    pub(super) fn rings_in_vain(&self) -> bool {
+        self.vain > FEW_VAIN
+    }
+
+    /// Whether requests are left to be taken.
+    pub(super) fn has_more(&self) -> bool {
+        self.posted != 0 && self.line.is_some()
     }
 
     /// Writes the answer to the request in a cell; it counts with [`Client::answer`].

@@ -1,9 +1,10 @@
 //! Clients come, ask and go: what the loop does about each event.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mgb_probe::Hello;
-use mgb_probe::wire::{KEEP, Reply, Text};
+use mgb_probe::wire::{Reply, Text};
 use rustix::event::epoll;
 use rustix::io::Errno;
 
@@ -11,11 +12,17 @@ use super::client::Client;
 use super::closer;
 use super::family::{is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
+use super::pauses;
 use super::server::Server;
 use super::source::Source;
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::Known;
+
+/// Requests of a user's clients that are answered before those of others are looked at again.
+const AT_ONCE: usize = 8;
+/// How long a client is not heard that rings without a request again and again.
+const VAIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Server {
     pub(super) fn greet(&mut self, id: u64) {
@@ -49,12 +56,7 @@ impl Server {
     fn welcome(&mut self, id: ClientId, guest: Guest) {
         let watched = self
             .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            // Edge-triggered and never read: a client can take the number out of
-            // its eventfd, and a read of it could then block.
-            .and_then(|()| {
-                let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
-                self.watch(&guest.doorbell, Source::Doorbell(id), flags)
-            });
+            .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pauses::DOORBELL));
         if guest.observer && self.changed {
             // It reads the view next, and shall find in it what was before.
             self.sample();
@@ -87,8 +89,7 @@ impl Server {
         let Some((socket, _)) = self.guests.remove(&id) else {
             return;
         };
-        let flags = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
-        let _ = epoll::modify(&self.epoll, &socket, Source::Socket(id).data(), flags);
+        let _ = epoll::modify(&self.epoll, &socket, Source::Socket(id).data(), pauses::SOCKET);
         tracing::debug!(
             client = id,
             pid = guest.pid,
@@ -235,6 +236,7 @@ impl Server {
             closer::close([line.socket]);
         }
         self.unwatch(&client.pidfd);
+        self.pauses.forget(id);
         if client.is_held {
             self.note_gone(id);
             if !self.keeper.keeps_client(id) {
@@ -262,58 +264,49 @@ impl Server {
         }
     }
 
-    /// A client wants files to be kept. That it cannot have them kept is no reason to cut it off: a file that
-    /// it found to be the driver's may be another's by the time it is sent.
-    fn files(&mut self, id: ClientId, mut message: Message) {
-        if message.bytes() != KEEP {
-            return self.cut_off(id, &"it sent a message on its socket that is none of a client's");
-        }
-        let now = self.now();
-        let is_in_time = self
-            .clients
-            .get_mut(&id)
-            .is_some_and(|client| client.lists.take(now));
-        let files = &message.descriptors;
-        let others = self.clients.values().filter(|client| client.id != id);
-        let kept = others.map(|client| client.kept.len()).sum::<usize>() + self.keeper.files();
-        let why = if !is_in_time {
-            "it sends files again and again"
-        } else if message.cut || kept + files.len() > self.most_kept {
-            "too many files are open; raise mgbd's limit (ulimit -n)"
-        } else if !self.keeper.takes(files) {
-            "it sent files that are none of the driver's"
-        } else {
-            if let Some(client) = self.clients.get_mut(&id) {
-                let files = std::mem::take(&mut message.descriptors);
-                let old = std::mem::replace(&mut client.kept, files);
-                self.keeper.close(old);
+    /// Takes some of what clients have posted.
+    pub(super) fn take_requests(&mut self) {
+        let mut taken: BTreeMap<u32, usize> = BTreeMap::new();
+        let mut posting = std::mem::take(&mut self.posting);
+        // Who could not be heard in this turn is the first in the next one.
+        let later = posting.split_off(&self.hears_from);
+        let mut full = None;
+        for id in later.into_iter().chain(posting) {
+            let uid = self.clients.get(&id).map_or(0, |client| client.uid);
+            let of_user = taken.entry(uid).or_default();
+            if *of_user >= AT_ONCE {
+                full.get_or_insert(id);
+                self.posting.insert(id);
+            } else {
+                *of_user += self.take_requests_of(id, AT_ONCE - *of_user);
             }
-            self.hold_files(id);
-            return;
-        };
-        if let Some(left_out) = self.ration.take(self.now()) {
-            tracing::warn!(
-                client = id,
-                kept,
-                why,
-                left_out,
-                "if it is killed at work, its neighbours fail"
-            );
         }
+        self.hears_from = full.unwrap_or(0);
     }
 
-    pub(super) fn doorbell(&mut self, id: ClientId) {
+    /// Takes so many requests of a client, at most; how many there were.
+    fn take_requests_of(&mut self, id: ClientId, most: usize) -> usize {
         let Some(client) = self.clients.get_mut(&id).filter(|client| client.line.is_some()) else {
-            return;
+            return 0;
         };
-        let requests = match client.take() {
+        let requests = match client.take(most) {
             Ok(requests) => requests,
-            Err(breach) => return self.cut_off(id, &breach),
+            Err(breach) => {
+                self.cut_off(id, &breach);
+                return 0;
+            }
         };
-        if requests.is_empty() {
-            return;
+        if client.has_more() {
+            self.posting.insert(id);
         }
-        self.unanswered.taken(client.uid, requests.len() as u32);
+        let count = requests.len();
+        if count == 0 {
+            if client.rings_in_vain() {
+                self.pause(Source::Doorbell(id), VAIN_PAUSE);
+            }
+            return 0;
+        }
+        self.unanswered.taken(client.uid, count as u32);
         let are_too_many = self.unanswered.are_too_many(client.uid, client.unanswered());
         let now = self.now();
         let (mut answers, mut is_order) = (Vec::new(), false);
@@ -342,6 +335,7 @@ impl Server {
         self.deliver(answers);
         self.changed = true;
         self.asked = true;
+        count
     }
 
     /// Cuts a client off. What it holds stays charged until its process dies.

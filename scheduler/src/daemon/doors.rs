@@ -3,17 +3,19 @@
 
 use std::time::Duration;
 
+use super::bucket::Bucket;
+
 /// Connections that are taken at once, after a while with fewer: a batch of programs that start together.
 const BURST: u32 = 256;
-/// From one to the next when there are more. To take one and turn it away costs 30 to 100 us, which the
+/// From one to the next when there are more. To take one costs 30 to 100 us, and what it asks for and leaves
+/// several times that, which the
 /// clients wait for.
-const EVERY: Duration = Duration::from_millis(1);
+const EVERY: Duration = Duration::from_millis(4);
 
 /// What is left of them.
 #[derive(Debug)]
 pub(super) struct Doors {
-    left: u32,
-    counted: Duration,
+    places: Bucket,
     /// Nobody is let in until then.
     closed_until: Option<Duration>,
 }
@@ -21,8 +23,7 @@ pub(super) struct Doors {
 impl Doors {
     pub(super) fn new(now: Duration) -> Doors {
         Doors {
-            left: BURST,
-            counted: now,
+            places: Bucket::new(BURST, EVERY, now),
             closed_until: None,
         }
     }
@@ -44,30 +45,6 @@ impl Doors {
 
     /// Whether one may come in.
     pub(super) fn take(&mut self, now: Duration) -> bool {
-        let more = now.saturating_sub(self.counted).as_nanos() / EVERY.as_nanos();
-        if more > 0 {
-            let more = u32::try_from(more).unwrap_or(BURST);
-            self.left = self.left.saturating_add(more).min(BURST);
-            self.counted = now;
-        }
-        let may = self.left > 0;
-        self.left -= u32::from(may);
-        may
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_at_once_and_then_one_after_the_other() {
-        let start = Duration::from_secs(9);
-        let mut doors = Doors::new(start);
-        assert_eq!((0..1000).filter(|_| doors.take(start)).count(), BURST as usize);
-        let soon = start + EVERY * 10;
-        assert_eq!((0..1000).filter(|_| doors.take(soon)).count(), 10);
-        let late = start + Duration::from_secs(1 << 40);
-        assert_eq!((0..1000).filter(|_| doors.take(late)).count(), BURST as usize);
+        self.places.take(now)
     }
 }

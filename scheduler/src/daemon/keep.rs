@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 
+use super::closer;
 use crate::client::ClientId;
 use crate::node::Node;
 
@@ -74,17 +75,6 @@ impl Keeper {
         })
     }
 
-    /// Closes files that nothing needs any more.
-    pub(super) fn close(&self, files: Vec<OwnedFd>) {
-        if !files.is_empty() {
-            // The last close of such files takes the driver some 20 to 200 ms. Without a thread it is done
-            // here.
-            let _ = std::thread::Builder::new()
-                .name("closer".to_owned())
-                .spawn(move || drop(files));
-        }
-    }
-
     /// A process is gone, while on these GPUs work of its may be under way.
     pub(super) fn outlive(
         &mut self,
@@ -95,7 +85,7 @@ impl Keeper {
         now: Duration,
     ) {
         if files.is_empty() || gpus.is_empty() {
-            return self.close(files);
+            return closer::close(files);
         }
         tracing::info!(
             pid,
@@ -163,7 +153,7 @@ impl Keeper {
                      if that work is what runs, every program on the GPU now fails with it"
                 );
             }
-            self.close(std::mem::take(&mut kept.files));
+            closer::close(std::mem::take(&mut kept.files));
         }
         over.into_iter().map(|kept| (kept.id, kept.pid)).collect()
     }

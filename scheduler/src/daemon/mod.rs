@@ -5,22 +5,26 @@
 //! | `server`   | the loop: what happened, and what follows from it |
 //! | `connections` | clients come, ask and go |
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
-//! | `lists`    | how often a client may send files to be kept |
 //! | `greet`    | the handshake, and what it refuses |
 //! | `closer`   | closes what clients sent, which may take its time |
 //! | `unanswered` | how many requests wait of each user |
 //! | `entrance` | who comes in |
+//! | `bucket`   | how often something may be done |
 //! | `doors`    | how many connections are taken |
+//! | `lists`    | how often clients may have files kept |
+//! | `pause`, `pauses` | what is not heard for a moment |
 //! | `ration`   | how often the log tells of what clients do wrong |
 //! | `client`   | one client's channel, read as untrusted |
 //! | `activity` | how busy clients have been lately |
 //! | `memory_monitor`    | what NVML shows against what the clients say |
 //! | `overhead` | what clients' processes have beside their tasks |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
+//! | `files`    | files that clients have kept |
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
 //! | `sleep`    | how long the loop sleeps |
+//! | `rounds`   | when the broker goes through all that waits |
 //! | `quota_file` | the file of quotas |
 //! | `quotas`   | what holds for the users of clients |
 //! | `means`    | what the loop is set up with |
@@ -38,6 +42,7 @@ mod activity;
 mod answers;
 mod boards;
 mod book;
+mod bucket;
 mod client;
 mod closer;
 mod config;
@@ -46,6 +51,7 @@ mod doors;
 mod entrance;
 mod error;
 mod family;
+mod files;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod greet;
@@ -59,11 +65,14 @@ mod lists;
 mod means;
 mod memory_monitor;
 mod overhead;
+mod pause;
+mod pauses;
 mod quota_file;
 mod quotas;
 mod ration;
 mod reclaim;
 mod remember;
+mod rounds;
 mod server;
 mod service;
 mod show;

@@ -40,6 +40,8 @@ struct Entry {
 #[derive(Default)]
 pub(super) struct Reclaims {
     entries: Vec<Entry>,
+    /// The last look.
+    looked: Duration,
 }
 
 impl Reclaims {
@@ -79,9 +81,14 @@ impl Reclaims {
         }
     }
 
-    /// When the next look is due, if something is under way: often right after a
-    /// death, less often later.
-    pub(super) fn interval(&self, now: Duration) -> Option<Duration> {
+    /// How long until the next look, if something is under way.
+    pub(super) fn due_in(&self, now: Duration) -> Option<Duration> {
+        Some((self.looked + self.interval(now)?).saturating_sub(now))
+    }
+
+    /// From one look to the next: often right after a death, less often later. Each asks the driver for its
+    /// list of processes.
+    fn interval(&self, now: Duration) -> Option<Duration> {
         let newest = self
             .entries
             .iter()
@@ -94,6 +101,7 @@ impl Reclaims {
 
     /// Gives back what the driver shows free; true if anything was.
     pub(super) fn check(&mut self, gpus: &[GpuSample], broker: &mut Broker, now: Duration) -> bool {
+        self.looked = now;
         let mut any = false;
         for entry in self.entries.iter_mut().filter(|entry| entry.freed.is_none()) {
             let seen = &gpus[entry.lost.gpu];

@@ -1,6 +1,6 @@
 //! The loop: what happened, and what follows from it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -19,13 +19,16 @@ use super::greet::Offence;
 use super::holder::Holder;
 use super::keep::Keeper;
 use super::listener::Listener;
+use super::lists::Lists;
 use super::means::{boot_clock, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
+use super::pauses::Pauses;
 use super::quota_file::QuotaFile;
 use super::ration::Ration;
 use super::reclaim::Reclaims;
 use super::remember::Memory;
+use super::rounds::Rounds;
 use super::service::Service;
 use super::show;
 use super::source::Source;
@@ -40,6 +43,9 @@ use crate::note::Note;
 pub(super) const GREETING: Duration = Duration::from_secs(5);
 /// Connections that have not said hello yet, at once.
 pub(super) const MOST_GUESTS: usize = 128;
+/// Deaths that are dealt with in a turn of the loop, each of which may leave many tasks: the others are there
+/// in the next one.
+const MOST_DEATHS: usize = 1;
 /// Clients at once, if descriptors allow.
 const MOST_CLIENTS: usize = 4096;
 
@@ -69,9 +75,14 @@ pub struct Server {
     pub(super) pending: Pending,
     /// The last snapshot taken while no request waited, less what was granted since, and its time.
     pub(super) recent: Option<(Snapshot, Duration)>,
+    pub(super) rounds: Rounds,
     pub(super) reclaims: Reclaims,
     pub(super) keeper: Keeper,
     pub(super) clients: BTreeMap<ClientId, Client>,
+    /// Clients with requests that are not taken yet.
+    pub(super) posting: BTreeSet<ClientId>,
+    /// The first of them that is heard.
+    pub(super) hears_from: ClientId,
     pub(super) guests: BTreeMap<u64, (OwnedFd, Duration)>,
     pub(super) most_clients: usize,
     /// Descriptors kept for clients, at once.
@@ -79,6 +90,8 @@ pub struct Server {
     pub(super) next_id: u64,
     pub(super) unanswered: Unanswered,
     pub(super) doors: Doors,
+    pub(super) lists: Lists,
+    pub(super) pauses: Pauses,
     pub(super) offenders: u64,
     /// Lines of the log about clients that do wrong.
     pub(super) ration: Ration,
@@ -86,7 +99,9 @@ pub struct Server {
     start: Duration,
     /// Since when there is no client.
     pub(super) idle: Option<Duration>,
+    /// When the node view was written last, and how long that took.
     pub(super) shown: Duration,
+    pub(super) shown_for: Duration,
     pub(super) changed: bool,
     /// When a GPU that the driver could not reach is tried again.
     pub(super) look_again: Duration,
@@ -172,6 +187,7 @@ impl Server {
             activities: Activities::default(),
             overheads: Overheads::new(hello.gpus.len()),
             recent: None,
+            rounds: Rounds::default(),
             // Four descriptors each, and half of all for what is kept.
             most_clients: ((descriptors / 2).saturating_sub(MOST_GUESTS + 64) / 4).clamp(1, MOST_CLIENTS),
             most_kept: descriptors / 2,
@@ -186,15 +202,20 @@ impl Server {
             hello,
             reclaims: Reclaims::default(),
             clients: BTreeMap::new(),
+            posting: BTreeSet::new(),
+            hears_from: 0,
             guests: BTreeMap::new(),
             next_id: 1,
             unanswered: Unanswered::default(),
             doors: Doors::new(start),
+            lists: Lists::default(),
+            pauses: Pauses::default(),
             offenders: 0,
             ration: Ration::default(),
             start,
             idle: Some(start),
             shown: Duration::ZERO,
+            shown_for: Duration::ZERO,
             changed: true,
             look_again: Duration::ZERO,
             asked: false,
@@ -272,22 +293,27 @@ impl Server {
                 return Ok(());
             }
             // Deaths first: what the dead asked for is void.
-            for source in &sources {
-                if let Source::Process(id) = source {
-                    self.died(*id, seen);
-                }
+            let dead = sources.iter().filter_map(|source| match source {
+                Source::Process(id) => Some(*id),
+                _ => None,
+            });
+            for id in dead.take(MOST_DEATHS) {
+                self.died(id, seen);
             }
             for source in sources {
                 match source {
                     Source::Listener => self.accept(),
                     Source::Guest(id) => self.greet(id),
                     Source::Socket(id) => self.socket(id, seen),
-                    Source::Doorbell(id) => self.doorbell(id),
+                    Source::Doorbell(id) => {
+                        self.posting.insert(id);
+                    }
                     Source::Holder => self.hear_holder(),
                     Source::Reload => self.reload(),
                     Source::Process(_) | Source::Stop => {}
                 }
             }
+            self.take_requests();
         }
     }
 
@@ -310,9 +336,10 @@ impl Server {
         }
         self.restart_holder();
         self.open_doors(now);
+        self.end_pauses(now);
         let turns = self.broker.take_turns(now);
         self.deliver(turns);
-        let reclaiming = self.reclaims.interval(now).is_some();
+        let reclaiming = self.reclaims.due_in(now).is_some_and(|wait| wait.is_zero());
         let show = self.shows_in().is_some_and(|wait| wait.is_zero());
         if reclaiming || self.broker.waiting() || self.broker.presses() || self.is_to_look_again(now) {
             self.serve(reclaiming, now);
@@ -357,6 +384,7 @@ impl Server {
             ..view
         });
         self.shown = now;
+        self.shown_for = self.now().saturating_sub(now);
         self.changed = false;
     }
 }

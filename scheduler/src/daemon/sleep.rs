@@ -15,6 +15,10 @@ const SHOWING: Duration = Duration::from_millis(200);
 const SHOWING_CHANGES: Duration = Duration::from_millis(20);
 /// Between two samples while an observer is connected: only the driver shows what programs take.
 const SHOWING_WATCHED: Duration = Duration::from_millis(25);
+/// After so many times as long as it takes to write, so that few requests find it under way; but no later than
+/// this. It takes a millisecond where there are thousands of tasks.
+const SHOWING_PAUSE: u32 = 400;
+const SHOWING_LATEST: Duration = Duration::from_secs(1);
 /// Between two tries to reach a GPU that the driver could not.
 const LOOKING: Duration = Duration::from_secs(1);
 
@@ -29,6 +33,9 @@ impl Server {
         let mut look = |timeout: Option<&Timespec>| {
             epoll::wait(&self.epoll, rustix::buffer::spare_capacity(events), timeout)
         };
+        if !self.posting.is_empty() {
+            return look(Some(&at_once)).map(drop);
+        }
         let asked = std::mem::take(&mut self.asked);
         if asked
             && self
@@ -61,15 +68,19 @@ impl Server {
         } else {
             SHOWING
         };
-        Some((self.shown + after).saturating_sub(self.now()))
+        let pause = (self.shown_for * SHOWING_PAUSE).min(SHOWING_LATEST);
+        Some((self.shown + after.max(pause)).saturating_sub(self.now()))
     }
 
     /// How long to sleep at most; `None`: until something happens.
     fn timeout(&self) -> Option<Timespec> {
         let now = self.now();
-        let mut next: Option<Duration> = self.reclaims.interval(now);
+        let mut next: Option<Duration> = self.reclaims.due_in(now);
         let mut sooner = |wait: Duration| next = Some(next.map_or(wait, |other| other.min(wait)));
         if let Some(wait) = self.doors.opens_in(now) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.pauses.end_in(now) {
             sooner(wait);
         }
         if let Some(wait) = self.keeper.interval(now) {
@@ -89,6 +100,9 @@ impl Server {
         }
         if self.broker.waiting() || self.broker.presses() {
             sooner(WAITING);
+        }
+        if let Some(wait) = self.rounds.due_in(now) {
+            sooner(wait);
         }
         if let Some(every) = self.broker.shuffles() {
             sooner(every);

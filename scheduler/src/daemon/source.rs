@@ -5,7 +5,7 @@ use rustix::event::epoll;
 use crate::client::ClientId;
 
 /// What an event is about. Travels through epoll as a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Listener,
     Stop,

@@ -13,6 +13,7 @@ use super::client::Client;
 use super::family::program_of;
 use super::greet::{self, Offence};
 use super::left::{Left, LeftClient};
+use super::pauses;
 use super::server::Server;
 use super::source::Source;
 use crate::broker::Answer;
@@ -122,11 +123,9 @@ impl Server {
         let Some(line) = &client.line else {
             return Err(Offence::Silent);
         };
-        let edges = epoll::EventFlags::IN | epoll::EventFlags::ET;
-        let hangs_up = epoll::EventFlags::IN | epoll::EventFlags::RDHUP;
         self.watch(&client.pidfd, Source::Process(id), epoll::EventFlags::IN)
-            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), edges))
-            .and_then(|()| self.watch(&line.socket, Source::Socket(id), hangs_up))?;
+            .and_then(|()| self.watch(&line.doorbell, Source::Doorbell(id), pauses::DOORBELL))
+            .and_then(|()| self.watch(&line.socket, Source::Socket(id), pauses::SOCKET))?;
         if !client.has_heard_hello() {
             let hello = Hello {
                 version: known.version,

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-/// Most requests of a user that may wait at once: one of each client that there is a place for, though each
-/// could post [`mgb_probe::wire::CELLS`]. With so many of 128 clients mgbd had 7.4 MiB more than before,
-/// their channels included; and each round of decisions goes through all of them.
-const MOST: u32 = 4 << 10;
+/// Most requests of a user that may wait at once, though each client could post
+/// [`mgb_probe::wire::CELLS`]: each round of decisions goes through all of them.
+const MOST: u32 = 1 << 10;
 /// Requests that each client may have beside: a program with a thread or two must not fail because of others.
 const FEW: u32 = 2;
 

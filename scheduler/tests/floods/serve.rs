@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use mgb_probe::Gpu;
+use mgb_scheduler::Users;
 use mgb_scheduler::daemon::{self, Config};
 use mgb_scheduler::node::{Memory, Node, NodeError, Resident, capability};
 
@@ -78,6 +79,7 @@ pub fn serve(socket: &Path) {
     let holder = Some(env!("CARGO_BIN_EXE_mgbd").into());
     let config = Config {
         holder,
+        users: Users::All,
         ..Config::new(socket.to_owned())
     };
     let node = Idle((0..2).map(gpu).collect());

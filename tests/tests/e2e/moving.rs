@@ -132,11 +132,13 @@ fn a_task_moves_to_make_room_for_one_that_waits() {
         "{:?}",
         waited.elapsed()
     );
+    // Once it has ended, a small one may move to the GPU that it left.
+    let counts = node.view().counts;
+    assert_eq!((counts.moved, counts.evicted), (1, 0), "{counts:?}");
     is_right(large);
     small.into_iter().for_each(is_right);
     node.wait_until_empty();
-    let counts = node.view().counts;
-    assert_eq!((counts.moved, counts.evicted), (1, 0), "{counts:?}");
+    assert_eq!(node.view().counts.evicted, 0);
 }
 
 #[test]

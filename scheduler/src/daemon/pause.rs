@@ -1,0 +1,48 @@
+//! Leaves what a client says where it is for a moment: one that says more than any honest one keeps the loop from
+//! others.
+
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+use rustix::event::epoll::{self, EventFlags};
+
+use super::pauses::{DOORBELL, SOCKET};
+use super::server::Server;
+use super::source::Source;
+use crate::client::ClientId;
+
+impl Server {
+    /// Does not hear a client's socket or doorbell for so long.
+    pub(super) fn pause(&mut self, source: Source, length: Duration) {
+        if self.watch_as(source, EventFlags::empty()) {
+            let until = self.now() + length;
+            self.pauses.begin(source, until);
+        }
+    }
+
+    /// Hears again what was paused for long enough.
+    pub(super) fn end_pauses(&mut self, now: Duration) {
+        for source in self.pauses.end(now) {
+            // A doorbell that rang meanwhile says so at once.
+            self.watch_as(
+                source,
+                if matches!(source, Source::Socket(_)) {
+                    SOCKET
+                } else {
+                    DOORBELL
+                },
+            );
+        }
+    }
+
+    /// False: it is closed.
+    fn watch_as(&self, source: Source, flags: EventFlags) -> bool {
+        let line = |id: &ClientId| self.clients.get(id).and_then(|client| client.line.as_ref());
+        let file: Option<&OwnedFd> = match &source {
+            Source::Socket(id) => line(id).map(|line| &line.socket),
+            Source::Doorbell(id) => line(id).map(|line| &line.doorbell),
+            _ => None,
+        };
+        file.is_some_and(|file| epoll::modify(&self.epoll, file, source.data(), flags).is_ok())
+    }
+}
