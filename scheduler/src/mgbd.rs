@@ -18,7 +18,7 @@ use anyhow::Context;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser};
 use mgb_probe::size;
-use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError};
+use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
@@ -101,6 +101,13 @@ struct Options {
     /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     swap_memory: Option<u64>,
+    /// Bytes that a process may have on a GPU beyond what it was granted, by the driver's word: libraries, or more
+    /// than it said. The log tells of one that has more
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    overhead_limit: Option<u64>,
+    /// End such a process: by SIGTERM, after 5 s by SIGKILL
+    #[arg(long, requires = "overhead_limit")]
+    end_beyond: bool,
     /// Start no MPS control daemon
     #[arg(long)]
     no_mps: bool,
@@ -274,6 +281,10 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         moves: !options.no_move,
         shuffles: options.move_every.map(Duration::from_millis),
         swap_memory: options.swap_memory,
+        overhead_limit: options.overhead_limit.map(|bytes| OverheadLimit {
+            bytes,
+            ends: options.end_beyond,
+        }),
         idle_exit: options
             .idle_exit
             .map(Duration::from_secs)

@@ -11,6 +11,10 @@ impl Broker {
     /// ordinary context.
     pub fn has_overhead(&mut self, client: ClientId, gpu: usize, bytes: u64) {
         self.ledger.has_taken(client, gpu, bytes);
+        // Of a whole process this is what it takes beyond its own word, which it may change.
+        if self.ledger.tasks_of(client).any(|(_, held)| held.whole_process) {
+            return;
+        }
         if let Some(program) = self.clients.get(&client).and_then(|entry| entry.program) {
             self.overheads.took(client, program, bytes);
         }

@@ -81,7 +81,7 @@ impl Broker {
             add(
                 client,
                 Amount {
-                    bytes,
+                    bytes: bytes.saturating_add(self.ledger.taken_by(client, gpu)),
                     tasks: 0,
                     gpus,
                 },
@@ -111,7 +111,7 @@ impl Broker {
     /// What a client has beside its tasks.
     fn contexts_amount(&self, client: ClientId) -> Amount {
         let contexts = self.ledger.contexts_of(client).map(|gpu| Amount {
-            bytes: self.ledger.gpus()[gpu].context_bytes,
+            bytes: self.ledger.gpus()[gpu].context_bytes + self.ledger.taken_by(client, gpu),
             tasks: 0,
             gpus: 1 << gpu,
         });

@@ -11,6 +11,15 @@ use crate::holder::Again;
 use crate::users::Users;
 use crate::{Policy, Queue};
 
+/// What is too much, and what is done about it.
+#[derive(Clone, Copy, Debug)]
+pub struct OverheadLimit {
+    /// Bytes that a process may have on a GPU beside what it was granted and an ordinary context.
+    pub bytes: u64,
+    /// Whether a process that has more is ended; else the log tells of it.
+    pub ends: bool,
+}
+
 /// The settings of an `mgbd`.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -38,6 +47,8 @@ pub struct Config {
     pub shuffles: Option<Duration>,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
+    /// How much more than it was granted a process may have; `None`: nobody looks.
+    pub overhead_limit: Option<OverheadLimit>,
     /// Ends when there was no client for so long.
     pub idle_exit: Option<Duration>,
     /// Has an MPS control daemon of its own.
@@ -72,6 +83,7 @@ impl Config {
             moves: true,
             shuffles: None,
             swap_memory: None,
+            overhead_limit: None,
             idle_exit: None,
             mps: true,
             holder: None,

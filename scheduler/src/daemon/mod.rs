@@ -18,6 +18,7 @@
 //! | `activity` | how busy clients have been lately |
 //! | `memory_monitor`    | what NVML shows against what the clients say |
 //! | `overhead` | what clients' processes have beside their tasks |
+//! | `beyond`   | processes that have more than they were granted |
 //! | `reclaim`  | rooms of the dead, from the death to NVML's free |
 //! | `files`    | files that clients have kept |
 //! | `keep`     | files of the driver's that outlive their process |
@@ -40,6 +41,7 @@
 
 mod activity;
 mod answers;
+mod beyond;
 mod boards;
 mod book;
 mod bucket;
@@ -84,7 +86,7 @@ mod unanswered;
 
 use std::os::fd::OwnedFd;
 
-pub use config::Config;
+pub use config::{Config, OverheadLimit};
 pub use error::DaemonError;
 pub use listener::{ListenError, Listener, folder_fault};
 pub use server::Server;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::client::Client;
+use super::family::belongs_to;
 use crate::Ledger;
 use crate::client::ClientId;
 use crate::node::{Memory, Node, Resident};
@@ -70,11 +71,7 @@ fn sample_gpu(
     clients: &BTreeMap<ClientId, Client>,
 ) -> BTreeMap<ClientId, u64> {
     let there = ledger.contexts().filter(|&(_, on, _)| on == gpu);
-    // A plain program says nothing of what it maps.
-    let says = |id| ledger.tasks_of(id).all(|(_, held)| !held.whole_process);
-    let there: Vec<&Client> = there
-        .filter_map(|(id, ..)| clients.get(&id).filter(|_| says(id)))
-        .collect();
+    let there: Vec<&Client> = there.filter_map(|(id, ..)| clients.get(&id)).collect();
     if there.is_empty() {
         return BTreeMap::new();
     }
@@ -92,16 +89,29 @@ fn sample_gpu(
     let context = ledger.gpus()[gpu].context_bytes;
     let mut seen = BTreeMap::new();
     for ((client, earlier), later) in there.iter().zip(before).zip(said()) {
-        let own = residents.iter().filter(|resident| resident.pid == client.pid);
+        // A whole process says nothing of what it maps: it may have what it was granted.
+        let declared = declared(ledger, client.id, gpu);
+        let own = residents.iter().filter(|resident| match declared {
+            None => resident.pid == client.pid,
+            Some(_) => belongs_to(resident.pid, &[(client.pid, ())].into()).is_some(),
+        });
         if let Some(bytes) = own
             .filter_map(|resident| resident.bytes)
             .reduce(u64::saturating_add)
         {
-            let known = context.saturating_add(earlier.max(later));
+            let known = declared.unwrap_or_else(|| earlier.max(later));
+            let known = known.saturating_add(context);
             seen.insert(client.id, bytes.saturating_sub(known));
         }
     }
     seen
+}
+
+/// Bytes that a client has as a whole process; `None`: it is none.
+fn declared(ledger: &Ledger, client: ClientId, gpu: usize) -> Option<u64> {
+    let whole = ledger.tasks_of(client).filter(|(_, held)| held.whole_process);
+    let there = whole.map(|(_, held)| if held.gpu == gpu { held.reserved } else { 0 });
+    there.reduce(u64::saturating_add)
 }
 
 /// Whether the list says what each process has.

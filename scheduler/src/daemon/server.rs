@@ -66,6 +66,8 @@ pub struct Server {
     pub(super) memory_monitor: MemoryMonitor,
     pub(super) activities: Activities,
     overheads: Overheads,
+    /// Clients that have more than they were granted, and since when that was last dealt with.
+    pub(super) beyond: BTreeMap<ClientId, Duration>,
     pub(super) memory: Memory,
     pub(super) service: Service,
     pub(super) quotas: QuotaFile,
@@ -186,6 +188,7 @@ impl Server {
             memory_monitor: MemoryMonitor::new(hello.gpus.len()),
             activities: Activities::default(),
             overheads: Overheads::new(hello.gpus.len()),
+            beyond: BTreeMap::new(),
             recent: None,
             rounds: Rounds::default(),
             // Four descriptors each, and half of all for what is kept.
@@ -356,9 +359,10 @@ impl Server {
         // Last, so that no request that could be answered waits for the driver's list.
         let (ledger, node) = (self.broker.ledger(), self.node.as_ref());
         if let Some((gpu, seen)) = self.overheads.sample(node, ledger, &self.clients, now) {
-            for (client, bytes) in seen {
-                self.broker.has_overhead(client, gpu, bytes);
+            for (client, bytes) in &seen {
+                self.broker.has_overhead(*client, gpu, *bytes);
             }
+            self.check_overheads(gpu, &seen, now);
         }
         self.memory.check(&mut self.broker, now);
         self.note(&[]);

@@ -67,6 +67,13 @@ impl Ledger {
         self.keep_at_most(client, gpu, left);
     }
 
+    /// Bytes that the client was seen to have on the GPU beside its tasks and context.
+    pub fn taken_by(&self, client: ClientId, gpu: usize) -> u64 {
+        self.contexts
+            .get(&(client, gpu))
+            .map_or(0, |context| context.taken)
+    }
+
     /// Bytes that clients were seen to have on the GPU beside their tasks and contexts.
     pub fn taken(&self, gpu: usize) -> u64 {
         let there = self.contexts.iter().filter(|((_, at), _)| *at == gpu);

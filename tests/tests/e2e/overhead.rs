@@ -178,3 +178,61 @@ fn who_wants_the_room_of_its_own_library_is_told_that_there_is_none() {
         node.wait_until_empty();
     }
 }
+
+/// An mgbd for which 16 MiB beside what was granted are too much.
+fn with_limit(more: &[&str]) -> Node {
+    let mut node = Node::without_mgbd("1x190MiB:ctx=2MiB");
+    node.start_mgbd_with("mgb", &[&["--overhead-limit", "16MiB"], more].concat());
+    node
+}
+
+const TOO_MUCH: &str = "a process has more GPU memory than it was granted and --overhead-limit allows";
+
+#[test]
+fn of_a_process_that_takes_more_than_it_says_the_log_tells() {
+    let mut node = with_limit(&[]);
+    let (first, files) = start(&node, 1);
+    touch(&files[0]);
+    wait::until("it is counted", || {
+        (node.view().counts.offenders == 1).then_some(())
+    });
+    files.iter().for_each(|file| touch(file));
+    first.end().success();
+    node.wait_until_empty();
+    let said = node.stop_mgbd();
+    assert_eq!(said.stderr.matches(TOO_MUCH).count(), 1, "{said:?}");
+    assert!(said.stderr.contains("it goes on"), "{said:?}");
+}
+
+#[test]
+fn where_the_administrator_wants_it_such_a_process_is_ended() {
+    let mut node = with_limit(&["--end-beyond"]);
+    let (hides, files) = start(&node, 1);
+    touch(&files[0]);
+    let ended = hides.end();
+    assert_eq!(ended.code(), 128 + 15, "{ended:?}");
+    // A whole process that takes more than its own word.
+    let phases = built::program("phases");
+    let says_little = &[
+        "run",
+        "--need",
+        "1MiB",
+        &phases.to_string_lossy(),
+        "40",
+        "40",
+        "100",
+        "wait",
+        "50",
+        "8",
+    ];
+    let ended = run(&mut node.mgb(says_little));
+    assert_eq!(ended.code(), 128 + 15, "{ended:?}");
+    wait::until("both are counted", || (node.view().counts.offenders == 2).then_some(()));
+    let honest = run(node
+        .command(built::program("vecadd"), &["1000"])
+        .env("MGB", "require"));
+    honest.success();
+    node.wait_until_empty();
+    let said = node.stop_mgbd();
+    assert_eq!(said.stderr.matches(TOO_MUCH).count(), 2, "{said:?}");
+}

@@ -1,0 +1,55 @@
+//! Processes that have more of a GPU than they were granted, by the driver's word.
+//!
+//! Others are granted only what the driver shows free, and the process's user is charged for it, so nobody is
+//! harmed but who could have had that room. Whether that is a library or a lie, mgbd cannot tell: the
+//! administrator says how much is too much, and whether such a process is to end.
+
+use std::time::Duration;
+
+use rustix::process::{Signal, pidfd_send_signal};
+
+use super::overhead::Overhead;
+use super::server::Server;
+
+/// How long a process may take to end by itself.
+const TO_END: Duration = Duration::from_secs(5);
+
+impl Server {
+    /// Deals with those who have too much on a GPU.
+    pub(super) fn check_overheads(&mut self, gpu: usize, seen: &[Overhead], now: Duration) {
+        let Some(limit) = self.config.overhead_limit else {
+            return;
+        };
+        self.beyond.retain(|id, _| self.clients.contains_key(id));
+        for (id, bytes) in seen.iter().filter(|(_, bytes)| *bytes > limit.bytes) {
+            let Some(client) = self.clients.get(id) else {
+                continue;
+            };
+            let (pid, uid) = (client.pid, client.uid);
+            let (signal, verdict) = match self.beyond.get(id) {
+                None if limit.ends => (Some(Signal::TERM), "it is told to end"),
+                None => (None, "it goes on"),
+                Some(since) if limit.ends && now.saturating_sub(*since) >= TO_END => {
+                    (Some(Signal::KILL), "it is killed")
+                }
+                Some(_) => continue,
+            };
+            self.offenders += u64::from(!self.beyond.contains_key(id));
+            self.beyond.insert(*id, now);
+            self.changed = true;
+            tracing::warn!(
+                client = id,
+                pid,
+                uid,
+                gpu,
+                bytes,
+                limit = limit.bytes,
+                "a process has more GPU memory than it was granted and --overhead-limit allows: {verdict}"
+            );
+            if let Some(signal) = signal {
+                // The process of this client, whatever has its number now.
+                let _ = pidfd_send_signal(&client.pidfd, signal);
+            }
+        }
+    }
+}
