@@ -227,7 +227,9 @@ fn where_the_administrator_wants_it_such_a_process_is_ended() {
     ];
     let ended = run(&mut node.mgb(says_little));
     assert_eq!(ended.code(), 128 + 15, "{ended:?}");
-    wait::until("both are counted", || (node.view().counts.offenders == 2).then_some(()));
+    wait::until("both are counted", || {
+        (node.view().counts.offenders == 2).then_some(())
+    });
     let honest = run(node
         .command(built::program("vecadd"), &["1000"])
         .env("MGB", "require"));

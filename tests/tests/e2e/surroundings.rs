@@ -6,7 +6,8 @@ use std::process::Command;
 use mgb_tests::built;
 use mgb_tests::node::Node;
 use mgb_tests::prefix::bin;
-use mgb_tests::process::{Ended, run};
+use mgb_tests::process::{Ended, Running, run};
+use mgb_tests::wait;
 
 /// Runs a script in a mount namespace of its own; `None`: only root can. It has mgbd as `$MGBD`, mgb as `$COMMAND`
 /// and a program that was built with MGB as `$PROGRAM`.
@@ -70,4 +71,60 @@ fn few_descriptors_are_enough_for_few_programs() {
     if let Some(ended) = in_own_mounts(&node, script) {
         assert_eq!(ended.stdout.matches("PASS").count(), 8, "{ended:?}");
     }
+}
+
+/// A program in a PID namespace of its own, as containers have them: it sees none of the node's processes.
+fn in_own_pids(node: &Node, program: &str, arguments: &[&str]) -> Command {
+    let path = built::program(program);
+    let inside = [
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+        &*path.to_string_lossy(),
+    ];
+    let mut command = node.command("unshare", &[&inside, arguments].concat());
+    command.env("MGB", "require");
+    command
+}
+
+#[test]
+fn programs_in_pid_namespaces_are_served_and_their_deaths_seen() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("left out: only root can make PID namespaces here");
+        return;
+    }
+    let node = Node::start("1x64MiB:ctx=2MiB", "mgb");
+    // Three of which two fit at once.
+    let three = [(); 3].map(|()| {
+        let arguments = ["24", "4", "200", "wait", "50", "8"];
+        Running::start(&mut in_own_pids(&node, "phases", &arguments))
+    });
+    for one in three {
+        let ended = one.end();
+        assert!(ended.success().contains("PASS"));
+    }
+    node.wait_until_empty();
+    // Each was known by the number that the node knows it by.
+    let killed = Running::start(&mut in_own_pids(
+        &node,
+        "phases",
+        &["24", "1", "60000", "wait", "50", "8"],
+    ));
+    let pid = wait::until("it holds memory", || {
+        let view = node.view();
+        let held = view.tasks.iter().find(|task| task.reserved_bytes > 0);
+        held.map(|task| task.pid)
+    });
+    let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", killed.pid()));
+    assert_eq!(children.unwrap_or_default().trim(), pid.to_string());
+    let asked = run(&mut node.mgb(&["suspend", &pid.to_string()]));
+    asked.success();
+    drop(killed);
+    node.wait_until_empty();
+    assert!(
+        run(&mut in_own_pids(&node, "vecadd", &["1000"]))
+            .success()
+            .contains("PASS")
+    );
 }
