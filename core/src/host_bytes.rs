@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-use crate::own_thread;
+use crate::{control_group, own_thread};
 
 /// So many bytes are freed by a thread of their own: the system takes up to a second for 16 GiB.
 const MANY: usize = 64 << 20;
@@ -23,9 +23,29 @@ unsafe impl Send for HostBytes {}
 // SAFETY: as above; it is changed through `&mut` only.
 unsafe impl Sync for HostBytes {}
 
+/// How much host memory what leaves a GPU now may take in all: no more than the process's control groups allow
+/// it, of which an eighth stays for the program itself. With one byte too many the kernel ends the process.
+#[derive(Debug)]
+pub struct Budget(u64);
+
+impl Budget {
+    /// What there is at this moment.
+    pub fn now() -> Budget {
+        Budget(control_group::room().map_or(u64::MAX, |room| room - room / 8))
+    }
+
+    /// Memory of zeros. `None`: there is none to be had.
+    pub fn take(&mut self, bytes: usize) -> Option<HostBytes> {
+        let left = self.0.checked_sub(bytes as u64)?;
+        let taken = HostBytes::new(bytes)?;
+        self.0 = left;
+        Some(taken)
+    }
+}
+
 impl HostBytes {
     /// Memory of zeros. `None`: the system gives no addresses for it.
-    pub fn new(bytes: usize) -> Option<HostBytes> {
+    fn new(bytes: usize) -> Option<HostBytes> {
         if bytes == 0 {
             let start = NonNull::dangling();
             return Some(HostBytes { start, bytes });
@@ -42,6 +62,14 @@ impl HostBytes {
             bytes,
         })
     }
+}
+
+/// What is said where there is none to be had for so many bytes.
+pub fn too_little(bytes: u64) -> String {
+    format!(
+        "too little host memory, or too low a limit of this process's control group, to swap {bytes} bytes of device \
+         memory out: it stays on its GPU"
+    )
 }
 
 /// Frees what is not needed any more, without having the caller wait for it.

@@ -5,6 +5,7 @@
 pub mod agent;
 pub mod arena;
 pub mod captures;
+pub mod control_group;
 pub mod files;
 pub mod free_list;
 pub mod gate;

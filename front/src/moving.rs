@@ -5,7 +5,7 @@
 use std::ffi::c_int;
 use std::time::Duration;
 
-use mgb_core::host_bytes::{self, HostBytes};
+use mgb_core::host_bytes::{self, Budget, HostBytes};
 use mgb_core::link::Copies;
 use mgb_core::pump::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
@@ -49,6 +49,7 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
         device,
         extents: Vec::new(),
         hosts: Vec::new(),
+        budget: Budget::now(),
         left: (Vec::new(), 0),
         watch,
     };
@@ -69,13 +70,10 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
 }
 
 /// Host memory for an extent's bytes.
-fn host_memory(length: u64) -> Option<HostBytes> {
-    let bytes = HostBytes::new(length as usize);
+fn host_memory(length: u64, budget: &mut Budget) -> Option<HostBytes> {
+    let bytes = budget.take(length as usize);
     if bytes.is_none() {
-        notice::once(
-            "host-memory",
-            format_args!("too little host memory to swap {length} bytes of device memory out"),
-        );
+        notice::once("host-memory", format_args!("{}", host_bytes::too_little(length)));
     }
     bytes
 }
@@ -87,6 +85,7 @@ struct Leaving<'a> {
     extents: Vec<(u64, u64, u64)>,
     /// The host memory of those that have begun; `None` where it is theirs already.
     hosts: Vec<Option<HostBytes>>,
+    budget: Budget,
     /// Which are there, and their bytes.
     left: (Vec<u64>, u64),
     watch: &'a mut Watch,
@@ -98,7 +97,7 @@ unsafe impl Pieces for Leaving<'_> {
     fn next(&mut self) -> Option<Piece> {
         self.watch.book(Spent::Copy);
         let &(start, length, _) = self.extents.get(self.hosts.len())?;
-        let mut bytes = host_memory(length)?;
+        let mut bytes = host_memory(length, &mut self.budget)?;
         let piece = Piece {
             device: start,
             host: bytes.as_mut_ptr(),
@@ -257,7 +256,7 @@ fn memory(start: u64) -> Option<u64> {
 
 /// One extent's bytes; none where the host has too little memory for them.
 pub fn save(start: u64, length: u64, copies: &Copies) -> Option<HostBytes> {
-    let mut bytes = host_memory(length)?;
+    let mut bytes = host_memory(length, &mut Budget::now())?;
     if let Err(code) = copies.out(&mut Alone::of(start, &mut bytes)) {
         notice::once("swap", format_args!("failed to swap out (error {code})"));
         return None;

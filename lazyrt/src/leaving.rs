@@ -1,7 +1,7 @@
 //! From device memory to the host: the bytes of extents are copied, and their memory is freed, one extent
 //! beside the other.
 
-use mgb_core::host_bytes::HostBytes;
+use mgb_core::host_bytes::{self, Budget, HostBytes};
 use mgb_core::link::Copies;
 use mgb_core::pump::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
@@ -31,6 +31,7 @@ pub fn save_all(parts: &mut [Part], gpu: u32, watch: &mut Watch) -> u64 {
         gpu,
         parts,
         hosts: Vec::new(),
+        budget: Budget::now(),
         left: 0,
         watch,
     };
@@ -48,6 +49,7 @@ struct Leaving<'a> {
     parts: &'a mut [Part],
     /// The host memory of those that have begun; `None` where it is theirs already.
     hosts: Vec<Option<HostBytes>>,
+    budget: Budget,
     left: u64,
     watch: &'a mut Watch,
 }
@@ -58,13 +60,10 @@ unsafe impl Pieces for Leaving<'_> {
     fn next(&mut self) -> Option<Piece> {
         self.watch.book(Spent::Copy);
         let part = self.parts.get(self.hosts.len())?;
-        let Some(mut bytes) = HostBytes::new(part.length as usize) else {
+        let Some(mut bytes) = self.budget.take(part.length as usize) else {
             notice::once(
                 "host-memory",
-                format_args!(
-                    "too little host memory to swap {} bytes of device memory out",
-                    part.length
-                ),
+                format_args!("{}", host_bytes::too_little(part.length)),
             );
             return None;
         };

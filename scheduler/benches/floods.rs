@@ -1,5 +1,6 @@
 //! How long honest clients wait for their grants beside a hostile process, and what `mgbd` has in memory
-//! after it: `cargo bench -p mgb-scheduler --bench floods`; words after `--` choose kinds of attack.
+//! after it: `cargo bench -p mgb-scheduler --bench floods`; words after `--` choose kinds of attack, and `many` alone has
+//! a million tasks go through one mgbd with a thousand clients.
 //!
 //! mgbd and the honest clients have the first core, the hostile process the second, and the lowest rank
 //! there. Before it, a process that only computes has its place: so what it takes of the second core does not
@@ -35,12 +36,39 @@ fn measure(stage: &mut Stage) -> (Waits, u64) {
     (times[TIMES / 2], computed / granted.max(1))
 }
 
+/// A million tasks through one `mgbd` with a thousand clients: what it has in memory and how long grants take, as
+/// the tasks go by.
+fn many() {
+    let mut stage = Stage::new(false);
+    let crowd = stage.attack(Kind::Crowd);
+    println!("clients: {}", stage.view().clients);
+    println!("  tasks  median    p99  cpu   RSS KiB  (microseconds)");
+    let slice = 100_000 / floods::CLIENTS as u64;
+    for tasks in (1..=10).map(|slices| slices * 100_000) {
+        let began = stage.mgbd.cpu_ns();
+        let waits = stage.go(slice);
+        let cpu = (stage.mgbd.cpu_ns() - began) / waits.granted.max(1);
+        let rss = stage.mgbd.resident_bytes() >> 10;
+        println!(
+            "{tasks:7} {:7.1} {:6.1} {:4.1} {rss:9}",
+            us(waits.median),
+            us(waits.p99),
+            us(cpu)
+        );
+    }
+    drop(crowd);
+    stage.finish();
+}
+
 fn main() {
     floods::play_own_part();
     let words: Vec<String> = std::env::args()
         .skip(1)
         .filter(|word| !word.starts_with('-'))
         .collect();
+    if words == ["many"] {
+        return many();
+    }
     println!(
         "from request to grant, microseconds: {} honest clients\n",
         floods::CLIENTS

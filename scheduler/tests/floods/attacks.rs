@@ -53,10 +53,12 @@ pub enum Kind {
     Growths,
     /// Clients that each wait in all cells.
     Queue,
+    /// A thousand clients that ask for nothing.
+    Crowd,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Burn,
         Kind::Connections,
         Kind::Messages,
@@ -73,6 +75,7 @@ impl Kind {
         Kind::Tasks,
         Kind::Growths,
         Kind::Queue,
+        Kind::Crowd,
     ];
 
     pub fn named(name: &str) -> Kind {
@@ -109,6 +112,7 @@ impl Kind {
             Kind::Tasks => hoards::tasks(path),
             Kind::Growths => hoards::growths(path),
             Kind::Queue => hoards::queue(path),
+            Kind::Crowd => hoards::crowd(path),
         }
     }
 }

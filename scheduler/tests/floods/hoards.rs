@@ -81,6 +81,12 @@ pub fn tasks(path: &Path) {
     });
 }
 
+/// As many clients as a large node has processes, none of which has begun a task.
+pub fn crowd(path: &Path) {
+    let clients: Vec<Intruder> = (0..1000).map(|_| intrude(path, 0)).collect();
+    stay(&clients);
+}
+
 /// Clients that each have a task, and wait for all the rest of its GPU.
 pub fn growths(path: &Path) {
     let clients: Vec<Intruder> = (0..BEGUN).map(|_| intrude(path, 0)).collect();

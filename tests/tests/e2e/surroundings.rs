@@ -1,6 +1,7 @@
 //! What mgbd does where the machine has nothing left: it says what is missing, or goes on without it. Only root
 //! can make such a place; elsewhere these tests say so and are left out.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mgb_tests::built;
@@ -8,6 +9,8 @@ use mgb_tests::node::Node;
 use mgb_tests::prefix::bin;
 use mgb_tests::process::{Ended, Running, run};
 use mgb_tests::wait;
+
+const MIB: u64 = 1 << 20;
 
 /// Runs a script in a mount namespace of its own; `None`: only root can. It has mgbd as `$MGBD`, mgb as `$COMMAND`
 /// and a program that was built with MGB as `$PROGRAM`.
@@ -127,4 +130,93 @@ fn programs_in_pid_namespaces_are_served_and_their_deaths_seen() {
             .success()
             .contains("PASS")
     );
+}
+
+/// A control group that limits memory, of version 2 or 1; removed when dropped.
+struct Group {
+    path: PathBuf,
+    limit: &'static str,
+    usage: &'static str,
+}
+
+impl Group {
+    fn new() -> Option<Group> {
+        let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+        let mounts = mounts.lines().filter_map(|line| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            let controls_memory = fields[3].split(',').any(|option| option == "memory");
+            match fields[2] {
+                "cgroup" if controls_memory => {
+                    Some((fields[1], "memory.limit_in_bytes", "memory.usage_in_bytes"))
+                }
+                "cgroup2" => Some((fields[1], "memory.max", "memory.current")),
+                _ => None,
+            }
+        });
+        mounts.into_iter().find_map(|(root, limit, usage)| {
+            let _ = std::fs::write(format!("{root}/cgroup.subtree_control"), "+memory");
+            let path = Path::new(root).join(format!("mgb-test-{}", std::process::id()));
+            std::fs::create_dir(&path).ok()?;
+            let group = Group { path, limit, usage };
+            group.path.join(limit).exists().then_some(group)
+        })
+    }
+
+    /// What it has, but for cached files, which give way.
+    fn bytes(&self) -> u64 {
+        let read = |name: &str| std::fs::read_to_string(self.path.join(name)).expect("it counts memory");
+        let all: u64 = read(self.usage).trim().parse().expect("a number");
+        let stat = read("memory.stat");
+        let cached = stat.lines().filter_map(|line| line.split_once(' '));
+        let cached = cached.filter(|(name, _)| name.trim_start_matches("total_") == "inactive_file");
+        let cached = cached.filter_map(|(_, bytes)| bytes.parse().ok()).max();
+        all.saturating_sub(cached.unwrap_or(0))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir(&self.path);
+    }
+}
+
+#[test]
+fn what_a_control_group_has_no_room_for_stays_on_its_gpu() {
+    let Some(group) = Group::new() else {
+        eprintln!("left out: no control group with a limit of memory can be made here");
+        return;
+    };
+    let node = Node::start("1x64MiB:ctx=2MiB", "mgb");
+    // It is idle until the file is there, and has all the host memory by then that it wants.
+    let enter = format!("echo $$ > {}/cgroup.procs && exec \"$@\"", group.path.display());
+    let program = built::program("workspace").to_string_lossy().into_owned();
+    let file = node.folder().join("goes-on").to_string_lossy().into_owned();
+    let idle = ["-c", &enter, "sh", &program, "40", "1", &file, &file];
+    let idle = Running::start(node.command("sh", &idle).env("MGB", "require"));
+    let holds = || {
+        node.view()
+            .tasks
+            .iter()
+            .any(|task| task.held_bytes >= 40 * MIB)
+            .then_some(())
+    };
+    wait::until("it holds its memory", holds);
+    let limit = group.bytes() + 16 * MIB;
+    std::fs::write(group.path.join(group.limit), limit.to_string()).expect("root may limit it");
+    let phases = built::program("phases");
+    let waits = Running::start(&mut node.command(&phases, &["40", "1", "1", "wait", "10", "8"]));
+    wait::until("it was asked to make room", || {
+        (node.view().counts.evictions_failed > 0).then_some(())
+    });
+    std::fs::write(&file, "").expect("the node's folder can be written");
+    waits.end().success();
+    let idle = idle.end();
+    assert!(
+        idle.stderr
+            .contains("too low a limit of this process's control group"),
+        "{idle:?}"
+    );
+    idle.success();
+    let counts = node.view().counts;
+    assert_eq!(counts.evicted, 0, "{counts:?}");
 }

@@ -2,15 +2,16 @@
 //! they run.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
+
+use mgb_core::control_group;
 
 /// Bytes of host memory that can be had now: what the kernel calls available, or less where a control group
 /// of this process has a limit. None where the kernel does not say.
 pub fn memory_free() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let available = meminfo(&text, "MemAvailable:")?;
-    Some(group_room().map_or(available, |room| room.min(available)))
+    Some(control_group::room().map_or(available, |room| room.min(available)))
 }
 
 /// Bytes of host memory that there are, at this moment.
@@ -22,69 +23,6 @@ fn meminfo(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
-}
-
-/// The least room under a limit, from this process's control group up to the root: of version 2, or version
-/// 1's memory controller. None without a limit.
-fn group_room() -> Option<u64> {
-    let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
-    let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));
-    let memory = groups.lines().find_map(|line| {
-        let (_, rest) = line.split_once(':')?;
-        let (controllers, path) = rest.split_once(':')?;
-        controllers
-            .split(',')
-            .any(|name| name == "memory")
-            .then_some(path)
-    });
-    let mut rooms = Vec::new();
-    for (root, path, files) in [
-        (
-            "/sys/fs/cgroup",
-            unified,
-            ["memory.max", "memory.current", "inactive_file "],
-        ),
-        (
-            "/sys/fs/cgroup/memory",
-            memory,
-            [
-                "memory.limit_in_bytes",
-                "memory.usage_in_bytes",
-                "total_inactive_file ",
-            ],
-        ),
-    ] {
-        let Some(path) = path else { continue };
-        let own = Path::new(root).join(path.trim_start_matches('/'));
-        // In a container the path may be the host's: then only the root is there, which is the container's
-        // own.
-        rooms.extend(
-            own.ancestors()
-                .take_while(|folder| folder.starts_with(root))
-                .filter_map(|folder| room_in(folder, files)),
-        );
-    }
-    rooms.into_iter().min()
-}
-
-fn room_in(folder: &Path, [limit, usage, reclaimable]: [&str; 3]) -> Option<u64> {
-    let number = |file: &str| {
-        fs::read_to_string(folder.join(file))
-            .ok()?
-            .trim()
-            .parse::<u64>()
-            .ok()
-    };
-    let (limit, usage) = (number(limit)?, number(usage)?);
-    // Files that are cached give way.
-    let cached = fs::read_to_string(folder.join("memory.stat"))
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix(reclaimable))?;
-            line.trim().parse::<u64>().ok()
-        })
-        .unwrap_or(0);
-    Some(limit.saturating_sub(usage.saturating_sub(cached)))
 }
 
 /// Time that all cores together have spent idle since the machine started, or with work that gives way to
@@ -161,19 +99,6 @@ mod tests {
         assert_eq!(idle_of(stat_text, true), ticks(774));
         let stat = "42 (a name) (x)) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0";
         assert_eq!(cpu_of(stat), ticks(300));
-    }
-
-    #[test]
-    fn limits_of_groups_count_without_what_is_cached() {
-        let folder = tempfile::tempdir().unwrap();
-        let files = ["memory.max", "memory.current", "inactive_file "];
-        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        write("memory.current", "700\n");
-        write("memory.stat", "anon 600\ninactive_file 100\n");
-        write("memory.max", "max\n");
-        assert_eq!(room_in(folder.path(), files), None);
-        write("memory.max", "1000\n");
-        assert_eq!(room_in(folder.path(), files), Some(400));
     }
 
     #[test]
