@@ -4,8 +4,8 @@
 use std::fs;
 use std::path::Path;
 
-/// The bytes that this process may still have: the least room under a limit from its control group up to the root,
-/// of version 2, or version 1's memory controller. `None` without a limit.
+/// The bytes that this process may still have: the least room under a limit from its control group up to the
+/// root, of version 2, or version 1's memory controller. `None` without a limit.
 pub fn room() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").ok()?;
     let unified = groups.lines().find_map(|line| line.strip_prefix("0::"));

@@ -23,8 +23,9 @@ unsafe impl Send for HostBytes {}
 // SAFETY: as above; it is changed through `&mut` only.
 unsafe impl Sync for HostBytes {}
 
-/// How much host memory what leaves a GPU now may take in all: no more than the process's control groups allow
-/// it, of which an eighth stays for the program itself. With one byte too many the kernel ends the process.
+/// How much host memory what leaves a GPU now may take in all: no more than the process's control groups
+/// allow it, of which an eighth stays for the program itself. With one byte too many the kernel ends the
+/// process.
 #[derive(Debug)]
 pub struct Budget(u64);
 

@@ -1,6 +1,6 @@
 //! How long honest clients wait for their grants beside a hostile process, and what `mgbd` has in memory
-//! after it: `cargo bench -p mgb-scheduler --bench floods`; words after `--` choose kinds of attack, and `many` alone has
-//! a million tasks go through one mgbd with a thousand clients.
+//! after it: `cargo bench -p mgb-scheduler --bench floods`; words after `--` choose kinds of attack, and
+//! `many` alone has a million tasks go through one mgbd with a thousand clients.
 //!
 //! mgbd and the honest clients have the first core, the hostile process the second, and the lowest rank
 //! there. Before it, a process that only computes has its place: so what it takes of the second core does not
@@ -36,8 +36,8 @@ fn measure(stage: &mut Stage) -> (Waits, u64) {
     (times[TIMES / 2], computed / granted.max(1))
 }
 
-/// A million tasks through one `mgbd` with a thousand clients: what it has in memory and how long grants take, as
-/// the tasks go by.
+/// A million tasks through one `mgbd` with a thousand clients: what it has in memory and how long grants
+/// take, as the tasks go by.
 fn many() {
     let mut stage = Stage::new(false);
     let crowd = stage.attack(Kind::Crowd);

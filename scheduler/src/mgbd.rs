@@ -88,8 +88,8 @@ struct Options {
     /// Leave idle memory on its GPU although others wait for room
     #[arg(long)]
     no_swap: bool,
-    /// Whose idle memory leaves where others wait for room: pays, whose copies are worth it, or flexgpu, whose
-    /// memory is used least often while a kernel hides the copy
+    /// Whose idle memory leaves where others wait for room: pays, whose copies are worth it, or flexgpu,
+    /// whose memory is used least often while a kernel hides the copy
     #[arg(long, value_name = "RULE", default_value_t = Rule::Pays, conflicts_with = "no_swap")]
     evict_by: Rule,
     /// Leave tasks on their GPUs although they could go on, on others
@@ -101,8 +101,8 @@ struct Options {
     /// Bytes of host memory for what leaves the GPUs, such as 64GiB [default: what the host has to spare]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     swap_memory: Option<u64>,
-    /// Bytes that a process may have on a GPU beyond what it was granted, by the driver's word: libraries, or more
-    /// than it said. The log tells of one that has more
+    /// Bytes that a process may have on a GPU beyond what it was granted, by the driver's word: libraries, or
+    /// more than it said. The log tells of one that has more
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     overhead_limit: Option<u64>,
     /// End such a process: by SIGTERM, after 5 s by SIGKILL

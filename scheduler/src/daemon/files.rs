@@ -1,5 +1,5 @@
-//! Files that clients have kept: see [`super::keep`]. Where a user's clients send too many lists of them, these wait
-//! in their sockets ([`super::lists`]).
+//! Files that clients have kept: see [`super::keep`]. Where a user's clients send too many lists of them,
+//! these wait in their sockets ([`super::lists`]).
 
 use mgb_probe::wire::KEEP;
 

@@ -1,5 +1,5 @@
-//! How often users' clients may send lists of files to be kept: each is looked at, passed on to the holder and its
-//! predecessor closed. One of 64 files costs as much as several grants.
+//! How often users' clients may send lists of files to be kept: each is looked at, passed on to the holder
+//! and its predecessor closed. One of 64 files costs as much as several grants.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

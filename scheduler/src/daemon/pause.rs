@@ -1,5 +1,5 @@
-//! Leaves what a client says where it is for a moment: one that says more than any honest one keeps the loop from
-//! others.
+//! Leaves what a client says where it is for a moment: one that says more than any honest one keeps the loop
+//! from others.
 
 use std::os::fd::OwnedFd;
 use std::time::Duration;

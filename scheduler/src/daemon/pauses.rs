@@ -10,8 +10,8 @@ use crate::client::ClientId;
 
 /// How a client's socket is watched.
 pub(super) const SOCKET: EventFlags = EventFlags::IN.union(EventFlags::RDHUP);
-/// How its doorbell is: edge-triggered and never read, since a client can take the number out of its eventfd, and
-/// a read of it could then block.
+/// How its doorbell is: edge-triggered and never read, since a client can take the number out of its eventfd,
+/// and a read of it could then block.
 pub(super) const DOORBELL: EventFlags = EventFlags::IN.union(EventFlags::ET);
 
 /// What is not heard now, and until when.

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::broker::Snapshot;
 
-/// A whole round is followed by so many times its length without one: fewer than one request in a hundred finds
-/// one under way.
+/// A whole round is followed by so many times its length without one: fewer than one request in a hundred
+/// finds one under way.
 const PAUSE: u32 = 200;
 /// The longest pause: so late at most is what only a whole round finds.
 const LONGEST: Duration = Duration::from_millis(50);

@@ -15,8 +15,8 @@ const SHOWING: Duration = Duration::from_millis(200);
 const SHOWING_CHANGES: Duration = Duration::from_millis(20);
 /// Between two samples while an observer is connected: only the driver shows what programs take.
 const SHOWING_WATCHED: Duration = Duration::from_millis(25);
-/// After so many times as long as it takes to write, so that few requests find it under way; but no later than
-/// this. It takes a millisecond where there are thousands of tasks.
+/// After so many times as long as it takes to write, so that few requests find it under way; but no later
+/// than this. It takes a millisecond where there are thousands of tasks.
 const SHOWING_PAUSE: u32 = 400;
 const SHOWING_LATEST: Duration = Duration::from_secs(1);
 /// Between two tries to reach a GPU that the driver could not.

@@ -53,8 +53,8 @@ fn run_on(core: usize) {
     rustix::thread::sched_setaffinity(None, &cores).expect("two cores");
 }
 
-/// As on a shared node, where hostile programs are another user's. Only root can do so; elsewhere they are the
-/// honest clients' own.
+/// As on a shared node, where hostile programs are another user's. Only root can do so; elsewhere they are
+/// the honest clients' own.
 fn become_somebody_else() {
     const NOBODY: libc::uid_t = 65534;
     // SAFETY: before this process has another thread; fails where it may not.
