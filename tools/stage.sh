@@ -43,6 +43,8 @@ fi
 link libcuda.so.1 "$prefix/lib/front/libcuda.so"
 # The front is NVML's library as well. In a folder of its own: `mgb run` leaves it out where NVIDIA's has more.
 link ../libcuda.so.1 "$prefix/lib/front/nvml/libnvidia-ml.so.1"
+# `mgb cluster plugin` makes it that of a version of Slurm.
+put "$built/libmgb_spank.so" "$prefix/lib/mgb_spank.so"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 put "$here/cli/include/mgb_legacy.h" "$prefix/include/mgb_legacy.h"
 put "$here/cli/include/mgb_nvcc.h" "$prefix/include/mgb_nvcc.h"

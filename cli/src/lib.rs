@@ -6,6 +6,7 @@ mod args;
 mod batch;
 mod bench;
 mod clang;
+mod cluster;
 mod cuda;
 mod daemon;
 mod demo;
@@ -94,6 +95,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Move(args) => ("mgb move", relocate::run(&args)),
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
+        Command::Cluster(args) => ("mgb cluster", cluster::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

@@ -30,6 +30,8 @@ def main():
     try:
         cluster.start()
         print(f"up.py: up after {time.monotonic() - began:.1f} s, Slurm {cluster.version}", file=sys.stderr)
+        for name, machine in cluster.machines.items():
+            print(f"up.py: {name}: nsenter -t {machine.pid} --all --root --wd", file=sys.stderr, flush=True)
         words = arguments.command or ["bash", "-l"]
         return subprocess.call(["nsenter", "-t", str(cluster.head.pid), "--all", "--root", "--wd",
                                 "env", "-i", "HOME=/root", f"TERM={os.environ.get('TERM', 'dumb')}",
