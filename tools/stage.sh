@@ -29,6 +29,10 @@ put "$built/mgbd" "$prefix/bin/mgbd"
 link mgb "$prefix/bin/mgb-clang"
 link mgb "$prefix/bin/mgb-clang++"
 link mgb "$prefix/bin/mgb-nvcc"
+# What slurm.conf names: programs there take no arguments.
+link mgb "$prefix/bin/mgb-task-prolog"
+link mgb "$prefix/bin/mgb-epilog"
+link mgb "$prefix/bin/mgb-health"
 
 put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
 # A new pass is a new compiler: ccache knows a compiler by its time.

@@ -63,6 +63,10 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         (Some("mgb-clang"), _) => ("mgb-clang", clang::run(arguments[1..].to_vec(), false)),
         (Some("mgb-clang++"), _) => ("mgb-clang++", clang::run(arguments[1..].to_vec(), true)),
         (Some("mgb-nvcc"), _) => ("mgb-nvcc", nvcc::run(arguments[1..].to_vec())),
+        // What Slurm calls takes no arguments of its configuration.
+        (Some(called), None) if cluster::called(called).is_some() => {
+            dispatch(Cli::parse_from(cluster::called(called).into_iter().flatten()))
+        }
         // Before clap: every option, --help too, is the compiler's.
         (_, Some("clang")) => ("mgb clang", clang::run(arguments[2..].to_vec(), false)),
         (_, Some("clang++")) => ("mgb clang++", clang::run(arguments[2..].to_vec(), true)),

@@ -39,7 +39,7 @@ pub unsafe extern "C" fn slurm_spank_init(_: Spank, count: c_int, words: *mut *m
         || {
             if slurm::is_remote() {
                 for unknown in read(count, words).1 {
-                    let text = format!("plugstack.conf: what is {unknown}? There are prefix=/FOLDER and timeout=SECONDS");
+                    let text = format!("plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS and suspend=no");
                     slurm::error(&text);
                 }
             }
@@ -56,5 +56,25 @@ pub unsafe extern "C" fn slurm_spank_init(_: Spank, count: c_int, words: *mut *m
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slurm_spank_task_init(spank: Spank, count: c_int, words: *mut *mut c_char) -> c_int {
     fault::contain(|| task::init(spank, &read(count, words).0), slurm::error);
+    0
+}
+
+/// In slurmstepd, as root, once it has made a task.
+///
+/// # Safety
+/// As spank(8) says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slurm_spank_task_post_fork(spank: Spank, count: c_int, words: *mut *mut c_char) -> c_int {
+    fault::contain(|| task::made(spank, &read(count, words).0), slurm::error);
+    0
+}
+
+/// On each of a job's nodes as the job is over, in a process of its own that slurmd has started, as root.
+///
+/// # Safety
+/// As spank(8) says.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn slurm_spank_job_epilog(spank: Spank, count: c_int, words: *mut *mut c_char) -> c_int {
+    fault::contain(|| task::over(spank, &read(count, words).0), slurm::error);
     0
 }

@@ -13,6 +13,8 @@ pub struct Options {
     pub prefix: PathBuf,
     /// How long `mgb cluster prolog` may take.
     pub patience: Duration,
+    /// Programs leave the GPUs as Slurm suspends their job.
+    pub suspends: bool,
     /// A fault that a test wants to see.
     pub fault: Option<String>,
 }
@@ -22,6 +24,7 @@ impl Default for Options {
         Options {
             prefix: PathBuf::from("/usr/local"),
             patience: PATIENCE,
+            suspends: true,
             fault: None,
         }
     }
@@ -38,6 +41,7 @@ impl Options {
                 Some(("timeout", seconds)) if seconds.parse::<u32>().is_ok_and(|seconds| seconds > 0) => {
                     options.patience = Duration::from_secs(seconds.parse().unwrap_or(5));
                 }
+                Some(("suspend", "no")) => options.suspends = false,
                 Some(("fault", which)) => options.fault = Some(which.to_owned()),
                 _ => unknown.push(word.to_owned()),
             }
@@ -53,9 +57,10 @@ mod tests {
     #[test]
     fn options_are_read_and_others_named() {
         assert_eq!(Options::read([]), (Options::default(), Vec::new()));
-        let (options, unknown) = Options::read(["prefix=/opt/mgb", "timeout=2", "prefix=here", "timeout=0", "what"]);
+        let (options, unknown) = Options::read(["prefix=/opt/mgb", "timeout=2", "suspend=no", "prefix=here", "timeout=0", "what"]);
         assert_eq!(options.prefix, PathBuf::from("/opt/mgb"));
         assert_eq!(options.patience, Duration::from_secs(2));
+        assert!(!options.suspends);
         assert_eq!(unknown, ["prefix=here", "timeout=0", "what"]);
     }
 }

@@ -11,6 +11,12 @@ pub type Spank = *mut c_void;
 const SUCCESS: c_int = 0;
 /// spank_context_t: in a task's slurmstepd, or the task.
 const REMOTE: c_int = 2;
+/// spank_item_t: the job, `uint32_t *`.
+const JOB_ID: c_int = 2;
+/// spank_item_t: the task's number on this node, `int *`.
+const TASK_ID: c_int = 11;
+/// spank_item_t: the task's process, `pid_t *`.
+const TASK_PID: c_int = 14;
 /// spank_item_t: the job's environment, `char ***`.
 const JOB_ENV: c_int = 10;
 
@@ -36,6 +42,33 @@ pub fn is_remote() -> bool {
     let context: Context = unsafe { std::mem::transmute(address) };
     // SAFETY: it takes nothing.
     unsafe { context() == REMOTE }
+}
+
+/// Slurm's number of the job.
+pub fn job(spank: Spank) -> Option<u32> {
+    let number = number(spank, JOB_ID)?;
+    (number != 0).then_some(number)
+}
+
+/// The task's number among those of its step on this node.
+pub fn task(spank: Spank) -> Option<u32> {
+    number(spank, TASK_ID)
+}
+
+/// The task's process.
+pub fn task_pid(spank: Spank) -> Option<libc::pid_t> {
+    let pid = libc::pid_t::try_from(number(spank, TASK_PID)?).ok()?;
+    (pid > 0).then_some(pid)
+}
+
+/// An item of 32 bits.
+fn number(spank: Spank, item: c_int) -> Option<u32> {
+    let address = find(c"spank_get_item")?;
+    // SAFETY: spank(8) declares it so.
+    let get_item: GetItem = unsafe { std::mem::transmute(address) };
+    let mut number: u32 = 0;
+    // SAFETY: for these items it takes the address of a number of 32 bits, and fills it in.
+    (unsafe { get_item(spank, item, &mut number) } == SUCCESS).then_some(number)
 }
 
 /// The environment that the task is to have.

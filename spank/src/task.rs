@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use crate::answer::{self, Line};
 use crate::options::Options;
 use crate::slurm::{self, Spank};
-use crate::{child, fault};
+use crate::{child, fault, watcher};
 
 /// Puts the task under the node's mgbd, if that is there.
 pub fn init(spank: Spank, options: &Options) {
@@ -39,6 +39,40 @@ pub fn init(spank: Spank, options: &Options) {
             Line::Print(text) if is_first => slurm::print(text),
             Line::Print(_) => {}
         }
+    }
+    let is_under = answer::lines(&said).any(|line| matches!(line, Line::Export("MGB_JOB", _)));
+    if is_under && options.suspends {
+        watcher::go_on_at_stop();
+    }
+}
+
+/// Starts what watches over a step, in its slurmstepd, once it has made the step's first task here.
+pub fn made(spank: Spank, options: &Options) {
+    if !options.suspends || slurm::task(spank) != Some(0) {
+        return;
+    }
+    let is_off = |(name, value): &(OsString, OsString)| name == "MGB" && value == "off";
+    if slurm::environment(spank).is_some_and(|environment| environment.iter().any(is_off)) {
+        return;
+    }
+    let (Some(job), Some(task)) = (slurm::job(spank), slurm::task_pid(spank)) else {
+        return;
+    };
+    if let Err(why) = watcher::start(&options.prefix.join("bin/mgb"), job, task) {
+        slurm::error(&format!("suspension will stop job {job} with its memory on the GPU: {why}"));
+    }
+}
+
+/// Has what a job took recorded: on each of its nodes, as root, after its last process has ended.
+pub fn over(spank: Spank, options: &Options) {
+    let Some(job) = slurm::job(spank) else {
+        return;
+    };
+    let mgb = options.prefix.join("bin/mgb");
+    let own = std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "SLURM_CONF" || name == "SLURMD_NODENAME");
+    let words = ["cluster", "epilog", "--job", &job.to_string()];
+    if let Err(why) = child::output(&mgb, &words, own.collect(), options.patience) {
+        slurm::error(&format!("job {job} is not recorded: {why}"));
     }
 }
 

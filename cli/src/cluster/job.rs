@@ -1,12 +1,6 @@
-//! A step of a Slurm job as a job of mgbd: the number that all its processes share.
-//!
-//! It has 16 digits that can be read: `534c`, the job in eight, the step in four. A step of its own, since the GPUs
-//! of a job of mgbd have one order for all its processes, and steps that run side by side want different ones.
+//! A step of a Slurm job as a job of mgbd.
 
 use std::num::ParseIntError;
-
-/// "SL": these are jobs of Slurm. The others are random.
-const TAG: u64 = 0x534c;
 
 /// What Slurm says of the batch script, which is a step without a number.
 const BATCH: u32 = 0xffff_fffb;
@@ -35,14 +29,14 @@ impl SlurmStep {
         Some(read())
     }
 
-    /// The value of `MGB_JOB`.
-    pub fn number(self) -> u64 {
-        TAG << 48 | u64::from(self.job) << 16 | u64::from(self.step & 0xffff)
+    /// All steps of the job together, as mgbd knows them.
+    pub fn whole(self) -> Option<u64> {
+        mgb_probe::slurm_whole(mgb_probe::slurm_step(self.job, self.step))
     }
 
-    /// The same as the variable has it.
+    /// The value of `MGB_JOB`.
     pub fn name(self) -> String {
-        format!("{:016x}", self.number())
+        format!("{:016x}", mgb_probe::slurm_step(self.job, self.step))
     }
 }
 

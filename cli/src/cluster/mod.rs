@@ -1,8 +1,12 @@
 //! `mgb cluster`: a node of a Slurm cluster. Slurm places jobs on nodes; on the node mgbd packs them.
 
+mod epilog;
 mod job;
 mod plugin;
 mod prolog;
+mod record;
+mod slurm;
+mod watch;
 
 use crate::exit::Outcome;
 
@@ -18,6 +22,21 @@ pub struct Args {
 enum Command {
     Plugin(plugin::Args),
     Prolog(prolog::Args),
+    Epilog(epilog::Args),
+    #[command(hide = true)]
+    Watch(watch::Args),
+}
+
+/// The command that is meant where mgb is called by one of the names that slurm.conf can have: programs there take no
+/// arguments.
+pub fn called(name: &str) -> Option<[&'static str; 3]> {
+    let command = match name {
+        "mgb-task-prolog" => "prolog",
+        "mgb-epilog" => "epilog",
+        "mgb-health" => "health",
+        _ => return None,
+    };
+    Some(["mgb", "cluster", command])
 }
 
 /// Runs the command.
@@ -25,5 +44,7 @@ pub fn run(args: &Args) -> Outcome {
     match &args.command {
         Command::Plugin(args) => plugin::run(args),
         Command::Prolog(args) => prolog::run(args),
+        Command::Epilog(args) => epilog::run(args),
+        Command::Watch(args) => watch::run(args),
     }
 }

@@ -1,0 +1,113 @@
+//! What stands in a job's AdminComment: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1; n2 …}`.
+//! Words in small letters, since sacctmgr turns quotes and letters into others; beside it may stand what the site has
+//! written.
+
+use std::fmt;
+
+use mgb_probe::view::JobView;
+
+const BEGIN: &str = "mgb{";
+const END: char = '}';
+
+/// What a job took on one node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The node.
+    pub node: String,
+    /// The most MiB of GPU memory at once, of all GPUs together.
+    pub peak_mib: u64,
+    /// The same of one GPU.
+    pub gpu_peak_mib: u64,
+    /// Seconds that its tasks waited for room, added up.
+    pub waited: f64,
+    /// Seconds that its tasks had a GPU, added up.
+    pub held: f64,
+    /// Tasks that were granted.
+    pub tasks: u64,
+}
+
+impl Record {
+    /// What mgbd says.
+    pub fn of(node: &str, view: &JobView) -> Record {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let seconds = |millis: u64| (millis as f64 / 10.0).round() / 100.0;
+        Record {
+            node: node.to_lowercase(),
+            peak_mib: mib(view.peak_bytes),
+            gpu_peak_mib: mib(view.gpu_peak_bytes),
+            waited: seconds(view.waited_ms),
+            held: seconds(view.held_ms),
+            tasks: view.tasks,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Record> {
+        let mut words = text.split_whitespace();
+        let node = words.next()?.to_owned();
+        let fields: Vec<(&str, &str)> = words.filter_map(|word| word.split_once('=')).collect();
+        let of = |name: &str| fields.iter().find(|(field, _)| *field == name).map(|(_, value)| *value);
+        Some(Record {
+            node,
+            peak_mib: of("peak_mib")?.parse().ok()?,
+            gpu_peak_mib: of("gpu_peak_mib")?.parse().ok()?,
+            waited: of("waited")?.strip_suffix('s')?.parse().ok()?,
+            held: of("held")?.strip_suffix('s')?.parse().ok()?,
+            tasks: of("tasks")?.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Record { node, peak_mib, gpu_peak_mib, waited, held, tasks } = self;
+        write!(
+            f,
+            "{node} peak_mib={peak_mib} gpu_peak_mib={gpu_peak_mib} waited={waited:.2}s held={held:.2}s tasks={tasks}"
+        )
+    }
+}
+
+/// The records in a comment.
+pub fn read(comment: &str) -> Vec<Record> {
+    let Some((_, rest)) = comment.split_once(BEGIN) else {
+        return Vec::new();
+    };
+    let own = rest.split(END).next().unwrap_or("");
+    own.split(';').filter_map(Record::parse).collect()
+}
+
+/// The comment with these records instead of those that it had.
+pub fn comment(before: &str, records: &[Record]) -> String {
+    let others = match before.split_once(BEGIN) {
+        Some((first, rest)) => format!("{first}{}", rest.split_once(END).map_or("", |(_, last)| last)),
+        None => before.to_owned(),
+    };
+    let records: Vec<String> = records.iter().map(Record::to_string).collect();
+    format!("{} {BEGIN}{}{END}", others.trim(), records.join("; ")).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_stand_beside_what_the_site_has_written() {
+        let view = JobView {
+            peak_bytes: (12 << 20) + 1,
+            gpu_peak_bytes: 12 << 20,
+            waited_ms: 504,
+            held_ms: 2100,
+            tasks: 3,
+            ..JobView::default()
+        };
+        let one = Record::of("n1", &view);
+        let two = Record { node: "n2".to_owned(), ..one.clone() };
+        let text = comment("project x", std::slice::from_ref(&one));
+        assert_eq!(text, "project x mgb{n1 peak_mib=13 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=3}");
+        assert_eq!(read(&text), [one.clone()]);
+        let both = comment(&text, &[one.clone(), two.clone()]);
+        assert_eq!(read(&both), [one, two]);
+        assert!(both.starts_with("project x mgb{n1 "), "{both}");
+        assert!(read("").is_empty() && read("mgb{").is_empty() && read("mgb{n1 peak=x}").is_empty());
+    }
+}
