@@ -8,9 +8,8 @@ use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
 use super::record::{self, Record};
-use super::slurm;
 use crate::exit::{self, Outcome, WithCode};
-use crate::{daemon, out};
+use crate::{daemon, out, slurm};
 
 /// How often it is tried: other nodes of the job write theirs into the same comment.
 const TRIES: u32 = 4;
@@ -38,7 +37,7 @@ pub fn run(args: &Args) -> Outcome {
     let Some(taken) = taken(job).code(exit::NODE)? else {
         return Ok(exit::OK);
     };
-    let node = slurm::node_name().unwrap_or_else(|| "node".to_owned());
+    let node = slurm::node_name();
     let record = Record::of(&node, &taken);
     if args.print {
         out::print(&format!("{}\n", record::comment("", std::slice::from_ref(&record))));

@@ -1,11 +1,13 @@
 //! `mgb cluster`: a node of a Slurm cluster. Slurm places jobs on nodes; on the node mgbd packs them.
 
+mod check;
 mod epilog;
+mod health;
 mod job;
 mod plugin;
 mod prolog;
 mod record;
-mod slurm;
+mod setup;
 mod watch;
 
 use crate::exit::Outcome;
@@ -20,9 +22,12 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    Setup(setup::Args),
+    Check(check::Args),
     Plugin(plugin::Args),
     Prolog(prolog::Args),
     Epilog(epilog::Args),
+    Health(health::Args),
     #[command(hide = true)]
     Watch(watch::Args),
 }
@@ -42,9 +47,12 @@ pub fn called(name: &str) -> Option<[&'static str; 3]> {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     match &args.command {
+        Command::Setup(args) => setup::run(args),
+        Command::Check(args) => check::run(args),
         Command::Plugin(args) => plugin::run(args),
         Command::Prolog(args) => prolog::run(args),
         Command::Epilog(args) => epilog::run(args),
+        Command::Health(args) => health::run(args),
         Command::Watch(args) => watch::run(args),
     }
 }

@@ -8,7 +8,9 @@
 
 mod group;
 
+use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,8 +28,8 @@ use crate::exit::{self, Outcome, WithCode};
 
 /// How often it looks after what did not work at once. Memory has two seconds to leave.
 const PERIOD: Duration = Duration::from_millis(100);
-/// The same while there is nothing to do: a signal wakes it.
-const REST: Duration = Duration::from_secs(2);
+/// The same while there is nothing to do: a signal wakes it, and so does the first task's end.
+const REST: Duration = Duration::from_secs(60);
 
 /// Suspend a Slurm job's programs with Slurm's own suspension (the SPANK plugin starts it).
 #[derive(Debug, clap::Args)]
@@ -46,6 +48,12 @@ pub fn run(args: &Args) -> Outcome {
     signal_hook::flag::register(SIGTSTP, Arc::clone(&stopped)).code(exit::NODE)?;
     let goes_on = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGCONT, Arc::clone(&goes_on)).code(exit::NODE)?;
+    let (wakes, woken) = UnixStream::pair().code(exit::NODE)?;
+    wakes.set_nonblocking(true).code(exit::NODE)?;
+    for signal in [SIGTSTP, SIGCONT] {
+        let woken = woken.try_clone().code(exit::NODE)?;
+        signal_hook::low_level::pipe::register(signal, woken).code(exit::NODE)?;
+    }
     // What slurmstepd has left is nobody's.
     let _ = set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let pid = i32::try_from(args.task).ok().and_then(Pid::from_raw);
@@ -58,7 +66,7 @@ pub fn run(args: &Args) -> Outcome {
     let job = Processes::Job(step.whole().context("no number for the job").code(exit::USAGE)?);
     group::join(args.task);
     let (mut wanted, mut is) = (false, false);
-    while !is_over(&task, wanted != is) {
+    while !is_over(&task, &wakes, wanted != is) {
         if stopped.swap(false, Ordering::AcqRel) {
             wanted = true;
         }
@@ -81,24 +89,25 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// Waits for a signal, or a moment; true: the step's tasks have ended.
-fn is_over(first: &OwnedFd, is_busy: bool) -> bool {
+fn is_over(first: &OwnedFd, mut wakes: &UnixStream, is_busy: bool) -> bool {
     let rest = if is_busy { PERIOD } else { REST };
     let wait = Timespec {
         tv_sec: rest.as_secs() as i64,
         tv_nsec: i64::from(rest.subsec_nanos()),
     };
-    match poll(&mut [PollFd::from_borrowed_fd(first.as_fd(), PollFlags::IN)], Some(&wait)) {
-        // The first one; others may go on.
-        Ok(1..) => {
-            let others = siblings();
-            if others {
-                std::thread::sleep(PERIOD);
-            }
-            !others
-        }
-        // Nothing, or a signal.
-        Ok(0) | Err(_) => false,
+    let mut fds = [first.as_fd(), wakes.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    if poll(&mut fds, Some(&wait)).is_err() {
+        return false;
     }
+    let has_ended = !fds[0].revents().is_empty();
+    // As often as it was woken.
+    while matches!(wakes.read(&mut [0; 64]), Ok(1..)) {}
+    // The first one has; others may go on.
+    let others = has_ended && siblings();
+    if others {
+        std::thread::sleep(PERIOD);
+    }
+    has_ended && !others
 }
 
 /// Whether slurmstepd has other children.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::Finding;
+use crate::finding::Finding;
 use super::gpus::GpuFacts;
 
 /// The CUDA that the driver has to support: programs built with MGB use the runtime of CUDA 13.
@@ -265,8 +265,8 @@ fn said(fault: &NvmlFault) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
     use super::*;
 
     fn driver(cuda: (i32, i32)) -> DriverFacts {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mgb_scheduler::holder::{Control, MOST_PATH, MPS_CONTROL};
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 const NAME: &str = "MPS";
 const OTHER: &str = "other MPS";
@@ -98,8 +98,8 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
     use super::*;
 
     fn facts() -> MpsFacts {

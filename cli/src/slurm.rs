@@ -1,6 +1,9 @@
 //! What Slurm's own commands say and do, each with a limit: slurmctld and slurmdbd may be down, and nothing of MGB
 //! waits for them long.
 
+pub mod note;
+pub mod summary;
+
 use std::io::Read;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,15 +61,14 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
     Ok(out)
 }
 
-/// The name by which Slurm knows this node. `None`: slurm.conf has none with this host's name.
-pub fn node_name() -> Option<String> {
-    if let Some(name) = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty()) {
-        return Some(name);
-    }
-    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    let short = name.split('.').next().unwrap_or(&name).to_owned();
-    run("scontrol", &["show", "hostnames", &short]).ok()?;
-    Some(short)
+/// The name by which Slurm knows this node, if it is one.
+pub fn node_name() -> String {
+    // slurmd gives it to what it starts.
+    let named = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
+    named.unwrap_or_else(|| {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        name.split('.').next().unwrap_or(&name).to_owned()
+    })
 }
 
 /// Fields of a record as `scontrol show … -o` prints it: `Name=value`, where a value may have spaces.
@@ -99,6 +101,27 @@ pub fn field(line: &str, wanted: &str) -> Option<String> {
     found.map(|(_, value)| value).filter(|value| value != "(null)" && !value.is_empty())
 }
 
+/// The count of a name in `a:1,b:2(S:0)`, or with another sign before it; K, M and G as Slurm writes them.
+pub fn count(list: &str, wanted: &str, sign: char) -> u64 {
+    let entries = list.split(',').filter_map(|entry| entry.split('(').next()?.rsplit_once(sign));
+    let counts = entries.filter(|(name, _)| name.split(':').next() == Some(wanted));
+    counts.filter_map(|(_, count)| number(count)).sum()
+}
+
+/// A count as Slurm writes it: `128`, `2K`, `1.50M`.
+pub fn number(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        "T" => 1u64 << 40,
+        _ => return None,
+    };
+    digits.parse::<f64>().ok().map(|number| (number * unit as f64) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +134,12 @@ mod tests {
         assert_eq!(field(line, "OS").as_deref(), Some("Linux 6.1 #1 SMP"));
         assert_eq!(field(line, "Comment"), None);
         assert!(field(line, "Reason").unwrap().starts_with("mgb: no mgbd answers"));
+    }
+
+    #[test]
+    fn counts_are_read_as_slurm_writes_them() {
+        let all = ["128", "2K", "1.50M", "x", "3Q"].map(number);
+        assert_eq!(all, [Some(128), Some(2048), Some(1_572_864), None, None]);
     }
 
     #[test]
