@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,9 @@ SOFTGPU = "/etc/softgpu.env"
 # Debian enables Slurm's daemons as it installs them; here each starts once it is set up.
 LATER = ("slurmctld", "slurmd", "slurmdbd", "mariadb", "munge")
 
+# What an administrator does.
+PAGE = REPOSITORY / "docs/SLURM.md"
+
 SLURM_CONF = """\
 ClusterName=trial
 SlurmctldHost=head
@@ -37,7 +41,7 @@ StateSaveLocation=/var/lib/slurm/slurmctld
 SlurmdSpoolDir=/var/lib/slurm/slurmd
 SlurmctldLogFile=/var/log/slurm/slurmctld.log
 SlurmdLogFile=/var/log/slurm/slurmd.log
-ProctrackType={proctrack}
+ProctrackType=proctrack/cgroup
 TaskPlugin=task/none
 SwitchType=switch/none
 MpiDefault=none
@@ -90,16 +94,20 @@ def make(root, release="bookworm"):
     make_root(root, release, f"{PACKAGES},{SLURM}")
 
 
+def blocks(page):
+    """What a page has to be done, in its order: on which machines, and the lines."""
+    return re.findall(r"<!-- on: (\w+) -->\n```sh\n(.*?)```", page, re.DOTALL)
+
+
 class Cluster:
     """The machines, and what one does on them."""
 
     def __init__(self, root, prefix, gpus=("2x64MiB",) * 3, cpus=16, work=None, more=""):
-        """`gpus`: SOFTGPU_DEVICES of each node. `more`: further lines of slurm.conf."""
+        """`gpus`: SOFTGPU_DEVICES of each node. `more`: further lines of slurm.conf, before MGB comes."""
         self.root, self.prefix, self.cpus, self.more = root, prefix, cpus, more
         self.gpus = {f"n{at + 1}": devices for at, devices in enumerate(gpus)}
         self.work = pathlib.Path(work or tempfile.mkdtemp(prefix="mgb-slurm-", dir=root.parent))
-        self.machines, self.gres = {}, {}
-        self.version = ""
+        self.machines, self.version = {}, ""
 
     # Set-up.
 
@@ -125,16 +133,17 @@ class Cluster:
             file.chmod(mode)
 
     def layer(self):
-        """MGB and the software GPUs, as on all machines."""
-        layer = self.work / "layer"
-        local = layer / "usr/local"
-        (local / "share/mgb").mkdir(parents=True)
+        """The software GPUs and programs, as on all machines; and MGB, in a folder that all see."""
+        layer, shared = self.work / "layer", self.work / "home/mgb"
+        programs = layer / "usr/local/share/mgb"
+        programs.mkdir(parents=True)
         # Links as they are: mgb-clang and its like.
         for folder in ("bin", "lib"):
-            shutil.copytree(self.prefix / folder, local / folder, symlinks=True)
+            shutil.copytree(self.prefix / folder, shared / "build" / folder, symlinks=True)
+        shutil.copytree(REPOSITORY / "systemd", shared / "systemd")
         for folder in ("mgb", "plain"):
             if (self.prefix / "examples" / folder).is_dir():
-                shutil.copytree(self.prefix / "examples" / folder, local / "share/mgb" / folder)
+                shutil.copytree(self.prefix / "examples" / folder, programs / folder)
         shutil.copytree(self.prefix / "lib/softgpu", layer / LIBRARIES[1:], symlinks=True)
         usual = layer / "usr/lib/x86_64-linux-gnu"
         usual.mkdir(parents=True)
@@ -193,8 +202,8 @@ class Cluster:
         folder = "/root" if user is None else f"/home/{user}"
         return self.machines[name].run(["sh", "-c", f"cd {folder} && {command}"], user, [*home, *environment], timeout)
 
-    def start(self):
-        """Switches all machines on, with Slurm and mgbd on them."""
+    def start(self, with_mgb=True):
+        """Switches all machines on, with Slurm on them, and MGB as docs/SLURM.md has it."""
         (self.work / "home").mkdir(parents=True)
         self.layer()
         for name in [HEAD, *self.nodes]:
@@ -207,21 +216,32 @@ class Cluster:
                 self.must(name, f"useradd --uid {2000 + at} --create-home --shell /bin/bash {user} 2>/dev/null || "
                                 f"id {user}")
         for name, devices in self.gpus.items():
-            self.start_mgbd(name, devices)
+            self.add_gpus(name, devices)
         self.start_slurm()
+        if with_mgb:
+            self.follow()
 
-    def start_mgbd(self, name, devices):
-        """As docs/SERVICE.md says, and what software GPUs need instead of a driver."""
-        units = REPOSITORY / "systemd"
-        for file, there in (("mgbd.service", "/etc/systemd/system/mgbd.service"), ("mgbd.toml", "/etc/mgb/mgbd.toml")):
-            self.write(name, there, (units / file).read_text())
+    def add_gpus(self, name, devices):
+        """Software GPUs, and what mgbd needs for them: what a driver needs no words for."""
         self.write(name, SOFTGPU, f"SOFTGPU_DEVICES={devices}\nSOFTGPU_STATE=/run/softgpu/state\n")
         self.write(name, "/etc/tmpfiles.d/softgpu.conf",
                    "d /run/softgpu 0755 root root -\nf /run/softgpu/state 0666 root root -\n")
         self.write(name, "/etc/systemd/system/mgbd.service.d/softgpu.conf",
                    f"[Service]\nEnvironmentFile={SOFTGPU}\nReadWritePaths=/run/softgpu\n")
-        self.must(name, "systemd-tmpfiles --create softgpu.conf; systemctl daemon-reload;"
-                        "systemctl enable --now mgbd 2>&1")
+        self.must(name, "systemd-tmpfiles --create softgpu.conf")
+
+    def follow(self, page=PAGE):
+        """Does what a page says, block by block, on the machines that it names; seconds for each."""
+        took = []
+        for number, (where, block) in enumerate(blocks(page.read_text()), 1):
+            began = time.monotonic()
+            for name in [HEAD] if where == "head" else self.nodes:
+                self.must(name, f"set -e; {block}")
+            took.append((number, where, time.monotonic() - began))
+        # The head shows the cluster, and has no GPUs of its own.
+        self.must(HEAD, "cp -R /home/mgb/build/bin /usr/local/")
+        self.wait(self.is_idle, 60, "all nodes are idle")
+        return took
 
     def start_slurm(self):
         """A cluster as a site has it: accounting, and GPU memory as a consumable."""
@@ -244,30 +264,29 @@ class Cluster:
             self.must(name, "systemctl start slurmd")
         self.wait(self.is_idle, 60, "all nodes are idle")
 
-    def gres_of(self, name):
-        """GPU memory in MiB, and hundredths of GPUs: what mgbd says."""
-        view = self.status(name)
-        memory = sum(gpu["gpu"]["usable_bytes"] if "usable_bytes" in gpu["gpu"] else gpu["gpu"]["total_bytes"]
-                     for gpu in view["gpus"])
-        return memory >> 20, 100 * len(view["gpus"])
-
-    def node_lines(self):
-        lines = []
-        for name in self.nodes:
-            memory, share = self.gres_of(name)
-            lines.append(f"NodeName={name} CPUs={self.cpus} RealMemory=4000 Gres=mgb_mem:{memory},mgb_share:{share} "
-                         "State=UNKNOWN")
-        return lines
-
-    def configure(self, proctrack="proctrack/cgroup"):
-        """The same files on all machines; daemons that run read them with `scontrol reconfigure`, or a restart."""
-        lines = ["GresTypes=mgb_mem,mgb_share", "AccountingStorageTRES=gres/mgb_mem,gres/mgb_share", *self.node_lines()]
-        text = SLURM_CONF.format(proctrack=proctrack, nodes="\n".join(lines), more=self.more)
+    def configure(self):
+        """The same files on all machines, without MGB."""
+        lines = [f"NodeName={name} CPUs={self.cpus} RealMemory=4000 State=UNKNOWN" for name in self.nodes]
+        text = SLURM_CONF.format(nodes="\n".join(lines), more=self.more)
         names = [HEAD, *self.nodes]
         self.write(names, "/etc/slurm/slurm.conf", text)
         first = "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/run/cgroup\n" if self.head.freezer else ""
         self.write(names, "/etc/slurm/cgroup.conf", f"{first}ConstrainDevices=no\n")
         self.write(names, "/etc/slurm/softgpu-prolog", PROLOG, 0o755)
+
+    def set(self, lines):
+        """Further lines of slurm.conf everywhere, the later ones instead of those of the same name; daemons start
+        anew."""
+        for name in self.machines:
+            text = self.must(name, "cat /etc/slurm/slurm.conf")
+            for line in lines:
+                text = re.sub(f"(?m)^{line.split('=')[0]}=.*\n", "", text) + line + "\n"
+            self.write(name, "/etc/slurm/slurm.conf", text)
+        self.must(HEAD, "systemctl restart slurmctld")
+        self.wait(lambda: "UP" in self.run(HEAD, "scontrol ping")["stdout"], 30, "slurmctld answers")
+        for name in self.nodes:
+            self.must(name, "systemctl restart slurmd")
+        self.wait(self.is_idle, 60, "all nodes are idle")
 
     # What there is.
 

@@ -137,7 +137,11 @@ class Machine:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            output, errors = process.communicate()
+            try:
+                output, errors = process.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                # What it has started has its output open.
+                output, errors = "", ""
             errors += f"\nkilled after {timeout} s"
         return {"code": process.returncode, "stdout": output, "stderr": errors, "seconds": time.monotonic() - began}
 
@@ -162,6 +166,12 @@ class Machine:
         """Ends it at once."""
         # Not once more half-way.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # What Slurm has frozen would outlive a kill.
+        for state in sorted(self.freezer.rglob("freezer.state")) if self.freezer else []:
+            try:
+                state.write_text("THAWED")
+            except OSError:
+                pass
         if self.outer is not None and self.outer.poll() is None:
             # With the machine's first process all others end.
             os.kill(self.pid or self.outer.pid, signal.SIGKILL)

@@ -20,26 +20,26 @@ pub const SHARE: &str = "mgb_share";
 #[command(after_help = "\
 Examples:
   mgb cluster setup                               all lines, with what they are for
-  mgb cluster setup --node                        the node's line of slurm.conf alone
+  mgb cluster setup --gres                        what belongs at the end of the node's line in slurm.conf
 
 Exit code: 0, or 3 if no mgbd answers.")]
 pub struct Args {
-    /// Print the node's line of slurm.conf alone.
+    /// Print the `Gres=` for the node's line in slurm.conf alone.
     #[arg(long)]
-    node: bool,
+    gres: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out);
     let client = client.context("the node's mgbd has to run first: docs/SERVICE.md").code(exit::NODE)?;
-    let hardware = hardware().code(exit::NODE)?;
-    let line = node_line(&hardware, &client.hello().gpus);
-    if args.node {
-        out::print(&format!("{line}\n"));
+    let gres = gres(counts(&client.hello().gpus));
+    if args.gres {
+        out::print(&format!("{gres}\n"));
     } else {
         let prefix = Prefix::find().code(exit::NODE)?;
-        out::print(&all(&line, prefix.path()));
+        let hardware = hardware().code(exit::NODE)?;
+        out::print(&all(&format!("{hardware} {gres}"), prefix.path()));
     }
     Ok(exit::OK)
 }
@@ -57,9 +57,9 @@ pub fn counts(gpus: &[Gpu]) -> (u64, u64) {
     (memory, 100 * gpus.len() as u64)
 }
 
-fn node_line(hardware: &str, gpus: &[Gpu]) -> String {
-    let (memory, share) = counts(gpus);
-    format!("{hardware} Gres={MEMORY}:{memory},{SHARE}:{share}")
+/// The same as slurm.conf has it.
+pub fn gres((memory, share): (u64, u64)) -> String {
+    format!("Gres={MEMORY}:{memory},{SHARE}:{share}")
 }
 
 fn all(line: &str, prefix: &Path) -> String {
@@ -113,8 +113,9 @@ mod tests {
                 shared_unit: 1,
             },
         };
-        let line = node_line("NodeName=n1 CPUs=2", &[gpu(64), gpu(256)]);
-        assert_eq!(line, "NodeName=n1 CPUs=2 Gres=mgb_mem:320,mgb_share:200");
+        let gres = gres(counts(&[gpu(64), gpu(256)]));
+        assert_eq!(gres, "Gres=mgb_mem:320,mgb_share:200");
+        let line = format!("NodeName=n1 CPUs=2 {gres}");
         let text = all(&line, Path::new("/opt/mgb"));
         assert!(text.contains("\nNodeName=n1 CPUs=2 Gres="), "{text}");
         assert!(text.contains("\noptional /etc/slurm/mgb_spank.so prefix=/opt/mgb\n"), "{text}");

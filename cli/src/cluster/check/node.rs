@@ -1,6 +1,6 @@
 //! This machine as a node of the cluster.
 
-use crate::cluster::setup::{MEMORY, SHARE};
+use crate::cluster::setup::{MEMORY, gres};
 use crate::finding::Finding;
 
 /// What was found of it.
@@ -68,7 +68,7 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
 
 fn counts(name: &str, slurm: (u64, u64), mgbd: (u64, u64)) -> Finding {
     const NAME: &str = "Gres";
-    let text = |(memory, share): (u64, u64)| format!("{MEMORY}:{memory},{SHARE}:{share}");
+    let text = |counts| gres(counts).trim_start_matches("Gres=").to_owned();
     if slurm == mgbd {
         return Finding::ok(NAME, text(slurm));
     }
