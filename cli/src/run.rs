@@ -121,7 +121,12 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
 }
 
 /// Has a program, and all that it starts, ask mgbd for room: as one job, and not only what was built with MGB.
-pub fn under_mgbd(machine: &Machine, prefix: &Prefix, job: &str, command: &mut Command) -> anyhow::Result<()> {
+pub fn under_mgbd(
+    machine: &Machine,
+    prefix: &Prefix,
+    job: &str,
+    command: &mut Command,
+) -> anyhow::Result<()> {
     machine.apply_with_front(&prefix.front()?, command);
     frameworks::take_as_needed(command);
     command.env(mgb_probe::JOB, job);

@@ -24,12 +24,21 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let own = std::env::vars_os().map(|(name, _)| name);
     for name in own.filter(|name| {
         let name = name.to_string_lossy();
-        ["SINFO_", "SQUEUE_", "SACCT_"].iter().any(|start| name.starts_with(start)) || name == "SLURM_TIME_FORMAT"
+        ["SINFO_", "SQUEUE_", "SACCT_"]
+            .iter()
+            .any(|start| name.starts_with(start))
+            || name == "SLURM_TIME_FORMAT"
     }) {
         command.env_remove(name);
     }
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().with_context(|| format!("failed to run {program}"))?;
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("failed to run {program}"))?;
     let (out, err) = (child.stdout.take(), child.stderr.take());
     let read = |pipe: Option<Box<dyn Read + Send>>| {
         std::thread::spawn(move || {
@@ -56,7 +65,11 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
     let (out, err) = (text(out), text(err));
     if !status.success() {
         let said = if err.trim().is_empty() { &out } else { &err };
-        bail!("{}: {}", name(), said.lines().map(str::trim).collect::<Vec<_>>().join("; "));
+        bail!(
+            "{}: {}",
+            name(),
+            said.lines().map(str::trim).collect::<Vec<_>>().join("; ")
+        );
     }
     Ok(out)
 }
@@ -64,7 +77,9 @@ pub fn run(program: &str, arguments: &[&str]) -> Result<String> {
 /// The name by which Slurm knows this node, if it is one.
 pub fn node_name() -> String {
     // slurmd gives it to what it starts.
-    let named = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
+    let named = std::env::var("SLURMD_NODENAME")
+        .ok()
+        .filter(|name| !name.is_empty());
     named.unwrap_or_else(|| {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         name.split('.').next().unwrap_or(&name).to_owned()
@@ -77,7 +92,9 @@ pub fn fields(line: &str) -> Vec<(&str, String)> {
     for word in line.split(' ') {
         let is_name = |name: &str| {
             name.starts_with(|letter: char| letter.is_ascii_uppercase())
-                && name.chars().all(|letter| letter.is_ascii_alphanumeric() || "_:/".contains(letter))
+                && name
+                    .chars()
+                    .all(|letter| letter.is_ascii_alphanumeric() || "_:/".contains(letter))
         };
         match word.split_once('=').filter(|(name, _)| is_name(name)) {
             Some((name, value)) => fields.push((name, value.to_owned())),
@@ -98,12 +115,16 @@ pub fn fields(line: &str) -> Vec<(&str, String)> {
 /// One of them; `(null)` is none.
 pub fn field(line: &str, wanted: &str) -> Option<String> {
     let found = fields(line).into_iter().find(|(name, _)| *name == wanted);
-    found.map(|(_, value)| value).filter(|value| value != "(null)" && !value.is_empty())
+    found
+        .map(|(_, value)| value)
+        .filter(|value| value != "(null)" && !value.is_empty())
 }
 
 /// The count of a name in `a:1,b:2(S:0)`, or with another sign before it; K, M and G as Slurm writes them.
 pub fn count(list: &str, wanted: &str, sign: char) -> u64 {
-    let entries = list.split(',').filter_map(|entry| entry.split('(').next()?.rsplit_once(sign));
+    let entries = list
+        .split(',')
+        .filter_map(|entry| entry.split('(').next()?.rsplit_once(sign));
     let counts = entries.filter(|(name, _)| name.split(':').next() == Some(wanted));
     counts.filter_map(|(_, count)| number(count)).sum()
 }
@@ -119,7 +140,10 @@ pub fn number(text: &str) -> Option<u64> {
         "T" => 1u64 << 40,
         _ => return None,
     };
-    digits.parse::<f64>().ok().map(|number| (number * unit as f64) as u64)
+    digits
+        .parse::<f64>()
+        .ok()
+        .map(|number| (number * unit as f64) as u64)
 }
 
 #[cfg(test)]

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn the_three_kinds_are_read_and_nothing_else() {
-        let text = "export A=b=c d\nunset B\nprint mgb: no mgbd\nexport =x\nexport C\nunset D E\nother\nexport F=\n";
+        let text =
+            "export A=b=c d\nunset B\nprint mgb: no mgbd\nexport =x\nexport C\nunset D E\nother\nexport F=\n";
         let read: Vec<Line<'_>> = lines(text).collect();
         let wanted = [
             Line::Export("A", "b=c d"),

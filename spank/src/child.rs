@@ -25,8 +25,13 @@ pub fn output(
     let name = format!("{} {}", program.display(), arguments.join(" "));
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(environment);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0);
-    let mut child = command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .process_group(0);
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("{}: {error}", program.display()))?;
     let read = read_until(&mut child, until);
     if read.is_ok() && ends_by(&mut child, until) {
         return read.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
@@ -92,12 +97,20 @@ mod tests {
 
     fn shell(text: &str, patience: u64) -> Result<String, String> {
         let path = std::env::vars_os().filter(|(name, _)| name == "PATH").collect();
-        output(Path::new("/bin/sh"), &["-c", text], path, Duration::from_millis(patience))
+        output(
+            Path::new("/bin/sh"),
+            &["-c", text],
+            path,
+            Duration::from_millis(patience),
+        )
     }
 
     #[test]
     fn what_it_says_comes_back() {
-        assert_eq!(shell("echo export A=1; exit 3", 5000), Ok("export A=1\n".to_owned()));
+        assert_eq!(
+            shell("echo export A=1; exit 3", 5000),
+            Ok("export A=1\n".to_owned())
+        );
     }
 
     #[test]
@@ -109,7 +122,9 @@ mod tests {
         assert!(began.elapsed() < Duration::from_secs(5));
         let processes = std::fs::read_dir("/proc").unwrap().flatten();
         let lines = processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-        let left = lines.filter(|line| *line == format!("sleep\0{marker}\0").into_bytes()).count();
+        let left = lines
+            .filter(|line| *line == format!("sleep\0{marker}\0").into_bytes())
+            .count();
         assert_eq!(left, 0);
     }
 

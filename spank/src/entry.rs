@@ -39,7 +39,9 @@ pub unsafe extern "C" fn slurm_spank_init(_: Spank, count: c_int, words: *mut *m
         || {
             if slurm::is_remote() {
                 for unknown in read(count, words).1 {
-                    let text = format!("plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS and suspend=no");
+                    let text = format!(
+                        "plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS and suspend=no"
+                    );
                     slurm::error(&text);
                 }
             }
@@ -64,7 +66,11 @@ pub unsafe extern "C" fn slurm_spank_task_init(spank: Spank, count: c_int, words
 /// # Safety
 /// As spank(8) says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn slurm_spank_task_post_fork(spank: Spank, count: c_int, words: *mut *mut c_char) -> c_int {
+pub unsafe extern "C" fn slurm_spank_task_post_fork(
+    spank: Spank,
+    count: c_int,
+    words: *mut *mut c_char,
+) -> c_int {
     fault::contain(|| task::made(spank, &read(count, words).0), slurm::error);
     0
 }
@@ -74,7 +80,11 @@ pub unsafe extern "C" fn slurm_spank_task_post_fork(spank: Spank, count: c_int, 
 /// # Safety
 /// As spank(8) says.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn slurm_spank_job_epilog(spank: Spank, count: c_int, words: *mut *mut c_char) -> c_int {
+pub unsafe extern "C" fn slurm_spank_job_epilog(
+    spank: Spank,
+    count: c_int,
+    words: *mut *mut c_char,
+) -> c_int {
     fault::contain(|| task::over(spank, &read(count, words).0), slurm::error);
     0
 }

@@ -36,7 +36,10 @@ mod tests {
     fn a_panic_is_said_and_goes_no_further() {
         let mut said = String::new();
         contain(|| make(Some("panic")), |text| said.push_str(text));
-        assert!(said.contains("a fault on purpose") && said.contains("without MGB"), "{said}");
+        assert!(
+            said.contains("a fault on purpose") && said.contains("without MGB"),
+            "{said}"
+        );
         contain(|| make(None), |_| unreachable!());
         contain(|| panic!("a"), |_| panic!("b"));
     }

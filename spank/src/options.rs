@@ -57,7 +57,14 @@ mod tests {
     #[test]
     fn options_are_read_and_others_named() {
         assert_eq!(Options::read([]), (Options::default(), Vec::new()));
-        let (options, unknown) = Options::read(["prefix=/opt/mgb", "timeout=2", "suspend=no", "prefix=here", "timeout=0", "what"]);
+        let (options, unknown) = Options::read([
+            "prefix=/opt/mgb",
+            "timeout=2",
+            "suspend=no",
+            "prefix=here",
+            "timeout=0",
+            "what",
+        ]);
         assert_eq!(options.prefix, PathBuf::from("/opt/mgb"));
         assert_eq!(options.patience, Duration::from_secs(2));
         assert!(!options.suspends);

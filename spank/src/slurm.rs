@@ -89,7 +89,10 @@ pub fn environment(spank: Spank) -> Option<Vec<(OsString, OsString)>> {
         let entry = unsafe { CStr::from_ptr(text) }.to_bytes();
         if let Some(equals) = entry.iter().position(|&byte| byte == b'=').filter(|&at| at > 0) {
             let (name, value) = (&entry[..equals], &entry[equals + 1..]);
-            environment.push((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())));
+            environment.push((
+                OsString::from_vec(name.to_vec()),
+                OsString::from_vec(value.to_vec()),
+            ));
         }
         // SAFETY: this one was not the last.
         at = unsafe { at.add(1) };

@@ -19,7 +19,12 @@ pub fn init(spank: Spank, options: &Options) {
     fault::make(options.fault.as_deref());
     let is_first = of("SLURM_LOCALID").is_none_or(|local| local == "0");
     let mgb = options.prefix.join("bin/mgb");
-    let said = child::output(&mgb, &["cluster", "prolog"], environment.clone(), options.patience);
+    let said = child::output(
+        &mgb,
+        &["cluster", "prolog"],
+        environment.clone(),
+        options.patience,
+    );
     let said = match said {
         Ok(said) => said,
         Err(why) => {
@@ -59,7 +64,9 @@ pub fn made(spank: Spank, options: &Options) {
         return;
     };
     if let Err(why) = watcher::start(&options.prefix.join("bin/mgb"), job, task) {
-        slurm::error(&format!("suspension will stop job {job} with its memory on the GPU: {why}"));
+        slurm::error(&format!(
+            "suspension will stop job {job} with its memory on the GPU: {why}"
+        ));
     }
 }
 
@@ -69,7 +76,8 @@ pub fn over(spank: Spank, options: &Options) {
         return;
     };
     let mgb = options.prefix.join("bin/mgb");
-    let own = std::env::vars_os().filter(|(name, _)| name == "PATH" || name == "SLURM_CONF" || name == "SLURMD_NODENAME");
+    let own = std::env::vars_os()
+        .filter(|(name, _)| name == "PATH" || name == "SLURM_CONF" || name == "SLURMD_NODENAME");
     let words = ["cluster", "epilog", "--job", &job.to_string()];
     if let Err(why) = child::output(&mgb, &words, own.collect(), options.patience) {
         slurm::error(&format!("job {job} is not recorded: {why}"));

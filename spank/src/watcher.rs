@@ -33,7 +33,11 @@ pub fn start(mgb: &Path, job: u32, task: libc::pid_t) -> Result<(), String> {
         task.as_bytes(),
     ];
     let words: Vec<CString> = words.into_iter().map(string).collect::<Result<_, _>>()?;
-    let words: Vec<*const c_char> = words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect();
+    let words: Vec<*const c_char> = words
+        .iter()
+        .map(|word| word.as_ptr())
+        .chain([std::ptr::null()])
+        .collect();
     let environment = [c"PATH=/usr/sbin:/usr/bin:/sbin:/bin".as_ptr(), std::ptr::null()];
     // SAFETY: from here to the exec the child makes system calls alone: it has one thread of slurmstepd's.
     match unsafe { libc::fork() } {
@@ -49,6 +53,8 @@ pub fn start(mgb: &Path, job: u32, task: libc::pid_t) -> Result<(), String> {
 unsafe fn become_watcher(program: &CString, words: &[*const c_char], environment: &[*const c_char]) -> ! {
     // SAFETY: system calls alone; nothing is allocated.
     unsafe {
+        // It ends with its slurmstepd, whatever becomes of it.
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setsid();
         // Who reads what the task writes waits until nobody has that open.
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);

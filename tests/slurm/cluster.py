@@ -280,7 +280,9 @@ class Cluster:
         for name in self.machines:
             text = self.must(name, "cat /etc/slurm/slurm.conf")
             for line in lines:
-                text = re.sub(f"(?m)^{line.split('=')[0]}=.*\n", "", text) + line + "\n"
+                text = re.sub(f"(?m)^{line.split('=')[0]}=.*\n", "", text)
+                # Without a value it is as Slurm has it.
+                text += "" if line.endswith("=") else f"{line}\n"
             self.write(name, "/etc/slurm/slurm.conf", text)
         self.must(HEAD, "systemctl restart slurmctld")
         self.wait(lambda: "UP" in self.run(HEAD, "scontrol ping")["stdout"], 30, "slurmctld answers")
@@ -328,8 +330,15 @@ class Cluster:
         ended = {}
 
         def all_ended():
-            text = self.run(HEAD, f"squeue -h -t all -j {','.join(map(str, numbers))} -o '%A %T'")["stdout"]
-            ended.update(line.split() for line in text.splitlines())
+            said = self.run(HEAD, f"squeue -h -t all -j {','.join(map(str, numbers))} -o '%A %T'")
+            if said["code"] != 0 and "Invalid job id" not in said["stderr"]:
+                return False
+            ended.update(line.split() for line in said["stdout"].splitlines())
+            # What slurmctld has forgotten, slurmdbd knows.
+            for job in (number for number in numbers if str(number) not in ended):
+                ended.update({str(job): line[0].split()[0] for line in self.sacct(job, "State")[:1]})
+            if any(str(number) not in ended for number in numbers):
+                return False
             return not {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED"} & set(ended.values())
 
         self.wait(all_ended, seconds, f"jobs {numbers} end")

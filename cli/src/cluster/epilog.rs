@@ -32,7 +32,9 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let job = args.job.or_else(|| std::env::var("SLURM_JOB_ID").ok()?.parse().ok());
+    let job = args
+        .job
+        .or_else(|| std::env::var("SLURM_JOB_ID").ok()?.parse().ok());
     let job = job.context("no --job and no SLURM_JOB_ID").code(exit::USAGE)?;
     let Some(taken) = taken(job).code(exit::NODE)? else {
         return Ok(exit::OK);
@@ -40,7 +42,10 @@ pub fn run(args: &Args) -> Outcome {
     let node = slurm::node_name();
     let record = Record::of(&node, &taken);
     if args.print {
-        out::print(&format!("{}\n", record::comment("", std::slice::from_ref(&record))));
+        out::print(&format!(
+            "{}\n",
+            record::comment("", std::slice::from_ref(&record))
+        ));
         return Ok(exit::OK);
     }
     write(job, &record).code(exit::NODE)?;
@@ -57,7 +62,12 @@ fn taken(job: u32) -> anyhow::Result<Option<JobView>> {
 /// Has it in the job's record, beside what others have written there.
 fn write(job: u32, record: &Record) -> anyhow::Result<()> {
     let number = job.to_string();
-    let read = || slurm::run("sacct", &["-n", "-P", "-X", "-D", "-j", &number, "-o", "AdminComment"]);
+    let read = || {
+        slurm::run(
+            "sacct",
+            &["-n", "-P", "-X", "-D", "-j", &number, "-o", "AdminComment"],
+        )
+    };
     for at in 0..TRIES {
         let before = read()?;
         let before = before.lines().next_back().unwrap_or("");
@@ -71,9 +81,23 @@ fn write(job: u32, record: &Record) -> anyhow::Result<()> {
         let mut set = String::from("AdminComment=");
         // Writing to a String cannot fail. Slurm takes quotes for its own.
         let _ = write!(set, "{}", comment.replace(['"', '\''], "`"));
-        slurm::run("sacctmgr", &["-i", "-Q", "modify", "job", "where", &format!("jobid={number}"), "set", &set])?;
+        slurm::run(
+            "sacctmgr",
+            &[
+                "-i",
+                "-Q",
+                "modify",
+                "job",
+                "where",
+                &format!("jobid={number}"),
+                "set",
+                &set,
+            ],
+        )?;
         // Another node may have read the same and written since; whoever is later has both.
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(20 * at + 7 * (std::process::id() % 10))));
+        std::thread::sleep(std::time::Duration::from_millis(u64::from(
+            20 * at + 7 * (std::process::id() % 10),
+        )));
     }
     Ok(())
 }

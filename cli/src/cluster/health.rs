@@ -87,8 +87,12 @@ fn tell(seen: &Result<NodeView>, fault: Option<&str>) -> Result<()> {
         None => {}
     }
     if let Ok(view) = seen {
-        let (summary, before) = (Summary::of(view), slurm::field(&record, "Extra").unwrap_or_default());
-        let is_known = Summary::read(&before).is_some_and(|old| old.is_like(&summary) && summary.at < old.at + OLD);
+        let (summary, before) = (
+            Summary::of(view),
+            slurm::field(&record, "Extra").unwrap_or_default(),
+        );
+        let is_known =
+            Summary::read(&before).is_some_and(|old| old.is_like(&summary) && summary.at < old.at + OLD);
         if !is_known {
             let extra = format!("extra={}", note::replace(&before, &summary.to_string()));
             slurm::run("scontrol", &["update", &target, &extra])?;
@@ -135,7 +139,11 @@ mod tests {
 
     #[test]
     fn a_node_without_a_working_gpu_takes_no_jobs() {
-        assert!(fault(&Err(anyhow::anyhow!("no mgbd runs"))).unwrap().contains("no mgbd"));
+        assert!(
+            fault(&Err(anyhow::anyhow!("no mgbd runs")))
+                .unwrap()
+                .contains("no mgbd")
+        );
         assert!(fault(&Ok(NodeView::default())).unwrap().contains("no GPU"));
     }
 }

@@ -56,7 +56,10 @@ mod tests {
     fn a_step_has_a_number_that_can_be_read() {
         assert_eq!(of("4660", Some("3")).unwrap().unwrap().name(), "534c000012340003");
         assert_eq!(of("4660", None).unwrap().unwrap().name(), "534c00001234fffb");
-        assert_eq!(of("4660", Some("4294967291")).unwrap().unwrap().name(), "534c00001234fffb");
+        assert_eq!(
+            of("4660", Some("4294967291")).unwrap().unwrap().name(),
+            "534c00001234fffb"
+        );
         assert!(of("", None).is_none());
         assert!(of("x", None).unwrap().is_err());
     }

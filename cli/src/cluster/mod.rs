@@ -14,7 +14,9 @@ use crate::exit::Outcome;
 
 /// Run this node's GPUs under Slurm: set it up, check it, and what Slurm calls.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "docs/SLURM.md has the set-up. Exit code: 0, 1 if something is wrong, 3 if no mgbd answers.")]
+#[command(
+    after_help = "docs/SLURM.md has the set-up. Exit code: 0, 1 if something is wrong, 3 if no mgbd answers."
+)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,

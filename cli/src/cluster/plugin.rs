@@ -69,7 +69,11 @@ impl FromStr for Version {
     /// `22.05.8`, also `slurm 22.05.8` and `24.11.5-4`.
     fn from_str(text: &str) -> Result<Version, String> {
         let wrong = || format!("{text} is no version of Slurm, such as 22.05.8");
-        let words = text.trim().trim_start_matches("slurm").trim_start_matches("-wlm").trim();
+        let words = text
+            .trim()
+            .trim_start_matches("slurm")
+            .trim_start_matches("-wlm")
+            .trim();
         let mut numbers = words.split(['.', '-']).map(|number| number.parse::<u8>().ok());
         let mut next = || numbers.next().flatten();
         let (major, minor) = next().zip(next()).ok_or_else(wrong)?;
@@ -89,7 +93,9 @@ impl fmt::Display for Version {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let built = Prefix::find().and_then(|prefix| prefix.spank()).code(exit::NODE)?;
+    let built = Prefix::find()
+        .and_then(|prefix| prefix.spank())
+        .code(exit::NODE)?;
     let version = match args.slurm {
         Some(version) => version,
         None => installed().code(exit::USAGE)?,
@@ -123,7 +129,9 @@ pub fn installed() -> Result<Version> {
         };
         let said = String::from_utf8_lossy(&output.stdout);
         if output.status.success() {
-            return said.parse().map_err(|error| anyhow!("{program} -V: {error}; {way_out}"));
+            return said
+                .parse()
+                .map_err(|error| anyhow!("{program} -V: {error}; {way_out}"));
         }
     }
     bail!("no Slurm answers here (sinfo -V, srun -V, slurmd -V); {way_out}")
@@ -139,7 +147,10 @@ fn place(file: &[u8]) -> Result<usize> {
     let index = symbol.section_index().context("the symbol is in no section")?;
     let section = elf.section_by_index(index).context("no such section")?;
     let (offset, bytes) = section.file_range().context("the section is not in the file")?;
-    let at = symbol.address().checked_sub(section.address()).filter(|at| at + 4 <= bytes);
+    let at = symbol
+        .address()
+        .checked_sub(section.address())
+        .filter(|at| at + 4 <= bytes);
     let at = at.context("the symbol lies outside its section")?;
     Ok(usize::try_from(offset + at)?)
 }
@@ -147,7 +158,9 @@ fn place(file: &[u8]) -> Result<usize> {
 /// Writes the version into the plugin.
 fn stamp(file: &mut [u8], version: Version) -> Result<()> {
     let at = place(file)?;
-    let word = file.get_mut(at..at + 4).context("the file ends before the symbol")?;
+    let word = file
+        .get_mut(at..at + 4)
+        .context("the file ends before the symbol")?;
     word.copy_from_slice(&version.number().to_le_bytes());
     Ok(())
 }
@@ -186,7 +199,11 @@ mod tests {
     fn a_plugin_gets_a_version() {
         let folder = tempfile::tempdir().unwrap();
         let (source, library) = (folder.path().join("p.c"), folder.path().join("p.so"));
-        std::fs::write(&source, "const char other[] = \"x\"; const unsigned plugin_version = 7;").unwrap();
+        std::fs::write(
+            &source,
+            "const char other[] = \"x\"; const unsigned plugin_version = 7;",
+        )
+        .unwrap();
         let mut cc = Command::new("cc");
         cc.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(&source);
         assert!(cc.status().unwrap().success());

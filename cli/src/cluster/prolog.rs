@@ -37,7 +37,10 @@ pub fn run(_: &Args) -> Outcome {
     }
     match said() {
         Ok(text) => out::print(&text),
-        Err(error) => out::print(&format!("print mgb: this task runs without MGB: {}\n", one_line(&format!("{error:#}")))),
+        Err(error) => out::print(&format!(
+            "print mgb: this task runs without MGB: {}\n",
+            one_line(&format!("{error:#}"))
+        )),
     }
     Ok(exit::OK)
 }
@@ -82,7 +85,8 @@ fn connect(patience: Duration) -> anyhow::Result<(PathBuf, Client)> {
             }
         }
         let error = why.context("no socket to look at")?;
-        let may_come = matches!(error, ConnectError::NotRunning(_)) && node.parent().is_some_and(Path::exists);
+        let may_come =
+            matches!(error, ConnectError::NotRunning(_)) && node.parent().is_some_and(Path::exists);
         if !may_come || Instant::now() > until {
             return Err(match error {
                 ConnectError::NotRunning(_) => anyhow!(
@@ -104,7 +108,10 @@ fn protocol<'a>(variables: impl Iterator<Item = (&'a OsStr, Option<&'a OsStr>)>)
         // Writing to a String cannot fail.
         let _ = match value.map(OsStr::to_str) {
             Some(Some(value)) if !value.contains('\n') => writeln!(text, "export {name}={value}"),
-            Some(_) => writeln!(text, "print mgb: {name} has a value that Slurm cannot carry, and stays as it is"),
+            Some(_) => writeln!(
+                text,
+                "print mgb: {name} has a value that Slurm cannot carry, and stays as it is"
+            ),
             None => writeln!(text, "unset {name}"),
         };
     }

@@ -93,8 +93,11 @@ mod tests {
             ..one.clone()
         };
         let text = comment("project x", std::slice::from_ref(&one));
-        assert_eq!(text, "project x mgb{n1 peak_mib=13 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=3}");
-        assert_eq!(read(&text), [one.clone()]);
+        assert_eq!(
+            text,
+            "project x mgb{n1 peak_mib=13 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=3}"
+        );
+        assert_eq!(read(&text), std::slice::from_ref(&one));
         let both = comment(&text, &[one.clone(), two.clone()]);
         assert_eq!(read(&both), [one, two]);
         assert!(read("").is_empty() && read("mgb{n1 peak_mib=x}").is_empty());

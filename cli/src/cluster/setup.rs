@@ -32,7 +32,9 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
     let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out);
-    let client = client.context("the node's mgbd has to run first: docs/SERVICE.md").code(exit::NODE)?;
+    let client = client
+        .context("the node's mgbd has to run first: docs/SERVICE.md")
+        .code(exit::NODE)?;
     let gres = gres(counts(&client.hello().gpus));
     if args.gres {
         out::print(&format!("{gres}\n"));
@@ -48,7 +50,8 @@ pub fn run(args: &Args) -> Outcome {
 fn hardware() -> anyhow::Result<String> {
     let said = slurm::run("slurmd", &["-C"])?;
     let line = said.lines().find(|line| line.starts_with("NodeName="));
-    line.map(|line| line.trim().to_owned()).ok_or_else(|| anyhow!("slurmd -C says no NodeName: {said}"))
+    line.map(|line| line.trim().to_owned())
+        .ok_or_else(|| anyhow!("slurmd -C says no NodeName: {said}"))
 }
 
 /// What Slurm is to count of these GPUs: MiB of memory, and hundredths of GPUs.
@@ -118,6 +121,9 @@ mod tests {
         let line = format!("NodeName=n1 CPUs=2 {gres}");
         let text = all(&line, Path::new("/opt/mgb"));
         assert!(text.contains("\nNodeName=n1 CPUs=2 Gres="), "{text}");
-        assert!(text.contains("\noptional /etc/slurm/mgb_spank.so prefix=/opt/mgb\n"), "{text}");
+        assert!(
+            text.contains("\noptional /etc/slurm/mgb_spank.so prefix=/opt/mgb\n"),
+            "{text}"
+        );
     }
 }

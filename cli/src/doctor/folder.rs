@@ -66,9 +66,9 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn facts() -> FolderFacts {
         FolderFacts {

@@ -199,9 +199,9 @@ fn hidden(at: usize, gpu: &GpuFacts) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn gpu() -> GpuFacts {
         GpuFacts {

@@ -104,9 +104,9 @@ fn limits(facts: &HostFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn facts() -> HostFacts {
         HostFacts {

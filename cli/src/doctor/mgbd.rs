@@ -148,9 +148,9 @@ fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn facts(answer: Answer) -> MgbdFacts {
         MgbdFacts {

@@ -98,9 +98,9 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn facts() -> MpsFacts {
         MpsFacts {

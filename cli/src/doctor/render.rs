@@ -39,8 +39,8 @@ pub fn text(report: &Report) -> String {
 
 #[cfg(test)]
 mod tests {
-    use crate::finding::{Finding, ProgramReport};
     use super::*;
+    use crate::finding::{Finding, ProgramReport};
 
     #[test]
     fn people_see() {

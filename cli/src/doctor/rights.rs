@@ -71,9 +71,9 @@ fn allow(facts: &RightsFacts, call: &str, update: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn facts() -> RightsFacts {
         RightsFacts {

@@ -68,9 +68,9 @@ fn compiler(facts: &ToolFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
-    use super::*;
 
     fn facts() -> ToolFacts {
         ToolFacts {

@@ -36,10 +36,14 @@ impl Summary {
             gpus: view.gpus.len() as u64,
             lost: (view.gpus.len() - working().count()) as u64,
             usable_mib: working().map(|gpu| mib(gpu.gpu.usable_bytes)).sum(),
-            reserved_mib: working().map(|gpu| mib(gpu.reserved_bytes + gpu.contexts_bytes)).sum(),
+            reserved_mib: working()
+                .map(|gpu| mib(gpu.reserved_bytes + gpu.contexts_bytes))
+                .sum(),
             tasks: view.tasks.iter().filter(|task| task.pid != 0).count() as u64,
             waiting: view.queue.len() as u64,
-            at: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            at: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
         }
     }
 
@@ -60,7 +64,10 @@ impl Summary {
 
     /// Whether the other says the same, whenever it was.
     pub fn is_like(&self, other: &Summary) -> bool {
-        let now = |summary: &Summary| Summary { at: 0, ..summary.clone() };
+        let now = |summary: &Summary| Summary {
+            at: 0,
+            ..summary.clone()
+        };
         now(self) == now(other)
     }
 }
@@ -81,11 +88,22 @@ mod tests {
 
     #[test]
     fn a_summary_comes_back() {
-        let one = Summary { gpus: 2, usable_mib: 128, reserved_mib: 24, tasks: 2, waiting: 1, at: 7, ..Summary::default() };
+        let one = Summary {
+            gpus: 2,
+            usable_mib: 128,
+            reserved_mib: 24,
+            tasks: 2,
+            waiting: 1,
+            at: 7,
+            ..Summary::default()
+        };
         let comment = note::replace("rack 3", &one.to_string());
         assert_eq!(Summary::read(&comment), Some(one.clone()));
         assert!(one.is_like(&Summary { at: 9, ..one.clone() }));
-        assert!(!one.is_like(&Summary { tasks: 3, ..one.clone() }));
+        assert!(!one.is_like(&Summary {
+            tasks: 3,
+            ..one.clone()
+        }));
         assert_eq!(Summary::read("rack 3"), None);
     }
 }

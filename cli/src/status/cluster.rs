@@ -58,7 +58,9 @@ pub fn text(nodes: &[Node]) -> String {
     if nodes.is_empty() {
         return "no node of this cluster has mgb_mem: see `mgb cluster check` and docs/SLURM.md\n".to_owned();
     }
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
     let numbers = ["gpus", "usable", "held", "asked for", "tasks", "waiting", "said"];
     let head = [&["node", "state"][..], &numbers, &["reason"]].concat();
     let mut table = Table::new(&head, &numbers);
@@ -95,12 +97,18 @@ mod tests {
                     NodeName=n2 Gres=gpu:2 State=IDLE Extra=(null)\n\
                     NodeName=n3 Gres=mgb_mem:2K State=IDLE+DRAIN AllocTRES= Reason=mgb: no mgbd runs\n";
         let nodes = read(text);
-        assert_eq!(nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>(), ["n1", "n3"]);
+        assert_eq!(
+            nodes.iter().map(|node| node.node.as_str()).collect::<Vec<_>>(),
+            ["n1", "n3"]
+        );
         assert_eq!((nodes[0].mgb_mem, nodes[0].mgb_mem_asked), (128, 60));
         assert_eq!(nodes[0].summary.as_ref().map(|said| said.lost), Some(1));
         assert_eq!((nodes[1].mgb_mem, nodes[1].summary.is_none()), (2048, true));
         let shown = super::text(&nodes);
-        assert!(shown.contains("1 of 2") && shown.contains("mgb: no mgbd runs"), "{shown}");
+        assert!(
+            shown.contains("1 of 2") && shown.contains("mgb: no mgbd runs"),
+            "{shown}"
+        );
         assert!(super::text(&[]).contains("no node"));
     }
 }

@@ -204,7 +204,10 @@ impl Broker {
             return;
         };
         let slurm = slurm_whole(entry.job).map(Whom::Job);
-        for whom in [Whom::Process(entry.pid), Whom::Job(entry.job)].into_iter().chain(slurm) {
+        for whom in [Whom::Process(entry.pid), Whom::Job(entry.job)]
+            .into_iter()
+            .chain(slurm)
+        {
             if !self.clients.values().any(|other| is(whom, other)) {
                 self.standing_changed |= self.suspended.0.remove(&whom).is_some();
             }

@@ -45,7 +45,11 @@ impl Broker {
         usage.peak_bytes = usage.peak_bytes.max(by_gpu.iter().sum());
         usage.gpu_peak_bytes = usage.gpu_peak_bytes.max(by_gpu.into_iter().max().unwrap_or(0));
         if self.usages.0.len() > MOST {
-            let runs = |job: u32| self.clients.values().any(|client| slurm_job(client.job) == Some(job));
+            let runs = |job: u32| {
+                self.clients
+                    .values()
+                    .any(|client| slurm_job(client.job) == Some(job))
+            };
             let ended = self.usages.0.iter().filter(|(job, _)| !runs(**job));
             let oldest = ended.min_by_key(|(_, usage)| usage.touched).map(|(job, _)| *job);
             oldest.and_then(|job| self.usages.0.remove(&job));
@@ -73,7 +77,10 @@ impl Broker {
     /// What jobs have taken until now, for the node view.
     pub fn job_views(&self, now: Duration) -> Vec<JobView> {
         let view = |(&job, usage): (&u32, &Usage)| {
-            let members = self.clients.iter().filter(|(_, client)| slurm_job(client.job) == Some(job) && !client.looks);
+            let members = self
+                .clients
+                .iter()
+                .filter(|(_, client)| slurm_job(client.job) == Some(job) && !client.looks);
             let members: Vec<ClientId> = members.map(|(id, _)| *id).collect();
             let tasks = members.iter().flat_map(|id| self.ledger.tasks_of(*id));
             let running: Duration = tasks
@@ -103,7 +110,11 @@ impl Broker {
     fn taken_by(&self, job: u32) -> Vec<u64> {
         let gpus = self.ledger.gpus();
         let mut bytes = vec![0; gpus.len()];
-        for (id, _) in self.clients.iter().filter(|(_, entry)| slurm_job(entry.job) == Some(job)) {
+        for (id, _) in self
+            .clients
+            .iter()
+            .filter(|(_, entry)| slurm_job(entry.job) == Some(job))
+        {
             for (_, held) in self.ledger.tasks_of(*id) {
                 bytes[held.gpu] += held.reserved;
             }

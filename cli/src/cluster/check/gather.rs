@@ -27,7 +27,14 @@ pub struct Facts {
 pub fn look() -> Facts {
     let config = slurm::run("scontrol", &["show", "config"]).map(|text| settings(&text));
     let config = config.map_err(|error| format!("{error:#}"));
-    let of = |name: &str| config.as_ref().ok()?.get(name).filter(|value| *value != "(null)").cloned();
+    let of = |name: &str| {
+        config
+            .as_ref()
+            .ok()?
+            .get(name)
+            .filter(|value| *value != "(null)")
+            .cloned()
+    };
     let folder = of("SLURM_CONF").and_then(|file| Some(PathBuf::from(file).parent()?.to_owned()));
     let folder = folder.unwrap_or_else(|| PathBuf::from("/etc/slurm"));
     let stack = of("PlugStackConfig").map_or_else(|| folder.join("plugstack.conf"), PathBuf::from);
@@ -50,7 +57,9 @@ pub fn look() -> Facts {
 /// `Name = value` lines.
 fn settings(text: &str) -> BTreeMap<String, String> {
     let pairs = text.lines().filter_map(|line| line.split_once(" = "));
-    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+    pairs
+        .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
+        .collect()
 }
 
 /// The text of a plugstack.conf with what it includes: a file, or all of a folder's by `/*`.
@@ -98,8 +107,11 @@ fn node(folder: &Path) -> Option<NodeFacts> {
     let gres = slurm::field(&record, "Gres").unwrap_or_default();
     let count = |wanted: &str| slurm::count(&gres, wanted, ':');
     let cgroup = std::fs::read_to_string(folder.join("cgroup.conf")).unwrap_or_default();
-    let constrains = cgroup.lines().any(|line| line.trim().eq_ignore_ascii_case("ConstrainDevices=yes"));
-    let mgbd = Client::observe(Path::new(NODE_SOCKET)).map_err(|error| format!("{:#}", daemon::way_out(error)));
+    let constrains = cgroup
+        .lines()
+        .any(|line| line.trim().eq_ignore_ascii_case("ConstrainDevices=yes"));
+    let mgbd =
+        Client::observe(Path::new(NODE_SOCKET)).map_err(|error| format!("{:#}", daemon::way_out(error)));
     Some(NodeFacts {
         name,
         counts: (count(MEMORY), count(SHARE)),
@@ -119,7 +131,8 @@ mod tests {
 
     #[test]
     fn settings_and_included_files_are_read() {
-        let read = settings("Configuration data as of now\nGresTypes               = a,b\nSLURM_CONF = /etc/x\n");
+        let read =
+            settings("Configuration data as of now\nGresTypes               = a,b\nSLURM_CONF = /etc/x\n");
         assert_eq!(read["GresTypes"], "a,b");
         let folder = tempfile::tempdir().unwrap();
         let (stack, more) = (folder.path().join("plugstack.conf"), folder.path().join("more"));

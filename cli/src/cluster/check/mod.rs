@@ -32,7 +32,10 @@ pub fn run(args: &Args) -> Outcome {
         findings.extend(node::check(node));
     }
     findings.extend(plugin::check(&facts.plugin));
-    let problems = findings.iter().filter(|finding| finding.state == State::Problem).count();
+    let problems = findings
+        .iter()
+        .filter(|finding| finding.state == State::Problem)
+        .count();
     if args.json {
         out::print(&out::json(&findings).code(exit::NODE)?);
     } else {
@@ -42,7 +45,11 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 fn text(findings: &[Finding], problems: usize) -> String {
-    let name = findings.iter().map(|finding| finding.name.len()).max().unwrap_or(0);
+    let name = findings
+        .iter()
+        .map(|finding| finding.name.len())
+        .max()
+        .unwrap_or(0);
     let mut text = String::new();
     for finding in findings {
         line(&mut text, finding, name);

@@ -40,15 +40,22 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
         Ok(mgbd) => {
             findings.push(if mgbd.mode & 0o066 == 0 {
                 let text = "it serves its own user alone, and jobs of others run without MGB";
-                Finding::problem("mgbd", text).way_out("serve = \"all\" (or \"group:NAME\") in /etc/mgb/mgbd.toml, and restart it")
+                Finding::problem("mgbd", text)
+                    .way_out("serve = \"all\" (or \"group:NAME\") in /etc/mgb/mgbd.toml, and restart it")
             } else if mgbd.mode & 0o006 == 0 {
-                Finding::note("mgbd", "it serves a group, and jobs of users outside it run without MGB")
+                Finding::note(
+                    "mgbd",
+                    "it serves a group, and jobs of users outside it run without MGB",
+                )
             } else {
                 Finding::ok("mgbd", "it answers, and serves all users")
             });
             findings.push(counts(&facts.name, facts.counts, mgbd.counts));
             if let Some(why) = &mgbd.mps_note {
-                findings.push(Finding::note("MPS", format!("none: {why}; jobs of a GPU take turns")));
+                findings.push(Finding::note(
+                    "MPS",
+                    format!("none: {why}; jobs of a GPU take turns"),
+                ));
             }
         }
     }
@@ -60,7 +67,10 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
         let way_out = "take gpu off this node's Gres, or set ConstrainDevices=no in cgroup.conf";
         findings.push(Finding::problem("gres/gpu", text).way_out(way_out));
     } else if facts.gpus > 0 {
-        let text = format!("gres/gpu:{} is on this node too: those jobs have GPUs that mgbd shares among others", facts.gpus);
+        let text = format!(
+            "gres/gpu:{} is on this node too: those jobs have GPUs that mgbd shares among others",
+            facts.gpus
+        );
         findings.push(Finding::note("gres/gpu", text).way_out("take gpu off this node's Gres"));
     }
     findings
@@ -72,15 +82,28 @@ fn counts(name: &str, slurm: (u64, u64), mgbd: (u64, u64)) -> Finding {
     if slurm == mgbd {
         return Finding::ok(NAME, text(slurm));
     }
-    let way_out = format!("NodeName={name} Gres={} in slurm.conf, and restart slurmctld and slurmd", text(mgbd));
+    let way_out = format!(
+        "NodeName={name} Gres={} in slurm.conf, and restart slurmctld and slurmd",
+        text(mgbd)
+    );
     match slurm.0 {
-        0 => Finding::problem(NAME, format!("{name} has no {MEMORY}: no job that asks for it comes here")),
+        0 => Finding::problem(
+            NAME,
+            format!("{name} has no {MEMORY}: no job that asks for it comes here"),
+        ),
         memory if memory > mgbd.0 => {
-            let words = format!("{} counts more memory than mgbd shares, {}: jobs wait here while others are free", text(slurm), text(mgbd));
+            let words = format!(
+                "{} counts more memory than mgbd shares, {}: jobs wait here while others are free",
+                text(slurm),
+                text(mgbd)
+            );
             Finding::problem(NAME, words)
         }
         // An administrator may keep some back.
-        _ => Finding::note(NAME, format!("{} is not what mgbd shares, {}", text(slurm), text(mgbd))),
+        _ => Finding::note(
+            NAME,
+            format!("{} is not what mgbd shares, {}", text(slurm), text(mgbd)),
+        ),
     }
     .way_out(way_out)
 }
@@ -97,7 +120,11 @@ mod tests {
             counts: (128, 200),
             gpus: 0,
             constrains: true,
-            mgbd: Ok(Mgbd { counts: (128, 200), mode: 0o666, mps_note: None }),
+            mgbd: Ok(Mgbd {
+                counts: (128, 200),
+                mode: 0o666,
+                mps_note: None,
+            }),
         }
     }
 
@@ -113,14 +140,44 @@ mod tests {
             change(&mut facts);
             check(&facts)
         };
-        expect(&with(&|facts| facts.mgbd = Err("none".to_owned())), "mgbd", Problem, &["none", "systemctl"]);
+        expect(
+            &with(&|facts| facts.mgbd = Err("none".to_owned())),
+            "mgbd",
+            Problem,
+            &["none", "systemctl"],
+        );
         let mode = |mode: u32| move |facts: &mut NodeFacts| facts.mgbd.as_mut().unwrap().mode = mode;
-        expect(&with(&mode(0o600)), "mgbd", Problem, &["own user", "serve = \"all\""]);
+        expect(
+            &with(&mode(0o600)),
+            "mgbd",
+            Problem,
+            &["own user", "serve = \"all\""],
+        );
         expect(&with(&mode(0o660)), "mgbd", Note, &["group"]);
-        expect(&with(&|facts| facts.counts = (0, 0)), "Gres", Problem, &["NodeName=n1 Gres=mgb_mem:128,mgb_share:200"]);
-        expect(&with(&|facts| facts.counts = (256, 200)), "Gres", Problem, &["more memory"]);
-        expect(&with(&|facts| facts.counts = (100, 200)), "Gres", Note, &["mgb_mem:100"]);
-        expect(&with(&|facts| facts.gpus = 2), "gres/gpu", Problem, &["ConstrainDevices"]);
+        expect(
+            &with(&|facts| facts.counts = (0, 0)),
+            "Gres",
+            Problem,
+            &["NodeName=n1 Gres=mgb_mem:128,mgb_share:200"],
+        );
+        expect(
+            &with(&|facts| facts.counts = (256, 200)),
+            "Gres",
+            Problem,
+            &["more memory"],
+        );
+        expect(
+            &with(&|facts| facts.counts = (100, 200)),
+            "Gres",
+            Note,
+            &["mgb_mem:100"],
+        );
+        expect(
+            &with(&|facts| facts.gpus = 2),
+            "gres/gpu",
+            Problem,
+            &["ConstrainDevices"],
+        );
         let both = with(&|facts| (facts.gpus, facts.constrains) = (2, false));
         expect(&both, "gres/gpu", Note, &["among others"]);
     }

@@ -38,7 +38,13 @@ pub fn find(text: &str) -> Option<(String, PathBuf, Vec<String>)> {
         let mut words = line.split_whitespace();
         let (rule, file) = (words.next()?, words.next()?);
         let is_it = file.contains("mgb_spank") && matches!(rule, "optional" | "required");
-        is_it.then(|| (rule.to_owned(), PathBuf::from(file), words.map(str::to_owned).collect()))
+        is_it.then(|| {
+            (
+                rule.to_owned(),
+                PathBuf::from(file),
+                words.map(str::to_owned).collect(),
+            )
+        })
     })
 }
 
@@ -47,13 +53,17 @@ pub fn check(facts: &PluginFacts) -> Vec<Finding> {
     let slurm = match &facts.slurm {
         Ok(version) => *version,
         Err(why) => {
-            return vec![Finding::problem("Slurm", why.clone()).way_out("install Slurm's commands (slurm-client)")];
+            return vec![
+                Finding::problem("Slurm", why.clone()).way_out("install Slurm's commands (slurm-client)"),
+            ];
         }
     };
     let stack = facts.stack.display();
     let Some(line) = &facts.line else {
-        let text = format!("not in {stack} of this machine: tasks come under MGB by TaskProlog alone, and suspension \
-                            leaves their memory on the GPUs");
+        let text = format!(
+            "not in {stack} of this machine: tasks come under MGB by TaskProlog alone, and suspension \
+                            leaves their memory on the GPUs"
+        );
         return vec![Finding::note(NAME, text).way_out("`mgb cluster setup` prints the line")];
     };
     let file = line.file.display();
@@ -67,13 +77,23 @@ pub fn check(facts: &PluginFacts) -> Vec<Finding> {
         Err(why) => Finding::problem(NAME, why.clone()).way_out(write),
     }];
     if line.rule != "optional" {
-        let text = format!("{stack} says `{}`: where it cannot be loaded, no job starts", line.rule);
-        findings.push(Finding::note("plugstack.conf", text).way_out("`optional`, as `mgb cluster setup` prints it"));
+        let text = format!(
+            "{stack} says `{}`: where it cannot be loaded, no job starts",
+            line.rule
+        );
+        findings.push(
+            Finding::note("plugstack.conf", text).way_out("`optional`, as `mgb cluster setup` prints it"),
+        );
     }
     let (prefix, is_there) = &line.prefix;
     if !is_there {
-        let text = format!("it calls {}/bin/mgb, which is not there: jobs run without MGB", prefix.display());
-        findings.push(Finding::problem("prefix", text).way_out(format!("name MGB's folder in {stack}: prefix=/FOLDER")));
+        let text = format!(
+            "it calls {}/bin/mgb, which is not there: jobs run without MGB",
+            prefix.display()
+        );
+        findings.push(
+            Finding::problem("prefix", text).way_out(format!("name MGB's folder in {stack}: prefix=/FOLDER")),
+        );
     }
     findings
 }
@@ -102,12 +122,39 @@ mod tests {
         let right = check(&facts("22.05.0", "optional", true));
         assert_eq!(right.len(), 1);
         expect(&right, "plugin", Fine, &["22.05.0"]);
-        let words = ["24.11.5", "not loaded", "mgb cluster plugin --out /etc/slurm/mgb_spank.so"];
-        expect(&check(&facts("24.11.5", "optional", true)), "plugin", Problem, &words);
-        expect(&check(&facts("what", "optional", true)), "plugin", Problem, &["what"]);
-        expect(&check(&facts("22.05.8", "required", true)), "plugstack.conf", Note, &["no job starts"]);
-        expect(&check(&facts("22.05.8", "optional", false)), "prefix", Problem, &["/usr/local/bin/mgb"]);
-        let none = PluginFacts { line: None, ..facts("22.05.8", "optional", true) };
+        let words = [
+            "24.11.5",
+            "not loaded",
+            "mgb cluster plugin --out /etc/slurm/mgb_spank.so",
+        ];
+        expect(
+            &check(&facts("24.11.5", "optional", true)),
+            "plugin",
+            Problem,
+            &words,
+        );
+        expect(
+            &check(&facts("what", "optional", true)),
+            "plugin",
+            Problem,
+            &["what"],
+        );
+        expect(
+            &check(&facts("22.05.8", "required", true)),
+            "plugstack.conf",
+            Note,
+            &["no job starts"],
+        );
+        expect(
+            &check(&facts("22.05.8", "optional", false)),
+            "prefix",
+            Problem,
+            &["/usr/local/bin/mgb"],
+        );
+        let none = PluginFacts {
+            line: None,
+            ..facts("22.05.8", "optional", true)
+        };
         expect(&check(&none), "plugin", Note, &["TaskProlog"]);
     }
 
@@ -115,7 +162,10 @@ mod tests {
     fn its_line_is_found() {
         let text = "# optional /x/mgb_spank.so\nrequired /other.so\n  optional\t/etc/mgb_spank.so prefix=/opt # here\n";
         let (rule, file, options) = find(text).unwrap();
-        assert_eq!((rule.as_str(), file), ("optional", PathBuf::from("/etc/mgb_spank.so")));
+        assert_eq!(
+            (rule.as_str(), file),
+            ("optional", PathBuf::from("/etc/mgb_spank.so"))
+        );
         assert_eq!(options, ["prefix=/opt"]);
         assert!(find("").is_none());
     }

@@ -49,11 +49,20 @@ fn folders(mounts: &str, controllers: &str, group: &str) -> Vec<PathBuf> {
         let (kind, options) = (last.next()?, last.nth(1).unwrap_or(""));
         let is_it = match controllers {
             "" => kind == "cgroup2",
-            _ => kind == "cgroup" && controllers.split(',').all(|one| options.split(',').any(|option| option == one)),
+            _ => {
+                kind == "cgroup"
+                    && controllers
+                        .split(',')
+                        .all(|one| options.split(',').any(|option| option == one))
+            }
         };
         let (root, place) = (first.get(3)?, first.get(4)?);
         // A mount may show a part of the hierarchy alone.
-        let below = if *root == "/" { Some(group) } else { group.strip_prefix(root) };
+        let below = if *root == "/" {
+            Some(group)
+        } else {
+            group.strip_prefix(root)
+        };
         is_it.then(|| Path::new(place).join(below.unwrap_or(group).trim_start_matches('/')))
     };
     mounts.lines().filter_map(folder).collect()
@@ -76,6 +85,9 @@ mod tests {
                       32 23 0:28 / / rw - ext4 /dev/vda rw\n";
         let found = folders(mounts, "freezer", "/slurm/job_7");
         assert_eq!(found, [Path::new("/run/cgroup/freezer/slurm/job_7")]);
-        assert_eq!(folders(mounts, "", group), [Path::new("/sys/fs/cgroup").join(&group[1..])]);
+        assert_eq!(
+            folders(mounts, "", group),
+            [Path::new("/sys/fs/cgroup").join(&group[1..])]
+        );
     }
 }
