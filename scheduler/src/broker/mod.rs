@@ -34,6 +34,7 @@ mod show;
 mod snapshot;
 mod stuck;
 mod suspended;
+mod took;
 mod turns;
 mod usage;
 mod view;
