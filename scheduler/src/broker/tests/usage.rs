@@ -52,7 +52,7 @@ fn a_jobs_steps_are_counted_together() {
 
 #[test]
 fn jobs_that_ended_long_ago_are_forgotten() {
-    let mut broker = broker_over(&[100 * MIB]);
+    let mut broker = broker_over(&[1000 * MIB]);
     for job in 1..=MOST as u32 + 10 {
         let (client, now) = (u64::from(job), second(u64::from(job)));
         arrive(&mut broker, client as ClientId, job, 0);
