@@ -46,7 +46,10 @@ fn a_jobs_steps_are_counted_together() {
     let of = |job: u32| views.iter().find(|view| view.job == job).unwrap();
     assert_eq!((of(7).tasks, of(7).processes, of(7).uid), (2, 1, 1000));
     assert_eq!(of(7).held_ms, 7000);
-    assert!(of(7).peak_bytes >= 130 * MIB && of(7).gpu_peak_bytes < 100 * MIB, "{views:?}");
+    assert!(
+        of(7).peak_bytes >= 130 * MIB && of(7).gpu_peak_bytes < 100 * MIB,
+        "{views:?}"
+    );
     assert_eq!((of(8).waited_ms, of(8).held_ms), (2000, 2000));
 }
 
@@ -65,7 +68,10 @@ fn jobs_that_ended_long_ago_are_forgotten() {
     let views = broker.job_views(second(10_000));
     assert_eq!(views.len(), MOST);
     let has = |job: u32| views.iter().any(|view| view.job == job);
-    assert!(has(1) && !has(2) && has(MOST as u32 + 10), "the first one still runs");
+    assert!(
+        has(1) && !has(2) && has(MOST as u32 + 10),
+        "the first one still runs"
+    );
 }
 
 #[test]
@@ -92,5 +98,8 @@ fn a_job_is_suspended_with_all_its_steps() {
     assert_eq!(order(&mut broker, Op::Suspend), Some(Reply::Done));
     broker.die(2, second(3));
     arrive(&mut broker, 4, 7, 2);
-    assert!(!broker.is_suspended(4), "it ended, and with it what was wanted of it");
+    assert!(
+        !broker.is_suspended(4),
+        "it ended, and with it what was wanted of it"
+    );
 }
