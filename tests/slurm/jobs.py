@@ -124,5 +124,13 @@ def are_suspended(trial):
     trial.check_empty()
 
 
+def are_suspended_without_groups(trial):
+    """The same where Slurm finds a step's processes by their parents."""
+    trial.cluster.set(["ProctrackType=proctrack/linuxproc"])
+    are_suspended(trial)
+    trial.cluster.set(["ProctrackType=proctrack/cgroup"])
+
+
 PARTS = (come_under_mgbd, are_packed, outgrow_what_they_asked_for, are_accounted, arrays_and_steps,
-         are_cancelled_and_requeued, are_suspended)
+         are_cancelled_and_requeued, are_suspended,
+         are_suspended_without_groups)
