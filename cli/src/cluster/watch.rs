@@ -64,7 +64,9 @@ pub fn run(args: &Args) -> Outcome {
         step: 0,
     };
     let job = Processes::Job(step.whole().context("no number for the job").code(exit::USAGE)?);
-    group::join(args.task);
+    // Beside the rest: where Slurm tracks processes by other means, there is no group to come.
+    let of = args.task;
+    std::thread::spawn(move || group::join(of));
     let (mut wanted, mut is) = (false, false);
     while !is_over(&task, &wakes, wanted != is) {
         if stopped.swap(false, Ordering::AcqRel) {
