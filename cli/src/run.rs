@@ -120,7 +120,8 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     confine(command, client.hello(), &grant)
 }
 
-/// Has a program, and all that it starts, ask mgbd for room: as one job, and not only what was built with MGB.
+/// Has a program, and all that it starts, ask mgbd for room: as one job, and not only what was built with
+/// MGB.
 pub fn under_mgbd(
     machine: &Machine,
     prefix: &Prefix,

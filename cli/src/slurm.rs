@@ -1,5 +1,5 @@
-//! What Slurm's own commands say and do, each with a limit: slurmctld and slurmdbd may be down, and nothing of MGB
-//! waits for them long.
+//! What Slurm's own commands say and do, each with a limit: slurmctld and slurmdbd may be down, and nothing
+//! of MGB waits for them long.
 
 pub mod note;
 pub mod summary;

@@ -14,21 +14,22 @@ pub fn job() -> Option<u64> {
     parse(&std::env::var(JOB).ok()?)
 }
 
-/// The number of a step of a Slurm job, in 16 digits that can be read: `534c`, the job in eight, the step in four. A
-/// step of its own, since the GPUs of a job have one order for all its processes, and steps that run side by side want
-/// different ones.
+/// The number of a step of a Slurm job, in 16 digits that can be read: `534c`, the job in eight, the step in
+/// four. A step of its own, since the GPUs of a job have one order for all its processes, and steps that run
+/// side by side want different ones.
 pub fn slurm_step(job: u32, step: u32) -> u64 {
     SLURM << 48 | u64::from(job) << 16 | u64::from(step & 0xffff)
 }
 
 /// Slurm's number of the job that a step's number, or one derived from it, belongs to.
 pub fn slurm_job(job: u64) -> Option<u32> {
-    // A random number looks like one once in 65536 times; then it is counted for a job that asks nobody about it.
+    // A random number looks like one once in 65536 times; then it is counted for a job that asks nobody about
+    // it.
     (job >> 48 == SLURM).then_some((job >> 16) as u32)
 }
 
-/// The number by which all steps of a Slurm job are meant together, and all that they have started; of any number of
-/// these. `None`: it is none of Slurm's.
+/// The number by which all steps of a Slurm job are meant together, and all that they have started; of any
+/// number of these. `None`: it is none of Slurm's.
 pub fn slurm_whole(job: u64) -> Option<u64> {
     // No step has that number.
     slurm_job(job).map(|_| job | 0xffff)
@@ -38,8 +39,8 @@ fn parse(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok().filter(|&job| job != 0)
 }
 
-/// A value of the variable for a new job: no other job has it. One that a step of a Slurm job starts is known as that
-/// job's.
+/// A value of the variable for a new job: no other job has it. One that a step of a Slurm job starts is known
+/// as that job's.
 pub fn new_job() -> String {
     format!("{:016x}", new_in(job()))
 }

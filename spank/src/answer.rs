@@ -1,5 +1,5 @@
-//! What `mgb cluster prolog` says: Slurm's protocol for a TaskProlog, so that a site without the plugin's rights
-//! gets the same by `TaskProlog=`.
+//! What `mgb cluster prolog` says: Slurm's protocol for a TaskProlog, so that a site without the plugin's
+//! rights gets the same by `TaskProlog=`.
 
 /// One line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! Faults on purpose, in the places that matter, for the tests of what follows from them: `fault=` in plugstack.conf.
+//! Faults on purpose, in the places that matter, for the tests of what follows from them: `fault=` in
+//! plugstack.conf.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

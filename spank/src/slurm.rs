@@ -1,5 +1,5 @@
-//! What Slurm offers to plugins, found by name in the process that has loaded this one. A function that is not there
-//! answers as one that failed.
+//! What Slurm offers to plugins, found by name in the process that has loaded this one. A function that is
+//! not there answers as one that failed.
 
 use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStringExt;
@@ -136,6 +136,7 @@ pub fn error(text: &str) {
 /// A line for the user: on the task's own standard error.
 pub fn print(text: &str) {
     let line = format!("{text}\n");
-    // SAFETY: as many bytes as there are. Not through std, whose lock another thread may have held at the fork.
+    // SAFETY: as many bytes as there are. Not through std, whose lock another thread may have held at the
+    // fork.
     unsafe { libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len()) };
 }

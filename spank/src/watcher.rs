@@ -1,12 +1,12 @@
-//! Starts `mgb cluster watch` beside a step's tasks. Slurm signals a step's suspension to the processes that its
-//! slurmstepd has made itself, and to no others: so this one is made by slurmstepd.
+//! Starts `mgb cluster watch` beside a step's tasks. Slurm signals a step's suspension to the processes that
+//! its slurmstepd has made itself, and to no others: so this one is made by slurmstepd.
 
 use std::ffi::{CString, c_char};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// Has this process, and what it becomes and starts, go on at SIGTSTP: its memory has two seconds to leave the GPUs
-/// before Slurm stops it, and a stopped program's cannot.
+/// Has this process, and what it becomes and starts, go on at SIGTSTP: its memory has two seconds to leave
+/// the GPUs before Slurm stops it, and a stopped program's cannot.
 pub fn go_on_at_stop() {
     // A terminal's user suspends what runs there by hand.
     // SAFETY: a descriptor, or none.

@@ -29,6 +29,8 @@ SOFTGPU = "/etc/softgpu.env"
 # Debian enables Slurm's daemons as it installs them; here each starts once it is set up.
 LATER = ("slurmctld", "slurmd", "slurmdbd", "mariadb", "munge")
 
+# States of jobs that go on.
+UNENDED = {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED"}
 # What an administrator does.
 PAGE = REPOSITORY / "docs/SLURM.md"
 
@@ -176,7 +178,8 @@ class Cluster:
 
     def boot(self, name):
         """Switches a machine on, and connects it."""
-        overlay = f"lowerdir={self.work / 'layer'}:{self.root},upperdir={self.folder(name)},workdir={self.work}/{name}/work"
+        overlay = (f"lowerdir={self.work / 'layer'}:{self.root},upperdir={self.folder(name)},"
+                   f"workdir={self.work / name / 'work'}")
         machine = Machine(self.work / name / "root", overlay, name, self.work / "home")
         self.machines[name] = machine
         state = machine.boot()
@@ -350,7 +353,7 @@ class Cluster:
                 ended.update({str(job): line[0].split()[0] for line in self.sacct(job, "State")[:1]})
             if any(str(number) not in ended for number in numbers):
                 return False
-            return not {"PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "SUSPENDED", "REQUEUED"} & set(ended.values())
+            return not UNENDED & set(ended.values())
 
         self.wait(all_ended, seconds, f"jobs {numbers} end")
         return {int(number): state for number, state in ended.items()}

@@ -121,7 +121,8 @@ def on_a_node(trial):
     began = time.monotonic()
     code = cluster.run("n1", "mgb-health")["code"]
     right = code == 1 and "DRAIN" in state("n1") and "Reason=mgb: no mgbd runs" in state("n1")
-    trial.check("a node without mgbd is drained", right, f"after {time.monotonic() - began:.1f} s" if right else state("n1"))
+    figure = f"after {time.monotonic() - began:.1f} s"
+    trial.check("a node without mgbd is drained", right, figure if right else state("n1"))
     job = trial.submit("echo PASS", "-w n1")
     time.sleep(1)
     waits = cluster.job(job)["JobState"] == "PENDING"

@@ -27,7 +27,8 @@ def are_packed(trial):
     # Two fit on a node at once, by what they ask for and by what they need.
     jobs = [trial.submit(trial.phases(48, 4), "--gres=mgb_mem:60") for _ in range(9)]
     wrong = trial.ends(jobs)
-    trial.check("nine jobs of 48 MiB on three nodes of 128 MiB", not wrong, wrong or f"{time.monotonic() - began:.1f} s")
+    figure = f"{time.monotonic() - began:.1f} s"
+    trial.check("nine jobs of 48 MiB on three nodes of 128 MiB", not wrong, wrong or figure)
     nodes = {job: trial.cluster.job(job)["NodeList"] for job in jobs}
     used = {name: sum(node == name for node in nodes.values()) for name in trial.cluster.nodes}
     trial.check("  come to all of them", all(used.values()), used)
@@ -61,7 +62,8 @@ def are_accounted(trial):
 
 
 def arrays_and_steps(trial):
-    array = trial.cluster.submit("-o /home/alice/%A_%a.out --array=1-12 --gres=mgb_mem:20", trial.phases(16, 2), "alice")
+    options = "-o /home/alice/%A_%a.out --array=1-12 --gres=mgb_mem:20"
+    array = trial.cluster.submit(options, trial.phases(16, 2), "alice")
     trial.cluster.wait_for(array)
     outputs = trial.cluster.must(HEAD, f"cat /home/alice/{array}_*.out")
     trial.check("an array of twelve", outputs.count("PASS") == 12, None if outputs.count("PASS") == 12 else outputs)

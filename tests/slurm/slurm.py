@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """MGB under a real Slurm, on a cluster of three nodes with software GPUs that is set up as docs/SLURM.md says: jobs of
-all kinds, accounting, suspension, nodes that fail and daemons that are killed. Needs root. The Debian that it runs in is
-made by --make-root (debootstrap, 750 MiB)."""
+all kinds, accounting, suspension, nodes that fail and daemons that are killed. Needs root. The Debian that it runs in
+is made by --make-root (debootstrap, 750 MiB)."""
 
 import argparse
 import os

@@ -37,7 +37,8 @@ class Trial:
         jobs = [jobs] if isinstance(jobs, int) else jobs
         # Their files come over /home, a moment after Slurm knows that they have ended.
         self.until(lambda: all("PASS" in self.output(job) for job in jobs if states.get(job) == "COMPLETED"), 3)
-        wrong = [(job, states.get(job), self.output(job)[-300:]) for job in jobs
+        runs = lambda job: self.cluster.run(HEAD, f"sacct -n -P -X -D -j {job} -o State,ExitCode,NodeList")["stdout"]
+        wrong = [(job, states.get(job), runs(job).split(), self.output(job)[-300:]) for job in jobs
                  if states.get(job) != "COMPLETED" or "PASS" not in self.output(job)]
         return wrong
 

@@ -1,4 +1,5 @@
-//! `mgb cluster epilog`: what a job took of this node's GPUs goes into Slurm's accounting, as its AdminComment.
+//! `mgb cluster epilog`: what a job took of this node's GPUs goes into Slurm's accounting, as its
+//! AdminComment.
 
 use std::fmt::Write;
 use std::path::Path;

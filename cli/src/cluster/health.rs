@@ -1,5 +1,5 @@
-//! `mgb cluster health`: keeps jobs off a node whose mgbd does not answer, and tells Slurm what the node's GPUs have to
-//! do.
+//! `mgb cluster health`: keeps jobs off a node whose mgbd does not answer, and tells Slurm what the node's
+//! GPUs have to do.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,8 @@ const OWN: &str = "mgb: ";
 /// After as many seconds what Slurm has is written again although nothing has changed.
 const OLD: u64 = 300;
 
-/// Drain this node in Slurm if its mgbd does not answer, and say what its GPUs have to do (Slurm calls it, as root).
+/// Drain this node in Slurm if its mgbd does not answer, and say what its GPUs have to do (Slurm calls it, as
+/// root).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 In slurm.conf: HealthCheckProgram=/usr/local/bin/mgb-health and HealthCheckInterval=60. The node is drained after ten \

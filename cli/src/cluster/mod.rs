@@ -34,8 +34,8 @@ enum Command {
     Watch(watch::Args),
 }
 
-/// The command that is meant where mgb is called by one of the names that slurm.conf can have: programs there take no
-/// arguments.
+/// The command that is meant where mgb is called by one of the names that slurm.conf can have: programs there
+/// take no arguments.
 pub fn called(name: &str) -> Option<[&'static str; 3]> {
     let command = match name {
         "mgb-task-prolog" => "prolog",

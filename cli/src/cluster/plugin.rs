@@ -1,5 +1,5 @@
-//! `mgb cluster plugin`: the SPANK plugin for this node's Slurm. Slurm loads plugins of its own version alone, and one
-//! word in the file says which: it is written here, so that one build serves all of them.
+//! `mgb cluster plugin`: the SPANK plugin for this node's Slurm. Slurm loads plugins of its own version
+//! alone, and one word in the file says which: it is written here, so that one build serves all of them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};

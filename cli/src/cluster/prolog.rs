@@ -1,5 +1,5 @@
-//! `mgb cluster prolog`: what the environment of a Slurm task becomes, so that its programs run under the node's mgbd.
-//! In the protocol of Slurm's TaskProlog; the SPANK plugin understands the same.
+//! `mgb cluster prolog`: what the environment of a Slurm task becomes, so that its programs run under the
+//! node's mgbd. In the protocol of Slurm's TaskProlog; the SPANK plugin understands the same.
 
 use std::ffi::OsStr;
 use std::fmt::Write;
@@ -69,8 +69,8 @@ fn said() -> anyhow::Result<String> {
     Ok(protocol(task.get_envs()))
 }
 
-/// The mgbd of the user's choice, or else the node's: a socket that the job has brought along from where it was
-/// submitted may not be there.
+/// The mgbd of the user's choice, or else the node's: a socket that the job has brought along from where it
+/// was submitted may not be there.
 fn connect(patience: Duration) -> anyhow::Result<(PathBuf, Client)> {
     let until = Instant::now() + patience;
     let node = Path::new(NODE_SOCKET);

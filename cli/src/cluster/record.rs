@@ -1,4 +1,5 @@
-//! What stands in a job's AdminComment: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1; n2 …}`.
+//! What stands in a job's AdminComment: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1;
+//! n2 …}`.
 
 use std::fmt;
 

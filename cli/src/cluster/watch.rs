@@ -1,10 +1,10 @@
-//! `mgb cluster watch`: a process beside a step's tasks that has the job's programs leave the GPUs before Slurm stops
-//! them.
+//! `mgb cluster watch`: a process beside a step's tasks that has the job's programs leave the GPUs before
+//! Slurm stops them.
 //!
-//! `scontrol suspend`, and preemption by suspension, send SIGTSTP, stop the step two seconds later, and send SIGCONT
-//! as it is to go on. Slurm sends these to processes that slurmstepd has made itself and that are in the step's
-//! control group; no program of the user's should have to know them. So the plugin has slurmstepd make this process,
-//! which joins the group, and has the tasks ignore SIGTSTP.
+//! `scontrol suspend`, and preemption by suspension, send SIGTSTP, stop the step two seconds later, and send
+//! SIGCONT as it is to go on. Slurm sends these to processes that slurmstepd has made itself and that are in
+//! the step's control group; no program of the user's should have to know them. So the plugin has slurmstepd
+//! make this process, which joins the group, and has the tasks ignore SIGTSTP.
 
 mod group;
 

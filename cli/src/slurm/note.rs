@@ -1,5 +1,5 @@
-//! MGB's part of a comment that Slurm keeps: `mgb{…}`, beside which may stand what the site has written. Words and
-//! numbers, since Slurm's commands turn quotes, and sacctmgr also capital letters, into others.
+//! MGB's part of a comment that Slurm keeps: `mgb{…}`, beside which may stand what the site has written.
+//! Words and numbers, since Slurm's commands turn quotes, and sacctmgr also capital letters, into others.
 
 const BEGIN: &str = "mgb{";
 const END: char = '}';

@@ -1,4 +1,5 @@
-//! What a node says of itself in Slurm's record of it: `mgb cluster health` writes it, `mgb status --cluster` reads it.
+//! What a node says of itself in Slurm's record of it: `mgb cluster health` writes it, `mgb status --cluster`
+//! reads it.
 
 use std::fmt;
 use std::time::{SystemTime, UNIX_EPOCH};

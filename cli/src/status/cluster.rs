@@ -1,4 +1,5 @@
-//! `mgb status --cluster`: what the nodes of a Slurm cluster have last said of their GPUs (`mgb cluster health`).
+//! `mgb status --cluster`: what the nodes of a Slurm cluster have last said of their GPUs (`mgb cluster
+//! health`).
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -10,8 +10,8 @@ use mgb_probe::slurm_whole;
 pub(super) enum Whom {
     /// The process of this id.
     Process(u32),
-    /// All processes of this job, also those that come later. A job of Slurm has a number for all of its steps
-    /// together ([`slurm_whole`]).
+    /// All processes of this job, also those that come later. A job of Slurm has a number for all of its
+    /// steps together ([`slurm_whole`]).
     Job(u64),
 }
 

@@ -1,5 +1,5 @@
-//! What jobs of Slurm have taken of the GPUs: for its accounting, which asks once a job is over. Bounded, and nothing
-//! is decided by it.
+//! What jobs of Slurm have taken of the GPUs: for its accounting, which asks once a job is over. Bounded, and
+//! nothing is decided by it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

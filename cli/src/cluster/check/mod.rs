@@ -1,4 +1,5 @@
-//! `mgb cluster check`: what of the set-up is wrong. A check is a pure function of facts, which `gather` fills in.
+//! `mgb cluster check`: what of the set-up is wrong. A check is a pure function of facts, which `gather`
+//! fills in.
 
 mod gather;
 mod node;

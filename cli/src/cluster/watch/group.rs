@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 /// slurmstepd puts a task into its groups soon after it has made it.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Joins what this process is not in yet. Where that fails, or there is nothing to join, it stays where it is: a site
-/// may track processes by other means.
+/// Joins what this process is not in yet. Where that fails, or there is nothing to join, it stays where it
+/// is: a site may track processes by other means.
 pub fn join(pid: u32) {
     let until = Instant::now() + PATIENCE;
     loop {
