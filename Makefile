@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test lit lit-19 check bundle deny support clean
+	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -128,6 +128,9 @@ soak: build ## 10,000 programs on softgpu while mgbd, its holder, batches and pr
 
 systemd-test: examples ## mgbd under a real systemd, 100 starts and stops among others (root; tests/systemd/service.py --make-root first)
 	tests/systemd/service.py
+
+slurm-test: examples ## MGB under a real Slurm on three nodes in namespaces, set up as docs/SLURM.md says (root; tests/slurm/slurm.py --make-root first)
+	tests/slurm/slurm.py
 
 deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
 	@tools/deny.sh

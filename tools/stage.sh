@@ -29,6 +29,10 @@ put "$built/mgbd" "$prefix/bin/mgbd"
 link mgb "$prefix/bin/mgb-clang"
 link mgb "$prefix/bin/mgb-clang++"
 link mgb "$prefix/bin/mgb-nvcc"
+# What slurm.conf names: programs there take no arguments.
+link mgb "$prefix/bin/mgb-task-prolog"
+link mgb "$prefix/bin/mgb-epilog"
+link mgb "$prefix/bin/mgb-health"
 
 put "$built/libmgb_pass.so" "$prefix/lib/libmgb_pass.so"
 # A new pass is a new compiler: ccache knows a compiler by its time.
@@ -43,6 +47,8 @@ fi
 link libcuda.so.1 "$prefix/lib/front/libcuda.so"
 # The front is NVML's library as well. In a folder of its own: `mgb run` leaves it out where NVIDIA's has more.
 link ../libcuda.so.1 "$prefix/lib/front/nvml/libnvidia-ml.so.1"
+# `mgb cluster plugin` makes it that of a version of Slurm.
+put "$built/libmgb_spank.so" "$prefix/lib/mgb_spank.so"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 put "$here/cli/include/mgb_legacy.h" "$prefix/include/mgb_legacy.h"
 put "$here/cli/include/mgb_nvcc.h" "$prefix/include/mgb_nvcc.h"

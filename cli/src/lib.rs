@@ -6,6 +6,7 @@ mod args;
 mod batch;
 mod bench;
 mod clang;
+mod cluster;
 mod cuda;
 mod daemon;
 mod demo;
@@ -14,6 +15,7 @@ mod drain;
 mod element;
 mod exit;
 mod explain;
+mod finding;
 mod frameworks;
 mod leave;
 mod legacy;
@@ -30,6 +32,7 @@ mod program;
 mod quota;
 mod relocate;
 mod run;
+mod slurm;
 mod start_mgbd;
 mod status;
 mod stop;
@@ -62,6 +65,10 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         (Some("mgb-clang"), _) => ("mgb-clang", clang::run(arguments[1..].to_vec(), false)),
         (Some("mgb-clang++"), _) => ("mgb-clang++", clang::run(arguments[1..].to_vec(), true)),
         (Some("mgb-nvcc"), _) => ("mgb-nvcc", nvcc::run(arguments[1..].to_vec())),
+        // What Slurm calls takes no arguments of its configuration.
+        (Some(called), None) if cluster::called(called).is_some() => {
+            dispatch(Cli::parse_from(cluster::called(called).into_iter().flatten()))
+        }
         // Before clap: every option, --help too, is the compiler's.
         (_, Some("clang")) => ("mgb clang", clang::run(arguments[2..].to_vec(), false)),
         (_, Some("clang++")) => ("mgb clang++", clang::run(arguments[2..].to_vec(), true)),
@@ -94,6 +101,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Move(args) => ("mgb move", relocate::run(&args)),
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
+        Command::Cluster(args) => ("mgb cluster", cluster::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

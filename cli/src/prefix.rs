@@ -69,6 +69,11 @@ impl Prefix {
             .map(|library| self.parent_of(&library))
     }
 
+    /// The plugin that Slurm loads, before `mgb cluster plugin` has made it that of a version.
+    pub fn spank(&self) -> Result<PathBuf> {
+        self.part("lib/mgb_spank.so")
+    }
+
     /// The folder of `libmgb_rt.so`.
     pub fn lib(&self) -> PathBuf {
         self.0.join("lib")

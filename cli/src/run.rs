@@ -100,11 +100,8 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     // when the program replaces mgb, the pid stays.
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
-        machine.apply_with_front(&prefix.front()?, command);
-        frameworks::take_as_needed(command);
         let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
-        command.env(mgb_probe::JOB, job);
-        return Ok(());
+        return under_mgbd(&machine, &prefix, &job, command);
     }
     let label = args.command[0].to_string_lossy();
     let name = Path::new(&args.command[0])
@@ -121,6 +118,20 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         frameworks::take_as_needed(command);
     }
     confine(command, client.hello(), &grant)
+}
+
+/// Has a program, and all that it starts, ask mgbd for room: as one job, and not only what was built with
+/// MGB.
+pub fn under_mgbd(
+    machine: &Machine,
+    prefix: &Prefix,
+    job: &str,
+    command: &mut Command,
+) -> anyhow::Result<()> {
+    machine.apply_with_front(&prefix.front()?, command);
+    frameworks::take_as_needed(command);
+    command.env(mgb_probe::JOB, job);
+    Ok(())
 }
 
 fn begin(client: &Client, bytes: u64, name: &str) -> Result<Grant, Refusal> {

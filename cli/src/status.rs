@@ -1,5 +1,6 @@
 //! `mgb status`: the GPUs, the tasks that hold room on them, and those that wait.
 
+mod cluster;
 mod render;
 
 use mgb_probe::{Client, socket_path};
@@ -15,10 +16,22 @@ pub struct Args {
     /// Print mgbd's view of the node as JSON.
     #[arg(long)]
     json: bool,
+    /// Show the nodes of this Slurm cluster: what each has last told Slurm of its GPUs.
+    #[arg(long)]
+    cluster: bool,
 }
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
+    if args.cluster {
+        let nodes = cluster::nodes().code(exit::NODE)?;
+        out::print(&if args.json {
+            out::json(&nodes).code(exit::NODE)?
+        } else {
+            cluster::text(&nodes)
+        });
+        return Ok(exit::OK);
+    }
     let client = Client::observe(&socket_path())
         .map_err(daemon::way_out)
         .code(exit::NODE)?;

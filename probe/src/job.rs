@@ -6,25 +6,71 @@ use std::hash::{BuildHasher, RandomState};
 /// The variable, with the number in hexadecimal digits.
 pub const JOB: &str = "MGB_JOB";
 
+/// "SL", before the numbers of Slurm's jobs. Others are random.
+const SLURM: u64 = 0x534c;
+
 /// The job of this process; `None` where the variable names none.
 pub fn job() -> Option<u64> {
     parse(&std::env::var(JOB).ok()?)
+}
+
+/// The number of a step of a Slurm job, in 16 digits that can be read: `534c`, the job in eight, the step in
+/// four. A step of its own, since the GPUs of a job have one order for all its processes, and steps that run
+/// side by side want different ones.
+pub fn slurm_step(job: u32, step: u32) -> u64 {
+    SLURM << 48 | u64::from(job) << 16 | u64::from(step & 0xffff)
+}
+
+/// Slurm's number of the job that a step's number, or one derived from it, belongs to.
+pub fn slurm_job(job: u64) -> Option<u32> {
+    // A random number looks like one once in 65536 times; then it is counted for a job that asks nobody about
+    // it.
+    (job >> 48 == SLURM).then_some((job >> 16) as u32)
+}
+
+/// The number by which all steps of a Slurm job are meant together, and all that they have started; of any
+/// number of these. `None`: it is none of Slurm's.
+pub fn slurm_whole(job: u64) -> Option<u64> {
+    // No step has that number.
+    slurm_job(job).map(|_| job | 0xffff)
 }
 
 fn parse(text: &str) -> Option<u64> {
     u64::from_str_radix(text, 16).ok().filter(|&job| job != 0)
 }
 
-/// A value of the variable for a new job: no other job has it.
+/// A value of the variable for a new job: no other job has it. One that a step of a Slurm job starts is known
+/// as that job's.
 pub fn new_job() -> String {
+    format!("{:016x}", new_in(job()))
+}
+
+fn new_in(outer: Option<u64>) -> u64 {
     // The standard library seeds it from the system's random numbers.
     let random = RandomState::new().hash_one(std::process::id());
-    format!("{:016x}", random.max(1))
+    match outer.and_then(slurm_job) {
+        // Steps count from 0, and the last numbers are those of kinds.
+        Some(job) => slurm_step(job, (random as u32 & 0x7fff) | 0x4000),
+        None => random.max(1),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_slurm_job_starts_is_known_as_its() {
+        let step = slurm_step(4660, 3);
+        assert_eq!(format!("{step:016x}"), "534c000012340003");
+        assert_eq!(slurm_step(4660, 0xffff_fffb) & 0xffff, 0xfffb);
+        let inner = new_in(Some(step));
+        assert_ne!(inner, step);
+        assert_eq!(slurm_job(inner), Some(4660));
+        assert_eq!(slurm_job(7), None);
+        assert_eq!(slurm_whole(inner), slurm_whole(step));
+        assert_eq!(slurm_whole(7), None);
+    }
 
     #[test]
     fn numbers_come_back() {

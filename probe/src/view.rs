@@ -120,6 +120,9 @@ pub struct NodeView {
     /// What users and groups may have, and have.
     #[serde(default)]
     pub quotas: QuotasView,
+    /// What jobs of Slurm have taken: those that run, and the latest of those that have ended.
+    #[serde(default)]
+    pub jobs: Vec<JobView>,
     /// The latest deaths of processes that held room.
     pub reclaims: Vec<ReclaimView>,
     /// Totals since the start.
@@ -285,6 +288,27 @@ pub struct SuspendedView {
     pub age_ms: u64,
     /// By GPU: bytes of its memory that are in the host.
     pub evicted_bytes: Vec<u64>,
+}
+
+/// What a job of Slurm has taken of the node's GPUs, with all its steps.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobView {
+    /// Slurm's number.
+    pub job: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its processes that are connected now.
+    pub processes: u32,
+    /// Tasks that were granted.
+    pub tasks: u64,
+    /// The most bytes that it had at once: what its tasks had reserved, and its processes' contexts.
+    pub peak_bytes: u64,
+    /// The same of one GPU.
+    pub gpu_peak_bytes: u64,
+    /// Milliseconds that its requests have waited, added up.
+    pub waited_ms: u64,
+    /// Milliseconds that its tasks had a GPU, added up.
+    pub held_ms: u64,
 }
 
 /// What users and groups may have at once, and have.

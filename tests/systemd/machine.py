@@ -17,9 +17,15 @@ MIRROR = "http://deb.debian.org/debian"
 # namespace: they are not to be written.
 BOOT = """
 set -e
-root=$1
+root=$1 overlay=$2 name=$3 shared=$4
 mount --make-rprivate /
-mount --bind "$root" "$root"
+if [ -n "$overlay" ]; then
+    mount -t overlay overlay -o "$overlay" "$root"
+else
+    mount --bind "$root" "$root"
+fi
+[ -z "$name" ] || hostname "$name"
+[ -z "$shared" ] || mount --bind "$shared" "$root/home"
 mount -t proc proc "$root/proc"
 mount --bind "$root/proc/sys" "$root/proc/sys"
 mount -o remount,bind,ro "$root/proc/sys"
@@ -48,14 +54,14 @@ class Missing(Exception):
     """This machine cannot do it."""
 
 
-def make_root(root):
+def make_root(root, release="bookworm", packages=PACKAGES):
     """Installs the Debian. Takes half a minute, and 300 MiB."""
     if shutil.which("debootstrap") is None:
         raise Missing("there is no debootstrap here")
     new = root.with_name(root.name + ".new")
     shutil.rmtree(new, ignore_errors=True)
     new.parent.mkdir(parents=True, exist_ok=True)
-    command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", "bookworm", str(new), MIRROR]
+    command = ["debootstrap", "--variant=minbase", f"--include={packages}", release, str(new), MIRROR]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
         raise Missing(f"debootstrap failed: {ended.stdout[-300:]}{ended.stderr[-300:]}")
@@ -63,10 +69,12 @@ def make_root(root):
 
 
 class Machine:
-    """The Debian, once it runs."""
+    """The Debian, once it runs. Several share one: with `overlay`, the options of an overlay mount, what one writes
+    is its own. `shared` is a folder that becomes its /home."""
 
-    def __init__(self, root):
-        self.root, self.outer, self.pid, self.cgroup = root, None, None, None
+    def __init__(self, root, overlay="", name="", shared=""):
+        self.root, self.outer, self.pid, self.cgroup, self.freezer = root, None, None, None, None
+        self.overlay, self.name, self.shared = overlay, name, shared
 
     def boot(self):
         """Starts systemd, and waits until all it starts has come."""
@@ -76,17 +84,22 @@ class Machine:
         hierarchy = next((pathlib.Path(mount[1]) for mount in mounts if mount[2] == "cgroup2"), None)
         if hierarchy is None:
             raise Missing("no cgroup2 is mounted here")
-        self.cgroup = hierarchy / f"mgb-systemd-{os.getpid()}"
+        group = "-".join(filter(None, ["mgb-systemd", str(os.getpid()), self.name]))
+        self.cgroup = hierarchy / group
+        # Where the host has the first version's hierarchies as well, Slurm takes only those.
+        is_freezer = lambda mount: mount[2] == "cgroup" and "freezer" in mount[3].split(",")
+        self.freezer = next((pathlib.Path(mount[1]) / group for mount in mounts if is_freezer(mount)), None)
         try:
-            self.cgroup.mkdir()
+            for group in self.groups():
+                group.mkdir()
         except OSError as error:
             raise Missing(f"no control group can be made: {error}") from error
         shutil.rmtree(self.root / "var/log/journal", ignore_errors=True)
         log = tempfile.TemporaryFile("w+")
-        enter = lambda: (self.cgroup / "cgroup.procs").write_text(str(os.getpid()))
+        enter = lambda: [(group / "cgroup.procs").write_text(str(os.getpid())) for group in self.groups()]
         self.outer = subprocess.Popen(
             ["unshare", "--mount", "--uts", "--ipc", "--net", "--cgroup", "--pid", "--fork", "--kill-child=KILL",
-             "sh", "-c", BOOT, "boot", str(self.root)],
+             "sh", "-c", BOOT, "boot", str(self.root), self.overlay, self.name, str(self.shared)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=enter)
         until = time.monotonic() + 30
         while time.monotonic() < until and self.outer.poll() is None:
@@ -98,6 +111,10 @@ class Machine:
             time.sleep(0.1)
         log.seek(0)
         raise Missing(f"systemd does not come up in namespaces: {log.read()[-300:]}")
+
+    def groups(self):
+        """Its control groups on the host."""
+        return [group for group in (self.cgroup, self.freezer) if group is not None]
 
     def path(self, name):
         """Where the host sees a file of the machine, its mounts included."""
@@ -120,7 +137,11 @@ class Machine:
             output, errors = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             process.kill()
-            output, errors = process.communicate()
+            try:
+                output, errors = process.communicate(timeout=5)
+            except subprocess.TimeoutExpired:
+                # What it has started has its output open.
+                output, errors = "", ""
             errors += f"\nkilled after {timeout} s"
         return {"code": process.returncode, "stdout": output, "stderr": errors, "seconds": time.monotonic() - began}
 
@@ -145,12 +166,18 @@ class Machine:
         """Ends it at once."""
         # Not once more half-way.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # What Slurm has frozen would outlive a kill.
+        for state in sorted(self.freezer.rglob("freezer.state")) if self.freezer else []:
+            try:
+                state.write_text("THAWED")
+            except OSError:
+                pass
         if self.outer is not None and self.outer.poll() is None:
             # With the machine's first process all others end.
             os.kill(self.pid or self.outer.pid, signal.SIGKILL)
             self.outer.wait()
         for _ in range(50):
-            files = self.cgroup.rglob("cgroup.procs") if self.cgroup else []
+            files = [file for group in self.groups() for file in group.rglob("cgroup.procs")]
             groups = sorted((path.parent for path in files), reverse=True)
             for group in groups:
                 try:

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::finding::Finding;
 use super::gpus::GpuFacts;
+use crate::finding::Finding;
 
 /// The CUDA that the driver has to support: programs built with MGB use the runtime of CUDA 13.
 pub const CUDA: (i32, i32) = (13, 0);
@@ -265,9 +265,9 @@ fn said(fault: &NvmlFault) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn driver(cuda: (i32, i32)) -> DriverFacts {
         DriverFacts {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use mgb_probe::size::Bytes;
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 const NAME: &str = "socket folder";
 /// Bytes that a UNIX socket's path has to be shorter than.
@@ -66,9 +66,9 @@ pub fn check(facts: &FolderFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn facts() -> FolderFacts {
         FolderFacts {

@@ -4,7 +4,7 @@ use mgb_probe::size::Bytes;
 use mgb_probe::visible_gpus;
 use serde::{Deserialize, Serialize};
 
-use super::finding::Finding;
+use crate::finding::Finding;
 use crate::table::plural;
 
 /// What NVML says of a GPU; `None` where it does not say.
@@ -199,9 +199,9 @@ fn hidden(at: usize, gpu: &GpuFacts) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn gpu() -> GpuFacts {
         GpuFacts {

@@ -2,7 +2,7 @@
 
 use mgb_probe::size::Bytes;
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 /// Bytes of a node view, twice: an mgbd may start before the last one's is gone.
 const ENOUGH: u64 = 2 << 20;
@@ -104,9 +104,9 @@ fn limits(facts: &HostFacts) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn facts() -> HostFacts {
         HostFacts {

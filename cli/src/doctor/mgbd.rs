@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::finding::Finding;
+use crate::finding::Finding;
 use crate::table::plural;
 
 const NAME: &str = "mgbd";
@@ -148,9 +148,9 @@ fn runs(facts: &MgbdFacts, running: &Running) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn facts(answer: Answer) -> MgbdFacts {
         MgbdFacts {

@@ -4,7 +4,6 @@
 //! is run.
 
 mod driver;
-mod finding;
 mod folder;
 mod gather;
 mod gpus;
@@ -20,8 +19,8 @@ mod tools;
 use std::time::Duration;
 
 use crate::exit::{self, Outcome, WithCode};
+use crate::finding::{Finding, ProgramReport, Report};
 use crate::out;
-use finding::{Finding, ProgramReport, Report};
 use gather::Node;
 
 /// How long a file system may take. mgbd has ten seconds to answer.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use mgb_scheduler::holder::{Control, MOST_PATH, MPS_CONTROL};
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 const NAME: &str = "MPS";
 const OTHER: &str = "other MPS";
@@ -98,9 +98,9 @@ fn other(own: u32, pipe: &std::path::Path, control: &Control) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn facts() -> MpsFacts {
         MpsFacts {

@@ -2,11 +2,8 @@
 
 use std::fmt::Write;
 
-use super::finding::{Finding, Report, State};
+use crate::finding::{Report, line};
 use crate::table::plural;
-
-/// Columns of the longest state.
-const STATE: usize = "problem".len();
 
 /// The findings, then how many of them are problems and notes.
 pub fn text(report: &Report) -> String {
@@ -40,22 +37,10 @@ pub fn text(report: &Report) -> String {
     text
 }
 
-fn line(text: &mut String, finding: &Finding, name: usize) {
-    let state = match finding.state {
-        State::Ok => "ok",
-        State::Note => "note",
-        State::Problem => "problem",
-    };
-    let _ = writeln!(text, "  {state:STATE$}  {:name$}  {}", finding.name, finding.text);
-    if let Some(way_out) = &finding.way_out {
-        let _ = writeln!(text, "  {:STATE$}  {:name$}  -> {way_out}", "", "");
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::finding::ProgramReport;
     use super::*;
+    use crate::finding::{Finding, ProgramReport};
 
     #[test]
     fn people_see() {

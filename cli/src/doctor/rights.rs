@@ -1,6 +1,6 @@
 //! What processes may do: the system calls that MGB needs, and namespaces and filters that take them away.
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 /// What was seen of this process's rights.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,9 +71,9 @@ fn allow(facts: &RightsFacts, call: &str, update: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn facts() -> RightsFacts {
         RightsFacts {

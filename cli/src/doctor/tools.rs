@@ -1,6 +1,6 @@
 //! MGB's own parts, the compilers that the wrappers call, and the setting that switches MGB off.
 
-use super::finding::Finding;
+use crate::finding::Finding;
 
 /// What was found; where it was not, why.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,9 +68,9 @@ fn compiler(facts: &ToolFacts) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Note, Ok as Fine, Problem};
-    use super::super::finding::expect;
     use super::*;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn facts() -> ToolFacts {
         ToolFacts {

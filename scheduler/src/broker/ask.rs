@@ -63,7 +63,11 @@ impl Broker {
             }
             Op::End => {
                 if let Some(held) = self.ledger.task(key) {
-                    self.past.ended(key, now.saturating_sub(held.granted));
+                    let (lasted, runs) = (now.saturating_sub(held.granted), held.running);
+                    self.past.ended(key, lasted);
+                    if runs {
+                        self.held_for(client, lasted, now);
+                    }
                 }
                 Some(self.change(key, request, |ledger| ledger.end(key, request.bytes)))
             }

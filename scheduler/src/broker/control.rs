@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use mgb_probe::slurm_whole;
 use mgb_probe::view::SuspendedView;
 use mgb_probe::wire::{OF_JOB, Op, Reply, Request, WHOLE_JOB};
 
@@ -202,7 +203,11 @@ impl Broker {
         let Some(entry) = self.clients.remove(&client) else {
             return;
         };
-        for whom in [Whom::Process(entry.pid), Whom::Job(entry.job)] {
+        let slurm = slurm_whole(entry.job).map(Whom::Job);
+        for whom in [Whom::Process(entry.pid), Whom::Job(entry.job)]
+            .into_iter()
+            .chain(slurm)
+        {
             if !self.clients.values().any(|other| is(whom, other)) {
                 self.standing_changed |= self.suspended.0.remove(&whom).is_some();
             }

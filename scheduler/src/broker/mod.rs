@@ -34,7 +34,9 @@ mod show;
 mod snapshot;
 mod stuck;
 mod suspended;
+mod took;
 mod turns;
+mod usage;
 mod view;
 mod waiting;
 
@@ -66,6 +68,7 @@ use past::Past;
 use pending::Pending;
 use suspended::Suspended;
 use turns::Turns;
+use usage::Usages;
 use waiting::{Waiting, is_whole_process};
 
 /// A client that was sent an order to swap out and has not asked again.
@@ -126,6 +129,7 @@ pub struct Broker {
     overheads: Overheads,
     turns: Turns,
     jobs: Jobs,
+    usages: Usages,
     touched: BTreeMap<TaskKey, Touch>,
     /// Tasks that have moved: how often, and when last.
     moves: BTreeMap<TaskKey, Moves>,
@@ -165,6 +169,7 @@ impl Broker {
             overheads: Overheads::default(),
             turns: Turns::default(),
             jobs: Jobs::default(),
+            usages: Usages::default(),
             touched: BTreeMap::new(),
             moves: BTreeMap::new(),
             wishes: Vec::new(),
@@ -285,9 +290,13 @@ impl Broker {
     /// Tasks that run to the end of their process: lazy ones of programs that free nothing, and whole
     /// processes.
     fn ends_with_its_process(&mut self, client: ClientId, now: Duration) {
+        let mut held_for = Duration::ZERO;
         for (key, held) in self.ledger.tasks_of(client) {
-            self.past.ended(key, now.saturating_sub(held.granted));
+            let lasted = now.saturating_sub(held.granted);
+            self.past.ended(key, lasted);
+            held_for += if held.running { lasted } else { Duration::ZERO };
         }
+        self.held_for(client, held_for, now);
         self.past.forget_client(client);
     }
 

@@ -165,6 +165,7 @@ impl Broker {
                 self.counts.grown += 1;
                 self.past.grew(waiting.key(), reserved);
                 self.came_back(waiting.client, now);
+                self.took_more(waiting.client, waiting.waits(now), now);
                 self.granted(waiting, gpu, reserved, now, answers);
                 true
             }
@@ -275,6 +276,7 @@ impl Broker {
         self.accounts.served.insert(self.user(waiting.client), now);
         let thread = waiting.request.thread;
         self.touched.insert(waiting.key(), Touch { thread, at: now });
+        self.took(waiting.client, waiting.waits(now), now);
         self.granted(waiting, gpu, waiting.bytes, now, answers);
         self.order(waiting, gpu, answers);
         true

@@ -65,6 +65,7 @@ impl Board {
             view.queue.clear();
             view.suspended.clear();
             view.leaving.clear();
+            view.jobs.clear();
             segment.write(&serde_json::to_vec(&view).unwrap_or_default());
         }
     }
@@ -160,6 +161,7 @@ pub(super) fn node_view(
         suspended: broker.suspended_views(now),
         leaving: broker.leaving_views(),
         quotas: QuotasView::default(),
+        jobs: broker.job_views(now),
         reclaims: reclaims.views(),
         counts: Counts {
             offenders,

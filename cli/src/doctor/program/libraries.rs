@@ -1,7 +1,7 @@
 //! Libraries that use a GPU without the driver's `libcuda.so.1`, or that limit how a GPU is shared.
 
 use super::facts::Executable;
-use crate::doctor::finding::Finding;
+use crate::finding::Finding;
 
 /// They come to the GPU without `libcuda.so.1`.
 const PAST: [(&str, &str); 5] = [
@@ -43,8 +43,8 @@ pub fn check(program: &Executable) -> Vec<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object};
     use super::*;
-    use crate::doctor::finding::State::Note;
-    use crate::doctor::finding::expect;
+    use crate::finding::State::Note;
+    use crate::finding::expect;
 
     #[test]
     fn known_libraries_are_named_once() {

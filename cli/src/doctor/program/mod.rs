@@ -6,7 +6,7 @@ mod libraries;
 mod paths;
 mod start;
 
-use super::finding::Finding;
+use crate::finding::Finding;
 use facts::{ProgramFacts, Start};
 
 /// Checks a program.

@@ -3,7 +3,7 @@
 use mgb_core::libraries::DRIVER;
 
 use super::facts::Executable;
-use crate::doctor::finding::Finding;
+use crate::finding::Finding;
 
 const NAME: &str = "past the front";
 /// The name for linking, which the front does not have.
@@ -67,8 +67,8 @@ mod tests {
     use super::super::facts::samples::{executable, object};
     use super::super::facts::{Needed, ObjectFacts};
     use super::*;
-    use crate::doctor::finding::State::{Note, Problem};
-    use crate::doctor::finding::expect;
+    use crate::finding::State::{Note, Problem};
+    use crate::finding::expect;
 
     fn found(object: ObjectFacts) -> Vec<Finding> {
         check(&executable(vec![object]))

@@ -2,7 +2,7 @@
 //! the driver front into that.
 
 use super::facts::{Executable, ProgramFacts, Secure, Start};
-use crate::doctor::finding::Finding;
+use crate::finding::Finding;
 
 const FILE: &str = "executable";
 const SCRIPT: &str = "script";
@@ -127,8 +127,8 @@ fn rights(program: &Executable) -> Option<Finding> {
 mod tests {
     use super::super::facts::samples::{executable, object, program};
     use super::*;
-    use crate::doctor::finding::State::{Note, Ok as Fine, Problem};
-    use crate::doctor::finding::expect;
+    use crate::finding::State::{Note, Ok as Fine, Problem};
+    use crate::finding::expect;
 
     fn starts(start: Start) -> ProgramFacts {
         ProgramFacts {

@@ -9,6 +9,7 @@ mod jobs;
 mod moving;
 mod overhead;
 mod quota;
+mod usage;
 mod world;
 
 use std::collections::BTreeSet;

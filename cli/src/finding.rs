@@ -1,4 +1,6 @@
-//! What a check found, and all findings as a document.
+//! What a check found, and all findings as a document. `mgb doctor` and `mgb cluster check` have such checks.
+
+use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,6 +58,23 @@ impl Finding {
     pub fn way_out(mut self, way_out: impl Into<String>) -> Self {
         self.way_out = Some(way_out.into());
         self
+    }
+}
+
+/// Columns of the longest state.
+const STATE: usize = "problem".len();
+
+/// Adds a finding's line for people, and its way out below; names have `name` columns.
+pub fn line(text: &mut String, finding: &Finding, name: usize) {
+    let state = match finding.state {
+        State::Ok => "ok",
+        State::Note => "note",
+        State::Problem => "problem",
+    };
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  {state:STATE$}  {:name$}  {}", finding.name, finding.text);
+    if let Some(way_out) = &finding.way_out {
+        let _ = writeln!(text, "  {:STATE$}  {:name$}  -> {way_out}", "", "");
     }
 }
 

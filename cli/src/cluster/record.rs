@@ -1,0 +1,106 @@
+//! What stands in a job's AdminComment: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1;
+//! n2 …}`.
+
+use std::fmt;
+
+use mgb_probe::view::JobView;
+
+use crate::slurm::note;
+
+/// What a job took on one node.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// The node, in small letters.
+    pub node: String,
+    /// The most MiB of GPU memory at once, of all GPUs together.
+    pub peak_mib: u64,
+    /// The same of one GPU.
+    pub gpu_peak_mib: u64,
+    /// Seconds that its tasks waited for room, added up.
+    pub waited: f64,
+    /// Seconds that its tasks had a GPU, added up.
+    pub held: f64,
+    /// Tasks that were granted.
+    pub tasks: u64,
+}
+
+impl Record {
+    /// What mgbd says.
+    pub fn of(node: &str, view: &JobView) -> Record {
+        let mib = |bytes: u64| bytes.div_ceil(1 << 20);
+        let seconds = |millis: u64| (millis as f64 / 10.0).round() / 100.0;
+        Record {
+            node: node.to_lowercase(),
+            peak_mib: mib(view.peak_bytes),
+            gpu_peak_mib: mib(view.gpu_peak_bytes),
+            waited: seconds(view.waited_ms),
+            held: seconds(view.held_ms),
+            tasks: view.tasks,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Record> {
+        let of = |name: &str| note::value(text, name);
+        Some(Record {
+            node: text.split_whitespace().next()?.to_owned(),
+            peak_mib: of("peak_mib")?.parse().ok()?,
+            gpu_peak_mib: of("gpu_peak_mib")?.parse().ok()?,
+            waited: of("waited")?.strip_suffix('s')?.parse().ok()?,
+            held: of("held")?.strip_suffix('s')?.parse().ok()?,
+            tasks: of("tasks")?.parse().ok()?,
+        })
+    }
+}
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} peak_mib={} gpu_peak_mib={} waited={:.2}s held={:.2}s tasks={}",
+            self.node, self.peak_mib, self.gpu_peak_mib, self.waited, self.held, self.tasks
+        )
+    }
+}
+
+/// The records in a comment.
+pub fn read(comment: &str) -> Vec<Record> {
+    let own = note::read(comment).unwrap_or("");
+    own.split(';').filter_map(Record::parse).collect()
+}
+
+/// The comment with these records instead of those that it had.
+pub fn comment(before: &str, records: &[Record]) -> String {
+    let records: Vec<String> = records.iter().map(Record::to_string).collect();
+    note::replace(before, &records.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_of_several_nodes_stand_together() {
+        let view = JobView {
+            peak_bytes: (12 << 20) + 1,
+            gpu_peak_bytes: 12 << 20,
+            waited_ms: 504,
+            held_ms: 2100,
+            tasks: 3,
+            ..JobView::default()
+        };
+        let one = Record::of("N1", &view);
+        let two = Record {
+            node: "n2".to_owned(),
+            ..one.clone()
+        };
+        let text = comment("project x", std::slice::from_ref(&one));
+        assert_eq!(
+            text,
+            "project x mgb{n1 peak_mib=13 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=3}"
+        );
+        assert_eq!(read(&text), std::slice::from_ref(&one));
+        let both = comment(&text, &[one.clone(), two.clone()]);
+        assert_eq!(read(&both), [one, two]);
+        assert!(read("").is_empty() && read("mgb{n1 peak_mib=x}").is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+//! `mgb cluster watch`: a process beside a step's tasks that has the job's programs leave the GPUs before
+//! Slurm stops them.
+//!
+//! `scontrol suspend`, and preemption by suspension, send SIGTSTP, stop the step two seconds later, and send
+//! SIGCONT as it is to go on. Slurm sends these to processes that slurmstepd has made itself and that are in
+//! the step's control group; no program of the user's should have to know them. So the plugin has slurmstepd
+//! make this process, which joins the group, and has the tasks ignore SIGTSTP.
+
+mod group;
+
+use std::io::Read;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::Context;
+use mgb_probe::{Changed, Client, NODE_SOCKET, Processes};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, set_parent_process_death_signal};
+use signal_hook::consts::{SIGCONT, SIGTSTP};
+
+use super::job::SlurmStep;
+use crate::daemon;
+use crate::exit::{self, Outcome, WithCode};
+
+/// How often it looks after what did not work at once. Memory has two seconds to leave.
+const PERIOD: Duration = Duration::from_millis(100);
+/// The same while there is nothing to do: a signal wakes it, and so does the first task's end.
+const REST: Duration = Duration::from_secs(60);
+
+/// Suspend a Slurm job's programs with Slurm's own suspension (the SPANK plugin starts it).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Slurm's number of the job.
+    #[arg(long, value_name = "NUMBER")]
+    job: u32,
+    /// The first task's process.
+    #[arg(long, value_name = "PID")]
+    task: u32,
+}
+
+/// Runs the command, until the step's tasks have ended.
+pub fn run(args: &Args) -> Outcome {
+    let stopped = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGTSTP, Arc::clone(&stopped)).code(exit::NODE)?;
+    let goes_on = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(SIGCONT, Arc::clone(&goes_on)).code(exit::NODE)?;
+    let (wakes, woken) = UnixStream::pair().code(exit::NODE)?;
+    wakes.set_nonblocking(true).code(exit::NODE)?;
+    for signal in [SIGTSTP, SIGCONT] {
+        let woken = woken.try_clone().code(exit::NODE)?;
+        signal_hook::low_level::pipe::register(signal, woken).code(exit::NODE)?;
+    }
+    // What slurmstepd has left is nobody's.
+    let _ = set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let pid = i32::try_from(args.task).ok().and_then(Pid::from_raw);
+    let pid = pid.context("that is no process id").code(exit::USAGE)?;
+    let task = pidfd_open(pid, PidfdFlags::empty()).code(exit::USAGE)?;
+    let step = SlurmStep {
+        job: args.job,
+        step: 0,
+    };
+    let job = Processes::Job(step.whole().context("no number for the job").code(exit::USAGE)?);
+    // Beside the rest: where Slurm tracks processes by other means, there is no group to come.
+    let of = args.task;
+    std::thread::spawn(move || group::join(of));
+    let (mut wanted, mut is) = (false, false);
+    while !is_over(&task, &wakes, wanted != is) {
+        if stopped.swap(false, Ordering::AcqRel) {
+            wanted = true;
+        }
+        if goes_on.swap(false, Ordering::AcqRel) {
+            wanted = false;
+        }
+        if wanted != is {
+            // Until mgbd has it. A job that uses no GPU yet is unknown there, and asked about again.
+            match order(job, wanted) {
+                Ok(Changed::Now | Changed::Before) => is = wanted,
+                Ok(Changed::Unknown) => is = false,
+                Err(_) => {}
+            }
+        }
+    }
+    if is {
+        let _ = order(job, false);
+    }
+    Ok(exit::OK)
+}
+
+/// Waits for a signal, or a moment; true: the step's tasks have ended.
+fn is_over(first: &OwnedFd, mut wakes: &UnixStream, is_busy: bool) -> bool {
+    let rest = if is_busy { PERIOD } else { REST };
+    let wait = Timespec {
+        tv_sec: rest.as_secs() as i64,
+        tv_nsec: i64::from(rest.subsec_nanos()),
+    };
+    let mut fds = [first.as_fd(), wakes.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    if poll(&mut fds, Some(&wait)).is_err() {
+        return false;
+    }
+    let has_ended = !fds[0].revents().is_empty();
+    // As often as it was woken.
+    while matches!(wakes.read(&mut [0; 64]), Ok(1..)) {}
+    // The first one has; others may go on.
+    let others = has_ended && siblings();
+    if others {
+        std::thread::sleep(PERIOD);
+    }
+    has_ended && !others
+}
+
+/// Whether slurmstepd has other children.
+fn siblings() -> bool {
+    let Some(parent) = getppid() else {
+        return false;
+    };
+    let own = std::process::id().to_string();
+    let threads = std::fs::read_dir(format!("/proc/{}/task", parent.as_raw_nonzero()));
+    let lists = threads.into_iter().flatten().flatten();
+    let lists = lists.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+    let others: Vec<String> = lists.collect();
+    let mut pids = others.iter().flat_map(|list| list.split_whitespace());
+    // One that has ended is still listed until it was waited for.
+    pids.any(|pid| pid != own && state(pid).is_some_and(|state| state != 'Z'))
+}
+
+/// A process's state as proc(5) has it.
+fn state(pid: &str) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Has the job's programs suspended, or go on.
+fn order(job: Processes, stop: bool) -> anyhow::Result<Changed> {
+    let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out)?;
+    Ok(if stop {
+        client.suspend(job)?
+    } else {
+        client.resume(job)?
+    })
+}

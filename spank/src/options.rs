@@ -1,0 +1,73 @@
+//! What stands behind the plugin's name in plugstack.conf.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// How long a task waits for `mgb cluster prolog` at most.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The options.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The folder with `bin/mgb`.
+    pub prefix: PathBuf,
+    /// How long `mgb cluster prolog` may take.
+    pub patience: Duration,
+    /// Programs leave the GPUs as Slurm suspends their job.
+    pub suspends: bool,
+    /// A fault that a test wants to see.
+    pub fault: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            prefix: PathBuf::from("/usr/local"),
+            patience: PATIENCE,
+            suspends: true,
+            fault: None,
+        }
+    }
+}
+
+impl Options {
+    /// Reads them. What is not understood comes back, and changes nothing.
+    pub fn read<'a>(words: impl IntoIterator<Item = &'a str>) -> (Options, Vec<String>) {
+        let mut options = Options::default();
+        let mut unknown = Vec::new();
+        for word in words {
+            match word.split_once('=') {
+                Some(("prefix", folder)) if folder.starts_with('/') => options.prefix = PathBuf::from(folder),
+                Some(("timeout", seconds)) if seconds.parse::<u32>().is_ok_and(|seconds| seconds > 0) => {
+                    options.patience = Duration::from_secs(seconds.parse().unwrap_or(5));
+                }
+                Some(("suspend", "no")) => options.suspends = false,
+                Some(("fault", which)) => options.fault = Some(which.to_owned()),
+                _ => unknown.push(word.to_owned()),
+            }
+        }
+        (options, unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_read_and_others_named() {
+        assert_eq!(Options::read([]), (Options::default(), Vec::new()));
+        let (options, unknown) = Options::read([
+            "prefix=/opt/mgb",
+            "timeout=2",
+            "suspend=no",
+            "prefix=here",
+            "timeout=0",
+            "what",
+        ]);
+        assert_eq!(options.prefix, PathBuf::from("/opt/mgb"));
+        assert_eq!(options.patience, Duration::from_secs(2));
+        assert!(!options.suspends);
+        assert_eq!(unknown, ["prefix=here", "timeout=0", "what"]);
+    }
+}

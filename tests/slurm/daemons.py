@@ -1,0 +1,77 @@
+"""Daemons and nodes that are killed under load."""
+
+import random
+import time
+
+from cluster import HEAD
+
+
+def load(trial, count, rounds=4):
+    """Jobs of unlike sizes, most of which take something else than they ask for."""
+    draw = random.Random(7)
+    jobs = []
+    for _ in range(count):
+        need = draw.choice((8, 16, 24, 40))
+        asked = max(4, need + draw.choice((-8, 0, 0, 8)))
+        jobs.append(trial.submit(trial.phases(need, rounds), f"--gres=mgb_mem:{asked} --requeue --open-mode=append"))
+    return jobs
+
+
+def play(trial, what, name, unit, kills, jobs, pause=1):
+    """Kills a daemon some times under load, and looks at the jobs."""
+    began = time.monotonic()
+    for _ in range(kills):
+        time.sleep(pause)
+        trial.cluster.must(name, f"systemctl kill -s KILL --kill-who=main {unit}")
+        time.sleep(0.3)
+        trial.cluster.must(name, f"systemctl reset-failed {unit}; systemctl start {unit}")
+    trial.until(lambda: "UP" in trial.cluster.run(HEAD, "scontrol ping")["stdout"])
+    wrong = trial.ends(jobs, 240)
+    trial.check(f"{what} killed {kills} times under {len(jobs)} jobs: all are right", not wrong,
+                wrong[:3] or f"{time.monotonic() - began:.1f} s")
+    trial.check_empty()
+
+
+def mgbd_killed(trial):
+    play(trial, "mgbd of a node", "n1", "mgbd", 3, load(trial, trial.arguments.jobs // 3))
+
+
+def slurmd_killed(trial):
+    play(trial, "slurmd of a node", "n1", "slurmd", 3, load(trial, trial.arguments.jobs // 3))
+
+
+def slurmctld_killed(trial):
+    # Slurm's state is on the disk five seconds later at most. A slurmctld that is killed before launches them once
+    # more, drains the nodes for it ("Duplicate jobid") and holds the jobs back, with MGB or without: none is launched
+    # here meanwhile.
+    jobs = [trial.submit(trial.phases(40, 60), "--gres=mgb_mem:60") for _ in range(12)]
+    trial.until(lambda: trial.cluster.states().get("RUNNING") == 6)
+    play(trial, "slurmctld", HEAD, "slurmctld", 2, jobs, pause=6)
+
+
+def node_fails(trial):
+    cluster = trial.cluster
+    jobs = load(trial, trial.arguments.jobs // 3, rounds=8)
+    trial.until(lambda: trial.tasks("n3"))
+    lost = cluster.must(HEAD, "squeue -h -t running -w n3 -o %A").split()
+    cluster.cut_power("n3")
+    began = time.monotonic()
+    cluster.must(HEAD, "scontrol update nodename=n3 state=down reason='no power'")
+    # Slurm lets a requeued job wait for two minutes. With less it is not to come to the same node: what Slurm still
+    # has to say about its first run there would end its second.
+    for job in lost:
+        trial.until(lambda job=job: cluster.job(job)["JobState"] in ("PENDING", "RUNNING"))
+        cluster.run(HEAD, f"scontrol update job={job} StartTime=now")
+    run = lambda job: job["JobState"] in ("RUNNING", "COMPLETED")
+    trial.until(lambda: all(run(cluster.job(job)) for job in lost), 60)
+    cluster.boot_again("n3")
+    # Refused where it has come back by itself.
+    cluster.run(HEAD, "scontrol update nodename=n3 state=resume")
+    back = trial.until(lambda: "n3 down" not in cluster.must(HEAD, "sinfo -h -N -o '%N %T'"), 60)
+    wrong = trial.ends(jobs, 240)
+    trial.check(f"a node fails under {len(jobs)} jobs, {len(lost)} of them on it, and comes back: all are right",
+                back and not wrong and bool(lost), wrong[:3] or f"{time.monotonic() - began:.1f} s")
+    trial.check_empty()
+
+
+PARTS = (mgbd_killed, slurmd_killed, slurmctld_killed, node_fails)
