@@ -11,8 +11,8 @@ use mgb_catalogue::{Class, Entry, Role, Treatment};
 /// minor version still loads.
 const STRONG: &[&str] = &["cudaMalloc", "cudaLaunchKernel"];
 
-/// Functions that lazyrt's own tests define: in their program one symbol would be weak and not, if the compiler put both
-/// into one object.
+/// Functions that lazyrt's own tests define: in their program one symbol would be weak and not, if the
+/// compiler put both into one object.
 const OF_TESTS: &[&str] = &["cudaGraphAddDependencies"];
 
 /// Families whose functions never look at memory objects, neither during the call nor later: a swap need

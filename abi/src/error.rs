@@ -70,8 +70,8 @@ impl Code {
     }
 
     /// Whether the process can no longer use the GPU after this error, until a reset where one is possible:
-    /// an uncorrectable memory error, a fault of a kernel, a client that MPS terminated, or an MPS server that
-    /// died.
+    /// an uncorrectable memory error, a fault of a kernel, a client that MPS terminated, or an MPS server
+    /// that died.
     pub fn is_sticky(self) -> bool {
         matches!(
             self,

@@ -1,11 +1,11 @@
 //! Copies between a GPU and ordinary host memory, as fast as the link allows.
 //!
 //! The driver copies pageable memory through a small buffer of its own, with one thread, at a fifth of the
-//! link's speed. So bytes go through a ring of pinned slots in *lanes*: threads with slots of their own, each of
-//! which copies in the host what one slot has while the GPU fills or empties another. A lane takes the next
-//! chunk by itself: where one thread handed chunks to others, to wake them took longer than to copy, and 16 GiB
-//! came back at 5 GiB/s. The lanes stay busy from one piece of memory to the next, so many small pieces are as
-//! fast as a large one.
+//! link's speed. So bytes go through a ring of pinned slots in *lanes*: threads with slots of their own, each
+//! of which copies in the host what one slot has while the GPU fills or empties another. A lane takes the
+//! next chunk by itself: where one thread handed chunks to others, to wake them took longer than to copy, and
+//! 16 GiB came back at 5 GiB/s. The lanes stay busy from one piece of memory to the next, so many small
+//! pieces are as fast as a large one.
 
 use std::collections::VecDeque;
 
@@ -22,8 +22,8 @@ const OF_LANE: usize = 2;
 /// Lanes, at most: eight fill the link on an H100, and where pages are new that takes twelve.
 const LANES: usize = 12;
 
-/// The calls of CUDA's that such a copy takes, on one GPU. A slot has a stream of its own, and one thread at a
-/// time.
+/// The calls of CUDA's that such a copy takes, on one GPU. A slot has a stream of its own, and one thread at
+/// a time.
 pub trait Link: Sync {
     /// Why a call failed.
     type Failure: Copy + Send;
@@ -315,8 +315,8 @@ impl<L: Link> Pump<L> {
         match way {
             Way::Out => self.link.begin_out(slot, ring, device, bytes),
             Way::Back => {
-                // SAFETY: a slot that nothing uses, and a part of a piece, which is there until `copy` returns
-                // (`Pieces`).
+                // SAFETY: a slot that nothing uses, and a part of a piece, which is there until `copy`
+                // returns (`Pieces`).
                 unsafe { std::ptr::copy_nonoverlapping(host as *const u8, ring, bytes) };
                 self.link.begin_back(slot, device, ring, bytes)
             }

@@ -108,8 +108,8 @@ fn what_a_fixed_program_calls_is_seen() {
     assert_eq!(run("require").trim(), "1 1");
 }
 
-/// A process that calls the driver API counts the GPU that it was granted first, whichever ordinal that GPU has natively;
-/// and the processes that it starts do not inherit that. `shown`: how many GPUs it sees.
+/// A process that calls the driver API counts the GPU that it was granted first, whichever ordinal that GPU
+/// has natively; and the processes that it starts do not inherit that. `shown`: how many GPUs it sees.
 fn is_on_the_granted_gpu(program_name: &str, name: &str, shown: &str) {
     let program = program(program_name);
     let node = Node::start("2x64MiB", "mgb");
@@ -147,8 +147,8 @@ fn a_driver_that_is_asked_for_is_on_the_granted_gpu() {
     is_on_the_granted_gpu("driver_by_name", "asked", "2 ");
 }
 
-/// A program that ends behind its last launch has its work done all the same: under MPS, to end with work under way costs
-/// the next program its GPU.
+/// A program that ends behind its last launch has its work done all the same: under MPS, to end with work
+/// under way costs the next program its GPU.
 #[test]
 fn what_a_program_leaves_running_is_done_as_it_ends() {
     let program = program("handles");
@@ -244,8 +244,8 @@ fn all_at_once(program_name: &str, cases: &[&str]) {
     node.wait_until_empty();
 }
 
-/// Pools, managed memory, arrays and graphs of eight programs at once, each more than half of the device: they wait for
-/// each other, and none fails.
+/// Pools, managed memory, arrays and graphs of eight programs at once, each more than half of the device:
+/// they wait for each other, and none fails.
 #[test]
 fn memory_outside_the_arena_is_charged() {
     all_at_once(

@@ -1,8 +1,8 @@
 //! The GPUs of a process in the order in which it counts them.
 //!
-//! `CUDA_VISIBLE_DEVICES` numbers the node's GPUs. The processes of a job share memory by those numbers, so all
-//! of them have the same two GPUs change places: the one that `mgbd` chose for the job, and the one that it
-//! chose it instead of.
+//! `CUDA_VISIBLE_DEVICES` numbers the node's GPUs. The processes of a job share memory by those numbers, so
+//! all of them have the same two GPUs change places: the one that `mgbd` chose for the job, and the one that
+//! it chose it instead of.
 
 use crate::hello::Hello;
 use crate::visible::visible_gpus;

@@ -149,9 +149,9 @@ pub fn choose(lacks: &[Lack], idle: &[Idle], places: &Places, speed: Speed) -> V
     chosen
 }
 
-/// How long a request waits at most until idle memory is evicted for it, by [`choose`]: where processes with at
-/// most so many bytes each stay idle from the request on, hold enough together on a GPU without an eviction under
-/// way, and the host has room. [`FAIR`] longer where others keep that GPU at work.
+/// How long a request waits at most until idle memory is evicted for it, by [`choose`]: where processes with
+/// at most so many bytes each stay idle from the request on, hold enough together on a GPU without an
+/// eviction under way, and the host has room. [`FAIR`] longer where others keep that GPU at work.
 pub fn longest_wait(bytes: u64, speed: Speed) -> Duration {
     LEAST_WAIT.max(LEAST_STAY + 2 * speed.both_ways(bytes))
 }
@@ -169,8 +169,8 @@ fn pays(own: &Idle, waited: Duration, speed: Speed) -> bool {
     own.idle >= due.max(LEAST_IDLE) && own.stays >= LEAST_STAY.max(stay)
 }
 
-/// Those whose memory together gives so many bytes: one process if one has enough, the smallest such; else the
-/// largest first. `None`: all together have too little.
+/// Those whose memory together gives so many bytes: one process if one has enough, the smallest such; else
+/// the largest first. `None`: all together have too little.
 fn fewest(mut there: Vec<Idle>, bytes: u64) -> Option<Vec<Idle>> {
     there.sort_by_key(|own| (own.bytes, own.times));
     if let Some(one) = there.iter().find(|own| own.bytes >= bytes) {

@@ -88,8 +88,8 @@ struct Options {
     /// Leave idle memory on its GPU although others wait for room
     #[arg(long)]
     no_swap: bool,
-    /// Whose idle memory leaves where others wait for room: pays, whose copies are worth it, or flexgpu, whose
-    /// memory is used least often while a kernel hides the copy
+    /// Whose idle memory leaves where others wait for room: pays, whose copies are worth it, or flexgpu,
+    /// whose memory is used least often while a kernel hides the copy
     #[arg(long, value_name = "RULE", default_value_t = Rule::Pays, conflicts_with = "no_swap")]
     evict_by: Rule,
     /// Leave tasks on their GPUs although they could go on, on others

@@ -1,4 +1,5 @@
-//! The lines `//#Name: value` at the head of an example: what its tests expect. `examples/README.md` lists the names.
+//! The lines `//#Name: value` at the head of an example: what its tests expect. `examples/README.md` lists
+//! the names.
 
 use std::fs;
 use std::path::Path;

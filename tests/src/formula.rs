@@ -1,6 +1,7 @@
 //! Arithmetic over named whole numbers: what `//#Peak:` and `//#Record:` say, and what reports print.
 //!
-//! Sums, differences, products, quotients (rounded down), parentheses. All in 128 bits, so that nothing wraps.
+//! Sums, differences, products, quotients (rounded down), parentheses. All in 128 bits, so that nothing
+//! wraps.
 
 use std::collections::BTreeMap;
 

@@ -41,8 +41,8 @@ impl Ended {
         self.stdout
     }
 
-    /// Checks that the program failed with an exit code of its own (no signal), and that its standard error has every
-    /// one of `fragments`.
+    /// Checks that the program failed with an exit code of its own (no signal), and that its standard error
+    /// has every one of `fragments`.
     #[track_caller]
     pub fn failure(self, fragments: &[&str]) -> String {
         let code = self.status.code();

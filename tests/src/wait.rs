@@ -3,7 +3,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything in a test may take before it counts as hung. Generous, since two cores may run eight programs.
+/// How long anything in a test may take before it counts as hung. Generous, since two cores may run eight
+/// programs.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until `condition` gives a value.

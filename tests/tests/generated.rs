@@ -1,7 +1,9 @@
-//! Generated sources (`mgb_tests::generate`) through the wrapper, at every level of optimisation: their checksums under
-//! MGB are those of the same sources as programs without CUDA. Natively they are as well, so that a difference is MGB's.
+//! Generated sources (`mgb_tests::generate`) through the wrapper, at every level of optimisation: their
+//! checksums under MGB are those of the same sources as programs without CUDA. Natively they are as well, so
+//! that a difference is MGB's.
 //!
-//! `make test` plays a few sources, `make random-test` forty, of five programs each (`MGB_GENERATED_SOURCES`).
+//! `make test` plays a few sources, `make random-test` forty, of five programs each
+//! (`MGB_GENERATED_SOURCES`).
 
 use std::fs;
 use std::path::{Path, PathBuf};

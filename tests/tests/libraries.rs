@@ -1,5 +1,6 @@
-//! Thrust and CUB (`tests/libraries`) on software GPUs: the same checked results natively and under MGB, alone and with
-//! others. CUDA's compiled libraries hold machine code, so they have their trial on real GPUs only.
+//! Thrust and CUB (`tests/libraries`) on software GPUs: the same checked results natively and under MGB,
+//! alone and with others. CUDA's compiled libraries hold machine code, so they have their trial on real GPUs
+//! only.
 
 use mgb_tests::built;
 use mgb_tests::node::Node;

@@ -1,5 +1,5 @@
-//! The workloads of the evaluation (`benches/workloads`) on software GPUs, at tiny sizes: what `benches/README.md` promises
-//! of each of them.
+//! The workloads of the evaluation (`benches/workloads`) on software GPUs, at tiny sizes: what
+//! `benches/README.md` promises of each of them.
 
 use std::fs;
 use std::process::Command;

@@ -45,8 +45,9 @@ pub enum Reply {
         /// Bytes that the largest GPU in question has.
         largest: u64,
     },
-    /// It alone goes beyond what its user, or a group of the user's, may have at once. A client that was built
-    /// before there were quotas takes the answer as one that it does not know, which refuses the task as well.
+    /// It alone goes beyond what its user, or a group of the user's, may have at once. A client that was
+    /// built before there were quotas takes the answer as one that it does not know, which refuses the task
+    /// as well.
     OverQuota {
         /// What is limited.
         what: Limited,

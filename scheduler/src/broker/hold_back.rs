@@ -4,8 +4,8 @@
 //!
 //! They are not in the queue, so nothing else in the broker sees them: nobody is swapped or evicted for them,
 //! nothing is kept for them, they pass no patience, and a process that waits in one is part of no deadlock. A
-//! request comes back as if it were asked then: what was known when it came may be different now. Only one that a
-//! quota held back keeps its place among its user's.
+//! request comes back as if it were asked then: what was known when it came may be different now. Only one
+//! that a quota held back keeps its place among its user's.
 
 use std::time::Duration;
 
@@ -82,9 +82,9 @@ impl Broker {
             .map(Why::Quota)
     }
 
-    /// Of these GPUs, those that take a client's task. Where a process has a context on a GPU that is lost, it
-    /// is to hear so of the driver, as soon as it can, and does not wait until the GPU is back: the context
-    /// will not be.
+    /// Of these GPUs, those that take a client's task. Where a process has a context on a GPU that is lost,
+    /// it is to hear so of the driver, as soon as it can, and does not wait until the GPU is back: the
+    /// context will not be.
     fn open_among(&self, client: ClientId, gpus: u64) -> u64 {
         match gpus & !self.closed() {
             0 => gpus & !self.drained & self.contexts_of(client),

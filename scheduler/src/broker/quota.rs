@@ -6,8 +6,8 @@
 //!
 //! A program that holds something and waits for more must not wait for ever. Where all programs that share a
 //! quota and hold something wait, the eldest of those that it holds back goes beyond it, to twice the bytes
-//! and tasks at most: what all others hold is within the quota, and what one holds is too, but for the tasks of
-//! a single program, which is refused then.
+//! and tasks at most: what all others hold is within the quota, and what one holds is too, but for the tasks
+//! of a single program, which is refused then.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::client::ClientId;
 use crate::ledger::{Holding, TaskKey};
 use crate::quota::{Account, Amount, Beyond, Limits, Owner};
 
-/// Requests of one user that are considered at once although its quota may hold for fewer: with thousands, all
-/// of them would be looked at each time that one of its tasks ends.
+/// Requests of one user that are considered at once although its quota may hold for fewer: with thousands,
+/// all of them would be looked at each time that one of its tasks ends.
 const ENOUGH: usize = 64;
 
 impl Broker {

@@ -1,5 +1,5 @@
-//! How much host memory there is for evicted bytes: what the kernel would give, but for a part that stays free
-//! for the programs.
+//! How much host memory there is for evicted bytes: what the kernel would give, but for a part that stays
+//! free for the programs.
 
 use std::fs;
 

@@ -1,5 +1,5 @@
-//! How often a client may send the files that are to be kept of it. Each time they are all looked at, passed on
-//! and the old ones closed: 64 of them cost as much as many grants.
+//! How often a client may send the files that are to be kept of it. Each time they are all looked at, passed
+//! on and the old ones closed: 64 of them cost as much as many grants.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! What each user and group may have at once of all GPUs together, and in which order users are served.
 //!
-//! [`mod@file`] reads it from the administrator's file, [`shares`] puts waiting tasks in order. Nothing here has
-//! an effect: the broker asks.
+//! [`mod@file`] reads it from the administrator's file, [`shares`] puts waiting tasks in order. Nothing here
+//! has an effect: the broker asks.
 
 pub mod file;
 pub mod shares;
@@ -86,8 +86,8 @@ impl Limits {
         })
     }
 
-    /// The same with twice as many bytes and tasks: where those who have what is limited only wait for more of
-    /// it.
+    /// The same with twice as many bytes and tasks: where those who have what is limited only wait for more
+    /// of it.
     pub fn doubled(&self) -> Limits {
         let twice = |limit: Option<u64>| limit.map(|limit| limit.saturating_mul(2));
         Limits {

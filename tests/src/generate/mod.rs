@@ -1,9 +1,10 @@
-//! Sources drawn from seeds: CUDA programs of random structure, for the wrapper and the pass. A source holds a few
-//! programs, each a namespace; it takes the number of one, or runs all, and prints a checksum for each.
+//! Sources drawn from seeds: CUDA programs of random structure, for the wrapper and the pass. A source holds
+//! a few programs, each a namespace; it takes the number of one, or runs all, and prints a checksum for each.
 //!
 //! What the checksums must be is said by the same source compiled with `ON_HOST`, where kernels are loops
-//! (`tests/generated/program.h`). So nothing here needs to know what a program computes, only that it computes the same
-//! at every run: every word is written before it is read, and no two threads of a launch touch the same one.
+//! (`tests/generated/program.h`). So nothing here needs to know what a program computes, only that it
+//! computes the same at every run: every word is written before it is read, and no two threads of a launch
+//! touch the same one.
 
 mod draw;
 mod functions;

@@ -1,5 +1,5 @@
-//! `MGB_NEVER_SHARE`: while a task of such a function runs, no other process is on its GPU. Whoever may only go there waits
-//! for its end; the others run on the other GPU. It waits in turn until others are gone.
+//! `MGB_NEVER_SHARE`: while a task of such a function runs, no other process is on its GPU. Whoever may only
+//! go there waits for its end; the others run on the other GPU. It waits in turn until others are gone.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -114,7 +114,8 @@ fn no_gpu_at_all() {
 fn no_permission_on_the_socket() {
     let node = Node::start("1x64MiB", "mgb");
     let mut command = node.mgb(&["status"]);
-    // For the copy of a program that somebody else can start wherever this repository lies, root's own folder included.
+    // For the copy of a program that somebody else can start wherever this repository lies, root's own folder
+    // included.
     let public = tempfile::Builder::new()
         .permissions(Permissions::from_mode(0o755))
         .tempdir()

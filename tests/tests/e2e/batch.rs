@@ -1,5 +1,5 @@
-//! `mgb batch` under each policy, on a node whose memory is short: four jobs on a GPU do not always fit. `cg:4` runs out
-//! of memory, as it must; `sa` and `mgb` do not, and every result is right.
+//! `mgb batch` under each policy, on a node whose memory is short: four jobs on a GPU do not always fit.
+//! `cg:4` runs out of memory, as it must; `sa` and `mgb` do not, and every result is right.
 
 use mgb_tests::built;
 use mgb_tests::node::Node;
@@ -117,8 +117,8 @@ fn mgb_packs_without_running_out_of_memory() {
     );
 }
 
-/// A device that fails under a program which never looks: the program ends with 0, and says so; the batch takes it for
-/// failed. One that sees to it is none of that.
+/// A device that fails under a program which never looks: the program ends with 0, and says so; the batch
+/// takes it for failed. One that sees to it is none of that.
 #[test]
 fn a_gpu_that_fails_under_a_job_is_no_success() {
     let node = Node::start("1x32MiB", "mgb");

@@ -1,5 +1,5 @@
-//! `mgb bench` on a list of jobs: the baselines beside MGB, jobs alone, the bound, failures counted, and going on with
-//! what was measured before.
+//! `mgb bench` on a list of jobs: the baselines beside MGB, jobs alone, the bound, failures counted, and
+//! going on with what was measured before.
 
 use mgb_tests::built;
 use mgb_tests::node::Node;

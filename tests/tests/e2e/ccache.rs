@@ -1,5 +1,5 @@
-//! ccache in front of the wrappers: what it gives back is the whole object, report, host kernels and all, and a new pass
-//! makes new objects.
+//! ccache in front of the wrappers: what it gives back is the whole object, report, host kernels and all, and
+//! a new pass makes new objects.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,8 @@ fn a_second_build_is_the_first_one_again() {
     }
 }
 
-/// ccache knows a compiler by its size and time. `tools/stage.sh` gives the wrapper a new time with a new pass.
+/// ccache knows a compiler by its size and time. `tools/stage.sh` gives the wrapper a new time with a new
+/// pass.
 #[test]
 fn a_new_pass_is_a_new_compiler() {
     let node = Node::without_mgbd("1x64MiB");
@@ -64,7 +65,8 @@ fn a_new_pass_is_a_new_compiler() {
         std::os::unix::fs::symlink(prefix().join(part), copy.join(part)).expect("a link can be made");
     }
     let mgb = copy.join("bin/mgb");
-    // By a program of its own: what this process has open for writing, tests beside this one hand to their children.
+    // By a program of its own: what this process has open for writing, tests beside this one hand to their
+    // children.
     run(command("cp", &["-p"]).arg(bin("mgb")).arg(&mgb)).success();
     let wrapper = copy.join("bin/mgb-clang++");
     std::os::unix::fs::symlink("mgb", &wrapper).expect("a link can be made");

@@ -1,4 +1,5 @@
-//! The report that stays in the program: as many static tasks as the example says, and the reasons for what is lazy.
+//! The report that stays in the program: as many static tasks as the example says, and the reasons for what
+//! is lazy.
 
 use std::collections::BTreeSet;
 
@@ -39,8 +40,8 @@ fn reports_at(levels: &[&'static str]) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// As many as the example says, and their formulas give at its arguments what the example says. A task that is begun
-/// several times is in the report once.
+/// As many as the example says, and their formulas give at its arguments what the example says. A task that
+/// is begun several times is in the report once.
 fn static_tasks(example: &Example, tasks: &[Task]) -> Result<(), String> {
     let directives = &example.directives;
     let formulas: Vec<&String> = tasks
@@ -134,8 +135,8 @@ fn explain_shows_a_hint_of_the_source() {
     assert_eq!(modules[0]["tasks"][0]["alone"][0]["line"], 5);
 }
 
-/// Every op, object and edge of the report, in both drawings.
-/// What the machine code of kernels takes is in the report: with more than one architecture too, and of a whole program.
+/// Every op, object and edge of the report, in both drawings. What the machine code of kernels takes is in
+/// the report: with more than one architecture too, and of a whole program.
 #[test]
 fn registers_and_static_shared_memory_are_known() {
     let node = Node::without_mgbd("1x64MiB");

@@ -1,5 +1,6 @@
-//! `mgb nvcc --keep-nvcc`: NVIDIA's own nvcc with `mgb-clang++` as its host compiler. What it builds has tasks as clang's
-//! programs have; software GPUs, which run host code of clang's making, say that they cannot run it.
+//! `mgb nvcc --keep-nvcc`: NVIDIA's own nvcc with `mgb-clang++` as its host compiler. What it builds has
+//! tasks as clang's programs have; software GPUs, which run host code of clang's making, say that they cannot
+//! run it.
 
 use std::fs;
 use std::path::Path;
@@ -60,7 +61,8 @@ fn node() -> Node {
     node
 }
 
-/// What a software GPU makes of a program that holds no host code for its kernels: an error by name, and no crash.
+/// What a software GPU makes of a program that holds no host code for its kernels: an error by name, and no
+/// crash.
 fn check_refusal(ended: Ended) {
     assert!(
         ended.status.code().is_some(),

@@ -1,5 +1,6 @@
-//! Closed or open: a program through which device pointers reach code that MGB did not compile is found to be open,
-//! by the pass or by lazyrt, whichever way that code came to it, and such code can use the pointers at once.
+//! Closed or open: a program through which device pointers reach code that MGB did not compile is found to be
+//! open, by the pass or by lazyrt, whichever way that code came to it, and such code can use the pointers at
+//! once.
 
 use std::path::{Path, PathBuf};
 

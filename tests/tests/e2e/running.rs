@@ -1,5 +1,5 @@
-//! `mgb run` and `mgb batch` where several processes are concerned: who starts mgbd, who sees which GPU, and who ends
-//! when a batch is stopped.
+//! `mgb run` and `mgb batch` where several processes are concerned: who starts mgbd, who sees which GPU, and
+//! who ends when a batch is stopped.
 
 use mgb_tests::built;
 use mgb_tests::node::Node;

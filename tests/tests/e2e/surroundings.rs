@@ -1,5 +1,5 @@
-//! What mgbd does where the machine has nothing left: it says what is missing, or goes on without it. Only root
-//! can make such a place; elsewhere these tests say so and are left out.
+//! What mgbd does where the machine has nothing left: it says what is missing, or goes on without it. Only
+//! root can make such a place; elsewhere these tests say so and are left out.
 
 use std::process::Command;
 
@@ -8,8 +8,8 @@ use mgb_tests::node::Node;
 use mgb_tests::prefix::bin;
 use mgb_tests::process::{Ended, run};
 
-/// Runs a script in a mount namespace of its own; `None`: only root can. It has mgbd as `$MGBD`, mgb as `$COMMAND`
-/// and a program that was built with MGB as `$PROGRAM`.
+/// Runs a script in a mount namespace of its own; `None`: only root can. It has mgbd as `$MGBD`, mgb as
+/// `$COMMAND` and a program that was built with MGB as `$PROGRAM`.
 fn in_own_mounts(node: &Node, script: &str) -> Option<Ended> {
     if !rustix::process::geteuid().is_root() {
         eprintln!("left out: only root can mount");

@@ -1,5 +1,5 @@
-//! The wrapper where people put it: under make with compile and link steps apart or together, under CMake, and on its
-//! own command lines.
+//! The wrapper where people put it: under make with compile and link steps apart or together, under CMake,
+//! and on its own command lines.
 
 use std::path::{Path, PathBuf};
 

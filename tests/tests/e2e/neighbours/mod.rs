@@ -1,8 +1,8 @@
-//! Two processes on one device: its memory is enforced between them, their contexts are counted, and SIGKILL of one
-//! leaves nothing behind.
+//! Two processes on one device: its memory is enforced between them, their contexts are counted, and SIGKILL
+//! of one leaves nothing behind.
 //!
-//! In a round two programs take memory until both are refused; then one is killed at some moment of what it does,
-//! while the other one computes. `make test` plays a few rounds, `make kill-test` a thousand
+//! In a round two programs take memory until both are refused; then one is killed at some moment of what it
+//! does, while the other one computes. `make test` plays a few rounds, `make kill-test` a thousand
 //! (`MGB_NEIGHBOUR_ROUNDS`). All that is random in a round comes from one number, which a failure names:
 //! `MGB_NEIGHBOUR_SEED` begins with that round.
 
@@ -82,7 +82,8 @@ fn one_of_two_is_killed() {
     );
 }
 
-/// Where the neighbours live: one device's state for all rounds, so that what one round left would be seen in the next.
+/// Where the neighbours live: one device's state for all rounds, so that what one round left would be seen in
+/// the next.
 struct Street {
     node: Node,
     program: PathBuf,
