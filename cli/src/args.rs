@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    batch, bench, cluster, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status,
-    stop_mgbd, suspend,
+    batch, bench, cluster, demo, doctor, drain, explain, manual, quota, relocate, run, sbatch, start_mgbd,
+    status, stop_mgbd, suspend,
 };
 
 const EXIT_CODES: &str = "\
@@ -86,6 +86,7 @@ pub enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Cluster(cluster::Args),
+    Sbatch(sbatch::Args),
     Completions(manual::Completions),
     Man(manual::Man),
     #[command(hide = true)]

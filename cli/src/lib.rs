@@ -32,6 +32,7 @@ mod program;
 mod quota;
 mod relocate;
 mod run;
+mod sbatch;
 mod slurm;
 mod start_mgbd;
 mod status;
@@ -102,6 +103,7 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::Cluster(args) => ("mgb cluster", cluster::run(&args)),
+        Command::Sbatch(args) => ("mgb sbatch", sbatch::run(&args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

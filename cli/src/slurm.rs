@@ -1,7 +1,9 @@
 //! What Slurm's own commands say and do, each with a limit: slurmctld and slurmdbd may be down, and nothing
 //! of MGB waits for them long.
 
+pub mod counts;
 pub mod note;
+pub mod record;
 pub mod summary;
 
 use std::io::Read;
@@ -9,6 +11,13 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+
+/// GPU memory as Slurm counts it, in MiB of a node.
+pub const MEMORY: &str = "mgb_mem";
+/// GPU time, in hundredths of a GPU.
+pub const SHARE: &str = "mgb_share";
+/// MiB of a node's largest GPU: no job takes of it, each may say that it needs a GPU of that size.
+pub const WHOLE: &str = "mgb_gpu";
 
 /// How long a command of Slurm's may take.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -14,10 +14,11 @@ import traceback
 import daemons
 import faults
 import jobs
+import learned
 from cluster import REPOSITORY, Cluster, Missing, make
 from trial import Trial
 
-PARTS = (*jobs.PARTS, *faults.PARTS, *daemons.PARTS)
+PARTS = (*jobs.PARTS, *learned.PARTS, *faults.PARTS, *daemons.PARTS, *learned.LAST)
 
 
 def main():

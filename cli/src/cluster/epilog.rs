@@ -8,8 +8,8 @@ use anyhow::Context;
 use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
-use super::record::{self, Record};
 use crate::exit::{self, Outcome, WithCode};
+use crate::slurm::record::{self, Record};
 use crate::{daemon, out, slurm};
 
 /// How often it is tried: other nodes of the job write theirs into the same comment.

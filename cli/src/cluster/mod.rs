@@ -6,7 +6,6 @@ mod health;
 mod job;
 mod plugin;
 mod prolog;
-mod record;
 mod setup;
 mod watch;
 

@@ -4,16 +4,13 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
-use mgb_probe::{Client, Gpu, NODE_SOCKET};
+use mgb_probe::{Client, NODE_SOCKET};
 
 use crate::exit::{self, Outcome, WithCode};
 use crate::prefix::Prefix;
+use crate::slurm::counts::Counts;
+use crate::slurm::{MEMORY, SHARE, WHOLE};
 use crate::{daemon, out, slurm};
-
-/// GPU memory as Slurm counts it, in MiB.
-pub const MEMORY: &str = "mgb_mem";
-/// GPU time, in hundredths of a GPU.
-pub const SHARE: &str = "mgb_share";
 
 /// Print the lines of slurm.conf and plugstack.conf for this node.
 #[derive(Debug, clap::Args)]
@@ -35,7 +32,7 @@ pub fn run(args: &Args) -> Outcome {
     let client = client
         .context("the node's mgbd has to run first: docs/SERVICE.md")
         .code(exit::NODE)?;
-    let gres = gres(counts(&client.hello().gpus));
+    let gres = format!("Gres={}", Counts::of(&client.hello().gpus));
     if args.gres {
         out::print(&format!("{gres}\n"));
     } else {
@@ -54,17 +51,6 @@ fn hardware() -> anyhow::Result<String> {
         .ok_or_else(|| anyhow!("slurmd -C says no NodeName: {said}"))
 }
 
-/// What Slurm is to count of these GPUs: MiB of memory, and hundredths of GPUs.
-pub fn counts(gpus: &[Gpu]) -> (u64, u64) {
-    let memory = gpus.iter().map(|gpu| gpu.usable_bytes >> 20).sum();
-    (memory, 100 * gpus.len() as u64)
-}
-
-/// The same as slurm.conf has it.
-pub fn gres((memory, share): (u64, u64)) -> String {
-    format!("Gres={MEMORY}:{memory},{SHARE}:{share}")
-}
-
 fn all(line: &str, prefix: &Path) -> String {
     let prefix = prefix.display();
     let mut text = String::new();
@@ -72,8 +58,8 @@ fn all(line: &str, prefix: &Path) -> String {
     let _ = write!(
         text,
         "\
-# slurm.conf, the same on all machines. Names that are there already stay: GresTypes=gpu,{MEMORY},{SHARE}
-GresTypes={MEMORY},{SHARE}
+# slurm.conf, the same on all machines. Names that are there already stay: GresTypes=gpu,{MEMORY},{SHARE},{WHOLE}
+GresTypes={MEMORY},{SHARE},{WHOLE}
 AccountingStorageTRES=gres/{MEMORY},gres/{SHARE}
 HealthCheckProgram={prefix}/bin/mgb-health
 HealthCheckInterval=60
@@ -92,6 +78,8 @@ optional /etc/slurm/mgb_spank.so prefix={prefix}
 
 #[cfg(test)]
 mod tests {
+    use mgb_probe::Gpu;
+
     use super::*;
 
     #[test]
@@ -116,9 +104,12 @@ mod tests {
                 shared_unit: 1,
             },
         };
-        let gres = gres(counts(&[gpu(64), gpu(256)]));
-        assert_eq!(gres, "Gres=mgb_mem:320,mgb_share:200");
-        let line = format!("NodeName=n1 CPUs=2 {gres}");
+        let gres = Counts::of(&[gpu(64), gpu(256)]);
+        assert_eq!(
+            gres.to_string(),
+            "mgb_mem:320,mgb_share:200,mgb_gpu:no_consume:256"
+        );
+        let line = format!("NodeName=n1 CPUs=2 Gres={gres}");
         let text = all(&line, Path::new("/opt/mgb"));
         assert!(text.contains("\nNodeName=n1 CPUs=2 Gres="), "{text}");
         assert!(

@@ -10,7 +10,7 @@ use super::node::{Mgbd, NodeFacts};
 use super::plugin::{self, Line, PluginFacts};
 use super::site::SiteFacts;
 use crate::cluster::plugin::{installed, stamped};
-use crate::cluster::setup::{self, MEMORY, SHARE};
+use crate::slurm::counts::Counts;
 use crate::{daemon, slurm};
 
 /// All facts.
@@ -105,7 +105,6 @@ fn node(folder: &Path) -> Option<NodeFacts> {
     let name = slurm::node_name();
     let record = slurm::run("scontrol", &["-o", "show", "node", &name]).ok()?;
     let gres = slurm::field(&record, "Gres").unwrap_or_default();
-    let count = |wanted: &str| slurm::count(&gres, wanted, ':');
     let cgroup = std::fs::read_to_string(folder.join("cgroup.conf")).unwrap_or_default();
     let constrains = cgroup
         .lines()
@@ -114,11 +113,11 @@ fn node(folder: &Path) -> Option<NodeFacts> {
         Client::observe(Path::new(NODE_SOCKET)).map_err(|error| format!("{:#}", daemon::way_out(error)));
     Some(NodeFacts {
         name,
-        counts: (count(MEMORY), count(SHARE)),
-        gpus: count("gpu"),
+        counts: Counts::read(&gres),
+        gpus: slurm::count(&gres, "gpu", ':'),
         constrains,
         mgbd: mgbd.map(|client| Mgbd {
-            counts: setup::counts(&client.hello().gpus),
+            counts: Counts::of(&client.hello().gpus),
             mode: std::fs::metadata(NODE_SOCKET).map_or(0, |file| file.permissions().mode() & 0o777),
             mps_note: client.hello().mps_note.clone(),
         }),

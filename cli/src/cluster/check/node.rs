@@ -1,15 +1,16 @@
 //! This machine as a node of the cluster.
 
-use crate::cluster::setup::{MEMORY, gres};
 use crate::finding::Finding;
+use crate::slurm::MEMORY;
+use crate::slurm::counts::Counts;
 
 /// What was found of it.
 #[derive(Clone, Debug)]
 pub struct NodeFacts {
     /// Slurm's name of it.
     pub name: String,
-    /// MiB and hundredths of GPUs that Slurm counts here.
-    pub counts: (u64, u64),
+    /// What Slurm counts here.
+    pub counts: Counts,
     /// GPUs that Slurm gives out by itself (gres/gpu).
     pub gpus: u64,
     /// `ConstrainDevices=yes`.
@@ -21,8 +22,8 @@ pub struct NodeFacts {
 /// What mgbd says.
 #[derive(Clone, Debug, Default)]
 pub struct Mgbd {
-    /// MiB and hundredths of its GPUs.
-    pub counts: (u64, u64),
+    /// What there is to count of its GPUs.
+    pub counts: Counts,
     /// Who may connect to its socket: the file's mode.
     pub mode: u32,
     /// Why it has no MPS, where it has none.
@@ -76,9 +77,9 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
     findings
 }
 
-fn counts(name: &str, slurm: (u64, u64), mgbd: (u64, u64)) -> Finding {
+fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
     const NAME: &str = "Gres";
-    let text = |counts| gres(counts).trim_start_matches("Gres=").to_owned();
+    let text = |counts: Counts| counts.to_string();
     if slurm == mgbd {
         return Finding::ok(NAME, text(slurm));
     }
@@ -86,12 +87,12 @@ fn counts(name: &str, slurm: (u64, u64), mgbd: (u64, u64)) -> Finding {
         "NodeName={name} Gres={} in slurm.conf, and restart slurmctld and slurmd",
         text(mgbd)
     );
-    match slurm.0 {
+    match slurm.memory {
         0 => Finding::problem(
             NAME,
             format!("{name} has no {MEMORY}: no job that asks for it comes here"),
         ),
-        memory if memory > mgbd.0 => {
+        memory if memory > mgbd.memory => {
             let words = format!(
                 "{} counts more memory than mgbd shares, {}: jobs wait here while others are free",
                 text(slurm),
@@ -114,14 +115,20 @@ mod tests {
     use crate::finding::State::{Note, Ok as Fine, Problem};
     use crate::finding::expect;
 
+    const COUNTS: Counts = Counts {
+        memory: 128,
+        share: 200,
+        whole: 64,
+    };
+
     fn facts() -> NodeFacts {
         NodeFacts {
             name: "n1".to_owned(),
-            counts: (128, 200),
+            counts: COUNTS,
             gpus: 0,
             constrains: true,
             mgbd: Ok(Mgbd {
-                counts: (128, 200),
+                counts: COUNTS,
                 mode: 0o666,
                 mps_note: None,
             }),
@@ -155,19 +162,19 @@ mod tests {
         );
         expect(&with(&mode(0o660)), "mgbd", Note, &["group"]);
         expect(
-            &with(&|facts| facts.counts = (0, 0)),
+            &with(&|facts| facts.counts = Counts::default()),
             "Gres",
             Problem,
-            &["NodeName=n1 Gres=mgb_mem:128,mgb_share:200"],
+            &["NodeName=n1 Gres=mgb_mem:128,mgb_share:200,mgb_gpu:no_consume:64"],
         );
         expect(
-            &with(&|facts| facts.counts = (256, 200)),
+            &with(&|facts| facts.counts.memory = 256),
             "Gres",
             Problem,
             &["more memory"],
         );
         expect(
-            &with(&|facts| facts.counts = (100, 200)),
+            &with(&|facts| facts.counts.memory = 100),
             "Gres",
             Note,
             &["mgb_mem:100"],

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::cluster::setup::{MEMORY, SHARE};
 use crate::finding::Finding;
+use crate::slurm::{MEMORY, SHARE, WHOLE};
 
 /// What slurmctld says.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub fn check(facts: &SiteFacts) -> Vec<Finding> {
     };
     let has = |name: &str, wanted: &str| of(name).split(',').any(|entry| entry.trim() == wanted);
     let mut findings = Vec::new();
-    let missing: Vec<&str> = [MEMORY, SHARE]
+    let missing: Vec<&str> = [MEMORY, SHARE, WHOLE]
         .into_iter()
         .filter(|gres| !has("GresTypes", gres))
         .collect();
@@ -130,7 +130,7 @@ mod tests {
 
     fn facts(pairs: &[(&str, &str)]) -> SiteFacts {
         let usual = [
-            ("GresTypes", "gpu,mgb_mem,mgb_share"),
+            ("GresTypes", "gpu,mgb_mem,mgb_share,mgb_gpu"),
             ("SelectType", "select/cons_tres"),
             ("AccountingStorageType", "accounting_storage/slurmdbd"),
             ("AccountingStorageTRES", "cpu,gres/mgb_mem"),

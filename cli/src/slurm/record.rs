@@ -5,7 +5,7 @@ use std::fmt;
 
 use mgb_probe::view::JobView;
 
-use crate::slurm::note;
+use super::note;
 
 /// What a job took on one node.
 #[derive(Clone, Debug, PartialEq)]

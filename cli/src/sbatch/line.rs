@@ -1,0 +1,318 @@
+//! sbatch's command line: its options, the script, and the script's arguments.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+
+use crate::slurm::{MEMORY, WHOLE};
+
+/// Options of one letter that take no value, of sbatch 22.05 to 24.11.
+const PLAIN_LETTERS: &str = "HhIkOQsVvW";
+/// Long options that take no value, or one behind `=` only.
+const PLAIN_WORDS: [&str; 26] = [
+    "contiguous",
+    "exclusive",
+    "get-user-env",
+    "help",
+    "hold",
+    "ignore-pbs",
+    "nice",
+    "no-bell",
+    "no-kill",
+    "no-requeue",
+    "overcommit",
+    "oversubscribe",
+    "parsable",
+    "print",
+    "propagate",
+    "quiet",
+    "reboot",
+    "requeue",
+    "share",
+    "spread-job",
+    "stepmgr",
+    "test-only",
+    "usage",
+    "use-min-nodes",
+    "verbose",
+    "version",
+];
+
+/// What was found in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Line {
+    /// All words, as they were given.
+    words: Vec<String>,
+    /// Options with their values; a letter's without its line.
+    options: Vec<(String, Option<String>)>,
+    /// How many of the words are options.
+    before_script: usize,
+}
+
+impl Line {
+    /// Finds them.
+    pub fn parse(words: &[String]) -> Line {
+        let mut line = Line {
+            words: words.to_vec(),
+            ..Line::default()
+        };
+        let mut rest = words.iter().peekable();
+        while let Some(word) = rest.next_if(|word| word.starts_with('-') && word.len() > 1) {
+            line.before_script += 1;
+            if word == "--" {
+                break;
+            }
+            let (name, own, takes) = if let Some(long) = word.strip_prefix("--") {
+                let (name, own) = match long.split_once('=') {
+                    Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
+                    None => (long.to_owned(), None),
+                };
+                let takes = own.is_none() && name != "wait" && !PLAIN_WORDS.contains(&name.as_str());
+                (name, own, takes)
+            } else {
+                let letters = &word[1..];
+                let at = letters.find(|letter| !PLAIN_LETTERS.contains(letter));
+                let Some(at) = at else {
+                    line.options.push((letters.to_owned(), None));
+                    continue;
+                };
+                let letter = letters[at..].chars().next().unwrap_or(' ');
+                let value = &letters[at + letter.len_utf8()..];
+                let own = (!value.is_empty()).then(|| value.to_owned());
+                let takes = own.is_none();
+                (letter.to_string(), own, takes)
+            };
+            let value = if takes {
+                line.before_script += usize::from(rest.peek().is_some());
+                rest.next().cloned()
+            } else {
+                own
+            };
+            line.options.push((name, value));
+        }
+        line
+    }
+
+    /// The same without an option of MGB's own, wherever among sbatch's it stands, and whether it was there.
+    pub fn without_flag(&self, name: &str) -> (Line, bool) {
+        let word = format!("--{name}");
+        let at = self.words[..self.before_script]
+            .iter()
+            .position(|other| *other == word);
+        (self.without(at, 1), at.is_some())
+    }
+
+    /// The same of an option with a value, and that.
+    pub fn without_option(&self, name: &str) -> (Line, Option<String>) {
+        let (word, start) = (format!("--{name}"), format!("--{name}="));
+        let words = &self.words[..self.before_script];
+        if let Some(at) = words.iter().position(|other| other.starts_with(&start)) {
+            let value = words[at][start.len()..].to_owned();
+            return (self.without(Some(at), 1), Some(value));
+        }
+        let at = words
+            .iter()
+            .position(|other| *other == word && self.words.len() > 1);
+        let value = at.and_then(|at| self.words.get(at + 1).cloned());
+        (self.without(at.filter(|_| value.is_some()), 2), value)
+    }
+
+    fn without(&self, at: Option<usize>, count: usize) -> Line {
+        let mut words = self.words.clone();
+        if let Some(at) = at {
+            words.drain(at..at + count);
+        }
+        Line::parse(&words)
+    }
+
+    /// All of its words.
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    fn option(&self, names: [&str; 2]) -> Option<&str> {
+        let found = self
+            .options
+            .iter()
+            .rev()
+            .find(|(name, _)| names.contains(&name.as_str()));
+        found.and_then(|(_, value)| value.as_deref())
+    }
+
+    /// Whether sbatch is to say nothing.
+    pub fn is_quiet(&self) -> bool {
+        let quiet = |name: &str| name == "quiet" || name.len() < 4 && name.contains('Q');
+        self.options
+            .iter()
+            .any(|(name, value)| value.is_none() && quiet(name))
+    }
+
+    /// What is to run in place of a script.
+    pub fn wrap(&self) -> Option<&str> {
+        self.option(["wrap", "wrap"])
+    }
+
+    /// The script and its arguments.
+    pub fn command(&self) -> &[String] {
+        &self.words[self.before_script.min(self.words.len())..]
+    }
+
+    /// The folder in which the job runs.
+    pub fn folder(&self) -> PathBuf {
+        let here = std::env::current_dir().unwrap_or_default();
+        self.option(["chdir", "D"])
+            .map_or(here.clone(), |folder| here.join(folder))
+    }
+
+    /// The script, where it can be found: as sbatch does, here or in `PATH`.
+    pub fn script(&self) -> Option<PathBuf> {
+        let name = self.command().first()?;
+        let path = Path::new(name);
+        if path.is_file() {
+            return Some(path.to_owned());
+        }
+        let folders = std::env::var_os("PATH")?;
+        let is_bare = !name.contains('/');
+        let mut there = std::env::split_paths(&folders).map(|folder| folder.join(name));
+        there.find(|path| is_bare && path.is_file())
+    }
+
+    /// The text that runs: the script's, or that of `--wrap`. `None`: it comes from the standard input.
+    pub fn text(&self) -> Result<Option<String>> {
+        if let Some(text) = self.wrap() {
+            return Ok(Some(text.to_owned()));
+        }
+        let Some(path) = self.script() else {
+            return Ok(None);
+        };
+        let bytes = std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The list of GRES that the job asks for: on the command line, in the environment, or in the script.
+    pub fn gres(&self) -> Result<Option<String>> {
+        if let Some(list) = self.option(["gres", "gres"]) {
+            return Ok(Some(list.to_owned()));
+        }
+        if let Some(list) = std::env::var("SBATCH_GRES").ok().filter(|list| !list.is_empty()) {
+            return Ok(Some(list));
+        }
+        if self.wrap().is_some() {
+            return Ok(None);
+        }
+        Ok(self.text()?.as_deref().and_then(gres_of_script))
+    }
+
+    /// sbatch's words with a list of GRES that has so many MiB of GPU memory as well, on a node with a GPU that
+    /// has so many by itself.
+    pub fn with_memory(&self, gres: Option<&str>, mib: u64, gpu_mib: u64) -> Vec<String> {
+        let more = format!("{MEMORY}:{mib},{WHOLE}:{gpu_mib}");
+        let list = match gres {
+            None | Some("" | "none" | "NONE") => more,
+            Some(list) => format!("{list},{more}"),
+        };
+        let mut words = self.words.clone();
+        // The last one counts, and comes before the script.
+        let ends = usize::from(self.before_script > 0 && words[self.before_script - 1] == "--");
+        words.insert(self.before_script - ends, format!("--gres={list}"));
+        words
+    }
+}
+
+/// The list in a script's last `#SBATCH --gres`, of those before its first command.
+fn gres_of_script(text: &str) -> Option<String> {
+    let head = text
+        .lines()
+        .take_while(|line| line.is_empty() || line.starts_with('#'));
+    let options = head.filter_map(|line| line.strip_prefix("#SBATCH"));
+    let lists = options.filter_map(|line| {
+        let mut words = line.split_whitespace();
+        while let Some(word) = words.next() {
+            if let Some(list) = word.strip_prefix("--gres=") {
+                return Some(list.to_owned());
+            }
+            if word == "--gres" {
+                return words.next().map(str::to_owned);
+            }
+        }
+        None
+    });
+    lists.last()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> Line {
+        let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        Line::parse(&words)
+    }
+
+    #[test]
+    fn the_script_is_the_first_word_that_is_no_option() {
+        for options in [
+            "",
+            "--time=5 ",
+            "--time 5 -p x ",
+            "-p x -n4 -Qv ",
+            "--parsable --exclusive -W ",
+            "--exclusive=user --requeue -t 5 -- ",
+            "-QN 2 ",
+        ] {
+            let line = line(&format!("{options}job.sh -n 5"));
+            assert_eq!(line.command(), ["job.sh", "-n", "5"], "{options}");
+        }
+        assert!(line("-p x").command().is_empty() && line("-p").command().is_empty());
+    }
+
+    #[test]
+    fn options_of_mgbs_own_may_stand_among_sbatchs() {
+        let (rest, is_there) = line("-p x --print -t 5 job.sh --print").without_flag("print");
+        assert!(is_there && rest.words().join(" ") == "-p x -t 5 job.sh --print");
+        for text in ["-p x --need 4G job.sh --need 1", "-p x --need=4G job.sh --need 1"] {
+            let (rest, value) = line(text).without_option("need");
+            assert_eq!(value.as_deref(), Some("4G"), "{text}");
+            assert_eq!(rest.words().join(" "), "-p x job.sh --need 1");
+        }
+        let (rest, value) = line("job.sh --need 1").without_option("need");
+        assert!(value.is_none() && rest.command().len() == 3);
+        assert!(line("--need").without_option("need").1.is_none());
+    }
+
+    #[test]
+    fn memory_is_added_to_what_is_asked_for() {
+        assert_eq!(
+            line("-p x job.sh 1").with_memory(None, 12, 10).join(" "),
+            "-p x --gres=mgb_mem:12,mgb_gpu:10 job.sh 1"
+        );
+        let asked = line("--gres=gpu:1 -- job.sh");
+        let gres = asked.gres().unwrap();
+        assert_eq!(
+            asked.with_memory(gres.as_deref(), 12, 12).join(" "),
+            "--gres=gpu:1 --gres=gpu:1,mgb_mem:12,mgb_gpu:12 -- job.sh"
+        );
+        assert_eq!(
+            line("job.sh").with_memory(Some("none"), 1, 1)[0],
+            "--gres=mgb_mem:1,mgb_gpu:1"
+        );
+    }
+
+    #[test]
+    fn a_scripts_own_list_counts() {
+        let script =
+            "#!/bin/sh\n#SBATCH --time=5 --gres=a:1\n\n#SBATCH --gres b:2\necho\n#SBATCH --gres=c:3\n";
+        assert_eq!(gres_of_script(script).as_deref(), Some("b:2"));
+        assert_eq!(gres_of_script("#!/bin/sh\necho --gres=a:1\n"), None);
+    }
+
+    #[test]
+    fn what_is_wrapped_and_where_it_runs_is_known() {
+        let words = ["--wrap", "./app 5 | tail", "-D", "/tmp", "-Q"].map(str::to_owned);
+        let line = Line::parse(&words);
+        assert_eq!(line.wrap(), Some("./app 5 | tail"));
+        assert_eq!(line.folder(), Path::new("/tmp"));
+        assert!(line.is_quiet() && line.command().is_empty());
+        assert_eq!(line.text().unwrap().as_deref(), Some("./app 5 | tail"));
+    }
+}

@@ -1,0 +1,91 @@
+"""Jobs of which nobody says what they need: `mgb sbatch`."""
+
+import re
+
+from cluster import HEAD, Cluster
+
+
+def asked(trial, job):
+    """MiB of GPU memory that a job asked for."""
+    found = re.search(r"gres/mgb_mem[=:](\d+)", trial.cluster.must(HEAD, f"scontrol show job {job}"))
+    return int(found.group(1)) if found else None
+
+
+def submit(trial, command, user="alice"):
+    """Its number, and what mgb says of it."""
+    done = trial.cluster.run(HEAD, f"cd /home/{user} && mgb sbatch -o /home/{user}/%j.out {command}", user)
+    found = re.search(r"Submitted batch job (\d+)", done["stdout"])
+    if not found:
+        raise RuntimeError(f"mgb sbatch {command}: {done}")
+    return int(found.group(1)), done["stderr"].strip()
+
+
+def are_learned(trial):
+    trial.cluster.must(HEAD, f"""cat >/home/alice/job.sh <<'END'
+#!/bin/sh
+{trial.program("phases", '"$1"', 4, 100, "wait", 10, 8)}
+END
+chmod +x /home/alice/job.sh""", "alice")
+    first, said = submit(trial, "job.sh 20")
+    trial.check("a job that nobody knows asks for an eighth of a GPU", asked(trial, first) == 8, said)
+    wrong = trial.ends(first)
+    second, said = submit(trial, "job.sh 20")
+    took = next(iter(trial.records(first).values()), {}).get("peak_mib", 0)
+    right = not wrong and 20 <= took and asked(trial, second) == took + -(-took // 16)
+    trial.check("  the next time for what it took, and a sixteenth more", right, (said, took))
+    wrong = trial.ends(second)
+    other, said = submit(trial, "--time=5 job.sh 12")
+    trial.check("  with other arguments for the most of all", not wrong and "other arguments" in said, said)
+    array, said = submit(trial, "--array=1-3 job.sh 20")
+    wrong = trial.ends([other]) + [end for end in trial.cluster.wait_for([array]).values() if end != "COMPLETED"]
+    trial.check("  and an array as well", not wrong and "2 earlier runs" in said, wrong or said)
+    wrapped, said = submit(trial, f"--wrap '{trial.phases(30, 2)}'")
+    wrong = trial.ends(wrapped)
+    again, said = submit(trial, f"--wrap '{trial.phases(30, 2)}'")
+    trial.check("  and what was wrapped", not wrong and "1 earlier run with the same" in said, wrong or said)
+    wrong = trial.ends(again)
+    trial.cluster.must(HEAD, "install -m 755 /home/alice/job.sh /home/all.sh")
+    for_all, _ = submit(trial, "/home/all.sh 20")
+    wrong += trial.ends(for_all)
+    alice, bob = (learned_by(trial, user) for user in ("alice", "bob"))
+    trial.check("users learn of their own jobs alone", not wrong and "1 earlier run" in alice and "nothing" in bob, bob)
+    own, said = submit(trial, "--gres=mgb_mem:5 job.sh 20")
+    trial.check("what a user asks for is asked for", not wrong and asked(trial, own) == 5 and not said, said)
+    said = trial.cluster.run(HEAD, "mgb sbatch --need 1GiB --wrap true", "alice")
+    right = said["code"] == 125 and "the most is" in said["stderr"]
+    trial.check("more than any node has is refused", right, said["stderr"].strip())
+    said = trial.cluster.must(HEAD, "mgb sbatch --print --need 9MiB -p x --wrap 'true; true' 2>&1", "alice")
+    right = said.endswith("sbatch -p x --wrap 'true; true' --gres=mgb_mem:9,mgb_gpu:9\n")
+    trial.check("--print submits nothing", right, said.strip())
+    trial.ends([own])
+    trial.check_empty()
+
+
+def learned_by(trial, user):
+    said = trial.cluster.run(HEAD, "cd / && mgb sbatch --print /home/all.sh 20", user)
+    return said["stderr"]
+
+
+def go_where_a_gpu_is_large_enough(trial):
+    """The last part: it starts a cluster of its own, of unequal nodes."""
+    trial.cluster.stop()
+    old = trial.cluster
+    trial.cluster = Cluster(old.root, trial.arguments.prefix, ["2x64MiB", "4x32MiB", "1x256MiB"])
+    try:
+        trial.cluster.start(with_mgb=False)
+        trial.cluster.follow()
+        small = [submit(trial, f"--need 24MiB --wrap '{trial.phases(20, 4)}'")[0] for _ in range(6)]
+        middle = [submit(trial, f"--need 50MiB --wrap '{trial.phases(44, 4)}'")[0] for _ in range(4)]
+        large = [submit(trial, f"--need 150MiB --wrap '{trial.phases(140, 4)}'")[0] for _ in range(2)]
+        wrong = trial.ends(small + middle + large)
+        nodes = {job: trial.cluster.job(job)["NodeList"] for job in small + middle + large}
+        right = not wrong and all(nodes[job] == "n3" for job in large) and all(nodes[job] != "n2" for job in middle)
+        trial.check("jobs go to nodes with a GPU that is large enough", right, wrong or sorted(nodes.values()))
+        trial.check_empty()
+    finally:
+        trial.cluster.stop()
+        trial.cluster = old
+
+
+PARTS = (are_learned,)
+LAST = (go_where_a_gpu_is_large_enough,)
