@@ -131,3 +131,37 @@ fn a_batch_runs_again_what_a_lost_gpu_has_failed() {
     assert_eq!(said.matches("  done ").count(), 8, "{said}");
     node.wait_until_empty();
 }
+
+#[test]
+fn who_is_hit_by_a_fault_is_told_and_its_neighbours_are_not() {
+    let node = Node::start("1x256MiB:ctx=2MiB", "mgb");
+    let phases = built::program("phases");
+    let start = |fails: Option<&str>| {
+        let mut command = node.command(&phases, &["16", "4", "20", "wait", "50", "8"]);
+        command.env("MGB", "require");
+        if let Some(fails) = fails {
+            command.env("SOFTGPU_FAIL", fails);
+        }
+        Running::start(&mut command)
+    };
+    let neighbours = [start(None), start(None)];
+    let ecc = start(Some("ecc:0@kernel=2"));
+    let out_of_memory = start(Some("oom@copy=2"));
+    let slow = start(Some("slow:0@factor=3"));
+    let ecc = ecc.end();
+    assert!(
+        ecc.code() != 0 && ecc.stderr.contains("the GPU failed under this program"),
+        "{ecc:?}"
+    );
+    let ended = out_of_memory.end();
+    assert!(
+        ended.code() != 0 && ended.stderr.contains("cudaErrorMemoryAllocation"),
+        "{ended:?}"
+    );
+    assert!(slow.end().success().contains("PASS"));
+    for one in neighbours {
+        assert!(one.end().success().contains("PASS"));
+    }
+    assert!(start(None).end().success().contains("PASS"), "a newcomer");
+    node.wait_until_empty();
+}
