@@ -132,6 +132,9 @@ systemd-test: examples ## mgbd under a real systemd, 100 starts and stops among 
 slurm-test: examples ## MGB under a real Slurm on three nodes in namespaces, set up as docs/SLURM.md says (root; tests/slurm/slurm.py --make-root first)
 	tests/slurm/slurm.py
 
+slurm-many: examples ## 200 jobs on these nodes under plain Slurm, under MGB with Slurm, and under one mgbd: time, failures, packing
+	tests/slurm/many.py
+
 deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
 	@tools/deny.sh
 

@@ -14,6 +14,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 from cluster import HEAD, HERE, REPOSITORY, Cluster, Missing
@@ -24,13 +25,13 @@ SHARDS = 8
 # What all ask for who know nothing of their programs.
 DEFAULT = 8
 # Slurm as for many short jobs: all that wait are looked at, each second and whenever one ends.
-SCHEDULER = ("SchedulerParameters=batch_sched_delay=0,sched_min_interval=20000,sched_interval=1,default_queue_depth=1000,"
-             "bf_interval=1,bf_max_job_test=1000,bf_continue,defer_batch")
+TUNED = ["SchedulerParameters=batch_sched_delay=0,sched_min_interval=20000,sched_interval=1,default_queue_depth=1000,"
+         "bf_interval=1,bf_max_job_test=1000,bf_continue,defer_batch"]
 
 
 def draw(count, life, seed=26):
-    """Jobs: MiB that they need, MiB that their users believe they need, and rounds of half a second. Most are small, and
-    one in five is believed to need half of what it takes."""
+    """Jobs: MiB that they need, MiB that their users believe they need, and rounds of half a second. Most are small,
+    and one in five is believed to need half of what it takes."""
     dice = random.Random(seed)
     jobs = []
     for _ in range(count):
@@ -81,15 +82,15 @@ class Many:
     def __init__(self, cluster, arguments):
         self.cluster, self.arguments = cluster, arguments
         self.jobs = draw(arguments.jobs, arguments.life)
-        self.results = {}
+        self.results, self.has_mgb = {}, False
 
     def note(self, name, seconds, ends, used, wrote):
         means, middle = used
         self.results[name] = {"seconds": seconds, **ends, "full": means, "middle": middle}
         packed = " ".join(f"{mean:.0f}" for mean in means)
-        print(f"{name:22} {seconds:6.1f} s, {ends['passed']} right, {ends['oom']} out of memory, {ends['other']} other; "
-              f"full {sum(means) / len(means):.1f} % ({packed}; middle half {middle:.1f}); users write: {wrote}",
-              flush=True)
+        print(f"{name:24} {seconds:6.1f} s, {ends['passed']} right, {ends['oom']} out of memory, "
+              f"{ends['other']} other; full {sum(means) / len(means):.1f} % ({packed}; middle half {middle:.1f}); "
+              f"users write: {wrote}", flush=True)
 
     def ends(self, folder):
         """How the jobs ended, by what they have written."""
@@ -100,14 +101,16 @@ class Many:
             print(f"  other: {text[-300:]!r}", flush=True)
         return {"passed": passed, "oom": oom, "other": len(self.jobs) - passed - oom}
 
-    def play(self, name, options, wrote, before=""):
-        """All jobs at once, as a user would submit them; they wait until the last is there."""
+    def play(self, name, options, wrote, before="", meanwhile=None):
+        """All jobs at once, as a user would submit them; they wait until the last is there. `meanwhile` is done beside
+        them."""
         cluster = self.cluster
         folder = cluster.work / "home/alice" / name.replace(" ", "-")
         lines = [f"mkdir {folder.name}"]
         for number, job in enumerate(self.jobs):
             words = f"-Q -t 1 -J j{number} -o {folder.name}/%j {options(job)}"
-            lines.append(f"sbatch {words} --wrap {shlex.quote(f'{before}exec {PROGRAMS}/mgb/{phases(job)}')} >/dev/null")
+            command = shlex.quote(f"{before}exec {PROGRAMS}/mgb/{phases(job)}")
+            lines.append(f"sbatch {words} --wrap {command} >/dev/null")
         cluster.write(HEAD, "/home/alice/submit", "set -e\n" + "\n".join(lines) + "\n")
         cluster.must(HEAD, "scontrol update partition=main state=down")
         cluster.must(HEAD, "sh submit", "alice")
@@ -117,6 +120,8 @@ class Many:
         cluster.must(HEAD, "scontrol update partition=main state=up")
 
         seen = []
+        beside = threading.Thread(target=meanwhile or (lambda: None))
+        beside.start()
 
         def all_ended():
             time.sleep(0.2)
@@ -130,21 +135,29 @@ class Many:
             print(f"{error}: {cluster.states()}", flush=True)
             cluster.must(HEAD, "scancel -u alice")
         seconds = time.monotonic() - began
+        beside.join()
         used = used.end()
         # Their files come over /home, a moment after Slurm knows that they have ended.
         time.sleep(0.5)
         self.note(name, seconds, self.ends(folder), used, wrote)
         mean = lambda state: sum(states[state] for states in seen) / len(seen)
         print(f"  jobs in the mean: {mean('PENDING'):.1f} wait in Slurm, {mean('RUNNING'):.1f} run, "
-              f"{mean('COMPLETING'):.1f} are wound up{self.taken(name)}", flush=True)
+              f"{mean('COMPLETING'):.1f} are wound up{self.taken()}", flush=True)
         cluster.wait(cluster.is_idle, 30, "all nodes are idle")
 
-    def taken(self, name):
+    def taken(self):
         """What sacct says of MGB's part in a list's jobs."""
         text = self.cluster.must(HEAD, "sacct -n -P -X -u alice -o AdminComment | tail -n " + str(len(self.jobs)))
         total = lambda what: sum(map(float, re.findall(rf"{what}=([0-9.]+)s", text)))
         return f"; of a job's time {total('waited') / len(self.jobs):.2f} s are waits in mgbd, " \
                f"{total('held') / len(self.jobs):.2f} s with a GPU" if "mgb{" in text else ""
+
+    def against(self):
+        """What MGB with Slurm is beside one mgbd that has all GPUs."""
+        best = min((result["seconds"] for name, result in self.results.items() if name.startswith("one")), default=0)
+        for name, result in self.results.items():
+            if best and name.startswith("mgb_mem"):
+                print(f"{name}: {100 * result['seconds'] / best - 100:+.0f} % of the time of one mgbd", flush=True)
 
     # Plain Slurm.
 
@@ -165,8 +178,9 @@ class Many:
             cluster.must(node, f"for at in $(seq 0 {count - 1}); do mknod -m 666 /dev/softgpu$at c 1 3 || true; done "
                                "2>/dev/null")
             own = f"Name=gpu File=/dev/softgpu[0-{count - 1}]\n" if types else ""
-            cluster.write(node, "/etc/slurm/gres.conf", own + (f"Name=shard Count={shards * count}\n" if shards else ""))
-        cluster.set([SCHEDULER])
+            own += f"Name=shard Count={shards * count}\n" if shards else ""
+            cluster.write(node, "/etc/slurm/gres.conf", own)
+        cluster.set(TUNED)
 
     def plain(self):
         """Without MGB the same programs run natively, on the GPU that Slurm has chosen."""
@@ -199,13 +213,39 @@ class Many:
 
     # With MGB.
 
+    def add_mgb(self):
+        self.cluster.follow()
+        self.has_mgb = True
+
     def with_mgb(self):
-        cluster = self.cluster
-        cluster.follow()
+        self.add_mgb()
         self.empty("with MGB", "true")
         self.empty("with MGB", f"{PROGRAMS}/mgb/phases 4 1 1 wait 1 8")
         self.play("mgb_mem as believed", lambda job: f"--gres=mgb_mem:{job.believed}", "--gres=mgb_mem:N for each")
         self.play("mgb_mem of nothing known", lambda job: f"--gres=mgb_mem:{DEFAULT}", f"--gres=mgb_mem:{DEFAULT}")
+
+    def killed(self):
+        """Daemons end beside the jobs, one after the other: none is lost."""
+        cluster, done = self.cluster, []
+        if not self.has_mgb:
+            self.add_mgb()
+
+        def kill():
+            for name, unit in [(node, unit) for node in cluster.nodes for unit in ("mgbd", "slurmd")]:
+                time.sleep(1.5)
+                cluster.must(name, f"systemctl kill -s KILL --kill-who=main {unit}; sleep 0.3;"
+                                   f"systemctl reset-failed {unit}; systemctl start {unit}")
+                done.append(unit)
+            # Slurm loses what a slurmctld knew that is killed as it starts jobs, with MGB or without.
+            cluster.must(HEAD, "systemctl restart slurmctld; systemctl stop slurmdbd")
+            time.sleep(5)
+            cluster.must(HEAD, "systemctl start slurmdbd")
+            done.append("slurmctld, slurmdbd")
+
+        self.play("mgb_mem and kills", lambda job: f"--gres=mgb_mem:{job.believed} --requeue --open-mode=append",
+                  "--gres=mgb_mem:N for each", meanwhile=kill)
+        said = self.cluster.must(HEAD, "sacct -n -P -X -u alice -o State | sort | uniq -c")
+        print(f"  ended beside them: {', '.join(done)}; states: {' '.join(said.split())}", flush=True)
 
     def bound(self):
         """One mgbd that has all GPUs, without Slurm."""
@@ -217,7 +257,7 @@ class Many:
         environment = {**os.environ, "SOFTGPU_DEVICES": devices, "SOFTGPU_STATE": str(state), "MGB_SOFTGPU": "1",
                        "MGB_SOCKET": str(folder / "mgbd.sock"), "MGB_PREFIX": str(prefix)}
         mgb = prefix / "bin/mgb"
-        for at_once in ("48",) if self.arguments.jobs < 100 else ("auto", "48"):
+        for at_once in self.arguments.at_once:
             logs = folder / f"logs-{at_once}"
             used = Used(prefix, [(devices, state)])
             began = time.monotonic()
@@ -239,8 +279,9 @@ def main():
     parser.add_argument("--gpus", nargs="+", default=["2x64MiB"] * 3, help="SOFTGPU_DEVICES of each node")
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--life", type=float, default=1, help="a factor on the jobs' lives of 1 to 4 s")
+    parser.add_argument("--at-once", nargs="+", default=["48"], help="-j of mgb batch, one after the other")
     parser.add_argument("--limit", type=float, default=300, help="seconds that each list may take")
-    parser.add_argument("--parts", nargs="+", default=["bound", "plain", "with_mgb"])
+    parser.add_argument("--parts", nargs="+", default=["bound", "plain", "with_mgb", "killed"])
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there too")
     arguments = parser.parse_args()
     root = arguments.root or REPOSITORY / f"build/slurm-{arguments.release}"
@@ -251,12 +292,14 @@ def main():
             raise Missing(f"this is not root, or there is no {root} (slurm.py --make-root)")
         cluster = Cluster(root, arguments.prefix, arguments.gpus)
         many = Many(cluster, arguments)
+        lives = sum(job.rounds for job in many.jobs) / 2
         need = sum(job.need * job.rounds for job in many.jobs) / 2
-        print(f"{len(many.jobs)} jobs, {need:.0f} MiB s, lives of {sum(job.rounds for job in many.jobs) / 2:.0f} s in all")
+        print(f"{len(many.jobs)} jobs, {need:.0f} MiB s, lives of {lives:.0f} s in all")
         cluster.start(with_mgb=False)
-        cluster.set([SCHEDULER])
+        cluster.set(TUNED)
         for part in arguments.parts:
             getattr(many, part)()
+        many.against()
         if arguments.json:
             arguments.json.write_text(json.dumps(many.results, indent=1))
         wrong = [name for name, result in many.results.items() if ("mgb" in name) and result["oom"] + result["other"]]
