@@ -135,8 +135,8 @@ class Many:
             print(f"{error}: {cluster.states()}", flush=True)
             cluster.must(HEAD, "scancel -u alice")
         seconds = time.monotonic() - began
-        beside.join()
         used = used.end()
+        beside.join()
         # Their files come over /home, a moment after Slurm knows that they have ended.
         time.sleep(0.5)
         self.note(name, seconds, self.ends(folder), used, wrote)
