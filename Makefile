@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test lit lit-19 check bundle deny support clean
+	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +131,9 @@ systemd-test: examples ## mgbd under a real systemd, 100 starts and stops among 
 
 slurm-test: examples ## MGB under a real Slurm on three nodes in namespaces, set up as docs/SLURM.md says (root; tests/slurm/slurm.py --make-root first)
 	tests/slurm/slurm.py
+
+slurm-many: examples ## 200 jobs on these nodes under plain Slurm, under MGB with Slurm, and under one mgbd: time, failures, packing
+	tests/slurm/many.py
 
 deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
 	@tools/deny.sh
