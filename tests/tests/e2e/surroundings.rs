@@ -167,10 +167,16 @@ impl Group {
         let read = |name: &str| std::fs::read_to_string(self.path.join(name)).expect("it counts memory");
         let all: u64 = read(self.usage).trim().parse().expect("a number");
         let stat = read("memory.stat");
-        let cached = stat.lines().filter_map(|line| line.split_once(' '));
-        let cached = cached.filter(|(name, _)| name.trim_start_matches("total_") == "inactive_file");
-        let cached = cached.filter_map(|(_, bytes)| bytes.parse().ok()).max();
-        all.saturating_sub(cached.unwrap_or(0))
+        let of = |name: &str| {
+            let values = stat.lines().filter_map(|line| line.split_once(' '));
+            let values = values.filter(|(field, _)| field.trim_start_matches("total_") == name);
+            values
+                .filter_map(|(_, bytes)| bytes.parse::<u64>().ok())
+                .max()
+                .unwrap_or(0)
+        };
+        let cached = of("inactive_file") + of("active_file");
+        all.saturating_sub(cached)
     }
 }
 

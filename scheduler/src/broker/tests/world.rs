@@ -319,7 +319,11 @@ impl World {
             let account = uid.map(|uid| &self.users[uid as usize]);
             for (owner, limits) in account.into_iter().flat_map(|account| &account.limits) {
                 let sum = has.entry(*owner).or_insert((Amount::default(), *limits));
-                sum.0 = sum.0.and(self.broker.amount_of_client(process.client));
+                // What libraries take counts, but nobody can keep them from it.
+                let libraries: u64 = process.libraries.values().sum();
+                let mut amount = self.broker.amount_of_client(process.client);
+                amount.bytes = amount.bytes.saturating_sub(libraries);
+                sum.0 = sum.0.and(amount);
             }
         }
         for (owner, (amount, limits)) in has {
