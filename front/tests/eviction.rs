@@ -71,10 +71,11 @@ fn who_ends_evicted_is_forgotten() {
         (node.view().gpus[0].resident_bytes >= 40 << 20).then_some(())
     });
     is_right(start(&node, &program, &["40", "1", "1"]));
-    let view = node.view();
-    let own = view.tasks.iter().find(|task| task.pid == idle.pid());
-    let own = own.expect("it lives, and its memory is in the host");
-    assert_eq!((own.state, own.evicted_bytes), (TaskState::Evicted, 40 << 20));
+    wait::until("it lives, and its memory is in the host", || {
+        let view = node.view();
+        let own = view.tasks.iter().find(|task| task.pid == idle.pid())?;
+        (own.state == TaskState::Evicted && own.evicted_bytes == 40 << 20).then_some(())
+    });
     drop(idle);
     is_right(start(&node, &program, &["60", "1", "1"]));
     node.wait_until_empty();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use mgb_probe::wire::Reply;
 
 use super::host_memory;
+use super::means::computed;
 use super::server::Server;
 use crate::broker::{Answer, OrderTo, Snapshot};
 use crate::client::ClientId;
@@ -22,9 +23,11 @@ impl Server {
         if self.rounds.are_brief(now) {
             return self.serve_briefly(reclaiming, now);
         }
+        let began = computed();
         self.serve_wholly(reclaiming, now);
+        let length = computed().saturating_sub(began);
         let (ended, waiting) = (self.now(), self.broker.waiting());
-        self.rounds.was_whole(now, ended, waiting);
+        self.rounds.was_whole(length, ended, waiting);
     }
 
     /// While requests wait that a whole round has left waiting: grants what has come free since, and what has

@@ -44,8 +44,8 @@ impl Rounds {
     }
 
     /// There was a whole one. `waiting`: it left requests waiting.
-    pub(super) fn was_whole(&mut self, began: Duration, ended: Duration, waiting: bool) {
-        let pause = (ended.saturating_sub(began) * PAUSE).min(LONGEST);
+    pub(super) fn was_whole(&mut self, length: Duration, ended: Duration, waiting: bool) {
+        let pause = (length * PAUSE).min(LONGEST);
         self.due = if waiting { ended + pause } else { Duration::ZERO };
         self.owed = false;
         self.seen = None;
@@ -63,18 +63,19 @@ mod tests {
 
     #[test]
     fn whole_rounds_take_a_two_hundredth_and_come_each_fifty_milliseconds() {
-        let at = |us: u64| Duration::from_micros(1_000_000 + us);
+        let us = Duration::from_micros;
+        let at = |after: u64| us(1_000_000 + after);
         let mut rounds = Rounds::default();
         assert!(!rounds.are_brief(at(0)));
-        rounds.was_whole(at(0), at(10), true);
+        rounds.was_whole(us(10), at(10), true);
         assert!(rounds.are_brief(at(2009)) && !rounds.are_brief(at(2010)));
         assert_eq!(rounds.due_in(at(100)), None);
         rounds.was_brief(Snapshot::default(), at(100));
         assert_eq!(rounds.due_in(at(100)), Some(Duration::from_micros(1910)));
         assert!(rounds.take_seen(Duration::from_micros(50), at(200)).is_none());
-        rounds.was_whole(at(0), at(5_000), true);
+        rounds.was_whole(us(5_000), at(5_000), true);
         assert!(rounds.are_brief(at(54_999)) && !rounds.are_brief(at(55_000)));
-        rounds.was_whole(at(60_000), at(65_000), false);
+        rounds.was_whole(us(5_000), at(65_000), false);
         assert!(!rounds.are_brief(at(65_000)));
     }
 }

@@ -20,7 +20,7 @@ use super::holder::Holder;
 use super::keep::Keeper;
 use super::listener::Listener;
 use super::lists::Lists;
-use super::means::{boot_clock, open_holder, raise_descriptor_limit};
+use super::means::{boot_clock, computed, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
 use super::pauses::Pauses;
@@ -371,6 +371,7 @@ impl Server {
     }
 
     pub(super) fn show(&mut self, now: Duration) {
+        let began = computed();
         let view = show::node_view(
             &self.hello,
             &self.broker,
@@ -388,7 +389,7 @@ impl Server {
             ..view
         });
         self.shown = now;
-        self.shown_for = self.now().saturating_sub(now);
+        self.shown_for = computed().saturating_sub(began);
         self.changed = false;
     }
 }

@@ -17,7 +17,7 @@ const SHOWING_CHANGES: Duration = Duration::from_millis(20);
 const SHOWING_WATCHED: Duration = Duration::from_millis(25);
 /// After so many times as long as it takes to write, so that few requests find it under way; but no later
 /// than this. It takes a millisecond where there are thousands of tasks.
-const SHOWING_PAUSE: u32 = 400;
+const SHOWING_PAUSE: u32 = 200;
 const SHOWING_LATEST: Duration = Duration::from_secs(1);
 /// Between two tries to reach a GPU that the driver could not.
 const LOOKING: Duration = Duration::from_secs(1);
