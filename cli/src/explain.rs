@@ -71,8 +71,8 @@ pub fn tasks(program: &Path) -> Option<(usize, usize)> {
     ))
 }
 
-/// Bytes that a program's tasks need at most, whatever its arguments are; `None` where it has no report, or any task
-/// needs what only a run can say.
+/// Bytes that a program's tasks need at most, whatever its arguments are; `None` where it has no report, or
+/// any task needs what only a run can say.
 pub fn constant_need(program: &Path) -> Option<u64> {
     let reports = read::reports(program).ok()?;
     let tasks = reports.iter().flat_map(|report| &report.tasks);

@@ -9,7 +9,7 @@ use crate::slurm::{MEMORY, WHOLE};
 /// Options of one letter that take no value, of sbatch 22.05 to 24.11.
 const PLAIN_LETTERS: &str = "HhIkOQsVvW";
 /// Long options that take no value, or one behind `=` only.
-const PLAIN_WORDS: [&str; 26] = [
+const PLAIN_WORDS: [&str; 27] = [
     "contiguous",
     "exclusive",
     "get-user-env",
@@ -36,6 +36,7 @@ const PLAIN_WORDS: [&str; 26] = [
     "use-min-nodes",
     "verbose",
     "version",
+    "wait",
 ];
 
 /// What was found in it.
@@ -67,7 +68,7 @@ impl Line {
                     Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
                     None => (long.to_owned(), None),
                 };
-                let takes = own.is_none() && name != "wait" && !PLAIN_WORDS.contains(&name.as_str());
+                let takes = own.is_none() && !PLAIN_WORDS.contains(&name.as_str());
                 (name, own, takes)
             } else {
                 let letters = &word[1..];
@@ -203,8 +204,8 @@ impl Line {
         Ok(self.text()?.as_deref().and_then(gres_of_script))
     }
 
-    /// sbatch's words with a list of GRES that has so many MiB of GPU memory as well, on a node with a GPU that
-    /// has so many by itself.
+    /// sbatch's words with a list of GRES that has so many MiB of GPU memory as well, on a node with a GPU
+    /// that has so many by itself.
     pub fn with_memory(&self, gres: Option<&str>, mib: u64, gpu_mib: u64) -> Vec<String> {
         let more = format!("{MEMORY}:{mib},{WHOLE}:{gpu_mib}");
         let list = match gres {

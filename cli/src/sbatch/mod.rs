@@ -19,10 +19,10 @@ use nodes::Nodes;
 
 /// Submit a job to Slurm with as much GPU memory as it needs, which nobody has to say.
 ///
-/// It asks for what earlier runs took, as Slurm's accounting has it: of the same script with the same arguments in
-/// the same folder, else of the script with any. Where there was none, it asks for what the compiler pass has found
-/// in the programs that the script names, else for an eighth of a GPU. What a job takes beyond that it gets on its
-/// node as there is room; it never fails for it.
+/// It asks for what earlier runs took, as Slurm's accounting has it: of the same script with the same
+/// arguments in the same folder, else of the script with any. Where there was none, it asks for what the
+/// compiler pass has found in the programs that the script names, else for an eighth of a GPU. What a job
+/// takes beyond that it gets on its node as there is room; it never fails for it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

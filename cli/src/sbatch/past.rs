@@ -1,6 +1,6 @@
-//! What jobs like this one took when they ran before, on whatever node: Slurm's accounting is the memory that all
-//! nodes and login machines share. Of each job it has the command line that submitted it, its folder, and what
-//! `mgb cluster epilog` has recorded.
+//! What jobs like this one took when they ran before, on whatever node: Slurm's accounting is the memory that
+//! all nodes and login machines share. Of each job it has the command line that submitted it, its folder, and
+//! what `mgb cluster epilog` has recorded.
 
 use std::path::Path;
 

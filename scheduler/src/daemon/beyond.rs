@@ -4,10 +4,13 @@
 //! harmed but who could have had that room. Whether that is a library or a lie, mgbd cannot tell: the
 //! administrator says how much is too much, and whether such a process is to end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use rustix::process::{Signal, pidfd_send_signal};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::client::Client;
+use super::family::belongs_to;
 use super::overhead::Overhead;
 use super::server::Server;
 
@@ -47,9 +50,25 @@ impl Server {
                 "a process has more GPU memory than it was granted and --overhead-limit allows: {verdict}"
             );
             if let Some(signal) = signal {
-                // The process of this client, whatever has its number now.
-                let _ = pidfd_send_signal(&client.pidfd, signal);
+                self.signal(client, gpu, signal);
             }
         }
+    }
+
+    /// Signals a client's process, and before it those of its children that use the GPU: it may be a shell.
+    fn signal(&self, client: &Client, gpu: usize, signal: Signal) {
+        let own: BTreeMap<u32, ()> = [(client.pid, ())].into();
+        for resident in self.node.residents(gpu).unwrap_or_default() {
+            let is_child = || resident.pid != client.pid && belongs_to(resident.pid, &own).is_some();
+            let pid = Pid::from_raw(resident.pid as i32).filter(|_| is_child());
+            // Looked at again once it is held: the number may have become another process's.
+            if let Some(Ok(child)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+                && is_child()
+            {
+                let _ = pidfd_send_signal(&child, signal);
+            }
+        }
+        // The process of this client, whatever has its number now.
+        let _ = pidfd_send_signal(&client.pidfd, signal);
     }
 }

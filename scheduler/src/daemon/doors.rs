@@ -8,8 +8,7 @@ use super::bucket::Bucket;
 /// Connections that are taken at once, after a while with fewer: a batch of programs that start together.
 const BURST: u32 = 256;
 /// From one to the next when there are more. To take one costs 30 to 100 us, and what it asks for and leaves
-/// several times that, which the
-/// clients wait for.
+/// several times that, which the clients wait for.
 const EVERY: Duration = Duration::from_millis(4);
 
 /// What is left of them.

@@ -87,24 +87,51 @@ fn sample_gpu(
         return BTreeMap::new();
     }
     let context = ledger.gpus()[gpu].context_bytes;
+    let declared: BTreeMap<ClientId, u64> = there
+        .iter()
+        .filter_map(|client| Some((client.id, declared(ledger, client.id, gpu)?)))
+        .collect();
+    let has = bytes_of(&there, &declared, &residents);
     let mut seen = BTreeMap::new();
     for ((client, earlier), later) in there.iter().zip(before).zip(said()) {
-        // A whole process says nothing of what it maps: it may have what it was granted.
-        let declared = declared(ledger, client.id, gpu);
-        let own = residents.iter().filter(|resident| match declared {
-            None => resident.pid == client.pid,
-            Some(_) => belongs_to(resident.pid, &[(client.pid, ())].into()).is_some(),
-        });
-        if let Some(bytes) = own
-            .filter_map(|resident| resident.bytes)
-            .reduce(u64::saturating_add)
-        {
-            let known = declared.unwrap_or_else(|| earlier.max(later));
-            let known = known.saturating_add(context);
+        if let Some(bytes) = has.get(&client.id) {
+            // A whole process says nothing of what it maps: it may have what it was granted.
+            let known = declared.get(&client.id).copied();
+            let known = known
+                .unwrap_or_else(|| earlier.max(later))
+                .saturating_add(context);
             seen.insert(client.id, bytes.saturating_sub(known));
         }
     }
     seen
+}
+
+/// What the driver says that clients' processes have; of a whole process its children's as well. Each process
+/// is looked up once, and its parents only where there are whole processes.
+fn bytes_of(
+    there: &[&Client],
+    declared: &BTreeMap<ClientId, u64>,
+    residents: &[Resident],
+) -> BTreeMap<ClientId, u64> {
+    let all: BTreeMap<u32, ClientId> = there.iter().map(|client| (client.pid, client.id)).collect();
+    let mut whole = all.clone();
+    whole.retain(|_, id| declared.contains_key(id));
+    let mut has = BTreeMap::<ClientId, u64>::new();
+    for resident in residents {
+        let own = all.get(&resident.pid).copied();
+        let own = own.or_else(|| {
+            if whole.is_empty() {
+                None
+            } else {
+                belongs_to(resident.pid, &whole)
+            }
+        });
+        if let (Some(id), Some(bytes)) = (own, resident.bytes) {
+            let sum = has.entry(id).or_default();
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+    has
 }
 
 /// Bytes that a client has as a whole process; `None`: it is none.

@@ -227,8 +227,13 @@ fn where_the_administrator_wants_it_such_a_process_is_ended() {
     ];
     let ended = run(&mut node.mgb(says_little));
     assert_eq!(ended.code(), 128 + 15, "{ended:?}");
-    wait::until("both are counted", || {
-        (node.view().counts.offenders == 2).then_some(())
+    // A shell whose child does so: both end.
+    let script = format!("{} 40 40 100 wait 50 8; exit 7", phases.display());
+    let ended = run(&mut node.mgb(&["run", "--need", "1MiB", "sh", "-c", &script]));
+    assert_eq!(ended.code(), 128 + 15, "{ended:?}");
+    assert!(!ended.stdout.contains("PASS"), "{ended:?}");
+    wait::until("all are counted", || {
+        (node.view().counts.offenders == 3).then_some(())
     });
     let honest = run(node
         .command(built::program("vecadd"), &["1000"])
@@ -236,5 +241,5 @@ fn where_the_administrator_wants_it_such_a_process_is_ended() {
     honest.success();
     node.wait_until_empty();
     let said = node.stop_mgbd();
-    assert_eq!(said.stderr.matches(TOO_MUCH).count(), 2, "{said:?}");
+    assert_eq!(said.stderr.matches(TOO_MUCH).count(), 3, "{said:?}");
 }
