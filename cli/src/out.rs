@@ -1,6 +1,7 @@
-//! Standard output, for readers that may have gone.
+//! Standard output, for readers that may have gone; and files, whole or not at all.
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -8,6 +9,24 @@ use serde::Serialize;
 pub fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+}
+
+/// Writes a file that all may read, whole or not at all: whoever has the old one open keeps it.
+///
+/// # Errors
+/// The system's, also that of `write`.
+pub fn replace(file: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
+    let mut buffer = io::BufWriter::new(new.as_file());
+    write(&mut buffer)?;
+    buffer.flush()?;
+    drop(buffer);
+    // A temporary file is its maker's alone.
+    let mode: std::fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    new.as_file().set_permissions(mode)?;
+    new.persist(file)?;
+    Ok(())
 }
 
 /// A document for scripts, with a newline at its end.

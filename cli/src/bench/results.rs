@@ -15,6 +15,7 @@ use super::figures::Figures;
 use super::profile::{Output, Profile};
 use crate::batch::outcome::{BatchOutcome, JobOutcome, State};
 use crate::measure::sampler::Sample;
+use crate::out;
 
 /// The version of [`Results`]'s layout.
 pub const VERSION: u32 = 1;
@@ -196,17 +197,8 @@ impl Results {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, file: &Path) -> Result<()> {
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
-        let write = || -> Result<()> {
-            let new = tempfile::NamedTempFile::new_in(folder.unwrap_or(Path::new(".")))?;
-            serde_json::to_writer(std::io::BufWriter::new(new.as_file()), self)?;
-            // A temporary file is its maker's alone; results are for others to read.
-            let mode: fs::Permissions = std::os::unix::fs::PermissionsExt::from_mode(0o644);
-            new.as_file().set_permissions(mode)?;
-            new.persist(file)?;
-            Ok(())
-        };
-        write().with_context(|| format!("failed to write {}", file.display()))
+        out::replace(file, |new| Ok(serde_json::to_writer(new, self)?))
+            .with_context(|| format!("failed to write {}", file.display()))
     }
 }
 

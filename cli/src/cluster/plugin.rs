@@ -2,7 +2,7 @@
 //! alone, and one word in the file says which: it is written here, so that one build serves all of them.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::str::FromStr;
 
@@ -105,18 +105,12 @@ pub fn run(args: &Args) -> Outcome {
     stamp(&mut file, version)
         .with_context(|| format!("{} is not MGB's plugin", built.display()))
         .code(exit::NODE)?;
-    write(&args.out, &file).code(exit::USAGE)?;
+    // slurmd may have the old one in use.
+    out::replace(&args.out, |new| new.write_all(&file))
+        .with_context(|| format!("failed to write {}", args.out.display()))
+        .code(exit::USAGE)?;
     out::print(&format!("{}: for Slurm {version}\n", args.out.display()));
     Ok(exit::OK)
-}
-
-/// By a rename: slurmd may have the old one in use.
-fn write(path: &Path, file: &[u8]) -> Result<()> {
-    let failed = || format!("failed to write {}", path.display());
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    std::fs::write(&new, file).with_context(failed)?;
-    std::fs::rename(&new, path).with_context(failed)
 }
 
 /// The version of the Slurm that is installed here.
