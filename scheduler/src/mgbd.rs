@@ -105,7 +105,8 @@ struct Options {
     /// more than it said. The log tells of one that has more
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     overhead_limit: Option<u64>,
-    /// End such a process: by SIGTERM, after 5 s by SIGKILL
+    /// End such a process: by SIGTERM, after 5 s by SIGKILL. Under MPS not one that was placed as a whole, which
+    /// would take its neighbours with it
     #[arg(long, requires = "overhead_limit")]
     end_beyond: bool,
     /// Start no MPS control daemon

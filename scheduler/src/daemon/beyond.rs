@@ -29,10 +29,18 @@ impl Server {
                 continue;
             };
             let (pid, uid) = (client.pid, client.uid);
+            // Under MPS the driver takes down what a killed process has at work, and its neighbours with it,
+            // unless its files are kept: see `keep`.
+            let is_safe = self.hello.mps_pipe.is_none() || !client.kept.is_empty();
+            let ends = limit.ends && is_safe;
             let (signal, verdict) = match self.beyond.get(id) {
-                None if limit.ends => (Some(Signal::TERM), "it is told to end"),
+                None if ends => (Some(Signal::TERM), "it is told to end"),
+                None if limit.ends => (
+                    None,
+                    "it goes on: its end at work would fail its neighbours under MPS",
+                ),
                 None => (None, "it goes on"),
-                Some(since) if limit.ends && now.saturating_sub(*since) >= TO_END => {
+                Some(since) if ends && now.saturating_sub(*since) >= TO_END => {
                     (Some(Signal::KILL), "it is killed")
                 }
                 Some(_) => continue,
