@@ -44,7 +44,7 @@ def slurmctld_killed(trial):
     # Slurm's state is on the disk five seconds later at most. A slurmctld that is killed before launches them once
     # more, drains the nodes for it ("Duplicate jobid") and holds the jobs back, with MGB or without: none is launched
     # here meanwhile.
-    jobs = [trial.submit(trial.phases(40, 60), "--gres=mgb_mem:60") for _ in range(12)]
+    jobs = [trial.submit(trial.phases(40, 60), "--gres=mgb_mem:90") for _ in range(12)]
     trial.until(lambda: trial.cluster.states().get("RUNNING") == 6)
     play(trial, "slurmctld", HEAD, "slurmctld", 2, jobs, pause=6)
 

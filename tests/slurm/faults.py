@@ -59,7 +59,7 @@ def without_the_plugin(trial):
     cluster.set(["Epilog=/usr/local/bin/mgb-epilog"])
     job = trial.submit(trial.phases(12, 4), "--gres=mgb_mem:16")
     wrong = trial.ends(job)
-    records = trial.records(job)
+    records = trial.recorded(job)
     trial.check("without the plugin, TaskProlog and Epilog do it", not wrong and len(records) == 1, records or wrong)
     for name in cluster.nodes:
         cluster.write(name, STACK, USUAL)

@@ -24,7 +24,7 @@ def come_under_mgbd(trial):
 
 def are_packed(trial):
     began = time.monotonic()
-    # Two fit on a node at once, by what they ask for and by what they need.
+    # By what they ask for three may be on a node, of which the third waits.
     jobs = [trial.submit(trial.phases(48, 4), "--gres=mgb_mem:60") for _ in range(9)]
     wrong = trial.ends(jobs)
     figure = f"{time.monotonic() - began:.1f} s"
@@ -38,7 +38,7 @@ def are_packed(trial):
 def outgrow_what_they_asked_for(trial):
     jobs = [trial.submit(trial.phases(40, 4), "--gres=mgb_mem:10 -w n1") for _ in range(6)]
     wrong = trial.ends(jobs)
-    taken = [trial.records(job).get("n1", {}) for job in jobs]
+    taken = [trial.recorded(job).get("n1", {}) for job in jobs]
     waited = sum(record.get("waited", 0) for record in taken)
     trial.check("six jobs on one node that take four times what they asked for", not wrong, wrong or None)
     trial.check("  and wait instead of failing", waited > 1, f"{waited:.1f} s in all")
@@ -47,13 +47,13 @@ def outgrow_what_they_asked_for(trial):
 def are_accounted(trial):
     job = trial.submit(trial.phases(12, 8), "--gres=mgb_mem:16")
     wrong = trial.ends(job)
-    record = next(iter(trial.records(job).values()), {})
+    record = next(iter(trial.recorded(job).values()), {})
     right = not wrong and 12 <= record.get("peak_mib", 0) <= 16 and 1.5 < record.get("held", 0) < 10
     trial.check("sacct has what a job took", right, record or wrong)
     script = f"srun {trial.phases(12, 4)}"
     job = trial.submit(script, "-N 3 --ntasks-per-node=2 --gres=mgb_mem:32")
     wrong = trial.ends(job)
-    records = trial.records(job)
+    records = trial.recorded(job, 3)
     right = not wrong and sorted(records) == trial.cluster.nodes
     right = right and all(24 <= record["peak_mib"] <= 32 for record in records.values())
     trial.check("  on each of three nodes, with two tasks on each", right, records or wrong)
@@ -112,7 +112,7 @@ def are_suspended(trial):
     seconds = time.monotonic() - began
     trial.check("scontrol suspend empties the GPUs, of a script's job and of srun's", both and left,
                 f"{seconds:.2f} s" if left else trial.tasks("n1"))
-    # Slurm keeps for the suspended what they have asked for: 80 of 128 MiB.
+    # Slurm keeps for the suspended what they have asked for: 80 of 192 MiB.
     other = trial.submit(trial.phases(60, 2), "--gres=mgb_mem:40 -w n1")
     wrong = trial.ends(other)
     trial.check("  another job has the room", not wrong, wrong or None)

@@ -20,6 +20,12 @@ def submit(trial, command, user="alice"):
     return int(found.group(1)), done["stderr"].strip()
 
 
+def remembered(trial, job):
+    """Waits until Slurm's accounting tells the user of what a job took: a moment later than it has it."""
+    own = f"sacct -n -P -X -u alice -S now-1hour -o JobID,AdminComment | grep '^{job}|mgb'"
+    trial.until(lambda: trial.cluster.run(HEAD, own, "alice")["code"] == 0, 15)
+
+
 def are_learned(trial):
     trial.cluster.must(HEAD, f"""cat >/home/alice/job.sh <<'END'
 #!/bin/sh
@@ -29,11 +35,13 @@ chmod +x /home/alice/job.sh""", "alice")
     first, said = submit(trial, "job.sh 20")
     trial.check("a job that nobody knows asks for an eighth of a GPU", asked(trial, first) == 8, said)
     wrong = trial.ends(first)
+    remembered(trial, first)
     second, said = submit(trial, "job.sh 20")
     took = next(iter(trial.records(first).values()), {}).get("peak_mib", 0)
     right = not wrong and 20 <= took and asked(trial, second) == took + -(-took // 16)
     trial.check("  the next time for what it took, and a sixteenth more", right, (said, took))
     wrong = trial.ends(second)
+    remembered(trial, second)
     other, said = submit(trial, "--time=5 job.sh 12")
     trial.check("  with other arguments for the most of all", not wrong and "other arguments" in said, said)
     array, said = submit(trial, "--array=1-3 job.sh 20")
@@ -41,12 +49,14 @@ chmod +x /home/alice/job.sh""", "alice")
     trial.check("  and an array as well", not wrong and "2 earlier runs" in said, wrong or said)
     wrapped, said = submit(trial, f"--wrap '{trial.phases(30, 2)}'")
     wrong = trial.ends(wrapped)
+    remembered(trial, wrapped)
     again, said = submit(trial, f"--wrap '{trial.phases(30, 2)}'")
     trial.check("  and what was wrapped", not wrong and "1 earlier run with the same" in said, wrong or said)
     wrong = trial.ends(again)
     trial.cluster.must(HEAD, "install -m 755 /home/alice/job.sh /home/all.sh")
     for_all, _ = submit(trial, "/home/all.sh 20")
     wrong += trial.ends(for_all)
+    remembered(trial, for_all)
     alice, bob = (learned_by(trial, user) for user in ("alice", "bob"))
     trial.check("users learn of their own jobs alone", not wrong and "1 earlier run" in alice and "nothing" in bob, bob)
     own, said = submit(trial, "--gres=mgb_mem:5 job.sh 20")

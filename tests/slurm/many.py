@@ -22,8 +22,6 @@ from trial import PROGRAMS
 
 Job = collections.namedtuple("Job", "need believed rounds")
 SHARDS = 8
-# What all ask for who know nothing of their programs.
-DEFAULT = 8
 # Slurm as for many short jobs: all that wait are looked at, each second and whenever one ends.
 TUNED = ["SchedulerParameters=batch_sched_delay=0,sched_min_interval=20000,sched_interval=1,default_queue_depth=1000,"
          "bf_interval=1,bf_max_job_test=1000,bf_continue,defer_batch"]
@@ -101,16 +99,16 @@ class Many:
             print(f"  other: {text[-300:]!r}", flush=True)
         return {"passed": passed, "oom": oom, "other": len(self.jobs) - passed - oom}
 
-    def play(self, name, options, wrote, before="", meanwhile=None):
+    def play(self, name, options, wrote, before="", meanwhile=None, submit="sbatch"):
         """All jobs at once, as a user would submit them; they wait until the last is there. `meanwhile` is done beside
         them."""
         cluster = self.cluster
-        folder = cluster.work / "home/alice" / name.replace(" ", "-")
+        folder = cluster.work / "home/alice" / name.replace(" ", "-").replace(",", "")
         lines = [f"mkdir {folder.name}"]
         for number, job in enumerate(self.jobs):
             words = f"-Q -t 1 -J j{number} -o {folder.name}/%j {options(job)}"
             command = shlex.quote(f"{before}exec {PROGRAMS}/mgb/{phases(job)}")
-            lines.append(f"sbatch {words} --wrap {command} >/dev/null")
+            lines.append(f"{submit} {words} --wrap {command} >/dev/null")
         cluster.write(HEAD, "/home/alice/submit", "set -e\n" + "\n".join(lines) + "\n")
         cluster.must(HEAD, "scontrol update partition=main state=down")
         cluster.must(HEAD, "sh submit", "alice")
@@ -145,9 +143,16 @@ class Many:
               f"{mean('COMPLETING'):.1f} are wound up{self.taken()}", flush=True)
         cluster.wait(cluster.is_idle, 30, "all nodes are idle")
 
+    def comments(self):
+        """What sacct has of the latest list's jobs."""
+        return self.cluster.must(HEAD, f"sacct -n -P -X -u alice -o AdminComment | tail -n {len(self.jobs)}")
+
+    def recorded(self):
+        return self.comments().count("mgb{")
+
     def taken(self):
         """What sacct says of MGB's part in a list's jobs."""
-        text = self.cluster.must(HEAD, "sacct -n -P -X -u alice -o AdminComment | tail -n " + str(len(self.jobs)))
+        text = self.comments()
         total = lambda what: sum(map(float, re.findall(rf"{what}=([0-9.]+)s", text)))
         return f"; of a job's time {total('waited') / len(self.jobs):.2f} s are waits in mgbd, " \
                f"{total('held') / len(self.jobs):.2f} s with a GPU" if "mgb{" in text else ""
@@ -156,7 +161,7 @@ class Many:
         """What MGB with Slurm is beside one mgbd that has all GPUs."""
         best = min((result["seconds"] for name, result in self.results.items() if name.startswith("one")), default=0)
         for name, result in self.results.items():
-            if best and name.startswith("mgb_mem"):
+            if best and name.startswith("mgb"):
                 print(f"{name}: {100 * result['seconds'] / best - 100:+.0f} % of the time of one mgbd", flush=True)
 
     # Plain Slurm.
@@ -221,8 +226,10 @@ class Many:
         self.add_mgb()
         self.empty("with MGB", "true")
         self.empty("with MGB", f"{PROGRAMS}/mgb/phases 4 1 1 wait 1 8")
+        for name in ("mgb sbatch, nothing known", "mgb sbatch, known"):
+            self.play(name, lambda job: "", "nothing", submit="mgb sbatch")
+            self.cluster.wait(lambda: self.recorded() == len(self.jobs), 30, "all are recorded")
         self.play("mgb_mem as believed", lambda job: f"--gres=mgb_mem:{job.believed}", "--gres=mgb_mem:N for each")
-        self.play("mgb_mem of nothing known", lambda job: f"--gres=mgb_mem:{DEFAULT}", f"--gres=mgb_mem:{DEFAULT}")
 
     def killed(self):
         """Daemons end beside the jobs, one after the other: none is lost."""

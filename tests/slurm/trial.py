@@ -57,6 +57,11 @@ class Trial:
         except RuntimeError:
             self.check("  and all ledgers are empty", False, [self.tasks(name) for name in self.cluster.nodes])
 
+    def recorded(self, job, nodes=1):
+        """The same, once as many nodes have recorded what it took: a moment after its end."""
+        self.until(lambda: len(self.records(job)) == nodes, 10)
+        return self.records(job)
+
     def records(self, job):
         """What sacct has of MGB's: by node, the figures by name."""
         text = self.cluster.must(HEAD, f"sacct -n -P -X -j {job} -o AdminComment")

@@ -1,25 +1,23 @@
-//! `mgb cluster epilog`: what a job took of this node's GPUs goes into Slurm's accounting, as its
-//! AdminComment.
+//! `mgb cluster epilog`: what a job took of this node's GPUs goes into Slurm's accounting. Another process
+//! brings it there ([`super::deliver`]), so that the job's end does not wait for it.
 
-use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Context;
 use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
+use super::outbox::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::record::{self, Record};
 use crate::{daemon, out, slurm};
-
-/// How often it is tried: other nodes of the job write theirs into the same comment.
-const TRIES: u32 = 4;
 
 /// Record what a job took of this node's GPUs, in Slurm's accounting (Slurm calls it, as root).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 In slurm.conf: Epilog=/usr/local/bin/mgb-epilog. The SPANK plugin calls it by itself. `sacct -o JobID,AdminComment%60` \
-shows what it has written: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1}`.
+shows what it has written: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1}`, a moment \
+after the job's end. While slurmdbd is away the record waits in /var/spool/mgb.
 
 Exit code: 0. A job or node never fails for it.")]
 pub struct Args {
@@ -49,7 +47,10 @@ pub fn run(args: &Args) -> Outcome {
         ));
         return Ok(exit::OK);
     }
-    write(job, &record).code(exit::NODE)?;
+    let outbox = Outbox::of_node();
+    let kept = outbox.put(job, &record).and_then(|()| outbox.deliver());
+    kept.with_context(|| format!("{} cannot be used", outbox.folder().display()))
+        .code(exit::NODE)?;
     Ok(exit::OK)
 }
 
@@ -58,69 +59,4 @@ fn taken(job: u32) -> anyhow::Result<Option<JobView>> {
     let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out)?;
     let view = client.status()?;
     Ok(view.jobs.into_iter().find(|view| view.job == job))
-}
-
-/// Has it in the job's record, beside what others have written there.
-fn write(job: u32, record: &Record) -> anyhow::Result<()> {
-    let number = job.to_string();
-    let read = || {
-        slurm::run(
-            "sacct",
-            &["-n", "-P", "-X", "-D", "-j", &number, "-o", "NNodes,AdminComment"],
-        )
-    };
-    for at in 0..TRIES {
-        let before = read()?;
-        let (nodes, before) = last_run(&before);
-        let mut records = record::read(before);
-        if records.contains(record) {
-            return Ok(());
-        }
-        records.retain(|other| other.node != record.node);
-        records.push(record.clone());
-        let comment = record::comment(before, &records);
-        let mut set = String::from("AdminComment=");
-        // Writing to a String cannot fail. Slurm takes quotes for its own.
-        let _ = write!(set, "{}", comment.replace(['"', '\''], "`"));
-        slurm::run(
-            "sacctmgr",
-            &[
-                "-i",
-                "-Q",
-                "modify",
-                "job",
-                "where",
-                &format!("jobid={number}"),
-                "set",
-                &set,
-            ],
-        )?;
-        if nodes == Some(1) {
-            return Ok(());
-        }
-        // Another node may have read the same and written since; whoever is later has both.
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(
-            20 * at + 7 * (std::process::id() % 10),
-        )));
-    }
-    Ok(())
-}
-
-/// The nodes and the comment of a job's last run, of several where it was requeued.
-fn last_run(said: &str) -> (Option<u32>, &str) {
-    let line = said.lines().next_back().unwrap_or("");
-    let (nodes, comment) = line.split_once('|').unwrap_or(("", line));
-    (nodes.trim().parse().ok(), comment)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_last_run_counts() {
-        assert_eq!(last_run("1|a\n3|mgb{n1 x=1}\n"), (Some(3), "mgb{n1 x=1}"));
-        assert_eq!(last_run("1|\n"), (Some(1), ""));
-        assert_eq!(last_run(""), (None, ""));
-    }
 }

@@ -8,6 +8,7 @@ use anyhow::Result;
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, NODE_SOCKET};
 
+use super::outbox::Outbox;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::{self, note, summary::Summary};
 use crate::{daemon, out};
@@ -46,6 +47,10 @@ pub fn run(args: &Args) -> Outcome {
         });
     } else {
         tell(&seen, fault.as_deref()).code(exit::NODE)?;
+    }
+    if !args.print {
+        // What ended while slurmdbd was away. Nothing here depends on it.
+        let _ = Outbox::of_node().deliver();
     }
     Ok(if fault.is_none() { exit::OK } else { exit::FAILED })
 }

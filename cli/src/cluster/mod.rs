@@ -1,9 +1,11 @@
 //! `mgb cluster`: a node of a Slurm cluster. Slurm places jobs on nodes; on the node mgbd packs them.
 
 mod check;
+mod deliver;
 mod epilog;
 mod health;
 mod job;
+mod outbox;
 mod plugin;
 mod prolog;
 mod setup;
@@ -30,6 +32,8 @@ enum Command {
     Epilog(epilog::Args),
     Health(health::Args),
     #[command(hide = true)]
+    Deliver(deliver::Args),
+    #[command(hide = true)]
     Watch(watch::Args),
 }
 
@@ -54,6 +58,7 @@ pub fn run(args: &Args) -> Outcome {
         Command::Prolog(args) => prolog::run(args),
         Command::Epilog(args) => epilog::run(args),
         Command::Health(args) => health::run(args),
+        Command::Deliver(args) => deliver::run(args),
         Command::Watch(args) => watch::run(args),
     }
 }

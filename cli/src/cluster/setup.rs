@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn memory_and_time_of_all_gpus_are_counted() {
+    fn half_as_much_memory_again_is_counted() {
         let gpu = |mib: u64| Gpu {
             index: 0,
             node_index: 0,
@@ -107,7 +107,7 @@ mod tests {
         let gres = Counts::of(&[gpu(64), gpu(256)]);
         assert_eq!(
             gres.to_string(),
-            "mgb_mem:320,mgb_share:200,mgb_gpu:no_consume:256"
+            "mgb_mem:480,mgb_share:200,mgb_gpu:no_consume:256"
         );
         let line = format!("NodeName=n1 CPUs=2 Gres={gres}");
         let text = all(&line, Path::new("/opt/mgb"));

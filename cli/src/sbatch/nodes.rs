@@ -43,7 +43,7 @@ impl Nodes {
                 least_gpu_mib: counts.whole,
                 ..Nodes::default()
             });
-            so_far.most_mib = so_far.most_mib.max(counts.memory);
+            so_far.most_mib = so_far.most_mib.max(counts.most_mib());
             so_far.least_gpu_mib = so_far.least_gpu_mib.min(counts.whole);
             so_far.most_gpu_mib = so_far.most_gpu_mib.max(counts.whole);
         }
@@ -68,8 +68,8 @@ mod tests {
 
     #[test]
     fn nodes_of_different_kinds_are_looked_at() {
-        let said = "NodeName=n1 Gres=mgb_mem:128,mgb_share:200,mgb_gpu:no_consume:64 OS=x\nNodeName=n2 \
-                    Gres=mgb_mem:256,mgb_share:100,mgb_gpu:no_consume:256 OS=x\nNodeName=n3 Gres=gpu:2\nNodeName=n4 Gres=(null)\n";
+        let said = "NodeName=n1 Gres=mgb_mem:192,mgb_share:200,mgb_gpu:no_consume:64 OS=x\nNodeName=n2 \
+                    Gres=mgb_mem:384,mgb_share:100,mgb_gpu:no_consume:256 OS=x\nNodeName=n3 Gres=gpu:2\nNodeName=n4 Gres=(null)\n";
         let nodes = Nodes::of(said).unwrap();
         assert_eq!(
             (nodes.most_mib, nodes.least_gpu_mib, nodes.most_gpu_mib),

@@ -1,4 +1,5 @@
-//! What Slurm counts of a node's GPUs.
+//! What Slurm counts of a node's GPUs. Of memory it counts more than there is ([`AHEAD`]): jobs that wait on a
+//! node have its room as soon as one leaves, while Slurm takes time to see that and to start the next.
 
 use std::fmt;
 
@@ -6,10 +7,14 @@ use mgb_probe::Gpu;
 
 use super::{MEMORY, SHARE, WHOLE, count};
 
+/// What is counted of each two MiB. A job that has ended keeps what it asked for until it is wound up and the
+/// next is launched, and jobs that go ahead of a larger one are started once a second.
+const AHEAD: u64 = 3;
+
 /// A node's counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// MiB of memory, of all GPUs.
+    /// MiB that jobs may ask for together.
     pub memory: u64,
     /// Hundredths of GPUs.
     pub share: u64,
@@ -22,10 +27,15 @@ impl Counts {
     pub fn of(gpus: &[Gpu]) -> Counts {
         let memory = gpus.iter().map(|gpu| gpu.usable_bytes >> 20);
         Counts {
-            memory: memory.clone().sum(),
+            memory: AHEAD * memory.clone().sum::<u64>() / 2,
             share: 100 * gpus.len() as u64,
             whole: memory.max().unwrap_or(0),
         }
+    }
+
+    /// MiB that one job can have: no GPU is larger than the largest.
+    pub fn most_mib(&self) -> u64 {
+        self.memory.min(self.whole * self.share / 100)
     }
 
     /// As a record of Slurm's has them.
@@ -49,6 +59,17 @@ impl fmt::Display for Counts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_job_can_have_more_than_there_is() {
+        let counts = |memory, share| Counts {
+            memory,
+            share,
+            whole: 64,
+        };
+        assert_eq!(counts(192, 200).most_mib(), 128);
+        assert_eq!(counts(100, 200).most_mib(), 100);
+    }
 
     #[test]
     fn what_is_written_is_read() {

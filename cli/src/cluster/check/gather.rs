@@ -9,6 +9,7 @@ use mgb_probe::{Client, NODE_SOCKET};
 use super::node::{Mgbd, NodeFacts};
 use super::plugin::{self, Line, PluginFacts};
 use super::site::SiteFacts;
+use crate::cluster::outbox::Outbox;
 use crate::cluster::plugin::{installed, stamped};
 use crate::slurm::counts::Counts;
 use crate::{daemon, slurm};
@@ -116,6 +117,7 @@ fn node(folder: &Path) -> Option<NodeFacts> {
         counts: Counts::read(&gres),
         gpus: slurm::count(&gres, "gpu", ':'),
         constrains,
+        undelivered: Outbox::of_node().all().len(),
         mgbd: mgbd.map(|client| Mgbd {
             counts: Counts::of(&client.hello().gpus),
             mode: std::fs::metadata(NODE_SOCKET).map_or(0, |file| file.permissions().mode() & 0o777),

@@ -3,6 +3,7 @@
 use crate::finding::Finding;
 use crate::slurm::MEMORY;
 use crate::slurm::counts::Counts;
+use crate::table::plural;
 
 /// What was found of it.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct NodeFacts {
     pub gpus: u64,
     /// `ConstrainDevices=yes`.
     pub constrains: bool,
+    /// Jobs whose records wait to be brought into the accounting, as far as this user may see.
+    pub undelivered: usize,
     /// What the node's mgbd says; or why it does not answer.
     pub mgbd: Result<Mgbd, String>,
 }
@@ -60,6 +63,14 @@ pub fn check(facts: &NodeFacts) -> Vec<Finding> {
             }
         }
     }
+    if facts.undelivered > 0 {
+        let text = format!(
+            "what {} took is not in the accounting yet",
+            plural(facts.undelivered, "job")
+        );
+        findings
+            .push(Finding::note("records", text).way_out("it comes once slurmdbd answers: see `sacct` here"));
+    }
     if facts.gpus > 0 && facts.constrains {
         let text = format!(
             "gres/gpu:{} is on this node too, with ConstrainDevices=yes: jobs that do not ask for gpu see no GPU",
@@ -94,7 +105,8 @@ fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
         ),
         memory if memory > mgbd.memory => {
             let words = format!(
-                "{} counts more memory than mgbd shares, {}: jobs wait here while others are free",
+                "{} counts more memory than jobs should ask for together, {}: they wait here while other nodes are \
+                 free",
                 text(slurm),
                 text(mgbd)
             );
@@ -103,7 +115,7 @@ fn counts(name: &str, slurm: Counts, mgbd: Counts) -> Finding {
         // An administrator may keep some back.
         _ => Finding::note(
             NAME,
-            format!("{} is not what mgbd shares, {}", text(slurm), text(mgbd)),
+            format!("{} is not what mgbd's GPUs come to, {}", text(slurm), text(mgbd)),
         ),
     }
     .way_out(way_out)
@@ -127,6 +139,7 @@ mod tests {
             counts: COUNTS,
             gpus: 0,
             constrains: true,
+            undelivered: 0,
             mgbd: Ok(Mgbd {
                 counts: COUNTS,
                 mode: 0o666,
@@ -184,6 +197,12 @@ mod tests {
             "gres/gpu",
             Problem,
             &["ConstrainDevices"],
+        );
+        expect(
+            &with(&|facts| facts.undelivered = 2),
+            "records",
+            Note,
+            &["2 jobs", "slurmdbd"],
         );
         let both = with(&|facts| (facts.gpus, facts.constrains) = (2, false));
         expect(&both, "gres/gpu", Note, &["among others"]);
