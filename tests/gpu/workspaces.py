@@ -67,7 +67,7 @@ def main():
         began = time.perf_counter()
         nvml.processes(0)
         seconds.append(time.perf_counter() - began)
-    trial.check("a list of processes takes less than 20 ms", max(seconds) < 0.02,
+    trial.check("a list of processes takes less than 5 ms", statistics.median(seconds) < 0.005,
                 {"median_us": round(statistics.median(seconds) * 1e6), "most_us": round(max(seconds) * 1e6),
                  "listed": len(nvml.processes(0))})
     for process in processes:
