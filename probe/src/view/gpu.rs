@@ -1,0 +1,43 @@
+//! A GPU in the node view.
+
+use serde::{Deserialize, Serialize};
+
+use crate::hello::Gpu;
+
+/// One GPU and its load. Bytes, unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GpuView {
+    /// The GPU.
+    pub gpu: Gpu,
+    /// Free as the driver says; `None` if it does not.
+    pub driver_free_bytes: Option<u64>,
+    /// Reserved for tasks of living processes.
+    pub reserved_bytes: u64,
+    /// Kept for these tasks and their processes, which are expected to take more: see `docs/POLICIES.md`.
+    #[serde(default)]
+    pub headroom_bytes: u64,
+    /// Mapped under these reservations, as the clients say.
+    pub resident_bytes: u64,
+    /// Charged for contexts of living processes.
+    pub contexts_bytes: u64,
+    /// What these processes have beside that and their reservations, as last seen: modules and workspaces of
+    /// libraries.
+    #[serde(default)]
+    pub overhead_bytes: u64,
+    /// Charged for dead processes until the driver shows it free.
+    pub reclaiming_bytes: u64,
+    /// Held by programs that are not under MGB, and by the driver itself.
+    pub foreign_bytes: u64,
+    /// Warps of the tasks running.
+    pub warps_charged: u64,
+    /// Processes that hold room or a context.
+    pub processes: u32,
+    /// Launches not finished yet, as the clients say.
+    pub launches_in_flight: u64,
+    /// A person has it drained: nobody is admitted, and who is idle there leaves.
+    #[serde(default)]
+    pub drained: bool,
+    /// The driver cannot reach it: nobody is admitted until it can again.
+    #[serde(default)]
+    pub lost: bool,
+}

@@ -1,0 +1,49 @@
+//! Memory that leaves GPUs, in the node view: because a person wants it, or after a death.
+
+use serde::{Deserialize, Serialize};
+
+/// Memory that is to leave a GPU because a person wants it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeavingView {
+    /// Process.
+    pub pid: u32,
+    /// GPU index.
+    pub gpu: u32,
+    /// Bytes that are still there.
+    pub bytes: u64,
+    /// What keeps them there; `None`: nothing that is known, they are on their way.
+    pub hindrance: Option<Hindrance>,
+}
+
+/// What keeps memory on a GPU that a person wants to leave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hindrance {
+    /// The process has work under way there, and mgbd asks again.
+    Busy,
+    /// The process has no thread of MGB's that could do it.
+    NoAgent,
+    /// It did not answer mgbd.
+    NoAnswer,
+    /// The memory was declared with `--need`: it is the process's until that ends.
+    Declared,
+    /// It is of a kind that cannot leave.
+    Stays,
+    /// The host has too little memory to spare for it.
+    HostMemory,
+}
+
+/// How a dead process's room came back. Microseconds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReclaimView {
+    /// Process.
+    pub pid: u32,
+    /// GPU index.
+    pub gpu: u32,
+    /// Bytes it was charged, context included.
+    pub bytes: u64,
+    /// From `mgbd` waking for the death to the room marked as reclaiming.
+    pub marked_us: u64,
+    /// From there until the driver showed it free; `None`: not yet.
+    pub freed_us: Option<u64>,
+}
