@@ -91,6 +91,15 @@ def go_where_a_gpu_is_large_enough(trial):
         nodes = {job: trial.cluster.job(job)["NodeList"] for job in small + middle + large}
         right = not wrong and all(nodes[job] == "n3" for job in large) and all(nodes[job] != "n2" for job in middle)
         trial.check("jobs go to nodes with a GPU that is large enough", right, wrong or sorted(nodes.values()))
+        unknown = f"--wrap '{trial.phases(44, 4)}'"
+        failed, _ = submit(trial, f"-w n2 {unknown}")
+        state = trial.cluster.wait_for(failed)[failed]
+        remembered(trial, failed)
+        again, said = submit(trial, unknown)
+        wrong = trial.ends(again)
+        node = trial.cluster.job(again)["NodeList"]
+        right = state == "FAILED" and not wrong and node != "n2" and "failed where no GPU has" in said
+        trial.check("one that failed where the GPUs are too small goes elsewhere next time", right, (said, node, wrong))
         trial.check_empty()
     finally:
         trial.cluster.stop()

@@ -119,6 +119,7 @@ mod tests {
             node: "n1".to_owned(),
             peak_mib,
             gpu_peak_mib: peak_mib,
+            refused_mib: 0,
             waited: 0.5,
             held: 2.0,
             tasks: 1,

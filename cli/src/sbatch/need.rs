@@ -58,7 +58,11 @@ impl fmt::Display for Need {
                 write!(
                     f,
                     "{count} earlier {runs} with {how} arguments took {mib} MiB at most"
-                )
+                )?;
+                match past.refused_mib {
+                    0 => Ok(()),
+                    mib => write!(f, ", and failed where no GPU has {mib} MiB"),
+                }
             }
             Why::Found(program) => {
                 write!(f, "the compiler pass has found that in {}", program.display())
@@ -82,9 +86,11 @@ pub fn of(line: &Line, nodes: &Nodes) -> Need {
         Ok(Some(past)) => {
             // What a whole GPU was enough for fits into one again.
             let with_margin = |mib: u64, most: u64| (mib + mib.div_ceil(MARGIN)).min(most.max(mib)).max(1);
+            // Some want all that there could be.
+            let refused = past.refused_mib.min(nodes.most_gpu_mib);
             return Need {
-                mib: with_margin(past.mib, nodes.most_mib),
-                gpu_mib: with_margin(past.gpu_mib, nodes.most_gpu_mib),
+                mib: with_margin(past.mib, nodes.most_mib).max(refused),
+                gpu_mib: with_margin(past.gpu_mib, nodes.most_gpu_mib).max(refused),
                 why: Why::Past(past),
             };
         }
@@ -128,6 +134,7 @@ mod tests {
         let past = Past {
             mib: 20,
             gpu_mib: 10,
+            refused_mib: 0,
             runs: 3,
             same_arguments: false,
         };

@@ -22,6 +22,8 @@ pub struct Past {
     pub mib: u64,
     /// The most MiB of one GPU.
     pub gpu_mib: u64,
+    /// The most MiB of one GPU that one wanted, and failed since its node had no such GPU; 0: none did.
+    pub refused_mib: u64,
     /// Runs that were looked at.
     pub runs: usize,
     /// They had the same arguments.
@@ -47,10 +49,18 @@ pub fn of(line: &Line) -> anyhow::Result<Option<Past>> {
             SINCE,
             &delimiter,
             "-o",
-            "AdminComment,WorkDir,SubmitLine",
+            "State,AdminComment,WorkDir,SubmitLine",
         ],
     )?;
     Ok(among(&said, line, &line.folder()))
+}
+
+/// What one run took, and was refused.
+#[derive(Clone, Copy)]
+struct Run {
+    mib: u64,
+    gpu_mib: u64,
+    refused: u64,
 }
 
 /// How a job that ran is like this one.
@@ -64,10 +74,8 @@ fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
     let (mut same, mut others) = (Vec::new(), Vec::new());
     // The latest come last.
     for entry in said.lines().rev() {
-        let mut fields = entry.splitn(3, SEPARATOR);
-        let (Some(comment), Some(its_folder), Some(submitted)) =
-            (fields.next(), fields.next(), fields.next())
-        else {
+        let fields: Vec<&str> = entry.splitn(4, SEPARATOR).collect();
+        let [state, comment, its_folder, submitted] = fields[..] else {
             continue;
         };
         let records = record::read(comment);
@@ -76,18 +84,29 @@ fn among(said: &str, line: &Line, folder: &Path) -> Option<Past> {
         else {
             continue;
         };
-        let mib = (mib, gpu_mib);
+        // Some programs only try how much there is: those end well.
+        let refused = if state == "COMPLETED" {
+            0
+        } else {
+            most(|record| record.refused_mib).unwrap_or(0)
+        };
+        let run = Run {
+            mib,
+            gpu_mib,
+            refused,
+        };
         match like(submitted, line, Path::new(its_folder) == folder) {
-            Some(Like::Same) => same.push(mib),
-            Some(Like::OtherArguments) => others.push(mib),
+            Some(Like::Same) => same.push(run),
+            Some(Like::OtherArguments) => others.push(run),
             None => {}
         }
     }
-    let past = |runs: &[(u64, u64)], same_arguments| {
+    let past = |runs: &[Run], same_arguments| {
         let runs = &runs[..runs.len().min(RUNS)];
         Some(Past {
-            mib: runs.iter().map(|run| run.0).max()?,
-            gpu_mib: runs.iter().map(|run| run.1).max()?,
+            mib: runs.iter().map(|run| run.mib).max()?,
+            gpu_mib: runs.iter().map(|run| run.gpu_mib).max()?,
+            refused_mib: runs.iter().map(|run| run.refused).max()?,
             runs: runs.len(),
             same_arguments,
         })
@@ -126,7 +145,7 @@ mod tests {
     fn said(jobs: &[(u64, &str, &str)]) -> String {
         let one = |(mib, folder, submitted): &(u64, &str, &str)| {
             let took = format!("mgb{{n1 peak_mib={mib} gpu_peak_mib={mib} waited=0.00s held=1.00s tasks=1}}");
-            format!("{took}{SEPARATOR}{folder}{SEPARATOR}{submitted}\n")
+            format!("COMPLETED{SEPARATOR}{took}{SEPARATOR}{folder}{SEPARATOR}{submitted}\n")
         };
         jobs.iter().map(one).collect()
     }
@@ -145,6 +164,7 @@ mod tests {
             Some(Past {
                 mib,
                 gpu_mib: mib,
+                refused_mib: 0,
                 runs,
                 same_arguments,
             })
@@ -164,6 +184,17 @@ mod tests {
     }
 
     #[test]
+    fn who_failed_for_a_small_gpu_is_to_have_a_larger_one() {
+        let run = |state: &str| {
+            let took = "mgb{n1 peak_mib=2 gpu_peak_mib=2 waited=0.00s held=1.00s tasks=1 refused_mib=90}";
+            format!("{state}{SEPARATOR}{took}{SEPARATOR}/a{SEPARATOR}sbatch job.sh\n")
+        };
+        let of = |text: String| among(&text, &line(&["job.sh"]), Path::new("/a")).unwrap();
+        assert_eq!(of(run("FAILED")).refused_mib, 90);
+        assert_eq!(of(run("COMPLETED")).refused_mib, 0);
+    }
+
+    #[test]
     fn what_was_wrapped_is_known_again() {
         let jobs = said(&[
             (10, "/a", "sbatch --gres=mgb_mem:4 --wrap ./app 5"),
@@ -175,7 +206,7 @@ mod tests {
 
     #[test]
     fn jobs_without_a_record_say_nothing() {
-        let jobs = format!("{SEPARATOR}/a{SEPARATOR}sbatch job.sh\nbroken\n");
+        let jobs = format!("FAILED{SEPARATOR}{SEPARATOR}/a{SEPARATOR}sbatch job.sh\nbroken\n");
         assert_eq!(among(&jobs, &line(&["job.sh"]), Path::new("/a")), None);
     }
 }

@@ -1,5 +1,5 @@
 //! What stands in a job's AdminComment: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1;
-//! n2 …}`.
+//! n2 …}`, and at the end of a part `refused_mib=40` where the job wanted more than the node's GPUs have.
 
 use std::fmt;
 
@@ -16,6 +16,8 @@ pub struct Record {
     pub peak_mib: u64,
     /// The same of one GPU.
     pub gpu_peak_mib: u64,
+    /// MiB of one GPU that it wanted and that no GPU of the node has; 0: it had what it wanted.
+    pub refused_mib: u64,
     /// Seconds that its tasks waited for room, added up.
     pub waited: f64,
     /// Seconds that its tasks had a GPU, added up.
@@ -33,6 +35,7 @@ impl Record {
             node: node.to_lowercase(),
             peak_mib: mib(view.peak_bytes),
             gpu_peak_mib: mib(view.gpu_peak_bytes),
+            refused_mib: mib(view.refused_bytes),
             waited: seconds(view.waited_ms),
             held: seconds(view.held_ms),
             tasks: view.tasks,
@@ -45,6 +48,7 @@ impl Record {
             node: text.split_whitespace().next()?.to_owned(),
             peak_mib: of("peak_mib")?.parse().ok()?,
             gpu_peak_mib: of("gpu_peak_mib")?.parse().ok()?,
+            refused_mib: of("refused_mib").map_or(Some(0), |mib| mib.parse().ok())?,
             waited: of("waited")?.strip_suffix('s')?.parse().ok()?,
             held: of("held")?.strip_suffix('s')?.parse().ok()?,
             tasks: of("tasks")?.parse().ok()?,
@@ -58,7 +62,11 @@ impl fmt::Display for Record {
             f,
             "{} peak_mib={} gpu_peak_mib={} waited={:.2}s held={:.2}s tasks={}",
             self.node, self.peak_mib, self.gpu_peak_mib, self.waited, self.held, self.tasks
-        )
+        )?;
+        match self.refused_mib {
+            0 => Ok(()),
+            mib => write!(f, " refused_mib={mib}"),
+        }
     }
 }
 
@@ -99,6 +107,10 @@ mod tests {
             "project x mgb{n1 peak_mib=13 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=3}"
         );
         assert_eq!(read(&text), std::slice::from_ref(&one));
+        let two = Record {
+            refused_mib: 40,
+            ..two
+        };
         let both = comment(&text, &[one.clone(), two.clone()]);
         assert_eq!(read(&both), [one, two]);
         assert!(read("").is_empty() && read("mgb{n1 peak_mib=x}").is_empty());

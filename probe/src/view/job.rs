@@ -17,6 +17,9 @@ pub struct JobView {
     pub peak_bytes: u64,
     /// The same of one GPU.
     pub gpu_peak_bytes: u64,
+    /// The most bytes of one GPU that it wanted and was refused, since no GPU of the node has so much.
+    #[serde(default)]
+    pub refused_bytes: u64,
     /// Milliseconds that its requests have waited, added up.
     pub waited_ms: u64,
     /// Milliseconds that its tasks had a GPU, added up.

@@ -137,12 +137,8 @@ impl Broker {
             .filter(|&&gpu| bytes.saturating_add(gpus[gpu].context_bytes) <= self.most_bytes(gpu))
             .fold(0u64, |mask, gpu| mask | 1 << gpu);
         if fit == 0 {
-            self.counts.refused += 1;
-            let gpu = &gpus[largest];
-            return Some(Reply::NeverFits {
-                wanted: bytes.saturating_add(gpu.context_bytes),
-                largest: gpu.usable_bytes,
-            });
+            let (context, usable) = (gpus[largest].context_bytes, gpus[largest].usable_bytes);
+            return Some(self.never_fits(key.client, bytes.saturating_add(context), usable, now));
         }
         if let Some(reply) = self.over_quota_alone(key, &request, fit) {
             self.counts.refused += 1;
@@ -171,6 +167,12 @@ impl Broker {
             lasts.unwrap_or(Duration::MAX),
         );
         None
+    }
+
+    fn never_fits(&mut self, client: ClientId, wanted: u64, largest: u64, now: Duration) -> Reply {
+        self.counts.refused += 1;
+        self.refused_to(client, wanted, now);
+        Reply::NeverFits { wanted, largest }
     }
 
     /// Why a client can begin no more tasks; `None`: it can.
@@ -205,11 +207,7 @@ impl Broker {
             .saturating_add(bytes)
             .saturating_add(self.ledger.gpus()[gpu].context_bytes);
         if whole > self.most_bytes(gpu) {
-            self.counts.refused += 1;
-            return Some(Reply::NeverFits {
-                wanted: whole,
-                largest: usable,
-            });
+            return Some(self.never_fits(key.client, whole, usable, now));
         }
         if let Some(reply) = self.over_quota_alone(key, &request, 1 << gpu) {
             self.counts.refused += 1;

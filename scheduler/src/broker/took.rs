@@ -16,14 +16,24 @@ impl Broker {
             return;
         };
         let by_gpu = self.taken_by(job);
-        let usage = self.usages.0.entry(job).or_default();
-        usage.uid = uid;
+        let usage = self.usage_of(job, uid, now);
         usage.tasks += 1;
         usage.waited += waited;
-        usage.touched = now;
         usage.peak_bytes = usage.peak_bytes.max(by_gpu.iter().sum());
         usage.gpu_peak_bytes = usage.gpu_peak_bytes.max(by_gpu.into_iter().max().unwrap_or(0));
-        if self.usages.0.len() > MOST {
+    }
+
+    /// A client wanted more than any GPU here has.
+    pub(super) fn refused_to(&mut self, client: ClientId, wanted: u64, now: Duration) {
+        if let Some((job, uid)) = self.slurm_job_of(client) {
+            let usage = self.usage_of(job, uid, now);
+            usage.refused_bytes = usage.refused_bytes.max(wanted);
+        }
+    }
+
+    /// What the job has taken so far. Of many that have ended, one is forgotten for it.
+    fn usage_of(&mut self, job: u32, uid: u32, now: Duration) -> &mut Usage {
+        if self.usages.0.len() >= MOST && !self.usages.0.contains_key(&job) {
             let runs = |job: u32| {
                 self.clients
                     .values()
@@ -33,6 +43,9 @@ impl Broker {
             let oldest = ended.min_by_key(|(_, usage)| usage.touched).map(|(job, _)| *job);
             oldest.and_then(|job| self.usages.0.remove(&job));
         }
+        let usage = self.usages.0.entry(job).or_default();
+        (usage.uid, usage.touched) = (uid, now);
+        usage
     }
 
     /// The same room was wanted by a task that was there: no further task.
@@ -73,6 +86,7 @@ impl Broker {
                 tasks: usage.tasks,
                 peak_bytes: usage.peak_bytes,
                 gpu_peak_bytes: usage.gpu_peak_bytes,
+                refused_bytes: usage.refused_bytes,
                 waited_ms: usage.waited.as_millis() as u64,
                 held_ms: (usage.held + running).as_millis() as u64,
             }

@@ -14,6 +14,8 @@ pub(super) struct Usage {
     pub(super) tasks: u64,
     pub(super) peak_bytes: u64,
     pub(super) gpu_peak_bytes: u64,
+    /// The most bytes of one GPU that it wanted and no GPU here has.
+    pub(super) refused_bytes: u64,
     pub(super) waited: Duration,
     pub(super) held: Duration,
     /// When it was granted something last, or gave it back.

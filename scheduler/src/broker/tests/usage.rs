@@ -54,6 +54,20 @@ fn a_jobs_steps_are_counted_together() {
 }
 
 #[test]
+fn what_no_gpu_has_is_kept_for_the_next_time() {
+    let mut broker = broker_over(&[100 * MIB, 50 * MIB]);
+    arrive(&mut broker, 1, 7, 0);
+    for mib in [300, 200] {
+        let asked = request(Op::Begin, 1, mib * MIB, 1);
+        let reply = broker.request(1, 1, asked, second(1));
+        assert!(matches!(reply, Some(Reply::NeverFits { .. })), "{reply:?}");
+    }
+    let views = broker.job_views(second(2));
+    assert_eq!((views[0].tasks, views[0].peak_bytes), (0, 0));
+    assert!(views[0].refused_bytes >= 300 * MIB, "{views:?}");
+}
+
+#[test]
 fn jobs_that_ended_long_ago_are_forgotten() {
     let mut broker = broker_over(&[1000 * MIB]);
     for job in 1..=MOST as u32 + 10 {
