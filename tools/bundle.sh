@@ -18,7 +18,8 @@ new=$(cd "$destination.new" && pwd)
 
 mkdir "$new/lib" "$new/examples"
 cp -R "$prefix/bin" "$prefix/include" "$prefix/share" "$new/"
-cp -R "$prefix/lib/softgpu" "$prefix/lib/front" "$prefix/lib/libmgb_rt.so" "$new/lib/"
+cp -R "$prefix/lib/softgpu" "$prefix/lib/front" "$new/lib/"
+cp "$prefix/lib/libmgb_rt.so" "$prefix/lib/mgb_spank.so" "$new/lib/"
 cp -L "$prefix/cuda/lib64/libcudart.so.13" "$new/lib/"
 ln -s libcudart.so.13 "$new/lib/libcudart.so"
 cp -R "$prefix/examples/." "$new/examples/"
@@ -34,7 +35,8 @@ cp "$here/LICENSE" "$new/"
 # NVIDIA's library stays as it is; what was built here does without its debug information.
 [ ! -d "$new/next" ] || strip --strip-debug "$new/next/mgbd"
 strip --strip-debug "$new/bin/mgb" "$new/bin/mgbd" "$new/lib/libmgb_rt.so" \
-    "$new/lib/softgpu/libcudart.so.13" "$new/lib/softgpu/libcublas.so.13" "$new/lib/front/libcuda.so.1"
+    "$new/lib/mgb_spank.so" "$new/lib/softgpu/libcudart.so.13" "$new/lib/softgpu/libcublas.so.13" \
+    "$new/lib/front/libcuda.so.1"
 
 size=$(du -sm "$new" | cut -f 1)
 [ "$size" -lt "$most" ] || die "$new has $size MiB, it must stay under $most MiB: see what grew"

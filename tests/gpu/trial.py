@@ -153,14 +153,18 @@ class Trial:
         self.result["checks"].append({"what": what, "right": bool(right), "figure": figure})
         print(f"{'ok   ' if right else 'WRONG'} {what}" + ("" if figure is None else f": {figure}"), flush=True)
 
-    def finish(self):
-        """Writes the result and ends with 0 if every check was right."""
-        wrong = [c["what"] for c in self.result["checks"] if not c["right"]]
+    def save(self):
+        """Writes the result as far as it is there."""
         self.result["seconds"] = round(time.monotonic() - self.start, 1)
         self.result["mgbd"] = {log.stem: log.read_text()[-100_000:].splitlines()
                                for log in sorted(self.folder.glob("mgbd-*.log"))}
         self.arguments.out.mkdir(parents=True, exist_ok=True)
         (self.arguments.out / f"{self.name}.json").write_text(json.dumps(self.result, indent=1) + "\n")
+
+    def finish(self):
+        """Writes the result and ends with 0 if every check was right."""
+        wrong = [c["what"] for c in self.result["checks"] if not c["right"]]
+        self.save()
         print(f"{self.name}: {len(self.result['checks']) - len(wrong)} checks right, {len(wrong)} wrong, "
               f"{self.result['seconds']} s", flush=True)
         sys.exit(1 if wrong else 0)

@@ -8,7 +8,6 @@ import collections
 import json
 import os
 import pathlib
-import random
 import re
 import shlex
 import signal
@@ -20,23 +19,10 @@ import time
 from cluster import HEAD, HERE, REPOSITORY, Cluster, Missing
 from trial import PROGRAMS
 
-Job = collections.namedtuple("Job", "need believed rounds")
-SHARDS = 8
-# Slurm as for many short jobs: all that wait are looked at, each second and whenever one ends.
-TUNED = ["SchedulerParameters=batch_sched_delay=0,sched_min_interval=20000,sched_interval=1,default_queue_depth=1000,"
-         "bf_interval=1,bf_max_job_test=1000,bf_continue,defer_batch"]
+# Last: there is a trial.py as well.
+sys.path.append(str(HERE.parent / "gpu"))
 
-
-def draw(count, life, seed=26):
-    """Jobs: MiB that they need, MiB that their users believe they need, and rounds of half a second. Most are small,
-    and one in five is believed to need half of what it takes."""
-    dice = random.Random(seed)
-    jobs = []
-    for _ in range(count):
-        need = dice.randint(*dice.choices(((4, 12), (13, 24), (25, 40)), (60, 25, 15))[0])
-        right = dice.random() < 0.8
-        jobs.append(Job(need, need + 1 if right else need // 2, max(1, round(dice.randint(2, 8) * life))))
-    return jobs
+from joblist import SHARDS, TUNED, draw, ends, shards  # noqa: E402
 
 
 def phases(job):
@@ -90,15 +76,6 @@ class Many:
               f"{ends['other']} other; full {sum(means) / len(means):.1f} % ({packed}; middle half {middle:.1f}); "
               f"users write: {wrote}", flush=True)
 
-    def ends(self, folder):
-        """How the jobs ended, by what they have written."""
-        texts = [file.read_text() for file in folder.iterdir() if file.suffix != ".jsonl"]
-        passed = sum("PASS" in text for text in texts)
-        oom = sum("out of memory" in text for text in texts)
-        for text in [text for text in texts if "PASS" not in text and "out of memory" not in text][:3]:
-            print(f"  other: {text[-300:]!r}", flush=True)
-        return {"passed": passed, "oom": oom, "other": len(self.jobs) - passed - oom}
-
     def play(self, name, options, wrote, before="", meanwhile=None, submit="sbatch"):
         """All jobs at once, as a user would submit them; they wait until the last is there. `meanwhile` is done beside
         them."""
@@ -137,7 +114,7 @@ class Many:
         beside.join()
         # Their files come over /home, a moment after Slurm knows that they have ended.
         time.sleep(0.5)
-        self.note(name, seconds, self.ends(folder), used, wrote)
+        self.note(name, seconds, ends(folder, len(self.jobs)), used, wrote)
         mean = lambda state: sum(states[state] for states in seen) / len(seen)
         print(f"  jobs in the mean: {mean('PENDING'):.1f} wait in Slurm, {mean('RUNNING'):.1f} run, "
               f"{mean('COMPLETING'):.1f} are wound up{self.taken()}", flush=True)
@@ -185,7 +162,7 @@ class Many:
             own = f"Name=gpu File=/dev/softgpu[0-{count - 1}]\n" if types else ""
             own += f"Name=shard Count={shards * count}\n" if shards else ""
             cluster.write(node, "/etc/slurm/gres.conf", own)
-        cluster.set(TUNED)
+        cluster.set([TUNED])
 
     def plain(self):
         """Without MGB the same programs run natively, on the GPU that Slurm has chosen."""
@@ -196,9 +173,7 @@ class Many:
         self.empty("plain Slurm", f"{PROGRAMS}/mgb/phases 4 1 1 wait 1 8", before)
         self.play("whole GPUs", lambda job: "--gres=gpu:1", "--gres=gpu:1", before)
         self.configure(lambda gpus: f"gpu:{gpus},shard:{SHARDS * gpus}", "gpu,shard", SHARDS)
-        smallest = 64 // SHARDS
-        self.play("shards as believed", lambda job: f"--gres=shard:{-(-job.believed // smallest)}",
-                  "--gres=shard:N for each", before)
+        self.play("shards as believed", lambda job: f"--gres=shard:{shards(job)}", "--gres=shard:N for each", before)
         self.play("shards of nothing known", lambda job: "--gres=shard:1", "--gres=shard:1", before)
         self.configure(lambda gpus: "", "")
 
@@ -273,7 +248,7 @@ class Many:
             seconds = time.monotonic() - began
             if said.returncode not in (0, 1):
                 raise RuntimeError(f"mgb batch: {said.stderr[-500:]}")
-            self.note(f"one mgbd, -j {at_once}", seconds, self.ends(logs), used.end(), "a line for each")
+            self.note(f"one mgbd, -j {at_once}", seconds, ends(logs, len(self.jobs)), used.end(), "a line for each")
         subprocess.run([mgb, "stop", "mgbd"], env=environment, capture_output=True)
 
 
@@ -303,7 +278,7 @@ def main():
         need = sum(job.need * job.rounds for job in many.jobs) / 2
         print(f"{len(many.jobs)} jobs, {need:.0f} MiB s, lives of {lives:.0f} s in all")
         cluster.start(with_mgb=False)
-        cluster.set(TUNED)
+        cluster.set([TUNED])
         for part in arguments.parts:
             getattr(many, part)()
         many.against()
