@@ -11,6 +11,8 @@ pub type Spank = *mut c_void;
 const SUCCESS: c_int = 0;
 /// spank_context_t: in a task's slurmstepd, or the task.
 const REMOTE: c_int = 2;
+/// spank_item_t: the job's user, `uid_t *`.
+const JOB_UID: c_int = 0;
 /// spank_item_t: the job, `uint32_t *`.
 const JOB_ID: c_int = 2;
 /// spank_item_t: the task's number on this node, `int *`.
@@ -48,6 +50,11 @@ pub fn is_remote() -> bool {
 pub fn job(spank: Spank) -> Option<u32> {
     let number = number(spank, JOB_ID)?;
     (number != 0).then_some(number)
+}
+
+/// The job's user.
+pub fn user(spank: Spank) -> Option<libc::uid_t> {
+    number(spank, JOB_UID)
 }
 
 /// The task's number among those of its step on this node.

@@ -72,13 +72,14 @@ pub fn made(spank: Spank, options: &Options) {
 
 /// Has what a job took recorded: on each of its nodes, as root, after its last process has ended.
 pub fn over(spank: Spank, options: &Options) {
-    let Some(job) = slurm::job(spank) else {
+    let (Some(job), Some(user)) = (slurm::job(spank), slurm::user(spank)) else {
         return;
     };
     let mgb = options.prefix.join("bin/mgb");
     let own = std::env::vars_os()
         .filter(|(name, _)| name == "PATH" || name == "SLURM_CONF" || name == "SLURMD_NODENAME");
-    let words = ["cluster", "epilog", "--job", &job.to_string()];
+    let (number, user) = (job.to_string(), user.to_string());
+    let words = ["cluster", "epilog", "--job", &number, "--user", &user];
     if let Err(why) = child::output(&mgb, &words, own.collect(), options.patience) {
         slurm::error(&format!("job {job} is not recorded: {why}"));
     }

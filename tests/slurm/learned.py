@@ -91,7 +91,7 @@ def go_where_a_gpu_is_large_enough(trial):
         nodes = {job: trial.cluster.job(job)["NodeList"] for job in small + middle + large}
         right = not wrong and all(nodes[job] == "n3" for job in large) and all(nodes[job] != "n2" for job in middle)
         trial.check("jobs go to nodes with a GPU that is large enough", right, wrong or sorted(nodes.values()))
-        unknown = f"--wrap '{trial.phases(44, 4)}'"
+        unknown = f"--wrap '{trial.phases(45, 4)}'"
         failed, _ = submit(trial, f"-w n2 {unknown}")
         state = trial.cluster.wait_for(failed)[failed]
         remembered(trial, failed)

@@ -24,6 +24,9 @@ pub struct Args {
     /// The job [default: SLURM_JOB_ID].
     #[arg(long, value_name = "NUMBER")]
     job: Option<u32>,
+    /// Its user's number [default: SLURM_JOB_UID].
+    #[arg(long, value_name = "NUMBER")]
+    user: Option<u32>,
     /// Print it, and record nothing.
     #[arg(long)]
     print: bool,
@@ -31,11 +34,12 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: &Args) -> Outcome {
-    let job = args
-        .job
-        .or_else(|| std::env::var("SLURM_JOB_ID").ok()?.parse().ok());
+    let of = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let job = args.job.or_else(|| of("SLURM_JOB_ID"));
     let job = job.context("no --job and no SLURM_JOB_ID").code(exit::USAGE)?;
-    let Some(taken) = taken(job).code(exit::NODE)? else {
+    let user = args.user.or_else(|| of("SLURM_JOB_UID"));
+    let user = user.context("no --user and no SLURM_JOB_UID").code(exit::USAGE)?;
+    let Some(taken) = taken(job, user).code(exit::NODE)? else {
         return Ok(exit::OK);
     };
     let node = slurm::node_name();
@@ -55,8 +59,10 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// What mgbd knows of the job; `None`: it took nothing.
-fn taken(job: u32) -> anyhow::Result<Option<JobView>> {
+fn taken(job: u32, user: u32) -> anyhow::Result<Option<JobView>> {
     let client = Client::observe(Path::new(NODE_SOCKET)).map_err(daemon::way_out)?;
     let view = client.status()?;
-    Ok(view.jobs.into_iter().find(|view| view.job == job))
+    // Another user's process may have said that it belongs to the job.
+    let own = |view: &JobView| view.job == job && view.uid == user;
+    Ok(view.jobs.into_iter().find(own))
 }

@@ -4,13 +4,20 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Most jobs that are remembered; those that took something last stay.
+/// Most jobs that are remembered; of those that have ended, the latest ones.
 pub(super) const MOST: usize = 256;
+
+/// A job, by Slurm's number, and who runs it. A process says itself to which job it belongs, so that what a user
+/// says of another's job is kept by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct UsersJob {
+    pub(super) uid: u32,
+    pub(super) job: u32,
+}
 
 /// What a job has taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    pub(super) uid: u32,
     pub(super) tasks: u64,
     pub(super) peak_bytes: u64,
     pub(super) gpu_peak_bytes: u64,
@@ -22,6 +29,42 @@ pub(super) struct Usage {
     pub(super) touched: Duration,
 }
 
-/// What all jobs have taken, by Slurm's numbers.
+/// What all jobs have taken.
 #[derive(Debug, Default)]
-pub(super) struct Usages(pub(super) BTreeMap<u32, Usage>);
+pub(super) struct Usages(BTreeMap<UsersJob, Usage>);
+
+impl Usages {
+    /// What a job has taken so far, which takes or gives back something now. Where there are too many, one that has
+    /// ended is forgotten for it: the oldest of the user who has most.
+    pub(super) fn touch(
+        &mut self,
+        whose: UsersJob,
+        now: Duration,
+        runs: impl Fn(UsersJob) -> bool,
+    ) -> &mut Usage {
+        if self.0.len() >= MOST && !self.0.contains_key(&whose) {
+            let ended = || self.0.iter().filter(|(whose, _)| !runs(**whose));
+            let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
+            ended().for_each(|(whose, _)| *counts.entry(whose.uid).or_default() += 1);
+            let most = counts.into_iter().max_by_key(|(_, count)| *count);
+            let of_user = ended().filter(|(whose, _)| most.is_some_and(|(uid, _)| uid == whose.uid));
+            let oldest = of_user.min_by_key(|(_, usage)| usage.touched);
+            if let Some((&oldest, _)) = oldest {
+                self.0.remove(&oldest);
+            }
+        }
+        let usage = self.0.entry(whose).or_default();
+        usage.touched = now;
+        usage
+    }
+
+    /// What a job has taken, if it is remembered.
+    pub(super) fn get_mut(&mut self, whose: UsersJob) -> Option<&mut Usage> {
+        self.0.get_mut(&whose)
+    }
+
+    /// All that are remembered.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (UsersJob, &Usage)> {
+        self.0.iter().map(|(whose, usage)| (*whose, usage))
+    }
+}

@@ -68,6 +68,35 @@ fn what_no_gpu_has_is_kept_for_the_next_time() {
 }
 
 #[test]
+fn nobody_adds_to_what_another_s_job_took() {
+    let mut broker = broker_over(&[100_000 * MIB]);
+    arrive(&mut broker, 1, 7, 0);
+    arrive(&mut broker, 2, 7, 0);
+    broker.belongs_to(2, 1001);
+    begin(&mut broker, 1, 10, second(0));
+    begin(&mut broker, 2, 70, second(0));
+    let views = broker.job_views(second(1));
+    let own = views.iter().find(|view| view.uid == 1000).unwrap();
+    assert_eq!((own.job, own.processes, own.tasks), (7, 1, 1));
+    assert!(own.peak_bytes < 20 * MIB, "{views:?}");
+    // Nor does a flood of numbers make mgbd forget it.
+    end(&mut broker, 1, second(2));
+    broker.die(1, second(2));
+    for job in 0..2 * MOST as u32 {
+        let client = 100 + ClientId::from(job);
+        broker.arrive(client, job);
+        broker.belongs_to(client, 1001);
+        broker.join(client, slurm_step(1000 + job, 0));
+        begin(&mut broker, client, 1, second(3));
+        end(&mut broker, client, second(3));
+        broker.die(client, second(3));
+    }
+    let views = broker.job_views(second(4));
+    assert_eq!(views.len(), MOST);
+    assert!(views.iter().any(|view| view.uid == 1000));
+}
+
+#[test]
 fn jobs_that_ended_long_ago_are_forgotten() {
     let mut broker = broker_over(&[1000 * MIB]);
     for job in 1..=MOST as u32 + 10 {
