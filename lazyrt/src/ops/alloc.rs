@@ -1,11 +1,13 @@
 //! Allocation: an address of the arena. No GPU is asked, except in an open process.
 
 use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgb_core::arena::{Arena, SMALL};
-use mgb_probe::need::GRANULE;
+use mgb_probe::need::{GRANULE, LAZY};
 use mgb_probe::printed::LARGEST_GPU;
 use mgb_probe::size::Bytes;
+use mgb_probe::{BeginRequest, Need};
 use parking_lot::Mutex;
 
 use crate::bind::{self, Asked};
@@ -75,9 +77,18 @@ fn have_arena() -> Result<(), Own> {
     Ok(())
 }
 
-/// Where the task could not hold `bytes` more on any GPU it may still go to: what it wants then, and what the
-/// largest of them has.
-fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
+/// A task that could not hold what it asks for on any GPU it may still go to.
+struct NeverFits {
+    /// Bytes that it wants then.
+    wanted: u64,
+    /// Bytes that the largest of the GPUs has.
+    largest: u64,
+    /// The GPU to which it is bound.
+    gpu: Option<u32>,
+}
+
+/// Whether the task would be that with `bytes` more.
+fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
     let gpus = session::gpus().iter();
@@ -94,7 +105,34 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<(u64, u64)> {
         .unevictable()
         .max(task.live.saturating_add(bytes))
         .max(task.unevictable().saturating_add(more));
-    (committed > largest).then_some((committed, largest))
+    (committed > largest).then_some(NeverFits {
+        wanted: committed,
+        largest,
+        gpu: bound,
+    })
+}
+
+/// In a job of Slurm, has mgbd refuse it as well, once: there it stands in the job's record, so that its next run
+/// comes to a node with a larger GPU.
+fn have_refused(never: &NeverFits) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    if mgb_probe::job().and_then(mgb_probe::slurm_job).is_none() || TOLD.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let need = Need {
+        peak_bytes: never.wanted,
+        flags: LAZY,
+        ..Need::default()
+    };
+    let request = BeginRequest {
+        need,
+        gpu: never.gpu,
+        ..BeginRequest::default()
+    };
+    // No GPU has so much, unless mgbd does not look at memory.
+    if let Some(Ok(grant)) = session::client().map(|client| client.begin(&request)) {
+        session::end(grant.task, 0);
+    }
 }
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
@@ -107,17 +145,18 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
     let lazy = state::lock().is_lazy(key);
     let mut state = state::lock();
     let key = state.resolve(key);
-    if let Some((wanted, largest)) = never_fits(&state, key, bytes as u64) {
+    if let Some(never) = never_fits(&state, key, bytes as u64) {
         drop(state);
         notice::once(
             "never-fits",
             format_args!(
                 "failed to allocate {}: with it, its task needs {} or more, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),
-                Bytes(wanted),
-                Bytes(largest)
+                Bytes(never.wanted),
+                Bytes(never.largest)
             ),
         );
+        have_refused(&never);
         return fail(Code::MEMORY_ALLOCATION);
     }
     let Some(address) = state.allocate(key, bytes as u64) else {
