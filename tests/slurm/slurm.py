@@ -12,6 +12,7 @@ import faults
 import frame
 import jobs
 import learned
+import part
 from trial import Trial
 
 PARTS = (*jobs.PARTS, *learned.PARTS, *faults.PARTS, *daemons.PARTS, *learned.LAST)
@@ -26,7 +27,7 @@ def play(cluster, arguments):
     page = cluster.follow()
     trial.check("docs/SLURM.md is followed word by word", sum(seconds for *_, seconds in page) < 600,
                 ", ".join(f"{number} ({where}) {seconds:.1f} s" for number, where, seconds in page))
-    for one in PARTS:
+    for one in part.PARTS if arguments.slice else PARTS:
         if arguments.parts and one.__name__ not in arguments.parts:
             continue
         try:
@@ -40,8 +41,10 @@ def play(cluster, arguments):
 
 def main():
     parser = frame.options("slurm.py", __doc__)
+    parser.add_argument("--slice", action="store_true", help="play what make test plays, two minutes")
     parser.add_argument("--jobs", type=int, default=60, help="jobs of the load under which daemons are killed")
-    parser.add_argument("parts", nargs="*", help="play these alone: " + ", ".join(one.__name__ for one in PARTS))
+    names = ", ".join(dict.fromkeys(one.__name__ for one in (*PARTS, *part.PARTS)))
+    parser.add_argument("parts", nargs="*", help=f"play these alone: {names}")
     return frame.run(parser, play)
 
 
