@@ -1,6 +1,7 @@
 """What the parts of the trial have in common."""
 
 import re
+import time
 
 from cluster import HEAD
 
@@ -65,6 +66,16 @@ class Trial:
         figure = lambda value: float(value.rstrip("s"))
         return {words[0]: {name: figure(value) for name, value in (word.split("=") for word in words[1:])}
                 for words in (node.split() for node in nodes)}
+
+    def late_records(self, job, seconds=30):
+        """The same where slurmdbd was away, or slurmctld tells it late."""
+        def are_there():
+            # What slurmd calls each minute.
+            for name in self.cluster.nodes:
+                self.cluster.run(name, "mgb-health")
+            return self.records(job) or time.sleep(0.5)
+        self.until(are_there, seconds)
+        return self.records(job)
 
     def begin_now(self):
         """Slurm lets requeued jobs wait for two minutes; these begin at once. Returns them."""

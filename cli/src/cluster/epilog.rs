@@ -1,19 +1,25 @@
 //! `mgb cluster epilog`: what a job took of this node's GPUs goes into Slurm's accounting, as its
 //! AdminComment.
 
-use std::fmt::Write;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
+use super::late;
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::record::{self, Record};
 use crate::{daemon, out, slurm};
 
 /// How often it is tried: other nodes of the job write theirs into the same comment.
-const TRIES: u32 = 4;
+const TRIES: u32 = 8;
+/// The most that one try counts for in the pause after it: Slurm gives an epilog little time.
+const LONGEST_STEP: Duration = Duration::from_millis(500);
+
+/// What sacct says where no slurmdbd is configured.
+const NO_ACCOUNTING: &str = "accounting storage is disabled";
 
 /// Record what a job took of this node's GPUs, in Slurm's accounting (Slurm calls it, as root).
 #[derive(Debug, clap::Args)]
@@ -37,7 +43,7 @@ pub fn run(args: &Args) -> Outcome {
         .job
         .or_else(|| std::env::var("SLURM_JOB_ID").ok()?.parse().ok());
     let job = job.context("no --job and no SLURM_JOB_ID").code(exit::USAGE)?;
-    let Some(taken) = taken(job).code(exit::NODE)? else {
+    let Some(taken) = taken(job).code(exit::OK)? else {
         return Ok(exit::OK);
     };
     let node = slurm::node_name();
@@ -49,7 +55,17 @@ pub fn run(args: &Args) -> Outcome {
         ));
         return Ok(exit::OK);
     }
-    write(job, &record).code(exit::NODE)?;
+    // Kept before it is tried: an epilog that takes long is ended. Slurm drains the node of one that fails.
+    let late = Path::new(late::FOLDER);
+    let kept = late::keep(late, job, &record);
+    match write(job, &record) {
+        Ok(()) => late::forget(late, job),
+        Err(why) if why.to_string().contains(NO_ACCOUNTING) => late::forget(late, job),
+        Err(why) => {
+            eprintln!("mgb cluster epilog: {why:#}; mgb cluster health writes it later");
+            kept.code(exit::OK)?;
+        }
+    }
     Ok(exit::OK)
 }
 
@@ -61,49 +77,62 @@ fn taken(job: u32) -> anyhow::Result<Option<JobView>> {
 }
 
 /// Has it in the job's record, beside what others have written there.
-fn write(job: u32, record: &Record) -> anyhow::Result<()> {
+pub fn write(job: u32, record: &Record) -> anyhow::Result<()> {
     let number = job.to_string();
+    let which = format!("jobid={number}");
     let read = || {
         slurm::run(
             "sacct",
             &["-n", "-P", "-X", "-D", "-j", &number, "-o", "NNodes,AdminComment"],
         )
     };
-    for at in 0..TRIES {
-        let before = read()?;
-        let (nodes, before) = last_run(&before);
+    let set = |comment: &str| {
+        let set = format!("AdminComment={comment}");
+        slurm::run(
+            "sacctmgr",
+            &["-i", "-Q", "modify", "job", "where", &which, "set", &set],
+        )?;
+        Ok(())
+    };
+    add(record, read, set, std::thread::sleep)
+}
+
+/// Adds the record to a comment that `read` and `set` have, until it stays there.
+fn add(
+    record: &Record,
+    mut read: impl FnMut() -> anyhow::Result<String>,
+    mut set: impl FnMut(&str) -> anyhow::Result<()>,
+    mut wait: impl FnMut(Duration),
+) -> anyhow::Result<()> {
+    for _ in 0..TRIES {
+        let began = Instant::now();
+        let said = read()?;
+        if said.trim().is_empty() {
+            // slurmdbd hears of jobs from slurmctld, seconds late where one of them was away.
+            bail!("Slurm's accounting does not know the job yet");
+        }
+        let (nodes, before) = last_run(&said);
         let mut records = record::read(before);
         if records.contains(record) {
             return Ok(());
         }
         records.retain(|other| other.node != record.node);
         records.push(record.clone());
-        let comment = record::comment(before, &records);
-        let mut set = String::from("AdminComment=");
-        // Writing to a String cannot fail. Slurm takes quotes for its own.
-        let _ = write!(set, "{}", comment.replace(['"', '\''], "`"));
-        slurm::run(
-            "sacctmgr",
-            &[
-                "-i",
-                "-Q",
-                "modify",
-                "job",
-                "where",
-                &format!("jobid={number}"),
-                "set",
-                &set,
-            ],
-        )?;
+        // Slurm takes quotes for its own.
+        set(&record::comment(before, &records).replace(['"', '\''], "`"))?;
         if nodes == Some(1) {
             return Ok(());
         }
-        // Another node may have read the same and written since; whoever is later has both.
-        std::thread::sleep(std::time::Duration::from_millis(u64::from(
-            20 * at + 7 * (std::process::id() % 10),
-        )));
+        // Another node may have read the comment before, and write it back without this record. It has done
+        // so after about the time that this node took for the same; the next look is later than that. Nodes
+        // that began together are to come apart.
+        let apart = 1.0 + f64::from(std::process::id() % 10) / 5.0;
+        wait(began.elapsed().min(LONGEST_STEP).mul_f64(apart) + Duration::from_millis(20));
     }
-    Ok(())
+    bail!(
+        "what it took of {} is not in Slurm's accounting after {TRIES} tries",
+        record.node
+    )
 }
 
 /// The nodes and the comment of a job's last run, of several where it was requeued.
@@ -115,7 +144,58 @@ fn last_run(said: &str) -> (Option<u32>, &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
+
+    fn record(node: &str) -> Record {
+        Record::of(node, &JobView::default())
+    }
+
+    /// What stands in the comment of a job of three nodes, in the end.
+    fn added(between: impl Fn(u32, &mut String)) -> (String, u32) {
+        let comment = RefCell::new(String::new());
+        let mut looks = 0;
+        let read = || Ok(format!("3|{}\n", comment.borrow()));
+        let set = |text: &str| {
+            *comment.borrow_mut() = text.to_owned();
+            Ok(())
+        };
+        let wait = |_| {
+            between(looks, &mut comment.borrow_mut());
+            looks += 1;
+        };
+        let is_there = add(&record("n2"), read, set, wait).is_ok();
+        assert_eq!(is_there, comment.borrow().contains("n2"));
+        (comment.into_inner(), looks)
+    }
+
+    #[test]
+    fn a_record_that_another_node_writes_over_is_written_again() {
+        let of =
+            |nodes: &[&str]| record::comment("", &nodes.iter().map(|node| record(node)).collect::<Vec<_>>());
+        assert_eq!(added(|_, _| ()), (of(&["n2"]), 1));
+        let (comment, looks) = added(|at, comment| {
+            if at < 2 {
+                *comment = of(&["n1", "n3"]);
+            }
+        });
+        assert_eq!((comment, looks), (of(&["n1", "n3", "n2"]), 3));
+        let (_, looks) = added(|_, comment| comment.clear());
+        assert_eq!(looks, TRIES, "it gives up");
+        let unknown = add(
+            &record("n2"),
+            || Ok("\n".to_owned()),
+            |_| panic!("there is no job"),
+            |_| (),
+        );
+        assert!(
+            unknown
+                .unwrap_err()
+                .to_string()
+                .contains("does not know the job yet")
+        );
+    }
 
     #[test]
     fn the_last_run_counts() {

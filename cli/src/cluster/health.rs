@@ -8,6 +8,7 @@ use anyhow::Result;
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, NODE_SOCKET};
 
+use super::{epilog, late};
 use crate::exit::{self, Outcome, WithCode};
 use crate::slurm::{self, note, summary::Summary};
 use crate::{daemon, out};
@@ -25,7 +26,8 @@ const OLD: u64 = 300;
 #[command(after_help = "\
 In slurm.conf: HealthCheckProgram=/usr/local/bin/mgb-health and HealthCheckInterval=60. The node is drained after ten \
 seconds without an answer, with a reason that begins with `mgb:`, and resumed once mgbd answers; drains of others are \
-left alone. `mgb status --cluster` shows what the nodes have said.
+left alone. `mgb status --cluster` shows what the nodes have said. Records of jobs that \
+slurmdbd did not take are written now.
 
 Exit code: 0 if mgbd answers, 1 if it does not, 3 if Slurm cannot be told.")]
 pub struct Args {
@@ -46,6 +48,10 @@ pub fn run(args: &Args) -> Outcome {
         });
     } else {
         tell(&seen, fault.as_deref()).code(exit::NODE)?;
+        // Whatever comes of it, the node is as it is.
+        if let Err(why) = late::write(Path::new(late::FOLDER), epilog::write) {
+            eprintln!("mgb cluster health: {why:#}");
+        }
     }
     Ok(if fault.is_none() { exit::OK } else { exit::FAILED })
 }

@@ -4,6 +4,7 @@ mod check;
 mod epilog;
 mod health;
 mod job;
+mod late;
 mod plugin;
 mod prolog;
 mod setup;
