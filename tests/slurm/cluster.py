@@ -93,21 +93,25 @@ innodb_flush_log_at_trx_commit=2
 
 def make(root, release="bookworm"):
     """Installs the Debian that all machines share. Takes two minutes, and 750 MiB."""
-    make_root(root, release, f"{PACKAGES},{SLURM}")
-    if release != "bookworm":
-        take_older_library(root)
+    make_root(root, release, f"{PACKAGES},{SLURM}{',libmpich12' if release == 'bookworm' else ''}")
+    if release == "bookworm":
+        # Its development package would bring a compiler for Fortran. In Debian 13 MPICH brings ROCm.
+        unpack(root, "libmpich-dev", "/opt/mpich")
+    else:
+        # Debian 13's libmariadb3 11.8.9 allows results of 0 columns to slurmdbd 24.11.5, which then ends.
+        unpack(root, "libmariadb3/bookworm", "/opt/older", "bookworm")
 
 
-def take_older_library(root):
-    """Debian 13's libmariadb3 11.8.9 allows results of 0 columns to slurmdbd 24.11.5, which then ends."""
-    source = f"deb [trusted=yes] {MIRROR} bookworm main"
+def unpack(root, package, folder, source=None):
+    """What a package holds, in a folder of its own; from another Debian where `source` says so."""
+    line = f"deb [trusted=yes] {MIRROR} {source} main" if source else ""
     took = subprocess.run(["chroot", root, "sh", "-ec", f"""
-        cp /etc/apt/sources.list /tmp/sources; echo '{source}' >>/etc/apt/sources.list; apt-get update -qq
-        cd /tmp && apt-get download -qq libmariadb3/bookworm && dpkg -x libmariadb3_*.deb /opt/older
-        cp /tmp/sources /etc/apt/sources.list; rm /tmp/libmariadb3_*.deb"""], capture_output=True, text=True)
+        cp /etc/apt/sources.list /tmp/sources; echo '{line}' >>/etc/apt/sources.list; apt-get update -qq
+        cd /tmp && apt-get download -qq {package} && dpkg -x *.deb {folder}
+        cp /tmp/sources /etc/apt/sources.list; rm /tmp/*.deb"""], capture_output=True, text=True)
     if took.returncode != 0:
         shutil.rmtree(root)
-        raise Missing(f"Debian 12's libmariadb3 cannot be had: {took.stderr[-300:]}")
+        raise Missing(f"{package} cannot be had: {took.stderr[-300:]}")
 
 
 def blocks(page):

@@ -7,7 +7,7 @@ from cluster import HEAD, Cluster
 
 def asked(trial, job):
     """MiB of GPU memory that a job asked for."""
-    found = re.search(r"gres/mgb_mem[=:](\d+)", trial.cluster.must(HEAD, f"scontrol show job {job}"))
+    found = re.search(r"gres[/:]mgb_mem[=:](\d+)", trial.cluster.must(HEAD, f"scontrol show job {job}"))
     return int(found.group(1)) if found else None
 
 

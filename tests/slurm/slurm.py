@@ -7,7 +7,9 @@ import sys
 import time
 import traceback
 
+import away
 import daemons
+import direct
 import faults
 import frame
 import jobs
@@ -15,7 +17,8 @@ import learned
 import part
 from trial import Trial
 
-PARTS = (*jobs.PARTS, *learned.PARTS, *faults.PARTS, *daemons.PARTS, *learned.LAST)
+PARTS = (*jobs.PARTS, *direct.PARTS, *learned.PARTS, *faults.PARTS, *daemons.PARTS, *away.PARTS,
+         *learned.LAST)
 
 
 def play(cluster, arguments):
@@ -32,9 +35,9 @@ def play(cluster, arguments):
             continue
         try:
             one(trial)
-        except RuntimeError as error:
-            trial.check(one.__name__, False, str(error)[-1500:])
-            traceback.print_exc(limit=3)
+        except Exception as error:
+            trial.check(one.__name__, False, f"{error!r:.1500}")
+            traceback.print_exc(limit=-3)
     print(f"slurm.py: {trial.wrong} wrong, {time.monotonic() - began:.0f} s")
     return 1 if trial.wrong else 0
 
