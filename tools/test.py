@@ -95,7 +95,7 @@ def jobs_of(name, is_integration, binary, folder, environment):
     )
     tests = [line.removesuffix(": test") for line in listed.stdout.splitlines() if line.endswith(": test")]
     if is_integration:
-        return [Job(f"{name}::{test}", binary, ["--exact", test], folder) for test in tests]
+        return [Job(f"{name}::{test}", binary, ["--exact", test, "--show-output"], folder) for test in tests]
     return [Job(name, binary, [], folder)] if tests else []
 
 
@@ -138,6 +138,8 @@ class Report:
             self.done.append(job)
             word = "FAILED" if job.failed else "ok"
             print(f"{word:6} {job.seconds:7.1f} s  cpu {job.cpu:6.1f} s  {job.name}", flush=True)
+            for why in re.findall(r"^(?:left out|skipped): .*", job.output, re.M):
+                print(f"       {why}", flush=True)
             if job.failed:
                 print(f"-- output of {job.name}\n{job.output}-- end of output of {job.name}", flush=True)
 

@@ -93,14 +93,25 @@ innodb_flush_log_at_trx_commit=2
 
 def make(root, release="bookworm"):
     """Installs the Debian that all machines share. Takes two minutes, and 750 MiB."""
-    make_root(root, release, f"{PACKAGES},{SLURM}")
-    if release != "bookworm":
+    make_root(root, release, f"{PACKAGES},{SLURM}{',libmpich12' if release == 'bookworm' else ''}")
+    if release == "bookworm":
+        # Its development package would bring a compiler for Fortran. In Debian 13 MPICH brings ROCm.
+        unpack(root, "libmpich-dev", "/opt/mpich")
+    else:
         # Debian 13's libmariadb3 11.8.9 allows results of 0 columns to slurmdbd 24.11.5, which then ends.
-        source = f"deb [trusted=yes] {MIRROR} bookworm main"
-        subprocess.run(["chroot", root, "sh", "-ec", f"""
-            cp /etc/apt/sources.list /tmp/sources; echo '{source}' >>/etc/apt/sources.list; apt-get update -qq
-            cd /tmp && apt-get download -qq libmariadb3/bookworm && dpkg -x libmariadb3_*.deb /opt/older
-            cp /tmp/sources /etc/apt/sources.list; rm /tmp/libmariadb3_*.deb"""], check=True)
+        unpack(root, "libmariadb3/bookworm", "/opt/older", "bookworm")
+
+
+def unpack(root, package, folder, source=None):
+    """What a package holds, in a folder of its own; from another Debian where `source` says so."""
+    line = f"deb [trusted=yes] {MIRROR} {source} main" if source else ""
+    took = subprocess.run(["chroot", root, "sh", "-ec", f"""
+        cp /etc/apt/sources.list /tmp/sources; echo '{line}' >>/etc/apt/sources.list; apt-get update -qq
+        cd /tmp && apt-get download -qq {package} && dpkg -x *.deb {folder}
+        cp /tmp/sources /etc/apt/sources.list; rm /tmp/*.deb"""], capture_output=True, text=True)
+    if took.returncode != 0:
+        shutil.rmtree(root)
+        raise Missing(f"{package} cannot be had: {took.stderr[-300:]}")
 
 
 def blocks(page):
@@ -111,11 +122,13 @@ def blocks(page):
 class Cluster:
     """The machines, and what one does on them."""
 
-    def __init__(self, root, prefix, gpus=("2x64MiB",) * 3, cpus=16, work=None, more=""):
-        """`gpus`: SOFTGPU_DEVICES of each node. `more`: further lines of slurm.conf, before MGB comes."""
+    def __init__(self, root, prefix, gpus=("2x64MiB",) * 3, cpus=16, more="", examples=None):
+        """`gpus`: SOFTGPU_DEVICES of each node. `more`: further lines of slurm.conf, before MGB comes.
+        `examples`: where MGB's examples are, if not in the prefix."""
         self.root, self.prefix, self.cpus, self.more = root, prefix, cpus, more
         self.gpus = {f"n{at + 1}": devices for at, devices in enumerate(gpus)}
-        self.work = pathlib.Path(work or tempfile.mkdtemp(prefix="mgb-slurm-", dir=root.parent))
+        self.examples = {"mgb": examples or prefix / "examples/mgb", "plain": prefix / "examples/plain"}
+        self.work = pathlib.Path(tempfile.mkdtemp(prefix="mgb-slurm-", dir=root.parent))
         self.machines, self.version = {}, ""
 
     # Set-up.
@@ -150,9 +163,9 @@ class Cluster:
         for folder in ("bin", "lib"):
             shutil.copytree(self.prefix / folder, shared / "build" / folder, symlinks=True)
         shutil.copytree(REPOSITORY / "systemd", shared / "systemd")
-        for folder in ("mgb", "plain"):
-            if (self.prefix / "examples" / folder).is_dir():
-                shutil.copytree(self.prefix / "examples" / folder, programs / folder)
+        for kind, folder in self.examples.items():
+            if folder.is_dir():
+                shutil.copytree(folder, programs / kind)
         shutil.copytree(self.prefix / "lib/softgpu", layer / LIBRARIES[1:], symlinks=True)
         usual = layer / "usr/lib/x86_64-linux-gnu"
         usual.mkdir(parents=True)
@@ -183,18 +196,25 @@ class Cluster:
         machine = Machine(self.work / name / "root", overlay, name, self.work / "home")
         self.machines[name] = machine
         state = machine.boot()
+        try:
+            self.connect(name)
+        except subprocess.CalledProcessError as error:
+            raise Missing(f"no network between namespaces can be made: {error}") from error
         if machine.freezer is not None:
             self.must(name, "mkdir -p /run/cgroup/freezer; mount -t cgroup -o freezer freezer /run/cgroup/freezer")
+        return state
+
+    def connect(self, name):
+        """A cable from a node to the head, which is the switch."""
         if name == HEAD:
             self.on_net(HEAD, "ip link set lo up; ip link add br0 type bridge; ip addr add 10.77.0.1/24 dev br0;"
                               "ip link set br0 up")
         else:
             at = 2 + self.nodes.index(name)
-            subprocess.run(["nsenter", "-t", str(self.head.pid), "--net", "ip", "link", "add", f"to-{name}", "type",
-                            "veth", "peer", "name", "eth0", "netns", str(machine.pid)], check=True)
+            pid = self.machines[name].pid
+            self.on_net(HEAD, f"ip link add to-{name} type veth peer name eth0 netns {pid}")
             self.on_net(HEAD, f"ip link set to-{name} master br0; ip link set to-{name} up")
             self.on_net(name, f"ip link set lo up; ip addr add 10.77.0.{at}/24 dev eth0; ip link set eth0 up")
-        return state
 
     def on_net(self, name, text):
         subprocess.run(["nsenter", "-t", str(self.machines[name].pid), "--net", "sh", "-ec", text], check=True)

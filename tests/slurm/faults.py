@@ -61,6 +61,12 @@ def without_the_plugin(trial):
     wrong = trial.ends(job)
     records = trial.recorded(job)
     trial.check("without the plugin, TaskProlog and Epilog do it", not wrong and len(records) == 1, records or wrong)
+    cluster.must(HEAD, "systemctl stop slurmdbd")
+    wrong = trial.ends(trial.submit(trial.phases(12, 4), "--gres=mgb_mem:16"))
+    # Slurm drains a node whose epilog fails.
+    idle = trial.until(cluster.is_idle, 20)
+    cluster.must(HEAD, "systemctl start slurmdbd")
+    trial.check("  and drain no node where slurmdbd is down", not wrong and idle, wrong or None)
     for name in cluster.nodes:
         cluster.write(name, STACK, USUAL)
         cluster.write(name, "/etc/slurm/softgpu-prolog", usual, 0o755)
@@ -89,7 +95,8 @@ def are_found_by_check(trial):
 def cost(trial):
     def seconds(count=20):
         """Of a step, in an allocation that is there: without the time of slurmctld's rounds."""
-        script = f"b=$(date +%s%N); for at in $(seq {count}); do srun -n1 true; done; echo $(($(date +%s%N) - b))"
+        steps = f"for at in $(seq {count}); do srun -Q -n1 true; done"
+        script = f"b=$(date +%s%N); {steps}; echo $(($(date +%s%N) - b))"
         job = trial.submit(script, "-w n1")
         trial.cluster.wait_for(job)
         trial.until(lambda: trial.output(job).strip(), 3)

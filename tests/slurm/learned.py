@@ -7,7 +7,7 @@ from cluster import HEAD, Cluster
 
 def asked(trial, job):
     """MiB of GPU memory that a job asked for."""
-    found = re.search(r"gres/mgb_mem[=:](\d+)", trial.cluster.must(HEAD, f"scontrol show job {job}"))
+    found = re.search(r"gres[/:]mgb_mem[=:](\d+)", trial.cluster.must(HEAD, f"scontrol show job {job}"))
     return int(found.group(1)) if found else None
 
 
@@ -80,7 +80,8 @@ def go_where_a_gpu_is_large_enough(trial):
     """The last part: it starts a cluster of its own, of unequal nodes."""
     trial.cluster.stop()
     old = trial.cluster
-    trial.cluster = Cluster(old.root, trial.arguments.prefix, ["2x64MiB", "4x32MiB", "1x256MiB"])
+    trial.cluster = Cluster(old.root, trial.arguments.prefix, ["2x64MiB", "4x32MiB", "1x256MiB"],
+                            examples=trial.arguments.examples)
     try:
         trial.cluster.start(with_mgb=False)
         trial.cluster.follow()

@@ -3,20 +3,19 @@
 under MGB with Slurm, and under one mgbd that has all GPUs: how long it takes, what fails, and how full the GPUs are.
 Needs root, and the Debian that slurm.py makes."""
 
-import argparse
 import collections
 import json
 import os
 import pathlib
 import re
 import shlex
-import signal
 import subprocess
 import sys
 import threading
 import time
 
-from cluster import HEAD, HERE, REPOSITORY, Cluster, Missing
+import frame
+from cluster import HEAD, HERE
 from trial import PROGRAMS
 
 # Last: there is a trial.py as well.
@@ -252,50 +251,34 @@ class Many:
         subprocess.run([mgb, "stop", "mgbd"], env=environment, capture_output=True)
 
 
+def play(cluster, arguments):
+    began = time.monotonic()
+    many = Many(cluster, arguments)
+    lives = sum(job.rounds for job in many.jobs) / 2
+    need = sum(job.need * job.rounds for job in many.jobs) / 2
+    print(f"{len(many.jobs)} jobs, {need:.0f} MiB s, lives of {lives:.0f} s in all")
+    cluster.start(with_mgb=False)
+    cluster.set([TUNED])
+    for part in arguments.parts:
+        getattr(many, part)()
+    many.against()
+    if arguments.json:
+        arguments.json.write_text(json.dumps(many.results, indent=1))
+    is_wrong = lambda name, result: "mgb" in name and result["oom"] + result["other"]
+    wrong = [name for name, result in many.results.items() if is_wrong(name, result)]
+    print(f"many.py: {len(wrong)} wrong, {time.monotonic() - began:.0f} s")
+    return 1 if wrong else 0
+
+
 def main():
-    parser = argparse.ArgumentParser(prog="many.py", description=__doc__)
-    parser.add_argument("--release", default="bookworm", help="Debian of the cluster (default: bookworm)")
-    parser.add_argument("--root", type=pathlib.Path, help="folder of that Debian (default: build/slurm-RELEASE)")
-    prefix = pathlib.Path(os.environ.get("MGB_PREFIX", REPOSITORY / "build"))
-    parser.add_argument("--prefix", type=pathlib.Path, default=prefix, help="folder with bin/mgbd and examples/")
-    parser.add_argument("--gpus", nargs="+", default=["2x64MiB"] * 3, help="SOFTGPU_DEVICES of each node")
+    parser = frame.options("many.py", __doc__, gpus=True)
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--life", type=float, default=1, help="a factor on the jobs' lives of 1 to 4 s")
     parser.add_argument("--at-once", nargs="+", default=["48"], help="-j of mgb batch, one after the other")
     parser.add_argument("--limit", type=float, default=300, help="seconds that each list may take")
     parser.add_argument("--parts", nargs="+", default=["bound", "plain", "with_mgb", "killed"])
     parser.add_argument("--json", type=pathlib.Path, help="write the figures there too")
-    arguments = parser.parse_args()
-    root = arguments.root or REPOSITORY / f"build/slurm-{arguments.release}"
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    cluster, began = None, time.monotonic()
-    try:
-        if os.geteuid() != 0 or not root.exists():
-            raise Missing(f"this is not root, or there is no {root} (slurm.py --make-root)")
-        cluster = Cluster(root, arguments.prefix, arguments.gpus)
-        many = Many(cluster, arguments)
-        lives = sum(job.rounds for job in many.jobs) / 2
-        need = sum(job.need * job.rounds for job in many.jobs) / 2
-        print(f"{len(many.jobs)} jobs, {need:.0f} MiB s, lives of {lives:.0f} s in all")
-        cluster.start(with_mgb=False)
-        cluster.set([TUNED])
-        for part in arguments.parts:
-            getattr(many, part)()
-        many.against()
-        if arguments.json:
-            arguments.json.write_text(json.dumps(many.results, indent=1))
-        wrong = [name for name, result in many.results.items() if ("mgb" in name) and result["oom"] + result["other"]]
-        print(f"many.py: {len(wrong)} wrong, {time.monotonic() - began:.0f} s")
-        return 1 if wrong else 0
-    except Missing as missing:
-        print(f"many.py: left out: {missing}")
-        return 0
-    except RuntimeError as error:
-        print(f"many.py: {error}\n{cluster.logs()}")
-        return 1
-    finally:
-        if cluster is not None:
-            cluster.stop()
+    return frame.run(parser, play)
 
 
 if __name__ == "__main__":

@@ -57,9 +57,10 @@ class Trial:
         except RuntimeError:
             self.check("  and all ledgers are empty", False, [self.tasks(name) for name in self.cluster.nodes])
 
-    def recorded(self, job, nodes=1):
-        """The same, once as many nodes have recorded what it took: a moment after its end."""
-        self.until(lambda: len(self.records(job)) == nodes, 10)
+    def recorded(self, job, nodes=1, seconds=15):
+        """The same, once as many nodes have recorded what it took: a moment after its end, or after slurmdbd has come
+        back."""
+        self.until(lambda: len(self.records(job)) == nodes, seconds)
         return self.records(job)
 
     def records(self, job):
@@ -70,6 +71,14 @@ class Trial:
         figure = lambda value: float(value.rstrip("s"))
         return {words[0]: {name: figure(value) for name, value in (word.split("=") for word in words[1:])}
                 for words in (node.split() for node in nodes)}
+
+    def begin_now(self):
+        """Slurm lets requeued jobs wait for two minutes; these begin at once. Returns them."""
+        waiting = self.cluster.must(HEAD, "squeue -h -t pending -o '%A %r'").splitlines()
+        jobs = [line.split()[0] for line in waiting if line.endswith("BeginTime")]
+        for job in jobs:
+            self.cluster.run(HEAD, f"scontrol update job={job} StartTime=now")
+        return jobs
 
     def until(self, condition, seconds=30):
         """Waits; whether it holds then."""

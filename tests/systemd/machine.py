@@ -64,6 +64,7 @@ def make_root(root, release="bookworm", packages=PACKAGES):
     command = ["debootstrap", "--variant=minbase", f"--include={packages}", release, str(new), MIRROR]
     ended = subprocess.run(command, capture_output=True, text=True)
     if ended.returncode != 0:
+        shutil.rmtree(new, ignore_errors=True)
         raise Missing(f"debootstrap failed: {ended.stdout[-300:]}{ended.stderr[-300:]}")
     new.rename(root)
 
@@ -98,8 +99,10 @@ class Machine:
         log = tempfile.TemporaryFile("w+")
         enter = lambda: [(group / "cgroup.procs").write_text(str(os.getpid())) for group in self.groups()]
         self.outer = subprocess.Popen(
-            ["unshare", "--mount", "--uts", "--ipc", "--net", "--cgroup", "--pid", "--fork", "--kill-child=KILL",
-             "sh", "-c", BOOT, "boot", str(self.root), self.overlay, self.name, str(self.shared)],
+            # If the script is killed, the machine ends as well.
+            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--uts", "--ipc", "--net", "--cgroup",
+             "--pid", "--fork", "--kill-child=KILL", "sh", "-c", BOOT, "boot", str(self.root), self.overlay,
+             self.name, str(self.shared)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=enter)
         until = time.monotonic() + 30
         while time.monotonic() < until and self.outer.poll() is None:

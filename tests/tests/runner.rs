@@ -11,7 +11,8 @@ use mgb_tests::process::{Ended, command, run};
 const BINARY: &str = r#"#!/bin/sh
 case "$*" in
 --list*) printf '%s: test\n' good bad crash alone ;;
-*good*) touch running; sleep 0.2; rm running; echo 'test result: ok. 1 passed; 0 failed; 0 ignored' ;;
+*good*) touch running; sleep 0.2; rm running; echo 'left out: no moon'
+    echo 'test result: ok. 1 passed; 0 failed; 0 ignored' ;;
 *bad*) echo 'said by bad'; echo 'test result: FAILED. 0 passed; 1 failed; 0 ignored'; exit 101 ;;
 *crash*) kill -SEGV $$ ;;
 *alone*) [ ! -e running ] && echo 'test result: ok. 1 passed; 0 failed; 0 ignored' ;;
@@ -64,6 +65,7 @@ fn failures_and_crashes_are_counted_and_shown() {
         "failed: tests::made_up::bad",
         "failed: tests::made_up::crash",
         "exit code -11",
+        "left out: no moon",
     ] {
         assert!(ended.stdout.contains(words), "{words}: {}", ended.stdout);
     }

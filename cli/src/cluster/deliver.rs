@@ -11,7 +11,9 @@ use crate::slurm;
 use crate::slurm::record::{self, Record};
 
 /// How often it is tried: other nodes of the job write theirs into the same comment.
-const TRIES: u32 = 4;
+const TRIES: u32 = 8;
+/// The most that one try counts for in the pause after it.
+const LONGEST_STEP: Duration = Duration::from_millis(500);
 /// How long slurmdbd may be away before the next health check has to come back to it.
 const PATIENCE: Duration = Duration::from_secs(45);
 /// How soon it is tried again: at first, and twice as late each time, up to the second.
@@ -61,11 +63,33 @@ fn is_disabled(why: &anyhow::Error) -> bool {
 /// Has it in the job's record, beside what others have written there.
 fn write(job: u32, record: &Record) -> Result<()> {
     let number = job.to_string();
+    let which = format!("jobid={number}");
     let fields = "NNodes,AdminComment";
-    for at in 0..TRIES {
-        let said = slurm::run("sacct", &["-n", "-P", "-X", "-D", "-j", &number, "-o", fields])?;
+    let read = || slurm::run("sacct", &["-n", "-P", "-X", "-D", "-j", &number, "-o", fields]);
+    let set = |comment: &str| {
+        let set = format!("AdminComment={comment}");
+        slurm::run(
+            "sacctmgr",
+            &["-i", "-Q", "modify", "job", "where", &which, "set", &set],
+        )?;
+        Ok(())
+    };
+    add(record, read, set, std::thread::sleep)
+}
+
+/// Adds the record to a comment that `read` and `set` have, until it stays there.
+fn add(
+    record: &Record,
+    mut read: impl FnMut() -> Result<String>,
+    mut set: impl FnMut(&str) -> Result<()>,
+    mut wait: impl FnMut(Duration),
+) -> Result<()> {
+    for _ in 0..TRIES {
+        let began = Instant::now();
+        let said = read()?;
         let Some((nodes, before)) = last_run(&said) else {
-            bail!("slurmdbd does not know job {job} yet");
+            // slurmdbd hears of jobs from slurmctld, seconds late where one of them was away.
+            bail!("Slurm's accounting does not know the job yet");
         };
         let mut records = record::read(before);
         if records.contains(record) {
@@ -74,20 +98,20 @@ fn write(job: u32, record: &Record) -> Result<()> {
         records.retain(|other| other.node != record.node);
         records.push(record.clone());
         // Slurm takes quotes for its own.
-        let comment = record::comment(before, &records).replace(['"', '\''], "`");
-        let (job, set) = (format!("jobid={number}"), format!("AdminComment={comment}"));
-        slurm::run(
-            "sacctmgr",
-            &["-i", "-Q", "modify", "job", "where", &job, "set", &set],
-        )?;
+        set(&record::comment(before, &records).replace(['"', '\''], "`"))?;
         if nodes == Some(1) {
             return Ok(());
         }
-        // Another node may have read the same and written since; whoever is later has both.
-        let pause = 20 * at + 7 * (std::process::id() % 10);
-        std::thread::sleep(Duration::from_millis(u64::from(pause)));
+        // Another node may have read the comment before, and write it back without this record. It has done
+        // so after about the time that this node took for the same; the next look is later than that. Nodes
+        // that began together are to come apart.
+        let apart = 1.0 + f64::from(std::process::id() % 10) / 5.0;
+        wait(began.elapsed().min(LONGEST_STEP).mul_f64(apart) + Duration::from_millis(20));
     }
-    Ok(())
+    bail!(
+        "what it took of {} is not in Slurm's accounting after {TRIES} tries",
+        record.node
+    )
 }
 
 /// The nodes and the comment of a job's last run, of several where it was requeued; `None`: there is none.
@@ -98,7 +122,52 @@ fn last_run(said: &str) -> Option<(Option<u32>, &str)> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
+    use mgb_probe::view::JobView;
+
     use super::*;
+
+    fn record(node: &str) -> Record {
+        Record::of(node, &JobView::default())
+    }
+
+    /// What stands in the comment of a job of three nodes, in the end.
+    fn added(between: impl Fn(u32, &mut String)) -> (String, u32) {
+        let comment = RefCell::new(String::new());
+        let mut looks = 0;
+        let read = || Ok(format!("3|{}\n", comment.borrow()));
+        let set = |text: &str| {
+            *comment.borrow_mut() = text.to_owned();
+            Ok(())
+        };
+        let wait = |_| {
+            between(looks, &mut comment.borrow_mut());
+            looks += 1;
+        };
+        let is_there = add(&record("n2"), read, set, wait).is_ok();
+        assert_eq!(is_there, comment.borrow().contains("n2"));
+        (comment.into_inner(), looks)
+    }
+
+    #[test]
+    fn a_record_that_another_node_writes_over_is_written_again() {
+        let of =
+            |nodes: &[&str]| record::comment("", &nodes.iter().map(|node| record(node)).collect::<Vec<_>>());
+        assert_eq!(added(|_, _| ()), (of(&["n2"]), 1));
+        let (comment, looks) = added(|at, comment| {
+            if at < 2 {
+                *comment = of(&["n1", "n3"]);
+            }
+        });
+        assert_eq!((comment, looks), (of(&["n1", "n3", "n2"]), 3));
+        let (_, looks) = added(|_, comment| comment.clear());
+        assert_eq!(looks, TRIES, "it gives up");
+        let nothing = || Ok("\n".to_owned());
+        let unknown = add(&record("n2"), nothing, |_| panic!("there is no job"), |_| ());
+        let why = unknown.unwrap_err().to_string();
+        assert!(why.contains("does not know the job yet"), "{why}");
+    }
 
     #[test]
     fn the_last_run_counts() {

@@ -19,7 +19,7 @@ In slurm.conf: Epilog=/usr/local/bin/mgb-epilog. The SPANK plugin calls it by it
 shows what it has written: `mgb{n1 peak_mib=12 gpu_peak_mib=12 waited=0.50s held=2.10s tasks=1}`, a moment \
 after the job's end. While slurmdbd is away the record waits in /var/spool/mgb.
 
-Exit code: 0. A job or node never fails for it.")]
+Exit code: 0, or 2 for a wrong call. Slurm drains a node whose epilog fails, and none is to be drained for a record.")]
 pub struct Args {
     /// The job [default: SLURM_JOB_ID].
     #[arg(long, value_name = "NUMBER")]
@@ -39,7 +39,7 @@ pub fn run(args: &Args) -> Outcome {
     let job = job.context("no --job and no SLURM_JOB_ID").code(exit::USAGE)?;
     let user = args.user.or_else(|| of("SLURM_JOB_UID"));
     let user = user.context("no --user and no SLURM_JOB_UID").code(exit::USAGE)?;
-    let Some(taken) = taken(job, user).code(exit::NODE)? else {
+    let Some(taken) = taken(job, user).code(exit::OK)? else {
         return Ok(exit::OK);
     };
     let node = slurm::node_name();
@@ -54,7 +54,7 @@ pub fn run(args: &Args) -> Outcome {
     let outbox = Outbox::of_node();
     let kept = outbox.put(job, &record).and_then(|()| outbox.deliver());
     kept.with_context(|| format!("{} cannot be used", outbox.folder().display()))
-        .code(exit::NODE)?;
+        .code(exit::OK)?;
     Ok(exit::OK)
 }
 

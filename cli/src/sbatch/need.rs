@@ -95,13 +95,19 @@ pub fn of(line: &Line, nodes: &Nodes) -> Need {
             };
         }
         Ok(None) => None,
-        Err(error) => Some(format!("{error:#}")),
+        Err(error) => Some(reason(&format!("{error:#}"))),
     };
     if let Some((program, mib)) = found(line) {
         return Need::of_one_gpu(mib, Why::Found(program));
     }
     let mib = (nodes.least_gpu_mib / UNKNOWN).max(1);
     Need::of_one_gpu(mib, Why::Unknown { accounting })
+}
+
+/// The last of what sacct said, without the command line that was tried.
+fn reason(said: &str) -> String {
+    let last = said.rsplit("; ").next().unwrap_or(said);
+    last.rsplit(": ").next().unwrap_or(last).to_owned()
 }
 
 /// The largest need that is the same for all arguments, of the programs that the job's text names.
@@ -124,6 +130,14 @@ fn found(line: &Line) -> Option<(PathBuf, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn why_sacct_says_nothing_is_brief() {
+        let refused =
+            "sacct -n: sacct: error: Sending: Connection refused; sacct: error: Problem: Connection refused";
+        assert_eq!(reason(refused), "Connection refused");
+        assert_eq!(reason("sacct -n -o A,B: no answer in 5 s"), "no answer in 5 s");
+    }
 
     #[test]
     fn reasons_are_said() {
