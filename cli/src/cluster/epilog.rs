@@ -18,6 +18,8 @@ const TRIES: u32 = 8;
 /// The most that one try counts for in the pause after it: Slurm gives an epilog little time.
 const LONGEST_STEP: Duration = Duration::from_millis(500);
 
+/// Before the accounting is asked again for a job that it does not know yet.
+const UNKNOWN_PAUSE: Duration = Duration::from_millis(100);
 /// What sacct says where no slurmdbd is configured.
 const NO_ACCOUNTING: &str = "accounting storage is disabled";
 
@@ -108,8 +110,9 @@ fn add(
         let began = Instant::now();
         let said = read()?;
         if said.trim().is_empty() {
-            // slurmdbd hears of jobs from slurmctld, seconds late where one of them was away.
-            bail!("Slurm's accounting does not know the job yet");
+            // slurmdbd hears of jobs from slurmctld: a moment late, and seconds where one of them was away.
+            wait(UNKNOWN_PAUSE);
+            continue;
         }
         let (nodes, before) = last_run(&said);
         let mut records = record::read(before);
@@ -129,10 +132,7 @@ fn add(
         let apart = 1.0 + f64::from(std::process::id() % 10) / 5.0;
         wait(began.elapsed().min(LONGEST_STEP).mul_f64(apart) + Duration::from_millis(20));
     }
-    bail!(
-        "what it took of {} is not in Slurm's accounting after {TRIES} tries",
-        record.node
-    )
+    bail!("Slurm's accounting does not know the job yet, or not what it took here")
 }
 
 /// The nodes and the comment of a job's last run, of several where it was requeued.
@@ -144,7 +144,7 @@ fn last_run(said: &str) -> (Option<u32>, &str) {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
+    use std::cell::{Cell, RefCell};
 
     use super::*;
 
@@ -183,18 +183,26 @@ mod tests {
         assert_eq!((comment, looks), (of(&["n1", "n3", "n2"]), 3));
         let (_, looks) = added(|_, comment| comment.clear());
         assert_eq!(looks, TRIES, "it gives up");
-        let unknown = add(
-            &record("n2"),
-            || Ok("\n".to_owned()),
-            |_| panic!("there is no job"),
-            |_| (),
-        );
-        assert!(
-            unknown
-                .unwrap_err()
-                .to_string()
-                .contains("does not know the job yet")
-        );
+    }
+
+    #[test]
+    fn a_job_may_be_known_later() {
+        let is_set = Cell::new(false);
+        let known_after = |looks: u32| {
+            let mut looked = 0;
+            let read = || {
+                looked += 1;
+                Ok(if looked > looks { "1|\n" } else { "\n" }.to_owned())
+            };
+            let set = |_: &str| {
+                is_set.set(true);
+                Ok(())
+            };
+            add(&record("n2"), read, set, |_| ())
+        };
+        let error = known_after(TRIES).unwrap_err();
+        assert!(error.to_string().contains("does not know the job yet") && !is_set.get());
+        assert!(known_after(TRIES - 1).is_ok() && is_set.get());
     }
 
     #[test]
