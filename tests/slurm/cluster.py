@@ -398,6 +398,18 @@ class Cluster:
                                                       f"journalctl -n {lines} --no-pager -o cat")["stdout"])
         return "\n".join(said)
 
+    def tidy(self):
+        """What an administrator does once slurmctld was killed as it started jobs: it may start some twice, drains
+        the nodes that refuse that ("Duplicate jobid"), and holds the jobs back. Returns how many it held."""
+        for name in self.nodes:
+            # Refused where nothing is wrong.
+            self.run(HEAD, f"scontrol update nodename={name} state=resume")
+        waiting = self.run(HEAD, "squeue -h -t pending -o '%A %r'")["stdout"].splitlines()
+        held = [line.split()[0] for line in waiting if "held" in line.lower()]
+        if held:
+            self.run(HEAD, f"scontrol release {' '.join(held)}")
+        return len(held)
+
     # What happens to it.
 
     def cut_power(self, name):

@@ -21,9 +21,18 @@ def submit(trial, command, user="alice"):
 
 
 def remembered(trial, job):
-    """Waits until Slurm's accounting tells the user of what a job took: a moment later than it has it."""
-    own = f"sacct -n -P -X -u alice -S now-1hour -o JobID,AdminComment | grep '^{job}|mgb'"
-    trial.until(lambda: trial.cluster.run(HEAD, own, "alice")["code"] == 0, 15)
+    """Its record is there. A slurmctld that was started a moment ago tells slurmdbd of jobs seconds late, and lists of
+    jobs have them later than sacct -j."""
+    trial.recorded(job)
+    listed = "sacct -n -P -X -a -S now-1hours -o JobID,AdminComment"
+    trial.until(lambda: f"\n{job}|mgb{{" in "\n" + trial.cluster.run(HEAD, listed)["stdout"], 30)
+
+
+def ended(trial, job):
+    """What is wrong with its end; its record is there."""
+    wrong = trial.ends(job)
+    remembered(trial, job)
+    return wrong
 
 
 def are_learned(trial):
@@ -34,29 +43,26 @@ END
 chmod +x /home/alice/job.sh""", "alice")
     first, said = submit(trial, "job.sh 20")
     trial.check("a job that nobody knows asks for an eighth of a GPU", asked(trial, first) == 8, said)
-    wrong = trial.ends(first)
-    remembered(trial, first)
+    wrong = ended(trial, first)
     second, said = submit(trial, "job.sh 20")
     took = next(iter(trial.records(first).values()), {}).get("peak_mib", 0)
     right = not wrong and 20 <= took and asked(trial, second) == took + -(-took // 16)
     trial.check("  the next time for what it took, and a sixteenth more", right, (said, took))
-    wrong = trial.ends(second)
-    remembered(trial, second)
+    wrong = ended(trial, second)
     other, said = submit(trial, "--time=5 job.sh 12")
     trial.check("  with other arguments for the most of all", not wrong and "other arguments" in said, said)
     array, said = submit(trial, "--array=1-3 job.sh 20")
-    wrong = trial.ends([other]) + [end for end in trial.cluster.wait_for([array]).values() if end != "COMPLETED"]
+    ends = trial.cluster.wait_for([array]).values()
+    wrong = ended(trial, other) + [end for end in ends if end != "COMPLETED"]
     trial.check("  and an array as well", not wrong and "2 earlier runs" in said, wrong or said)
     wrapped, said = submit(trial, f"--wrap '{trial.phases(30, 2)}'")
-    wrong = trial.ends(wrapped)
-    remembered(trial, wrapped)
+    wrong = ended(trial, wrapped)
     again, said = submit(trial, f"--wrap '{trial.phases(30, 2)}'")
     trial.check("  and what was wrapped", not wrong and "1 earlier run with the same" in said, wrong or said)
     wrong = trial.ends(again)
     trial.cluster.must(HEAD, "install -m 755 /home/alice/job.sh /home/all.sh")
     for_all, _ = submit(trial, "/home/all.sh 20")
-    wrong += trial.ends(for_all)
-    remembered(trial, for_all)
+    wrong += ended(trial, for_all)
     alice, bob = (learned_by(trial, user) for user in ("alice", "bob"))
     trial.check("users learn of their own jobs alone", not wrong and "1 earlier run" in alice and "nothing" in bob, bob)
     own, said = submit(trial, "--gres=mgb_mem:5 job.sh 20")
@@ -69,6 +75,28 @@ chmod +x /home/alice/job.sh""", "alice")
     trial.check("--print submits nothing", right, said.strip())
     trial.ends([own])
     trial.check_empty()
+
+
+def ask_for_time(trial):
+    """Two GPUs have time for two jobs that ask for all of one's, whatever memory there is."""
+    line = "--print --need 9MiB -p x --gpu-share 50 --wrap true"
+    said = trial.cluster.must(HEAD, f"mgb sbatch {line} 2>/dev/null", "alice")
+    trial.check("--gpu-share asks for mgb_share", said.strip().endswith("mgb_gpu:9,mgb_share:50"), said.strip())
+    options = "-w n1 --need 12MiB --gpu-share=100 --wrap"
+    jobs = [submit(trial, f"{options} '{trial.phases(8, 12)}'")[0] for _ in range(3)]
+    other = submit(trial, f"-w n1 --need 12MiB --wrap '{trial.phases(8, 2)}'")[0]
+    state = lambda job: trial.cluster.job(job)["JobState"]
+    two = trial.until(lambda: [state(job) for job in jobs] == ["RUNNING", "RUNNING", "PENDING"], 10)
+    wrong = trial.ends(other)
+    trial.check("  of three that want a whole GPU's time two run, and one that asks for none beside them",
+                two and not wrong and state(jobs[2]) == "PENDING", [state(job) for job in jobs])
+    wrong = trial.ends(jobs)
+    trial.check("  and all are right", not wrong, wrong or None)
+    for what, line in (("more than a node has", "--gpu-share 201 --wrap true"),
+                       ("what is no number", "--gpu-share half --wrap true"),
+                       ("both ways at once", "--gpu-share 50 --gres=mgb_mem:8 --wrap true")):
+        said = trial.cluster.run(HEAD, f"mgb sbatch -Q {line}", "alice")
+        trial.check(f"  {what} is refused", said["code"] not in (0, 127), said["stderr"].strip())
 
 
 def learned_by(trial, user):
@@ -107,5 +135,5 @@ def go_where_a_gpu_is_large_enough(trial):
         trial.cluster = old
 
 
-PARTS = (are_learned,)
+PARTS = (are_learned, ask_for_time)
 LAST = (go_where_a_gpu_is_large_enough,)

@@ -217,11 +217,16 @@ class Many:
                 cluster.must(name, f"systemctl kill -s KILL --kill-who=main {unit}; sleep 0.3;"
                                    f"systemctl reset-failed {unit}; systemctl start {unit}")
                 done.append(unit)
-            # Slurm loses what a slurmctld knew that is killed as it starts jobs, with MGB or without.
-            cluster.must(HEAD, "systemctl restart slurmctld; systemctl stop slurmdbd")
-            time.sleep(5)
-            cluster.must(HEAD, "systemctl start slurmdbd")
-            done.append("slurmctld, slurmdbd")
+            # Not both at once: a slurmctld that finds no slurmdbd cannot look its TRES up, and ends.
+            cluster.must(HEAD, "systemctl kill -s KILL --kill-who=main slurmctld; sleep 0.3;"
+                               "systemctl reset-failed slurmctld; systemctl start slurmctld")
+            cluster.wait(lambda: "UP" in cluster.run(HEAD, "scontrol ping")["stdout"], 30, "slurmctld answers")
+            cluster.must(HEAD, "systemctl stop slurmdbd; sleep 5; systemctl start slurmdbd")
+            until, held = time.monotonic() + self.arguments.limit, 0
+            while cluster.run(HEAD, "squeue -h -o %A")["stdout"].strip() and time.monotonic() < until:
+                held += cluster.tidy()
+                time.sleep(1)
+            done.append(f"slurmctld ({held} jobs were held back by Slurm), slurmdbd")
 
         self.play("mgb_mem and kills", lambda job: f"--gres=mgb_mem:{job.believed} --requeue --open-mode=append",
                   "--gres=mgb_mem:N for each", meanwhile=kill)

@@ -4,8 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::slurm::{MEMORY, WHOLE};
-
 /// Options of one letter that take no value, of sbatch 22.05 to 24.11.
 const PLAIN_LETTERS: &str = "HhIkOQsVvW";
 /// Long options that take no value, or one behind `=` only.
@@ -204,12 +202,10 @@ impl Line {
         Ok(self.text()?.as_deref().and_then(gres_of_script))
     }
 
-    /// sbatch's words with a list of GRES that has so many MiB of GPU memory as well, on a node with a GPU
-    /// that has so many by itself.
-    pub fn with_memory(&self, gres: Option<&str>, mib: u64, gpu_mib: u64) -> Vec<String> {
-        let more = format!("{MEMORY}:{mib},{WHOLE}:{gpu_mib}");
+    /// sbatch's words with a list of GRES that has these entries as well.
+    pub fn with_gres(&self, gres: Option<&str>, more: &str) -> Vec<String> {
         let list = match gres {
-            None | Some("" | "none" | "NONE") => more,
+            None | Some("" | "none" | "NONE") => more.to_owned(),
             Some(list) => format!("{list},{more}"),
         };
         let mut words = self.words.clone();
@@ -284,18 +280,18 @@ mod tests {
     #[test]
     fn memory_is_added_to_what_is_asked_for() {
         assert_eq!(
-            line("-p x job.sh 1").with_memory(None, 12, 10).join(" "),
-            "-p x --gres=mgb_mem:12,mgb_gpu:10 job.sh 1"
+            line("-p x job.sh 1").with_gres(None, "mgb_mem:12").join(" "),
+            "-p x --gres=mgb_mem:12 job.sh 1"
         );
         let asked = line("--gres=gpu:1 -- job.sh");
         let gres = asked.gres().unwrap();
         assert_eq!(
-            asked.with_memory(gres.as_deref(), 12, 12).join(" "),
-            "--gres=gpu:1 --gres=gpu:1,mgb_mem:12,mgb_gpu:12 -- job.sh"
+            asked.with_gres(gres.as_deref(), "mgb_mem:12").join(" "),
+            "--gres=gpu:1 --gres=gpu:1,mgb_mem:12 -- job.sh"
         );
         assert_eq!(
-            line("job.sh").with_memory(Some("none"), 1, 1)[0],
-            "--gres=mgb_mem:1,mgb_gpu:1"
+            line("job.sh").with_gres(Some("none"), "mgb_mem:1")[0],
+            "--gres=mgb_mem:1"
         );
     }
 

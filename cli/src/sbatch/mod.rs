@@ -13,6 +13,7 @@ use anyhow::{Context, anyhow};
 
 use crate::exit::{self, Outcome, WithCode};
 use crate::out;
+use crate::slurm::{MEMORY, SHARE, WHOLE};
 use line::Line;
 use need::Need;
 use nodes::Nodes;
@@ -37,6 +38,10 @@ pub struct Args {
     /// Ask for so much (such as 12GiB, 512M) of each node, whatever is known of the job.
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
     need: Option<u64>,
+    /// Ask for so many hundredths of a GPU's time as well, 100 for each GPU: Slurm then packs no more onto a
+    /// node than its GPUs have time for.
+    #[arg(long, value_name = "HUNDREDTHS", value_parser = clap::value_parser!(u64).range(1..))]
+    gpu_share: Option<u64>,
     /// Print sbatch's command line, and submit nothing.
     #[arg(long)]
     print: bool,
@@ -61,11 +66,26 @@ pub fn run(args: &Args) -> Outcome {
     let (line, said) = line.without_option("need");
     let said = said.map(|size| mgb_probe::size::parse(&size).map_err(|why| anyhow!("--need {size}: {why}")));
     let said = said.transpose().code(exit::RUN_FAILED)?;
+    let (line, share) = line.without_option("gpu-share");
+    let share = args.gpu_share.map_or_else(
+        || share.as_deref().map(share_of).transpose(),
+        |share| Ok(Some(share)),
+    );
+    let share = share.code(exit::RUN_FAILED)?;
     let gres = line.gres().code(exit::RUN_FAILED)?;
-    let arguments = if gres.as_deref().is_some_and(asks_for_memory) {
+    let has = |wanted| gres.as_deref().is_some_and(|list| asks_for(list, wanted));
+    if share.is_some() && (has(MEMORY) || has(SHARE)) {
+        let why =
+            anyhow!("--gpu-share does not go with {MEMORY} or {SHARE} in the job's own --gres: say it there");
+        return Err(why).code(exit::RUN_FAILED);
+    }
+    let arguments = if has(MEMORY) {
         line.words().to_vec()
     } else {
         let nodes = Nodes::read().code(exit::RUN_FAILED)?;
+        if let Some(why) = share.and_then(|share| nodes.refuse_share(share)) {
+            return Err(anyhow!(why)).code(exit::RUN_FAILED);
+        }
         let need = match args.need.or(said) {
             Some(bytes) => Need::said(bytes),
             None => need::of(&line, &nodes),
@@ -76,7 +96,7 @@ pub fn run(args: &Args) -> Outcome {
         if !line.is_quiet() {
             eprintln!("mgb sbatch: {need}");
         }
-        line.with_memory(gres.as_deref(), need.mib, need.gpu_mib)
+        line.with_gres(gres.as_deref(), &entries(&need, share))
     };
     if args.print || prints {
         let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
@@ -88,12 +108,25 @@ pub fn run(args: &Args) -> Outcome {
         .code(exit::RUN_NOT_FOUND)
 }
 
-/// Whether a list of GRES has GPU memory.
-fn asks_for_memory(gres: &str) -> bool {
+/// The entries of a list of GRES for a need, and for hundredths of GPUs.
+fn entries(need: &Need, share: Option<u64>) -> String {
+    let Need { mib, gpu_mib, .. } = need;
+    let share = share.map_or(String::new(), |share| format!(",{SHARE}:{share}"));
+    format!("{MEMORY}:{mib},{WHOLE}:{gpu_mib}{share}")
+}
+
+/// Hundredths of GPUs, as `--gpu-share` has them.
+fn share_of(text: &str) -> anyhow::Result<u64> {
+    let share = text.parse().ok().filter(|share| *share > 0);
+    share.with_context(|| format!("--gpu-share {text}: it takes a number of hundredths of a GPU, such as 50"))
+}
+
+/// Whether a list of GRES has this one.
+fn asks_for(gres: &str, wanted: &str) -> bool {
     let names = gres
         .split(',')
         .filter_map(|entry| entry.trim_start_matches("gres/").split(':').next());
-    names.into_iter().any(|name| name == crate::slurm::MEMORY)
+    names.into_iter().any(|name| name == wanted)
 }
 
 /// A word as a shell takes it.
@@ -112,8 +145,23 @@ mod tests {
 
     #[test]
     fn a_list_is_searched_by_whole_names() {
-        assert!(asks_for_memory("mgb_mem:4K") && asks_for_memory("gpu:1,gres/mgb_mem:12"));
-        assert!(!asks_for_memory("mgb_memory:1") && !asks_for_memory("") && !asks_for_memory("mgb_share:50"));
+        let asks = |list| asks_for(list, MEMORY);
+        assert!(asks("mgb_mem:4K") && asks("gpu:1,gres/mgb_mem:12"));
+        assert!(!asks("mgb_memory:1") && !asks("") && !asks("mgb_share:50"));
+    }
+
+    #[test]
+    fn a_share_is_asked_for_beside_memory() {
+        let need = Need::said(12 << 20);
+        assert_eq!(entries(&need, None), "mgb_mem:12,mgb_gpu:12");
+        assert_eq!(entries(&need, Some(50)), "mgb_mem:12,mgb_gpu:12,mgb_share:50");
+        assert_eq!(share_of("150").unwrap(), 150);
+        for text in ["0", "-1", "half", "0.5", ""] {
+            assert!(
+                share_of(text).unwrap_err().to_string().contains("such as 50"),
+                "{text}"
+            );
+        }
     }
 
     #[test]

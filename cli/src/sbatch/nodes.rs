@@ -14,6 +14,8 @@ pub struct Nodes {
     pub least_gpu_mib: u64,
     /// The same where it is the most.
     pub most_gpu_mib: u64,
+    /// Hundredths of GPUs of the node with the most.
+    pub most_share: u64,
 }
 
 impl Nodes {
@@ -44,10 +46,19 @@ impl Nodes {
                 ..Nodes::default()
             });
             so_far.most_mib = so_far.most_mib.max(counts.most_mib());
+            so_far.most_share = so_far.most_share.max(counts.share);
             so_far.least_gpu_mib = so_far.least_gpu_mib.min(counts.whole);
             so_far.most_gpu_mib = so_far.most_gpu_mib.max(counts.whole);
         }
         all
+    }
+
+    /// Why a job that wants so many hundredths of GPUs would wait for ever, if it would.
+    pub fn refuse_share(&self, share: u64) -> Option<String> {
+        let most = self.most_share;
+        (share > most).then(|| {
+            format!("--gpu-share {share}: no node has so much, the most is {most} (100 for each GPU)")
+        })
     }
 
     /// Why a job that needs so much, and so much of one GPU, would wait for ever, if it would.
@@ -75,7 +86,8 @@ mod tests {
             (nodes.most_mib, nodes.least_gpu_mib, nodes.most_gpu_mib),
             (256, 64, 256)
         );
-        assert!(nodes.refuse(256, 256).is_none());
+        assert!(nodes.refuse(256, 256).is_none() && nodes.refuse_share(200).is_none());
+        assert!(nodes.refuse_share(201).unwrap().contains("the most is 200"));
         assert!(nodes.refuse(257, 9).unwrap().contains("the most is 256 MiB"));
         assert!(nodes.refuse(256, 257).unwrap().contains("no GPU has 257 MiB"));
         assert_eq!(Nodes::of("NodeName=n1 Gres=gpu:2\n"), None);
