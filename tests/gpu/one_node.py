@@ -81,6 +81,8 @@ MARIADB = ["mariadbd", "--no-defaults", "--user=root", f"--datadir={STATE}/mysql
            "--innodb-use-native-aio=0"]
 DATABASE = ["--skip-grant-tables", "--skip-networking", "--innodb-buffer-pool-size=64M",
             "--innodb-lock-wait-timeout=900", "--innodb-flush-log-at-trx-commit=2"]
+# Of slurmd, as systemd has it.
+GROUPS = pathlib.Path("/sys/fs/cgroup/system.slice/slurmd.service")
 # munge looks at who may write to its folders.
 FOLDERS = {"/etc/munge": 0o700, "/var/lib/munge": 0o711, "/var/log/munge": 0o700, "/run/munge": 0o755,
            "/run/mysqld": 0o700, "/run/mgb": 0o755, ETC: 0o755, LOGS: 0o755, STATE / "slurmctld": 0o755,
@@ -114,9 +116,10 @@ def name_of_machine():
 class OneNode:
     """The cluster, and what one does on it."""
 
-    def __init__(self, trial, archive, tuned=""):
-        """`archive`: what pack_slurm.py has packed. `tuned`: a line of slurm.conf."""
-        self.trial, self.archive, self.tuned, self.daemons = trial, archive, tuned, {}
+    def __init__(self, trial, archive, tuned="", groups=False):
+        """`archive`: what pack_slurm.py has packed. `tuned`: a line of slurm.conf. `groups`: Slurm has control groups,
+        of the second version."""
+        self.trial, self.archive, self.tuned, self.groups, self.daemons = trial, archive, tuned, groups, {}
         self.host = name_of_machine()
         # Each job takes one, and they mostly wait.
         self.cpus = max(32, os.cpu_count())
@@ -198,10 +201,13 @@ class OneNode:
         """The files of a cluster whose node has these GRES. `devices`: gres.conf."""
         text = SLURM_CONF.format(host=self.host, state=STATE, logs=LOGS, cpus=self.cpus, gres=gres,
                                  more=f"{self.tuned}\n{more}")
+        if self.groups:
+            text = text.replace("proctrack/linuxproc", "proctrack/cgroup")
         self.write(ETC / "slurm.conf", text)
         self.write(ETC / "gres.conf", devices)
         # Which version a machine has is of no matter, and Slurm refuses a mixture of both.
-        self.write(ETC / "cgroup.conf", "CgroupPlugin=cgroup/v1\nConstrainDevices=no\n")
+        plugin = "cgroup/v2\nIgnoreSystemd=yes" if self.groups else "cgroup/v1"
+        self.write(ETC / "cgroup.conf", f"CgroupPlugin={plugin}\nConstrainDevices=no\n")
         self.write(ETC / "plugstack.conf", "")
 
     def start_slurm(self):
@@ -210,7 +216,15 @@ class OneNode:
         self.end("slurmctld")
         self.daemon("slurmctld", "slurmctld", "-D")
         self.wait(lambda: "UP" in self.run("scontrol ping")["stdout"], 60, "slurmctld answers")
-        self.daemon("slurmd", "slurmd", "-D")
+        if self.groups:
+            # Where systemd would start it.
+            GROUPS.mkdir(parents=True, exist_ok=True)
+            for folder in reversed(GROUPS.parents[:2]):
+                for controller in ("cpu", "cpuset", "memory"):
+                    (folder / "cgroup.subtree_control").write_text(f"+{controller}")
+            self.daemon("slurmd", "sh", "-c", f"echo $$ >{GROUPS}/cgroup.procs; exec slurmd -D")
+        else:
+            self.daemon("slurmd", "slurmd", "-D")
         self.wait(self.is_idle, 60, "the node is idle")
 
     def with_gpus(self, count, shards=0):

@@ -55,6 +55,19 @@ class Used(threading.Thread):
         return [round(each, 1) for each in percent(self.seen)], round(mean(middle), 1)
 
 
+def is_stopped(pid):
+    """Whether Slurm has stopped a process: by a signal, or by its control group."""
+    try:
+        if pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(") ")[1][0] == "T":
+            return True
+        groups = pathlib.Path(f"/proc/{pid}/cgroup").read_text()
+        group = pathlib.Path("/sys/fs/cgroup", groups.rsplit("0::/")[-1].strip())
+        frozen = [at / "cgroup.freeze" for at in (group, *group.parents)]
+        return any(file.exists() and file.read_text().strip() == "1" for file in frozen)
+    except (OSError, IndexError):
+        return False
+
+
 class Play:
     """The node, the jobs, and what came of them."""
 
@@ -138,8 +151,8 @@ class Play:
         seconds = time.monotonic() - began
         gone = node.until(lambda: before - self.used() > 0.9 * units, 2)
         # What is there once Slurm has stopped it stays until it is resumed.
-        states = lambda: node.run("ps -C pauses -o stat=")["stdout"].split()
-        stopped = node.until(lambda: {state[0] for state in states()} == {"T"}, 4)
+        pids = lambda: node.run("pgrep -x pauses")["stdout"].split()
+        stopped = node.until(lambda: pids() and all(map(is_stopped, pids())), 4)
         right = holds and left and seconds < 2.3 and gone and stopped
         check("scontrol suspend empties the GPU of a job at work within Slurm's 2 s", right,
               {"seconds": round(seconds, 2), "MiB": int(units * self.unit), "gone by mgbd": left,
@@ -300,6 +313,7 @@ def arguments(parser):
     parser.add_argument("--jobs", type=int, default=80, help="jobs of the list (default 80)")
     parser.add_argument("--life", type=float, default=1, help="a factor on the jobs' lives of 1 to 4 s")
     parser.add_argument("--at-once", type=int, default=24, help="-j of mgb batch (default 24)")
+    parser.add_argument("--groups", action="store_true", help="Slurm has control groups, of the second version")
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS, help="play these alone")
 
 
@@ -308,7 +322,7 @@ def main():
     if os.geteuid() != 0:
         trial.check("this is not root: left out", True)
         trial.finish()
-    node = OneNode(trial, trial.arguments.slurm.resolve(), TUNED)
+    node = OneNode(trial, trial.arguments.slurm.resolve(), TUNED, trial.arguments.groups)
     try:
         node.start()
         trial.mgbd(options=["--serve", "all"])
