@@ -77,12 +77,13 @@ class Trial:
         self.until(are_there, seconds)
         return self.records(job)
 
-    def begin_now(self):
-        """Slurm lets requeued jobs wait for two minutes; these begin at once. Returns them."""
+    def begin_now(self, also=""):
+        """Slurm lets requeued jobs wait for two minutes; these begin at once. Returns them. `also`: what else
+        scontrol is to change."""
         waiting = self.cluster.must(HEAD, "squeue -h -t pending -o '%A %r'").splitlines()
         jobs = [line.split()[0] for line in waiting if line.endswith("BeginTime")]
         for job in jobs:
-            self.cluster.run(HEAD, f"scontrol update job={job} StartTime=now")
+            self.cluster.run(HEAD, f"scontrol update job={job} {also} StartTime=now")
         return jobs
 
     def until(self, condition, seconds=30):
