@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -423,6 +424,8 @@ class Cluster:
 
     def stop(self):
         """Ends it all."""
+        usual = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for machine in self.machines.values():
             machine.clean_up()
         shutil.rmtree(self.work, ignore_errors=True)
+        signal.signal(signal.SIGTERM, usual)

@@ -59,10 +59,10 @@ def node_fails(trial):
     cluster.cut_power(name)
     began = time.monotonic()
     cluster.must(HEAD, f"scontrol update nodename={name} state=down reason='no power'")
-    # With less than Slurm's two minutes it is not to come to the same node: what Slurm still has to say about
-    # its first run there would end its second. Whoever came to the node meanwhile is among those that wait.
+    # With less than Slurm's two minutes they must not come to the same node: what Slurm still has to say about
+    # their first run there would end the second. Whoever came to the node meanwhile is among those that wait.
     run = lambda job: job["JobState"] in ("RUNNING", "COMPLETED")
-    trial.until(lambda: not trial.begin_now() and all(run(cluster.job(job)) for job in lost), 60)
+    trial.until(lambda: not trial.begin_now(f"ExcNodeList={name}") and all(run(cluster.job(job)) for job in lost), 60)
     cluster.boot_again(name)
     # Refused where it has come back by itself.
     cluster.run(HEAD, f"scontrol update nodename={name} state=resume")

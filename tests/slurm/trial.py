@@ -57,7 +57,7 @@ class Trial:
         except RuntimeError:
             self.check("  and all ledgers are empty", False, [self.tasks(name) for name in self.cluster.nodes])
 
-    def recorded(self, job, nodes=1, seconds=15):
+    def recorded(self, job, nodes=1, seconds=30):
         """The same, once as many nodes have recorded what it took: a moment after its end, or after slurmdbd has come
         back."""
         self.until(lambda: len(self.records(job)) == nodes, seconds)
@@ -72,12 +72,13 @@ class Trial:
         return {words[0]: {name: figure(value) for name, value in (word.split("=") for word in words[1:])}
                 for words in (node.split() for node in nodes)}
 
-    def begin_now(self):
-        """Slurm lets requeued jobs wait for two minutes; these begin at once. Returns them."""
+    def begin_now(self, also=""):
+        """Slurm lets requeued jobs wait for two minutes; these begin at once. Returns them. `also`: what else
+        scontrol is to change."""
         waiting = self.cluster.must(HEAD, "squeue -h -t pending -o '%A %r'").splitlines()
         jobs = [line.split()[0] for line in waiting if line.endswith("BeginTime")]
         for job in jobs:
-            self.cluster.run(HEAD, f"scontrol update job={job} StartTime=now")
+            self.cluster.run(HEAD, f"scontrol update job={job} {also} StartTime=now")
         return jobs
 
     def until(self, condition, seconds=30):

@@ -168,7 +168,7 @@ class Machine:
     def clean_up(self):
         """Ends it at once."""
         # Not once more half-way.
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        usual = signal.signal(signal.SIGTERM, signal.SIG_IGN)
         # What Slurm has frozen would outlive a kill.
         for state in sorted(self.freezer.rglob("freezer.state")) if self.freezer else []:
             try:
@@ -190,3 +190,4 @@ class Machine:
             if not groups:
                 break
             time.sleep(0.05)
+        signal.signal(signal.SIGTERM, usual)
