@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use mgb_tests::built;
 use mgb_tests::node::Node;
@@ -207,7 +208,15 @@ fn what_a_control_group_has_no_room_for_stays_on_its_gpu() {
             .then_some(())
     };
     wait::until("it holds its memory", holds);
-    let limit = group.bytes() + 16 * MIB;
+    // It has its room before it has filled its memory on the host.
+    let mut before = 0;
+    wait::until("it has all its host memory", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = group.bytes();
+        let is_still = now.abs_diff(std::mem::replace(&mut before, now)) < MIB;
+        is_still.then_some(())
+    });
+    let limit = before + 16 * MIB;
     std::fs::write(group.path.join(group.limit), limit.to_string()).expect("root may limit it");
     let phases = built::program("phases");
     let waits = Running::start(&mut node.command(&phases, &["40", "1", "1", "wait", "10", "8"]));
