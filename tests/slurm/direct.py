@@ -28,7 +28,7 @@ def are_asked_for_directly(trial):
     right = said["code"] == 0 and said["stdout"].count("PASS") == 4 and "MGB_JOB=534c" in said["stdout"]
     trial.check("salloc, and three steps in it", right, None if right else said)
     job = int(said["stdout"].split()[0]) if right else 0
-    taken = lambda: [record["peak_mib"] for record in trial.records(job).values()]
+    taken = lambda: [record["peak_mib"] for record in trial.recorded(job).values()]
     peaks = trial.until(lambda: taken() and 40 <= taken()[0] <= 44, 10)
     trial.check("  whose record has both tasks of the larger step", right and peaks, taken())
     trial.check_empty()
@@ -82,7 +82,7 @@ def are_ranks_of_mpi(trial):
         job = trial.submit(f"srun --mpi=pmi2 /home/ranks {mib}", options)
         states = cluster.wait_for(job)
         said = trial.output(job)
-        peak = trial.records(job).get("n1", {}).get("peak_mib", 0)
+        peak = trial.recorded(job).get("n1", {}).get("peak_mib", 0)
         right = states[job] == "COMPLETED" and said.count("PASS") == ranks and peak >= ranks * mib
         trial.check(f"{ranks} ranks of MPI, with {mib} MiB each at once", right,
                     peak if right else (states, said))
