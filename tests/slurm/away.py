@@ -63,7 +63,7 @@ def under_kills(trial, before, kills=4, count=60):
     cluster = trial.cluster
     cluster.must(HEAD, "scontrol update partition=main state=down")
     # By what they ask for five are on a node at once; all of them fit on one GPU, natively as well.
-    jobs = [trial.submit(before + trial.phases(8, 8), "--gres=mgb_mem:24 --requeue --open-mode=append")
+    jobs = [trial.submit(before + trial.phases(8, 8), "--gres=mgb_mem:38 --requeue --open-mode=append")
             for _ in range(count)]
     # Slurm's state is on the disk five seconds later at most.
     time.sleep(6)
