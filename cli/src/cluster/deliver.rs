@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use super::outbox::Outbox;
 use crate::exit::{self, Outcome, WithCode};
@@ -36,11 +36,17 @@ pub fn run(_: &Args) -> Outcome {
                 Ok(()) => outbox.remove(*job, record),
                 // There is no accounting, and none comes by itself.
                 Err(why) if is_disabled(&why) => outbox.remove(*job, record),
-                // Of this one or of all: the others are tried nevertheless, since one job may be unknown.
-                Err(why) => error = Some(why),
+                Err(why) => {
+                    let is_away = !why.is::<NotYet>();
+                    error = Some(why);
+                    // The others would only wait for slurmdbd as well.
+                    if is_away {
+                        break;
+                    }
+                }
             }
         }
-        // Whoever puts something and finds the right taken leaves it to this process, which has to look again.
+        // Whoever puts something and finds the right taken leaves it to this process: it has to look again.
         drop(lock);
         match error {
             Some(error) if Instant::now() > until => return Err(error).code(exit::NODE),
@@ -54,6 +60,11 @@ pub fn run(_: &Args) -> Outcome {
     }
     Ok(exit::OK)
 }
+
+/// Why a record is not in the accounting although that answers: a matter of one job.
+#[derive(Debug, thiserror::Error)]
+#[error("Slurm's accounting does not know the job yet, or not what it took here")]
+struct NotYet;
 
 /// Whether the cluster has no accounting, as sacct says it.
 fn is_disabled(why: &anyhow::Error) -> bool {
@@ -89,7 +100,7 @@ fn add(
         let said = read()?;
         let Some((nodes, before)) = last_run(&said) else {
             // slurmdbd hears of jobs from slurmctld, seconds late where one of them was away.
-            bail!("Slurm's accounting does not know the job yet");
+            return Err(NotYet.into());
         };
         let mut records = record::read(before);
         if records.contains(record) {
@@ -108,10 +119,7 @@ fn add(
         let apart = 1.0 + f64::from(std::process::id() % 10) / 5.0;
         wait(began.elapsed().min(LONGEST_STEP).mul_f64(apart) + Duration::from_millis(20));
     }
-    bail!(
-        "what it took of {} is not in Slurm's accounting after {TRIES} tries",
-        record.node
-    )
+    Err(NotYet.into())
 }
 
 /// The nodes and the comment of a job's last run, of several where it was requeued; `None`: there is none.
@@ -165,8 +173,10 @@ mod tests {
         assert_eq!(looks, TRIES, "it gives up");
         let nothing = || Ok("\n".to_owned());
         let unknown = add(&record("n2"), nothing, |_| panic!("there is no job"), |_| ());
-        let why = unknown.unwrap_err().to_string();
-        assert!(why.contains("does not know the job yet"), "{why}");
+        assert!(unknown.unwrap_err().is::<NotYet>());
+        let away = || Err(anyhow::anyhow!("sacct: no answer in 5 s"));
+        let away = add(&record("n2"), away, |_| panic!("nobody takes it"), |_| ());
+        assert!(!away.unwrap_err().is::<NotYet>());
     }
 
     #[test]
