@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Programs that take more of a GPU than they were granted, beside a neighbour at work under MPS: told of, or ended where
-the administrator wants it (--overhead-limit, --end-beyond). No end fails the neighbour."""
+"""Programs that take more of a GPU than they were granted, beside a neighbour at work under MPS: told of, or
+ended where the administrator wants it (--overhead-limit, --end-beyond). No end fails the neighbour."""
 
 import signal
 import time
@@ -17,17 +17,11 @@ def main():
     past_the_front = trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0", LD_PRELOAD="libcuda.so.1")
     usual = trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0")
 
-    def until(holds, seconds=20):
-        deadline = time.monotonic() + seconds
-        while not holds() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return holds()
-
     def takes_more(turn):
         """A program built with MGB that has its memory, and how to let it take more."""
         files = [trial.folder / f"{name}{turn}" for name in ("takes", "ends")]
         process = trial.spawn([trial.example("workspace"), OWN, WORKSPACE, *files], past_the_front)
-        until(lambda: trial.status()["gpus"][0]["resident_bytes"] >= OWN << 20)
+        trial.until(lambda: trial.status()["gpus"][0]["resident_bytes"] >= OWN << 20)
         return process, files
 
     def ends(process):
@@ -37,7 +31,7 @@ def main():
 
     def neighbour(rounds):
         process = trial.spawn([trial.example("phases"), 1024, rounds, 200, "wait", 40, 8], usual)
-        until(lambda: trial.status()["tasks"])
+        trial.until(lambda: trial.status()["tasks"])
         return process
 
     def log():
@@ -47,7 +41,7 @@ def main():
     beside = neighbour(30)
     first, files = takes_more(1)
     files[0].touch()
-    trial.check("without --end-beyond it is told of", until(lambda: "it goes on" in log()), log()[-300:])
+    trial.check("without --end-beyond it is told of", trial.until(lambda: "it goes on" in log()), log()[-300:])
     files[1].touch()
     code, output, errors = ends(first)
     trial.check("  and ends right", code == 0 and "PASS" in output, errors[-300:] or None)
@@ -64,7 +58,7 @@ def main():
     trial.check("with --end-beyond it is ended", code == -signal.SIGTERM,
                 {"seconds": round(time.monotonic() - began, 2), "code": code})
     held = lambda: trial.status()["gpus"][0]["overhead_bytes"]
-    trial.check("  and its room comes back", until(lambda: held() < GIB, 10), held())
+    trial.check("  and its room comes back", trial.until(lambda: held() < GIB, 10), held())
     newcomer = trial.run([trial.example("vecadd"), 1000000], usual, timeout=60)
     trial.check("  and a newcomer is right", newcomer["code"] == 0 and "PASS" in newcomer["stdout"], newcomer["seconds"])
 

@@ -5,7 +5,6 @@ wants its room, and nobody is killed for it; with room it leaves."""
 import os
 import pathlib
 import signal
-import time
 
 from trial import GIB, MIB, Trial
 
@@ -57,12 +56,6 @@ def main():
     environment = trial.environment(MGB="require", CUDA_VISIBLE_DEVICES="0")
     enters = f"echo $$ >{group.path}/cgroup.procs && exec \"$@\""
 
-    def until(holds, seconds=30):
-        deadline = time.monotonic() + seconds
-        while not holds() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return holds()
-
     def ends(process):
         output, errors = process.communicate(timeout=60)
         trial.running.remove(process)
@@ -74,12 +67,12 @@ def main():
     for what, room, leaves in (("too little", 1 * GIB, False), ("enough", 2 * HOLDS * MIB, True)):
         group.limit.write_text("-1" if "limit_in" in group.limit.name else "max")
         idle = trial.spawn(["sh", "-c", enters, "sh", trial.example("pauses"), HOLDS, 3, 4000, 4, 264], environment)
-        until(lambda: sum(task["held_bytes"] for task in trial.status()["tasks"]) >= HOLDS * MIB)
+        trial.until(lambda: sum(task["held_bytes"] for task in trial.status()["tasks"]) >= HOLDS * MIB)
         group.limit.write_text(str(group.used() + room))
         before = trial.status()["counts"]
         wants = trial.spawn([trial.example("phases"), WANTS, 1, 1, "wait", 10, 8], environment)
         asked = lambda: [trial.status()["counts"][name] - before[name] for name in ("evicted", "evictions_failed")]
-        until(lambda: any(asked()))
+        trial.until(lambda: any(asked()))
         evicted, failed = asked()
         used = group.used()
         code, output, errors = ends(idle)

@@ -124,6 +124,13 @@ class Trial:
         self.running.remove(self.daemon)
         self.daemon = None
 
+    def until(self, holds, seconds=20):
+        """Waits for a condition; whether it holds then."""
+        deadline = time.monotonic() + seconds
+        while not holds() and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return holds()
+
     def status(self):
         """What `mgb status --json` says."""
         return json.loads(self.run([self.prefix / "bin/mgb", "status", "--json"], timeout=10)["stdout"])

@@ -23,12 +23,6 @@ def main():
     def gpu():
         return trial.status()["gpus"][0]
 
-    def until(holds, seconds=20):
-        deadline = time.monotonic() + seconds
-        while not holds() and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return holds()
-
     def ends(process):
         output, errors = process.communicate(timeout=trial.left())
         trial.running.remove(process)
@@ -36,10 +30,11 @@ def main():
 
     first, files = start(1)
     trial.check("before there is a workspace, nothing is taken for one",
-                until(lambda: gpu()["resident_bytes"] >= OWN * MIB) and not until(lambda: gpu()["overhead_bytes"] > 64 * MIB, 3),
+                trial.until(lambda: gpu()["resident_bytes"] >= OWN * MIB)
+                and not trial.until(lambda: gpu()["overhead_bytes"] > 64 * MIB, 3),
                 gpu()["overhead_bytes"])
     files[0].touch()
-    trial.check("the workspace is seen", until(lambda: gpu()["overhead_bytes"] >= WORKSPACE * MIB - 64 * MIB),
+    trial.check("the workspace is seen", trial.until(lambda: gpu()["overhead_bytes"] >= WORKSPACE * MIB - 64 * MIB),
                 {name: gpu()[name] for name in ("overhead_bytes", "foreign_bytes", "contexts_bytes", "resident_bytes")})
     files[1].touch()
     trial.check("its program is right", *ends(first))
@@ -48,12 +43,12 @@ def main():
     context = gpu()["gpu"]["context_bytes"]
     trial.ballast(2 * context + (OWN + WORKSPACE + NEIGHBOUR - 256) * MIB, 0)
     second, files = start(2)
-    trial.check("it is kept in the next run", until(lambda: gpu()["headroom_bytes"] >= WORKSPACE * MIB - 64 * MIB),
+    trial.check("it is kept in the next run", trial.until(lambda: gpu()["headroom_bytes"] >= WORKSPACE * MIB - 64 * MIB),
                 gpu()["headroom_bytes"])
     waits = trial.spawn([trial.example("phases"), NEIGHBOUR, 1, 0], environment)
-    trial.check("the neighbour waits", until(lambda: trial.status()["queue"]))
+    trial.check("the neighbour waits", trial.until(lambda: trial.status()["queue"]))
     files[0].touch()
-    trial.check("what is taken is kept no more", until(lambda: gpu()["headroom_bytes"] < 64 * MIB), gpu()["headroom_bytes"])
+    trial.check("what is taken is kept no more", trial.until(lambda: gpu()["headroom_bytes"] < 64 * MIB), gpu()["headroom_bytes"])
     files[1].touch()
     for what, process in (("the program", second), ("its neighbour", waits)):
         trial.check(f"{what} is right", *ends(process))
@@ -61,7 +56,7 @@ def main():
     # What a look costs mgbd, which makes one a second and GPU.
     nvml = Nvml()
     processes = [start(turn)[0] for turn in range(3, 7)]
-    until(lambda: gpu()["processes"] >= 1)
+    trial.until(lambda: gpu()["processes"] >= 1)
     seconds = []
     for _ in range(50):
         began = time.perf_counter()

@@ -1,6 +1,6 @@
-//! A part of the trial under Slurm (`tests/slurm/slurm.py`), two minutes of it: jobs of unknown needs, jobs that
-//! are cancelled and requeued, mgbd killed under load, and a node that fails. Where this machine cannot play it,
-//! the test says why and is left out.
+//! A part of the trial under Slurm (`tests/slurm/slurm.py`), two minutes of it: jobs of unknown needs, jobs
+//! that are cancelled and requeued, mgbd killed under load, and a node that fails. Where this machine cannot
+//! play it, the test says why and is left out.
 
 use std::time::Duration;
 

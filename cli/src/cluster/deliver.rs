@@ -30,12 +30,11 @@ pub fn run(_: &Args) -> Outcome {
     let mut pause = PAUSES[0];
     while let Some(lock) = outbox.lock().code(exit::NODE)? {
         let mut error = None;
-        let all = outbox.all();
-        for (job, record) in &all {
-            match write(*job, record) {
-                Ok(()) => outbox.remove(*job, record),
+        for (job, record) in outbox.all() {
+            match write(job, &record) {
+                Ok(()) => outbox.remove(job, &record),
                 // There is no accounting, and none comes by itself.
-                Err(why) if is_disabled(&why) => outbox.remove(*job, record),
+                Err(why) if is_disabled(&why) => outbox.remove(job, &record),
                 Err(why) => {
                     let is_away = !why.is::<NotYet>();
                     error = Some(why);
@@ -46,7 +45,6 @@ pub fn run(_: &Args) -> Outcome {
                 }
             }
         }
-        // Whoever puts something and finds the right taken leaves it to this process: it has to look again.
         drop(lock);
         match error {
             Some(error) if Instant::now() > until => return Err(error).code(exit::NODE),
@@ -54,7 +52,8 @@ pub fn run(_: &Args) -> Outcome {
                 std::thread::sleep(pause);
                 pause = PAUSES[1].min(2 * pause);
             }
-            None if all.is_empty() => break,
+            // Whoever puts something and finds the right taken leaves it to this process.
+            None if outbox.all().is_empty() => break,
             None => {}
         }
     }

@@ -1,5 +1,5 @@
-//! What Slurm counts of a node's GPUs. Of memory it counts more than there is ([`AHEAD`]): jobs that wait on a
-//! node have its room as soon as one leaves, while Slurm takes time to see that and to start the next.
+//! What Slurm counts of a node's GPUs. Of memory it counts more than there is ([`AHEAD`]): jobs that wait on
+//! a node have its room as soon as one leaves, while Slurm takes time to see that and to start the next.
 
 use std::fmt;
 

@@ -112,8 +112,8 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     })
 }
 
-/// In a job of Slurm, has mgbd refuse it as well, once: there it stands in the job's record, so that its next run
-/// comes to a node with a larger GPU.
+/// In a job of Slurm, has mgbd refuse it as well, once: there it stands in the job's record, so that its next
+/// run comes to a node with a larger GPU.
 fn have_refused(never: &NeverFits) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if mgb_probe::job().and_then(mgb_probe::slurm_job).is_none() || TOLD.swap(true, Ordering::Relaxed) {

@@ -7,8 +7,8 @@ use std::time::Duration;
 /// Most jobs that are remembered; of those that have ended, the latest ones.
 pub(super) const MOST: usize = 256;
 
-/// A job, by Slurm's number, and who runs it. A process says itself to which job it belongs, so that what a user
-/// says of another's job is kept by itself.
+/// A job, by Slurm's number, and who runs it. A process says itself to which job it belongs, so that what a
+/// user says of another's job is kept by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct UsersJob {
     pub(super) uid: u32,
@@ -34,8 +34,8 @@ pub(super) struct Usage {
 pub(super) struct Usages(BTreeMap<UsersJob, Usage>);
 
 impl Usages {
-    /// What a job has taken so far, which takes or gives back something now. Where there are too many, one that has
-    /// ended is forgotten for it: the oldest of the user who has most.
+    /// What a job has taken so far, which takes or gives back something now. Where there are too many, one
+    /// that has ended is forgotten for it: the oldest of the user who has most.
     pub(super) fn touch(
         &mut self,
         whose: UsersJob,
