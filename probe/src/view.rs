@@ -12,6 +12,7 @@ mod quota;
 mod task;
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::time::{Duration, Instant};
 
 use rustix::fs::Mode;
 use rustix::shm;
@@ -26,6 +27,9 @@ pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView};
 
 /// "MGBview1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBview1");
+/// How long a reader waits for a document that holds still. A writer on a busy node may be without a core
+/// for many milliseconds; a stopped one never goes on.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Largest document, in 8-byte words.
 pub const WORDS: usize = 64 << 10;
 
@@ -72,6 +76,21 @@ impl Segment {
         }
         self.sequence.store(sequence.wrapping_add(2), Ordering::Release);
         true
+    }
+
+    /// A consistent copy; `None` if there was none within that time. Sleeps between tries: a writer that
+    /// lost its core in the middle of a document gets it back no sooner if readers keep theirs busy.
+    fn read(&self, within: Duration) -> Option<Vec<u8>> {
+        let start = Instant::now();
+        loop {
+            if let Some(document) = self.try_read() {
+                return Some(document);
+            }
+            if start.elapsed() >= within {
+                return None;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     /// One try at a consistent copy.
@@ -183,8 +202,8 @@ pub enum ViewError {
     /// Not a view of this version.
     #[error("the node view {0} is not of this version; use mgb and mgbd of one version")]
     Version(String),
-    /// It never held still.
-    #[error("the node view {0} is being rewritten all the time; try again")]
+    /// It did not hold still for seconds.
+    #[error("mgbd did not finish its node view {0} for 5 s; is it stopped, or the node overloaded?")]
     Busy(String),
 }
 
@@ -205,11 +224,35 @@ pub fn read(name: &str) -> Result<NodeView, ViewError> {
     {
         return Err(version());
     }
-    for _ in 0..1000 {
-        if let Some(document) = segment.try_read() {
-            return serde_json::from_slice(&document).map_err(|_| version());
-        }
-        std::thread::yield_now();
+    let document = segment
+        .read(PATIENCE)
+        .ok_or_else(|| ViewError::Busy(name.to_owned()))?;
+    serde_json::from_slice(&document).map_err(|_| version())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_writer_that_lost_its_core_is_waited_for() {
+        // SAFETY: all zeros is a valid segment. Too large for a thread's stack.
+        static SEGMENT: Segment = unsafe { std::mem::zeroed() };
+        assert!(SEGMENT.write(b"{}"));
+        SEGMENT.sequence.fetch_add(1, Ordering::Relaxed);
+        let writer = std::thread::spawn(|| {
+            std::thread::sleep(Duration::from_millis(100));
+            SEGMENT.sequence.fetch_add(1, Ordering::Release);
+        });
+        assert_eq!(SEGMENT.read(PATIENCE).as_deref(), Some(&b"{}"[..]));
+        writer.join().unwrap();
     }
-    Err(ViewError::Busy(name.to_owned()))
+
+    #[test]
+    fn a_writer_that_ended_in_the_middle_is_given_up() {
+        // SAFETY: as above.
+        static SEGMENT: Segment = unsafe { std::mem::zeroed() };
+        SEGMENT.sequence.store(1, Ordering::Relaxed);
+        assert_eq!(SEGMENT.read(Duration::from_millis(5)), None);
+    }
 }
