@@ -126,9 +126,12 @@ impl Server {
     /// Looks at the GPUs.
     pub(super) fn sample(&mut self) -> Snapshot {
         let (ledger, now) = (self.broker.ledger(), self.now());
+        let lost = self.memory_monitor.lost();
         let mut snapshot = self
             .memory_monitor
             .sample(self.node.as_ref(), ledger, &self.clients);
+        // To be shown, also where nobody is there.
+        self.changed |= snapshot.lost != lost;
         snapshot.activity = self.activities.sample(ledger, &self.clients, now);
         if self.broker.waiting() || self.broker.presses() {
             snapshot.listening = self.listening();

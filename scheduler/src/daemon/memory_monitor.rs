@@ -97,9 +97,10 @@ impl MemoryMonitor {
         }
     }
 
-    /// Whether any GPU was out of the driver's reach.
-    pub(super) fn misses_any(&self) -> bool {
-        self.gpus.iter().any(|gpu| gpu.is_lost)
+    /// The GPUs that were out of the driver's reach, a bit each.
+    pub(super) fn lost(&self) -> u64 {
+        let bits = self.gpus.iter().enumerate();
+        bits.fold(0, |lost, (gpu, seen)| lost | u64::from(seen.is_lost) << gpu)
     }
 
     /// Samples every GPU.
@@ -117,7 +118,6 @@ impl MemoryMonitor {
         for (gpu, holders) in holders.iter().enumerate() {
             self.sample_gpu(gpu, node, ledger, clients, holders);
             snapshot.covered.push(self.gpus[gpu].covered());
-            snapshot.lost |= u64::from(self.gpus[gpu].is_lost) << gpu;
             for client in holders.iter().filter_map(|holder| holder.client) {
                 let launches = client.launches(gpu);
                 self.gpus[gpu].launches += u64::from(launches);
@@ -126,6 +126,7 @@ impl MemoryMonitor {
                 }
             }
         }
+        snapshot.lost = self.lost();
         snapshot
     }
 
@@ -153,7 +154,10 @@ impl MemoryMonitor {
         let mut resident = Vec::new();
         for attempt in 1..=TRIES {
             memory = match node.memory(gpu) {
-                Ok(memory) => Some(memory),
+                Ok(memory) => {
+                    is_lost = false;
+                    Some(memory)
+                }
                 Err(error) => {
                     is_lost = error.is_lost;
                     if !is_lost && !std::mem::replace(&mut self.complained, true) {

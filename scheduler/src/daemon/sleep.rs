@@ -50,7 +50,7 @@ impl Server {
 
     /// Whether it is time to see if a GPU is there again that the driver could not reach.
     pub(super) fn is_to_look_again(&mut self, now: Duration) -> bool {
-        if !self.memory_monitor.misses_any() || now < self.look_again {
+        if self.memory_monitor.lost() == 0 || now < self.look_again {
             return false;
         }
         self.look_again = now + LOOKING;
@@ -107,7 +107,7 @@ impl Server {
         if let Some(every) = self.broker.shuffles() {
             sooner(every);
         }
-        if self.memory_monitor.misses_any() {
+        if self.memory_monitor.lost() != 0 {
             sooner(self.look_again.saturating_sub(now));
         }
         if let Some(wait) = self.shows_in() {

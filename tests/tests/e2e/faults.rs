@@ -112,6 +112,24 @@ fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
 }
 
 #[test]
+fn that_a_gpu_is_back_is_shown_though_nobody_is_there() {
+    let mut node = Node::without_mgbd("2x64MiB");
+    let lost = node.folder().join("lost");
+    let mut mgbd = node.mgbd(&[]);
+    node.start_mgbd_as(mgbd.env("SOFTGPU_FAIL", format!("device:1@file={}", lost.display())));
+    std::fs::write(&lost, "").unwrap();
+    let shown = run(&mut node.mgb(&["status"])).success();
+    assert!(shown.contains("GPU 1 is lost"), "{shown}");
+    wait::until("mgbd has shown that the observer has gone", || {
+        let before = node.view().uptime_ms;
+        std::thread::sleep(Duration::from_millis(300));
+        (node.view().uptime_ms == before).then_some(())
+    });
+    std::fs::remove_file(&lost).unwrap();
+    wait::until("it is shared again", || (!node.view().gpus[1].lost).then_some(()));
+}
+
+#[test]
 fn a_batch_runs_again_what_a_lost_gpu_has_failed() {
     let mut node = Node::without_mgbd("2x64MiB");
     let lost = node.folder().join("lost");
