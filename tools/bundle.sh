@@ -29,7 +29,7 @@ cp -R "$prefix/conformance" "$prefix/benches" "$prefix/libraries" "$prefix/rando
 rm -rf "$new"/*/*/.empty "$new"/*/*/.compiler "$new"/*/*/*.o
 cp -R "$here/tests/gpu" "$new/trials"
 find "$new/trials" -name __pycache__ -exec rm -rf {} +
-cp "$here/LICENSE" "$new/"
+cp -R "$here/systemd" "$here/LICENSE" "$new/"
 [ ! -e "$here/tests/gpu/run-all" ] || mv "$new/trials/run-all" "$new/run-all"
 
 # NVIDIA's library stays as it is; what was built here does without its debug information.

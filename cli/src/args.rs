@@ -5,8 +5,8 @@ use std::ffi::OsString;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    batch, bench, cluster, demo, doctor, drain, explain, manual, quota, relocate, run, sbatch, start_mgbd,
-    status, stop_mgbd, suspend,
+    batch, bench, cluster, demo, doctor, drain, explain, manual, quota, relocate, run, start_mgbd, status,
+    stop_mgbd, submit, suspend,
 };
 
 const EXIT_CODES: &str = "\
@@ -86,7 +86,20 @@ pub enum Command {
     Demo(demo::Args),
     Bench(bench::Args),
     Cluster(cluster::Args),
-    Sbatch(sbatch::Args),
+    /// Submit a job to Slurm with as much GPU memory as it needs, which nobody has to say.
+    ///
+    /// It asks for what earlier runs took, as Slurm's accounting has it: of the same script with the same
+    /// arguments in the same folder, else of the script with any. Where there was none, it asks for what the
+    /// compiler pass has found in the programs that the script names, else for an eighth of a GPU. What a job
+    /// takes beyond that it gets on its node as there is room; it never fails for it.
+    #[command(after_help = submit::SBATCH_HELP)]
+    Sbatch(submit::Args),
+    /// Run a program under Slurm's srun with as much GPU memory as it needs, in the same way as sbatch.
+    #[command(after_help = submit::SRUN_HELP)]
+    Srun(submit::Args),
+    /// Have a job of Slurm's salloc with GPU memory, in the same way as sbatch.
+    #[command(after_help = submit::SALLOC_HELP)]
+    Salloc(submit::Args),
     Completions(manual::Completions),
     Man(manual::Man),
     #[command(hide = true)]

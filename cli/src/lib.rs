@@ -32,12 +32,12 @@ mod program;
 mod quota;
 mod relocate;
 mod run;
-mod sbatch;
 mod slurm;
 mod start_mgbd;
 mod status;
 mod stop;
 mod stop_mgbd;
+mod submit;
 mod suspend;
 mod table;
 mod user;
@@ -103,7 +103,9 @@ fn dispatch(cli: Cli) -> (&'static str, Outcome) {
         Command::Drain(args) => ("mgb drain", drain::run(&args)),
         Command::Stop(args) => ("mgb stop", stop_mgbd::run(&args)),
         Command::Cluster(args) => ("mgb cluster", cluster::run(&args)),
-        Command::Sbatch(args) => ("mgb sbatch", sbatch::run(&args)),
+        Command::Sbatch(args) => ("mgb sbatch", submit::run(submit::Tool::Sbatch, &args)),
+        Command::Srun(args) => ("mgb srun", submit::run(submit::Tool::Srun, &args)),
+        Command::Salloc(args) => ("mgb salloc", submit::run(submit::Tool::Salloc, &args)),
         Command::StartMgbd(args) => ("mgb start-mgbd", start_mgbd::run(&args)),
     }
 }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 /// How long a task waits for `mgb cluster prolog` at most.
 pub const PATIENCE: Duration = Duration::from_secs(5);
+/// How long the memory of a suspended job may take to leave, beyond Slurm's two seconds. Seconds: enough for
+/// all of the largest GPUs.
+pub const OVERTIME: u32 = 60;
 
 /// The options.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,8 +16,9 @@ pub struct Options {
     pub prefix: PathBuf,
     /// How long `mgb cluster prolog` may take.
     pub patience: Duration,
-    /// Programs leave the GPUs as Slurm suspends their job.
-    pub suspends: bool,
+    /// Programs leave the GPUs as Slurm suspends their job, for which they have so many seconds beyond Slurm's
+    /// own. `None`: they do not.
+    pub suspends: Option<u32>,
     /// A fault that a test wants to see.
     pub fault: Option<String>,
 }
@@ -24,7 +28,7 @@ impl Default for Options {
         Options {
             prefix: PathBuf::from("/usr/local"),
             patience: PATIENCE,
-            suspends: true,
+            suspends: Some(OVERTIME),
             fault: None,
         }
     }
@@ -41,7 +45,10 @@ impl Options {
                 Some(("timeout", seconds)) if seconds.parse::<u32>().is_ok_and(|seconds| seconds > 0) => {
                     options.patience = Duration::from_secs(seconds.parse().unwrap_or(5));
                 }
-                Some(("suspend", "no")) => options.suspends = false,
+                Some(("suspend", "no")) => options.suspends = None,
+                Some(("suspend", seconds)) if seconds.parse::<u32>().is_ok() => {
+                    options.suspends = seconds.parse().ok();
+                }
                 Some(("fault", which)) => options.fault = Some(which.to_owned()),
                 _ => unknown.push(word.to_owned()),
             }
@@ -64,10 +71,12 @@ mod tests {
             "prefix=here",
             "timeout=0",
             "what",
+            "suspend=-1",
         ]);
         assert_eq!(options.prefix, PathBuf::from("/opt/mgb"));
         assert_eq!(options.patience, Duration::from_secs(2));
-        assert!(!options.suspends);
-        assert_eq!(unknown, ["prefix=here", "timeout=0", "what"]);
+        assert_eq!(options.suspends, None);
+        assert_eq!(unknown, ["prefix=here", "timeout=0", "what", "suspend=-1"]);
+        assert_eq!(Options::read(["suspend=0"]).0.suspends, Some(0));
     }
 }

@@ -46,16 +46,16 @@ pub fn init(spank: Spank, options: &Options) {
         }
     }
     let is_under = answer::lines(&said).any(|line| matches!(line, Line::Export("MGB_JOB", _)));
-    if is_under && options.suspends {
+    if is_under && options.suspends.is_some() {
         watcher::go_on_at_stop();
     }
 }
 
 /// Starts what watches over a step, in its slurmstepd, once it has made the step's first task here.
 pub fn made(spank: Spank, options: &Options) {
-    if !options.suspends || slurm::task(spank) != Some(0) {
+    let Some(overtime) = options.suspends.filter(|_| slurm::task(spank) == Some(0)) else {
         return;
-    }
+    };
     let is_off = |(name, value): &(OsString, OsString)| name == "MGB" && value == "off";
     if slurm::environment(spank).is_some_and(|environment| environment.iter().any(is_off)) {
         return;
@@ -63,7 +63,7 @@ pub fn made(spank: Spank, options: &Options) {
     let (Some(job), Some(task)) = (slurm::job(spank), slurm::task_pid(spank)) else {
         return;
     };
-    if let Err(why) = watcher::start(&options.prefix.join("bin/mgb"), job, task) {
+    if let Err(why) = watcher::start(&options.prefix.join("bin/mgb"), job, task, overtime) {
         slurm::error(&format!(
             "suspension will stop job {job} with its memory on the GPU: {why}"
         ));

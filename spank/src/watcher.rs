@@ -16,13 +16,13 @@ pub fn go_on_at_stop() {
     }
 }
 
-/// Starts the watcher of a task.
+/// Starts the watcher of a task. `overtime`: seconds, see [`crate::options::Options::suspends`].
 ///
 /// # Errors
 /// Why there is none.
-pub fn start(mgb: &Path, job: u32, task: libc::pid_t) -> Result<(), String> {
+pub fn start(mgb: &Path, job: u32, task: libc::pid_t, overtime: u32) -> Result<(), String> {
     let program = string(mgb.as_os_str().as_bytes())?;
-    let (job, task) = (job.to_string(), task.to_string());
+    let [job, task, overtime] = [job.to_string(), task.to_string(), overtime.to_string()];
     let words = [
         program.as_bytes(),
         b"cluster",
@@ -31,6 +31,8 @@ pub fn start(mgb: &Path, job: u32, task: libc::pid_t) -> Result<(), String> {
         job.as_bytes(),
         b"--task",
         task.as_bytes(),
+        b"--overtime",
+        overtime.as_bytes(),
     ];
     let words: Vec<CString> = words.into_iter().map(string).collect::<Result<_, _>>()?;
     let words: Vec<*const c_char> = words

@@ -131,6 +131,56 @@ def are_suspended_without_groups(trial):
     trial.cluster.set(["ProctrackType=proctrack/cgroup"])
 
 
+# Of a process, in either version of control groups.
+IS_FROZEN = """
+second=/sys/fs/cgroup$(sed -n 's/^0:://p' /proc/{pid}/cgroup)
+first=/run/cgroup/freezer$(sed -n 's/^[0-9]*:freezer://p' /proc/{pid}/cgroup)
+grep -qs 'frozen 1' $second/cgroup.events || grep -qs FROZEN $first/freezer.state
+"""
+
+
+def take_long_to_leave(trial):
+    """Memory that Slurm's two seconds are too short for."""
+    cluster = trial.cluster
+
+    def begins():
+        # From its fourth second on a copy of 40 MiB takes seconds.
+        job = trial.submit(f"SOFTGPU_FAIL=slow@factor=1000@4s {trial.phases(40, 30)}", "--gres=mgb_mem:40 -w n1")
+        trial.until(lambda: any(task["held_bytes"] for task in trial.tasks("n1")))
+        time.sleep(5)
+        return job, trial.tasks("n1")[0]["pid"]
+
+    held = lambda: sum(task["held_bytes"] for task in trial.tasks("n1"))
+    is_frozen = lambda pid: cluster.run("n1", IS_FROZEN.format(pid=pid))["code"] == 0
+    job, pid = begins()
+    began = time.monotonic()
+    cluster.must(HEAD, f"scontrol suspend {job}")
+    left = trial.until(lambda: held() == 0, 40)
+    seconds = time.monotonic() - began
+    trial.check("memory that takes longer than Slurm waits leaves as well", left and seconds > 3,
+                f"{seconds:.1f} s" if left else trial.tasks("n1"))
+    frozen = trial.until(lambda: is_frozen(pid), 5)
+    time.sleep(2)
+    trial.check("  and the job is frozen again", frozen and is_frozen(pid))
+    cluster.must(HEAD, f"scontrol resume {job}")
+    wrong = trial.ends(job)
+    trial.check("  goes on, and is right", not wrong, wrong or None)
+    for what in ("resume", "cancel"):
+        job, pid = begins()
+        cluster.must(HEAD, f"scontrol suspend {job}")
+        # By now Slurm has frozen it.
+        time.sleep(3)
+        thawed = held() > 0 and not is_frozen(pid)
+        if what == "resume":
+            cluster.must(HEAD, f"scontrol resume {job}")
+            wrong = trial.ends(job)
+            trial.check("  one that goes on meanwhile is right", thawed and not wrong, wrong or thawed)
+        else:
+            cluster.must(HEAD, f"scancel {job}")
+            state = cluster.wait_for(job)[job]
+            trial.check("  one that is cancelled meanwhile ends", thawed and state == "CANCELLED", state)
+    trial.check_empty()
+
+
 PARTS = (come_under_mgbd, are_packed, outgrow_what_they_asked_for, are_accounted, arrays_and_steps,
-         are_cancelled_and_requeued, are_suspended,
-         are_suspended_without_groups)
+         are_cancelled_and_requeued, are_suspended, take_long_to_leave, are_suspended_without_groups)

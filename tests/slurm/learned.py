@@ -77,6 +77,30 @@ chmod +x /home/alice/job.sh""", "alice")
     trial.check_empty()
 
 
+def are_learned_of_srun(trial):
+    cluster = trial.cluster
+    run = lambda command: cluster.run(HEAD, command, "alice")
+    number = lambda said: int((re.findall(r"job (\d+)", said["stdout"]) or [0])[-1])
+    program = "/home/alice/direct"
+    # Of a name of its own, which no other part has run.
+    text = f"#!/bin/sh\\necho job $SLURM_JOB_ID\\nexec {trial.phases(24, 2)}\\n"
+    cluster.must(HEAD, f"printf '{text}' >{program}; chmod +x {program}", "alice")
+    said = run(f"mgb srun -w n1 {program}")
+    right = said["code"] == 0 and "PASS" in said["stdout"] and "nothing is known of it" in said["stderr"]
+    trial.check("mgb srun asks for an eighth of a GPU for what nobody knows", right, None if right else said)
+    remembered(trial, number(said))
+    said = run(f"mgb srun -lQ {program}")
+    right = said["code"] == 0 and "PASS" in said["stdout"] and not said["stderr"]
+    took = next(iter(trial.recorded(number(said)).values()), {}).get("peak_mib", 0)
+    trial.check("  the next time for what it took", right and asked(trial, number(said)) == took + -(-took // 16),
+                (asked(trial, number(said)), took, said["stderr"]))
+    said = run(f"mgb salloc --need 30MiB -n 2 sh -c 'mgb srun -n 1 {program}; mgb srun -n 1 env'")
+    right = said["code"] == 0 and "PASS" in said["stdout"] and said["stdout"].count("MGB_JOB=534c") == 1
+    trial.check("mgb salloc asks once, and mgb srun in it is srun", right and asked(trial, number(said)) == 30
+                and said["stderr"].count("asks for") == 1, None if right else said)
+    trial.check_empty()
+
+
 def ask_for_time(trial):
     """Two GPUs have time for two jobs that ask for all of one's, whatever memory there is."""
     line = "--print --need 9MiB -p x --gpu-share 50 --wrap true"
@@ -135,5 +159,5 @@ def go_where_a_gpu_is_large_enough(trial):
         trial.cluster = old
 
 
-PARTS = (are_learned, ask_for_time)
+PARTS = (are_learned, are_learned_of_srun, ask_for_time)
 LAST = (go_where_a_gpu_is_large_enough,)

@@ -35,6 +35,8 @@ enum Command {
     Deliver(deliver::Args),
     #[command(hide = true)]
     Watch(watch::Args),
+    #[command(hide = true)]
+    Overtime(watch::overtime::Args),
 }
 
 /// The command that is meant where mgb is called by one of the names that slurm.conf can have: programs there
@@ -60,5 +62,6 @@ pub fn run(args: &Args) -> Outcome {
         Command::Health(args) => health::run(args),
         Command::Deliver(args) => deliver::run(args),
         Command::Watch(args) => watch::run(args),
+        Command::Overtime(args) => watch::overtime::run(args),
     }
 }

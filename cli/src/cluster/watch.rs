@@ -7,11 +7,13 @@
 //! make this process, which joins the group, and has the tasks ignore SIGTSTP.
 
 mod group;
+pub mod overtime;
 
 use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -40,6 +42,9 @@ pub struct Args {
     /// The first task's process.
     #[arg(long, value_name = "PID")]
     task: u32,
+    /// How long memory may take beyond Slurm's two seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    overtime: u64,
 }
 
 /// Runs the command, until the step's tasks have ended.
@@ -63,17 +68,21 @@ pub fn run(args: &Args) -> Outcome {
         job: args.job,
         step: 0,
     };
-    let job = Processes::Job(step.whole().context("no number for the job").code(exit::USAGE)?);
+    let whole = step.whole().context("no number for the job").code(exit::USAGE)?;
+    let job = Processes::Job(whole);
     // Beside the rest: where Slurm tracks processes by other means, there is no group to come.
     let of = args.task;
     std::thread::spawn(move || group::join(of));
-    let (mut wanted, mut is) = (false, false);
+    let (mut wanted, mut is, mut overtime) = (false, false, None);
     while !is_over(&task, &wakes, wanted != is) {
         if stopped.swap(false, Ordering::AcqRel) {
             wanted = true;
+            end(overtime.take());
+            overtime = start_overtime(args.overtime, whole);
         }
         if goes_on.swap(false, Ordering::AcqRel) {
             wanted = false;
+            end(overtime.take());
         }
         if wanted != is {
             // Until mgbd has it. A job that uses no GPU yet is unknown there, and asked about again.
@@ -88,6 +97,24 @@ pub fn run(args: &Args) -> Outcome {
         let _ = order(job, false);
     }
     Ok(exit::OK)
+}
+
+/// Starts what gives memory longer to leave than Slurm does.
+fn start_overtime(seconds: u64, job: u64) -> Option<Child> {
+    let parent = getppid().filter(|_| seconds > 0)?;
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.args(["cluster", "overtime", "--job", &job.to_string()]);
+    command.args(["--watcher", &std::process::id().to_string()]);
+    command.args(["--beside", &parent.as_raw_nonzero().to_string()]);
+    command.args(["--seconds", &seconds.to_string()]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().ok()
+}
+
+/// Tells it that the job goes on, and waits for its end. It is not killed: it may have frozen this process.
+fn end(overtime: Option<Child>) {
+    if let Some(mut overtime) = overtime {
+        let _ = overtime.wait();
+    }
 }
 
 /// Waits for a signal, or a moment; true: the step's tasks have ended.

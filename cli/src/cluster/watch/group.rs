@@ -1,4 +1,4 @@
-//! Joins the control groups of another process, of either version.
+//! The control groups of another process, of either version: joins them, and freezes them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -30,13 +30,95 @@ pub fn join(pid: u32) {
     }
 }
 
+/// A control group that is frozen.
+pub struct Freezer {
+    folder: PathBuf,
+    files: &'static Files,
+}
+
+/// How a version has it.
+struct Files {
+    /// What tells whether the group itself, and not one above it, is to be frozen: 1.
+    tells: &'static str,
+    /// What takes the order,
+    takes: &'static str,
+    /// and the orders.
+    freeze: &'static str,
+    thaw: &'static str,
+}
+
+const FIRST: Files = Files {
+    tells: "freezer.self_freezing",
+    takes: "freezer.state",
+    freeze: "FROZEN",
+    thaw: "THAWED",
+};
+const SECOND: Files = Files {
+    tells: "cgroup.freeze",
+    takes: "cgroup.freeze",
+    freeze: "1",
+    thaw: "0",
+};
+
+impl Freezer {
+    /// The group that has a process frozen: its own, or one above that. `None`: none has.
+    pub fn holding(pid: u32) -> Option<Freezer> {
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
+        for (controllers, group) in groups.lines().filter_map(parts) {
+            let files = match controllers {
+                "" => &SECOND,
+                _ if controllers.split(',').any(|one| one == "freezer") => &FIRST,
+                _ => continue,
+            };
+            for folder in folders(&mounts, controllers, group) {
+                // Above the mount there are no such files.
+                let above = folder
+                    .ancestors()
+                    .take_while(|folder| folder.join(files.tells).exists());
+                let mut found = above.map(|folder| Freezer {
+                    folder: folder.to_owned(),
+                    files,
+                });
+                if let Some(holding) = found.find(Freezer::is_frozen) {
+                    return Some(holding);
+                }
+            }
+        }
+        None
+    }
+
+    /// Whether it is frozen, or about to be.
+    pub fn is_frozen(&self) -> bool {
+        let told = std::fs::read_to_string(self.folder.join(self.files.tells));
+        told.is_ok_and(|told| told.trim() == "1")
+    }
+
+    /// Freezes it.
+    ///
+    /// # Errors
+    /// The group has gone, or this is not root.
+    pub fn freeze(&self) -> std::io::Result<()> {
+        std::fs::write(self.folder.join(self.files.takes), self.files.freeze)
+    }
+
+    /// Has what is in it go on.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn thaw(&self) -> std::io::Result<()> {
+        std::fs::write(self.folder.join(self.files.takes), self.files.thaw)
+    }
+}
+
+/// A line of `/proc/PID/cgroup`: the controllers, none for the second version, and the group.
+fn parts(line: &str) -> Option<(&str, &str)> {
+    line.split_once(':')?.1.split_once(':')
+}
+
 /// The lines of `/proc/PID/cgroup` in which two processes differ: the controllers, and the first one's group.
 fn differing<'a>(theirs: &'a str, own: &str) -> Vec<(&'a str, &'a str)> {
     let is_other = |line: &&str| !own.lines().any(|other| other == *line);
-    let parts = |line: &'a str| {
-        let (controllers, group) = line.split_once(':')?.1.split_once(':')?;
-        Some((controllers, group))
-    };
     theirs.lines().filter(is_other).filter_map(parts).collect()
 }
 

@@ -1,13 +1,13 @@
-//! `mgb sbatch`: sbatch, with the GPU memory that a job needs asked for in its user's place.
+//! `mgb sbatch`, `mgb srun` and `mgb salloc`: Slurm's own commands, with the GPU memory that a job needs asked
+//! for in its user's place.
 
 mod line;
 mod need;
 mod nodes;
 mod past;
+mod tool;
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
-use std::process::Command;
 
 use anyhow::{Context, anyhow};
 
@@ -17,23 +17,10 @@ use crate::slurm::{MEMORY, SHARE, WHOLE};
 use line::Line;
 use need::Need;
 use nodes::Nodes;
+pub use tool::Tool;
 
-/// Submit a job to Slurm with as much GPU memory as it needs, which nobody has to say.
-///
-/// It asks for what earlier runs took, as Slurm's accounting has it: of the same script with the same
-/// arguments in the same folder, else of the script with any. Where there was none, it asks for what the
-/// compiler pass has found in the programs that the script names, else for an eighth of a GPU. What a job
-/// takes beyond that it gets on its node as there is room; it never fails for it.
+/// What all three take.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  mgb sbatch job.sh 1000                          all of sbatch's options can stand before the script
-  mgb sbatch --array=1-20 --wrap './app $SLURM_ARRAY_TASK_ID'
-  mgb sbatch --print job.sh                       what would be asked for, and why
-
-A job that asks for mgb_mem by itself (--gres, or #SBATCH --gres in its script) is submitted as it is.
-
-Exit code: sbatch's; 125 if MGB failed, 127 if there is no sbatch.")]
 pub struct Args {
     /// Ask for so much (such as 12GiB, 512M) of each node, whatever is known of the job.
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
@@ -42,27 +29,54 @@ pub struct Args {
     /// node than its GPUs have time for.
     #[arg(long, value_name = "HUNDREDTHS", value_parser = clap::value_parser!(u64).range(1..))]
     gpu_share: Option<u64>,
-    /// Print sbatch's command line, and submit nothing.
+    /// Print Slurm's command line, and submit nothing.
     #[arg(long)]
     print: bool,
-    /// sbatch's options, the script and its arguments.
+    /// Slurm's options, what is to run, and its arguments.
     #[arg(
-        required = true,
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        value_name = "SBATCH ARGUMENTS"
+        value_name = "SLURM'S ARGUMENTS"
     )]
     arguments: Vec<OsString>,
 }
 
+/// Examples, and what else `mgb sbatch --help` says.
+pub const SBATCH_HELP: &str = "\
+Examples:
+  mgb sbatch job.sh 1000                          all of sbatch's options can stand before the script
+  mgb sbatch --array=1-20 --wrap './app $SLURM_ARRAY_TASK_ID'
+  mgb sbatch --print job.sh                       what would be asked for, and why
+
+A job that asks for mgb_mem by itself (--gres, or #SBATCH --gres in its script) is submitted as it is.
+
+Exit code: sbatch's; 125 if MGB failed, 127 if there is no sbatch.";
+/// The same of `mgb srun`.
+pub const SRUN_HELP: &str = "\
+Examples:
+  mgb srun ./app 1000                             all of srun's options can stand before the program
+  mgb srun -n 4 --pty ./app
+
+Inside a job, as in a script of sbatch's, it is srun: what it runs has a part of what the job has asked for.
+What asks for mgb_mem by itself is run as it is.
+
+Exit code: srun's; 125 if MGB failed, 127 if there is no srun.";
+/// The same of `mgb salloc`.
+pub const SALLOC_HELP: &str = "\
+Examples:
+  mgb salloc                                      a shell, and an eighth of a GPU's memory
+  mgb salloc --need 12GiB -n 2
+
+Exit code: salloc's; 125 if MGB failed, 127 if there is no salloc.";
+
 /// Runs the command. Returns only if nothing was submitted.
-pub fn run(args: &Args) -> Outcome {
+pub fn run(tool: Tool, args: &Args) -> Outcome {
     let words = args.arguments.iter().map(|word| word.to_str().map(str::to_owned));
     let words: Option<Vec<String>> = words.collect();
     let words = words
         .context("an argument is no UTF-8 text: Slurm's accounting could not tell it from others")
         .code(exit::RUN_FAILED)?;
-    let (line, prints) = Line::parse(&words).without_flag("print");
+    let (line, prints) = Line::parse(tool, &words).without_flag("print");
     let (line, said) = line.without_option("need");
     let said = said.map(|size| mgb_probe::size::parse(&size).map_err(|why| anyhow!("--need {size}: {why}")));
     let said = said.transpose().code(exit::RUN_FAILED)?;
@@ -79,7 +93,7 @@ pub fn run(args: &Args) -> Outcome {
             anyhow!("--gpu-share does not go with {MEMORY} or {SHARE} in the job's own --gres: say it there");
         return Err(why).code(exit::RUN_FAILED);
     }
-    let arguments = if has(MEMORY) {
+    let arguments = if has(MEMORY) || tool.is_in_a_job() {
         line.words().to_vec()
     } else {
         let nodes = Nodes::read().code(exit::RUN_FAILED)?;
@@ -94,18 +108,16 @@ pub fn run(args: &Args) -> Outcome {
             return Err(anyhow!("{why}; {need}")).code(exit::RUN_FAILED);
         }
         if !line.is_quiet() {
-            eprintln!("mgb sbatch: {need}");
+            eprintln!("mgb {}: {need}", tool.name());
         }
         line.with_gres(gres.as_deref(), &entries(&need, share))
     };
     if args.print || prints {
         let words: Vec<String> = arguments.iter().map(|word| quoted(word)).collect();
-        out::print(&format!("sbatch {}\n", words.join(" ")));
+        out::print(&format!("{} {}\n", tool.name(), words.join(" ")));
         return Ok(exit::OK);
     }
-    let error = Command::new("sbatch").args(&arguments).exec();
-    Err(anyhow!(error).context("failed to run sbatch: is this a machine of a Slurm cluster?"))
-        .code(exit::RUN_NOT_FOUND)
+    tool.exec(&arguments)
 }
 
 /// The entries of a list of GRES for a need, and for hundredths of GPUs.

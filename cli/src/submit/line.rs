@@ -1,63 +1,35 @@
-//! sbatch's command line: its options, the script, and the script's arguments.
+//! The command line of sbatch, srun or salloc: its options, what is to run, and its arguments.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// Options of one letter that take no value, of sbatch 22.05 to 24.11.
-const PLAIN_LETTERS: &str = "HhIkOQsVvW";
-/// Long options that take no value, or one behind `=` only.
-const PLAIN_WORDS: [&str; 27] = [
-    "contiguous",
-    "exclusive",
-    "get-user-env",
-    "help",
-    "hold",
-    "ignore-pbs",
-    "nice",
-    "no-bell",
-    "no-kill",
-    "no-requeue",
-    "overcommit",
-    "oversubscribe",
-    "parsable",
-    "print",
-    "propagate",
-    "quiet",
-    "reboot",
-    "requeue",
-    "share",
-    "spread-job",
-    "stepmgr",
-    "test-only",
-    "usage",
-    "use-min-nodes",
-    "verbose",
-    "version",
-    "wait",
-];
+use super::tool::Tool;
 
 /// What was found in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
+    /// Whose it is.
+    tool: Tool,
     /// All words, as they were given.
     words: Vec<String>,
     /// Options with their values; a letter's without its line.
     options: Vec<(String, Option<String>)>,
     /// How many of the words are options.
-    before_script: usize,
+    before_command: usize,
 }
 
 impl Line {
     /// Finds them.
-    pub fn parse(words: &[String]) -> Line {
+    pub fn parse(tool: Tool, words: &[String]) -> Line {
         let mut line = Line {
+            tool,
             words: words.to_vec(),
             ..Line::default()
         };
         let mut rest = words.iter().peekable();
         while let Some(word) = rest.next_if(|word| word.starts_with('-') && word.len() > 1) {
-            line.before_script += 1;
+            line.before_command += 1;
             if word == "--" {
                 break;
             }
@@ -66,23 +38,26 @@ impl Line {
                     Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
                     None => (long.to_owned(), None),
                 };
-                let takes = own.is_none() && !PLAIN_WORDS.contains(&name.as_str());
+                let takes = own.is_none() && !tool.is_plain_word(&name);
                 (name, own, takes)
             } else {
                 let letters = &word[1..];
-                let at = letters.find(|letter| !PLAIN_LETTERS.contains(letter));
-                let Some(at) = at else {
+                let has_value = |letter| !tool.is_plain_letter(letter) || tool.may_have_value(letter);
+                let Some(at) = letters.find(has_value) else {
                     line.options.push((letters.to_owned(), None));
                     continue;
                 };
                 let letter = letters[at..].chars().next().unwrap_or(' ');
                 let value = &letters[at + letter.len_utf8()..];
                 let own = (!value.is_empty()).then(|| value.to_owned());
-                let takes = own.is_none();
+                let takes = own.is_none() && !tool.is_plain_letter(letter);
+                if at > 0 {
+                    line.options.push((letters[..at].to_owned(), None));
+                }
                 (letter.to_string(), own, takes)
             };
             let value = if takes {
-                line.before_script += usize::from(rest.peek().is_some());
+                line.before_command += usize::from(rest.peek().is_some());
                 rest.next().cloned()
             } else {
                 own
@@ -92,10 +67,10 @@ impl Line {
         line
     }
 
-    /// The same without an option of MGB's own, wherever among sbatch's it stands, and whether it was there.
+    /// The same without an option of MGB's own, wherever among Slurm's it stands, and whether it was there.
     pub fn without_flag(&self, name: &str) -> (Line, bool) {
         let word = format!("--{name}");
-        let at = self.words[..self.before_script]
+        let at = self.words[..self.before_command]
             .iter()
             .position(|other| *other == word);
         (self.without(at, 1), at.is_some())
@@ -104,7 +79,7 @@ impl Line {
     /// The same of an option with a value, and that.
     pub fn without_option(&self, name: &str) -> (Line, Option<String>) {
         let (word, start) = (format!("--{name}"), format!("--{name}="));
-        let words = &self.words[..self.before_script];
+        let words = &self.words[..self.before_command];
         if let Some(at) = words.iter().position(|other| other.starts_with(&start)) {
             let value = words[at][start.len()..].to_owned();
             return (self.without(Some(at), 1), Some(value));
@@ -121,7 +96,7 @@ impl Line {
         if let Some(at) = at {
             words.drain(at..at + count);
         }
-        Line::parse(&words)
+        Line::parse(self.tool, &words)
     }
 
     /// All of its words.
@@ -138,7 +113,7 @@ impl Line {
         found.and_then(|(_, value)| value.as_deref())
     }
 
-    /// Whether sbatch is to say nothing.
+    /// Whether nothing is to be said.
     pub fn is_quiet(&self) -> bool {
         let quiet = |name: &str| name == "quiet" || name.len() < 4 && name.contains('Q');
         self.options
@@ -149,11 +124,12 @@ impl Line {
     /// What is to run in place of a script.
     pub fn wrap(&self) -> Option<&str> {
         self.option(["wrap", "wrap"])
+            .filter(|_| self.tool == Tool::Sbatch)
     }
 
-    /// The script and its arguments.
+    /// The script or program, and its arguments.
     pub fn command(&self) -> &[String] {
-        &self.words[self.before_script.min(self.words.len())..]
+        &self.words[self.before_command.min(self.words.len())..]
     }
 
     /// The folder in which the job runs.
@@ -176,10 +152,14 @@ impl Line {
         there.find(|path| is_bare && path.is_file())
     }
 
-    /// The text that runs: the script's, or that of `--wrap`. `None`: it comes from the standard input.
+    /// The text that runs: the script's, or that of `--wrap`; of srun and salloc the words that they run. `None`:
+    /// it comes from the standard input.
     pub fn text(&self) -> Result<Option<String>> {
         if let Some(text) = self.wrap() {
             return Ok(Some(text.to_owned()));
+        }
+        if self.tool != Tool::Sbatch {
+            return Ok(Some(self.command().join(" ")));
         }
         let Some(path) = self.script() else {
             return Ok(None);
@@ -193,25 +173,28 @@ impl Line {
         if let Some(list) = self.option(["gres", "gres"]) {
             return Ok(Some(list.to_owned()));
         }
-        if let Some(list) = std::env::var("SBATCH_GRES").ok().filter(|list| !list.is_empty()) {
+        if let Some(list) = std::env::var(self.tool.gres_variable())
+            .ok()
+            .filter(|list| !list.is_empty())
+        {
             return Ok(Some(list));
         }
-        if self.wrap().is_some() {
+        if self.wrap().is_some() || self.tool != Tool::Sbatch {
             return Ok(None);
         }
         Ok(self.text()?.as_deref().and_then(gres_of_script))
     }
 
-    /// sbatch's words with a list of GRES that has these entries as well.
+    /// All words with a list of GRES that has these entries as well.
     pub fn with_gres(&self, gres: Option<&str>, more: &str) -> Vec<String> {
         let list = match gres {
             None | Some("" | "none" | "NONE") => more.to_owned(),
             Some(list) => format!("{list},{more}"),
         };
         let mut words = self.words.clone();
-        // The last one counts, and comes before the script.
-        let ends = usize::from(self.before_script > 0 && words[self.before_script - 1] == "--");
-        words.insert(self.before_script - ends, format!("--gres={list}"));
+        // The last one counts, and comes before what runs.
+        let ends = usize::from(self.before_command > 0 && words[self.before_command - 1] == "--");
+        words.insert(self.before_command - ends, format!("--gres={list}"));
         words
     }
 }
@@ -242,8 +225,12 @@ mod tests {
     use super::*;
 
     fn line(text: &str) -> Line {
+        of(Tool::Sbatch, text)
+    }
+
+    fn of(tool: Tool, text: &str) -> Line {
         let words: Vec<String> = text.split(' ').map(str::to_owned).collect();
-        Line::parse(&words)
+        Line::parse(tool, &words)
     }
 
     #[test]
@@ -261,6 +248,30 @@ mod tests {
             assert_eq!(line.command(), ["job.sh", "-n", "5"], "{options}");
         }
         assert!(line("-p x").command().is_empty() && line("-p").command().is_empty());
+    }
+
+    #[test]
+    fn the_program_of_srun_is_found_behind_options_of_its_own() {
+        for options in [
+            "",
+            "-l -n 4 -u ",
+            "-lQn4 ",
+            "-I30 -K0 ",
+            "-I --pty -W 5 ",
+            "--wait 5 --mpi=pmi2 --pty --label ",
+            "--immediate=3 --kill-on-bad-exit -w n1 ",
+        ] {
+            let line = of(Tool::Srun, &format!("{options}./app -n 5"));
+            assert_eq!(line.command(), ["./app", "-n", "5"], "{options}");
+            assert_eq!(line.text().unwrap().as_deref(), Some("./app -n 5"));
+        }
+        assert!(of(Tool::Srun, "-lQn4 x").is_quiet() && !of(Tool::Srun, "-ln4 x").is_quiet());
+        let line = of(Tool::Salloc, "--no-shell -K9 -n 2");
+        assert!(line.command().is_empty());
+        assert_eq!(
+            line.with_gres(None, "mgb_mem:1").last().unwrap(),
+            "--gres=mgb_mem:1"
+        );
     }
 
     #[test]
@@ -306,7 +317,7 @@ mod tests {
     #[test]
     fn what_is_wrapped_and_where_it_runs_is_known() {
         let words = ["--wrap", "./app 5 | tail", "-D", "/tmp", "-Q"].map(str::to_owned);
-        let line = Line::parse(&words);
+        let line = Line::parse(Tool::Sbatch, &words);
         assert_eq!(line.wrap(), Some("./app 5 | tail"));
         assert_eq!(line.folder(), Path::new("/tmp"));
         assert!(line.is_quiet() && line.command().is_empty());

@@ -136,10 +136,14 @@ fn like(submitted: &str, line: &Line, same_folder: bool) -> Option<Like> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tool::Tool;
     use super::*;
 
     fn line(words: &[&str]) -> Line {
-        Line::parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+        Line::parse(
+            Tool::Sbatch,
+            &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(),
+        )
     }
 
     fn said(jobs: &[(u64, &str, &str)]) -> String {
