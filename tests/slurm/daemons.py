@@ -33,7 +33,14 @@ def play(trial, what, name, unit, kills, jobs, pause=1):
 
 
 def mgbd_killed(trial):
+    # It asks mgbd for nothing more after its beginning.
+    lasting = trial.submit(trial.phases(30, 28), "--gres=mgb_mem:30 -w n1")
+    trial.until(lambda: trial.tasks("n1"))
     play(trial, "mgbd of a node", "n1", "mgbd", 3, load(trial, trial.arguments.jobs // 3))
+    wrong = trial.ends(lasting)
+    record = trial.recorded(lasting).get("n1", {})
+    right = not wrong and 30 <= record.get("peak_mib", 0) <= 34
+    trial.check("  and what a job took that was there all the time is recorded", right, wrong or record)
 
 
 def slurmd_killed(trial):

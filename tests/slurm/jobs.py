@@ -82,7 +82,9 @@ def arrays_and_steps(trial):
 
 def are_cancelled_and_requeued(trial):
     jobs = [trial.submit(trial.phases(40, 200), "--gres=mgb_mem:40") for _ in range(6)]
-    held = trial.until(lambda: sum(len(trial.tasks(name)) for name in trial.cluster.nodes) == 6)
+    # Each holds memory, or waits beside two that do.
+    views = lambda: [trial.cluster.status(name) for name in trial.cluster.nodes]
+    held = trial.until(lambda: sum(len(view["tasks"]) + len(view["queue"]) for view in views()) == 6)
     trial.cluster.must(HEAD, f"scancel {' '.join(map(str, jobs))}", "alice")
     states = set(trial.cluster.wait_for(jobs).values())
     trial.check("scancel of six that hold memory", held and states == {"CANCELLED"}, states)

@@ -45,6 +45,8 @@ impl Broker {
         let running: Vec<_> = self.ledger.tasks().map(|(key, _)| key).collect();
         for key in running {
             self.touched.insert(key, Touch { thread: 0, at: now });
+            // What its job took before is forgotten; it has taken what it has now.
+            self.took(key.client, Duration::ZERO, now);
         }
         for (client, last) in orders {
             if let Some(entry) = self.clients.get_mut(client) {

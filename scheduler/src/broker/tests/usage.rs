@@ -5,6 +5,7 @@ use mgb_probe::{slurm_step, slurm_whole};
 
 use super::*;
 use crate::broker::usage::MOST;
+use crate::journal::{Image, Record};
 
 fn second(count: u64) -> Duration {
     Duration::from_secs(count)
@@ -51,6 +52,26 @@ fn a_jobs_steps_are_counted_together() {
         "{views:?}"
     );
     assert_eq!((of(8).waited_ms, of(8).held_ms), (2000, 2000));
+}
+
+#[test]
+fn a_broker_that_goes_on_counts_what_a_job_has_then() {
+    let mut first = broker_over(&[100 * MIB; 2]);
+    arrive(&mut first, 1, 7, 0);
+    begin(&mut first, 1, 60, second(1));
+    let record = Record {
+        ledger: first.take_changes().0,
+        ..Record::default()
+    };
+    let image = Image::read(format!("{}\n", serde_json::to_string(&record).unwrap()).as_bytes());
+    let mut next = broker_over(&[100 * MIB; 2]);
+    arrive(&mut next, 1, 7, 0);
+    next.bring_in(&image, &BTreeMap::new(), second(5));
+    end(&mut next, 1, second(9));
+    let views = next.job_views(second(10));
+    assert_eq!((views.len(), views[0].job, views[0].tasks), (1, 7, 1));
+    // With its context.
+    assert_eq!((views[0].peak_bytes / MIB, views[0].held_ms), (61, 8000));
 }
 
 #[test]
