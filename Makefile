@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many lit lit-19 check bundle deny support clean
+	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -134,6 +134,11 @@ slurm-test: examples ## MGB under a real Slurm on three nodes in namespaces, set
 
 slurm-many: examples ## 200 jobs on these nodes under plain Slurm, under MGB with Slurm, and under one mgbd: time, failures, packing
 	tests/slurm/many.py
+
+slurm-vm: examples ## make slurm-test (or PARTS of it) in a virtual machine, whose kernel has control groups of the second version alone (root, qemu-system-x86)
+	tests/slurm/slurm.py --root-only
+	tests/vm/vm.py --make-root --put build/slurm-bookworm=/trial/debian $(foreach one,tests docs systemd $(addprefix build/,bin lib examples),--put $(one)=/mgb/$(one)) -- \
+		/mgb/tests/slurm/slurm.py --root /trial/debian $(PARTS)
 
 deny: ## licences, bans, sources and advisories of the dependencies (needs cargo-deny; fetches the advisories)
 	@tools/deny.sh
