@@ -104,7 +104,7 @@ class Machine:
              "--pid", "--fork", "--kill-child=KILL", "sh", "-c", BOOT, "boot", str(self.root), self.overlay,
              self.name, str(self.shared)],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True, preexec_fn=enter)
-        until = time.monotonic() + 30
+        until = time.monotonic() + 120
         while time.monotonic() < until and self.outer.poll() is None:
             children = pathlib.Path(f"/proc/{self.outer.pid}/task/{self.outer.pid}/children").read_text().split()
             self.pid = int(children[0]) if children else None

@@ -42,12 +42,13 @@ WantedBy=graphical.target
 
 
 def stage(root, puts, command, folder):
-    """The file system of the machine, of links to the files of others."""
+    """The file system of the machine, of links to the files of others as far as they are on the same one."""
     subprocess.run(["cp", "-al", f"{root}/.", folder], check=True)
     for source, target in puts:
         place = folder / target.lstrip("/")
         place.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["cp", "-al", source, place], check=True)
+        how = "-al" if os.stat(source).st_dev == os.stat(folder).st_dev else "-a"
+        subprocess.run(["cp", how, source, place], check=True)
     (folder / "vm.sh").write_text(f"{command}\n")
     units = folder / "etc/systemd/system"
     (units / "vm.service").write_text(UNIT)

@@ -1,11 +1,15 @@
 //! The commands of Slurm that ask for a job: what differs between their command lines.
 
-use crate::exit::{self, Outcome};
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use crate::exit::{self, Outcome, WithCode};
 
 /// Long options that take no value, or one behind `=` only: of all three, of Slurm 22.05 to 24.11. None takes a
 /// value in one of them and none in another, but for `wait`.
-const PLAIN_WORDS: [&str; 50] = [
+const PLAIN_WORDS: [&str; 51] = [
     "async",
+    "bcast",
     "bell",
     "compress",
     "contiguous",
@@ -115,12 +119,8 @@ impl Tool {
 
     /// Runs it in this process's place. Returns only where that fails.
     pub fn exec(self, arguments: &[String]) -> Outcome {
-        use std::os::unix::process::CommandExt;
-
-        use crate::exit::WithCode;
-
         let name = self.name();
-        let error = std::process::Command::new(name).args(arguments).exec();
+        let error = Command::new(name).args(arguments).exec();
         let why = format!("failed to run {name}: is this a machine of a Slurm cluster?");
         Err(anyhow::Error::new(error).context(why)).code(exit::RUN_NOT_FOUND)
     }

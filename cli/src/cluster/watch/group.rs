@@ -61,7 +61,8 @@ const SECOND: Files = Files {
 };
 
 impl Freezer {
-    /// The group that has a process frozen: its own, or one above that. `None`: none has.
+    /// The group of a step that has a process frozen: its own, or one above that. `None`: none has. What an
+    /// administrator has frozen as a whole is no step's.
     pub fn holding(pid: u32) -> Option<Freezer> {
         let mounts = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
         let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).ok()?;
@@ -72,11 +73,8 @@ impl Freezer {
                 _ => continue,
             };
             for folder in folders(&mounts, controllers, group) {
-                // Above the mount there are no such files.
-                let above = folder
-                    .ancestors()
-                    .take_while(|folder| folder.join(files.tells).exists());
-                let mut found = above.map(|folder| Freezer {
+                let of_step = folder.ancestors().take_while(|folder| is_of_step(folder));
+                let mut found = of_step.map(|folder| Freezer {
                     folder: folder.to_owned(),
                     files,
                 });
@@ -109,6 +107,12 @@ impl Freezer {
     pub fn thaw(&self) -> std::io::Result<()> {
         std::fs::write(self.folder.join(self.files.takes), self.files.thaw)
     }
+}
+
+/// Whether a group is that of a step or below it, as Slurm names them.
+fn is_of_step(folder: &Path) -> bool {
+    let mut names = folder.iter().filter_map(|name| name.to_str());
+    names.any(|name| name.starts_with("step_"))
 }
 
 /// A line of `/proc/PID/cgroup`: the controllers, none for the second version, and the group.
@@ -153,6 +157,21 @@ fn folders(mounts: &str, controllers: &str, group: &str) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_groups_of_steps_are_thawed() {
+        let second = Path::new("/sys/fs/cgroup/system.slice/slurmstepd.scope/job_7/step_0/user/task_0");
+        assert_eq!(
+            second.ancestors().take_while(|folder| is_of_step(folder)).count(),
+            3
+        );
+        assert!(is_of_step(Path::new(
+            "/run/cgroup/freezer/slurm/uid_2000/job_7/step_batch"
+        )));
+        assert!(!is_of_step(Path::new(
+            "/sys/fs/cgroup/system.slice/slurmd.service"
+        )));
+    }
 
     #[test]
     fn groups_are_found_in_both_versions() {
