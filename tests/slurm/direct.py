@@ -1,5 +1,6 @@
 """Jobs that come by other ways than a script: srun, salloc, MPI, a partition that others give way to."""
 
+import shutil
 import subprocess
 
 from cluster import HEAD, REPOSITORY
@@ -69,6 +70,9 @@ def are_ranks_of_mpi(trial):
     headers = cluster.root / "opt/mpich/usr/include/x86_64-linux-gnu/mpich"
     if not library.exists() or not headers.is_dir():
         print("left out: ranks of MPI: this Debian has no MPICH (Debian 12 has)", flush=True)
+        return
+    if shutil.which("clang-22") is None:
+        print("left out: ranks of MPI: there is no clang-22 here to build their program", flush=True)
         return
     program = cluster.work / "home/ranks"
     built = subprocess.run(

@@ -95,10 +95,29 @@ impl NvmlNode {
         let count = nvml.device_count().map_err(driver("the number of GPUs"))?;
         let mut devices = Vec::new();
         let mut uuids = Vec::new();
+        let mut left_alone = Vec::new();
         for index in 0..count {
-            let device = nvml.device_by_index(index).map_err(driver("a GPU"))?;
-            uuids.push(device.uuid().map_err(driver("a GPU's UUID"))?);
-            devices.push(Some(device));
+            let found = nvml.device_by_index(index).map_err(driver("a GPU"));
+            let uuid = |device: Device<'static>| {
+                let uuid = device.uuid().map_err(driver("a GPU's UUID"))?;
+                device.memory_info().map_err(driver("a GPU's memory"))?;
+                Ok((device, uuid))
+            };
+            match found.and_then(uuid) {
+                Ok((device, uuid)) => {
+                    uuids.push(uuid);
+                    devices.push(Some(device));
+                }
+                // The others are there.
+                Err(DiscoverError::Driver(_, error)) if is_lost(&error) => {
+                    let why = "the driver cannot reach it (reset it, and start mgbd again)";
+                    tracing::error!(gpu = index, "not shared: {why}: {error}");
+                    left_alone.push(format!("GPU {index}: {why}"));
+                    uuids.push(String::new());
+                    devices.push(None);
+                }
+                Err(error) => return Err(error),
+            }
         }
         if devices.is_empty() {
             return Err(DiscoverError::NoGpu);
@@ -107,7 +126,6 @@ impl NvmlNode {
         let names: Vec<&str> = uuids.iter().map(String::as_str).collect();
         let mut visible = visible_gpus(list.as_deref(), &names)?;
         visible.truncate(mgb_probe::wire::MAX_GPUS);
-        let mut left_alone = Vec::new();
         let mut node = NvmlNode {
             devices: Vec::new(),
             gpus: Vec::new(),
@@ -229,9 +247,14 @@ impl Node for NvmlNode {
 
 fn failed(error: NvmlError) -> NodeError {
     NodeError {
-        is_lost: matches!(error, NvmlError::GpuLost | NvmlError::ResetRequired),
+        is_lost: is_lost(&error),
         text: error.to_string(),
     }
+}
+
+/// Whether an error means that the driver cannot reach the GPU.
+fn is_lost(error: &NvmlError) -> bool {
+    matches!(error, NvmlError::GpuLost | NvmlError::ResetRequired)
 }
 
 /// Why a GPU cannot be shared; `None`: it can.

@@ -112,6 +112,29 @@ fn a_gpu_that_is_lost_takes_nobody_until_it_is_back() {
 }
 
 #[test]
+fn an_mgbd_that_finds_a_gpu_lost_shares_the_others() {
+    let mut node = Node::without_mgbd("2x64MiB");
+    let lost = node.folder().join("lost");
+    std::fs::write(&lost, "").unwrap();
+    let fails = format!("device:0@file={}", lost.display());
+    let mut mgbd = node.mgbd(&[]);
+    node.start_mgbd_as(mgbd.env("SOFTGPU_FAIL", &fails));
+    let view = node.view();
+    assert_eq!((view.gpus.len(), view.gpus[0].gpu.node_index), (1, 1));
+    let program = built::program("phases");
+    let mut command = node.command(&program, &["20", "2", "100", "wait", "10", "8"]);
+    let ended = run(command.env("MGB", "require").env("SOFTGPU_FAIL", &fails));
+    assert!(ended.code() == 0 && ended.stdout.contains("PASS"), "{ended:?}");
+    node.wait_until_empty();
+    let none = Node::without_mgbd("1x64MiB");
+    let refused = run(none.mgbd(&[]).env("SOFTGPU_FAIL", &fails));
+    assert!(
+        refused.code() != 0 && refused.stderr.contains("the driver cannot reach it"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn that_a_gpu_is_back_is_shown_though_nobody_is_there() {
     let mut node = Node::without_mgbd("2x64MiB");
     let lost = node.folder().join("lost");
