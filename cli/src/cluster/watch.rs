@@ -9,20 +9,17 @@
 mod group;
 pub mod overtime;
 
-use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Context;
 use mgb_probe::{Changed, Client, NODE_SOCKET, Processes};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open, set_parent_process_death_signal};
-use signal_hook::consts::{SIGCONT, SIGTSTP};
 
 use super::job::SlurmStep;
 use crate::daemon;
@@ -49,16 +46,8 @@ pub struct Args {
 
 /// Runs the command, until the step's tasks have ended.
 pub fn run(args: &Args) -> Outcome {
-    let stopped = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGTSTP, Arc::clone(&stopped)).code(exit::NODE)?;
-    let goes_on = Arc::new(AtomicBool::new(false));
-    signal_hook::flag::register(SIGCONT, Arc::clone(&goes_on)).code(exit::NODE)?;
-    let (wakes, woken) = UnixStream::pair().code(exit::NODE)?;
-    wakes.set_nonblocking(true).code(exit::NODE)?;
-    for signal in [SIGTSTP, SIGCONT] {
-        let woken = woken.try_clone().code(exit::NODE)?;
-        signal_hook::low_level::pipe::register(signal, woken).code(exit::NODE)?;
-    }
+    let stops = taken(Signal::SIGTSTP).code(exit::NODE)?;
+    let goes_on = taken(Signal::SIGCONT).code(exit::NODE)?;
     // What slurmstepd has left is nobody's.
     let _ = set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let pid = i32::try_from(args.task).ok().and_then(Pid::from_raw);
@@ -74,15 +63,18 @@ pub fn run(args: &Args) -> Outcome {
     let of = args.task;
     std::thread::spawn(move || group::join(of));
     let (mut wanted, mut is, mut overtime) = (false, false, None);
-    while !is_over(&task, &wakes, wanted != is) {
-        if stopped.swap(false, Ordering::AcqRel) {
-            wanted = true;
+    while !is_over(&task, [&stops, &goes_on], wanted != is) {
+        if waits(&goes_on) {
+            // Before the signal is taken: until then the other process sees that it waits.
+            end(overtime.take());
+            take(&goes_on);
+            wanted = false;
+        }
+        if waits(&stops) {
+            take(&stops);
             end(overtime.take());
             overtime = start_overtime(args.overtime, whole);
-        }
-        if goes_on.swap(false, Ordering::AcqRel) {
-            wanted = false;
-            end(overtime.take());
+            wanted = true;
         }
         if wanted != is {
             // Until mgbd has it. A job that uses no GPU yet is unknown there, and asked about again.
@@ -117,20 +109,36 @@ fn end(overtime: Option<Child>) {
     }
 }
 
+/// A signal that waits until it is read here. Of SIGTSTP and SIGCONT the later one takes the earlier one back.
+fn taken(signal: Signal) -> nix::Result<SignalFd> {
+    let set = SigSet::from(signal);
+    set.thread_block()?;
+    SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
+}
+
+/// Whether one waits.
+fn waits(signal: &SignalFd) -> bool {
+    let mut fds = [PollFd::new(signal, PollFlags::IN)];
+    poll(&mut fds, Some(&Timespec::default())).is_ok_and(|count| count > 0)
+}
+
+fn take(signal: &SignalFd) {
+    while let Ok(Some(_)) = signal.read_signal() {}
+}
+
 /// Waits for a signal, or a moment; true: the step's tasks have ended.
-fn is_over(first: &OwnedFd, mut wakes: &UnixStream, is_busy: bool) -> bool {
+fn is_over(first: &OwnedFd, signals: [&SignalFd; 2], is_busy: bool) -> bool {
     let rest = if is_busy { PERIOD } else { REST };
     let wait = Timespec {
         tv_sec: rest.as_secs() as i64,
         tv_nsec: i64::from(rest.subsec_nanos()),
     };
-    let mut fds = [first.as_fd(), wakes.as_fd()].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+    let [stops, goes_on] = signals.map(AsFd::as_fd);
+    let mut fds = [first.as_fd(), stops, goes_on].map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
     if poll(&mut fds, Some(&wait)).is_err() {
         return false;
     }
     let has_ended = !fds[0].revents().is_empty();
-    // As often as it was woken.
-    while matches!(wakes.read(&mut [0; 64]), Ok(1..)) {}
     // The first one has; others may go on.
     let others = has_ended && siblings();
     if others {

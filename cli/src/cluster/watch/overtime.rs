@@ -64,7 +64,7 @@ fn give_time(args: &Args, freezer: &Freezer) {
     if wait_for(Duration::from_secs(args.seconds), has_left) == Waited::Ended || freezer.freeze().is_err() {
         return;
     }
-    // Slurm may have thawed it right before it was frozen again: then the watcher has heard of it, or the
+    // Slurm may have thawed it right before it was frozen again: then the watcher has closed its end, or the
     // signal waits there.
     let is_over = || (is_to_go_on(args.watcher) || !freezer.is_frozen()).then_some(());
     if wait_for(AFTERWARDS, is_over) != Waited::InVain {
