@@ -6,7 +6,7 @@ mod common;
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use common::raw::{Intruder, SEALS, answer, bell, memory, request, try_send};
 use common::{DRIVER_FILE, Daemon, MIB, Setting, driver_files_open, wait_for};
@@ -198,6 +198,32 @@ fn unknown_operations_and_double_posts_cut_off() {
     let cell = &keeper.channel().cells[3];
     wait_for("an answer", || cell.state.load(Ordering::Acquire) == ANSWERED);
     wait_for("none to be kept", || driver_files_open() == 0);
+}
+
+/// mgbd takes eight of a user's requests in a turn of its loop.
+#[test]
+fn what_comes_while_the_rest_of_many_is_taken_is_answered() {
+    let daemon = daemon();
+    let client = intrude(&daemon);
+    let nothing = request(Op::End, u64::MAX, 0);
+    for round in 0..4000 {
+        for cell in 0..9 {
+            client.fill(cell, &nothing);
+        }
+        client.ring();
+        // It comes at another moment each time.
+        let rung = Instant::now();
+        while rung.elapsed() < Duration::from_micros(round % 400) {
+            std::hint::spin_loop();
+        }
+        client.post(9, &nothing);
+        for cell in 0..10 {
+            assert!(
+                matches!(reply(&client, cell), Some(Reply::Bad(_))),
+                "{round}, {cell}"
+            );
+        }
+    }
 }
 
 #[test]

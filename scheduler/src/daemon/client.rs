@@ -45,6 +45,8 @@ pub(super) struct Client {
     early: u64,
     /// Bit n: cell n was posted, and what it holds is not taken yet.
     posted: u64,
+    /// The last look was at what was posted since the one before it, and not at what that had left.
+    anew: bool,
     /// How many more times it rang without a request than it posted one. Who rings once for each, as honest
     /// clients do, stays near 0: a ring finds nothing only where an earlier one has found two.
     vain: u32,
@@ -92,6 +94,7 @@ impl Client {
             noted: 0,
             early: 0,
             posted: 0,
+            anew: false,
             vain: 0,
             wanted: false,
             kept: Vec::new(),
@@ -122,6 +125,7 @@ impl Client {
             noted: 0,
             early: 0,
             posted: 0,
+            anew: false,
             vain: 0,
             wanted: false,
             kept: left.kept,
@@ -201,8 +205,8 @@ impl Client {
     /// So many of the requests that were posted, at most, each with its cell; those that are left come before
     /// any that are posted from now on.
     pub(super) fn take(&mut self, most: usize) -> Result<Vec<(usize, Request)>, Breach> {
-        let anew = self.posted == 0;
-        if anew {
+        self.anew = self.posted == 0;
+        if self.anew {
             self.posted = self.channel().posted.swap(0, Ordering::Acquire);
         }
         let mut requests = Vec::new();
@@ -225,7 +229,7 @@ impl Client {
             requests.push((at, request));
         }
         self.vain = match requests.len() {
-            0 if anew => self.vain + 1,
+            0 if self.anew => self.vain + 1,
             some => self.vain.saturating_sub(some as u32),
         };
         if self.vain > MOST_VAIN {
@@ -239,9 +243,11 @@ impl Client {
         self.vain > FEW_VAIN
     }
 
-    /// Whether requests are left to be taken.
+    /// Whether requests are left to be taken. Those that came while only earlier ones were taken have rung
+    /// before, and will not ring again.
     pub(super) fn has_more(&self) -> bool {
-        self.posted != 0 && self.line.is_some()
+        let came = || !self.anew && self.channel().posted.load(Ordering::Acquire) != 0;
+        self.line.is_some() && (self.posted != 0 || came())
     }
 
     /// Writes the answer to the request in a cell; it counts with [`Client::answer`].
