@@ -40,7 +40,8 @@ pub unsafe extern "C" fn slurm_spank_init(_: Spank, count: c_int, words: *mut *m
             if slurm::is_remote() {
                 for unknown in read(count, words).1 {
                     let text = format!(
-                        "plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS and suspend=SECONDS|no"
+                        "plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS and \
+                         suspend=SECONDS|no"
                     );
                     slurm::error(&text);
                 }

@@ -16,8 +16,8 @@ pub struct Options {
     pub prefix: PathBuf,
     /// How long `mgb cluster prolog` may take.
     pub patience: Duration,
-    /// Programs leave the GPUs as Slurm suspends their job, for which they have so many seconds beyond Slurm's
-    /// own. `None`: they do not.
+    /// Programs leave the GPUs as Slurm suspends their job, for which they have so many seconds beyond
+    /// Slurm's own. `None`: they do not.
     pub suspends: Option<u32>,
     /// A fault that a test wants to see.
     pub fault: Option<String>,

@@ -109,7 +109,8 @@ fn end(overtime: Option<Child>) {
     }
 }
 
-/// A signal that waits until it is read here. Of SIGTSTP and SIGCONT the later one takes the earlier one back.
+/// A signal that waits until it is read here. Of SIGTSTP and SIGCONT the later one takes the earlier one
+/// back.
 fn taken(signal: Signal) -> nix::Result<SignalFd> {
     let set = SigSet::from(signal);
     set.thread_block()?;

@@ -121,6 +121,12 @@ impl Line {
             .any(|(name, value)| value.is_none() && quiet(name))
     }
 
+    /// Whether it is for a job that is there already, and has asked for what it needs.
+    pub fn is_in_a_job(&self) -> bool {
+        let is_inside = || std::env::var_os("SLURM_JOB_ID").is_some();
+        self.tool == Tool::Srun && (self.option(["jobid", "jobid"]).is_some() || is_inside())
+    }
+
     /// What is to run in place of a script.
     pub fn wrap(&self) -> Option<&str> {
         self.option(["wrap", "wrap"])
@@ -152,8 +158,8 @@ impl Line {
         there.find(|path| is_bare && path.is_file())
     }
 
-    /// The text that runs: the script's, or that of `--wrap`; of srun and salloc the words that they run. `None`:
-    /// it comes from the standard input.
+    /// The text that runs: the script's, or that of `--wrap`; of srun and salloc the words that they run.
+    /// `None`: it comes from the standard input.
     pub fn text(&self) -> Result<Option<String>> {
         if let Some(text) = self.wrap() {
             return Ok(Some(text.to_owned()));
@@ -265,6 +271,7 @@ mod tests {
             assert_eq!(line.command(), ["./app", "-n", "5"], "{options}");
             assert_eq!(line.text().unwrap().as_deref(), Some("./app -n 5"));
         }
+        assert!(of(Tool::Srun, "--jobid=7 ./app").is_in_a_job());
         assert!(of(Tool::Srun, "-lQn4 x").is_quiet() && !of(Tool::Srun, "-ln4 x").is_quiet());
         let line = of(Tool::Salloc, "--no-shell -K9 -n 2");
         assert!(line.command().is_empty());

@@ -1,5 +1,5 @@
-//! `mgb sbatch`, `mgb srun` and `mgb salloc`: Slurm's own commands, with the GPU memory that a job needs asked
-//! for in its user's place.
+//! `mgb sbatch`, `mgb srun` and `mgb salloc`: Slurm's own commands, with the GPU memory that a job needs
+//! asked for in its user's place.
 
 mod line;
 mod need;
@@ -57,7 +57,7 @@ Examples:
   mgb srun ./app 1000                             all of srun's options can stand before the program
   mgb srun -n 4 --pty ./app
 
-Inside a job, as in a script of sbatch's, it is srun: what it runs has a part of what the job has asked for.
+Inside a job, as in a script of sbatch's, and with --jobid, it is srun: what it runs has a part of what the job has asked for.
 What asks for mgb_mem by itself is run as it is.
 
 Exit code: srun's; 125 if MGB failed, 127 if there is no srun.";
@@ -93,7 +93,7 @@ pub fn run(tool: Tool, args: &Args) -> Outcome {
             anyhow!("--gpu-share does not go with {MEMORY} or {SHARE} in the job's own --gres: say it there");
         return Err(why).code(exit::RUN_FAILED);
     }
-    let arguments = if has(MEMORY) || tool.is_in_a_job() {
+    let arguments = if has(MEMORY) || line.is_in_a_job() {
         line.words().to_vec()
     } else {
         let nodes = Nodes::read().code(exit::RUN_FAILED)?;

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use crate::exit::{self, Outcome, WithCode};
 
-/// Long options that take no value, or one behind `=` only: of all three, of Slurm 22.05 to 24.11. None takes a
-/// value in one of them and none in another, but for `wait`.
+/// Long options that take no value, or one behind `=` only: of all three, of Slurm 22.05 to 24.11. None takes
+/// a value in one of them and none in another, but for `wait`.
 const PLAIN_WORDS: [&str; 51] = [
     "async",
     "bcast",
@@ -110,11 +110,6 @@ impl Tool {
     /// Whether a long option takes no value, or one behind `=` only.
     pub fn is_plain_word(self, name: &str) -> bool {
         PLAIN_WORDS.contains(&name) || name == "wait" && self == Tool::Sbatch
-    }
-
-    /// Where what is given to it runs in a job that is there already, and asks for nothing of its own.
-    pub fn is_in_a_job(self) -> bool {
-        self == Tool::Srun && std::env::var_os("SLURM_JOB_ID").is_some()
     }
 
     /// Runs it in this process's place. Returns only where that fails.

@@ -2,9 +2,9 @@
 //!
 //! Slurm freezes a step two seconds after it has announced that, and a frozen program copies nothing. The
 //! memory of large GPUs takes longer. So this process, which the watcher starts at the announcement and which
-//! is in slurmstepd's own control group, thaws the step's group as long as memory is on its way, and freezes it
-//! again. To Slurm the step is frozen all the time. What Slurm orders meanwhile goes before: it thaws the group
-//! and signals what is in it, the watcher among others.
+//! is in slurmstepd's own control group, thaws the step's group as long as memory is on its way, and freezes
+//! it again. To Slurm the step is frozen all the time. What Slurm orders meanwhile goes before: it thaws the
+//! group and signals what is in it, the watcher among others.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -77,8 +77,8 @@ fn give_time(args: &Args, freezer: &Freezer) {
 enum Waited<T> {
     Found(T),
     InVain,
-    /// The watcher has closed its end of the pipe that is this process's input: the job goes on, or the step has
-    /// ended.
+    /// The watcher has closed its end of the pipe that is this process's input: the job goes on, or the step
+    /// has ended.
     Ended,
 }
 
