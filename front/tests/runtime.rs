@@ -63,7 +63,7 @@ fn the_runtime_does_the_same_with_own_default_streams() {
 }
 
 /// The functions that have no form for the thread's own default stream.
-const WITHOUT_STREAM: [&str; 29] = [
+const WITHOUT_STREAM: [&str; 31] = [
     "cuArray3DCreate",
     "cuArrayDestroy",
     "cuCtxSetCurrent",
@@ -75,6 +75,8 @@ const WITHOUT_STREAM: [&str; 29] = [
     "cuDriverGetVersion",
     "cuEventQuery",
     "cuEventSynchronize",
+    "cuGraphExecDestroy",
+    "cuGraphInstantiateWithFlags",
     "cuInit",
     "cuIpcCloseMemHandle",
     "cuIpcGetEventHandle",

@@ -4,7 +4,7 @@ use super::graph_memory;
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
 use crate::memory::heap::Use;
-use crate::memory::{advice, pool};
+use crate::memory::{advice, pinned, pool};
 
 /// Allocates `size` bytes on a device; zero bytes are address zero.
 pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
@@ -26,6 +26,10 @@ pub fn allocate(gpu: &Gpu, size: usize, purpose: Use) -> Result<usize> {
 /// # Errors
 /// `INVALID_VALUE` if no allocation starts there.
 pub fn free(address: usize) -> Result {
+    if pool::is_of_host(address) {
+        pool::forget(address);
+        return pinned::free(address);
+    }
     let mut heap = owner(address)?.heap();
     match heap.find(address) {
         Some(found) if matches!(found.purpose, Use::Plain | Use::Managed) => {
@@ -53,6 +57,11 @@ pub fn free(address: usize) -> Result {
 /// `INVALID_VALUE` for no pool, `MEMORY_ALLOCATION`.
 pub fn allocate_from(pool: usize, size: usize) -> Result<usize> {
     let ordinal = pool::reserve(pool, size)?;
+    if ordinal == pool::HOST {
+        let address = pinned::allocate(size, 0)?;
+        pool::note(pool, address, size);
+        return Ok(address);
+    }
     let gpu = node()?.gpu(ordinal as i32)?;
     gpu.enter()?;
     let address = allocate(gpu, size, Use::Plain)?;

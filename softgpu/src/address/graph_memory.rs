@@ -84,17 +84,28 @@ impl GraphMemory {
         Ok(memory)
     }
 
-    /// Puts memory behind the address, if there is none.
+    /// Puts memory behind the address; false: there is some.
     ///
     /// # Errors
     /// `MEMORY_ALLOCATION`, and those of the device.
-    pub fn be_there(&self) -> Result {
+    pub fn be_there(&self) -> Result<bool> {
         let gpu = node()?.gpu(self.ordinal as i32)?;
         crate::fail::allocation(gpu.index)?;
         let bytes = gpu.heap().fulfil(crate::state::shared()?, self.address)?;
         let used = &mut USED.lock()[self.ordinal];
         used.0 += bytes;
         used.1 = used.1.max(used.0);
+        Ok(bytes > 0)
+    }
+
+    /// Takes the memory away that was put behind the address just now.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn be_gone(&self) -> Result {
+        let gpu = node()?.gpu(self.ordinal as i32)?;
+        let bytes = gpu.heap().withdraw(crate::state::shared()?, self.address)?;
+        USED.lock()[self.ordinal].0 -= bytes;
         Ok(())
     }
 

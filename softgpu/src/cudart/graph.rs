@@ -4,31 +4,10 @@ use std::ffi::{CStr, c_char, c_uint, c_void};
 use std::fmt::Write;
 
 use super::{put, runtime};
+use crate::driver::graph::give;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Kind, nodes_at, with};
 use crate::work::Action;
-
-/// Gives nodes to a caller: how many there are where it has no array, else as many as it has room for, with
-/// null for the rest.
-fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result {
-    // SAFETY: `count` is null or valid for reads: CUDA's contract of the functions that pass it.
-    let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-    if !to.is_null() {
-        for at in 0..room {
-            // SAFETY: the array has room for the number that `count` held: CUDA's contract.
-            unsafe { to.add(at).write(found.get(at).copied().unwrap_or(0)) };
-        }
-    }
-    put!(
-        count,
-        if to.is_null() {
-            found.len()
-        } else {
-            found.len().min(room)
-        }
-    );
-    Ok(())
-}
 
 /// All edges are whole ones: `cudaGraphEdgeData` is zero.
 fn clear(edges: *mut u64, count: *const usize) -> Result {

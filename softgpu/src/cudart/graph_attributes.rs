@@ -14,6 +14,7 @@ use crate::driver::pool::graph_level;
 use crate::error::{Error, Result, say_once};
 use crate::graph::{Kind, with};
 use crate::kernel::launch::{self, Launch};
+use crate::through;
 use crate::work::{Action, Work};
 
 /// Access window, cooperation, clusters, priority, synchronization domains, carve-out: those that kernel
@@ -86,7 +87,11 @@ runtime! {
     }
 
     fn cudaDeviceGraphMemTrim(device: c_int) {
-        graph_memory::trim(node()?.gpu(device)?)
+        let gpu = node()?.gpu(device)?;
+        match through::front() {
+            Some(front) => front.cuDeviceGraphMemTrim(device),
+            None => graph_memory::trim(gpu),
+        }
     }
 
     fn cudaDeviceGetGraphMemAttribute(device: c_int, attribute: u32, to: *mut u64) {

@@ -1,34 +1,27 @@
 //! Executable graphs: making, launching and changing them.
 
-use std::ffi::{c_uint, c_void};
+use std::ffi::c_uint;
 
-use mgb_abi::graph::{
-    GraphExecUpdateResultInfo, GraphInstantiateParams, INSTANTIATE_AUTO_FREE_ON_LAUNCH,
-    INSTANTIATE_DEVICE_LAUNCH, INSTANTIATE_UPLOAD, INSTANTIATE_USE_NODE_PRIORITY,
-};
+use mgb_abi::graph::{GraphExecUpdateResultInfo, GraphInstantiateParams};
 
 use super::{put, runtime};
 use crate::device::resolve;
-use crate::error::{Error, Result, say_once};
-use crate::graph::{exec, with};
+use crate::driver::graph as driver;
+use crate::error::{Error, Result};
+use crate::graph::exec;
 use crate::through;
 
-/// All flags that there are.
-const FLAGS: u64 = INSTANTIATE_AUTO_FREE_ON_LAUNCH
-    | INSTANTIATE_UPLOAD
-    | INSTANTIATE_DEVICE_LAUNCH
-    | INSTANTIATE_USE_NODE_PRIORITY;
-
 fn make(handle: *mut usize, graph: usize, flags: u64) -> Result {
-    if handle.is_null() || flags & !FLAGS != 0 {
+    if handle.is_null() {
         return Err(Error::INVALID_VALUE);
     }
-    if flags & INSTANTIATE_DEVICE_LAUNCH != 0 {
-        say_once("graphs that kernels launch are not supported by the software GPU");
-        return Err(Error::NOT_SUPPORTED);
+    match through::front() {
+        Some(front) => front.cuGraphInstantiateWithFlags(handle, graph, flags),
+        None => {
+            put!(handle, driver::instantiate(graph, flags)?);
+            Ok(())
+        }
     }
-    put!(handle, with(|graphs| exec::instantiate(graphs, graph, flags))?);
-    Ok(())
 }
 
 runtime! {
@@ -45,13 +38,12 @@ runtime! {
     ) {
         // SAFETY: `parameters` is null or valid for reads and writes: CUDA's contract of the function.
         let parameters = unsafe { parameters.as_mut() }.ok_or(Error::INVALID_VALUE)?;
+        if let Some(front) = through::front().filter(|_| !exec.is_null()) {
+            return front.cuGraphInstantiateWithParams(exec, graph, parameters);
+        }
         let made = make(exec, graph, parameters.flags);
         parameters.err_node = std::ptr::null_mut();
-        parameters.result = match made {
-            Ok(()) => 0,
-            Err(Error::NOT_SUPPORTED) => 3,
-            Err(_) => 1,
-        };
+        parameters.result = driver::instantiate_result(made);
         made
     }
 
@@ -61,7 +53,10 @@ runtime! {
     }
 
     fn cudaGraphExecDestroy(handle: usize) {
-        exec::destroy(handle)
+        match through::front() {
+            Some(front) => front.cuGraphExecDestroy(handle),
+            None => exec::destroy(handle),
+        }
     }
 
     fn cudaGraphUpload(graph: usize, handle: usize) {
@@ -83,17 +78,10 @@ runtime! {
     }
 
     fn cudaGraphExecUpdate(handle: usize, graph: usize, info: *mut GraphExecUpdateResultInfo) {
-        let exec = exec::find(handle)?;
-        let updated = with(|graphs| exec.update(graphs, graph))?;
-        let (result, node) = updated.err().map_or((0, 0), |unlike| (unlike.result, unlike.node));
-        if !info.is_null() {
-            put!(info, GraphExecUpdateResultInfo {
-                result,
-                error_node: node as *mut c_void,
-                error_from_node: std::ptr::null_mut(),
-            });
+        match through::front() {
+            Some(front) => front.cuGraphExecUpdate(handle, graph, info),
+            None => driver::update(handle, graph, info),
         }
-        updated.map_err(|_| Error::GRAPH_EXEC_UPDATE_FAILURE)
     }
 
     fn cudaGraphNodeSetEnabled(handle: usize, node: usize, enabled: c_uint) {

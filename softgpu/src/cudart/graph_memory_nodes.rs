@@ -3,12 +3,12 @@
 use std::ffi::c_void;
 
 use mgb_abi::graph::MemAllocNodeParams;
-use mgb_abi::pool::MemPoolProps;
 
 use super::arguments::read;
 use super::graph_nodes::{add, kind_of};
 use super::{put, runtime};
 use crate::address::graph_memory::GraphMemory;
+use crate::driver::graph::memory_of;
 use crate::driver::pool::gpu_of;
 use crate::error::Error;
 use crate::graph::Kind;
@@ -29,14 +29,7 @@ runtime! {
     }
 
     fn cudaGraphMemAllocNodeGetParams(node: usize, to: *mut MemAllocNodeParams) {
-        let Kind::Alloc(memory) = kind_of(node)? else { return Err(Error::INVALID_VALUE) };
-        put!(to, MemAllocNodeParams {
-            pool_props: MemPoolProps::of_device(memory.ordinal as i32),
-            access_descs: std::ptr::null(),
-            access_desc_count: 0,
-            byte_size: memory.size,
-            dptr: memory.address as *mut c_void,
-        });
+        put!(to, memory_of(node)?);
         Ok(())
     }
 

@@ -12,6 +12,7 @@ pub mod copy_box;
 pub mod device;
 pub mod entry;
 pub mod forms;
+pub mod graph;
 pub mod host;
 pub mod ipc;
 pub mod launch;

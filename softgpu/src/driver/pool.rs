@@ -7,7 +7,9 @@ use std::sync::Arc;
 use mgb_abi::graph::{
     GRAPH_MEM_RESERVED_CURRENT, GRAPH_MEM_RESERVED_HIGH, GRAPH_MEM_USED_CURRENT, GRAPH_MEM_USED_HIGH,
 };
-use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
+use mgb_abi::location::{
+    LOCATION_DEVICE, LOCATION_HOST, LOCATION_HOST_NUMA, LOCATION_HOST_NUMA_CURRENT, MemLocation,
+};
 use mgb_abi::pool::*;
 
 use super::{driver, stream};
@@ -57,7 +59,11 @@ pub fn allocate(gpu: &Gpu, stream: &Arc<Stream>, size: usize, pool: Option<usize
     let pool = pool.unwrap_or_else(|| pool::of(gpu.ordinal));
     let mut kept = 0;
     let captured = capture::keep(stream, || {
-        let gpu = node()?.gpu(pool::with(pool, |pool| pool.ordinal)? as c_int)?;
+        let ordinal = pool::with(pool, |pool| pool.ordinal)?;
+        if ordinal == pool::HOST {
+            return Err(Error::NOT_SUPPORTED);
+        }
+        let gpu = node()?.gpu(ordinal as c_int)?;
         let memory = GraphMemory::new(gpu, size)?;
         kept = memory.address;
         Ok(Kind::Alloc(memory))
@@ -77,7 +83,8 @@ pub fn free(gpu: &'static Gpu, stream: &Arc<Stream>, address: usize) -> Result {
     if address == 0 {
         return Ok(());
     }
-    if !matches!(locate(address), AddressKind::Device { base, .. } if base == address) {
+    let is_device = matches!(locate(address), AddressKind::Device { base, .. } if base == address);
+    if !is_device && !pool::is_of_host(address) {
         return Err(Error::INVALID_VALUE);
     }
     if capture::keep(stream, || Ok(Kind::Free(address)))? {
@@ -98,6 +105,14 @@ pub fn free(gpu: &'static Gpu, stream: &Arc<Stream>, address: usize) -> Result {
 pub(crate) fn create(properties: *const MemPoolProps) -> Result<usize> {
     // SAFETY: `properties` is null or valid for reads: CUDA's contract of the functions that pass it.
     let properties = unsafe { properties.as_ref() }.ok_or(Error::INVALID_VALUE)?;
+    if matches!(
+        properties.location.kind,
+        LOCATION_HOST | LOCATION_HOST_NUMA | LOCATION_HOST_NUMA_CURRENT
+    ) && properties.alloc_type == ALLOCATION_PINNED
+        && properties.handle_types == 0
+    {
+        return Ok(pool::create(pool::HOST, properties.max_size as u64));
+    }
     Ok(pool::create(
         gpu_of(properties)?.ordinal,
         properties.max_size as u64,

@@ -11,7 +11,7 @@ use parking_lot::{Mutex, RwLock};
 
 use super::objects::UserObject;
 use super::{Graphs, Kind, capture};
-use crate::address::graph_memory;
+use crate::address::graph_memory::{self, GraphMemory};
 use crate::device::Gpu;
 use crate::error::{Error, Result};
 use crate::stream::{Fence, Stream, Turn, event};
@@ -231,10 +231,22 @@ impl Exec {
     /// `MEMORY_ALLOCATION`.
     pub fn take_memory(&self) -> Result {
         let steps = self.steps.lock();
-        steps.iter().try_for_each(|step| match &step.kind {
-            Kind::Alloc(memory) => memory.be_there(),
-            _ => Ok(()),
-        })
+        let mut taken: Vec<&GraphMemory> = Vec::new();
+        for step in steps.iter() {
+            let Kind::Alloc(memory) = &step.kind else { continue };
+            match memory.be_there() {
+                Ok(true) => taken.push(memory),
+                Ok(false) => {}
+                Err(error) => {
+                    // All of it or nothing, as of NVIDIA's driver.
+                    for memory in taken {
+                        memory.be_gone()?;
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Does it in a stream's turn; a stream that captures keeps the nodes.

@@ -210,8 +210,13 @@ impl Heap {
     /// # Errors
     /// `INVALID_VALUE` if none does, or not the program's own; `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
     pub fn share(&mut self, base: usize) -> Result<Shared> {
-        let allocation = self.live.get(&base).filter(|found| found.purpose == Use::Plain);
-        let size = allocation.ok_or(Error::INVALID_VALUE)?.size;
+        // Any address of an allocation stands for all of it.
+        let below = self.live.range(..=base).next_back();
+        let inside = |&(&start, found): &(&usize, &Allocation)| {
+            found.purpose == Use::Plain && base - start < found.size
+        };
+        let (&base, allocation) = below.filter(inside).ok_or(Error::INVALID_VALUE)?;
+        let size = allocation.size;
         let (start, length) = if size >= LARGE {
             (base, size.next_multiple_of(CHUNK))
         } else {

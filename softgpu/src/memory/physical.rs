@@ -1,9 +1,9 @@
 //! The memory behind VMM handles: a sparse file in memory per device, handed out by offsets. One
 //! file, not one per handle, so that neighbours join into one mapping and descriptors do not run out.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FallocateFlags, MemfdFlags};
+use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SeekFrom};
 
 use super::extents::Extents;
 use crate::error::{Error, Result};
@@ -53,12 +53,38 @@ fn new_file() -> Result<OwnedFd> {
         .map_err(|_| Error::OPERATING_SYSTEM)
 }
 
-/// A file of zeroed bytes for memory that other processes may have.
+/// What an exported descriptor's position counts in: as [`super::vmm::GRANULE`].
+const UNIT: u64 = 2 << 20;
+/// Bits of the position that hold the length.
+const LENGTH_BITS: u32 = 24;
+
+/// A descriptor of a part of the file, for other processes. Its own position, which nobody else uses, says
+/// which part: so exportable memory costs no descriptor until it is exported.
 ///
 /// # Errors
-/// `OPERATING_SYSTEM`, `MEMORY_ALLOCATION`.
-pub fn file_of(length: usize) -> Result<OwnedFd> {
-    let file = new_file()?;
-    rustix::fs::ftruncate(&file, length as u64).map_err(|_| Error::MEMORY_ALLOCATION)?;
-    Ok(file)
+/// `OPERATING_SYSTEM`.
+pub fn descriptor_of(file: BorrowedFd<'_>, offset: usize, length: usize) -> Result<OwnedFd> {
+    let name = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let own = rustix::fs::open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+    let own = own.map_err(|_| Error::OPERATING_SYSTEM)?;
+    let position = (offset as u64 / UNIT) << LENGTH_BITS | length as u64 / UNIT;
+    rustix::fs::seek(&own, SeekFrom::Start(position)).map_err(|_| Error::OPERATING_SYSTEM)?;
+    Ok(own)
+}
+
+/// Where the part that [`descriptor_of`] has made a descriptor of begins, and its bytes.
+///
+/// # Errors
+/// `INVALID_VALUE` for another descriptor.
+pub fn part_of(file: BorrowedFd<'_>) -> Result<(usize, usize)> {
+    let position = rustix::fs::seek(file, SeekFrom::Current(0)).map_err(|_| Error::INVALID_VALUE)?;
+    let bytes = rustix::fs::fstat(file).map_err(|_| Error::INVALID_VALUE)?.st_size as u64;
+    let (offset, length) = (
+        (position >> LENGTH_BITS) * UNIT,
+        (position & ((1 << LENGTH_BITS) - 1)) * UNIT,
+    );
+    if length == 0 || offset + length > bytes {
+        return Err(Error::INVALID_VALUE);
+    }
+    Ok((offset as usize, length as usize))
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 /// One pool.
 #[derive(Clone, Copy, Debug)]
 pub struct Pool {
-    /// Its device.
+    /// Its device; [`HOST`] for pools of host memory.
     pub ordinal: usize,
     /// Most bytes it may hold; zero: as many as the device has.
     pub most: u64,
@@ -58,6 +58,9 @@ static POOLS: Mutex<Pools> = Mutex::new(Pools {
     made: 0,
 });
 
+/// The ordinal of pools that have pinned host memory, which every device may use.
+pub const HOST: usize = usize::MAX;
+
 /// Handles are numbers that are no addresses of anything: those of default pools first.
 const FIRST_DEFAULT: usize = 0xb001_0000_0000;
 const FIRST_MADE: usize = 0xb001_0001_0000;
@@ -70,7 +73,7 @@ impl Pool {
             settings: [1, 1, 1, 0],
             used: Level::default(),
             reserved: Level::default(),
-            readers: 1 << ordinal,
+            readers: if ordinal == HOST { u64::MAX } else { 1 << ordinal },
         }
     }
 }
@@ -153,6 +156,13 @@ pub fn reserve(pool: usize, size: usize) -> Result<usize> {
 pub fn note(pool: usize, address: usize, size: usize) {
     POOLS.lock().live.insert(address, (pool, size as u64));
     count(pool, |used| used + size as u64);
+}
+
+/// Whether an allocation of a pool of host memory starts at the address.
+pub fn is_of_host(address: usize) -> bool {
+    let pools = POOLS.lock();
+    let pool = pools.live.get(&address).map(|(pool, _)| pool);
+    pool.is_some_and(|pool| pools.pools.get(pool).is_some_and(|pool| pool.ordinal == HOST))
 }
 
 /// Whether a device may use what lies at an address: memory of a pool is for its own device, and those that

@@ -47,6 +47,10 @@ struct Memory {
     device: Placement,
     length: usize,
     place: Place,
+    /// Other processes may have it.
+    is_shared: bool,
+    /// A descriptor was given out: the bytes stay for whoever has that.
+    was_exported: bool,
     handles: u32,
     mappings: u32,
 }
@@ -56,10 +60,8 @@ struct Memory {
 enum Place {
     /// In the device's file, from this offset.
     Device(usize),
-    /// In a file of its own, which other processes may have.
-    Own(OwnedFd),
-    /// In another process's file: that one is charged.
-    Foreign(OwnedFd),
+    /// In another process's file, from this offset: that one is charged.
+    Foreign(OwnedFd, usize),
 }
 
 /// Where memory is created: the ordinal that the process uses, and the physical index.
@@ -150,22 +152,20 @@ impl Vmm {
             return Err(Error::INVALID_VALUE);
         }
         state.charge(device.index, length as u64, false)?;
-        let place = if is_shared {
-            physical::file_of(length).map(Place::Own)
-        } else {
-            let physical = self.physical.entry(device.ordinal).or_default();
-            physical.take(length).map(Place::Device)
-        };
+        let physical = self.physical.entry(device.ordinal).or_default();
+        let place = physical.take(length).map(Place::Device);
         let place = place.inspect_err(|_| state.uncharge(device.index, length as u64, false))?;
-        Ok(self.add(device, length, place))
+        Ok(self.add(device, length, place, is_shared))
     }
 
-    fn add(&mut self, device: Placement, length: usize, place: Place) -> u64 {
+    fn add(&mut self, device: Placement, length: usize, place: Place, is_shared: bool) -> u64 {
         self.last_handle += 1;
         let memory = Memory {
             device,
             length,
             place,
+            is_shared,
+            was_exported: false,
             handles: 1,
             mappings: 0,
         };
@@ -174,23 +174,25 @@ impl Vmm {
     }
 
     /// `cuMemExportToShareableHandle`: a descriptor of memory that was made for other processes.
-    pub fn export(&self, handle: u64) -> Result<OwnedFd> {
-        match &self.memories.get(&handle).ok_or(Error::INVALID_VALUE)?.place {
-            Place::Own(file) | Place::Foreign(file) => file.try_clone().map_err(|_| Error::OPERATING_SYSTEM),
-            Place::Device(_) => Err(Error::INVALID_VALUE),
+    pub fn export(&mut self, handle: u64) -> Result<OwnedFd> {
+        let memory = self.memories.get_mut(&handle).ok_or(Error::INVALID_VALUE)?;
+        if !memory.is_shared {
+            return Err(Error::INVALID_VALUE);
         }
+        let (file, offset) = match &memory.place {
+            Place::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
+            Place::Foreign(file, offset) => (file.as_fd(), *offset),
+        };
+        let descriptor = physical::descriptor_of(file, offset, memory.length)?;
+        memory.was_exported = true;
+        Ok(descriptor)
     }
 
     /// `cuMemImportFromShareableHandle`: memory of another process, which is charged for it.
     pub fn import(&mut self, device: Placement, file: BorrowedFd<'_>) -> Result<u64> {
+        let (offset, length) = physical::part_of(file)?;
         let file = file.try_clone_to_owned().map_err(|_| Error::OPERATING_SYSTEM)?;
-        let length = rustix::fs::fstat(&file)
-            .map_err(|_| Error::INVALID_VALUE)?
-            .st_size as usize;
-        if length == 0 || !granular(length) {
-            return Err(Error::INVALID_VALUE);
-        }
-        Ok(self.add(device, length, Place::Foreign(file)))
+        Ok(self.add(device, length, Place::Foreign(file, offset), true))
     }
 
     /// `cuMemRelease`.
@@ -232,7 +234,7 @@ impl Vmm {
         }
         let (file, offset) = match &memory.place {
             Place::Device(offset) => (self.physical[&memory.device.ordinal].file(), *offset),
-            Place::Own(file) | Place::Foreign(file) => (file.as_fd(), 0),
+            Place::Foreign(file, offset) => (file.as_fd(), *offset),
         };
         pages::map_file(address, length, file, offset as u64)?;
         memory.mappings += 1;
@@ -361,11 +363,12 @@ impl Vmm {
             return;
         };
         if let Place::Device(offset) = memory.place
+            && !memory.was_exported
             && let Some(physical) = self.physical.get_mut(&memory.device.ordinal)
         {
             physical.give(offset, memory.length);
         }
-        if !matches!(memory.place, Place::Foreign(_)) {
+        if !matches!(memory.place, Place::Foreign(..)) {
             state.uncharge(memory.device.index, memory.length as u64, false);
         }
     }

@@ -4,6 +4,7 @@ use std::ffi::{CStr, c_char, c_int, c_uint, c_ulonglong, c_void};
 
 use mgb_abi::array::Array3DDescriptor;
 use mgb_abi::copy3d::{DriverCopy2D, DriverCopy3D};
+use mgb_abi::graph::{GraphExecUpdateResultInfo, GraphInstantiateParams};
 use mgb_abi::launch::DriverLaunchConfig;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use mgb_abi::texture::{DriverResourceDesc, DriverTextureDesc, ResourceViewDesc};
@@ -164,6 +165,10 @@ front! {
     fn cuMemPoolGetAttribute(pool: usize, attribute: c_uint, value: *mut c_void);
     fn cuMemPoolSetAccess(pool: usize, list: *const MemAccessDesc, count: usize);
     fn cuDeviceSetMemPool(device: c_int, pool: usize);
+    fn cuGraphInstantiateWithFlags(exec: *mut usize, graph: usize, flags: c_ulonglong);
+    fn cuGraphExecDestroy(exec: usize);
+    fn cuGraphExecUpdate(exec: usize, graph: usize, info: *mut GraphExecUpdateResultInfo);
+    fn cuDeviceGraphMemTrim(device: c_int);
     fn cuStreamDestroy(stream: usize);
     fn cuEventSynchronize(event: usize);
     fn cuEventQuery(event: usize);
@@ -211,6 +216,7 @@ front! {
     );
     fn cuGraphLaunch(graph: usize, stream: usize);
     fn cuGraphUpload(graph: usize, stream: usize);
+    fn cuGraphInstantiateWithParams(exec: *mut usize, graph: usize, parameters: *mut GraphInstantiateParams);
     fn cuStreamBeginCapture(stream: usize, mode: u32);
     fn cuStreamBeginCaptureToGraph(
         stream: usize, graph: usize, after: *const usize, edges: *const c_void, count: usize, mode: u32,
