@@ -3,9 +3,9 @@
 
 use std::ffi::{CStr, c_int, c_uint, c_ulonglong, c_void};
 
-use mgb_abi::graph::{NODE_GRAPH, NODE_KERNEL};
+use mgb_abi::graph::{MemAllocNodeParams, NODE_GRAPH, NODE_KERNEL, NODE_MEM_ALLOC};
 use mgb_abi::launch::Dim3;
-use mgb_abi::location::MemLocation;
+use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
 use mgb_abi::stream::{CAPTURE_MODE_RELAXED, STREAM_NON_BLOCKING};
 use mgb_abi::vmm::MemAllocationProp;
@@ -33,6 +33,9 @@ pub const OUT_OF_MEMORY: Code = 2;
 
 /// CUDA's `CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR`: memory that other processes can have.
 pub const POSIX_FILE: c_int = 1;
+
+/// The byte `gpuDirectRDMACapable` of `CUmemAllocationProp`'s flags.
+const RDMA_CAPABLE: usize = 1;
 
 /// Calls one of the driver's functions.
 macro_rules! call {
@@ -122,14 +125,24 @@ pub fn reserve(bytes: u64, wanted: u64) -> Result<u64, Code> {
     written(address, code)
 }
 
-/// Physical memory of a device; `handle_types`: how other processes may get it.
-pub fn create(device: c_int, bytes: u64, handle_types: i32) -> Result<u64, Code> {
+/// A number that the driver knows of a device.
+pub fn device_attribute(device: c_int, attribute: c_int) -> Option<c_int> {
+    let mut value = 0;
+    let code = call!(cuDeviceGetAttribute(&mut value => *mut c_int, attribute => c_int, device => c_int));
+    written(value, code).ok()
+}
+
+/// Physical memory of a device; `handle_types`: how other processes may get it; `for_cards`: network cards can
+/// reach it.
+pub fn create(device: c_int, bytes: u64, handle_types: i32, for_cards: bool) -> Result<u64, Code> {
+    let mut alloc_flags = [0; 8];
+    alloc_flags[RDMA_CAPABLE] = u8::from(for_cards);
     let prop = MemAllocationProp {
         alloc_type: ALLOCATION_PINNED,
         handle_types,
         location: MemLocation::device(device),
         win32_handle_metadata: std::ptr::null_mut(),
-        alloc_flags: [0; 8],
+        alloc_flags,
     };
     let mut handle = 0;
     let code = call!(cuMemCreate(
@@ -255,6 +268,23 @@ pub fn pool_of(device: c_int) -> Option<usize> {
     written(pool, code).ok()
 }
 
+/// The pool that a device's allocations come from unless another one is chosen.
+pub fn default_pool_of(device: c_int) -> Option<usize> {
+    let mut pool = 0;
+    let code = call!(cuDeviceGetDefaultMemPool(&mut pool => *mut usize, device => c_int));
+    written(pool, code).ok()
+}
+
+/// Chooses the pool that allocations on the device come from.
+pub fn set_pool(device: c_int, pool: usize) -> Code {
+    call!(cuDeviceSetMemPool(device => c_int, pool => usize))
+}
+
+/// Ends a pool.
+pub fn destroy_pool(pool: usize) -> Code {
+    call!(cuMemPoolDestroy(pool => usize))
+}
+
 /// Frees memory of a pool in the stream.
 ///
 /// # Safety
@@ -285,6 +315,8 @@ pub enum Node {
     Kernel([u32; 3], [u32; 3]),
     /// Another graph.
     Graph(usize),
+    /// Memory of a device that is allocated: the device, and the bytes.
+    Memory(c_int, u64),
     /// Something else.
     Other,
 }
@@ -310,6 +342,16 @@ pub fn node(node: usize) -> Node {
             let mut kernel: KernelNode = unsafe { std::mem::zeroed() };
             match call!(cuGraphKernelNodeGetParams_v2(node => usize, &mut kernel => *mut KernelNode)) {
                 SUCCESS => Node::Kernel(kernel.grid.array(), kernel.block.array()),
+                _ => Node::Other,
+            }
+        }
+        NODE_MEM_ALLOC => {
+            // SAFETY: all zeros is a valid value of each number and pointer.
+            let mut memory: MemAllocNodeParams = unsafe { std::mem::zeroed() };
+            match call!(cuGraphMemAllocNodeGetParams(node => usize, &mut memory => *mut MemAllocNodeParams)) {
+                SUCCESS if memory.pool_props.location.kind == LOCATION_DEVICE => {
+                    Node::Memory(memory.pool_props.location.id, memory.byte_size as u64)
+                }
                 _ => Node::Other,
             }
         }

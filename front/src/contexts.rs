@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::{
-    arrays, busy, driver, driver_memory, fault, live, memory, names, notice, obey, pools, room, session,
+    arrays, busy, driver, driver_memory, fault, live, memory, names, notice, obey, room, session, sources,
     store, watch,
 };
 
@@ -180,7 +180,7 @@ fn end_of_primary(device: c_int, call: impl FnOnce() -> c_int) -> c_int {
         if let Some((_, context)) = known {
             end(context);
         }
-        pools::forget(device);
+        sources::forget(device);
     }
     code
 }

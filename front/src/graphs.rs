@@ -1,17 +1,20 @@
-//! Kernels that are launched by graphs: what a stream captures is no launch, and a graph's launch is one of
-//! each of its kernels.
+//! Graphs: what they launch, and what memory they take. What a stream captures is no launch, and a graph's launch
+//! is one of each of its kernels.
 
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 
+use mgb_abi::graph::{GraphInstantiateParams, INSTANTIATE_UPLOAD};
 use mgb_abi::launch::DriverLaunchConfig;
 use mgb_core::captures;
 use parking_lot::RwLock;
 
 use crate::calls::{self, Code, Node, SUCCESS, Stream};
+use crate::graph_memory::{self, Footprint};
 use crate::kernels::{self, Warps};
-use crate::native::own;
-use crate::{driver_memory, session};
+use crate::native::{own, per_thread};
+use crate::sources::{self, Source};
+use crate::{busy, driver_memory, session};
 
 /// What launching a graph launches.
 #[derive(Clone, Copy, Debug, Default)]
@@ -40,7 +43,7 @@ pub fn launched_as(gpu: u32, stream: Stream, config: u64) {
 }
 
 /// An instance of a graph was launched on the GPU.
-pub fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
+fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
     // In a capture it becomes a part of the graph.
     if captures::any() && calls::is_capturing(stream) {
         return;
@@ -54,37 +57,88 @@ pub fn launched_graph(gpu: u32, instance: usize, stream: Stream) {
     }
 }
 
-/// The kernels of a graph, and of the graphs in it. What a condition runs is not known.
-fn kernels_of(graph: usize) -> Kernels {
-    let mut all = Kernels::default();
-    for node in calls::nodes(graph) {
-        match calls::node(node) {
-            Node::Kernel(grid, block) => {
-                all.count += 1;
-                all.largest = all.largest.max(Warps::of(grid, block));
-            }
-            Node::Graph(inner) => {
-                let inner = kernels_of(inner);
-                all.count += inner.count;
-                all.largest = all.largest.max(inner.largest);
-            }
-            Node::Other => {}
-        }
-    }
-    all
+/// What is in a graph, and in the graphs in it. What a condition runs is not known.
+#[derive(Default)]
+struct Contents {
+    kernels: Kernels,
+    memory: Footprint,
 }
 
-/// Makes an instance of a graph.
+impl Contents {
+    fn of(graph: usize) -> Contents {
+        let mut all = Contents::default();
+        all.add(graph);
+        all
+    }
+
+    fn add(&mut self, graph: usize) {
+        for node in calls::nodes(graph) {
+            match calls::node(node) {
+                Node::Kernel(grid, block) => {
+                    self.kernels.count += 1;
+                    self.kernels.largest = self.kernels.largest.max(Warps::of(grid, block));
+                }
+                Node::Graph(inner) => self.add(inner),
+                Node::Memory(device, bytes) => self.memory.add(device, bytes),
+                Node::Other => {}
+            }
+        }
+    }
+
+    /// An executable graph has these.
+    fn note(self, instance: usize) {
+        KERNELS
+            .write()
+            .get_or_insert_default()
+            .insert(instance, self.kernels);
+        graph_memory::note(instance, self.memory);
+    }
+}
+
+/// Makes an executable graph; `uploads`: which takes its memory at once.
 ///
 /// # Safety
 /// After a success of `call`, `instance` is valid for reading.
-unsafe fn instantiate(call: impl Fn() -> Code, instance: *const usize, graph: usize) -> Code {
-    let code = driver_memory::give(call);
-    if code == SUCCESS && !instance.is_null() && session::get().is_some() {
+unsafe fn instantiate(call: impl Fn() -> Code, instance: *const usize, graph: usize, uploads: bool) -> Code {
+    if session::get().is_none() {
+        return driver_memory::give(call);
+    }
+    let code = if uploads {
+        graph_memory::upload(&Contents::of(graph).memory, call)
+    } else {
+        driver_memory::give(call)
+    };
+    if code == SUCCESS && !instance.is_null() {
         // SAFETY: the caller's promise.
-        let instance = unsafe { instance.read() };
-        let kernels = kernels_of(graph);
-        KERNELS.write().get_or_insert_default().insert(instance, kernels);
+        Contents::of(graph).note(unsafe { instance.read() });
+    }
+    code
+}
+
+/// Whether these parameters have an executable graph take its memory when it is made.
+///
+/// # Safety
+/// `parameters` is null or can be read.
+unsafe fn uploads(parameters: *const GraphInstantiateParams) -> bool {
+    // SAFETY: contract of this function.
+    let parameters = unsafe { parameters.as_ref() };
+    parameters.is_some_and(|parameters| parameters.flags & INSTANTIATE_UPLOAD != 0)
+}
+
+/// An executable graph was made like another graph.
+fn updated(code: Code, instance: usize, graph: usize) -> Code {
+    if code == SUCCESS && session::get().is_some() {
+        Contents::of(graph).note(instance);
+    }
+    code
+}
+
+/// A launch was handed to the stream.
+fn launched_instance(code: Code, instance: usize, stream: Stream) -> Code {
+    if let Some(gpu) = busy::note(stream)
+        && code == SUCCESS
+    {
+        launched_graph(gpu, instance, stream);
     }
     code
 }
@@ -139,37 +193,80 @@ own! {
         instance: *mut usize, graph: usize, node: *mut usize, log: *mut c_char, bytes: usize,
     ) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiate(|| native(instance, graph, node, log, bytes), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, node, log, bytes), instance, graph, false) }
     }
 
     fn cuGraphInstantiate_v2(
         instance: *mut usize, graph: usize, node: *mut usize, log: *mut c_char, bytes: usize,
     ) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiate(|| native(instance, graph, node, log, bytes), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, node, log, bytes), instance, graph, false) }
     }
 
     fn cuGraphInstantiateWithFlags(instance: *mut usize, graph: usize, flags: c_ulonglong) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiate(|| native(instance, graph, flags), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, flags), instance, graph, flags & INSTANTIATE_UPLOAD != 0) }
     }
 
-    fn cuGraphInstantiateWithParams(instance: *mut usize, graph: usize, parameters: *mut c_void) |native| {
+    fn cuGraphInstantiateWithParams(instance: *mut usize, graph: usize, parameters: *mut GraphInstantiateParams) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiate(|| native(instance, graph, parameters), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, parameters), instance, graph, uploads(parameters)) }
     }
 
     fn cuGraphInstantiateWithParams_ptsz(
-        instance: *mut usize, graph: usize, parameters: *mut c_void,
+        instance: *mut usize, graph: usize, parameters: *mut GraphInstantiateParams,
     ) |native| {
         // SAFETY: CUDA's contract of the function.
-        unsafe { instantiate(|| native(instance, graph, parameters), instance, graph) }
+        unsafe { instantiate(|| native(instance, graph, parameters), instance, graph, uploads(parameters)) }
     }
 
     fn cuGraphExecDestroy(instance: usize) |native| {
         if let Some(known) = KERNELS.write().as_mut() {
             known.remove(&instance);
         }
+        graph_memory::forget(instance);
         native(instance)
+    }
+
+    fn cuGraphExecUpdate(
+        instance: usize, graph: usize, node: *mut usize, result: *mut c_int,
+    ) |native| {
+        updated(native(instance, graph, node, result), instance, graph)
+    }
+
+    fn cuGraphExecUpdate_v2(instance: usize, graph: usize, result: *mut c_void) |native| {
+        updated(native(instance, graph, result), instance, graph)
+    }
+
+    fn cuGraphExecChildGraphNodeSetParams(instance: usize, node: usize, child: usize) |native| {
+        let code = native(instance, node, child);
+        if code == SUCCESS && session::get().is_some() {
+            graph_memory::note_more(instance, &Contents::of(child).memory);
+        }
+        code
+    }
+
+    fn cuGraphLaunch(instance: usize, stream: Stream) |native| {
+        let code = graph_memory::run(instance, stream, || native(instance, stream));
+        launched_instance(code, instance, stream)
+    }
+
+    fn cuGraphLaunch_ptsz(instance: usize, stream: Stream) |native| {
+        let code = graph_memory::run(instance, per_thread(stream), || native(instance, stream));
+        launched_instance(code, instance, per_thread(stream))
+    }
+
+    fn cuGraphUpload(instance: usize, stream: Stream) |native| {
+        graph_memory::run(instance, stream, || native(instance, stream))
+    }
+
+    fn cuGraphUpload_ptsz(instance: usize, stream: Stream) |native| {
+        graph_memory::run(instance, per_thread(stream), || native(instance, stream))
+    }
+
+    fn cuDeviceGraphMemTrim(device: c_int) |native| {
+        let code = native(device);
+        sources::settle(Source::Graphs(device));
+        code
     }
 }

@@ -1,9 +1,9 @@
 //! Memory for other processes: `cuIpcGetMemHandle` and `cuIpcOpenMemHandle`.
 //!
 //! The driver gives such handles for its own allocations only, so the front has its own kind for blocks of
-//! the arena. Its memory is exchanged at the first handle for memory that can be exported, and is not swapped
-//! from then on. Who opens the handle asks the owner for a descriptor, at a socket that a thread of the
-//! owner's serves for its own user.
+//! the arena. Its memory is not swapped from the first handle on. Who opens the handle asks the owner for a
+//! descriptor, at a socket that a thread of the owner's serves for its own user. A handle names the memory, not
+//! only its addresses, which the owner may have given to other memory since.
 
 use std::ffi::{c_int, c_uint};
 use std::io::{IoSlice, IoSliceMut};
@@ -29,7 +29,7 @@ const INVALID_CONTEXT: Code = 201;
 /// CUDA's `CUDA_ERROR_INVALID_HANDLE`.
 const INVALID_HANDLE: Code = 400;
 /// What the front's own handles begin with.
-const MAGIC: u64 = u64::from_le_bytes(*b"mgb-ipc\x01");
+const MAGIC: u64 = u64::from_le_bytes(*b"mgb-ipc\x02");
 /// How long to wait for the owner.
 const PATIENCE: Duration = Duration::from_secs(10);
 const BACKLOG: i32 = 64;
@@ -44,11 +44,12 @@ impl Owner {
     }
 }
 
-/// What a handle says: the owner, the extent, and where in it the block is.
+/// What a handle says: the owner, the extent, its memory's number, and where in it the block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shared {
     owner: Owner,
     start: u64,
+    number: u64,
     length: u64,
     offset: u64,
 }
@@ -56,14 +57,18 @@ struct Shared {
 impl Shared {
     fn encode(self) -> IpcHandle {
         let Owner([first, second]) = self.owner;
-        IpcHandle([MAGIC, first, second, self.start, self.length, self.offset, 0, 0])
+        let extent = [self.start, self.length, self.offset, self.number];
+        IpcHandle([
+            MAGIC, first, second, extent[0], extent[1], extent[2], extent[3], 0,
+        ])
     }
 
     fn decode(handle: &IpcHandle) -> Option<Shared> {
-        let [magic, first, second, start, length, offset, ..] = handle.0;
+        let [magic, first, second, start, length, offset, number, _] = handle.0;
         (magic == MAGIC && offset < length).then_some(Shared {
             owner: Owner([first, second]),
             start,
+            number,
             length,
             offset,
         })
@@ -74,6 +79,7 @@ impl Shared {
 struct Opened {
     owner: Owner,
     start: u64,
+    number: u64,
     base: u64,
     length: u64,
     device: c_int,
@@ -145,11 +151,12 @@ fn answer(guest: &OwnedFd) -> rustix::io::Result<()> {
     if socket_peercred(guest)?.uid != own {
         return Ok(());
     }
-    let mut start = [0; 8];
-    if rustix::net::recv(guest, &mut start, RecvFlags::empty())?.0 != start.len() {
+    let mut asked = [[0; 8]; 2];
+    if rustix::net::recv(guest, asked.as_flattened_mut(), RecvFlags::empty())?.0 != size_of_val(&asked) {
         return Ok(());
     }
-    let file = store::lock().shared_file(u64::from_le_bytes(start));
+    let [start, number] = asked.map(u64::from_le_bytes);
+    let file = store::lock().shared_file(start, number);
     let Some(file) = file else { return Ok(()) };
     let files = [file.as_fd()];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -163,7 +170,8 @@ fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
     let socket = socket()?;
     set_socket_timeout(&socket, Timeout::Recv, Some(PATIENCE))?;
     rustix::net::connect(&socket, &shared.owner.address()?)?;
-    rustix::net::send(&socket, &shared.start.to_le_bytes(), SendFlags::NOSIGNAL)?;
+    let asked = [shared.start, shared.number].map(u64::to_le_bytes);
+    rustix::net::send(&socket, asked.as_flattened(), SendFlags::NOSIGNAL)?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
@@ -176,22 +184,23 @@ fn ask(shared: &Shared) -> rustix::io::Result<Option<OwnedFd>> {
     Ok(files.next().and_then(|mut files| files.next()))
 }
 
-/// A handle to the block that starts at the address. `None`: no block does.
+/// A handle to the block that the address lies in, as the driver's handles are to whole allocations. `None`: no
+/// block is there.
 fn share(address: u64) -> Option<Result<Shared, Code>> {
-    let block = store::lock().block(address)?;
+    let (start, block) = store::lock().find(address)?;
     let Some(owner) = owner() else {
         return Some(Err(INVALID_HANDLE));
     };
-    let length = match swap::share(block.extent) {
-        Ok(length) => length,
-        Err(code) => return Some(Err(code)),
-    };
-    Some(Ok(Shared {
+    // No extent is in host memory then.
+    let _inside = gate::enter();
+    let shared = store::lock().share(block.extent).map(|(length, number)| Shared {
         owner,
         start: block.extent,
+        number,
         length,
-        offset: address - block.extent,
-    }))
+        offset: start - block.extent,
+    });
+    Some(shared)
 }
 
 /// Maps what a handle stands for; the address of the block.
@@ -201,7 +210,9 @@ fn open(shared: &Shared) -> Result<u64, Code> {
     }
     let device = calls::device()?;
     let mut opened = OPENED.lock();
-    let is = |opened: &&mut Opened| opened.owner == shared.owner && opened.start == shared.start;
+    let is = |opened: &&mut Opened| {
+        (opened.owner, opened.start, opened.number) == (shared.owner, shared.start, shared.number)
+    };
     if let Some(known) = opened.iter_mut().find(is) {
         known.times += 1;
         return Ok(known.base + shared.offset);
@@ -234,6 +245,7 @@ fn open(shared: &Shared) -> Result<u64, Code> {
     opened.push(Opened {
         owner: shared.owner,
         start: shared.start,
+        number: shared.number,
         base,
         length: shared.length,
         device,

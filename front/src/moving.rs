@@ -9,7 +9,6 @@ use mgb_core::host_bytes::{self, Budget, HostBytes};
 use mgb_core::link::Copies;
 use mgb_core::pump::{Piece, Pieces};
 use mgb_core::swaps::{Spent, Watch};
-use mgb_probe::trace::SwapKind;
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY};
 use crate::store::{self, Backing, Extent};
@@ -17,12 +16,6 @@ use crate::{live, notice, room};
 
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// What copies so many bytes, in a context of the device, which is the thread's own as long as the guard
-/// lives.
-pub fn copies(device: c_int, bytes: u64) -> Option<(Copies, calls::Entered)> {
-    measured_copies(device, bytes, &mut Watch::begin(SwapKind::Evicted))
-}
 
 fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, calls::Entered)> {
     let begun = begin(device, bytes, watch);
@@ -252,44 +245,4 @@ fn memory(start: u64) -> Option<u64> {
             }
         }
     }
-}
-
-/// One extent's bytes; none where the host has too little memory for them.
-pub fn save(start: u64, length: u64, copies: &Copies) -> Option<HostBytes> {
-    let mut bytes = host_memory(length, &mut Budget::now())?;
-    if let Err(code) = copies.out(&mut Alone::of(start, &mut bytes)) {
-        notice::once("swap", format_args!("failed to swap out (error {code})"));
-        return None;
-    }
-    Some(bytes)
-}
-
-/// Brings bytes to an extent that has memory.
-///
-/// # Errors
-/// The driver's.
-pub fn bring(start: u64, bytes: &mut HostBytes, copies: &Copies) -> Result<(), Code> {
-    copies.back(&mut Alone::of(start, bytes))
-}
-
-/// One piece.
-struct Alone(Option<Piece>);
-
-impl Alone {
-    fn of(start: u64, bytes: &mut HostBytes) -> Alone {
-        Alone(Some(Piece {
-            device: start,
-            host: bytes.as_mut_ptr(),
-            bytes: bytes.len(),
-        }))
-    }
-}
-
-// SAFETY: as above; whoever made it keeps the host memory.
-unsafe impl Pieces for Alone {
-    fn next(&mut self) -> Option<Piece> {
-        self.0.take()
-    }
-
-    fn done(&mut self, _: usize) {}
 }

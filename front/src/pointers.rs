@@ -5,30 +5,57 @@ use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use crate::calls::{INVALID_VALUE, SUCCESS};
 use crate::native::own;
+use crate::physical;
 use crate::store::{self, Block};
 
 /// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`,
 const CONTEXT: c_uint = 1;
+/// `CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE`, a number of four bytes, as of an H100's driver 580: whether
+/// `cuIpcGetMemHandle` takes the address,
+const LEGACY_IPC: c_uint = 10;
 /// `CU_POINTER_ATTRIBUTE_P2P_TOKENS`, for other devices than GPUs,
 const P2P_TOKENS: c_uint = 5;
 /// `CU_POINTER_ATTRIBUTE_SYNC_MEMOPS`, which programs set before they give such a device the address,
 const SYNC_MEMOPS: c_uint = 6;
 /// `CU_POINTER_ATTRIBUTE_RANGE_START_ADDR`,
 const RANGE_START: c_uint = 11;
-/// and `CU_POINTER_ATTRIBUTE_RANGE_SIZE`.
+/// `CU_POINTER_ATTRIBUTE_RANGE_SIZE`,
 const RANGE_SIZE: c_uint = 12;
+/// and `CU_POINTER_ATTRIBUTE_ALLOWED_HANDLE_TYPES`: the program itself exports none of this.
+const HANDLE_TYPES: c_uint = 14;
 
 fn find(address: u64) -> Option<(u64, Block)> {
     store::lock().find(address)
 }
 
-/// What the front knows better than the driver.
-fn known((start, block): (u64, Block), attribute: c_uint) -> Option<u64> {
-    match attribute {
-        CONTEXT => Some(block.context as u64),
-        RANGE_START => Some(start),
-        RANGE_SIZE => Some(block.bytes),
-        _ => None,
+/// What the front knows better than the driver, in as many bytes as CUDA writes.
+enum Known {
+    Number(u32),
+    Word(u64),
+}
+
+impl Known {
+    fn of((start, block): (u64, Block), attribute: c_uint) -> Option<Known> {
+        match attribute {
+            CONTEXT => Some(Known::Word(block.context as u64)),
+            LEGACY_IPC => Some(Known::Number(u32::from(physical::is_shareable()))),
+            RANGE_START => Some(Known::Word(start)),
+            RANGE_SIZE => Some(Known::Word(block.bytes)),
+            HANDLE_TYPES => Some(Known::Word(0)),
+            _ => None,
+        }
+    }
+
+    /// # Safety
+    /// `place` can be written: CUDA's contract of the functions that take it for this attribute.
+    unsafe fn write(self, place: *mut c_void) {
+        // SAFETY: contract of this function.
+        unsafe {
+            match self {
+                Known::Number(value) => place.cast::<u32>().write_unaligned(value),
+                Known::Word(value) => place.cast::<u64>().write_unaligned(value),
+            }
+        }
     }
 }
 
@@ -67,10 +94,10 @@ own! {
         if attribute == P2P_TOKENS {
             store::lock().stay(address);
         }
-        match find(address).and_then(|found| known(found, attribute)) {
+        match find(address).and_then(|found| Known::of(found, attribute)) {
             Some(value) if !data.is_null() => {
-                // SAFETY: not null, and all of these have 8 bytes: CUDA's contract of the function.
-                unsafe { data.cast::<u64>().write_unaligned(value) };
+                // SAFETY: not null, so it can be written: CUDA's contract of the function.
+                unsafe { value.write(data) };
                 SUCCESS
             }
             _ => native(data, attribute, address),
@@ -87,9 +114,9 @@ own! {
         for at in 0..count as usize {
             // SAFETY: the driver has read and written that many: CUDA's contract of the function.
             let (attribute, place) = unsafe { (*attributes.add(at), *data.add(at)) };
-            if let Some(value) = known(found, attribute) {
-                // SAFETY: as above, and all of these have 8 bytes.
-                unsafe { place.cast::<u64>().write_unaligned(value) };
+            if let Some(value) = Known::of(found, attribute) {
+                // SAFETY: as above.
+                unsafe { value.write(place) };
             }
         }
         SUCCESS

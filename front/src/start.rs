@@ -8,13 +8,17 @@ use mgb_core::patience::Patience;
 use crate::calls::{NO_DEVICE, SUCCESS};
 use crate::native::own;
 use crate::swap::ByStore;
-use crate::{notice, room, session};
+use crate::{notice, room, session, sources};
 
 own! {
     fn cuInit(flags: c_uint) |native| {
         let mut first = None;
         gate::prepare();
         room::set_swapper(&ByStore);
+        room::set_reclaimer(room::Reclaimer {
+            has_idle: sources::has_idle,
+            reclaim: |device| sources::reclaim(device, None),
+        });
         session::start(room::first, |is_shared| {
             let mut patience = Patience::begin();
             if room::has_no_device() {

@@ -14,7 +14,10 @@ use mgb_probe::need::GRANULE;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::calls::{self, Code, Context, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
-use crate::{notice, room};
+use crate::{notice, physical, room};
+
+/// The variable that does without an arena.
+const ARENA: &str = "MGB_ARENA";
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const ADDRESS_RANGES: [(u64, u64); 5] = [
@@ -34,6 +37,14 @@ pub enum Backing {
     Host(HostBytes),
 }
 
+/// Memory that other processes may use.
+#[derive(Debug)]
+pub struct Shared {
+    file: OwnedFd,
+    /// No other memory of this process has this number, also where it has the same addresses later.
+    pub number: u64,
+}
+
 /// A run of granules that is mapped and swapped as one.
 #[derive(Debug)]
 pub struct Extent {
@@ -43,8 +54,8 @@ pub struct Extent {
     pub device: c_int,
     /// Where its bytes are.
     pub backing: Backing,
-    /// A descriptor for other processes, which may use it.
-    pub shared: Option<OwnedFd>,
+    /// What other processes get, which may use it.
+    pub shared: Option<Shared>,
     /// Somebody beside the program's own work uses it: it stays where it is.
     pub stays: bool,
 }
@@ -79,6 +90,8 @@ pub struct Store {
     guests: Vec<c_int>,
     /// The memory before the arena's first address, while anything is mapped behind it.
     margin: Option<Margin>,
+    /// How much memory was shared with other processes so far: the last one's number.
+    shares: u64,
 }
 
 /// A granule of memory that is in no allocation. Natively the driver's own memory lies around a program's,
@@ -125,7 +138,7 @@ impl Store {
     /// Whether there are addresses for allocations.
     pub fn has_arena(&mut self) -> bool {
         if self.arena.is_none() && !self.has_no_arena {
-            self.arena = reserve();
+            self.arena = if is_wanted() { reserve() } else { None };
             self.has_no_arena = self.arena.is_none();
         }
         self.arena.is_some() && !self.has_no_arena
@@ -313,34 +326,37 @@ impl Store {
         back(start, extent.length, extent.device, &self.guests)
     }
 
-    /// Puts memory behind it that other processes can have. Not the bytes.
+    /// Lets other processes have an extent, which stays where it is from here on; its bytes and the number of its
+    /// memory. The caller is inside the gate: no extent is in host memory. Nothing is waited for: the memory was
+    /// made so that it can be exported.
     ///
     /// # Errors
     /// The driver's.
-    pub fn back_for_others(&mut self, start: u64) -> Result<(), Code> {
-        let guests = self.guests.clone();
+    pub fn share(&mut self, start: u64) -> Result<(u64, u64), Code> {
         let extent = self.extents.get_mut(&start).ok_or(INVALID_VALUE)?;
-        let (length, device) = (extent.length, extent.device);
-        let handle = calls::create(device, length, calls::POSIX_FILE)?;
-        map(start, length, device, &guests, handle)?;
-        match calls::export(handle) {
-            Ok(file) => {
-                // SAFETY: made just now, for this alone.
-                extent.shared = Some(unsafe { OwnedFd::from_raw_fd(file) });
-                extent.backing = Backing::Device(handle);
-                extent.stays = true;
-                Ok(())
-            }
-            Err(code) => {
-                take_away(start, length, handle);
-                Err(code)
-            }
+        if let Some(shared) = &extent.shared {
+            return Ok((extent.length, shared.number));
         }
+        let Backing::Device(handle) = extent.backing else {
+            return Err(INVALID_VALUE);
+        };
+        let file = calls::export(handle)?;
+        self.shares += 1;
+        extent.shared = Some(Shared {
+            // SAFETY: made just now, for this alone.
+            file: unsafe { OwnedFd::from_raw_fd(file) },
+            number: self.shares,
+        });
+        extent.stays = true;
+        Ok((extent.length, self.shares))
     }
 
-    /// A descriptor of an extent that other processes may have.
-    pub fn shared_file(&self, start: u64) -> Option<OwnedFd> {
-        self.extents.get(&start)?.shared.as_ref()?.try_clone().ok()
+    /// A descriptor of the memory with this number at an extent that other processes may have. `None`: it was
+    /// freed; other memory may be there now.
+    pub fn shared_file(&self, start: u64, number: u64) -> Option<OwnedFd> {
+        let shared = self.extents.get(&start)?.shared.as_ref()?;
+        let is_it = shared.number == number;
+        is_it.then(|| shared.file.try_clone().ok()).flatten()
     }
 
     /// The memory at the address stays where it is: another device than a GPU may use it.
@@ -360,6 +376,22 @@ impl Store {
     /// Whether other processes may have any.
     pub fn has_shared(&self) -> bool {
         self.extents.values().any(|extent| extent.shared.is_some())
+    }
+}
+
+/// Whether the program's memory is to be in an arena. `MGB_ARENA=off` has it be the driver's own, which other
+/// devices, and libraries that look at the driver closely, know what to do with.
+fn is_wanted() -> bool {
+    match std::env::var(ARENA) {
+        Ok(value) if value == "off" => false,
+        Ok(value) if !value.is_empty() && value != "on" => {
+            notice::once(
+                "arena-setting",
+                format_args!("{ARENA} is on or off, not {value}: it is taken for on"),
+            );
+            true
+        }
+        _ => true,
     }
 }
 
@@ -383,7 +415,7 @@ fn reserve() -> Option<Arena> {
 
 /// Puts physical memory behind addresses; its handle.
 fn back(start: u64, length: u64, device: c_int, guests: &[c_int]) -> Result<u64, Code> {
-    let handle = calls::create(device, length, 0)?;
+    let handle = physical::create(device, length)?;
     map(start, length, device, guests, handle)?;
     Ok(handle)
 }

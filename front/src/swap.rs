@@ -12,10 +12,10 @@ use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{captures, quiet, stillness};
 use mgb_probe::trace::SwapKind;
 
-use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
+use crate::calls::{self, Code, SUCCESS};
 use crate::live::Using;
 use crate::room::{Out, Swapper};
-use crate::store::{self, Backing};
+use crate::store;
 use crate::{live, moving, notice, trace};
 
 /// How long to wait at a time for a thread that wants to go on.
@@ -125,44 +125,4 @@ pub fn wait_for(device: c_int) -> Code {
 /// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
 pub fn is_of_capture(code: Code) -> bool {
     (900..=908).contains(&code)
-}
-
-/// Exchanges an extent's memory for memory that other processes can have, by way of the host; its bytes.
-///
-/// # Errors
-/// The driver's; out of memory where the GPU does not come to rest.
-pub fn share(start: u64) -> Result<u64, Code> {
-    let is_shared = |store: &store::Locked| {
-        let extent = store.extents.get(&start);
-        extent
-            .filter(|extent| extent.shared.is_some())
-            .map(|extent| extent.length)
-    };
-    if let Some(length) = is_shared(&store::lock()) {
-        return Ok(length);
-    }
-    let _closed = close(stillness::PATIENCE).ok_or(OUT_OF_MEMORY)?;
-    let _using = live::try_using().ok_or(OUT_OF_MEMORY)?;
-    let mut store = store::lock();
-    if let Some(length) = is_shared(&store) {
-        return Ok(length);
-    }
-    let extent = store.extents.get(&start).ok_or(INVALID_VALUE)?;
-    let (length, device) = (extent.length, extent.device);
-    let Backing::Device(handle) = extent.backing else {
-        return Err(INVALID_VALUE);
-    };
-    let (copies, _entered) = moving::copies(device, length).ok_or(INVALID_VALUE)?;
-    let mut bytes = moving::save(start, length, &copies).ok_or(OUT_OF_MEMORY)?;
-    store::take_away(start, length, handle);
-    let mut done = store.back_for_others(start);
-    if done.is_err() {
-        // As it was before.
-        let handle = store.back(start)?;
-        if let Some(extent) = store.extents.get_mut(&start) {
-            extent.backing = Backing::Device(handle);
-        }
-    }
-    done = moving::bring(start, &mut bytes, &copies).and(done);
-    done.map(|()| length)
 }

@@ -9,7 +9,7 @@ use mgb_core::{files, mps, work};
 use parking_lot::Mutex;
 
 use crate::busy::Looks;
-use crate::{busy, fault, live, notice, pools, session};
+use crate::{busy, fault, live, notice, session, sources};
 
 /// Between two looks.
 const TICK: Duration = Duration::from_millis(25);
@@ -81,7 +81,7 @@ fn watch() {
             return;
         }
         let Some(_using) = live::try_using() else { continue };
-        pools::settle_all();
+        sources::settle_all();
         for device in devices() {
             looks.look(device);
         }

@@ -6,6 +6,8 @@ use mgb_probe::need::GRANULE;
 #[derive(Default)]
 pub(super) struct Account {
     pub(super) reserved: u64,
+    /// What a thread is asking mgbd for beyond that; 0: none asks.
+    pub(super) asked: u64,
     /// In allocations of a granule or more, each in whole granules.
     large: u64,
     /// In smaller ones, which share granules.
@@ -42,6 +44,12 @@ impl Account {
     /// Bytes that are charged and not reserved.
     pub(super) fn lacking(&self) -> u64 {
         self.held().saturating_sub(self.reserved)
+    }
+
+    /// Bytes of the reservation that are not needed, also once what is asked for has come.
+    pub(super) fn surplus(&self) -> u64 {
+        let all = self.reserved.saturating_add(self.asked);
+        all.saturating_sub(self.held()).min(self.reserved)
     }
 
     fn part(&mut self, bytes: u64) -> &mut u64 {
@@ -85,5 +93,22 @@ mod tests {
         }
         account.remove(GRANULE + 1);
         assert_eq!(account.held(), 0);
+    }
+
+    #[test]
+    fn what_is_freed_while_a_thread_asks_for_more_is_given_back_at_once() {
+        let mut account = Account::of(5 * GRANULE);
+        account.add(5 * GRANULE);
+        account.add(6 * GRANULE);
+        account.asked = account.lacking();
+        assert_eq!((account.asked, account.surplus()), (6 * GRANULE, 0));
+        account.remove(5 * GRANULE);
+        assert_eq!(account.surplus(), 5 * GRANULE, "it waits for what it has itself");
+        account.remove(6 * GRANULE);
+        assert_eq!(
+            account.surplus(),
+            5 * GRANULE,
+            "what is asked for is not there yet"
+        );
     }
 }

@@ -40,12 +40,24 @@ impl Growth {
     pub(super) fn wait(&mut self) -> Result<(), Refusal> {
         let mut failed = 0;
         loop {
-            let lacking = self.task.account.lock().lacking();
+            let lacking = {
+                let mut account = self.task.account.lock();
+                account.asked = account.lacking();
+                account.asked
+            };
             if lacking == 0 {
                 return Ok(());
             }
-            match self.session.client.grow(self.task.id, lacking) {
-                Ok(Grown::Granted { .. }) => self.task.account.lock().reserved += lacking,
+            let answer = self.session.client.grow(self.task.id, lacking);
+            {
+                let mut account = self.task.account.lock();
+                account.asked = 0;
+                if let Ok(Grown::Granted { .. }) = answer {
+                    account.reserved += lacking;
+                }
+            }
+            match answer {
+                Ok(Grown::Granted { .. }) => {}
                 Ok(Grown::SwapOut) if self.make_room() => failed = 0,
                 Ok(Grown::SwapOut) if failed < FAILED_SWAPS => {
                     std::thread::sleep(PAUSE * (1 << failed));

@@ -18,8 +18,8 @@ use parking_lot::{Mutex, RwLock};
 use account::{Account, rounded};
 pub use growth::Evicted;
 use growth::Growth;
-use swapper::SWAPPER;
-pub use swapper::{Out, Swapper, set_swapper};
+pub use swapper::{Out, Reclaimer, Swapper, set_reclaimer, set_swapper};
+use swapper::{RECLAIMER, SWAPPER};
 use task::Task;
 
 use crate::session::Session;
@@ -167,6 +167,27 @@ pub fn most(device: i32) -> u64 {
     its_gpu(device).map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
 }
 
+/// Bytes that a part of what the program has there, of which `own` are charged, can have at most beside the rest.
+pub fn most_beside(device: i32, own: u64) -> u64 {
+    let held = task(device).map_or(0, |task| task.account.lock().held());
+    most(device).saturating_sub(held.saturating_sub(own))
+}
+
+/// Whether a thread of the program waits for room on the device, or is about to be given some.
+pub fn waits(device: i32) -> bool {
+    task(device).is_some_and(|task| task.account.lock().asked > 0)
+}
+
+/// Whether the program may have so many bytes on the device without waiting.
+pub fn has_now(device: i32, bytes: u64) -> bool {
+    let Some(task) = task(device) else { return true };
+    let unused = {
+        let account = task.account.lock();
+        account.reserved.saturating_sub(account.held())
+    };
+    bytes <= unused || may_have(device).is_none_or(|room| bytes <= room)
+}
+
 /// Bytes of freed memory that the program may keep on the device. They stay charged.
 pub fn may_keep(device: i32) -> u64 {
     its_gpu(device).map_or(0, |gpu| (gpu.usable_bytes >> 11).min(SPARE))
@@ -205,6 +226,12 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     if let Some(swapper) = SWAPPER.get() {
         let freed = swapper.release_spares(device);
         task.account.lock().remove_large(freed);
+    }
+    if let Some(reclaimer) = RECLAIMER.get().filter(|reclaimer| (reclaimer.has_idle)(device)) {
+        let lacking = task.account.lock().lacking();
+        if may_have(device).is_none_or(|room| room < lacking) {
+            (reclaimer.reclaim)(device);
+        }
     }
     let _waits = trace::waits(device);
     let _growing = task.growing.lock();
@@ -246,7 +273,7 @@ pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
 fn give_back(session: &Session, task: &Task) {
     let more = {
         let mut account = task.account.lock();
-        let more = account.reserved.saturating_sub(account.held());
+        let more = account.surplus();
         account.reserved -= more;
         more
     };

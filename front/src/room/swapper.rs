@@ -30,6 +30,22 @@ pub trait Out {
 
 pub(super) static SWAPPER: OnceLock<&'static dyn Swapper> = OnceLock::new();
 
+/// Who gives up memory that the driver keeps for the program and that nothing uses. Called outside the gate and
+/// without a lock.
+pub struct Reclaimer {
+    /// Whether there may be any on the device.
+    pub has_idle: fn(i32) -> bool,
+    /// Gives it up.
+    pub reclaim: fn(i32),
+}
+
+pub(super) static RECLAIMER: OnceLock<Reclaimer> = OnceLock::new();
+
+/// Sets who gives up unused memory. Called once, before the first task begins.
+pub fn set_reclaimer(reclaimer: Reclaimer) {
+    let _ = RECLAIMER.set(reclaimer);
+}
+
 /// Sets who makes room. Called once, before the first task begins.
 pub fn set_swapper(swapper: &'static dyn Swapper) {
     let _ = SWAPPER.set(swapper);

@@ -117,6 +117,8 @@ pub struct Broker {
     drained: u64,
     /// GPUs that the driver cannot reach, as last seen.
     lost: u64,
+    /// In a round: bytes that clients have mapped beyond their reservations ([`Snapshot::ahead`]).
+    ahead: BTreeMap<(ClientId, usize), u64>,
     /// Whether what people want has changed, and was not taken down yet.
     standing_changed: bool,
     /// Whether requests may be kept off GPUs on which they fit.
@@ -161,6 +163,7 @@ impl Broker {
             accounts: Accounts::default(),
             drained: 0,
             lost: 0,
+            ahead: BTreeMap::new(),
             standing_changed: false,
             narrowed: false,
             hindrances: BTreeMap::new(),

@@ -46,6 +46,7 @@ impl Broker {
         if self.queue.is_empty() {
             return answers;
         }
+        self.ahead = std::mem::take(&mut snapshot.ahead);
         let mut covered = std::mem::take(&mut snapshot.covered);
         covered.resize(self.ledger.gpus().len(), None);
         // Deadlocks and resting GPUs concern only requests that have waited.
@@ -70,6 +71,7 @@ impl Broker {
             self.evict_idle(&covered, lacks, snapshot, now);
         }
         snapshot.covered = covered;
+        snapshot.ahead = std::mem::take(&mut self.ahead);
         answers
     }
 
@@ -91,16 +93,22 @@ impl Broker {
         self.room_without(0, covered, gpu)
     }
 
-    /// Whether a growth can be granted: the driver shows all of it free, and what its headroom does not hold
-    /// is left in the ledger.
+    /// Whether a growth can be granted: the driver shows all of it free that the process has not mapped already,
+    /// and what its headroom does not hold is left in the ledger.
     pub(super) fn has_room_to_grow(&self, waiting: &Waiting, covered: &[Option<u64>], gpu: usize) -> bool {
         let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
-        let is_shown = covered[gpu].is_none_or(|shown| waiting.bytes <= shown);
+        let is_shown = covered[gpu].is_none_or(|shown| self.missing(waiting, gpu) <= shown);
         // Room on another GPU waits for all that the task had when it was ordered there.
         if self.ledger.arrival(waiting.key()).is_some() {
             return false;
         }
         self.ledger.blind() || is_shown && beyond <= self.ledger.room(gpu)
+    }
+
+    /// Bytes of a growth that the driver has yet to give.
+    fn missing(&self, waiting: &Waiting, gpu: usize) -> u64 {
+        let ahead = self.ahead.get(&(waiting.client, gpu)).copied().unwrap_or(0);
+        waiting.bytes.saturating_sub(ahead)
     }
 
     fn serve_growth(
@@ -161,7 +169,11 @@ impl Broker {
         match self.ledger.grow(waiting.key(), waiting.bytes) {
             Ok(reserved) => {
                 self.count_grant(waiting, gpu);
-                spend(covered, gpu, waiting.bytes);
+                spend(covered, gpu, self.missing(waiting, gpu));
+                // It has less beyond its reservation now.
+                self.ahead
+                    .entry((waiting.client, gpu))
+                    .and_modify(|ahead| *ahead = ahead.saturating_sub(waiting.bytes));
                 self.counts.grown += 1;
                 self.past.grew(waiting.key(), reserved);
                 self.came_back(waiting.client, now);

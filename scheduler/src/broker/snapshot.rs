@@ -1,6 +1,6 @@
 //! A snapshot of what the driver and the clients' publications show.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::client::ClientId;
@@ -12,6 +12,10 @@ pub struct Snapshot {
     /// By GPU: bytes that the driver shows free beyond what holders may still
     /// map. `None`: the driver does not say, and the ledger alone decides.
     pub covered: Vec<Option<u64>>,
+    /// Bytes that clients say that they have mapped beyond their reservations, by client and GPU: a library or
+    /// the driver took them, the driver shows them taken, and the client is to ask for room for them. Of a
+    /// growth they are no longer missing.
+    pub ahead: BTreeMap<(ClientId, usize), u64>,
     /// GPUs that the driver cannot reach, a bit each.
     pub lost: u64,
     /// Clients with launches in flight, by GPU.

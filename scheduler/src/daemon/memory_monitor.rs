@@ -79,6 +79,12 @@ impl Holder<'_> {
         (bytes.min(self.published), changes)
     }
 
+    /// Bytes that it says that it has mapped beyond what is reserved for it.
+    fn ahead(&self, gpu: usize) -> u64 {
+        let says = self.client.map_or(0, |client| client.resident(gpu).0);
+        says.saturating_sub(self.published)
+    }
+
     /// Bytes of its context, if it says that it has made it. The driver lists a process from the moment it
     /// begins to make one, long before the memory is taken, so being listed says nothing.
     fn said_context(&self, gpu: usize) -> u64 {
@@ -117,6 +123,12 @@ impl MemoryMonitor {
         }
         for (gpu, holders) in holders.iter().enumerate() {
             self.sample_gpu(gpu, node, ledger, clients, holders);
+            for holder in holders {
+                let ahead = holder.ahead(gpu);
+                if ahead > 0 {
+                    snapshot.ahead.insert((holder.id, gpu), ahead);
+                }
+            }
             snapshot.covered.push(self.gpus[gpu].covered());
             for client in holders.iter().filter_map(|holder| holder.client) {
                 let launches = client.launches(gpu);
