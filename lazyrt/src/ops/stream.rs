@@ -2,6 +2,8 @@
 
 use std::ffi::c_void;
 
+use mgb_core::work;
+
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
@@ -207,6 +209,7 @@ pub unsafe fn add_callback(
         }));
         // SAFETY: the runtime calls `called` once with what it was given, if it succeeds.
         let code = unsafe { native(real, Some(called), given.cast(), flags) };
+        note_work();
         if !code.is_success() {
             // SAFETY: made above, and the runtime did not take it.
             drop(unsafe { Box::from_raw(given) });
@@ -235,6 +238,15 @@ pub unsafe fn host_function(
     own::on_its_gpu(stream, |stream| {
         // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
         // `cudaLaunchHostFunc`.
-        unsafe { native(stream, function, data) }
+        let code = unsafe { native(stream, function, data) };
+        note_work();
+        code
     })
+}
+
+/// A host function is work of this thread's GPU: memory that it writes is not final before it has run.
+fn note_work() {
+    if let Some(gpu) = thread::with(|thread| thread.gpu()) {
+        work::note(gpu);
+    }
 }
