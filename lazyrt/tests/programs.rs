@@ -72,10 +72,30 @@ cases! {
         captured (native), freeing (native), moving, moving_default, moving_from_default;
     pending: after_copy (native), after_host_function (native), after_callback (native), after_event (native),
         behind_default_stream (native), while_captured (native);
+    failing: last_error (native), fault (native), other_device (native), fork_after_count (native),
+        fork_after_properties (native), fork_after_work (native), fork_after_version (native);
     misuse: plain_call (native), empty_pop, registered (native);
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
+}
+
+/// Who resets the device after a fault and goes on has seen to the error: nothing is said at its end. Elsewhere
+/// something is.
+#[test]
+fn a_fault_is_over_with_a_reset() {
+    let program = program("failing");
+    let node = Node::start("2x64MiB", "mgb");
+    for (name, is_told) in [("fault", false), ("other_device", true)] {
+        let mut command = node.command(&program, &[name]);
+        let ended = Running::start(command.env("MGB", "require")).end();
+        assert_eq!(
+            ended.stderr.contains("the GPU failed under this program"),
+            is_told,
+            "{ended:?}"
+        );
+        ended.success();
+    }
 }
 
 /// A device variable is recorded only where every task of the program is lazy.

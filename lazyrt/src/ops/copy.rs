@@ -16,7 +16,7 @@ use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::state::{self, Key, State};
 use crate::thread::{self, SiteHint};
-use crate::{contexts, driver_start, open};
+use crate::{contexts, driver_start, fault, open};
 
 /// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
 /// not inside one object.
@@ -81,12 +81,13 @@ pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
 }
 
 /// Whether an op on the task is recorded instead of done. What a stream captures never is: it belongs into
-/// the graph.
+/// the graph. After a fault the runtime answers.
 pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
     state.task_at(key).is_some_and(|task| {
         task.is_unbound()
             && !task.refused
             && !captures::any()
+            && fault::sticky().is_none()
             && !(task.lazy && open::is_open())
             && task.records.accepts(host_bytes)
     })

@@ -9,7 +9,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
 use crate::handles::{self, Kind, default, foreign, is_own, on};
 use crate::native::Stream;
-use crate::{open, thread};
+use crate::{fault, open, thread};
 
 /// `cudaStreamCreate`.
 ///
@@ -64,6 +64,7 @@ unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl 
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
     }
+    fault::check()?;
     let stream = own::create(flags, priority)?;
     // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(stream) };
