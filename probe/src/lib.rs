@@ -10,6 +10,7 @@
 //! Everything here may be called from any thread. After `fork`, the child has
 //! no client until it asks for one; it then connects under its own pid.
 
+mod activation;
 mod binder;
 pub mod capi;
 mod cells;
