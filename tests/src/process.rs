@@ -67,7 +67,8 @@ impl Ended {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    outputs: Option<(JoinHandle<String>, JoinHandle<String>)>,
+    /// Standard output, and standard error where this process reads it.
+    outputs: Option<(JoinHandle<String>, Option<JoinHandle<String>>)>,
     ended: bool,
 }
 
@@ -79,17 +80,24 @@ impl Running {
     /// When it cannot be started.
     #[track_caller]
     pub fn start(command: &mut Command) -> Running {
+        Running::start_with(command, Stdio::piped())
+    }
+
+    /// As [`Running::start`], with another standard error.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn start_with(command: &mut Command, stderr: Stdio) -> Running {
         command.process_group(0);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => panic!("failed to start {:?}: {error}", command.get_program()),
         };
         let stdout = drain(child.stdout.take().expect("is piped"));
-        let stderr = drain(child.stderr.take().expect("is piped"));
+        let stderr = child.stderr.take().map(drain);
         Running {
             child,
             outputs: Some((stdout, stderr)),
@@ -158,7 +166,7 @@ impl Running {
         let ended = Ended {
             status,
             stdout: stdout.join().expect("reader ends"),
-            stderr: stderr.join().expect("reader ends"),
+            stderr: stderr.map_or_else(String::new, |stderr| stderr.join().expect("reader ends")),
         };
         if hung { Err(ended) } else { Ok(ended) }
     }
