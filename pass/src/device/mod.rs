@@ -22,6 +22,7 @@ mod coroutines;
 mod counters;
 pub(crate) mod cubin;
 mod entry;
+mod escape;
 mod estimate;
 pub(crate) mod fatbin;
 mod foreign;
