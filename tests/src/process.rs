@@ -138,7 +138,23 @@ impl Running {
     ///
     /// When it does not end by then; it is killed.
     #[track_caller]
-    pub fn end_within(mut self, patience: Duration) -> Ended {
+    pub fn end_within(self, patience: Duration) -> Ended {
+        match self.try_end_within(patience) {
+            Ok(ended) => ended,
+            Err(ended) => panic!("still ran after {patience:?}: {ended:?}"),
+        }
+    }
+
+    /// Waits for its end, `patience` at most.
+    ///
+    /// # Errors
+    ///
+    /// What it left, when it did not end by then; it is killed.
+    ///
+    /// # Panics
+    ///
+    /// When the process cannot be waited for.
+    pub fn try_end_within(mut self, patience: Duration) -> Result<Ended, Ended> {
         let status = wait::try_within(patience, || self.child.try_wait().expect("can be waited for"));
         let hung = status.is_none();
         if hung {
@@ -152,8 +168,7 @@ impl Running {
             stdout: stdout.join().expect("reader ends"),
             stderr: stderr.map_or_else(String::new, |stderr| stderr.join().expect("reader ends")),
         };
-        assert!(!hung, "still ran after {patience:?}: {ended:?}");
-        ended
+        if hung { Err(ended) } else { Ok(ended) }
     }
 
     fn kill_group(&self) {
