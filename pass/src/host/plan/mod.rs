@@ -4,6 +4,7 @@ mod formula;
 
 use mgb_catalogue::report::{self, Code};
 
+use crate::assume::Proof;
 use crate::host::collect::Collected;
 use crate::host::collect::resources::Resources;
 use crate::host::collect::variables::Variables;
@@ -22,6 +23,7 @@ use crate::host::reason::Why;
 use crate::host::tasks::devices::{Choosers, Device, Devices};
 use crate::host::tasks::ends::{self, End};
 use crate::host::tasks::hints;
+use crate::host::tasks::kept::Kept;
 use crate::host::tasks::placement;
 use crate::host::tasks::{self, Candidate};
 
@@ -225,11 +227,22 @@ impl Planner<'_> {
             .map(|&number| cfg.point(all[number].call).block)
             .collect();
         // If the loop ran again without allocating the objects again, the task would begin twice.
-        let renews = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
+        let allocates_all = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
+        let keeping = match allocations.is_empty() {
+            true => Vec::new(),
+            false => self.keeping(candidate, touching, is_current, allocates_all),
+        };
+        let keeps = |one: &Loop| keeping.iter().any(|other| std::ptr::eq(*other, one));
+        let renews = |one: &Loop| allocates_all(one) && !keeps(one);
         let Some(begin) = placement::begin(cfg, touching, is_current, renews) else {
             return Ok(None);
         };
-        let own = need(begin);
+        let own = need(begin).map_err(|mut whys| {
+            if !keeping.is_empty() {
+                whys.extend(self.kept(candidate));
+            }
+            whys
+        });
         if !allocations.is_empty() {
             // Objects that a loop allocates and keeps can be counted only before that loop.
             let innermost = |block: &usize| cfg.loops_around(*block).min_by_key(|one| one.body.len());
@@ -265,6 +278,52 @@ impl Planner<'_> {
                 Some(Ok((before, need))) if need.knows_as_much_as(&own) => (before, need),
                 _ => (begin, own),
             },
+        ))
+    }
+
+    /// The loops in which the task must not begin although they allocate all its objects: an object of one run
+    /// is used in a later one.
+    fn keeping(
+        &self,
+        candidate: &Candidate,
+        touching: &[Point],
+        is_current: impl Fn(Point) -> bool,
+        allocates_all: impl Fn(&Loop) -> bool,
+    ) -> Vec<&Loop> {
+        let cfg = self.cfg;
+        let mut keeping: Vec<&Loop> = Vec::new();
+        let mut kept = None;
+        while !Proof::Loops.is_assumed() {
+            let keeps = |one: &Loop| keeping.iter().any(|other| std::ptr::eq(*other, one));
+            let renews = |one: &Loop| allocates_all(one) && !keeps(one);
+            let Some(begin) = placement::begin(cfg, touching, &is_current, renews) else {
+                break;
+            };
+            let mut around: Vec<&Loop> = cfg.loops_around(begin.block).filter(|one| !keeps(one)).collect();
+            if around.is_empty() {
+                break;
+            }
+            let kept = kept.get_or_insert_with(|| {
+                Kept::new(self.collected, cfg, self.launches, self.objects, &candidate.ops)
+            });
+            around.sort_by_key(|one| one.body.len());
+            match around.into_iter().find(|one| kept.outlives(begin, one)) {
+                Some(one) => keeping.push(one),
+                None => break,
+            }
+        }
+        keeping
+    }
+
+    /// Why a task does not begin in each run of a loop.
+    fn kept(&self, candidate: &Candidate) -> Option<Why> {
+        let allocates = |&&number: &&usize| matches!(self.objects.ops[number].kind, Kind::Allocate(_));
+        let first = candidate.ops.iter().find(allocates)?;
+        let text = "an object of one iteration is used in a later one: the task cannot begin in each";
+        Some(Why::new(
+            Code::AllocatedInLoop,
+            text,
+            self.objects.ops[*first].call,
         ))
     }
 
