@@ -171,11 +171,9 @@ impl Binder for Lazy {
     }
 
     fn use_task(&self, site: usize, id: u32, task: Option<TaskId>, activation: u64) {
-        let hint = SiteHint {
-            site,
-            id,
-            handle: task.map_or(0, TaskId::raw),
-            activation,
+        let hint = match task.map(TaskId::raw) {
+            Some(handle) => SiteHint { site, id, handle },
+            None => SiteHint::before_begin(site, id, activation),
         };
         thread::with(|thread| thread.hint(hint));
     }

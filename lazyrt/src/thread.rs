@@ -16,11 +16,13 @@ pub struct SiteHint {
     pub site: usize,
     /// Number of the site in its module's report.
     pub id: u32,
-    /// Handle of the task, 0 where it has not begun.
+    /// Handle of the task. Where that has not begun: 0 if the thread stands for the activation, else the
+    /// activation's number, marked. One word for both, since every launch writes it.
     pub handle: u64,
-    /// Number of the activation, 0 where the thread stands for it.
-    pub activation: u64,
 }
+
+/// Marks the number of an activation in place of a handle. Handles count from 1.
+const ACTIVATION: u64 = 1 << 62;
 
 /// One activation of the function that a site is in: what it allocates before its task begins is the task's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -49,9 +51,25 @@ impl Activation {
 }
 
 impl SiteHint {
-    /// The activation that the operation is in; none without a site.
+    /// For an operation of this activation of a task that has not begun.
+    pub fn before_begin(site: usize, id: u32, activation: u64) -> SiteHint {
+        let handle = match activation {
+            0 => 0,
+            number => number | ACTIVATION,
+        };
+        SiteHint { site, id, handle }
+    }
+
+    /// The handle of the task, if it has begun.
+    pub fn task(&self) -> Option<u64> {
+        let has_begun = self.handle != 0 && self.handle & ACTIVATION == 0;
+        has_begun.then_some(self.handle)
+    }
+
+    /// The activation that the operation is in, before its task has begun; none without a site.
     pub fn activation(&self) -> Option<Activation> {
-        (self.site != 0).then(|| Activation::new(self.site, self.activation))
+        let is_before = self.site != 0 && self.task().is_none();
+        is_before.then(|| Activation::new(self.site, self.handle & !ACTIVATION))
     }
 }
 
@@ -75,7 +93,7 @@ pub struct Thread {
 thread_local! {
     static THREAD: Thread = const {
         Thread {
-            next: Cell::new(SiteHint { site: 0, id: 0, handle: 0, activation: 0 }),
+            next: Cell::new(SiteHint { site: 0, id: 0, handle: 0 }),
             is_hinted: Cell::new(false),
             program_device: Cell::new(0),
             real_device: Cell::new(NO_DEVICE),

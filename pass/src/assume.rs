@@ -11,12 +11,15 @@ const VARIABLE: &str = "MGB_ASSUME";
 pub enum Proof {
     /// No kernel keeps an address that it is given: `escape`.
     Escape,
+    /// No object is used after its task has begun again: `loops`.
+    Loops,
 }
 
 impl Proof {
     fn name(self) -> &'static str {
         match self {
             Self::Escape => "escape",
+            Self::Loops => "loops",
         }
     }
 

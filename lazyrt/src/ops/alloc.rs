@@ -202,14 +202,16 @@ pub unsafe fn malloc(
             || unsafe { out.read() as u64 },
         );
     }
-    let address = if bytes == 0 {
+    // CUDA leaves no address where it fails. The pass relies on that: an allocation overwrites its variable.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
+    unsafe { out.write(std::ptr::null_mut()) };
+    if bytes == 0 {
         // CUDA succeeds, with no address.
         thread::with(|thread| thread.take_hint());
-        0
-    } else {
-        allocate(bytes)?
-    };
-    // SAFETY: `out` is not null, so it is writable: contract of this function.
+        return Ok(Code::SUCCESS);
+    }
+    let address = allocate(bytes)?;
+    // SAFETY: as above.
     unsafe { out.write(address as *mut c_void) };
     Ok(Code::SUCCESS)
 }
@@ -255,6 +257,8 @@ pub unsafe fn malloc_pitch(
             || unsafe { out.read() as u64 },
         );
     }
+    // SAFETY: `out` is not null, so it is writable: contract of this function. See `malloc`.
+    unsafe { out.write(std::ptr::null_mut()) };
     let (address, row) = rows(width, Some(height))?;
     // SAFETY: `out` and `pitch` are not null, so they are writable: contract of this function.
     unsafe {

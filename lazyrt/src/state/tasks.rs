@@ -48,18 +48,16 @@ impl State {
 
     /// The task that an operation belongs to by the hint of the pass, else the lazy one.
     pub fn task_of_hint(&mut self, hint: Option<SiteHint>) -> Key {
-        match hint {
-            Some(hint) if hint.handle != 0 => match self.by_handle(hint.handle) {
-                Some(key) => self.of_current_device(key),
-                None => self.lazy_task(),
-            },
-            Some(hint) => match hint.activation() {
-                Some(activation) => {
-                    let key = self.gathering(activation, hint.id);
-                    self.of_current_device(key)
-                }
-                None => self.lazy_task(),
-            },
+        let Some(hint) = hint else {
+            return self.lazy_task();
+        };
+        let key = match (hint.task(), hint.activation()) {
+            (Some(handle), _) => self.by_handle(handle),
+            (None, Some(activation)) => Some(self.gathering(activation, hint.id)),
+            (None, None) => None,
+        };
+        match key {
+            Some(key) => self.of_current_device(key),
             None => self.lazy_task(),
         }
     }

@@ -22,6 +22,7 @@ mod faults;
 mod growth;
 mod guards;
 mod keep_nvcc;
+mod kept;
 mod kill;
 mod legacy;
 mod movable;

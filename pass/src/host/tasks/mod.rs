@@ -2,6 +2,7 @@
 pub mod devices;
 pub mod ends;
 pub mod hints;
+pub mod kept;
 pub mod placement;
 
 use mgb_catalogue::Treatment;
