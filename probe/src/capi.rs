@@ -9,6 +9,7 @@ use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
 use crate::binder::{Constraints, Site, binder};
+use crate::cancel;
 use crate::client::{BeginRequest, Client};
 use crate::lease::{self, Kept};
 use crate::need::{self, Need, RawNeed};
@@ -69,6 +70,7 @@ fn are_lazy() -> bool {
 /// points to a `mgb_need` whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *const RawNeed) -> u64 {
+    let _stays = cancel::hold();
     let Some(client) = client() else { return 0 };
     if !raw_site.is_null() && are_lazy() {
         return 0;

@@ -20,6 +20,7 @@
 )]
 
 mod binder;
+pub mod cancel;
 pub mod capi;
 mod cells;
 mod client;
@@ -36,6 +37,7 @@ mod notice;
 pub mod printed;
 mod process;
 mod published;
+mod signals;
 pub mod size;
 mod socket;
 mod spin;
