@@ -31,6 +31,7 @@ mod driver;
 mod driver_memory;
 mod enter;
 mod fault;
+mod frees;
 mod graphs;
 mod handles;
 mod info;

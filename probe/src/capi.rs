@@ -10,6 +10,7 @@ use std::sync::OnceLock;
 
 use crate::activation;
 use crate::binder::{Constraints, Site, binder};
+use crate::cancel;
 use crate::client::{BeginRequest, Client};
 use crate::lease::{self, Kept};
 use crate::need::{self, Need, RawNeed};
@@ -92,6 +93,7 @@ pub unsafe extern "C" fn mgb_task_begin_in(
 /// # Safety
 /// As for [`mgb_task_begin_in`].
 unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u64) -> u64 {
+    let _stays = cancel::hold();
     let Some(client) = client() else { return 0 };
     if !raw_site.is_null() && are_lazy() {
         return 0;

@@ -21,6 +21,7 @@
 
 mod activation;
 mod binder;
+pub mod cancel;
 pub mod capi;
 mod cells;
 mod client;
@@ -37,6 +38,7 @@ mod notice;
 pub mod printed;
 mod process;
 mod published;
+mod signals;
 pub mod size;
 mod socket;
 mod spin;

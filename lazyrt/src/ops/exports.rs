@@ -12,6 +12,7 @@ use mgb_abi::pointer::PointerAttributes;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use mgb_core::gate;
 use mgb_core::work;
+use mgb_probe::cancel;
 
 use super::outside::Array;
 use super::stream::Callback;
@@ -45,6 +46,15 @@ const fn is_per_thread(name: &str) -> bool {
 /// or another device's.
 const fn tells_of_errors(name: &str) -> bool {
     matches!(name.as_bytes(), b"cudaGetLastError" | b"cudaPeekAtLastError")
+}
+
+/// Whether the function launches kernels, and so has no time to spare: what makes it wait sees to it that the
+/// thread is not cancelled.
+const fn is_launch(name: &str) -> bool {
+    matches!(
+        name.as_bytes(),
+        [b'c', b'u', b'd', b'a', b'L', b'a', b'u', b'n', b'c', b'h', ..]
+    )
 }
 
 /// Whether the function ends contexts, and with them what it answers about them.
@@ -82,6 +92,7 @@ macro_rules! exports {
                 Mode::Forked if const { tells_of_errors(stringify!($name)) } => {}
                 Mode::Forked => return forked(),
             }
+            let _stays = const { !is_launch(stringify!($name)) }.then(cancel::hold);
             gate::note_return();
             if const { is_per_thread(stringify!($name)) } {
                 work::note_stream();

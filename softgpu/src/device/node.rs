@@ -38,6 +38,12 @@ extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
+/// Whether this is a child that was forked after its parent began to use CUDA: threads that it does not have
+/// may hold any lock.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 static NODE: OnceLock<Result<Node>> = OnceLock::new();
 
 /// The devices, found at the first call; a driver front is asked first.
