@@ -18,6 +18,41 @@ pub struct SiteHint {
     pub id: u32,
     /// Handle of the task, 0 where it has not begun.
     pub handle: u64,
+    /// Number of the activation, 0 where the thread stands for it.
+    pub activation: u64,
+}
+
+/// One activation of the function that a site is in: what it allocates before its task begins is the task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Activation {
+    /// Address of the site.
+    pub site: usize,
+    number: u64,
+    thread: u64,
+}
+
+impl Activation {
+    /// The activation with this number; with 0, the one that the calling thread stands for.
+    pub fn new(site: usize, number: u64) -> Activation {
+        let thread = if number == 0 {
+            with(|thread| thread.number())
+        } else {
+            0
+        };
+        Activation { site, number, thread }
+    }
+
+    /// Whether it is known itself. Otherwise several that are active at once on a thread look the same.
+    pub fn is_known(&self) -> bool {
+        self.number != 0
+    }
+}
+
+impl SiteHint {
+    /// The activation that the operation is in; none without a site.
+    pub fn activation(&self) -> Option<Activation> {
+        (self.site != 0).then(|| Activation::new(self.site, self.activation))
+    }
 }
 
 /// The real device of a thread that has not chosen one.
@@ -40,7 +75,7 @@ pub struct Thread {
 thread_local! {
     static THREAD: Thread = const {
         Thread {
-            next: Cell::new(SiteHint { site: 0, id: 0, handle: 0 }),
+            next: Cell::new(SiteHint { site: 0, id: 0, handle: 0, activation: 0 }),
             is_hinted: Cell::new(false),
             program_device: Cell::new(0),
             real_device: Cell::new(NO_DEVICE),

@@ -19,6 +19,7 @@
     )
 )]
 
+mod activation;
 mod binder;
 pub mod capi;
 mod cells;

@@ -144,6 +144,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
     let mut state = state::lock();
     let key = state.resolve(key);
     if let Some(never) = never_fits(&state, key, bytes as u64) {
+        state.drop_if_over(key);
         drop(state);
         notice::once(
             "never-fits",
@@ -158,6 +159,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         return fail(Code::MEMORY_ALLOCATION);
     }
     let Some(address) = state.allocate(key, bytes as u64) else {
+        state.drop_if_over(key);
         return fail(Code::MEMORY_ALLOCATION);
     };
     drop(state);

@@ -6,15 +6,15 @@ use super::extent::{Backing, Key};
 use super::store::State;
 use crate::launch_view::{Device, Shared};
 use crate::task::{OwnSite, Task};
-use crate::thread::{self, SiteHint, current_device as current};
+use crate::thread::{Activation, SiteHint, current_device as current};
 
 impl State {
     /// A new task.
-    pub fn new_task(&mut self, site: Option<OwnSite>, thread: u64, lazy: bool) -> Key {
+    pub fn new_task(&mut self, site: Option<OwnSite>, activation: Option<Activation>, lazy: bool) -> Key {
         let shared = self.unused.pop().unwrap_or_else(Shared::leak);
         self.next_key += 1;
         self.tasks
-            .insert(self.next_key, Task::new(shared, site, thread, lazy));
+            .insert(self.next_key, Task::new(shared, site, activation, lazy));
         self.next_key
     }
 
@@ -36,32 +36,6 @@ impl State {
         self.by_handle.insert(handle, key);
     }
 
-    /// The task that gathers what this thread allocates for a site before it begins there.
-    pub fn pending(&self, site: usize) -> Option<Key> {
-        let thread = thread::with(|thread| thread.number());
-        self.pending.get(&(site, thread)).copied()
-    }
-
-    /// Takes the pending task of a site, which begins.
-    pub fn take_pending(&mut self, site: usize) -> Option<Key> {
-        let thread = thread::with(|thread| thread.number());
-        self.pending.remove(&(site, thread))
-    }
-
-    /// Takes the pending task of a site for the current device, at its begin. What was gathered while
-    /// another device was current becomes part of the lazy task of that device: the pass did not see
-    /// that the device changed.
-    pub fn take_gathered(&mut self, site: usize) -> Option<Key> {
-        let key = self.take_pending(site)?;
-        let device = self.tasks.get(&key)?.device;
-        if device == current() {
-            return Some(key);
-        }
-        let lazy = self.lazy_task_of(device);
-        self.merge(key, lazy);
-        None
-    }
-
     /// The task itself if it is the current device's, else that one's lazy task.
     fn of_current_device(&mut self, key: Key) -> Key {
         let is_own = |task: &Task| task.device == current();
@@ -79,31 +53,24 @@ impl State {
                 Some(key) => self.of_current_device(key),
                 None => self.lazy_task(),
             },
-            Some(hint) if hint.site != 0 => match self.pending(hint.site) {
-                Some(key) => self.of_current_device(key),
-                None => {
-                    let thread = thread::with(|thread| thread.number());
-                    // Its names are not known here; they come with its begin.
-                    let site = OwnSite {
-                        key: hint.site,
-                        id: hint.id,
-                        module: String::new(),
-                        function: String::new(),
-                    };
-                    let key = self.new_task(Some(site), thread, false);
-                    self.pending.insert((hint.site, thread), key);
-                    thread::with(|thread| thread.note_gathering());
-                    key
+            Some(hint) => match hint.activation() {
+                Some(activation) => {
+                    let key = self.gathering(activation, hint.id);
+                    self.of_current_device(key)
                 }
+                None => self.lazy_task(),
             },
-            _ => self.lazy_task(),
+            None => self.lazy_task(),
         }
     }
 
-    /// Forgets a task that is over and owns nothing.
+    /// Forgets a task that owns nothing, and is over or has not begun: its function may return before it does.
     pub fn drop_if_over(&mut self, key: Key) {
         let over = |task: &Task| {
-            (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.is_held()
+            (task.ended || task.refused || self.only_gathers(key, task))
+                && task.objects == 0
+                && task.extents.is_empty()
+                && !task.is_held()
         };
         if self.is_lazy(key) || !self.tasks.get(&key).is_some_and(over) {
             return;
@@ -113,7 +80,7 @@ impl State {
         };
         task.stop_clock();
         self.by_handle.retain(|_, named| *named != key);
-        self.pending.retain(|_, named| *named != key);
+        self.leave_activation(key, task.activation);
         self.moved.retain(|_, to| *to != key);
         self.unused.push(task.shared);
         if mgb_probe::trace::is_wanted() {
@@ -164,7 +131,7 @@ impl State {
         let Some(mut gone) = self.tasks.remove(&from) else {
             return;
         };
-        self.pending.retain(|_, key| *key != from);
+        self.leave_activation(from, gone.activation);
         self.moved.insert(from, into);
         let Some(task) = self.tasks.get_mut(&into) else {
             return;

@@ -21,6 +21,7 @@ mod callgraph;
 mod coroutines;
 mod counters;
 pub(crate) mod cubin;
+mod divide;
 mod entry;
 mod escape;
 mod estimate;

@@ -4,6 +4,7 @@
 //! staged prefix: `make build`, then `cargo test -p mgb-tests`; `make test` does both.
 
 mod across;
+mod activations;
 mod alone;
 mod bad_input;
 mod batch;

@@ -34,8 +34,8 @@ pub struct Static {
     pub begin: Value,
     /// What it asks for.
     pub need: Need,
-    /// The ops, each with a `task_use` in front of it.
-    pub ops: Vec<Value>,
+    /// The ops, each with a `task_use` in front of it, and whether they allocate.
+    pub ops: Vec<(Value, bool)>,
     /// Where `task_end` goes.
     pub ends: Vec<End>,
     /// Whether it touches device variables.
@@ -195,8 +195,8 @@ impl Planner<'_> {
         Ok(Static {
             begin: begin_at,
             need,
-            ops: calls.iter().map(|&(call, _)| call).collect(),
             ends: ends::ends(cfg, begin, &calls),
+            ops: calls,
             variables: !candidate.variables.is_empty(),
             alone: !self.never_share.is_empty(),
             movable: false,
