@@ -32,6 +32,7 @@ use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::device::{Gpu, node};
 use crate::entry::caught;
 use crate::error::{Error, Result, code, of_driver};
+use crate::exec::threads;
 use crate::stream::{Stream, handle};
 
 /// A function of the driver, for those that look it up by name.
@@ -47,7 +48,7 @@ unsafe impl Sync for Export {}
 
 /// Runs the body of a driver function. The runtime's last error is not touched.
 fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
-    of_driver(code(caught(name, body)))
+    of_driver(code(caught(name, || threads::running().and_then(|()| body()))))
 }
 
 /// Defines driver functions, and the table of them.
