@@ -22,6 +22,12 @@ unsafe extern "C" fn end<T>(value: *mut c_void) {
     drop(unsafe { Box::from_raw(value.cast::<RefCell<T>>()) });
 }
 
+impl<T: Default + 'static> Default for PerThread<T> {
+    fn default() -> PerThread<T> {
+        PerThread::new()
+    }
+}
+
 impl<T: Default + 'static> PerThread<T> {
     /// No thread has a value yet.
     pub const fn new() -> PerThread<T> {
