@@ -237,3 +237,40 @@ fn what_other_files_may_use_is_not_moved() {
     let text = run(&mut node.mgb(&["explain", object.to_str().unwrap()])).success();
     assert!(text.contains("may use device variables of other files"), "{text}");
 }
+
+#[test]
+fn openmp_is_the_hosts() {
+    let node = node();
+    let parallel = "\
+int main() {
+  int sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+  for (int i = 0; i < 10; i++) sum += i;
+  return run() || sum != 45;
+}
+";
+    let app = APP.replace("int main() {", "int run() {");
+    node.write("parallel.cu", &format!("{app}{parallel}"));
+    run(&mut clang(
+        &node,
+        "-fgpu-rdc -fopenmp parallel.cu parts.cu -o together",
+    ))
+    .success();
+    run(&mut clang(&node, "-fgpu-rdc -fopenmp -c parallel.cu parts.cu")).success();
+    run(&mut clang(&node, "-fopenmp parallel.o parts.o -o objects")).success();
+    for program in ["together", "objects"] {
+        passes(&node, program);
+    }
+}
+
+#[test]
+fn kernels_that_launch_kernels_are_named_at_the_link() {
+    let node = Node::without_mgbd("1x64MiB");
+    node.write(
+        "parent.cu",
+        "__global__ void child(int *x) { *x = 1; }\n\
+         __global__ void parent(int *x) { child<<<1, 1>>>(x); }\n\
+         int main() { parent<<<1, 1>>>(nullptr); }\n",
+    );
+    run(&mut clang(&node, "-fgpu-rdc parent.cu -o parent")).failure(&["launches kernels", "--keep-nvcc"]);
+}
