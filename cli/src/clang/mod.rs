@@ -149,6 +149,7 @@ fn beside(
 ) -> anyhow::Result<Option<TempDir>> {
     if device.is_to_link(line) {
         line.add("--offload-link", Kind::Other);
+        openmp::for_the_host(line, clang);
     }
     if !device.is_some() {
         return Ok(None);

@@ -8,6 +8,7 @@ mod by_file;
 mod errors;
 mod inputs;
 mod keep;
+mod launches;
 mod lists;
 mod parse;
 mod preprocess;
@@ -59,13 +60,27 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
         out::print(&answers::version(toolkit.version));
         return Ok(exit::OK);
     }
-    let plan = translate::translate(&request, &toolkit).code(exit::USAGE)?;
+    if let Some(lines) = by_file::one_by_one(&request).code(exit::USAGE)? {
+        for line in lines {
+            let code = run_one(&line, &cuda, &toolkit, &prefix)?;
+            if code != exit::OK {
+                return Ok(code);
+            }
+        }
+        return Ok(exit::OK);
+    }
+    run_one(&request, &cuda, &toolkit, &prefix)
+}
+
+/// Does what one command line asks for.
+fn run_one(request: &Request, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -> Outcome {
+    let plan = translate::translate(request, toolkit).code(exit::USAGE)?;
     let dry = request.has(Meaning::DryRun);
     if dry || request.has(Meaning::Verbose) {
         let arch = clang::tools::default_arch();
         crate::out::tell!(
             "{}",
-            verbose::text(&plan, &cuda, &prefix, &arch).trim_end_matches('\n')
+            verbose::text(&plan, cuda, prefix, &arch).trim_end_matches('\n')
         );
     }
     if plan.inputs.is_empty() {
@@ -78,9 +93,9 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     if dry {
         return Ok(exit::OK);
     }
-    let across_files = translate::across_files(&request).code(exit::USAGE)?;
+    let across_files = translate::across_files(request).code(exit::USAGE)?;
     if by_file::applies(&plan, across_files) {
-        return by_file::build(&request, &plan, &toolkit, &prefix);
+        return by_file::build(request, &plan, toolkit, prefix);
     }
     let code = build(&plan)?;
     if code != exit::OK && across_files {
@@ -93,11 +108,10 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
 }
 
 fn build(plan: &Plan) -> Outcome {
-    let words = || plan.words.iter().map(OsString::from).collect();
     match plan.stop {
         Stop::Archive => archive::make(plan),
         Stop::DeviceLink => device_link(plan),
-        _ => clang::run(words(), true),
+        _ => launches::by_clang(plan),
     }
 }
 
