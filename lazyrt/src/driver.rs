@@ -52,6 +52,7 @@ macro_rules! driver {
 driver! {
     init = "cuInit": fn(c_uint);
     device_count = "cuDeviceGetCount": fn(*mut c_int);
+    device_memory = "cuDeviceTotalMem_v2": fn(*mut usize, c_int);
     device_uuid = "cuDeviceGetUuid_v2": fn(*mut CUuuid, c_int);
     unreserve = "cuMemAddressFree": fn(Address, usize);
     reserve = "cuMemAddressReserve": fn(*mut Address, usize, usize, Address, u64);
@@ -83,6 +84,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether the process is on its way out and the driver is shut down: all memory is gone.
+    pub fn is_shut_down(&self) -> bool {
+        self.result == CUresult::CUDA_ERROR_DEINITIALIZED
+    }
+
     /// Whether the GPU has no memory left.
     pub fn is_out_of_memory(&self) -> bool {
         self.result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
@@ -147,6 +153,16 @@ impl Driver {
         // SAFETY: writes one device, which is its ordinal.
         let result = unsafe { (self.context_device)(&mut device) };
         result == CUresult::CUDA_SUCCESS && device == ordinal
+    }
+
+    /// Bytes of a device's memory, as the driver counts it.
+    pub fn total_bytes(&self, ordinal: i32) -> Result<u64, Failure> {
+        let mut bytes = 0;
+        // SAFETY: writes one word. Devices and ordinals are the same numbers.
+        check("cuDeviceTotalMem", unsafe {
+            (self.device_memory)(&mut bytes, ordinal)
+        })?;
+        Ok(bytes as u64)
     }
 
     /// Whether the address is host memory: pinned, or unknown to the driver. Managed memory is not.

@@ -88,6 +88,11 @@ impl Client {
         &self.hello
     }
 
+    /// The GPUs that this process may use, by index, one bit each.
+    pub fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Relaxed)
+    }
+
     /// The UUIDs of the shared GPUs that this value of `CUDA_VISIBLE_DEVICES` names, in its order.
     pub fn uuids_of(&self, list: &str) -> Vec<&str> {
         let order = Devices::of(Some(list), &self.hello).order().to_vec();

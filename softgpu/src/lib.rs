@@ -42,6 +42,7 @@ pub mod kernel;
 pub mod memory;
 pub mod nvml;
 pub mod pages;
+pub mod per_thread;
 pub mod state;
 pub mod stream;
 pub mod submit;

@@ -10,6 +10,7 @@ mod inputs;
 mod keep;
 mod lists;
 mod parse;
+mod preprocess;
 mod table;
 mod translate;
 mod verbose;
@@ -40,7 +41,11 @@ pub use keep::path;
 pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     legacy::take(&mut arguments);
     if keep::is_wanted(&arguments) {
-        return keep::run(arguments);
+        return if preprocess::is_wanted(&arguments) {
+            preprocess::run(arguments)
+        } else {
+            keep::run(arguments)
+        };
     }
     let request = Request::parse(with_flags_of_the_environment(arguments)).code(exit::USAGE)?;
     if request.has(Meaning::Help) {

@@ -339,6 +339,9 @@ pub const TABLE: &[Entry] = &[
 /// clang's own options that are taken although nvcc has none like them: people expect them of a compiler.
 pub const CLANGS: &[&str] = &["-###", "-MG", "-flto", "-fno-lto", "-fsyntax-only", "-pthread"];
 
+/// Those by which sccache, which sees clang, asks for preprocessed text.
+pub const SCCACHES: &[&str] = &["-P", "-fminimize-whitespace", "-frewrite-includes"];
+
 /// By its long name, without the dashes.
 pub fn long(name: &str) -> Option<&'static Entry> {
     let at = TABLE.binary_search_by(|entry| entry.long.cmp(name)).ok()?;

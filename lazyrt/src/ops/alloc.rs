@@ -91,11 +91,11 @@ struct NeverFits {
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
-    let gpus = session::gpus().iter();
-    let largest = gpus
-        .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
-        .map(device::capacity)
-        .max()?;
+    let largest_of = |is_meant: &dyn Fn(u32) -> bool| {
+        let gpus = session::gpus().iter();
+        gpus.filter(|gpu| is_meant(gpu.index)).map(device::capacity).max()
+    };
+    let own_largest = largest_of(&|gpu| bound.is_none_or(|bound| bound == gpu))?;
     let more = if bytes < SMALL {
         0
     } else {
@@ -105,10 +105,26 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         .unevictable()
         .max(task.live.saturating_add(bytes))
         .max(task.unevictable().saturating_add(more));
-    (committed > largest).then_some(NeverFits {
-        wanted: committed,
+    if committed > own_largest {
+        return Some(NeverFits {
+            wanted: committed,
+            largest: own_largest,
+            gpu: bound,
+        });
+    }
+    if !state.is_lazy(key) {
+        // It leaves the GPU while others run.
+        return None;
+    }
+    // Its objects may be used with any of the program's, which sees one device that holds them all.
+    let (wanted, largest) = (
+        state.live_of(task.device).saturating_add(bytes),
+        largest_of(&|_| true)?,
+    );
+    (wanted > largest).then_some(NeverFits {
+        wanted,
         largest,
-        gpu: bound,
+        gpu: None,
     })
 }
 
@@ -149,7 +165,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         notice::once(
             "never-fits",
             format_args!(
-                "failed to allocate {}: with it, its task needs {} or more, {LARGEST_GPU} {}",
+                "failed to allocate {}: with it, the program has {} or more on one device, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),
                 Bytes(never.wanted),
                 Bytes(never.largest)

@@ -17,8 +17,9 @@ use mgb_probe::cancel;
 use super::outside::Array;
 use super::stream::Callback;
 use super::{
-    alloc, batch, boxes, capture, copy, device, errors, event, free, function, graphs, host, launch, limits,
-    locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol, sync,
+    alloc, batch, boxes, capture, copy, device, errors, event, free, function, graphs, host, information,
+    launch, limits, locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol,
+    sync,
 };
 use crate::code::{Code, Own};
 use crate::functions::index;
@@ -302,6 +303,6 @@ exports! {
     device::reset: fn cudaDeviceReset();
     pointers::attributes: fn cudaPointerGetAttributes(
         attributes: *mut PointerAttributes, pointer: *const c_void);
-    limits::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
+    information::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
     limits::set_limit: fn cudaDeviceSetLimit(limit: u32, value: usize);
 }

@@ -121,6 +121,28 @@ impl State {
         (firm, resting)
     }
 
+    /// Bytes of all objects of a device's tasks, backed or not.
+    pub fn committed_of(&self, device: Device) -> u64 {
+        let own = self.tasks.values().filter(|task| task.device == device);
+        own.map(Task::committed).sum()
+    }
+
+    /// Bytes of all objects of a device's tasks as asked for, and of what it has outside the arena and that cannot
+    /// be evicted.
+    pub fn live_of(&self, device: Device) -> u64 {
+        let own = self.tasks.values().filter(|task| task.device == device);
+        own.map(|task| task.live + task.outside.unevictable()).sum()
+    }
+
+    /// Bytes that the process's tasks have on the GPU now.
+    pub fn resident_on(&self, gpu: u32) -> u64 {
+        let there = self
+            .tasks
+            .values()
+            .filter(|task| task.gpu == Some(gpu) && task.id.is_some());
+        there.map(Task::resident).sum()
+    }
+
     /// Task `from`, which was never bound or holds no memory of a GPU, becomes part of `into`.
     pub fn merge(&mut self, from: Key, into: Key) {
         if from == into || !self.tasks.contains_key(&into) {

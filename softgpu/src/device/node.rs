@@ -88,6 +88,7 @@ fn found() -> Result<Node> {
     if let Some(first) = gpus.first() {
         crate::exec::calls::set_clock(first.profile().clock_khz);
     }
+    crate::exec::threads::watch_exit();
     // SAFETY: the handler only stores to an atomic.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
     if gpus.is_empty() {

@@ -33,6 +33,7 @@ use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 use crate::device::{Gpu, is_forked, node};
 use crate::entry::caught;
 use crate::error::{Error, Result, code, of_driver};
+use crate::exec::threads;
 use crate::stream::{Stream, handle};
 
 /// A function of the driver, for those that look it up by name.
@@ -61,7 +62,7 @@ fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
     if is_forked() && !ALWAYS.contains(&name) {
         return of_driver(code(Err::<(), Error>(Error::INITIALIZATION)));
     }
-    of_driver(code(caught(name, body)))
+    of_driver(code(caught(name, || threads::running().and_then(|()| body()))))
 }
 
 /// Defines driver functions, and the table of them.

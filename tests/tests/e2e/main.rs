@@ -41,6 +41,7 @@ mod restart;
 mod running;
 mod service;
 mod soak;
+mod stale;
 mod stop;
 mod surroundings;
 mod suspend;
