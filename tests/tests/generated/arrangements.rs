@@ -9,7 +9,7 @@ use mgb_tests::process::{Ended, Running};
 use crate::sources::Built;
 
 /// How long a source may run on a busy machine; beyond that it hangs.
-const RUN_PATIENCE: Duration = Duration::from_secs(150);
+const RUN_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Processes that press for memory at once.
 const CROWD: usize = 6;

@@ -13,7 +13,10 @@ use crate::sources::Built;
 
 /// What can be taken for granted, by its name, and the features that are about it, so that faults of others
 /// are not taken for it.
-const MUTATIONS: [(&str, &str); 1] = [("escape", "publish,forget,readback,units")];
+const MUTATIONS: [(&str, &str); 2] = [
+    ("escape", "publish,forget,readback,units"),
+    ("loops", "growing,keeping"),
+];
 
 /// More sources than a mutation may need.
 const MOST_SOURCES: u64 = 60;

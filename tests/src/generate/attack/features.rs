@@ -64,7 +64,8 @@ pub const ALL: [(Feature, &str); 17] = [
     (Feature::Owners, "owners"),
 ];
 
-/// Features of faults that are known and not mended yet: they are left out unless somebody asks for them.
+/// Features of faults that are known and not mended yet, or of mends that not all arrangements have shown: they
+/// are left out unless somebody asks for them.
 pub const OPEN: [Feature; 9] = [
     Feature::Guarded,
     Feature::Failing,
