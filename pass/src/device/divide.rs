@@ -1,6 +1,7 @@
 //! Makes integer divisions those of a GPU, which never trap: by zero both the quotient and the remainder have all
 //! bits set, and the least number divided by minus one is itself. PTX leaves the value of a division by zero open;
-//! this is what NVIDIA's compiler emits. The host ends the process instead.
+//! this is what an H100 answers. It divides 64-bit numbers of which both are below 2^32 as 32-bit ones, so that
+//! only the low half is set then. The host ends the process instead.
 use inkwell::llvm_sys::core::*;
 use inkwell::llvm_sys::prelude::*;
 use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode, LLVMTypeKind};
@@ -77,7 +78,14 @@ fn guard(instruction: LLVMValueRef, is_signed: bool, is_quotient: bool) {
         let negated = llvm!(LLVMBuildNeg(before.raw(), dividend, c"".as_ptr()));
         result = select(by_minus_one, negated, result);
     }
-    result = select(by_zero, ones, result);
+    let mut of_zero = ones;
+    if llvm!(LLVMGetIntTypeWidth(ty)) == 64 {
+        let low = llvm!(LLVMConstInt(ty, u32::MAX.into(), 0));
+        let at_most = LLVMIntPredicate::LLVMIntULE;
+        let is_short = llvm!(LLVMBuildICmp(before.raw(), at_most, dividend, low, c"".as_ptr()));
+        of_zero = select(is_short, low, ones);
+    }
+    result = select(by_zero, of_zero, result);
     llvm!(LLVMReplaceAllUsesWith(instruction, result));
     llvm!(LLVMInstructionEraseFromParent(instruction));
 }
