@@ -9,7 +9,7 @@ use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
 use crate::thread::{self, Activation, SiteHint};
-use crate::{absorb, device, front, notice, open, swap, visible};
+use crate::{absorb, device, fault, front, notice, open, swap, visible};
 
 struct Lazy;
 
@@ -118,6 +118,8 @@ impl Binder for Lazy {
     }
 
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant) {
+        // Behind a reset, if there was one, with a context that works.
+        fault::began_anew();
         // Without an ordinal every op of the task fails, with the reason on stderr.
         visible::restrict_to(grant.gpu);
         let ordinal = device::ordinal(grant.gpu).ok();

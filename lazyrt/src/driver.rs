@@ -61,11 +61,17 @@ driver! {
     unmap = "cuMemUnmap": fn(Address, usize);
     set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
     context_device = "cuCtxGetDevice": fn(*mut c_int);
+    pointer_attribute = "cuPointerGetAttribute": fn(*mut c_void, c_int, Address);
 }
 
 fn lacks(symbol: &str) -> String {
     format!("libcuda.so.1 has no {symbol}, which MGB needs; use a driver for CUDA 13")
 }
+
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
+const MEMORY_TYPE: c_int = 2;
+/// `CU_MEMORYTYPE_HOST`.
+const MEMORY_TYPE_HOST: c_uint = 1;
 
 /// A failed call of the driver: the function and the driver's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -141,6 +147,14 @@ impl Driver {
         // SAFETY: writes one device, which is its ordinal.
         let result = unsafe { (self.context_device)(&mut device) };
         result == CUresult::CUDA_SUCCESS && device == ordinal
+    }
+
+    /// Whether the address is host memory: pinned, or unknown to the driver. Managed memory is not.
+    pub fn is_host(&self, address: Address) -> bool {
+        let mut kind: c_uint = 0;
+        // SAFETY: the attribute is one word; the driver does not read the memory at `address`.
+        let result = unsafe { (self.pointer_attribute)((&raw mut kind).cast(), MEMORY_TYPE, address) };
+        result != CUresult::CUDA_SUCCESS || kind == MEMORY_TYPE_HOST
     }
 
     /// The UUIDs of the GPUs that this process sees, by ordinal, as `GPU-...`.

@@ -70,10 +70,45 @@ cases! {
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;
+    pending: after_copy (native), after_host_function (native), after_callback (native), after_event (native),
+        behind_default_stream (native), while_captured (native);
+    failing: last_error (native), fault (native), other_device (native), fork_after_count (native),
+        fork_after_properties (native), fork_after_work (native), fork_after_version (native);
     misuse: plain_call (native), empty_pop, registered (native);
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
+}
+
+/// Who resets the device after a fault and goes on has seen to the error: nothing is said at its end. Elsewhere
+/// something is.
+#[test]
+fn a_fault_is_over_with_a_reset() {
+    let program = program("failing");
+    let node = Node::start("2x64MiB", "mgb");
+    for (name, is_told) in [("fault", false), ("other_device", true)] {
+        let mut command = node.command(&program, &[name]);
+        let ended = Running::start(command.env("MGB", "require")).end();
+        assert_eq!(
+            ended.stderr.contains("the GPU failed under this program"),
+            is_told,
+            "{ended:?}"
+        );
+        ended.success();
+    }
+}
+
+/// A device variable is recorded only where every task of the program is lazy.
+#[test]
+fn a_variable_is_written_behind_the_work_of_another_device() {
+    let program = program("pending");
+    let node = Node::start("2x64MiB", "mgb");
+    for mode in ["off", "require"] {
+        let mut command = node.command(&program, &["after_other_device"]);
+        command.env("MGB", mode).env("MGB_STATIC", "off");
+        Running::start(&mut command).end().success();
+    }
+    node.wait_until_empty();
 }
 
 /// On a small GPU, the granule before the first object is left to others. Where it is there, it is charged.

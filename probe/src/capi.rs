@@ -143,11 +143,13 @@ unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u
 fn refused(task: TaskId, site: Option<&Site<'_>>, need: &Need, refusal: &Refusal) -> u64 {
     let task = task.refused();
     match site {
-        Some(site) => eprintln!(
+        Some(site) => mgb_stderr::say!(
             "mgb: failed to place task {} ({} in {}): {refusal}",
-            site.id, site.function, site.module
+            site.id,
+            site.function,
+            site.module
         ),
-        None => eprintln!("mgb: failed to place a task: {refusal}"),
+        None => mgb_stderr::say!("mgb: failed to place a task: {refusal}"),
     }
     if let Some(binder) = binder() {
         binder.refused(site, need, task, refusal);

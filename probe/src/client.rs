@@ -411,7 +411,7 @@ fn priority() -> u32 {
     };
     let number = text.to_str().and_then(|text| text.trim().parse().ok());
     number.unwrap_or_else(|| {
-        eprintln!(
+        mgb_stderr::say!(
             "mgb: MGB_PRIORITY={} is no number from 0 to {}; taken as 0",
             text.display(),
             u32::MAX

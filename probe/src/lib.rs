@@ -10,6 +10,15 @@
 //! Everything here may be called from any thread. After `fork`, the child has
 //! no client until it asks for one; it then connects under its own pid.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
 mod activation;
 mod binder;
 pub mod capi;

@@ -16,6 +16,14 @@
 //! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`config::visible`] |
 
 #![allow(non_snake_case, reason = "exported functions have CUDA's names")]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
 
 pub mod address;
 pub mod clock;

@@ -60,10 +60,10 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let _beside = beside(&device, &mut line, &parts, &clang).code(exit::NODE)?;
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if let Some(missing) = openmp::missing(&line, &clang) {
-        eprintln!("mgb clang: {missing}");
+        crate::out::tell!("mgb clang: {missing}");
     }
     if line.runs_linker() && line.lto() == Lto::Thin {
-        eprintln!("{}", whole::THIN);
+        crate::out::tell!("{}", whole::THIN);
     }
     if line.generates_code() || device.is_some() {
         let cuda = parts.cuda.as_ref().filter(|_| device.is_some());

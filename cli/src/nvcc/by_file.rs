@@ -248,7 +248,7 @@ fn said(ended: &Output, line: &str) -> ExitStatus {
     let _ = io::stdout().write_all(&ended.stdout);
     let _ = io::stderr().write_all(&ended.stderr);
     if !line.is_empty() {
-        eprintln!("{line}");
+        crate::out::tell!("{line}");
     }
     ended.status
 }

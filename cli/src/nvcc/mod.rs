@@ -58,7 +58,10 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     let dry = request.has(Meaning::DryRun);
     if dry || request.has(Meaning::Verbose) {
         let arch = clang::tools::default_arch();
-        eprint!("{}", verbose::text(&plan, &cuda, &prefix, &arch));
+        crate::out::tell!(
+            "{}",
+            verbose::text(&plan, &cuda, &prefix, &arch).trim_end_matches('\n')
+        );
     }
     if plan.inputs.is_empty() {
         return if request.has(Meaning::Verbose) || dry {
@@ -76,7 +79,7 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     }
     let code = build(&plan)?;
     if code != exit::OK && across_files {
-        eprintln!(
+        crate::out::tell!(
             "mgb nvcc: no source goes to nvcc by itself where device code is linked across files (-rdc=true, -dc): if it is \
              clang that does not take one above, --keep-nvcc has nvcc compile all of the program"
         );

@@ -137,9 +137,7 @@ fn have_refused(never: &NeverFits) {
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
     let hint = thread::with(|thread| thread.take_hint());
-    if let Some(code) = fault::sticky() {
-        return fail(code);
-    }
+    fault::check()?;
     have_arena()?;
     let key = state::lock().task_of_hint(hint);
     let lazy = state::lock().is_lazy(key);

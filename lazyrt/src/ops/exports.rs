@@ -28,7 +28,7 @@ use crate::{fault, thread};
 /// A forked child of a process that had used CUDA: as CUDA answers there.
 #[cold]
 fn forked() -> Code {
-    thread::with(|thread| thread.set_error(Code::INITIALIZATION));
+    errors::record(Code::INITIALIZATION);
     Code::INITIALIZATION
 }
 
@@ -39,6 +39,12 @@ const fn is_per_thread(name: &str) -> bool {
         return false;
     };
     matches!((kind, last), (b's', b'z') | (b'd', b's'))
+}
+
+/// Whether the function only tells of errors: also in a forked child, and also of those of a context that is gone
+/// or another device's.
+const fn tells_of_errors(name: &str) -> bool {
+    matches!(name.as_bytes(), b"cudaGetLastError" | b"cudaPeekAtLastError")
 }
 
 /// Whether the function ends contexts, and with them what it answers about them.
@@ -73,6 +79,7 @@ macro_rules! exports {
                 // SAFETY: the arguments are those that the program passed to the function of this name: its
                 // contract in CUDA.
                 Mode::Native => return unsafe { real($($arg),*) },
+                Mode::Forked if const { tells_of_errors(stringify!($name)) } => {}
                 Mode::Forked => return forked(),
             }
             gate::note_return();
@@ -87,7 +94,10 @@ macro_rules! exports {
             }
             match answer {
                 Ok(code) => {
-                    if !code.is_success() && const { !ends_contexts(stringify!($name)) } {
+                    let is_news = const {
+                        !ends_contexts(stringify!($name)) && !tells_of_errors(stringify!($name))
+                    };
+                    if is_news && !code.is_success() {
                         fault::note(code);
                     }
                     code

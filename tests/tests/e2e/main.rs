@@ -35,6 +35,7 @@ mod open;
 mod ordinary;
 mod outputs;
 mod overhead;
+mod published;
 mod quotas;
 mod restart;
 mod running;
