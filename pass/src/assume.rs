@@ -42,6 +42,7 @@ mod tests {
     fn names_in_a_list() {
         assert!(is_listed("escape", "escape"));
         assert!(is_listed("other, escape", Proof::Escape.name()));
+        assert!(is_listed("escape,loops", Proof::Loops.name()));
         assert!(!is_listed("", "escape"));
         assert!(!is_listed("escapes,other", "escape"));
     }
