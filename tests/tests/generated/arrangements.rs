@@ -66,6 +66,14 @@ const ARRANGEMENTS: [Arrangement; 7] = [
     },
 ];
 
+/// A source that was not right.
+pub struct Wrong {
+    /// The arrangement's name.
+    pub arrangement: &'static str,
+    /// What it said.
+    pub why: String,
+}
+
 /// The nodes that all sources of a test share.
 pub struct Nodes {
     nodes: [Node; 4],
@@ -99,14 +107,29 @@ impl Nodes {
     /// # Errors
     ///
     /// In which it was not right, and what it said.
-    pub fn play(&self, built: &Built) -> Result<(), String> {
-        let expected = self.run(built, &ARRANGEMENTS[0], None)?;
+    pub fn play(&self, built: &Built) -> Result<(), Wrong> {
+        let natively = &ARRANGEMENTS[0];
+        let wrong = |arrangement: &Arrangement, why| Wrong {
+            arrangement: arrangement.name,
+            why,
+        };
+        let expected = self
+            .run(built, natively, None)
+            .map_err(|why| wrong(natively, why))?;
         for arrangement in &ARRANGEMENTS[1..] {
             if let Err(why) = self.run(built, arrangement, Some(&expected)) {
-                return Err(format!("{why}{}", self.which(built, arrangement)));
+                let why = format!("{why}{}", self.which(built, arrangement));
+                return Err(wrong(arrangement, why));
             }
         }
         Ok(())
+    }
+
+    /// Whether a source is right in the arrangement of this name.
+    pub fn is_right_in(&self, built: &Built, name: &str) -> bool {
+        let arrangement = ARRANGEMENTS.iter().find(|one| one.name == name);
+        let arrangement = arrangement.expect("an arrangement has this name");
+        self.run(built, arrangement, None).is_ok()
     }
 
     /// Which of the source's programs fail in an arrangement by themselves.

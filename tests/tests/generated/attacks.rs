@@ -37,7 +37,7 @@ fn attacks_are_answered_as_natively() {
                         break;
                     }
                     let result = Built::new(nodes.folder(), seed, &features, None).and_then(|built| {
-                        let played = nodes.play(&built).map_err(|why| built.keep(&why));
+                        let played = nodes.play(&built).map_err(|wrong| built.keep(&wrong.why));
                         let own = built.source.features.clone();
                         built.forget();
                         played.map(|()| own)

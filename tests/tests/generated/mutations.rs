@@ -45,22 +45,28 @@ fn each_mutation_is_noticed() {
     );
 }
 
-/// How many sources it took until one failed that is right without the mutation, and how it failed.
+/// How many sources it took until one failed in an arrangement in which it is right without the mutation, and
+/// how it failed.
 fn noticed_by(nodes: &Nodes, name: &str, features: &str) -> Option<(u64, String)> {
     let features = features.parse().expect("these are features");
-    let play = |seed, assume| {
-        let built =
-            Built::new(nodes.folder(), seed, &features, assume).unwrap_or_else(|text| panic!("{text}"));
-        let played = nodes.play(&built);
-        built.forget();
-        played
+    let build = |seed, assume| {
+        Built::new(nodes.folder(), seed, &features, assume).unwrap_or_else(|text| panic!("{text}"))
     };
     for (count, seed) in (settings::first()..).take(MOST_SOURCES as usize).enumerate() {
-        if let Err(why) = play(seed, Some(name)) {
-            match play(seed, None) {
-                Ok(()) => return Some((count as u64 + 1, why)),
-                Err(why) => println!("{name}: source {seed} fails without it as well: {why}"),
+        let mutated = build(seed, Some(name));
+        let played = nodes.play(&mutated);
+        mutated.forget();
+        if let Err(wrong) = played {
+            let proven = build(seed, None);
+            let is_right = nodes.is_right_in(&proven, wrong.arrangement);
+            proven.forget();
+            if is_right {
+                return Some((count as u64 + 1, wrong.why));
             }
+            println!(
+                "{name}: source {seed} fails without it as well: {}",
+                wrong.arrangement
+            );
         }
     }
     None
