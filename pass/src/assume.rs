@@ -20,7 +20,6 @@ impl Proof {
         match self {
             Self::Escape => "escape",
             Self::Loops => "loops",
-            Self::Loops => "loops",
         }
     }
 

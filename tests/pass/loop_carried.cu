@@ -6,7 +6,7 @@
 // RUN: %ir-O1 %s | %mgb -o %t.ll
 // RUN: FileCheck %s --input-file=%t.ll --check-prefix=CODE
 // RUN: %report | FileCheck %s
-// RUN: %ir-O1 %s | env MGB_ASSUME=loops %mgb -o %t.ll
+// RUN: %ir-O1 %s | env MGB_ASSUME=escape,loops %mgb -o %t.ll
 // RUN: %report | FileCheck %s --check-prefix=ASSUMED
 #include "cuda.h"
 
