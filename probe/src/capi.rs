@@ -117,15 +117,14 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
 
 fn refused(task: TaskId, site: Option<&Site<'_>>, need: &Need, refusal: &Refusal) -> u64 {
     let task = task.refused();
-    match site {
-        Some(site) => eprintln!(
-            "mgb: failed to place task {} ({} in {}): {refusal}",
-            site.id, site.function, site.module
-        ),
-        None => eprintln!("mgb: failed to place a task: {refusal}"),
-    }
-    if let Some(binder) = binder() {
-        binder.refused(site, need, task, refusal);
+    if !binder().is_some_and(|binder| binder.refused(site, need, task, refusal)) {
+        match site {
+            Some(site) => eprintln!(
+                "mgb: failed to place task {} ({} in {}): {refusal}",
+                site.id, site.function, site.module
+            ),
+            None => eprintln!("mgb: failed to place a task: {refusal}"),
+        }
     }
     task.raw()
 }

@@ -77,26 +77,30 @@ fn have_arena() -> Result<(), Own> {
     Ok(())
 }
 
-/// A task that could not hold what it asks for on any GPU it may still go to.
+/// What could not be held on any GPU that it may still go to.
 struct NeverFits {
-    /// Bytes that it wants then.
+    /// Who wants too much: the task, or all tasks of the program's device together.
+    whose: &'static str,
+    /// Bytes that are wanted.
     wanted: u64,
     /// Bytes that the largest of the GPUs has.
     largest: u64,
-    /// The GPU to which it is bound.
+    /// The GPU to which the task is bound.
     gpu: Option<u32>,
 }
 
-/// Whether the task would be that with `bytes` more.
+/// Whether the task would be that with `bytes` more, or all tasks of its device together. Each of those by
+/// itself could have a GPU in turn; but a launch may need two of them at once, and natively the program has no
+/// more memory than a GPU.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
-    let gpus = session::gpus().iter();
-    let largest = gpus
-        .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
-        .map(device::capacity)
-        .max()?;
-    let more = if bytes < SMALL {
+    let largest = |bound: Option<u32>| {
+        let gpus = session::gpus().iter();
+        let may_be = gpus.filter(|gpu| bound.is_none_or(|bound| bound == gpu.index));
+        may_be.map(device::capacity).max()
+    };
+    let more = if bytes < SMALL && task.pool.has_room(bytes) {
         0
     } else {
         bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
@@ -105,8 +109,19 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         .unevictable()
         .max(task.live.saturating_add(bytes))
         .max(task.unevictable().saturating_add(more));
-    (committed > largest).then_some(NeverFits {
-        wanted: committed,
+    let others = state
+        .tasks()
+        .filter(|(other, of)| *other != key && of.device == task.device);
+    let together = others.fold(committed, |sum, (_, of)| sum.saturating_add(of.unevictable()));
+    [
+        ("its task needs", committed, largest(bound)?),
+        ("the program has", together, largest(None)?),
+    ]
+    .into_iter()
+    .find(|(_, wanted, largest)| wanted > largest)
+    .map(|(whose, wanted, largest)| NeverFits {
+        whose,
+        wanted,
         largest,
         gpu: bound,
     })
@@ -150,8 +165,9 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         notice::once(
             "never-fits",
             format_args!(
-                "failed to allocate {}: with it, its task needs {} or more, {LARGEST_GPU} {}",
+                "failed to allocate {}: with it, {} {} or more, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),
+                never.whose,
                 Bytes(never.wanted),
                 Bytes(never.largest)
             ),
