@@ -168,7 +168,7 @@ impl Source {
         }
         // What the source keeps unused may be enough, as it may be in the driver.
         if let Some(device) = self.with(|known| known.device) {
-            swap::settle(device);
+            swap::settle_beside(device);
         }
         self.trim();
         self.settle(1);

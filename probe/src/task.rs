@@ -100,6 +100,12 @@ pub enum Refusal {
     /// No GPU that the task may use is under this `mgbd`.
     #[error("none of the GPUs that it may use is shared by mgbd; check CUDA_VISIBLE_DEVICES")]
     NoGpu,
+    /// The program got a signal that asks it to end, and handles it, while it waited.
+    #[error("the program got {0} while it waited for room")]
+    Interrupted(&'static str),
+    /// The caller did not need the room any more.
+    #[error("it was not needed any more")]
+    Withdrawn,
     /// Everybody waits for more, and nobody can be swapped out.
     #[error("every process on the GPU waits for more memory and none can be swapped out; run fewer at once")]
     Deadlock,

@@ -44,7 +44,10 @@ impl Growth {
             if lacking == 0 {
                 return Ok(());
             }
-            match self.session.client.grow(self.task.id, lacking) {
+            // What other threads free meanwhile is not to be waited for.
+            let lasts = || self.task.account.lock().lacking() >= lacking;
+            match self.session.client.grow_while(self.task.id, lacking, &lasts) {
+                Err(Refusal::Withdrawn) => {}
                 Ok(Grown::Granted { .. }) => self.task.account.lock().reserved += lacking,
                 Ok(Grown::SwapOut) if self.make_room() => failed = 0,
                 Ok(Grown::SwapOut) if failed < FAILED_SWAPS => {

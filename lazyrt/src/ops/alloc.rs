@@ -89,17 +89,16 @@ struct NeverFits {
     gpu: Option<u32>,
 }
 
-/// Whether the task would be that with `bytes` more, or all tasks of its device together. Each of those by
-/// itself could have a GPU in turn; but a launch may need two of them at once, and natively the program has no
-/// more memory than a GPU.
+/// Whether the task would be that with `bytes` more. For a lazy task that is all tasks of its device together: each
+/// by itself could have a GPU in turn, but a launch may need two of them at once.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
-    let largest = |bound: Option<u32>| {
+    let largest_of = |is_meant: &dyn Fn(u32) -> bool| {
         let gpus = session::gpus().iter();
-        let may_be = gpus.filter(|gpu| bound.is_none_or(|bound| bound == gpu.index));
-        may_be.map(device::capacity).max()
+        gpus.filter(|gpu| is_meant(gpu.index)).map(device::capacity).max()
     };
+    let own_largest = largest_of(&|gpu| bound.is_none_or(|bound| bound == gpu))?;
     let more = if bytes < SMALL && task.pool.has_room(bytes) {
         0
     } else {
@@ -109,21 +108,28 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         .unevictable()
         .max(task.live.saturating_add(bytes))
         .max(task.unevictable().saturating_add(more));
-    let others = state
-        .tasks()
-        .filter(|(other, of)| *other != key && of.device == task.device);
-    let together = others.fold(committed, |sum, (_, of)| sum.saturating_add(of.unevictable()));
-    [
-        ("its task needs", committed, largest(bound)?),
-        ("the program has", together, largest(None)?),
-    ]
-    .into_iter()
-    .find(|(_, wanted, largest)| wanted > largest)
-    .map(|(whose, wanted, largest)| NeverFits {
-        whose,
+    if committed > own_largest {
+        return Some(NeverFits {
+            whose: "its task needs",
+            wanted: committed,
+            largest: own_largest,
+            gpu: bound,
+        });
+    }
+    if !state.is_lazy(key) {
+        // It leaves the GPU while others run.
+        return None;
+    }
+    // Its objects may be used with any of the program's, which sees one device that holds them all.
+    let (wanted, largest) = (
+        state.live_of(task.device).saturating_add(bytes),
+        largest_of(&|_| true)?,
+    );
+    (wanted > largest).then_some(NeverFits {
+        whose: "the program has",
         wanted,
         largest,
-        gpu: bound,
+        gpu: None,
     })
 }
 
@@ -152,15 +158,14 @@ fn have_refused(never: &NeverFits) {
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
     let hint = thread::with(|thread| thread.take_hint());
-    if let Some(code) = fault::sticky() {
-        return fail(code);
-    }
+    fault::check()?;
     have_arena()?;
     let key = state::lock().task_of_hint(hint);
     let lazy = state::lock().is_lazy(key);
     let mut state = state::lock();
     let key = state.resolve(key);
     if let Some(never) = never_fits(&state, key, bytes as u64) {
+        state.drop_if_over(key);
         drop(state);
         notice::once(
             "never-fits",
@@ -176,6 +181,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         return fail(Code::MEMORY_ALLOCATION);
     }
     let Some(address) = state.allocate(key, bytes as u64) else {
+        state.drop_if_over(key);
         return fail(Code::MEMORY_ALLOCATION);
     };
     drop(state);
@@ -218,14 +224,16 @@ pub unsafe fn malloc(
             || unsafe { out.read() as u64 },
         );
     }
-    let address = if bytes == 0 {
+    // CUDA leaves no address where it fails. The pass relies on that: an allocation overwrites its variable.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
+    unsafe { out.write(std::ptr::null_mut()) };
+    if bytes == 0 {
         // CUDA succeeds, with no address.
         thread::with(|thread| thread.take_hint());
-        0
-    } else {
-        allocate(bytes)?
-    };
-    // SAFETY: `out` is not null, so it is writable: contract of this function.
+        return Ok(Code::SUCCESS);
+    }
+    let address = allocate(bytes)?;
+    // SAFETY: as above.
     unsafe { out.write(address as *mut c_void) };
     Ok(Code::SUCCESS)
 }
@@ -271,6 +279,8 @@ pub unsafe fn malloc_pitch(
             || unsafe { out.read() as u64 },
         );
     }
+    // SAFETY: `out` is not null, so it is writable: contract of this function. See `malloc`.
+    unsafe { out.write(std::ptr::null_mut()) };
     let (address, row) = rows(width, Some(height))?;
     // SAFETY: `out` and `pitch` are not null, so they are writable: contract of this function.
     unsafe {

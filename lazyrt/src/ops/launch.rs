@@ -134,7 +134,8 @@ fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
 
 /// Whether the lazy task is on a GPU where the launch can reach its objects, which a kernel of a static
 /// task may do through pointers in memory. No kernel of another task reaches the objects of a static
-/// task: the pass proved that their addresses do not escape.
+/// task: the pass proved that neither the host nor a kernel keeps their addresses
+/// (docs/design/static-tasks.md).
 #[inline]
 fn is_colocated(shared: &Shared) -> bool {
     state::lazy_shared().is_none_or(|lazy| {

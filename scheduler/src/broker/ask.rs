@@ -47,6 +47,10 @@ impl Broker {
             Op::Grow => self.grow(key, cell, request, now),
             Op::Swapped => Some(self.change(key, request, |ledger| ledger.swap(key, request.bytes))),
             Op::GiveBack => Some(self.change(key, request, |ledger| ledger.shrink(key, request.bytes))),
+            Op::Withdraw => {
+                self.withdraw(key);
+                Some(Reply::Done)
+            }
             Op::Turn => {
                 self.turns
                     .ask(client, cell, request.flags & MAKES_CONTEXT != 0, now);
@@ -104,6 +108,25 @@ impl Broker {
                 client,
                 cell,
                 reply: bad("the task ended while it waited to grow"),
+            });
+        }
+    }
+
+    /// The client does not want what the task waits for any more. It is told that nothing has changed.
+    fn withdraw(&mut self, key: TaskKey) {
+        let client = key.client;
+        let waiting = self.queue.of(client).filter(|waiting| waiting.key() == key);
+        let mut cells: Vec<usize> = waiting.map(|waiting| waiting.cell).collect();
+        for &cell in &cells {
+            self.queue.remove(client, cell);
+        }
+        cells.extend(self.take_held_of(key));
+        cells.extend(self.jobs.take_follower(key));
+        for cell in cells {
+            self.overdue.push(Answer {
+                client,
+                cell,
+                reply: Reply::Unchanged,
             });
         }
     }

@@ -175,6 +175,14 @@ impl<'a> Lifetimes<'a> {
         let (call, class, slot) = self.allocations[object];
         let made = self.cfg.point(call).block;
         let piling = |one: &&Loop| !one.body.contains(&self.begin.block);
+        if self
+            .cfg
+            .loops_around(made)
+            .filter(piling)
+            .any(|one| self.ends_early(one, class))
+        {
+            return false;
+        }
         let mut frees = self.frees.iter().filter(|free| free.class == class);
         match self.shared.contains(&slot) {
             true => frees.all(|free| {
@@ -183,6 +191,23 @@ impl<'a> Lifetimes<'a> {
             }),
             false => frees.next().is_none(),
         }
+    }
+
+    /// Whether a loop behind the begin can be left in several places, after which its objects are freed: how often it
+    /// runs at most says nothing then. Where a call of CUDA has failed is none of them.
+    fn ends_early(&self, one: &Loop, class: usize) -> bool {
+        let cfg = self.cfg;
+        if !cfg.dominates_block(self.begin.block, one.header) {
+            return false;
+        }
+        let frees = self.frees.iter().filter(|free| free.class == class);
+        let freeing = cfg.reaching(frees.map(|free| free.block));
+        let leaves = |&&block: &&usize| {
+            let mut next = cfg.successors(block).into_iter();
+            next.any(|next| !one.body.contains(&next) && freeing.contains(&next))
+        };
+        let places = one.body.iter().filter(leaves);
+        places.filter(|&&block| !asks_cuda(cfg, block)).count() > 1
     }
 
     /// Follows one object, or all that one place allocates over and over.
@@ -286,6 +311,15 @@ impl<'a> Lifetimes<'a> {
         }
         Some(state)
     }
+}
+
+/// Whether a block ends in a branch by what a call of CUDA has answered.
+fn asks_cuda(cfg: &Cfg, block: usize) -> bool {
+    let branch = cfg.block(block).terminator();
+    let test = branch.and_then(|branch| branch.operands().next());
+    let test = test.filter(|test| test.is(LLVMOpcode::LLVMICmp));
+    let callee = test.and_then(|test| test.operand(0).callee());
+    callee.is_some_and(|callee| callee.name().starts_with("cuda"))
 }
 
 /// The slot that a free has just read its pointer from.

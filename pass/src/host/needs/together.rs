@@ -19,7 +19,9 @@ impl Together {
     /// So many objects, each alone.
     pub fn of(objects: usize) -> Self {
         let mut pairs = UnGraph::default();
-        (0..objects).for_each(|_| drop(pairs.add_node(())));
+        for _ in 0..objects {
+            pairs.add_node(());
+        }
         Self {
             pairs,
             at_allocation: (0..objects).map(|object| vec![object]).collect(),
@@ -44,10 +46,10 @@ impl Together {
         if self.pairs.node_count() > MOST_OBJECTS {
             return None;
         }
-        let numbers = |clique: std::collections::HashSet<NodeIndex>| {
-            sorted(clique.into_iter().map(NodeIndex::index).collect())
-        };
-        let mut all: Vec<Vec<usize>> = maximal_cliques(&self.pairs).into_iter().map(numbers).collect();
+        let mut all: Vec<Vec<usize>> = maximal_cliques(&self.pairs)
+            .into_iter()
+            .map(|clique| sorted(clique.into_iter().map(NodeIndex::index).collect()))
+            .collect();
         all.sort();
         (all.len() <= MOST_MOMENTS).then_some(all)
     }
