@@ -2,6 +2,7 @@
 
 use mgb_core::{mps, work};
 use mgb_probe::need::VARIABLES;
+use mgb_probe::size::Bytes;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
 use crate::bind::{self, Asked};
@@ -42,6 +43,23 @@ fn beginning(state: &mut State, site: Option<&Site<'_>>) -> Key {
         task.site = Some(OwnSite::from(site));
     }
     key
+}
+
+/// Says that a static task's need was too high. `mgb batch` must not take it for why a job failed.
+fn bound_later(site: Option<&Site<'_>>, refusal: &Refusal) {
+    let what = site.map_or("a task".to_owned(), |site| {
+        format!("task {} ({} in {})", site.id, site.function, site.module)
+    });
+    let why = match refusal {
+        Refusal::NeverFits { wanted, .. } => {
+            format!("its need, {} with the context, fits no GPU", Bytes(*wanted))
+        }
+        other => format!("its need was refused ({other})"),
+    };
+    notice::once(
+        "need",
+        format_args!("{what} is bound at run time, by what it allocates: {why}"),
+    );
 }
 
 /// Whether the task runs where the device's variables have their values.
@@ -152,22 +170,27 @@ impl Binder for Lazy {
         }
     }
 
-    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, _refusal: &Refusal) {
+    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal) -> bool {
         let mut state = state::lock();
         let key = beginning(&mut state, site);
         state.name(task.raw(), key);
         chose(&mut state);
-        let Some(task) = state.task(key) else { return };
-        task.need = *need;
-        // The lazy task may ask again, once it is smaller.
-        task.refused = !task.lazy;
-        task.publish();
-        if task.refused && state::may_be_several() {
-            // The pass may have counted what is on several devices: each device's lazy task holds its own.
-            task.refused = false;
+        let Some(of_site) = state.task(key) else {
+            return false;
+        };
+        of_site.need = *need;
+        if of_site.lazy || refusal.is_for_size() {
+            // A need is advice, and what the program really allocates may be less: it is part of the lazy
+            // task, which asks as it allocates. On several devices each one's lazy task holds its own.
             let lazy = state.lazy_task();
             state.merge(key, lazy);
+            drop(state);
+            bound_later(site, refusal);
+            return refusal.is_for_size();
         }
+        of_site.refused = true;
+        of_site.publish();
+        false
     }
 
     fn use_task(&self, site: usize, id: u32, task: Option<TaskId>, activation: u64) {
@@ -190,6 +213,7 @@ impl Binder for Lazy {
         }
         if id.is_refused() && task.lazy {
             // The refused task is a part of the lazy task, which continues.
+            state.forget_handle(id.raw());
             return 0;
         }
         task.ended = true;

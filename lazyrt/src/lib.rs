@@ -58,6 +58,7 @@ mod task;
 mod thread;
 mod trace_line;
 mod twelve;
+mod unite;
 mod visible;
 
 #[cfg(test)]

@@ -86,6 +86,7 @@ pub struct Thread {
     error: Cell<Code>,
     number: Cell<u64>,
     cached: Cell<Option<&'static Shared>>,
+    joined: Cell<u64>,
     gathers: Cell<bool>,
     per_thread: Cell<bool>,
 }
@@ -101,6 +102,7 @@ thread_local! {
             error: Cell::new(Code::SUCCESS),
             number: Cell::new(0),
             cached: Cell::new(None),
+            joined: Cell::new(0),
             gathers: Cell::new(false),
             per_thread: Cell::new(false),
         }
@@ -178,6 +180,17 @@ impl Thread {
     /// Keeps the task of a handle.
     pub fn cache(&self, shared: &'static Shared) {
         self.cached.set(Some(shared));
+    }
+
+    /// Whether this is the handle, not 0, of a static task that became part of the lazy task, the last such
+    /// that this thread used.
+    pub fn has_joined(&self, handle: u64) -> bool {
+        self.joined.get() == handle
+    }
+
+    /// The handle means the lazy task.
+    pub fn note_joined(&self, handle: u64) {
+        self.joined.set(handle);
     }
 
     /// Whether the thread may have allocated something for a site that has not begun.

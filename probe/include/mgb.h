@@ -49,9 +49,9 @@ typedef struct mgb_task_site {
 } mgb_task_site;
 
 /* Blocks until the task is granted a GPU with room for `need`, and binds the
- * task to it. A task that can never fit is reported on stderr; its handle is
- * then refused, and its ops return cudaErrorMemoryAllocation. `site` may be
- * NULL. */
+ * task to it. A need is advice: a task whose need fits no GPU is bound at run
+ * time, by what it really allocates, and a line on stderr says so. `site` may
+ * be NULL. */
 mgb_task mgb_task_begin(const mgb_task_site *site, const mgb_need *need);
 
 /* The next GPU op of this thread belongs to `task`. With task 0, `site` still

@@ -51,8 +51,10 @@ pub trait Binder: Sync {
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant);
 
     /// The task is refused; `task` is the handle the program will use for it
-    /// (and [`TaskId::is_refused`]). The message is already on stderr.
-    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal);
+    /// (and [`TaskId::is_refused`]). True: the need was too high, and the binder
+    /// binds the task at run time, by what it really allocates. False: its ops
+    /// fail, and the caller says so on stderr.
+    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal) -> bool;
 
     /// The next GPU op of this thread belongs to `task`; without one, the site
     /// still groups allocations made before the task begins. Called before every

@@ -144,17 +144,16 @@ unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u
 
 fn refused(task: TaskId, site: Option<&Site<'_>>, need: &Need, refusal: &Refusal) -> u64 {
     let task = task.refused();
-    match site {
-        Some(site) => mgb_stderr::say!(
-            "mgb: failed to place task {} ({} in {}): {refusal}",
-            site.id,
-            site.function,
-            site.module
-        ),
-        None => mgb_stderr::say!("mgb: failed to place a task: {refusal}"),
-    }
-    if let Some(binder) = binder() {
-        binder.refused(site, need, task, refusal);
+    if !binder().is_some_and(|binder| binder.refused(site, need, task, refusal)) {
+        match site {
+            Some(site) => mgb_stderr::say!(
+                "mgb: failed to place task {} ({} in {}): {refusal}",
+                site.id,
+                site.function,
+                site.module
+            ),
+            None => mgb_stderr::say!("mgb: failed to place a task: {refusal}"),
+        }
     }
     task.raw()
 }

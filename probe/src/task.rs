@@ -76,7 +76,7 @@ pub enum Grown {
     SwapOut,
 }
 
-/// Why a request got no room. A sticky no for the task.
+/// Why a request got no room.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It can never fit on this node.
@@ -118,6 +118,16 @@ pub enum Refusal {
     /// The two sides do not understand each other.
     #[error("the channel to mgbd broke: {0}; use mgbd and the program's libmgb_rt.so of one version")]
     Protocol(String),
+}
+
+impl Refusal {
+    /// Whether a request for less, or a later one, may be granted: the task is not refused for good.
+    pub fn is_for_size(&self) -> bool {
+        matches!(
+            self,
+            Refusal::NeverFits { .. } | Refusal::OverQuota { .. } | Refusal::Deadlock
+        )
+    }
 }
 
 /// So much of what is limited, in words.

@@ -77,17 +77,20 @@ fn have_arena() -> Result<(), Own> {
     Ok(())
 }
 
-/// A task that could not hold what it asks for on any GPU it may still go to.
+/// What could not be held on any GPU that it may still go to.
 struct NeverFits {
-    /// Bytes that it wants then.
+    /// Who wants too much: the task, or all tasks of the program's device together.
+    whose: &'static str,
+    /// Bytes that are wanted.
     wanted: u64,
     /// Bytes that the largest of the GPUs has.
     largest: u64,
-    /// The GPU to which it is bound.
+    /// The GPU to which the task is bound.
     gpu: Option<u32>,
 }
 
-/// Whether the task would be that with `bytes` more.
+/// Whether the task would be that with `bytes` more. For a lazy task that is all tasks of its device together: each
+/// by itself could have a GPU in turn, but a launch may need two of them at once.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
@@ -96,7 +99,7 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         gpus.filter(|gpu| is_meant(gpu.index)).map(device::capacity).max()
     };
     let own_largest = largest_of(&|gpu| bound.is_none_or(|bound| bound == gpu))?;
-    let more = if bytes < SMALL {
+    let more = if bytes < SMALL && task.pool.has_room(bytes) {
         0
     } else {
         bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
@@ -107,6 +110,7 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         .max(task.unevictable().saturating_add(more));
     if committed > own_largest {
         return Some(NeverFits {
+            whose: "its task needs",
             wanted: committed,
             largest: own_largest,
             gpu: bound,
@@ -122,6 +126,7 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         largest_of(&|_| true)?,
     );
     (wanted > largest).then_some(NeverFits {
+        whose: "the program has",
         wanted,
         largest,
         gpu: None,
@@ -165,8 +170,9 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         notice::once(
             "never-fits",
             format_args!(
-                "failed to allocate {}: with it, the program has {} or more on one device, {LARGEST_GPU} {}",
+                "failed to allocate {}: with it, {} {} or more, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),
+                never.whose,
                 Bytes(never.wanted),
                 Bytes(never.largest)
             ),

@@ -36,6 +36,16 @@ impl State {
         self.by_handle.insert(handle, key);
     }
 
+    /// No task is meant by this handle any more.
+    pub fn forget_handle(&mut self, handle: u64) {
+        self.by_handle.remove(&handle);
+    }
+
+    /// Whether the handle means a device's lazy task: that of a static task which became part of it.
+    pub fn means_lazy(&self, handle: u64) -> bool {
+        self.by_handle(handle).is_some_and(|key| self.is_lazy(key))
+    }
+
     /// The task itself if it is the current device's, else that one's lazy task.
     fn of_current_device(&mut self, key: Key) -> Key {
         let is_own = |task: &Task| task.device == current();
@@ -171,6 +181,8 @@ impl State {
                 }
             }
         }
+        // Its bytes in the host may mean something on the GPU where it was only.
+        task.gpu = task.gpu.or(gone.gpu);
         task.pool.absorb(std::mem::take(&mut gone.pool));
         task.records.absorb(std::mem::take(&mut gone.records));
         task.swaps.append(&mut gone.swaps);
@@ -179,6 +191,8 @@ impl State {
         task.seen.objects += gone.seen.objects;
         task.seen.peak = task.seen.peak.max(task.live);
         task.publish();
+        // No thread takes it for the task's any more.
+        gone.shared.renew(gone.device);
         self.unused.push(gone.shared);
     }
 }

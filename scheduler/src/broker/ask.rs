@@ -161,7 +161,16 @@ impl Broker {
             .fold(0u64, |mask, gpu| mask | 1 << gpu);
         if fit == 0 {
             let (context, usable) = (gpus[largest].context_bytes, gpus[largest].usable_bytes);
-            return Some(self.never_fits(key.client, bytes.saturating_add(context), usable, now));
+            let wanted = bytes.saturating_add(context);
+            if request.site != 0 {
+                // A static task's need is advice: it asks again for what it really allocates.
+                self.counts.refused += 1;
+                return Some(Reply::NeverFits {
+                    wanted,
+                    largest: usable,
+                });
+            }
+            return Some(self.never_fits(key.client, wanted, usable, now));
         }
         if let Some(reply) = self.over_quota_alone(key, &request, fit) {
             self.counts.refused += 1;

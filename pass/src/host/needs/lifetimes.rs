@@ -5,7 +5,7 @@
 //! nothing.
 use std::collections::HashSet;
 
-use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Loop, Point};
@@ -230,26 +230,28 @@ impl<'a> Lifetimes<'a> {
                 ..first
             });
         } else if let Some(state) = self.walk(object, many, first, start.at + 1, &mut beside, &mut repeats) {
-            queue.extend(
-                self.cfg
-                    .successors(start.block)
-                    .into_iter()
-                    .map(|block| State { block, ..state }),
-            );
+            queue.extend(self.next(call, many, state));
         }
         while let Some(state) = queue.pop() {
             if seen.insert(state)
                 && let Some(end) = self.walk(object, many, state, 0, &mut beside, &mut repeats)
             {
-                queue.extend(
-                    self.cfg
-                        .successors(state.block)
-                        .into_iter()
-                        .map(|block| State { block, ..end }),
-                );
+                queue.extend(self.next(call, many, end));
             }
         }
         (beside, repeats)
+    }
+
+    /// Where an object may go on to live from the end of a block: not where its allocation is known to have
+    /// failed.
+    fn next(&self, call: Value, many: bool, state: State) -> impl Iterator<Item = State> {
+        // An older object of the same place lives on.
+        let failed = (state.held && !many)
+            .then(|| failed_side(self.cfg, state.block, call))
+            .flatten();
+        let next = self.cfg.successors(state.block).into_iter();
+        next.filter(move |&block| Some(block) != failed)
+            .map(move |block| State { block, ..state })
     }
 
     /// Follows one block from an instruction on. None when the object's life ends in it.
@@ -339,4 +341,40 @@ fn freed_slot(cfg: &Cfg, objects: &Objects, call: Value) -> Option<usize> {
         .any(|op| op.nodes.first() == Some(&slot) && between(op.call));
     let stored = objects.stores_to(slot).iter().any(|&store| between(store));
     (read.block == freed.block && !refilled && !stored).then_some(slot)
+}
+
+/// The block that a branch goes to where this call, compared with a constant, has not given success.
+fn failed_side(cfg: &Cfg, block: usize, call: Value) -> Option<usize> {
+    let exit = cfg.block(block).terminator()?;
+    let next: Vec<usize> = cfg
+        .block(block)
+        .successors()
+        .into_iter()
+        .map(|next| cfg.number(next))
+        .collect();
+    let &[yes, no] = next.as_slice() else { return None };
+    let test = exit
+        .operands()
+        .next()
+        .filter(|test| test.is(LLVMOpcode::LLVMICmp))?;
+    let code = test.operand(1).constant().filter(|_| test.operand(0) == call)?;
+    let is_success = code == 0;
+    let failed = match test.predicate() {
+        LLVMIntPredicate::LLVMIntEQ => {
+            if is_success {
+                no
+            } else {
+                yes
+            }
+        }
+        LLVMIntPredicate::LLVMIntNE => {
+            if is_success {
+                yes
+            } else {
+                no
+            }
+        }
+        _ => return None,
+    };
+    (yes != no).then_some(failed)
 }
