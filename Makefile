@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
+	levels-test random-test attack-test mutation-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,13 @@ kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 o
 random-test: build ## run 10,000 random programs and 200 generated ones on softgpu, natively and under MGB (make test runs a few; MGB_RANDOM_FIRST=N: others)
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
 		--nocapture --test-threads=2
+
+# MGB_GENERATED_FIRST and MGB_GENERATED_FEATURES choose others.
+attack-test: build ## sources that attack the pass (MGB_GENERATED_SOURCES, 250 of eight programs), in seven arrangements on softgpu; what fails is kept
+	MGB_GENERATED_SOURCES=$(or $(MGB_GENERATED_SOURCES),250) $(CARGO) test $(CARGO_FLAGS) --test generated -- --nocapture attacks::
+
+mutation-test: build ## what the pass proves is switched off, one proof after the other: such sources must notice
+	$(CARGO) test $(CARGO_FLAGS) --test generated -- --nocapture --ignored mutations::
 
 fuzz: build ## the tests with arbitrary input, 20,000 inputs each (make test: 256, and 32 for mgbd's clients)
 	PROPTEST_CASES=20000 $(CARGO) test $(CARGO_FLAGS) --lib --test hostile -- any_ whatever_ what_can_be_read
@@ -110,9 +117,10 @@ random: build ## build the interpreter of random programs, plain and with MGB, i
 matrix: build ## build the program of the matrix of arrangements, plain and with MGB, in build/matrix/
 	@tools/programs.sh $(PREFIX) tests/matrix
 
-generated: build ## build 40 generated sources with MGB in build/generated/; a bundle made later has them too
+generated: build ## build generated sources with MGB in build/generated/ (40, and 25 that attack the pass); a bundle made later has them too
 	@mkdir -p $(PREFIX)/generated/src
 	$(CARGO) run --quiet --release --package mgb-tests --example generate 1 40 $(PREFIX)/generated/src
+	$(CARGO) run --quiet --release --package mgb-tests --example generate -- --attack default 1 25 $(PREFIX)/generated/src
 	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
 		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
 

@@ -261,6 +261,12 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
     } else {
         once
     };
+    // A launch takes no more time than it must; its slow paths see to that themselves.
+    let hold = if stream(function).is_some_and(|stream| launch(function, &stream).is_some()) {
+        ""
+    } else {
+        "let _stays = mgb_probe::cancel::hold();\n    "
+    };
     let result = match stream(function) {
         None => inside,
         // Outside the gate again: the note may wait for who looks at streams.
@@ -282,7 +288,7 @@ fn call(text: &mut String, function: &Function, types: &[&str]) {
          let address = crate::driver::address(crate::names::index::{name});\n    \
          // SAFETY: the driver's function of this name takes the same words.\n    \
          let native = unsafe {{ std::mem::transmute::<*const c_void, Native>(address) }};\n    \
-         {result}\n}}"
+         {hold}{result}\n}}"
     )
     .expect(WRITES);
 }

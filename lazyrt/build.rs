@@ -41,6 +41,12 @@ fn is_own(entry: &Entry) -> bool {
     own().contains(&entry.plain_name())
 }
 
+/// Whether the runtime initialises the driver for the function: not for versions, and not for a descriptor that
+/// is made of its arguments, which answers no code either.
+fn initialises(entry: &Entry) -> bool {
+    !INERT.contains(&entry.family) && entry.family != "version" && entry.name != "cudaCreateChannelDesc"
+}
+
 fn touches(entry: &Entry) -> bool {
     (!BLIND.contains(&entry.family) && entry.class != Class::Query)
         || entry.position(Role::DevicePointer).is_some()
@@ -155,9 +161,10 @@ fn source(entries: &[&Entry]) -> String {
     for entry in entries {
         writeln!(
             text,
-            "    Function {{ name: {:?}, native: {}, touches: {}, anchors: {}, copies: {}, translated: &[{}] }},",
+            "    Function {{ name: {:?}, native: {}, initialises: {}, touches: {}, anchors: {}, copies: {}, translated: &[{}] }},",
             entry.name,
             entry.treatment == Treatment::Native,
+            initialises(entry),
             touches(entry),
             entry.treatment == Treatment::Anchors,
             copies(entry),

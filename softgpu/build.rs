@@ -132,7 +132,7 @@ fn rust_type(c: &str) -> Option<&'static str> {
         "unsigned long long" => "u64",
         "unsigned char" => "u8",
         "unsigned short" => "u16",
-        "CUdeviceptr" | "CUstream" | "CUcontext" | "CUfunction" | "CUgraph" | "CUgraphExec"
+        "CUdeviceptr" | "CUstream" | "CUevent" | "CUcontext" | "CUfunction" | "CUgraph" | "CUgraphExec"
         | "CUmemoryPool" => "usize",
         "CUstreamCaptureMode" => "u32",
         "dim3" => "Dim3",

@@ -51,7 +51,12 @@ link ../libcuda.so.1 "$prefix/lib/front/nvml/libnvidia-ml.so.1"
 put "$built/libmgb_spank.so" "$prefix/lib/mgb_spank.so"
 put "$here/probe/include/mgb.h" "$prefix/include/mgb.h"
 put "$here/cli/include/mgb_legacy.h" "$prefix/include/mgb_legacy.h"
+mkdir -p "$prefix/include/legacy"
+for header in cuda_runtime.h cuda_runtime_api.h; do
+    put "$here/cli/include/legacy/$header" "$prefix/include/legacy/$header"
+done
 put "$here/cli/include/mgb_nvcc.h" "$prefix/include/mgb_nvcc.h"
+put "$here/cli/include/mgb_managed.h" "$prefix/include/mgb_managed.h"
 
 # What `mgb bench` writes beside its figures.
 if git -C "$here" describe --always --dirty --abbrev=40 --exclude='*' >"$prefix/share/.commit" 2>/dev/null; then

@@ -30,6 +30,7 @@ impl Code {
     pub const INVALID_CONTEXT: Code = Code(201);
     pub const ECC_UNCORRECTABLE: Code = Code(214);
     pub const PEER_ACCESS_UNSUPPORTED: Code = Code(217);
+    pub const CONTAINED: Code = Code(226);
     pub const OPERATING_SYSTEM: Code = Code(304);
     pub const INVALID_HANDLE: Code = Code(400);
     pub const ILLEGAL_STATE: Code = Code(401);
@@ -46,6 +47,7 @@ impl Code {
     pub const ILLEGAL_INSTRUCTION: Code = Code(715);
     pub const LAUNCH_FAILURE: Code = Code(719);
     pub const COOPERATIVE_LAUNCH_TOO_LARGE: Code = Code(720);
+    pub const TENSOR_MEMORY_LEAK: Code = Code(721);
     pub const NOT_SUPPORTED: Code = Code(801);
     pub const MPS_RPC_FAILURE: Code = Code(806);
     pub const MPS_SERVER_NOT_READY: Code = Code(807);
@@ -60,6 +62,7 @@ impl Code {
     pub const CAPTURED_EVENT: Code = Code(907);
     pub const STREAM_CAPTURE_WRONG_THREAD: Code = Code(908);
     pub const GRAPH_EXEC_UPDATE_FAILURE: Code = Code(910);
+    pub const EXTERNAL_DEVICE: Code = Code(911);
     pub const UNKNOWN: Code = Code(999);
 }
 
@@ -70,17 +73,20 @@ impl Code {
     }
 
     /// Whether the process can no longer use the GPU after this error, until a reset where one is possible:
-    /// an uncorrectable memory error, a fault of a kernel, a client that MPS terminated, or an MPS server
-    /// that died.
+    /// all errors after which CUDA's header says that the process must be relaunched, an uncorrectable memory
+    /// error, and an MPS server that died.
     pub fn is_sticky(self) -> bool {
         matches!(
             self,
             Code::ECC_UNCORRECTABLE
+                | Code::CONTAINED
                 | Code::ILLEGAL_ADDRESS
                 | Code::LAUNCH_TIMEOUT
                 | Code::ASSERT
+                | Code::TENSOR_MEMORY_LEAK
                 | Code::MPS_RPC_FAILURE
                 | Code::MPS_CLIENT_TERMINATED
+                | Code::EXTERNAL_DEVICE
         ) || (Code::HARDWARE_STACK_ERROR.0..=Code::LAUNCH_FAILURE.0).contains(&self.0)
     }
 }

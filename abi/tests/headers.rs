@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::io::Write as _;
 use std::mem::offset_of;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use mgb_abi::{array, copy, copy3d, device, error, graph, host, ipc, launch, location, managed};
@@ -192,6 +192,9 @@ fn errors(c: &mut Checks) {
         ("CUDA_ERROR_INVALID_CONTEXT", Code::INVALID_CONTEXT),
         ("cudaErrorECCUncorrectable", Code::ECC_UNCORRECTABLE),
         ("cudaErrorMpsRpcFailure", Code::MPS_RPC_FAILURE),
+        ("cudaErrorContained", Code::CONTAINED),
+        ("cudaErrorTensorMemoryLeak", Code::TENSOR_MEMORY_LEAK),
+        ("cudaErrorExternalDevice", Code::EXTERNAL_DEVICE),
         ("cudaErrorInvalidResourceHandle", Code::INVALID_HANDLE),
         ("cudaErrorIllegalState", Code::ILLEGAL_STATE),
         ("cudaErrorNotReady", Code::NOT_READY),
@@ -351,8 +354,8 @@ fn constants(c: &mut Checks) {
     }
 }
 
-#[test]
-fn structures_and_constants_are_those_of_the_headers() {
+/// The folder with CUDA's headers.
+fn include() -> PathBuf {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let found = Command::new(root.join("tools/cuda.sh"))
         .arg("find")
@@ -363,6 +366,47 @@ fn structures_and_constants_are_those_of_the_headers() {
         found.status.success() && !cuda.trim().is_empty(),
         "no CUDA: run make setup"
     );
+    Path::new(cuda.trim()).join("include")
+}
+
+/// The errors of the header whose comments say that the process must be relaunched.
+fn sticky_errors() -> Vec<(String, u32)> {
+    let text = std::fs::read_to_string(include().join("driver_types.h")).unwrap();
+    let (_, errors) = text
+        .split_once("cudaError\n{")
+        .expect("the header has the enumeration");
+    let (errors, _) = errors.split_once("\n};").unwrap();
+    let mut found = Vec::new();
+    for entry in errors.split("/**").skip(1) {
+        let (comment, constant) = entry.split_once("*/").unwrap();
+        let (name, number) = constant.trim().split_once('=').unwrap();
+        let words: Vec<&str> = comment.split_whitespace().filter(|word| *word != "*").collect();
+        if words.join(" ").contains("the process must be terminated") {
+            let number: String = number.chars().filter(char::is_ascii_digit).collect();
+            found.push((name.trim().to_owned(), number.parse().unwrap()));
+        }
+    }
+    found
+}
+
+#[test]
+fn errors_that_end_a_process_are_those_of_the_header() {
+    let sticky = sticky_errors();
+    assert!(
+        sticky.contains(&("cudaErrorIllegalAddress".to_owned(), 700)) && sticky.len() > 10,
+        "{sticky:?}"
+    );
+    // An uncorrectable memory error and the end of an MPS server: the header leaves them open.
+    let more = [error::Code::ECC_UNCORRECTABLE, error::Code::MPS_RPC_FAILURE];
+    for number in 0..1000 {
+        let code = error::Code(number);
+        let expected = more.contains(&code) || sticky.iter().any(|(_, known)| *known == number);
+        assert_eq!(code.is_sticky(), expected, "{code}");
+    }
+}
+
+#[test]
+fn structures_and_constants_are_those_of_the_headers() {
     let mut checks = Checks::default();
     structures(&mut checks);
     errors(&mut checks);
@@ -370,7 +414,7 @@ fn structures_and_constants_are_those_of_the_headers() {
     let source = format!("#include <cuda.h>\n#include <cuda_runtime_api.h>\n{}", checks.0);
     let mut compiler = Command::new("cc")
         .args(["-x", "c", "-fsyntax-only", "-", "-I"])
-        .arg(Path::new(cuda.trim()).join("include"))
+        .arg(include())
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -7,7 +7,9 @@ use crate::status::{Result, Status, code};
 /// Runs the body of a function: no panic crosses into C.
 pub fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
     code(catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| {
-        eprintln!("softgpu: {name} failed inside the software GPU's cuBLAS; the message above says where");
+        mgb_stderr::say!(
+            "softgpu: {name} failed inside the software GPU's cuBLAS; the message above says where"
+        );
         Err(Status::InternalError)
     }))
 }

@@ -10,6 +10,14 @@
 //! not exported.
 
 #![allow(non_snake_case, reason = "exported functions have cuBLAS's names")]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
 
 pub mod export;
 pub mod handle;

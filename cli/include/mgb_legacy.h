@@ -15,8 +15,11 @@
 #define cudaThreadGetLimit cudaDeviceGetLimit
 #define cudaThreadSetCacheConfig cudaDeviceSetCacheConfig
 #define cudaThreadGetCacheConfig cudaDeviceGetCacheConfig
+#endif
 
-#if defined(__CUDACC__) && defined(__cplusplus)
+/* The rest needs CUDA's headers: in files without device code it comes with those that they include (legacy/). */
+#if defined(__cplusplus) && (defined(__CUDACC__) || defined(MGB_LEGACY_RUNTIME)) && !defined(MGB_LEGACY_MEMBERS)
+#define MGB_LEGACY_MEMBERS
 #include <cuda_runtime.h>
 #include <limits.h>
 
@@ -136,7 +139,7 @@ static inline __host__ cudaError_t cudaStreamGetCaptureInfo_v2(cudaStream_t stre
 }
 
 #endif
-#if CUDART_VERSION >= 12000
+#if CUDART_VERSION >= 12000 && defined(__CUDACC__)
 
 /* Texture references. The host's copy of the variable has the settings, the device's the object. What the declaration
    says of settings is in the device's copy alone: compilers do not initialise the host's, which is zero. */
@@ -390,6 +393,5 @@ static inline __host__ cudaError_t cudaBindTextureToArray(const mgb_legacy_textu
 #pragma nv_diag_suppress 20092
 #endif
 
-#endif
 #endif
 #endif

@@ -60,7 +60,7 @@ pub fn wait(
         }
         let say = format!("{doing}: {}", sentence(&now.what));
         if start.elapsed() >= SILENT && !now.what.is_empty() && say != told {
-            eprintln!("{say}");
+            crate::out::tell!("{say}");
             told = say;
         }
         std::thread::sleep(LOOK);

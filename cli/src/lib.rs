@@ -2,6 +2,15 @@
 //!
 //! One file per command (`clang`, `run`, `batch`, …); what several use stands beside them.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
 mod args;
 mod batch;
 mod bench;
@@ -77,7 +86,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
         _ => dispatch(Cli::parse_from(arguments)),
     };
     ExitCode::from(outcome.unwrap_or_else(|failure| {
-        eprintln!("{shown}: {failure}");
+        crate::out::tell!("{shown}: {failure}");
         failure.code
     }))
 }

@@ -131,7 +131,7 @@ impl Machine {
             && variable("SOFTGPU_DEVICES").is_none()
             && variable("MGB_SOFTGPU").is_none()
         {
-            eprintln!("mgb: running on software GPUs ({why}); they show function, not speed");
+            mgb_stderr::say!("mgb: running on software GPUs ({why}); they show function, not speed");
         }
     }
 }

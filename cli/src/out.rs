@@ -1,5 +1,6 @@
-//! Standard output, for readers that may have gone; and files, whole or not at all.
+//! Standard output and standard error, for readers that may have gone; and files, whole or not at all.
 
+use std::fmt::Arguments;
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -9,6 +10,20 @@ use serde::Serialize;
 pub fn print(text: &str) {
     let mut output = std::io::stdout().lock();
     let _ = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+}
+
+/// Writes a line to standard error, in the words of `format!`, for whoever reads it: a command does its work
+/// though its standard error is closed or full.
+macro_rules! tell {
+    ($($words:tt)*) => { $crate::out::write_line(format_args!($($words)*)) };
+}
+
+pub(crate) use tell;
+
+/// Writes a line to standard error: see [`tell`].
+pub fn write_line(line: Arguments<'_>) {
+    // At once: a line is not to be broken by what other processes write.
+    let _ = io::stderr().lock().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Writes a file that all may read, whole or not at all: whoever has the old one open keeps it.

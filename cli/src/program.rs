@@ -1,5 +1,6 @@
 //! Finds programs as a shell does, before anything is started.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
@@ -18,6 +19,11 @@ pub enum ProgramError {
 
 /// The file that `name` stands for: a path if it holds a slash, else the first one in `$PATH`.
 pub fn find(name: &str) -> Result<PathBuf, ProgramError> {
+    find_in(name, None)
+}
+
+/// The same, with another `$PATH`.
+pub fn find_in(name: &str, path: Option<&OsStr>) -> Result<PathBuf, ProgramError> {
     if name.contains('/') {
         let path = Path::new(name);
         return match fs::metadata(path) {
@@ -30,7 +36,10 @@ pub fn find(name: &str) -> Result<PathBuf, ProgramError> {
             Ok(_) => Ok(path.to_owned()),
         };
     }
-    let folders = env::var_os("PATH").unwrap_or_default();
+    let folders = match path {
+        Some(path) => path.to_owned(),
+        None => env::var_os("PATH").unwrap_or_default(),
+    };
     let is_program = |path: &PathBuf| path.is_file() && access(path, Access::EXEC_OK).is_ok();
     let found = env::split_paths(&folders)
         .map(|folder| folder.join(name))

@@ -173,7 +173,7 @@ fn confine(command: &mut Command, hello: &Hello, grant: &Grant) -> anyhow::Resul
     if let Some(pipe) = mps::folder(hello.mps_pipe.as_deref(), outside.as_deref()) {
         command.env(mps::PIPE, pipe);
         if let Some(why) = outside {
-            eprintln!("mgb: {}", mps::notice(&why));
+            mgb_stderr::say!("mgb: {}", mps::notice(&why));
         }
     }
     Ok(())

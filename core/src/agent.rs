@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::Client;
-use mgb_probe::wire::Order;
+use mgb_probe::wire::{AGENT, Order};
 
 use crate::own_thread;
 
@@ -47,7 +47,7 @@ pub fn start(client: &'static Client, duties: Duties) {
     if PROCESS.swap(own, Ordering::AcqRel) == own {
         return;
     }
-    if own_thread::start("mgb-agent", move || listen(client, duties)).is_none() {
+    if own_thread::start(AGENT, move || listen(client, duties)).is_none() {
         PROCESS.store(0, Ordering::Release);
     }
 }
@@ -56,16 +56,25 @@ fn listen(client: &Client, duties: Duties) {
     let mut last = 0;
     let mut unasked = Unasked::wanted();
     client.listens(true);
+    obey(client, duties, &mut last, &mut unasked);
+    // mgbd knows by this thread that the process still runs the program which connected, though it may have
+    // closed all its files: it is the first that a program which is executed in its place does not have.
+    loop {
+        std::thread::park();
+    }
+}
+
+fn obey(client: &Client, duties: Duties, last: &mut u32, unasked: &mut Option<Unasked>) {
     while client.is_connected() {
         let others_wait = client.others_wait();
         if others_wait {
             (duties.look)();
         }
         let mut patience = if others_wait { LOOK } else { LIFE_CHECK };
-        if let Some(unasked) = &unasked {
+        if let Some(unasked) = unasked {
             patience = patience.min(unasked.left());
         }
-        if let Some((number, order)) = client.next_order(&mut last, patience) {
+        if let Some((number, order)) = client.next_order(last, patience) {
             let done = (duties.obey)(order);
             client.obeyed(number, done.freed);
             if let Some(then) = done.then {

@@ -101,6 +101,11 @@ impl Pool {
         self.free.take(span(bytes))
     }
 
+    /// Whether an existing granule has room for a small object.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.free.holds(span(bytes))
+    }
+
     /// Adds a granule.
     pub fn add(&mut self, granule: u64) {
         self.free.give(granule, GRANULE);

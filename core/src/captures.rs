@@ -5,8 +5,8 @@
 //! that begins waits for a synchronisation under way, but not for long: the work of the GPU may wait for what
 //! comes after the capture, and once the driver waits it has looked for captures already.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread::ThreadId;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex};
@@ -21,13 +21,26 @@ const ENDS_NOTHING: [u32; 3] = [1, 401, 908];
 
 /// A stream: its handle, and for a thread's own default stream the thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stream(usize, Option<ThreadId>);
+struct Stream(usize, Option<u64>);
+
+/// A number that no other thread of the process has had. Unlike the standard library's it can be asked for until
+/// the very end of the thread.
+fn thread() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    thread_local! {
+        static NUMBER: Cell<u64> = const { Cell::new(0) };
+    }
+    if NUMBER.get() == 0 {
+        NUMBER.set(NEXT.fetch_add(1, Ordering::Relaxed));
+    }
+    NUMBER.get()
+}
 
 impl Stream {
     fn of(handle: usize) -> Stream {
         // The legacy stream never captures: whatever name a default stream has, it is the thread's own.
         if handle < FIRST_MADE {
-            Stream(0, Some(std::thread::current().id()))
+            Stream(0, Some(thread()))
         } else {
             Stream(handle, None)
         }

@@ -30,6 +30,11 @@ impl FreeList {
         Some(address)
     }
 
+    /// Whether there is a free range of `length` bytes.
+    pub fn holds(&self, length: u64) -> bool {
+        self.by_length.range((length, 0)..).next().is_some()
+    }
+
     /// Gives a range back; returns the whole free range it is now part of.
     pub fn give(&mut self, address: u64, length: u64) -> (u64, u64) {
         let (mut start, mut end) = (address, address + length);

@@ -77,17 +77,28 @@ pub fn has_membarrier() -> bool {
 /// the system tens of milliseconds.
 pub fn prepare() {
     static ONCE: Once = Once::new();
-    // SAFETY: the handler is a function of this library, which stays loaded, and only stores atomics.
+    // SAFETY: the handlers are functions of this library, which stays loaded, and allocate nothing.
     ONCE.call_once(|| unsafe {
-        libc::pthread_atfork(None, None, Some(after_fork));
+        libc::pthread_atfork(Some(before_fork), Some(after_fork_here), Some(after_fork));
     });
     if membarrier(REGISTER) && membarrier(FENCE_ALL) {
         FENCED_BY_CLOSER.store(true, Ordering::SeqCst);
     }
 }
 
+/// No other thread changes the slots as the process forks: the child could not take one.
+extern "C" fn before_fork() {
+    std::mem::forget(SLOTS.lock());
+}
+
+extern "C" fn after_fork_here() {
+    // SAFETY: locked by this thread, in `before_fork`.
+    unsafe { SLOTS.force_unlock() };
+}
+
 /// A child has no thread that could open the gate.
 extern "C" fn after_fork() {
+    after_fork_here();
     CLOSED.store(0, Ordering::SeqCst);
 }
 

@@ -2,6 +2,15 @@
 //! out, stop the process's threads at a gate while memory leaves a GPU, and wait for a GPU to have nothing
 //! left to do. What is known of libraries, by name and place, serves `mgb doctor` as well.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
 pub mod agent;
 pub mod arena;
 pub mod captures;

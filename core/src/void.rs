@@ -38,5 +38,5 @@ pub fn report(is_under_mps: bool) {
     } else {
         ""
     };
-    eprintln!("{GPU_FAILED} (CUDA error {number}): its results from then on are void{others}");
+    mgb_stderr::say!("{GPU_FAILED} (CUDA error {number}): its results from then on are void{others}");
 }

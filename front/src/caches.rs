@@ -1,14 +1,18 @@
 //! Allocators that keep freed memory, and empty their cache where an allocation fails.
 //!
-//! Before such a program waits for others, it is refused once: it frees what it keeps, and asks again. Only
-//! allocators that are known to do so are refused; any other program would take it for an end.
+//! Before such an allocator waits for others, it is refused once: it frees what it keeps, and asks again.
+//! Only allocators that are known to do so are refused, and only what they ask for themselves: any other
+//! code of the same program, such as a library's workspace or NCCL's buffers, would take it for an end.
 
 use std::cell::Cell;
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
 
-/// Libraries of such allocators. PyTorch's has a name of its own in each of its builds for GPUs.
-const LIBRARIES: [&CStr; 1] = [c"libc10_cuda.so"];
+use crate::callers;
+
+/// The libraries of such allocators, by the beginnings of their names. PyTorch's allocators (its own, the one
+/// with expandable segments, and that for pools of the driver's) are in one library in all its builds for
+/// GPUs.
+const LIBRARIES: [&str; 1] = ["libc10_cuda"];
 
 thread_local! {
     /// Bytes of the allocation that was refused last; 0: it has been asked for again since.
@@ -17,29 +21,41 @@ thread_local! {
 
 /// Whether an allocation that would wait is to fail instead, this time.
 pub fn refuses_first(bytes: u64, would_wait: impl FnOnce() -> bool) -> bool {
-    if REFUSED.replace(0) == bytes || !is_loaded() || !would_wait() {
+    if !callers::is_in(is_one) {
+        return false;
+    }
+    if REFUSED.replace(0) == bytes || !would_wait() {
         return false;
     }
     REFUSED.set(bytes);
     true
 }
 
-fn is_loaded() -> bool {
-    static LOADED: AtomicBool = AtomicBool::new(false);
-    if LOADED.load(Ordering::Relaxed) {
-        return true;
-    }
-    let found = LIBRARIES.iter().any(|name| {
-        // SAFETY: a C string; nothing is loaded that is not there.
-        let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
-        if !handle.is_null() {
-            // SAFETY: just opened; the program's own handles keep it.
-            unsafe { libc::dlclose(handle) };
+/// Whether the file is such an allocator's: packagers put a word behind the name.
+fn is_one(file: &Path) -> bool {
+    let name = file
+        .file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default();
+    let rest = LIBRARIES.iter().find_map(|library| name.strip_prefix(library));
+    rest.is_some_and(|rest| rest.starts_with(['.', '-']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allocators_are_known_by_their_files() {
+        for (file, expected) in [
+            ("/venv/torch/lib/libc10_cuda.so", true),
+            ("libc10_cuda-4f2a.so.2", true),
+            ("/venv/torch/lib/libc10.so", false),
+            ("/opt/libc10_cuda.so/libnccl.so.2", false),
+            ("libc10_cudax.so", false),
+            ("", false),
+        ] {
+            assert_eq!(is_one(Path::new(file)), expected, "{file:?}");
         }
-        !handle.is_null()
-    });
-    if found {
-        LOADED.store(true, Ordering::Relaxed);
     }
-    found
 }

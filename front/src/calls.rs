@@ -7,7 +7,7 @@ use mgb_abi::graph::{MemAllocNodeParams, NODE_GRAPH, NODE_KERNEL, NODE_MEM_ALLOC
 use mgb_abi::launch::Dim3;
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
 use mgb_abi::pool::{ACCESS_READ_WRITE, ALLOCATION_PINNED, MemAccessDesc};
-use mgb_abi::stream::{CAPTURE_MODE_RELAXED, STREAM_NON_BLOCKING};
+use mgb_abi::stream::{CAPTURE_MODE_RELAXED, EVENT_DISABLE_TIMING, STREAM_NON_BLOCKING};
 use mgb_abi::vmm::MemAllocationProp;
 use mgb_core::link::Calls;
 
@@ -19,6 +19,8 @@ pub type Code = c_int;
 pub type Context = usize;
 /// A `CUstream`.
 pub type Stream = usize;
+/// A `CUevent`.
+pub type Event = usize;
 
 /// CUDA's `CUDA_SUCCESS`.
 pub const SUCCESS: Code = 0;
@@ -26,6 +28,8 @@ pub const SUCCESS: Code = 0;
 pub const INVALID_VALUE: Code = 1;
 /// CUDA's `CUDA_ERROR_NOT_SUPPORTED`.
 pub const NOT_SUPPORTED: Code = 801;
+/// CUDA's `CUDA_ERROR_NOT_READY`.
+pub const NOT_READY: Code = 600;
 /// CUDA's `CUDA_ERROR_NO_DEVICE`.
 pub const NO_DEVICE: Code = 100;
 /// CUDA's `CUDA_ERROR_OUT_OF_MEMORY`.
@@ -215,6 +219,31 @@ pub fn end_stream(stream: Stream) -> Code {
 /// Whether a stream's work is done: [`SUCCESS`] if so.
 pub fn query(stream: Stream) -> Code {
     call!(cuStreamQuery(stream => usize))
+}
+
+/// An event at the present end of a stream of the thread's context.
+///
+/// # Errors
+/// The driver's, as for a stream of another context.
+pub fn record(stream: Stream) -> Result<Event, Code> {
+    let mut event = 0;
+    let code = call!(cuEventCreate(&mut event => *mut usize, EVENT_DISABLE_TIMING => c_uint));
+    let event = written(event, code)?;
+    let code = call!(cuEventRecord(event => usize, stream => usize));
+    if code != SUCCESS {
+        end_event(event);
+    }
+    written(event, code)
+}
+
+/// Whether an event has passed: [`SUCCESS`] if so, [`NOT_READY`] if not.
+pub fn query_event(event: Event) -> Code {
+    call!(cuEventQuery(event => usize))
+}
+
+/// Ends an event.
+pub fn end_event(event: Event) -> Code {
+    call!(cuEventDestroy_v2(event => usize))
 }
 
 /// Whether a stream captures.

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_uint, c_void};
 
 use mgb_core::patience::Patience;
-use mgb_core::{gate, void};
+use mgb_core::{captures, gate, void};
 use parking_lot::Mutex;
 
 use crate::calls::{self, OUT_OF_MEMORY, SUCCESS};
@@ -162,6 +162,10 @@ fn look_last(context: usize) {
 fn end(context: usize) {
     void::context_ended();
     live::forget(context);
+    if live::all().is_empty() {
+        // With the last context all streams are gone, also those that captured.
+        captures::forget_all();
+    }
     busy::forget(context);
     arrays::forget(context);
     memory::forget(context);

@@ -26,6 +26,7 @@ pub fn give(call: impl Fn() -> Code) -> Code {
 
 #[cold]
 fn again(call: impl Fn() -> Code) -> Code {
+    let _stays = mgb_probe::cancel::hold();
     calls::device().map_or(OUT_OF_MEMORY, |device| again_on(device, call))
 }
 

@@ -22,7 +22,7 @@ use rustix::net::{
 
 use crate::calls::{self, Code, SUCCESS};
 use crate::native::{IpcHandle, own};
-use crate::{notice, store, swap};
+use crate::{frees, notice, store, swap};
 
 /// CUDA's `CUDA_ERROR_INVALID_CONTEXT`: a handle of this very process.
 const INVALID_CONTEXT: Code = 201;
@@ -88,8 +88,6 @@ struct Opened {
 }
 
 static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
-/// Closed while a stream captured, when nothing could be waited for: unmapped with what is closed next.
-static CLOSED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
 
 /// This process's socket, which a thread serves from here on. `None`: there is none.
 fn owner() -> Option<Owner> {
@@ -283,16 +281,17 @@ fn close(address: u64) -> bool {
         }
         opened.swap_remove(at)
     };
-    let mut all = std::mem::take(&mut *CLOSED.lock());
-    all.push(closed);
-    for closed in all {
-        if swap::is_of_capture(swap::wait_for(closed.device)) {
-            CLOSED.lock().push(closed);
-            continue;
-        }
+    let Opened {
+        base, length, device, ..
+    } = closed;
+    let unmap = move || {
         let _inside = gate::enter();
-        calls::unmap(closed.base, closed.length);
-        calls::unreserve(closed.base, closed.length);
+        calls::unmap(base, length);
+        calls::unreserve(base, length);
+    };
+    if frees::when_all_is_done(base, device, unmap) != SUCCESS {
+        // The context is broken, and nothing in it uses the memory.
+        unmap();
     }
     true
 }

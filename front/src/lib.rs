@@ -11,16 +11,27 @@
 //! chooses the GPU of its first device at `cuInit`, device memory is charged before the driver is asked for
 //! it, and a program that needs more than is free waits.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
 mod addresses;
 mod arrays;
 mod busy;
 mod caches;
+mod callers;
 mod calls;
 mod contexts;
 mod driver;
 mod driver_memory;
 mod enter;
 mod fault;
+mod frees;
 mod graph_memory;
 mod graphs;
 mod handles;

@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use mgb_core::gate;
 use parking_lot::Mutex;
 
-use crate::calls::{self, Code, Context, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
-use crate::native::own;
-use crate::{live, notice, room, session, store, swap};
+use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
+use crate::native::{own, per_thread};
+use crate::{frees, live, notice, room, session, store};
 
 /// What rows of a pitched allocation are a multiple of.
 const PITCH: u64 = 512;
@@ -43,6 +43,7 @@ fn current() -> Option<(Context, c_int)> {
 
 /// The context is gone, and with it what was allocated in it.
 pub fn forget(context: Context) {
+    frees::forget(context);
     let freed = {
         let _inside = gate::enter();
         store::lock().forget(context)
@@ -77,6 +78,8 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     let start = Instant::now();
     loop {
         let mapped = {
+            // What the arena does for an allocation, a capture of another thread does not mind.
+            let _relaxed = calls::relax();
             let _inside = gate::enter();
             store::lock().map(bytes, device, context)
         };
@@ -152,29 +155,55 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -
     }
 }
 
-/// Freed blocks whose work could not be waited for: a stream captured.
-static WAITING: Mutex<Vec<u64>> = Mutex::new(Vec::new());
-
 /// Frees what lies in the arena. `None`: nothing there starts at this address.
 fn free(address: u64) -> Option<Code> {
     let block = store::lock().block(address)?;
-    let code = swap::wait_for(block.device);
-    if swap::is_of_capture(code) {
-        WAITING.lock().push(address);
-        return Some(SUCCESS);
+    if frees::has(address) {
+        return Some(INVALID_VALUE);
     }
-    if code != SUCCESS {
-        return Some(code);
-    }
-    for address in std::mem::take(&mut *WAITING.lock()) {
-        end(address);
-    }
-    // Another thread may have freed it meanwhile; then the driver says so.
-    end(address).then_some(SUCCESS)
+    Some(frees::when_all_is_done(address, block.device, move || {
+        end(address)
+    }))
 }
 
-/// Frees a block that no work uses any more. False: there is none.
-fn end(address: u64) -> bool {
+/// Frees what lies in the arena in the order of a stream. `None`: nothing there starts at this address, or
+/// the stream captures: a graph frees what graphs allocate, and the driver says so.
+fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
+    let block = store::lock().block(address)?;
+    if calls::is_capturing(stream) {
+        return None;
+    }
+    if frees::has(address) {
+        return Some(INVALID_VALUE);
+    }
+    frees::in_order(address, block.device, stream, move || end(address));
+    Some(SUCCESS)
+}
+
+/// The driver is to free memory of its own in the order of a stream: it stays charged until then.
+fn freed_in_order(address: u64, stream: Stream) {
+    let known = OWN.lock().as_mut().and_then(|all| all.remove(&address));
+    if let Some(Own { device, bytes, .. }) = known {
+        frees::in_order(address, device, stream, move || {
+            room::unmapping(device, bytes);
+            room::discharge(device, bytes);
+        });
+    }
+}
+
+fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code {
+    if let Some(code) = free_in_order(address, stream) {
+        return code;
+    }
+    let code = call();
+    if code == SUCCESS {
+        freed_in_order(address, stream);
+    }
+    code
+}
+
+/// Frees a block that no work uses any more.
+fn end(address: u64) {
     let freed = {
         let _inside = gate::enter();
         store::lock().free(address)
@@ -182,7 +211,6 @@ fn end(address: u64) -> bool {
     if let Some((device, bytes)) = freed.filter(|(_, bytes)| *bytes > 0) {
         room::discharge(device, bytes);
     }
-    freed.is_some()
 }
 
 own! {
@@ -222,13 +250,13 @@ own! {
         }
     }
 
-    /// Memory of `cuMemAlloc` may be freed in this way, too; in stream order is once all work is done.
+    /// Memory of `cuMemAlloc` may be freed in this way, too.
     fn cuMemFreeAsync(pointer: u64, stream: Stream) |native| {
-        free(pointer).unwrap_or_else(|| native(pointer, stream))
+        free_async(pointer, stream, || native(pointer, stream))
     }
 
     fn cuMemFreeAsync_ptsz(pointer: u64, stream: Stream) |native| {
-        free(pointer).unwrap_or_else(|| native(pointer, stream))
+        free_async(pointer, per_thread(stream), || native(pointer, stream))
     }
 
     fn cuMemFree_v2(pointer: u64) |native| {

@@ -35,6 +35,11 @@ macro_rules! own {
             // SAFETY: the slot's code goes on to the driver's function of this name, which has this
             // signature.
             let function = unsafe { std::mem::transmute::<*const std::ffi::c_void, Native>(address) };
+            if $crate::session::is_forked() {
+                // SAFETY: whoever calls it promises what CUDA asks of the function.
+                return unsafe { function($($arg),*) };
+            }
+            let _stays = mgb_probe::cancel::hold();
             let $native = |$($arg: $ty),*| {
                 let _inside = mgb_core::gate::enter();
                 // SAFETY: whoever calls it promises what CUDA asks of the function.

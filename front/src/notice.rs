@@ -1,19 +1,28 @@
 //! Lines for people, on stderr: each kind once per process.
 
 use std::fmt::Arguments;
-use std::sync::Mutex;
+use std::time::Duration;
 
 use mgb_core::mps;
+use parking_lot::Mutex;
+
+/// How long to wait for another thread that speaks: in a forked child there may be none.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 
 /// Says it unless something of this kind was said before.
 pub fn once(kind: &'static str, text: Arguments<'_>) {
-    let mut said = SAID.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    if !said.contains(&kind) {
-        said.push(kind);
-        eprintln!("mgb: {text}");
+    let Some(mut said) = SAID.try_lock_for(PATIENCE) else {
+        return;
+    };
+    if said.contains(&kind) {
+        return;
     }
+    said.push(kind);
+    // A line may wait for a reader.
+    drop(said);
+    mgb_stderr::say!("mgb: {text}");
 }
 
 /// A GPU is unavailable for a moment: see [`mgb_core::patience`].

@@ -1,9 +1,10 @@
 //! Whether the process runs under MGB, which is decided at `cuInit`, and in which order the driver is to
 //! count the node's GPUs: the one that mgbd chose for the job's first device has changed places with that.
 
+use std::cell::Cell;
 use std::ffi::OsString;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Once, OnceLock};
 
 use mgb_core::mps;
 use mgb_probe::Client;
@@ -20,10 +21,15 @@ pub struct Session {
     pub gpus: Vec<u32>,
 }
 
+thread_local! {
+    /// Whether the thread is in [`start`].
+    static STARTS: Cell<bool> = const { Cell::new(false) };
+}
+
 static SESSION: OnceLock<Option<Session>> = OnceLock::new();
 
-/// Whether this is a child of the process that has the session: the driver serves it no more, and locks may
-/// be held for good.
+/// Whether this is a child of a process that has called `cuInit`: the driver serves it no more, and locks of
+/// threads that it does not have may be held for good.
 static FORKED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn after_fork() {
@@ -36,15 +42,29 @@ pub fn get() -> Option<&'static Session> {
     session.filter(|_| !FORKED.load(Ordering::Acquire))
 }
 
-/// Whether the session is that of the process which this one was forked from.
+/// Whether the driver is that of the process which this one was forked from: it answers every call with an
+/// error, and nothing of the front may be touched.
+#[inline]
 pub fn is_forked() -> bool {
     FORKED.load(Ordering::Acquire)
+}
+
+/// Whether the calling thread is in [`start`]: a tool that the driver loads as it is initialised
+/// (`CUDA_INJECTION64_PATH`) initialises it, too.
+pub fn starts_here() -> bool {
+    STARTS.get()
 }
 
 /// Connects and has `first` choose the GPU of the first device, then initialises the driver, which is told
 /// whether the GPUs are shared. Whoever comes first does so; others wait. Without mgbd, where `first` gets
 /// none, and in a program that was built with MGB, the driver is initialised as the program would.
 pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise: impl FnOnce(bool)) {
+    static FORKS: Once = Once::new();
+    // SAFETY: the handler is a function of this library, which stays loaded, and only stores an atomic.
+    FORKS.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(after_fork));
+    });
+    STARTS.set(true);
     SESSION.get_or_init(|| {
         let session = if owner::take() { connect(first) } else { None };
         if session.is_none() {
@@ -72,13 +92,12 @@ pub fn start(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>, initialise
         set(VISIBLE, before);
         session
     });
+    STARTS.set(false);
 }
 
 fn connect(first: impl FnOnce(&'static Client) -> Option<Vec<u32>>) -> Option<Session> {
     let client = mgb_probe::client()?;
     let gpus = first(client)?;
-    // SAFETY: the handler is a function of this library, which stays loaded, and only stores an atomic.
-    unsafe { libc::pthread_atfork(None, None, Some(after_fork)) };
     Some(Session { client, gpus })
 }
 

@@ -12,6 +12,9 @@ use crate::{notice, room, session, sources};
 
 own! {
     fn cuInit(flags: c_uint) |native| {
+        if session::starts_here() {
+            return native(flags);
+        }
         let mut first = None;
         gate::prepare();
         room::set_swapper(&ByStore);

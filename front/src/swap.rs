@@ -113,16 +113,21 @@ pub fn settle_beside(device: c_int) -> bool {
     captures::settle(|| settle(device))
 }
 
-/// As the driver does: work that uses the memory is done before it is freed.
-pub fn wait_for(device: c_int) -> Code {
-    if settle(device) {
-        return SUCCESS;
-    }
-    let _relaxed = calls::relax();
-    calls::synchronize()
+/// Waits for all work of a device, as the driver does before it frees memory; the driver's code. `None`: a
+/// stream captures, and any wait for the device would end that.
+pub fn wait_for(device: c_int) -> Option<Code> {
+    let mut code = SUCCESS;
+    let has_waited = captures::settle(|| {
+        if !settle(device) {
+            let _relaxed = calls::relax();
+            code = calls::synchronize();
+        }
+        true
+    });
+    (has_waited && !is_of_capture(code)).then_some(code)
 }
 
 /// CUDA's errors about captures, from `CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED` on.
-pub fn is_of_capture(code: Code) -> bool {
+fn is_of_capture(code: Code) -> bool {
     (900..=908).contains(&code)
 }

@@ -1,50 +1,52 @@
-//! When a site begins anew while objects of its last run are still there: they go to the new task, since
-//! the site's need counts them and its launches may touch them.
-
-use parking_lot::MutexGuard;
+//! When an activation begins a task again while objects of an earlier one may still be used: they go to the new
+//! task, since its launches may touch them.
 
 use crate::session;
-use crate::state::{Key, State};
+use crate::state::{self, CHANGED, Key};
 use crate::swap;
 
-/// Moves what ended tasks of the site, begun on the same thread, still own to the task `into`.
-pub fn ended(mut state: MutexGuard<'static, State>, into: Key, site: usize) {
-    let Some(task) = state.task(into) else { return };
-    let (thread, device) = (task.thread, task.device);
-    let (gpu, room) = (task.gpu, task.reserved.saturating_sub(task.committed()));
-    let old: Vec<Key> = state
-        .tasks()
-        .filter(|(key, task)| {
-            *key != into
-                && task.ended
-                && !task.is_held()
-                && task.objects > 0
-                && task.thread == thread
-                && task.device == device
-                && task.site.as_ref().is_some_and(|own| own.key == site)
-        })
-        .map(|(key, _)| key)
-        .collect();
-    for key in old {
-        let Some(task) = state.task(key) else { continue };
-        let (mapped, id) = (task.mapped, task.id);
-        if mapped == 0 || (task.gpu == gpu && mapped <= room) {
-            // The new reservation covers the memory where it is: only the old reservation is
-            // given back.
-            state.merge(key, into);
+/// How often an earlier task is asked to leave its GPU, where its memory cannot stay.
+const TRIES: u32 = 8;
+
+/// Moves what the task `older` owns to the task `into`. Waits for threads that are changing either. The caller
+/// holds no lock. False: its memory does not fit where `into` is, and cannot leave where it is.
+pub fn older(older: Key, into: Key) -> bool {
+    let mut tries = 0;
+    let mut state = state::lock();
+    loop {
+        let (from, to) = (state.resolve(older), state.resolve(into));
+        let (Some(old), Some(new)) = (state.task_at(from), state.task_at(to)) else {
+            return true;
+        };
+        if from == to || old.device != new.device || new.refused {
+            return true;
+        }
+        if old.is_held() || new.is_held() {
+            CHANGED.wait(&mut state);
+            continue;
+        }
+        let (id, has_ended, reserved) = (old.id, old.ended, old.reserved);
+        let room = new.reserved.saturating_sub(new.committed());
+        let stays = old.gpu == new.gpu && new.id.is_some() && old.mapped <= room;
+        if old.mapped == 0 || stays {
+            // The new reservation covers the memory where it is: only the old reservation is given back.
+            state.merge(from, to);
             drop(state);
-            if let Some(id) = id {
-                session::give_back(id, mapped);
+            match id {
+                Some(id) if has_ended => session::give_back(id, reserved),
+                Some(id) => session::end(id, 0),
+                None => {}
             }
-            state = crate::state::lock();
-        } else {
-            // By way of the host, to wherever the new task is.
-            drop(state);
-            let out = swap::out_task(key);
-            state = crate::state::lock();
-            if out {
-                state.merge(key, into);
+            return true;
+        }
+        drop(state);
+        // By way of the host, to wherever the new task is.
+        if !swap::out_task(from) {
+            tries += 1;
+            if tries == TRIES {
+                return false;
             }
         }
+        state = state::lock();
     }
 }

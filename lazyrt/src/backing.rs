@@ -133,6 +133,7 @@ pub fn finish_free(freed: Freed) {
     if let Some((address, length, _, memory)) = freed.memory {
         if let Ok(driver) = driver_start::get()
             && let Err(failure) = margin::release(driver, address, length, memory)
+            && !failure.is_shut_down()
         {
             crate::notice::once("release", format_args!("failed to free device memory: {failure}"));
         }

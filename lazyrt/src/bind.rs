@@ -40,6 +40,7 @@ pub struct Asked {
 /// Blocks until there is room. The caller is outside the gate and holds no lock. Afterwards the task's GPU
 /// is current on this thread.
 pub fn prepare(key: Key, op: Asked) -> Result<&'static Shared, Own> {
+    let _stays = mgb_probe::cancel::hold();
     let mut waiting_since = None;
     let mut relaxed = None;
     // For the trace: since when the task's memory, if any of it was swapped out, could have come back.

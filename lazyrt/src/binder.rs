@@ -2,14 +2,15 @@
 
 use mgb_core::{mps, work};
 use mgb_probe::need::VARIABLES;
+use mgb_probe::size::Bytes;
 use mgb_probe::{Binder, Constraints, Grant, Hello, Need, Refusal, Site, TaskId};
 
 use crate::bind::{self, Asked};
 use crate::launch_view::Shared;
 use crate::state::{self, CHANGED, Device, Key, State};
 use crate::task::OwnSite;
-use crate::thread::{self, SiteHint};
-use crate::{absorb, device, front, notice, open, swap, visible};
+use crate::thread::{self, Activation, SiteHint};
+use crate::{absorb, device, fault, front, notice, open, swap, visible};
 
 struct Lazy;
 
@@ -20,7 +21,7 @@ pub fn register() {
     mgb_probe::set_binder(&LAZY);
 }
 
-/// The task that begins: what this thread allocated for the site, else a new one. A task begun by hand,
+/// The task that begins: what its activation allocated for the site, else a new one. A task begun by hand,
 /// without a site, is the program's lazy task.
 fn beginning(state: &mut State, site: Option<&Site<'_>>) -> Key {
     let Some(site) = site else {
@@ -31,17 +32,34 @@ fn beginning(state: &mut State, site: Option<&Site<'_>>) -> Key {
         return if unbound {
             lazy
         } else {
-            state.new_task(None, 0, false)
+            state.new_task(None, None, false)
         };
     };
-    let thread = thread::with(|thread| thread.number());
+    let activation = Activation::new(site.key, site.activation);
     let key = state
-        .take_gathered(site.key)
-        .unwrap_or_else(|| state.new_task(None, thread, false));
+        .take_gathered(activation)
+        .unwrap_or_else(|| state.new_task(None, Some(activation), false));
     if let Some(task) = state.task(key) {
         task.site = Some(OwnSite::from(site));
     }
     key
+}
+
+/// Says that a static task's need was too high. `mgb batch` must not take it for why a job failed.
+fn bound_later(site: Option<&Site<'_>>, refusal: &Refusal) {
+    let what = site.map_or("a task".to_owned(), |site| {
+        format!("task {} ({} in {})", site.id, site.function, site.module)
+    });
+    let why = match refusal {
+        Refusal::NeverFits { wanted, .. } => {
+            format!("its need, {} with the context, fits no GPU", Bytes(*wanted))
+        }
+        other => format!("its need was refused ({other})"),
+    };
+    notice::once(
+        "need",
+        format_args!("{what} is bound at run time, by what it allocates: {why}"),
+    );
 }
 
 /// Whether the task runs where the device's variables have their values.
@@ -71,6 +89,21 @@ fn catch_up(gpu: u32) -> bool {
         ..Asked::default()
     };
     bind::prepare(lazy, asked).is_ok()
+}
+
+/// Gives a task what earlier tasks of its activation own; false where that is not possible.
+fn absorb_all(older: Vec<Key>, key: Key) -> bool {
+    let has_all = older.into_iter().all(|older| absorb::older(older, key));
+    if !has_all {
+        notice::once(
+            "absorb",
+            format_args!(
+                "a task begins again and may use objects of its last run, which cannot leave their GPU: it is \
+                 refused; with MGB_STATIC=off all tasks are bound at run time, and share their objects"
+            ),
+        );
+    }
+    has_all
 }
 
 /// Whether a GPU where a device's task rested has not become another device's since.
@@ -103,6 +136,8 @@ impl Binder for Lazy {
     }
 
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant) {
+        // Behind a reset, if there was one, with a context that works.
+        fault::began_anew();
         // Without an ordinal every op of the task fails, with the reason on stderr.
         visible::restrict_to(grant.gpu);
         let ordinal = device::ordinal(grant.gpu).ok();
@@ -121,12 +156,13 @@ impl Binder for Lazy {
             state.put_variables(state::current(), grant.gpu);
         }
         chose(&mut state);
-        match site {
-            Some(site) => absorb::ended(state, key, site.key),
-            None => drop(state),
-        }
-        if follows
-            && !catch_up(grant.gpu)
+        let older = match site {
+            Some(site) => state.begins(Activation::new(site.key, site.activation), key),
+            None => Vec::new(),
+        };
+        drop(state);
+        let has_all = absorb_all(older, key);
+        if (!has_all || (follows && !catch_up(grant.gpu)))
             && let Some(task) = state::lock().task(key)
         {
             task.refused = true;
@@ -134,27 +170,35 @@ impl Binder for Lazy {
         }
     }
 
-    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, _refusal: &Refusal) {
+    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal) -> bool {
         let mut state = state::lock();
         let key = beginning(&mut state, site);
         state.name(task.raw(), key);
         chose(&mut state);
-        let Some(task) = state.task(key) else { return };
-        task.need = *need;
-        // The lazy task may ask again, once it is smaller.
-        task.refused = !task.lazy;
-        task.publish();
-        if task.refused && state::may_be_several() {
-            // The pass may have counted what is on several devices: each device's lazy task holds its own.
-            task.refused = false;
+        let Some(of_site) = state.task(key) else {
+            return false;
+        };
+        of_site.need = *need;
+        if of_site.lazy || refusal.is_for_size() {
+            // A need is advice, and what the program really allocates may be less: it is part of the lazy
+            // task, which asks as it allocates. On several devices each one's lazy task holds its own.
             let lazy = state.lazy_task();
             state.merge(key, lazy);
+            drop(state);
+            bound_later(site, refusal);
+            return refusal.is_for_size();
         }
+        of_site.refused = true;
+        of_site.publish();
+        false
     }
 
-    fn use_task(&self, site: usize, id: u32, task: Option<TaskId>) {
-        let handle = task.map_or(0, TaskId::raw);
-        thread::with(|thread| thread.hint(SiteHint { site, id, handle }));
+    fn use_task(&self, site: usize, id: u32, task: Option<TaskId>, activation: u64) {
+        let hint = match task.map(TaskId::raw) {
+            Some(handle) => SiteHint { site, id, handle },
+            None => SiteHint::before_begin(site, id, activation),
+        };
+        thread::with(|thread| thread.hint(hint));
     }
 
     fn ending(&self, id: TaskId) -> u64 {
@@ -169,6 +213,7 @@ impl Binder for Lazy {
         }
         if id.is_refused() && task.lazy {
             // The refused task is a part of the lazy task, which continues.
+            state.forget_handle(id.raw());
             return 0;
         }
         task.ended = true;
@@ -214,13 +259,24 @@ impl Binder for Lazy {
                 return false;
             }
         }
-        if thread::with(|thread| thread.gathers()) {
+        let activation = Activation::new(site.key, site.activation);
+        if activation.is_known() || thread::with(|thread| thread.gathers()) {
             let mut state = state::lock();
             let Some(key) = state.by_handle(id.raw()) else {
                 return false;
             };
-            if let Some(gathered) = state.take_gathered(site.key) {
+            if let Some(gathered) = state.take_gathered(activation) {
                 state.merge(gathered, key);
+            }
+            // From here on it is this activation's, whichever had it before.
+            state.give_to(key, activation);
+            let older = state.begins(activation, key);
+            drop(state);
+            if !absorb_all(older, key)
+                && let Some(task) = state::lock().task(key)
+            {
+                task.refused = true;
+                task.publish();
             }
         }
         debug_assert!(shared.is_of(id.raw()));

@@ -64,6 +64,18 @@ pub fn capacity_of(gpu: u32) -> u64 {
     session::gpu(gpu).map_or(u64::MAX, capacity)
 }
 
+/// Bytes of a GPU's memory, as `cudaMemGetInfo` tells the program.
+pub fn total_bytes(gpu: u32) -> Result<u64, Own> {
+    let ordinal = ordinal(gpu)?;
+    driver_start::required()?.total_bytes(ordinal).map_err(|failure| {
+        notice::once(
+            "total",
+            format_args!("failed to ask for the memory of a GPU: {failure}"),
+        );
+        Own(Code::UNKNOWN)
+    })
+}
+
 /// The GPUs with a context of this process, and their ordinals.
 pub fn with_context() -> impl Iterator<Item = (u32, i32)> {
     contexts::gpus().filter_map(|gpu| Some((gpu, ordinal(gpu).ok()?)))

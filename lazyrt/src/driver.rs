@@ -52,6 +52,7 @@ macro_rules! driver {
 driver! {
     init = "cuInit": fn(c_uint);
     device_count = "cuDeviceGetCount": fn(*mut c_int);
+    device_memory = "cuDeviceTotalMem_v2": fn(*mut usize, c_int);
     device_uuid = "cuDeviceGetUuid_v2": fn(*mut CUuuid, c_int);
     unreserve = "cuMemAddressFree": fn(Address, usize);
     reserve = "cuMemAddressReserve": fn(*mut Address, usize, usize, Address, u64);
@@ -61,11 +62,17 @@ driver! {
     unmap = "cuMemUnmap": fn(Address, usize);
     set_access = "cuMemSetAccess": fn(Address, usize, *const CUmemAccessDesc, usize);
     context_device = "cuCtxGetDevice": fn(*mut c_int);
+    pointer_attribute = "cuPointerGetAttribute": fn(*mut c_void, c_int, Address);
 }
 
 fn lacks(symbol: &str) -> String {
     format!("libcuda.so.1 has no {symbol}, which MGB needs; use a driver for CUDA 13")
 }
+
+/// `CU_POINTER_ATTRIBUTE_MEMORY_TYPE`.
+const MEMORY_TYPE: c_int = 2;
+/// `CU_MEMORYTYPE_HOST`.
+const MEMORY_TYPE_HOST: c_uint = 1;
 
 /// A failed call of the driver: the function and the driver's error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +84,11 @@ pub struct Failure {
 }
 
 impl Failure {
+    /// Whether the process is on its way out and the driver is shut down: all memory is gone.
+    pub fn is_shut_down(&self) -> bool {
+        self.result == CUresult::CUDA_ERROR_DEINITIALIZED
+    }
+
     /// Whether the GPU has no memory left.
     pub fn is_out_of_memory(&self) -> bool {
         self.result == CUresult::CUDA_ERROR_OUT_OF_MEMORY
@@ -141,6 +153,24 @@ impl Driver {
         // SAFETY: writes one device, which is its ordinal.
         let result = unsafe { (self.context_device)(&mut device) };
         result == CUresult::CUDA_SUCCESS && device == ordinal
+    }
+
+    /// Bytes of a device's memory, as the driver counts it.
+    pub fn total_bytes(&self, ordinal: i32) -> Result<u64, Failure> {
+        let mut bytes = 0;
+        // SAFETY: writes one word. Devices and ordinals are the same numbers.
+        check("cuDeviceTotalMem", unsafe {
+            (self.device_memory)(&mut bytes, ordinal)
+        })?;
+        Ok(bytes as u64)
+    }
+
+    /// Whether the address is host memory: pinned, or unknown to the driver. Managed memory is not.
+    pub fn is_host(&self, address: Address) -> bool {
+        let mut kind: c_uint = 0;
+        // SAFETY: the attribute is one word; the driver does not read the memory at `address`.
+        let result = unsafe { (self.pointer_attribute)((&raw mut kind).cast(), MEMORY_TYPE, address) };
+        result != CUresult::CUDA_SUCCESS || kind == MEMORY_TYPE_HOST
     }
 
     /// The UUIDs of the GPUs that this process sees, by ordinal, as `GPU-...`.

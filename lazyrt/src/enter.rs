@@ -77,5 +77,6 @@ extern "C" fn bind_then_pass(
     registers: *mut *mut c_void,
     stack: *mut *mut c_void,
 ) -> *const c_void {
+    let _stays = mgb_probe::cancel::hold();
     passthrough::target(index as usize, &passthrough::Arguments { registers, stack })
 }

@@ -5,31 +5,43 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use mgb_core::void;
+use mgb_probe::wire::MAX_GPUS;
 
-use crate::code::Code;
+use crate::code::{Code, Own, fail};
 use crate::session::{self, Mode};
+use crate::thread;
 
-/// The last sticky error, 0 for none.
-static STICKY: AtomicU32 = AtomicU32::new(0);
+/// The last sticky error of each of the program's devices, 0 for none.
+static STICKY: [AtomicU32; MAX_GPUS] = [const { AtomicU32::new(0) }; MAX_GPUS];
 
-/// Notes a native answer: a sticky one is kept.
+fn of_current() -> &'static AtomicU32 {
+    &STICKY[thread::current_device()]
+}
+
+/// Notes a native answer: a sticky one is kept for the program's current device.
 pub fn note(code: Code) {
     if code.is_sticky() {
-        STICKY.store(code.0, Ordering::Relaxed);
+        of_current().store(code.0, Ordering::Relaxed);
         void::note(code.0);
         report_at_exit();
     }
 }
 
-/// The sticky error that the process has had: ops that do not ask the runtime answer it as well.
+/// The sticky error that the program's current device has had: ops that do not ask the runtime answer it as
+/// well.
 pub fn sticky() -> Option<Code> {
-    let code = Code(STICKY.load(Ordering::Relaxed));
+    let code = Code(of_current().load(Ordering::Relaxed));
     (!code.is_success()).then_some(code)
 }
 
-/// The device was reset.
+/// Fails with the sticky error of the program's current device, if it has had one.
+pub fn check() -> Result<(), Own> {
+    sticky().map_or(Ok(()), fail)
+}
+
+/// The program's current device was reset.
 pub fn clear() {
-    STICKY.store(0, Ordering::Relaxed);
+    of_current().store(0, Ordering::Relaxed);
     void::context_ended();
 }
 

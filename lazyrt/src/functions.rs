@@ -6,6 +6,8 @@ pub struct Function {
     pub name: &'static str,
     /// Whether it is passed on as it is.
     pub native: bool,
+    /// Whether the runtime initialises the driver for it.
+    pub initialises: bool,
     /// Whether it may look at memory objects, during the call or later.
     pub touches: bool,
     /// Whether it makes or uses what belongs to one GPU.

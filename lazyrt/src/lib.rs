@@ -10,6 +10,15 @@
 //! come back (`swap`). `state` holds all of it; launches only look at `task::Shared` and pass the
 //! `gate`.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
 mod absorb;
 mod address_hold;
 mod backing;
@@ -49,6 +58,7 @@ mod task;
 mod thread;
 mod trace_line;
 mod twelve;
+mod unite;
 mod visible;
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub fn address(index: usize) -> *const c_void {
             .read()
     };
     if address == 0 {
-        eprintln!(
+        mgb_stderr::say!(
             "mgb: the CUDA runtime in this process has no {}; MGB needs the shared libcudart.so.13",
             FUNCTIONS[index].name
         );

@@ -9,10 +9,13 @@ static SAID: Mutex<Vec<&'static str>> = Mutex::new(Vec::new());
 /// Says it unless something of this kind was said before.
 pub fn once(kind: &'static str, text: Arguments<'_>) {
     let mut said = SAID.lock();
-    if !said.contains(&kind) {
-        said.push(kind);
-        eprintln!("mgb: {text}");
+    if said.contains(&kind) {
+        return;
     }
+    said.push(kind);
+    // A line may wait for a reader.
+    drop(said);
+    mgb_stderr::say!("mgb: {text}");
 }
 
 /// A GPU is unavailable for a moment: see `mgb_core::patience`.

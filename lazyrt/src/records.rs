@@ -1,8 +1,9 @@
 //! The operations of a task before it has a GPU: small copies and sets, kept in program order and
 //! replayed when it is bound.
 //!
-//! Host bytes are copied at the call, since the caller may change them right after it. Large ones are
-//! never copied aside: such a copy binds the task instead.
+//! Host bytes are copied at the call, since the caller may change them right after it. So a copy is recorded
+//! only while nothing is under way that could still write them (`ops::copy::may_take`), and binds the task
+//! otherwise. Large ones are never copied aside: such a copy binds the task, too.
 
 /// Largest copy that is recorded, in bytes.
 pub const LARGEST: usize = 64 << 10;

@@ -10,6 +10,7 @@ use mgb_probe::{Need, Site, TaskId};
 use crate::launch_view::{Device, Shared};
 use crate::outside::Outside;
 use crate::records::Records;
+use crate::thread::Activation;
 use crate::{clock, thread};
 
 /// A static task's site, kept beyond the call that named it.
@@ -70,8 +71,8 @@ pub struct Task {
     pub shared: &'static Shared,
     /// Where in the program it is; none for the lazy task.
     pub site: Option<OwnSite>,
-    /// Thread whose allocations it gathers before it begins.
-    pub thread: u64,
+    /// The activation whose objects it has; none for a lazy task.
+    pub activation: Option<Activation>,
     /// Bound at run time, for lack of a begin.
     pub lazy: bool,
     /// The program's device that was current when it was made.
@@ -124,13 +125,18 @@ pub struct Task {
 
 impl Task {
     /// A task that holds nothing.
-    pub fn new(shared: &'static Shared, site: Option<OwnSite>, thread: u64, lazy: bool) -> Task {
+    pub fn new(
+        shared: &'static Shared,
+        site: Option<OwnSite>,
+        activation: Option<Activation>,
+        lazy: bool,
+    ) -> Task {
         let device = thread::current_device();
         shared.renew(device);
         Task {
             shared,
             site,
-            thread,
+            activation,
             lazy,
             device,
             id: None,

@@ -16,8 +16,61 @@ pub struct SiteHint {
     pub site: usize,
     /// Number of the site in its module's report.
     pub id: u32,
-    /// Handle of the task, 0 where it has not begun.
+    /// Handle of the task. Where that has not begun: 0 if the thread stands for the activation, else the
+    /// activation's number, marked. One word for both, since every launch writes it.
     pub handle: u64,
+}
+
+/// Marks the number of an activation in place of a handle. Handles count from 1.
+const ACTIVATION: u64 = 1 << 62;
+
+/// One activation of the function that a site is in: what it allocates before its task begins is the task's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Activation {
+    /// Address of the site.
+    pub site: usize,
+    number: u64,
+    thread: u64,
+}
+
+impl Activation {
+    /// The activation with this number; with 0, the one that the calling thread stands for.
+    pub fn new(site: usize, number: u64) -> Activation {
+        let thread = if number == 0 {
+            with(|thread| thread.number())
+        } else {
+            0
+        };
+        Activation { site, number, thread }
+    }
+
+    /// Whether it is known itself. Otherwise several that are active at once on a thread look the same.
+    pub fn is_known(&self) -> bool {
+        self.number != 0
+    }
+}
+
+impl SiteHint {
+    /// For an operation of this activation of a task that has not begun.
+    pub fn before_begin(site: usize, id: u32, activation: u64) -> SiteHint {
+        let handle = match activation {
+            0 => 0,
+            number => number | ACTIVATION,
+        };
+        SiteHint { site, id, handle }
+    }
+
+    /// The handle of the task, if it has begun.
+    pub fn task(&self) -> Option<u64> {
+        let has_begun = self.handle != 0 && self.handle & ACTIVATION == 0;
+        has_begun.then_some(self.handle)
+    }
+
+    /// The activation that the operation is in, before its task has begun; none without a site.
+    pub fn activation(&self) -> Option<Activation> {
+        let is_before = self.site != 0 && self.task().is_none();
+        is_before.then(|| Activation::new(self.site, self.handle & !ACTIVATION))
+    }
 }
 
 /// The real device of a thread that has not chosen one.
@@ -33,6 +86,7 @@ pub struct Thread {
     error: Cell<Code>,
     number: Cell<u64>,
     cached: Cell<Option<&'static Shared>>,
+    joined: Cell<u64>,
     gathers: Cell<bool>,
     per_thread: Cell<bool>,
 }
@@ -48,6 +102,7 @@ thread_local! {
             error: Cell::new(Code::SUCCESS),
             number: Cell::new(0),
             cached: Cell::new(None),
+            joined: Cell::new(0),
             gathers: Cell::new(false),
             per_thread: Cell::new(false),
         }
@@ -125,6 +180,17 @@ impl Thread {
     /// Keeps the task of a handle.
     pub fn cache(&self, shared: &'static Shared) {
         self.cached.set(Some(shared));
+    }
+
+    /// Whether this is the handle, not 0, of a static task that became part of the lazy task, the last such
+    /// that this thread used.
+    pub fn has_joined(&self, handle: u64) -> bool {
+        self.joined.get() == handle
+    }
+
+    /// The handle means the lazy task.
+    pub fn note_joined(&self, handle: u64) {
+        self.joined.set(handle);
     }
 
     /// Whether the thread may have allocated something for a site that has not begun.

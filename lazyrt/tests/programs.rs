@@ -3,7 +3,9 @@
 //! Programs drawn at random are in `tests/random`.
 
 use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use mgb_tests::compiled;
 use mgb_tests::node::{Node, is_empty};
@@ -60,6 +62,8 @@ cases! {
     semantics: addresses (native), recorded (native), copies (native), devices (native), streams (native),
         symbols (native), reset (native), forks (native), small_objects, volumes (native), ends (native),
         information, unhurried;
+    information: static_objects (native), lazy_objects (native), both_kinds (native), nearly_all (native),
+        nearly_all_in_pieces (native);
     tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native), first_waits (native), functions_first (native);
@@ -70,10 +74,73 @@ cases! {
     outside: pools (native), graph_memory (native), managed (native), arrays (native);
     handles: early (native), wrong (native), callbacks (native), pinned (native), functions (native),
         captured (native), freeing (native), moving, moving_default, moving_from_default;
+    pending: after_copy (native), after_host_function (native), after_callback (native), after_event (native),
+        behind_default_stream (native), while_captured (native);
+    ending: end_of_threads (native), end_of_process (native);
+    failing: last_error (native), fault (native), other_device (native), fork_after_count (native),
+        fork_after_properties (native), fork_after_work (native), fork_after_version (native);
     misuse: plain_call (native), empty_pop, registered (native);
     driver: contexts (native);
     share: owner (native);
     variables: together (native), written (native), shared_by_threads (native), owned (native), reset_values (native);
+}
+
+/// Asking how much memory there is takes no room, and charges no warps that would keep others away.
+#[test]
+fn a_question_about_memory_takes_nothing() {
+    let program = program("information");
+    let node = Node::start("2x64MiB", "mgb");
+    let mut command = node.command(&program, &["only_asks"]);
+    command
+        .env("MGB", "require")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped());
+    let mut asks = command.spawn().expect("can be started");
+    let mut line = String::new();
+    let mut output = BufReader::new(asks.stdout.take().expect("is a pipe"));
+    output.read_line(&mut line).expect("can be read");
+    assert_eq!(line, "asked\n");
+    let view = node.view();
+    assert!(view.tasks.is_empty(), "{:?}", view.tasks);
+    assert!(
+        view.gpus.iter().all(|gpu| gpu.warps_charged == 0),
+        "{:?}",
+        view.gpus
+    );
+    drop(asks.stdin.take());
+    assert!(asks.wait().expect("can be waited for").success());
+    node.wait_until_empty();
+}
+
+/// Who resets the device after a fault and goes on has seen to the error: nothing is said at its end. Elsewhere
+/// something is.
+#[test]
+fn a_fault_is_over_with_a_reset() {
+    let program = program("failing");
+    let node = Node::start("2x64MiB", "mgb");
+    for (name, is_told) in [("fault", false), ("other_device", true)] {
+        let mut command = node.command(&program, &[name]);
+        let ended = Running::start(command.env("MGB", "require")).end();
+        assert_eq!(
+            ended.stderr.contains("the GPU failed under this program"),
+            is_told,
+            "{ended:?}"
+        );
+        ended.success();
+    }
+}
+
+/// A device variable is recorded only where every task of the program is lazy.
+#[test]
+fn a_variable_is_written_behind_the_work_of_another_device() {
+    let program = program("pending");
+    let node = Node::start("2x64MiB", "mgb");
+    for mode in ["off", "require"] {
+        let mut command = node.command(&program, &["after_other_device"]);
+        command.env("MGB", mode).env("MGB_STATIC", "off");
+        Running::start(&mut command).end().success();
+    }
+    node.wait_until_empty();
 }
 
 /// On a small GPU, the granule before the first object is left to others. Where it is there, it is charged.

@@ -355,17 +355,12 @@ size_t mgb_initialisers(LLVMModuleRef Module, LLVMValueRef *Functions, size_t Mo
   return Found;
 }
 
-void mgb_defer_initialiser(LLVMModuleRef Module, LLVMValueRef Initialiser, LLVMValueRef Main, LLVMValueRef Before) {
-  auto *F = cast<Function>(unwrap(Initialiser));
-  transformGlobalCtors(*unwrap(Module), [&](Constant *C) -> Constant * {
-    auto *Entry = dyn_cast<ConstantStruct>(C);
-    return Entry && Entry->getOperand(1)->stripPointerCasts() == F ? nullptr : C;
-  });
-  // The entry that is gone is a constant still, until nothing is left that could use it.
-  F->removeDeadConstantUsers();
-  auto *Call = CallInst::Create(F, "", cast<Instruction>(unwrap(Before))->getIterator());
+void mgb_defer_initialiser(LLVMModuleRef, LLVMValueRef Call, LLVMValueRef Main, LLVMValueRef Before) {
+  auto *Old = cast<CallInst>(unwrap(Call));
+  auto *New = CallInst::Create(Old->getCalledFunction(), "", cast<Instruction>(unwrap(Before))->getIterator());
   if (DISubprogram *Program = cast<Function>(unwrap(Main))->getSubprogram())
-    Call->setDebugLoc(DILocation::get(F->getContext(), Program->getScopeLine(), 0, Program));
+    New->setDebugLoc(DILocation::get(Program->getContext(), Program->getScopeLine(), 0, Program));
+  Old->eraseFromParent();
 }
 
 bool mgb_is_not_captured(LLVMValueRef Call, unsigned Argument) {

@@ -11,6 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use inkwell::llvm_sys::core::LLVMGetTarget;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
+mod assume;
 pub mod device;
 pub mod host;
 

@@ -49,14 +49,23 @@ typedef struct mgb_task_site {
 } mgb_task_site;
 
 /* Blocks until the task is granted a GPU with room for `need`, and binds the
- * task to it. A task that can never fit is reported on stderr; its handle is
- * then refused, and its ops return cudaErrorMemoryAllocation. `site` may be
- * NULL. */
+ * task to it. A need is advice: a task whose need fits no GPU is bound at run
+ * time, by what it really allocates, and a line on stderr says so. `site` may
+ * be NULL. */
 mgb_task mgb_task_begin(const mgb_task_site *site, const mgb_need *need);
 
 /* The next GPU op of this thread belongs to `task`. With task 0, `site` still
  * groups allocations made before the task begins. */
 void mgb_task_use(const mgb_task_site *site, mgb_task task);
+
+/* The same for a function that may be active several times at once: by recursion,
+ * as a coroutine, on several fibers or threads. `activation` points to a local
+ * variable of the function that is 0 as it is entered: MGB writes a number there.
+ * What is allocated with a word before the task begins is the task's that begins
+ * with the same word and site, whatever thread does either. Without one (null, or
+ * the functions above), a thread has one such task of each site. */
+mgb_task mgb_task_begin_in(const mgb_task_site *site, const mgb_need *need, uint64_t *activation);
+void mgb_task_use_in(const mgb_task_site *site, mgb_task task, uint64_t *activation);
 
 /* A hint that the task is over: gives back its warps and the room it did not
  * use. Memory that is still allocated stays charged. Ending 0 is nothing. */

@@ -18,6 +18,8 @@ pub struct Site<'a> {
     pub module: &'a str,
     /// Function that holds the task.
     pub function: &'a str,
+    /// The activation of that function, a number that no other has; 0: its thread stands for it.
+    pub activation: u64,
 }
 
 /// The limits of a process on where one of its tasks may begin.
@@ -49,14 +51,16 @@ pub trait Binder: Sync {
     fn bound(&self, site: Option<&Site<'_>>, need: &Need, grant: &Grant);
 
     /// The task is refused; `task` is the handle the program will use for it
-    /// (and [`TaskId::is_refused`]). The message is already on stderr.
-    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal);
+    /// (and [`TaskId::is_refused`]). True: the need was too high, and the binder
+    /// binds the task at run time, by what it really allocates. False: its ops
+    /// fail, and the caller says so on stderr.
+    fn refused(&self, site: Option<&Site<'_>>, need: &Need, task: TaskId, refusal: &Refusal) -> bool;
 
     /// The next GPU op of this thread belongs to `task`; without one, the site
     /// still groups allocations made before the task begins. Called before every
     /// op of a static task, so only what is cheap to read is passed: the site's
-    /// address ([`Site::key`]; 0: no site) and its number.
-    fn use_task(&self, site: usize, id: u32, task: Option<TaskId>);
+    /// address ([`Site::key`]; 0: no site), its number, and [`Site::activation`].
+    fn use_task(&self, site: usize, id: u32, task: Option<TaskId>, activation: u64);
 
     /// The task is about to end; returns the bytes that stay mapped.
     fn ending(&self, task: TaskId) -> u64;

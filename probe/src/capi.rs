@@ -8,7 +8,9 @@
 use std::ffi::{CStr, c_char};
 use std::sync::OnceLock;
 
+use crate::activation;
 use crate::binder::{Constraints, Site, binder};
+use crate::cancel;
 use crate::client::{BeginRequest, Client};
 use crate::lease::{self, Kept};
 use crate::need::{self, Need, RawNeed};
@@ -42,7 +44,7 @@ unsafe fn text<'a>(text: *const c_char) -> &'a str {
 
 /// # Safety
 /// `site` is null or points to a whole `mgb_task_site`.
-unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
+unsafe fn site<'a>(site: *const RawSite, activation: u64) -> Option<Site<'a>> {
     // SAFETY: `site` is null or points to a whole `mgb_task_site`: contract of this function.
     let raw = unsafe { site.as_ref() }?;
     Some(Site {
@@ -53,6 +55,7 @@ unsafe fn site<'a>(site: *const RawSite) -> Option<Site<'a>> {
         module: unsafe { text(raw.module) },
         // SAFETY: as for `module`.
         function: unsafe { text(raw.function) },
+        activation,
     })
 }
 
@@ -69,16 +72,40 @@ fn are_lazy() -> bool {
 /// points to a `mgb_need` whose `size` is set.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *const RawNeed) -> u64 {
+    // SAFETY: contract of `mgb_task_begin`, which is `begin`'s.
+    unsafe { begin(raw_site, raw_need, std::ptr::null_mut()) }
+}
+
+/// As [`mgb_task_begin`], in an activation; see `mgb.h`.
+///
+/// # Safety
+/// As for [`mgb_task_begin`]; `word` is null or points to the activation's word.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_task_begin_in(
+    raw_site: *const RawSite,
+    raw_need: *const RawNeed,
+    word: *mut u64,
+) -> u64 {
+    // SAFETY: contract of `mgb_task_begin_in`, which is `begin`'s.
+    unsafe { begin(raw_site, raw_need, word) }
+}
+
+/// # Safety
+/// As for [`mgb_task_begin_in`].
+unsafe fn begin(raw_site: *const RawSite, raw_need: *const RawNeed, word: *mut u64) -> u64 {
+    let _stays = cancel::hold();
     let Some(client) = client() else { return 0 };
     if !raw_site.is_null() && are_lazy() {
         return 0;
     }
-    // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_begin`.
-    let site = unsafe { site(raw_site) };
+    // SAFETY: `word` is null or the activation's own word: contract of this function.
+    let activation = unsafe { activation::number(word) };
+    // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of this function.
+    let site = unsafe { site(raw_site, activation) };
     let need = if raw_need.is_null() {
         Need::default()
     } else {
-        // SAFETY: `raw_need` points to a `mgb_need` whose `size` is set: contract of `mgb_task_begin`.
+        // SAFETY: `raw_need` points to a `mgb_need` whose `size` is set: contract of this function.
         unsafe { RawNeed::read(raw_need) }
     };
     if let Some(site) = &site {
@@ -117,15 +144,16 @@ pub unsafe extern "C" fn mgb_task_begin(raw_site: *const RawSite, raw_need: *con
 
 fn refused(task: TaskId, site: Option<&Site<'_>>, need: &Need, refusal: &Refusal) -> u64 {
     let task = task.refused();
-    match site {
-        Some(site) => eprintln!(
-            "mgb: failed to place task {} ({} in {}): {refusal}",
-            site.id, site.function, site.module
-        ),
-        None => eprintln!("mgb: failed to place a task: {refusal}"),
-    }
-    if let Some(binder) = binder() {
-        binder.refused(site, need, task, refusal);
+    if !binder().is_some_and(|binder| binder.refused(site, need, task, refusal)) {
+        match site {
+            Some(site) => mgb_stderr::say!(
+                "mgb: failed to place task {} ({} in {}): {refusal}",
+                site.id,
+                site.function,
+                site.module
+            ),
+            None => mgb_stderr::say!("mgb: failed to place a task: {refusal}"),
+        }
     }
     task.raw()
 }
@@ -139,7 +167,22 @@ pub unsafe extern "C" fn mgb_task_use(raw_site: *const RawSite, task: u64) {
     if let Some(binder) = binder().filter(|_| !are_lazy()) {
         // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_use`.
         let id = unsafe { raw_site.as_ref() }.map_or(0, |site| site.id);
-        binder.use_task(raw_site as usize, id, TaskId::from_raw(task));
+        binder.use_task(raw_site as usize, id, TaskId::from_raw(task), 0);
+    }
+}
+
+/// As [`mgb_task_use`], for an allocation of an activation; see `mgb.h`.
+///
+/// # Safety
+/// As for [`mgb_task_use`]; `word` is null or points to the activation's word.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mgb_task_use_in(raw_site: *const RawSite, task: u64, word: *mut u64) {
+    if let Some(binder) = binder().filter(|_| !are_lazy()) {
+        // SAFETY: `raw_site` is null or points to a `mgb_task_site`: contract of `mgb_task_use_in`.
+        let id = unsafe { raw_site.as_ref() }.map_or(0, |site| site.id);
+        // SAFETY: `word` is null or the activation's own word: contract of this function.
+        let activation = unsafe { activation::number(word) };
+        binder.use_task(raw_site as usize, id, TaskId::from_raw(task), activation);
     }
 }
 

@@ -19,6 +19,7 @@ use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlag
 
 use crate::binder::binder;
 use crate::mapping::Mapping;
+use crate::signals::{self, Watch};
 use crate::spin::Spin;
 use crate::wire::state::{clear, is_answered, post, sleep};
 use crate::wire::{CELLS, Channel, MOST_KEPT, Reply, Request};
@@ -28,6 +29,8 @@ use crate::wire::{CELLS, Channel, MOST_KEPT, Reply, Request};
 const FIRST_CHECK: Duration = Duration::from_millis(2);
 /// How often it looks from then on.
 const LIFE_CHECK: Duration = Duration::from_secs(1);
+/// How often a caller that waits for room looks whether it is to wait any longer.
+const WISH_CHECK: Duration = Duration::from_millis(50);
 
 /// `mgbd` is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +45,14 @@ pub(crate) struct Cells {
     spin: Spin,
     /// `mgbd` was found to have hung up, which is for ever.
     hung_up: AtomicBool,
+}
+
+/// Why a caller waits for room.
+pub(crate) struct Wish<'a> {
+    /// Whether it still has to.
+    pub(crate) lasts: &'a dyn Fn() -> bool,
+    /// What tells `mgbd` that it has not.
+    pub(crate) withdrawal: Request,
 }
 
 /// Cells by bit.
@@ -180,6 +191,15 @@ impl Cells {
 
     /// One call. Blocks until it is answered.
     pub(crate) fn call(&self, request: &Request) -> Result<Option<Reply>, Gone> {
+        self.call_while(request, None)
+    }
+
+    /// As [`Cells::call`]; withdraws the request where it is not wanted any more.
+    pub(crate) fn call_while(
+        &self,
+        request: &Request,
+        wish: Option<&Wish<'_>>,
+    ) -> Result<Option<Reply>, Gone> {
         if self.hung_up.load(Ordering::Relaxed) {
             return Err(Gone);
         }
@@ -188,7 +208,7 @@ impl Cells {
         };
         let cell = &self.channel().cells[at];
         self.post(at, request);
-        if !self.wait(at, request.asks_for_room()) {
+        if !self.wait(at, request.asks_for_room(), wish) {
             // The cell stays taken: whoever wakes up later may still write it.
             self.freed.notify_all();
             return Err(Gone);
@@ -206,23 +226,35 @@ impl Cells {
     }
 
     /// Waits for the answer, the binder knowing about it or not; false if `mgbd` went away without one.
-    fn wait(&self, at: usize, known: bool) -> bool {
+    fn wait(&self, at: usize, known: bool, wish: Option<&Wish<'_>>) -> bool {
         let state = &self.channel().cells[at].state;
         if self.spin.until(|| is_answered(state)) {
             return true;
         }
         let mut patience = FIRST_CHECK;
+        let mut waited = Duration::ZERO;
+        let mut wanted: Option<(&Wish<'_>, Watch)> = wish.map(|wish| (wish, signals::watch()));
         while !is_answered(state) {
             if !sleep(state, patience) {
                 if self.gone() {
                     return is_answered(state);
                 }
-                if patience == LIFE_CHECK
+                waited += patience;
+                if waited >= LIFE_CHECK
                     && known
                     && let Some(binder) = binder()
                 {
                     binder.still_waiting();
+                    waited = Duration::ZERO;
                 }
+                patience = if wanted.is_some() { WISH_CHECK } else { LIFE_CHECK };
+            }
+            let is_over = |(wish, watch): &mut (&Wish<'_>, Watch)| {
+                !is_answered(state) && (watch.is_over() || !(wish.lasts)())
+            };
+            if let Some((wish, _)) = wanted.take_if(is_over) {
+                // The answer to the request itself is still to come.
+                self.tell(&wish.withdrawal);
                 patience = LIFE_CHECK;
             }
         }

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 use crate::binder::{Site, binder};
-use crate::cells::{Cells, Gone};
+use crate::cells::{Cells, Gone, Wish};
 use crate::connect::{self, ConnectError};
 use crate::devices::Devices;
 use crate::hello::Hello;
 use crate::need::Need;
 use crate::published::Published;
+use crate::signals;
 use crate::task::{First, Grant, Grown, Refusal, TaskId};
 use crate::view::{self, NodeView, ViewError};
 use crate::wire::{self, Op, Order, Reply, Request, Text};
@@ -85,6 +86,11 @@ impl Client {
     /// What `mgbd` said about itself and the node.
     pub fn hello(&self) -> &Hello {
         &self.hello
+    }
+
+    /// The GPUs that this process may use, by index, one bit each.
+    pub fn visible(&self) -> u64 {
+        self.visible.load(Ordering::Relaxed)
     }
 
     /// The UUIDs of the shared GPUs that this value of `CUDA_VISIBLE_DEVICES` names, in its order.
@@ -214,20 +220,32 @@ impl Client {
     /// Asks for `more_bytes` on top of the task's reservation. Blocks; see
     /// [`Client::begin`] for what it may call.
     pub fn grow(&self, task: TaskId, more_bytes: u64) -> Result<Grown, Refusal> {
-        self.grow_by(self.plain(Op::Grow, task, more_bytes))
+        self.grow_by(self.plain(Op::Grow, task, more_bytes), &|| true)
+    }
+
+    /// As [`Client::grow`], as long as `lasts` says that the room is still needed, which is asked some times
+    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told.
+    pub fn grow_while(
+        &self,
+        task: TaskId,
+        more_bytes: u64,
+        lasts: &dyn Fn() -> bool,
+    ) -> Result<Grown, Refusal> {
+        self.grow_by(self.plain(Op::Grow, task, more_bytes), lasts)
     }
 
     /// The same for a task that has nothing on its GPU and may go on, on another one: [`Grown::Granted`] says
     /// where it is from then on.
     pub fn grow_anywhere(&self, task: TaskId, more_bytes: u64) -> Result<Grown, Refusal> {
-        self.grow_by(Request {
+        let request = Request {
             flags: wire::ELSEWHERE,
             ..self.plain(Op::Grow, task, more_bytes)
-        })
+        };
+        self.grow_by(request, &|| true)
     }
 
-    fn grow_by(&self, request: Request) -> Result<Grown, Refusal> {
-        match self.ask(request)? {
+    fn grow_by(&self, request: Request, lasts: &dyn Fn() -> bool) -> Result<Grown, Refusal> {
+        match self.ask_while(request, lasts)? {
             Reply::Granted { gpu, reserved } if (gpu as usize) < self.hello.gpus.len() => {
                 Ok(Grown::Granted {
                     reserved_bytes: reserved,
@@ -364,11 +382,25 @@ impl Client {
     /// Calls until there is an answer for the caller: a request to swap other
     /// tasks out is carried out here, and the call repeated.
     fn ask(&self, request: Request) -> Result<Reply, Refusal> {
+        self.ask_while(request, &|| true)
+    }
+
+    /// As [`Client::ask`]; a request for room is withdrawn once `lasts` says no, and where the program gets a
+    /// signal that ends its wait.
+    fn ask_while(&self, request: Request, lasts: &dyn Fn() -> bool) -> Result<Reply, Refusal> {
+        let can_be_withdrawn = request.asks_for_room() && self.hello.version >= wire::WITHDRAWS;
+        let wish = can_be_withdrawn.then(|| Wish {
+            lasts,
+            withdrawal: self.plain(Op::Withdraw, TaskId(request.task), 0),
+        });
         loop {
             if self.forked() {
                 return Err(Refusal::Disconnected);
             }
-            match self.cells.call(&request) {
+            match self.cells.call_while(&request, wish.as_ref()) {
+                Ok(Some(Reply::Unchanged)) if can_be_withdrawn => {
+                    return Err(signals::last().map_or(Refusal::Withdrawn, Refusal::Interrupted));
+                }
                 Ok(Some(Reply::SwapOthers { gpu })) => {
                     // Whether it worked, mgbd sees by what was reported.
                     if let Some(binder) = binder() {
@@ -411,7 +443,7 @@ fn priority() -> u32 {
     };
     let number = text.to_str().and_then(|text| text.trim().parse().ok());
     number.unwrap_or_else(|| {
-        eprintln!(
+        mgb_stderr::say!(
             "mgb: MGB_PRIORITY={} is no number from 0 to {}; taken as 0",
             text.display(),
             u32::MAX

@@ -10,7 +10,18 @@
 //! Everything here may be called from any thread. After `fork`, the child has
 //! no client until it asks for one; it then connects under its own pid.
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
+mod activation;
 mod binder;
+pub mod cancel;
 pub mod capi;
 mod cells;
 mod client;
@@ -27,6 +38,7 @@ mod notice;
 pub mod printed;
 mod process;
 mod published;
+mod signals;
 pub mod size;
 mod socket;
 mod spin;

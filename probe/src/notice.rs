@@ -30,10 +30,10 @@ static SAID: AtomicBool = AtomicBool::new(false);
 /// on MGB.
 pub(crate) fn native(mode: Mode, error: &ConnectError) {
     if mode == Mode::Require {
-        eprintln!("mgb: MGB=require is set, and {error}");
+        mgb_stderr::say!("mgb: MGB=require is set, and {error}");
         std::process::exit(1);
     }
     if !SAID.swap(true, Ordering::Relaxed) {
-        eprintln!("mgb: {error}; running natively (MGB=off silences this)");
+        mgb_stderr::say!("mgb: {error}; running natively (MGB=off silences this)");
     }
 }

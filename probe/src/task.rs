@@ -76,7 +76,7 @@ pub enum Grown {
     SwapOut,
 }
 
-/// Why a request got no room. A sticky no for the task.
+/// Why a request got no room.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// It can never fit on this node.
@@ -100,6 +100,12 @@ pub enum Refusal {
     /// No GPU that the task may use is under this `mgbd`.
     #[error("none of the GPUs that it may use is shared by mgbd; check CUDA_VISIBLE_DEVICES")]
     NoGpu,
+    /// The program got a signal that asks it to end, and handles it, while it waited.
+    #[error("the program got {0} while it waited for room")]
+    Interrupted(&'static str),
+    /// The caller did not need the room any more.
+    #[error("it was not needed any more")]
+    Withdrawn,
     /// Everybody waits for more, and nobody can be swapped out.
     #[error("every process on the GPU waits for more memory and none can be swapped out; run fewer at once")]
     Deadlock,
@@ -112,6 +118,16 @@ pub enum Refusal {
     /// The two sides do not understand each other.
     #[error("the channel to mgbd broke: {0}; use mgbd and the program's libmgb_rt.so of one version")]
     Protocol(String),
+}
+
+impl Refusal {
+    /// Whether a request for less, or a later one, may be granted: the task is not refused for good.
+    pub fn is_for_size(&self) -> bool {
+        matches!(
+            self,
+            Refusal::NeverFits { .. } | Refusal::OverQuota { .. } | Refusal::Deadlock
+        )
+    }
 }
 
 /// So much of what is limited, in words.

@@ -129,7 +129,7 @@ impl Line {
         // One write in append mode: lines of several processes do not mix.
         let file = OpenOptions::new().append(true).create(true).open(path);
         if let Err(error) = file.and_then(|mut file| file.write_all(&text)) {
-            eprintln!("mgb: failed to write the trace to {}: {error}", path.display());
+            mgb_stderr::say!("mgb: failed to write the trace to {}: {error}", path.display());
         }
     }
 }

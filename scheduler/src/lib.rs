@@ -5,6 +5,15 @@
 //! driver and no socket, so that tests and the simulator run the same code as
 //! [`daemon`].
 
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
+
 pub mod balance;
 pub mod broker;
 pub mod client;

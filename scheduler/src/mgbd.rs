@@ -6,7 +6,7 @@
 //! the socket; 4 if there is no GPU to share; 1 for everything else.
 
 use std::fs::OpenOptions;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -140,13 +140,14 @@ fn main() -> ExitCode {
     };
     if options.check {
         check_quotas(options.quotas.as_deref());
-        println!("mgbd: the settings are right\n{options:#?}");
+        // A reader that has gone is told nothing.
+        let _ = writeln!(std::io::stdout(), "mgbd: the settings are right\n{options:#?}");
         return ExitCode::SUCCESS;
     }
     match run(options, queue) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mgbd: {error:#}");
+            mgb_stderr::say!("mgbd: {error:#}");
             ExitCode::from(code(&error))
         }
     }
@@ -160,7 +161,7 @@ fn check_quotas(file: Option<&Path>) {
         Some(Ok(quotas)) if quotas.unknown.is_empty() => return,
         Some(Ok(quotas)) => format!("the quotas are for {}, unknown here", quotas.unknown.join(", ")),
     };
-    eprintln!("mgbd: {wrong}");
+    mgb_stderr::say!("mgbd: {wrong}");
     std::process::exit(2);
 }
 
@@ -171,13 +172,13 @@ fn options() -> Options {
         return options;
     };
     let more = settings::arguments(file).unwrap_or_else(|error| {
-        eprintln!("mgbd: {error}");
+        mgb_stderr::say!("mgbd: {error}");
         std::process::exit(2);
     });
     let mut own = std::env::args_os();
     let program = own.next().into_iter();
     Options::try_parse_from(program.chain(more).chain(own)).unwrap_or_else(|error| {
-        eprintln!("mgbd: with the settings in {}:", file.display());
+        mgb_stderr::say!("mgbd: with the settings in {}:", file.display());
         error.exit()
     })
 }
@@ -208,7 +209,7 @@ fn activated() -> anyhow::Result<Option<Arc<OwnedFd>>> {
 fn hold() -> ExitCode {
     let paths: Vec<PathBuf> = std::env::args_os().skip(2).map(PathBuf::from).collect();
     let [mgbd, control] = paths.as_slice() else {
-        eprintln!(
+        mgb_stderr::say!(
             "mgbd: hold is what mgbd starts by itself: it takes a socket's path and MPS's control program"
         );
         return ExitCode::from(2);
@@ -223,7 +224,7 @@ fn hold() -> ExitCode {
     match listen() {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("mgbd: the holder ends: {error:#}");
+            mgb_stderr::say!("mgbd: the holder ends: {error:#}");
             ExitCode::FAILURE
         }
     }
@@ -302,8 +303,10 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
 
 fn start_log(file: Option<&PathBuf>) -> anyhow::Result<()> {
     let filter = EnvFilter::try_from_env("MGBD_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    // A full disk loses lines: the log's own line about that would end mgbd where standard error is full too.
     let log = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        .log_internal_errors(false)
         .with_target(false);
     match file {
         None => {

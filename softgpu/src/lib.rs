@@ -16,6 +16,14 @@
 //! | `CUDA_VISIBLE_DEVICES` | as CUDA reads it, see [`config::visible`] |
 
 #![allow(non_snake_case, reason = "exported functions have CUDA's names")]
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::print_stderr,
+        clippy::print_stdout,
+        reason = "both panic where nothing can be written"
+    )
+)]
 
 pub mod address;
 pub mod clock;
@@ -34,6 +42,7 @@ pub mod kernel;
 pub mod memory;
 pub mod nvml;
 pub mod pages;
+pub mod per_thread;
 pub mod state;
 pub mod stream;
 pub mod submit;

@@ -1,5 +1,5 @@
 // A variable whose address goes where it is not followed may be used by every kernel; and a kernel that calls
-// what is not known may use every variable.
+// what is not known may use every variable, and keep every address that it is given.
 // RUN: %host-O2 -o %t.ll
 // RUN: %report | FileCheck %s
 #include "cuda.h"
@@ -28,9 +28,10 @@ __global__ void calls(int *x, int which) {
 // CHECK: task 1 static in task_plain()
 // CHECK: object 2 kept: 4 variable
 // CHECK-NOT: counter
-// CHECK: task 2 static in task_calls(int)
+// CHECK: task 2 lazy in task_calls(int)
 // CHECK-DAG: object {{.}} kept: 4 variable
 // CHECK-DAG: object {{.}} counter: 4 variable
+// CHECK: why address-escapes: calls(int*, int) may keep the address in its parameter 1 (x): it passes it to a function that it calls through a pointer
 void task_plain() {
   int *x;
   cudaMalloc((void **)&x, 64);

@@ -2,7 +2,7 @@
 """Random programs on real GPUs, plain and under MGB: every byte as the model has it, and the same answers of calls that
 fail on purpose. Seeds are played in ranges, as many processes at once as are asked for: first plain ones, then under one
 mgbd, where asked for with memory that leaves the GPUs and comes back all the while. Then generated sources, where the
-bundle has them (`make generated bundle`)."""
+bundle has them (`make generated bundle`): those that attack the pass also with memory that leaves the GPUs."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -44,11 +44,13 @@ def play(trial, kind, program, first, last, flags):
     return lines, wrong, ended["seconds"]
 
 
-def generated(trial, path, mode):
-    """What is wrong with a generated program, or None."""
-    ended = trial.run([path], env=trial.environment(MGB=mode))
+def generated(trial, path, **settings):
+    """What is wrong with a generated program under these settings, or None."""
+    # Where its memory is to leave, a program that attacks the pass idles between its steps.
+    pause = ["--pause", "1500"] if "MGB_EVICT_EVERY" in settings else []
+    ended = trial.run([path, *pause], env=trial.environment(**settings))
     if ended["code"] != 0 or ended["stdout"] != path.with_suffix(".expected").read_text():
-        return f"{path.name} with MGB={mode}: exit code {ended['code']}: {ended['stdout']}{ended['stderr'][-400:]}"
+        return f"{path.name} with {settings}: exit code {ended['code']}: {ended['stdout'][-400:]}{ended['stderr'][-400:]}"
     return None
 
 
@@ -82,11 +84,15 @@ def main():
         with ThreadPoolExecutor(asked.at_once) as pool:
             runs[kind] = list(pool.map(lambda job: play(trial, kind, *job[1:]), jobs))
     programs = sorted(p.with_suffix("") for p in (trial.prefix / "generated").glob("*.expected"))
+    attacks = [path for path in programs if path.name.startswith("a")]
     with ThreadPoolExecutor(asked.at_once) as pool:
-        for mode in ("off", "require"):
-            wrong = [text for text in pool.map(lambda path: generated(trial, path, mode), programs) if text]
-            trial.check(f"generated sources with MGB={mode}", not wrong,
-                        {"sources": len(programs), "wrong": wrong[:20]})
+        for name, sources, settings in (
+                ("generated sources with MGB=off", programs, {"MGB": "off"}),
+                ("generated sources with MGB=require", programs, {"MGB": "require"}),
+                ("generated sources that attack the pass, while memory leaves the GPUs", attacks,
+                 {"MGB": "require", "MGB_EVICT_EVERY": 5})):
+            wrong = [text for text in pool.map(lambda path: generated(trial, path, **settings), sources) if text]
+            trial.check(name, not wrong, {"sources": len(sources), "wrong": wrong[:20]})
     if asked.evict:
         times = sum(evicted(trace(trial, program, first)) for _, program, first, *_ in jobs)
         trial.check("memory left the GPUs", times > 0, {"evictions": times})

@@ -1,9 +1,9 @@
 // Device pointers in arrays that are indexed at run time, and in structures that kernels get, are one task;
 // the number of objects that a loop allocates is the number of its iterations.
 // RUN: %ir-O0 %s | %mgb -o %t.ll
-// RUN: %report | FileCheck %s
+// RUN: %report | FileCheck %s --check-prefixes=CHECK,O0
 // RUN: %ir-O1 %s | %mgb -o %t.ll
-// RUN: %report | FileCheck %s
+// RUN: %report | FileCheck %s --check-prefixes=CHECK,O1
 #include "cuda.h"
 
 struct Pair {
@@ -76,9 +76,12 @@ void counted(int count, size_t n) {
   work<<<1, 1>>>(x[count / 2]);
 }
 
-// Each iteration of the outer loop is a task of its own.
-// CHECK: static in renewed(int, unsigned long)
-// CHECK: peak: 4 * n
+// Each iteration of the outer loop is a task of its own, where it is seen that the array is new in each: at -O0
+// nothing says so.
+// O0: lazy in renewed(int, unsigned long)
+// O0: why allocated-in-loop
+// O1: static in renewed(int, unsigned long)
+// O1: peak: 4 * n
 void renewed(int times, size_t n) {
   for (int turn = 0; turn < times; turn++) {
     int *x[4];

@@ -53,9 +53,9 @@ void ways(bool one, size_t n) {
 // REPORT: task 4 static in turns(unsigned long)
 // CHECK-LABEL: define {{.*}} @_Z5turnsm
 // CHECK: @mgb_cudaSetDevice(i32 noundef 0)
-// CHECK: call i64 @mgb_task_begin(ptr @mgb.site.3
+// CHECK: call i64 @mgb_task_begin_in(ptr @mgb.site.3
 // CHECK: @mgb_cudaSetDevice(i32 noundef 1)
-// CHECK: call i64 @mgb_task_begin(ptr @mgb.site.4
+// CHECK: call i64 @mgb_task_begin_in(ptr @mgb.site.4
 // CHECK: @mgb_cudaSetDevice(i32 noundef 0)
 // CHECK-NOT: @mgb_task_begin
 void turns(size_t n) {
@@ -79,7 +79,7 @@ void turns(size_t n) {
 // REPORT: task 5 static in runs(int, unsigned long)
 // CHECK-LABEL: define {{.*}} @_Z4runsim
 // CHECK: @mgb_cudaSetDevice(i32 noundef %
-// CHECK: call i64 @mgb_task_begin(ptr @mgb.site.5
+// CHECK: call i64 @mgb_task_begin_in(ptr @mgb.site.5
 // CHECK: call void @mgb_task_end
 void runs(int devices, size_t n) {
   for (int i = 0; i < devices; i++) {
@@ -155,7 +155,7 @@ void left(size_t n) {
 // REPORT: task 10 static in either(bool, unsigned long)
 // CHECK-LABEL: define {{.*}} @_Z6eitherbm
 // CHECK: @mgb_cudaSetDevice
-// CHECK: call i64 @mgb_task_begin(ptr @mgb.site.10
+// CHECK: call i64 @mgb_task_begin_in(ptr @mgb.site.10
 void either(bool second, size_t n) {
   int *x;
   if (second)

@@ -9,9 +9,9 @@ __global__ void other(double *y) {}
 
 // CHECK-LABEL: define {{.*}} @_Z3twomm
 // CHECK: store i64 0, ptr %[[H1:mgb.handle[0-9]*]]
-// CHECK: call i64 @mgb_task_begin(ptr @mgb.site.1
+// CHECK: call i64 @mgb_task_begin_in(ptr @mgb.site.1
 // CHECK: device_stub__one
-// CHECK: call i64 @mgb_task_begin(ptr @mgb.site.2
+// CHECK: call i64 @mgb_task_begin_in(ptr @mgb.site.2
 // CHECK: device_stub__other
 // CHECK: call void @mgb_task_use(ptr @mgb.site.1
 // CHECK-NEXT: @mgb_cudaFree

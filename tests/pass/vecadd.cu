@@ -21,21 +21,22 @@ __global__ void add(const float *a, const float *b, float *c, int n) {}
 
 // CHECK-LABEL: define {{.*}} @_Z6vecaddiPKfS0_Pf
 // CHECK: store i64 0, ptr %mgb.handle
+// CHECK: store i64 0, ptr %mgb.activation
 // CHECK: %[[T:.*]] = load i64, ptr %mgb.handle
-// CHECK: call void @mgb_task_use(ptr @mgb.site.1, i64 %[[T]])
+// CHECK: call void @mgb_task_use_in(ptr @mgb.site.1, i64 %[[T]], ptr %mgb.activation)
 // CHECK-NEXT: call {{.*}}@mgb_cudaMalloc
 // CHECK: call void @mgb_task_use
 // CHECK-NEXT: call {{.*}}@mgb_cudaMalloc
 // CHECK: call void @mgb_task_use
 // CHECK-NEXT: call {{.*}}@mgb_cudaMalloc
-// CHECK: %[[H:.*]] = call i64 @mgb_task_begin(ptr @mgb.site.1, ptr %mgb.need)
+// CHECK: %[[H:.*]] = call i64 @mgb_task_begin_in(ptr @mgb.site.1, ptr %mgb.need, ptr %mgb.activation)
 // CHECK-NEXT: store i64 %[[H]], ptr %mgb.handle
 // CHECK: call void @mgb_task_use
 // CHECK-NEXT: call {{.*}}@mgb_cudaMemcpy
 // CHECK: call void @mgb_task_use
 // CHECK-NEXT: call {{.*}}@mgb_cudaMemcpy
 // CHECK: call {{.*}}@mgb___cudaPushCallConfiguration
-// CHECK: call void @mgb_task_use
+// CHECK: call void @mgb_task_use(ptr @mgb.site.1, i64 %{{[^,]*}})
 // CHECK-NEXT: call {{.*}}__device_stub__add
 // CHECK: call {{.*}}@mgb_cudaMemcpy
 // CHECK-COUNT-3: call {{.*}}@mgb_cudaFree

@@ -10,6 +10,7 @@ pub mod conformance;
 pub mod directives;
 pub mod formula;
 pub mod generate;
+pub mod mute;
 pub mod node;
 pub mod plain;
 pub mod prefix;

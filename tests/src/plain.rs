@@ -10,8 +10,8 @@ use crate::prefix::softgpu_libraries;
 use crate::process::run;
 
 /// What stands in for the probes of static tasks.
-const STUBS: &str = "extern \"C\" { long plain_task_begin() { return 0; } void plain_task_end() {} \
-                     void plain_task_use() {} }\n";
+const STUBS: &str = "extern \"C\" { long plain_task_begin() { return 0; } long plain_task_begin_in() { return 0; } \
+                     void plain_task_end() {} void plain_task_use() {} void plain_task_use_in() {} }\n";
 
 /// The program that is made of `source` with `flags`, in the folder of its object.
 ///

@@ -67,7 +67,8 @@ impl Ended {
 #[derive(Debug)]
 pub struct Running {
     child: Child,
-    outputs: Option<(JoinHandle<String>, JoinHandle<String>)>,
+    /// Standard output, and standard error where this process reads it.
+    outputs: Option<(JoinHandle<String>, Option<JoinHandle<String>>)>,
     ended: bool,
 }
 
@@ -79,17 +80,24 @@ impl Running {
     /// When it cannot be started.
     #[track_caller]
     pub fn start(command: &mut Command) -> Running {
+        Running::start_with(command, Stdio::piped())
+    }
+
+    /// As [`Running::start`], with another standard error.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started.
+    #[track_caller]
+    pub fn start_with(command: &mut Command, stderr: Stdio) -> Running {
         command.process_group(0);
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(stderr);
         let mut child = match command.spawn() {
             Ok(child) => child,
             Err(error) => panic!("failed to start {:?}: {error}", command.get_program()),
         };
         let stdout = drain(child.stdout.take().expect("is piped"));
-        let stderr = drain(child.stderr.take().expect("is piped"));
+        let stderr = child.stderr.take().map(drain);
         Running {
             child,
             outputs: Some((stdout, stderr)),
@@ -130,7 +138,23 @@ impl Running {
     ///
     /// When it does not end by then; it is killed.
     #[track_caller]
-    pub fn end_within(mut self, patience: Duration) -> Ended {
+    pub fn end_within(self, patience: Duration) -> Ended {
+        match self.try_end_within(patience) {
+            Ok(ended) => ended,
+            Err(ended) => panic!("still ran after {patience:?}: {ended:?}"),
+        }
+    }
+
+    /// Waits for its end, `patience` at most.
+    ///
+    /// # Errors
+    ///
+    /// What it left, when it did not end by then; it is killed.
+    ///
+    /// # Panics
+    ///
+    /// When the process cannot be waited for.
+    pub fn try_end_within(mut self, patience: Duration) -> Result<Ended, Ended> {
         let status = wait::try_within(patience, || self.child.try_wait().expect("can be waited for"));
         let hung = status.is_none();
         if hung {
@@ -142,10 +166,9 @@ impl Running {
         let ended = Ended {
             status,
             stdout: stdout.join().expect("reader ends"),
-            stderr: stderr.join().expect("reader ends"),
+            stderr: stderr.map_or_else(String::new, |stderr| stderr.join().expect("reader ends")),
         };
-        assert!(!hung, "still ran after {patience:?}: {ended:?}");
-        ended
+        if hung { Err(ended) } else { Ok(ended) }
     }
 
     fn kill_group(&self) {

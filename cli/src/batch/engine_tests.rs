@@ -54,6 +54,7 @@ fn shell(scripts: &[&str]) -> Vec<Job> {
         need: None,
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".to_owned(), (*script).to_owned()],
+        environment: Vec::new(),
     };
     scripts.iter().enumerate().map(job).collect()
 }

@@ -55,6 +55,7 @@ impl<'a> Running<'a> {
         setup.machine.apply(&mut command);
         command
             .envs(setup.environment.iter().map(|(name, value)| (name, value)))
+            .envs(job.environment.iter().map(|(name, value)| (name, value)))
             .env("MGB_TRACE", &setup.trace);
         let errors = output.try_clone().context("failed to open the log twice")?;
         command

@@ -1,13 +1,20 @@
 //! The job file: a command a line.
 
+use std::ffi::OsStr;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{self, Stdio};
 
 use anyhow::{Context, Result, bail};
-use mgb_probe::size;
 
+use super::line::{Command, Line};
 use crate::program;
+
+/// What reads lines that begin with `sh:`.
+const SHELL: &str = "/bin/sh";
+/// Where jobs write what the batch's summary is made of.
+const TRACE: &str = "MGB_TRACE";
 
 /// One job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +29,8 @@ pub struct Job {
     pub program: PathBuf,
     /// Its arguments.
     pub arguments: Vec<String>,
+    /// Variables of its environment beside the batch's.
+    pub environment: Vec<(String, String)>,
 }
 
 impl Job {
@@ -50,6 +59,7 @@ impl Job {
             need: None,
             program,
             arguments,
+            environment: Vec::new(),
         })
     }
 }
@@ -89,30 +99,52 @@ pub fn read(file: &Path) -> Result<Vec<Job>> {
 
 /// One line: nothing for an empty one or a comment.
 fn parse(line: &str) -> Result<Option<Job>, String> {
-    if line.contains('\0') {
-        return Err("it has a NUL character, which no argument of a program can have".to_owned());
-    }
-    let mut words = shlex::split(line).ok_or("a quote is not closed, or the line ends in a backslash")?;
-    let mut need = None;
-    if let Some(size) = words.first().and_then(|word| word.strip_prefix("need=")) {
-        need = Some(size::parse(size).map_err(|error| error.to_string())?);
-        words.remove(0);
-        if words.is_empty() {
-            return Err("need= is followed by no command".to_owned());
-        }
-    }
-    let Some(name) = words.first() else {
+    let parsed = Line::parse(line)?;
+    let Some(command) = parsed.command else {
         return Ok(None);
     };
-    let program = program::find(name).map_err(|error| error.to_string())?;
-    let text = line.trim().to_owned();
+    let of = |wanted: &str| {
+        let found = parsed.environment.iter().rev().find(|(name, _)| name == wanted);
+        found.map(|(_, value)| value.as_str())
+    };
+    if of(TRACE).is_some() {
+        return Err(format!(
+            "{TRACE}= is the batch's own: set it for all jobs, before mgb batch"
+        ));
+    }
+    let (program, arguments) = match command {
+        Command::Words(mut words) => {
+            let arguments = words.split_off(1);
+            let program = program::find_in(&words[0], of("PATH").map(OsStr::new));
+            (program.map_err(|error| error.to_string())?, arguments)
+        }
+        Command::Shell(text) => {
+            check_syntax(&text)?;
+            (PathBuf::from(SHELL), vec!["-c".to_owned(), text])
+        }
+    };
     Ok(Some(Job {
         number: 0,
-        text,
-        need,
+        text: line.trim().to_owned(),
+        need: parsed.need,
         program,
-        arguments: words.split_off(1),
+        arguments,
+        environment: parsed.environment,
     }))
+}
+
+/// Has the shell read its text without doing anything.
+fn check_syntax(text: &str) -> Result<(), String> {
+    let read = process::Command::new(SHELL)
+        .args(["-n", "-c", text])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("failed to run {SHELL}: {error}"))?;
+    if read.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&read.stderr);
+    Err(format!("{SHELL} does not take it: {}", said.trim()))
 }
 
 #[cfg(test)]
@@ -134,7 +166,8 @@ mod tests {
     #[test]
     fn commands_needs_and_comments() {
         let jobs = read_text(
-            "# the first\n\n/bin/echo 'a b' c\\ d # and why\n  need=1.5GiB /bin/sh -c \"exit 0\"\n\t\n/bin/true\n",
+            "# the first\n\n/bin/echo 'a b' c\\ d # and why\n  need=1.5GiB /bin/sh -c \"exit 0\"\n\t\n/bin/true\n\
+             SEED=7 MODE='a b' sh: /bin/echo $SEED | /bin/cat\n",
         );
         insta::assert_debug_snapshot!(jobs.unwrap());
     }
@@ -142,9 +175,16 @@ mod tests {
     #[test]
     fn every_wrong_line_is_named() {
         let error = read_text(
-            "/bin/true\n./no_such_program 5\nneed=many /bin/true\nneed=1GiB\n/bin/echo 'open\n/etc/passwd\n",
+            "/bin/true\n./no_such_program 5\nneed=many /bin/true\nneed=1GiB\n/bin/echo 'open\n/etc/passwd\n\
+             /bin/echo a | /bin/cat\nMGB_TRACE=x /bin/true\n",
         );
         insta::assert_snapshot!(error.unwrap_err());
+    }
+
+    #[test]
+    fn a_shell_reads_its_lines_before_anything_starts() {
+        let error = read_text("/bin/true\nsh: if true\n").unwrap_err().to_string();
+        assert!(error.contains("jobs.txt:2: /bin/sh does not take it"), "{error}");
     }
 
     #[test]

@@ -5,6 +5,7 @@ pub mod cause;
 pub mod engine;
 pub mod job;
 pub mod jobfile;
+mod line;
 mod lost;
 pub mod outcome;
 pub mod progress;
@@ -37,9 +38,10 @@ use setup::Setup;
 
 /// Run the commands of a file on the GPUs that mgbd shares, so many at once, and sum up what came of them.
 ///
-/// The file holds a command a line, as a shell would read it but without pipes and variables; # begins a
-/// comment. A line may begin with need=SIZE: its process is one task of that size (see mgb run --need). Every
-/// program is looked for before any is started. Each job's output goes to a log of its own.
+/// The file holds a command a line, with a shell's quotes; # begins a comment. No shell reads it: pipes, redirections, ;
+/// && and variables are refused, except behind sh:, which has /bin/sh read the rest of the line. A line may begin with
+/// need=SIZE: its process is one task of that size (see mgb run --need); and with NAME=VALUE, which sets a variable of the
+/// job's environment. Every program is looked for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -50,6 +52,8 @@ A job file:
   # two kinds of job
   ./train --epochs 3
   need=12GiB ./not-rebuilt input.dat
+  SEED=7 ./train --epochs 3
+  sh: ./prepare input.dat | ./train > result.txt
 
 Exit code: 0 if every job ended with 0, else 1; 2 for a job file with errors, 3 if mgbd cannot be had; 130 after Ctrl-C.")]
 pub struct Args {

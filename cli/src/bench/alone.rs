@@ -72,6 +72,7 @@ mod tests {
             need: None,
             program: "train".into(),
             arguments: Vec::new(),
+            environment: Vec::new(),
         };
         let jobs = ["a", "b", "a", "c", "b"].map(job);
         let found = distinct(&jobs, |text| text == "c");

@@ -70,7 +70,7 @@ pub fn run(args: &Args) -> Outcome {
     let results = match measured {
         Ok(results) => results,
         Err(error) => {
-            eprintln!("mgb bench: logs are in {}", folder.keep().display());
+            crate::out::tell!("mgb bench: logs are in {}", folder.keep().display());
             return Err(error).code(exit::NODE);
         }
     };
@@ -80,7 +80,7 @@ pub fn run(args: &Args) -> Outcome {
         out::print(&format!("\n{}", table::text(&results)));
     }
     page::write(&results, &page).code(exit::NODE)?;
-    eprintln!("\nresults: {}\npage: {}", file.display(), page.display());
+    crate::out::tell!("\nresults: {}\npage: {}", file.display(), page.display());
     let allowed = |one: &&results::Run| one.arm.policy.starts_with("cg:");
     let failed: usize = results
         .runs
@@ -89,13 +89,13 @@ pub fn run(args: &Args) -> Outcome {
         .map(|run| run.failed())
         .sum();
     if failed > 0 {
-        eprintln!(
+        crate::out::tell!(
             "mgb bench: {failed} jobs failed that should not; logs of this call are in {}",
             folder.keep().display()
         );
     }
     if let Some(code) = stop.exit_code() {
-        eprintln!("mgb bench: stopped; go on with --resume {}", file.display());
+        crate::out::tell!("mgb bench: stopped; go on with --resume {}", file.display());
         return Ok(code);
     }
     Ok(if failed == 0 { exit::OK } else { exit::FAILED })
@@ -146,7 +146,7 @@ fn measure(
             alone_on_node: asked.alone_on_node,
         },
     };
-    eprintln!("{}; seed {seed}", facts.machine.describe());
+    crate::out::tell!("{}; seed {seed}", facts.machine.describe());
     let mut results = match before {
         Some(results) => results.go_on(&facts).context("failed to resume")?,
         None => Results::new(facts),

@@ -44,6 +44,8 @@ const char mgb_device_code_is_not_linked __attribute__((weak, visibility(\"hidde
 ";
 /// What objects refer to whose device code is to be linked.
 const WANTED: &[u8] = b"mgb_device_code_is_not_linked";
+/// What device code calls that launches kernels.
+const LAUNCHES: &[u8] = b"__cudaCDP2LaunchDevice";
 /// What an image of clang's begins with; its version and length follow, 4 and 8 bytes.
 const IMAGE: &[u8] = &[0x10, 0xff, 0x10, 0xad];
 
@@ -64,6 +66,8 @@ pub struct DeviceCode {
     left: Vec<(u64, PathBuf)>,
     /// Images in archives.
     in_archives: Vec<u64>,
+    /// A file with a kernel that launches kernels.
+    launches: Option<PathBuf>,
     /// Images that a link with `-dlink` has linked already; none without one.
     linked: Option<Vec<u64>>,
 }
@@ -78,8 +82,23 @@ impl DeviceCode {
         if !line.links() {
             return Ok(found);
         }
-        files(line).try_for_each(|file| found.look_into(&file, clang))?;
+        for file in files(line) {
+            let count = found.parts.len();
+            found.look_into(&file, clang)?;
+            let launches = |part: &Part| contains(&part.bitcode, LAUNCHES);
+            if found.launches.is_none() && found.parts[count..].iter().any(launches) {
+                found.launches = Some(file);
+            }
+        }
         let Some(linked) = &found.linked else {
+            if let Some(file) = found.launches.as_ref().filter(|_| found.is_left) {
+                bail!(
+                    "{}: a kernel of it launches kernels, for which clang's device code lacks CUDA's device runtime (nvlink \
+                     would not find __cudaCDP2...): have NVIDIA's nvcc compile all of the program (mgb nvcc --keep-nvcc \
+                     -rdc=true, or MGB_KEEP_NVCC=1), for real GPUs only",
+                    file.display()
+                );
+            }
             return Ok(found);
         };
         if let Some((_, file)) = found.left.iter().find(|(image, _)| !linked.contains(image)) {
@@ -146,8 +165,7 @@ impl DeviceCode {
 
     /// Adds what is left to the link as bitcode (`-flto`): only an object's sections can be read.
     fn add_bitcode(&mut self, bitcode: &[u8], file: Option<&Path>, clang: &Path) -> Result<()> {
-        let has = |name: &[u8]| bitcode.windows(name.len()).any(|part| part == name);
-        if !has(WANTED) {
+        if !contains(bitcode, WANTED) {
             return Ok(());
         }
         let folder = own_folder()?;
@@ -273,6 +291,10 @@ fn archive(name: &OsStr, folders: &[&OsStr]) -> Option<PathBuf> {
         return None;
     }
     first(file(".a"))
+}
+
+fn contains(bytes: &[u8], name: &[u8]) -> bool {
+    bytes.windows(name.len()).any(|part| part == name)
 }
 
 /// The bytes of a file of bitcode; none of other files.

@@ -6,7 +6,9 @@ pub mod gcc;
 pub mod language;
 mod openmp;
 mod parse;
+mod preprocess;
 pub mod response;
+mod rules;
 mod spawn;
 mod table;
 pub mod tools;
@@ -17,7 +19,7 @@ pub mod whole;
 mod golden;
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tempfile::TempDir;
@@ -29,6 +31,8 @@ use crate::prefix::Prefix;
 use across::DeviceCode;
 use language::Language;
 use parse::{CommandLine, Kind};
+use rules::Rules;
+use spawn::Surroundings;
 use table::Meaning;
 use translate::{Parts, translate};
 use whole::Lto;
@@ -58,14 +62,23 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let parts = gather(&line, &clang, cxx).code(exit::NODE)?;
     // The folder of what is linked beside: until clang has ended.
     let _beside = beside(&device, &mut line, &parts, &clang).code(exit::NODE)?;
+    let rules = Rules::of(&mut line, &system_folders(&parts)).code(exit::NODE)?;
+    let mut surroundings = Surroundings::default();
+    let is_preprocessed = preprocess::is_wanted(&line);
+    if is_preprocessed {
+        surroundings.stdout = preprocess::print_both(&mut line).code(exit::USAGE)?;
+    }
+    surroundings
+        .variables
+        .extend(rules.iter().flat_map(Rules::environment));
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if let Some(missing) = openmp::missing(&line, &clang) {
-        eprintln!("mgb clang: {missing}");
+        crate::out::tell!("mgb clang: {missing}");
     }
     if line.runs_linker() && line.lto() == Lto::Thin {
-        eprintln!("{}", whole::THIN);
+        crate::out::tell!("{}", whole::THIN);
     }
-    if line.generates_code() || device.is_some() {
+    let status = if line.generates_code() || device.is_some() {
         let cuda = parts.cuda.as_ref().filter(|_| device.is_some());
         let tools = cuda.map(|cuda| cuda.root.join("bin"));
         let pass = spawn::Pass {
@@ -78,10 +91,24 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
                 .map(|cuda| cuda.version),
             tools,
         };
-        spawn::with_side_folder(&clang, &arguments, pass).code(exit::NODE)
+        spawn::with_side_folder(&clang, &arguments, pass, surroundings)
+    } else if is_preprocessed || rules.is_some() {
+        spawn::run(&clang, &arguments, surroundings)
     } else {
-        Err(spawn::become_clang(&clang, &arguments)).code(exit::NODE)
+        Err(spawn::become_clang(&clang, &arguments))
+    };
+    let status = status.code(exit::NODE)?;
+    if let Some(rules) = rules.filter(|_| status.success()) {
+        rules.complete().code(exit::NODE)?;
     }
+    Ok(exit_as(status))
+}
+
+/// Where headers count as the system's, beside clang's own folders.
+fn system_folders(parts: &Parts) -> Vec<PathBuf> {
+    let cuda = parts.cuda.iter().map(|cuda| cuda.root.join("include"));
+    cuda.chain([parts.prefix.include(), parts.prefix.empty_headers()])
+        .collect()
 }
 
 /// Links the device code of what is to be linked, alone: nvcc's `-dlink`. False: there is none.
@@ -122,6 +149,7 @@ fn beside(
 ) -> anyhow::Result<Option<TempDir>> {
     if device.is_to_link(line) {
         line.add("--offload-link", Kind::Other);
+        openmp::for_the_host(line, clang);
     }
     if !device.is_some() {
         return Ok(None);

@@ -1,6 +1,7 @@
 //! Runs clang: replaced by it where that will do, as a child with a side folder where the pass runs.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
@@ -35,13 +36,48 @@ pub struct Pass {
     pub tools: Option<PathBuf>,
 }
 
+/// What a run of clang has beside its command line.
+#[derive(Default)]
+pub struct Surroundings {
+    /// Its standard output, where that is another than ours.
+    pub stdout: Option<File>,
+    /// Its environment, beside ours.
+    pub variables: Vec<(&'static str, OsString)>,
+}
+
+impl Surroundings {
+    fn apply(self, command: &mut Command) {
+        command.envs(self.variables);
+        if let Some(file) = self.stdout {
+            command.stdout(file);
+        }
+    }
+}
+
+/// Runs clang to its end.
+///
+/// # Errors
+/// When it cannot be run.
+pub fn run(clang: &Path, arguments: &[OsString], surroundings: Surroundings) -> Result<ExitStatus> {
+    let mut command = Command::new(clang);
+    command.args(arguments);
+    surroundings.apply(&mut command);
+    wait_for(command)
+}
+
 /// Runs clang with a fresh folder in which the run of the pass on the device module leaves files for the run
 /// on the host module. The folder is gone when this returns, however clang ended.
-pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Result<u8> {
+pub fn with_side_folder(
+    clang: &Path,
+    arguments: &[OsString],
+    pass: Pass,
+    surroundings: Surroundings,
+) -> Result<ExitStatus> {
     let folder = tempfile::Builder::new().prefix("mgb-").tempdir();
     let folder =
         folder.context("failed to make a temporary folder for the pass; set TMPDIR to a writable folder")?;
     let mut command = Command::new(clang);
+    surroundings.apply(&mut command);
     command.env("MGB_SIDE_DIR", folder.path());
     if !pass.host_kernels {
         command.env("MGB_HOST_KERNELS", "off");
@@ -69,15 +105,18 @@ pub fn with_side_folder(clang: &Path, arguments: &[OsString], pass: Pass) -> Res
     } else {
         command.args(arguments);
     }
-    // Before the child starts: a signal in between would leave the folder behind.
+    wait_for(command)
+}
+
+/// How a compiler ended.
+fn wait_for(mut command: Command) -> Result<ExitStatus> {
+    // Before the child starts: a signal in between would leave temporary folders behind.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("failed to watch signals")?;
     let mut child = command
         .spawn()
-        .with_context(|| format!("failed to run {}", clang.display()))?;
+        .with_context(|| format!("failed to run {}", command.get_program().to_string_lossy()))?;
     forward(signals, child.id());
-    let status = child.wait().context("failed to wait for clang")?;
-    drop(folder);
-    Ok(exit_as(status))
+    child.wait().context("failed to wait for clang")
 }
 
 /// `PATH` with one more folder behind its own.

@@ -41,6 +41,9 @@ pub struct Parts {
 /// does so when remarks are asked for. No pass has this name, so none are printed.
 const TRACK_LINES: &str = "-Rpass-analysis=^mgb-lines$";
 
+/// The header that refuses `__managed__`, which clang ignores.
+const MANAGED: &str = "mgb_managed.h";
+
 /// The whole new command line.
 ///
 /// # Errors
@@ -82,8 +85,16 @@ fn front_end(line: &CommandLine, parts: &Parts) -> Vec<OsString> {
     }
     if parts.legacy {
         words.extend(legacy::options(&parts.prefix));
+        if !line.has_input(Language::Cuda) {
+            // Before every other folder: its headers stand for CUDA's.
+            words.push(joined("-I", parts.prefix.include().join("legacy")));
+        }
     }
     if line.has_input(Language::Cuda) {
+        words.extend([
+            "-include".into(),
+            parts.prefix.include().join(MANAGED).into_os_string(),
+        ]);
         words.push("-Wno-unknown-cuda-version".into());
         if let Some(cuda) = parts.cuda.as_ref().filter(|_| !line.has(Meaning::CudaPath)) {
             words.push(joined("--cuda-path=", &cuda.root));

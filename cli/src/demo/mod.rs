@@ -97,7 +97,7 @@ pub fn run(args: &Args) -> Outcome {
     if let Some(file) = page {
         page::write(&demo, &file).code(exit::NODE)?;
         // Not among the JSON.
-        eprintln!("\npage: {}", file.display());
+        crate::out::tell!("\npage: {}", file.display());
     }
     if demo.is_right() {
         return Ok(exit::OK);
@@ -216,7 +216,7 @@ fn one_policy(
         Parallel::Auto => Parallel::Count(JOBS_PER_GPU * hello.gpus.len()),
         given => given,
     };
-    eprintln!("{policy}: {} jobs, at most {parallel} at once", list.len());
+    crate::out::tell!("{policy}: {} jobs, at most {parallel} at once", list.len());
     let batch = PolicyBatch {
         start,
         hello,
@@ -241,11 +241,12 @@ fn report_wrong(demo: &DemoOutcome, folder: TempDir) {
             .filter(|job| job.state != crate::batch::outcome::State::Done)
         {
             let why = job.cause.as_ref().map(|cause| cause.short()).unwrap_or_default();
-            eprintln!(
+            crate::out::tell!(
                 "mgb demo: {} failed under {}: {why}",
-                job.command, row.batch.policy
+                job.command,
+                row.batch.policy
             );
         }
     }
-    eprintln!("mgb demo: logs are in {}", folder.keep().display());
+    crate::out::tell!("mgb demo: logs are in {}", folder.keep().display());
 }

@@ -1,5 +1,7 @@
 //! The GPUs: what each is, and what keeps programs from sharing it.
 
+use std::path::PathBuf;
+
 use mgb_probe::size::Bytes;
 use mgb_probe::visible_gpus;
 use serde::{Deserialize, Serialize};
@@ -55,6 +57,8 @@ pub struct ProcessFacts {
     pub name: Option<String>,
     /// Whether it is a client of the mgbd of this socket, or belongs to it.
     pub is_ours: bool,
+    /// The driver's library that it uses past MGB, though `mgb run` has started it.
+    pub past: Option<PathBuf>,
 }
 
 /// `mask` is `CUDA_VISIBLE_DEVICES`.
@@ -140,7 +144,24 @@ fn one(at: usize, gpu: &GpuFacts) -> Vec<Finding> {
         );
     }
     findings.extend(strangers(at, gpu));
+    findings.extend(gpu.processes.iter().filter_map(|process| past(at, process)));
     findings
+}
+
+/// A program that was to run under MGB and does not.
+fn past(at: usize, process: &ProcessFacts) -> Option<Finding> {
+    let library = process.past.as_deref().filter(|_| !process.is_ours)?;
+    let name = process.name.as_deref().unwrap_or("a program");
+    let text = format!(
+        "{name} (pid {}) was started by `mgb run` and uses GPU {at} by {}, past MGB: its memory is not charged, and it \
+         does not wait",
+        process.pid,
+        library.display()
+    );
+    let folder = library.parent().unwrap_or(library).display();
+    Some(Finding::problem("past the front", text).way_out(format!(
+        "what started it puts {folder} into LD_LIBRARY_PATH: append it there (LD_LIBRARY_PATH=$LD_LIBRARY_PATH:{folder})"
+    )))
 }
 
 fn mode(at: usize, mode: Mode) -> Option<Finding> {
@@ -291,6 +312,7 @@ mod tests {
             bytes: Some(3 << 30),
             name: Some("python3".to_owned()),
             is_ours,
+            past: None,
         };
         let shared = GpuFacts {
             processes: vec![process(10, true), process(11, false)],
@@ -318,6 +340,24 @@ mod tests {
             Note,
             &["not seen", "unknown"],
         );
+    }
+
+    #[test]
+    fn who_goes_past_the_front_is_named() {
+        let process = |is_ours| ProcessFacts {
+            pid: 12,
+            name: Some("python3".to_owned()),
+            is_ours,
+            past: Some("/opt/cuda/libcuda.so.580".into()),
+            ..ProcessFacts::default()
+        };
+        let with = |is_ours| GpuFacts {
+            processes: vec![process(is_ours)],
+            ..gpu()
+        };
+        let parts = ["python3 (pid 12)", "/opt/cuda/libcuda.so.580", "not charged"];
+        expect(&found(with(false)), "past the front", Problem, &parts);
+        assert!(!format!("{:?}", found(with(true))).contains("past the front"));
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> Outcome {
 
 fn of_node(node: &Node) -> Vec<Finding> {
     let mgbd = limit::within(PATIENCE, "mgbd", gather::mgbd::ask);
-    let gpus = gather::gpus_of(&node.used, mgbd.as_ref());
+    let gpus = gather::gpus_of(node, mgbd.as_ref());
     let mask = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let mut findings = driver::check(&node.use_of, &node.real, &node.used);
     findings.extend(gpus::check(&gpus, mask.as_deref()));

@@ -82,7 +82,7 @@ fn waited_for(mut child: Child, source: &Path) -> Result<ExitStatus> {
         if waits.recv_timeout(QUIET) == Err(mpsc::RecvTimeoutError::Timeout)
             && std::io::stderr().is_terminal()
         {
-            eprintln!("{text}");
+            crate::out::tell!("{text}");
         }
     });
     let status = child.wait().context("failed to wait for clang");

@@ -175,6 +175,7 @@ mod tests {
             need: None,
             program: "true".into(),
             arguments: Vec::new(),
+            environment: Vec::new(),
         };
         // Started after so many seconds, or after all never.
         let later = |seconds| never_started(&job, Duration::from_secs(seconds), Some("why".to_owned()));

@@ -12,6 +12,7 @@ use anyhow::{Context, Result};
 
 use super::inputs::{Input, Kind};
 use super::keep;
+use super::launches::{Overlay, by_clang};
 use super::parse::{Given, Request};
 use super::table::{Fate, Meaning, Stop};
 use super::translate::{self, Plan, Toolkit};
@@ -33,17 +34,42 @@ fn is_cuda(input: &Input) -> bool {
     input.kind == Kind::Source("cuda")
 }
 
+/// The command lines that make an output of each source, where one is to make several that are named after their
+/// sources and are not simply left in this folder, as clang does by itself.
+///
+/// # Errors
+/// On inputs that cannot be taken.
+pub fn one_by_one(request: &Request) -> Result<Option<Vec<Request>>> {
+    let stop = translate::last_step(request);
+    let has_folder = request.has(Meaning::OutputFolder);
+    let is_named = request.has(Meaning::Output);
+    let makes_each = match stop {
+        Stop::Compile | Stop::DeviceCompile => has_folder,
+        Stop::Ptx | Stop::Cubin | Stop::Fatbin => true,
+        _ => false,
+    };
+    if !makes_each || is_named || request.inputs().count() < 2 {
+        return Ok(None);
+    }
+    let words = options(request, |_| false);
+    let of = |name: &str| {
+        let words = words.iter().map(String::as_str).chain([name]);
+        Request::parse(words.map(OsString::from))
+    };
+    request.inputs().map(of).collect::<Result<_>>().map(Some)
+}
+
 /// Compiles, and links if that is asked for.
 pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix) -> Outcome {
     if plan.stop == Stop::Compile
         && let [input] = plan.inputs.as_slice()
     {
         let object = plan.output.clone().unwrap_or_else(|| input.renamed("o"));
-        let status = Source::new(request, &input.name, object).compile(&plan.words, prefix)?;
+        let status = Source::new(request, &input.name, object).compile(plan, prefix)?;
         return Ok(clang::exit_as(status));
     }
     // Nearly always clang takes all of them.
-    let tried = clang_quietly(&plan.words).code(exit::NODE)?;
+    let tried = clang_quietly(&plan.words, &plan.inputs).code(exit::NODE)?;
     if let Err(line) = left_to_nvcc(&tried, prefix) {
         return Ok(clang::exit_as(said(&tried, &line)));
     }
@@ -72,7 +98,7 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
         let source = Source::new(request, &input.name, object);
         let alone = translated(&source.words, toolkit).code(exit::USAGE)?;
         if is_cuda(input) {
-            let status = source.compile(&alone.words, prefix)?;
+            let status = source.compile(&alone, prefix)?;
             if !status.success() {
                 drop(folder);
                 return Ok(clang::exit_as(status));
@@ -89,10 +115,6 @@ pub fn build(request: &Request, plan: &Plan, toolkit: &Toolkit, prefix: &Prefix)
     }
     let link = translated(&linking(request, &objects), toolkit).code(exit::USAGE)?;
     by_clang(&link)
-}
-
-fn by_clang(plan: &Plan) -> Outcome {
-    clang::run(plan.words.iter().map(OsString::from).collect(), true)
 }
 
 fn translated(words: &[String], toolkit: &Toolkit) -> Result<Plan> {
@@ -121,13 +143,13 @@ impl Source<'_> {
         Source { name, object, words }
     }
 
-    /// By clang, else by nvcc; how that ended. `plan`: clang's words.
-    fn compile(&self, plan: &[String], prefix: &Prefix) -> Result<ExitStatus, Failure> {
+    /// By clang, else by nvcc; how that ended. `plan`: what clang is to do.
+    fn compile(&self, plan: &Plan, prefix: &Prefix) -> Result<ExitStatus, Failure> {
         let known = self.is_known();
         let tried = if known {
             None
         } else {
-            let tried = clang_quietly(plan).code(exit::NODE)?;
+            let tried = clang_quietly(&plan.words, &plan.inputs).code(exit::NODE)?;
             if tried.status.success() {
                 let _ = fs::remove_file(self.note());
             }
@@ -210,9 +232,14 @@ impl Source<'_> {
 }
 
 /// `mgb clang++` as a child, whose words are kept: they are for nobody where nvcc takes the source.
-fn clang_quietly(words: &[String]) -> Result<Output> {
+fn clang_quietly(words: &[String], inputs: &[Input]) -> Result<Output> {
+    let overlay = Overlay::of(inputs)?;
     let mut command = Command::new(env::current_exe().context("failed to find this program")?);
-    command.arg("clang++").args(words);
+    command.arg("clang++");
+    match &overlay {
+        Some(overlay) => command.args(overlay.before(words)),
+        None => command.args(words),
+    };
     clang::output(&mut command).context("failed to run mgb clang++")
 }
 
@@ -248,7 +275,7 @@ fn said(ended: &Output, line: &str) -> ExitStatus {
     let _ = io::stdout().write_all(&ended.stdout);
     let _ = io::stderr().write_all(&ended.stderr);
     if !line.is_empty() {
-        eprintln!("{line}");
+        crate::out::tell!("{line}");
     }
     ended.status
 }

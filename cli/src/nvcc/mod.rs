@@ -8,8 +8,10 @@ mod by_file;
 mod errors;
 mod inputs;
 mod keep;
+mod launches;
 mod lists;
 mod parse;
+mod preprocess;
 mod table;
 mod translate;
 mod verbose;
@@ -40,7 +42,11 @@ pub use keep::path;
 pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     legacy::take(&mut arguments);
     if keep::is_wanted(&arguments) {
-        return keep::run(arguments);
+        return if preprocess::is_wanted(&arguments) {
+            preprocess::run(arguments)
+        } else {
+            keep::run(arguments)
+        };
     }
     let request = Request::parse(with_flags_of_the_environment(arguments)).code(exit::USAGE)?;
     if request.has(Meaning::Help) {
@@ -54,11 +60,28 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
         out::print(&answers::version(toolkit.version));
         return Ok(exit::OK);
     }
-    let plan = translate::translate(&request, &toolkit).code(exit::USAGE)?;
+    if let Some(lines) = by_file::one_by_one(&request).code(exit::USAGE)? {
+        for line in lines {
+            let code = run_one(&line, &cuda, &toolkit, &prefix)?;
+            if code != exit::OK {
+                return Ok(code);
+            }
+        }
+        return Ok(exit::OK);
+    }
+    run_one(&request, &cuda, &toolkit, &prefix)
+}
+
+/// Does what one command line asks for.
+fn run_one(request: &Request, cuda: &Cuda, toolkit: &Toolkit, prefix: &Prefix) -> Outcome {
+    let plan = translate::translate(request, toolkit).code(exit::USAGE)?;
     let dry = request.has(Meaning::DryRun);
     if dry || request.has(Meaning::Verbose) {
         let arch = clang::tools::default_arch();
-        eprint!("{}", verbose::text(&plan, &cuda, &prefix, &arch));
+        crate::out::tell!(
+            "{}",
+            verbose::text(&plan, cuda, prefix, &arch).trim_end_matches('\n')
+        );
     }
     if plan.inputs.is_empty() {
         return if request.has(Meaning::Verbose) || dry {
@@ -70,13 +93,13 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
     if dry {
         return Ok(exit::OK);
     }
-    let across_files = translate::across_files(&request).code(exit::USAGE)?;
+    let across_files = translate::across_files(request).code(exit::USAGE)?;
     if by_file::applies(&plan, across_files) {
-        return by_file::build(&request, &plan, &toolkit, &prefix);
+        return by_file::build(request, &plan, toolkit, prefix);
     }
     let code = build(&plan)?;
     if code != exit::OK && across_files {
-        eprintln!(
+        crate::out::tell!(
             "mgb nvcc: no source goes to nvcc by itself where device code is linked across files (-rdc=true, -dc): if it is \
              clang that does not take one above, --keep-nvcc has nvcc compile all of the program"
         );
@@ -85,11 +108,10 @@ pub fn run(mut arguments: Vec<OsString>) -> Outcome {
 }
 
 fn build(plan: &Plan) -> Outcome {
-    let words = || plan.words.iter().map(OsString::from).collect();
     match plan.stop {
         Stop::Archive => archive::make(plan),
         Stop::DeviceLink => device_link(plan),
-        _ => clang::run(words(), true),
+        _ => launches::by_clang(plan),
     }
 }
 

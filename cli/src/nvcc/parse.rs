@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow, bail};
 
 use super::lists;
-use super::table::{self, CLANGS, Entry, Fate, Meaning, Value};
+use super::table::{self, CLANGS, Entry, Fate, Meaning, SCCACHES, Value};
 use crate::clang::response;
 
 /// How deep option files may name others.
@@ -49,7 +49,7 @@ impl Request {
         request.take(words, DEEPEST)?;
         if !request.has(Meaning::Forward) {
             let unknown = request.given.iter().find_map(|given| match given {
-                Given::Unknown(word) if !CLANGS.contains(&word.as_str()) => Some(word),
+                Given::Unknown(word) if !is_clangs(word) => Some(word),
                 _ => None,
             });
             if let Some(word) = unknown {
@@ -181,6 +181,11 @@ impl Request {
         self.inputs()
             .any(|input| Path::new(input).file_name().is_some_and(|file| file == name))
     }
+}
+
+/// Whether it is an option of clang's own that is taken.
+fn is_clangs(word: &str) -> bool {
+    CLANGS.contains(&word) || SCCACHES.contains(&word)
 }
 
 /// The option that `word` names, and the value joined to it.

@@ -84,6 +84,8 @@ pub enum Meaning {
     Linker,
     /// Words for ptxas.
     Ptxas,
+    /// Say what kernels take.
+    ResourceUsage,
     /// Most registers of a thread.
     MaxRegisters,
     /// Whether device code is linked across files.
@@ -243,6 +245,7 @@ pub const TABLE: &[Entry] = &[
     option("extensible-whole-program", "ewp", No, Drop(NO_DEVICE_LINK)),
     option("extra-device-vectorization", "extra-device-vectorization", No, Drop(TUNES)),
     option("fatbin", "fatbin", No, Means(M::Stop(Stop::Fatbin))),
+    option("fatbin-options", "Xfatbin", List, Drop("it tunes how device code is packed, and changes no result")),
     option("fdevice-syntax-only", "fdevice-syntax-only", No, Means(M::Stop(Stop::DeviceCheck))),
     option("fdevice-time-trace", "fdevice-time-trace", One, Drop("times are not taken; clang's own is -Xcompiler -ftime-trace")),
     option("fmad", "fmad", One, Means(M::Fused)),
@@ -312,7 +315,7 @@ pub const TABLE: &[Entry] = &[
     option("relocatable-device-code", "rdc", One, Means(M::Relocatable)),
     option("relocatable-link", "r", No, Pass("-r")),
     option("relocatable-ptx", "reloc-ptx", No, Drop(NO_DEVICE_LINK)),
-    option("resource-usage", "res-usage", No, Pass("-Xcuda-ptxas=-v")),
+    option("resource-usage", "res-usage", No, Means(M::ResourceUsage)),
     option("restrict", "restrict", No, Drop("it is a promise that clang does not use")),
     option("run", "run", No, Refuse("build the program, then start it with `mgb run`")),
     option("run-args", "run-args", List, Refuse("build the program, then start it with `mgb run`")),
@@ -338,6 +341,9 @@ pub const TABLE: &[Entry] = &[
 
 /// clang's own options that are taken although nvcc has none like them: people expect them of a compiler.
 pub const CLANGS: &[&str] = &["-###", "-MG", "-flto", "-fno-lto", "-fsyntax-only", "-pthread"];
+
+/// Those by which sccache, which sees clang, asks for preprocessed text.
+pub const SCCACHES: &[&str] = &["-P", "-fminimize-whitespace", "-frewrite-includes"];
 
 /// By its long name, without the dashes.
 pub fn long(name: &str) -> Option<&'static Entry> {

@@ -139,7 +139,8 @@ fn is_all_c(inputs: &[Input]) -> bool {
         .all(|input| matches!(input.kind, Kind::Source("c") | Kind::Linked))
 }
 
-fn last_step(request: &Request) -> Stop {
+/// The step that a command line ends with.
+pub fn last_step(request: &Request) -> Stop {
     let steps: Vec<Stop> = request
         .given
         .iter()
@@ -235,6 +236,9 @@ fn device(request: &Request, targets: &[Target]) -> Result<Vec<String>> {
     for word in request.values(Meaning::Ptxas) {
         words.extend(["-Xcuda-ptxas".into(), word.into()]);
     }
+    if request.has(Meaning::ResourceUsage) {
+        words.extend(["-Xcuda-ptxas", "-v"].map(String::from));
+    }
     if let Some(count) = request.last(Meaning::MaxRegisters) {
         let count: u32 = count
             .parse()
@@ -300,8 +304,14 @@ fn options(request: &Request, stop: Stop, notes: &mut Vec<String>) -> Result<Vec
     Ok(words)
 }
 
+/// gcc hands it to the linker as it is. clang knows another name for the same.
+const EXPORT_DYNAMIC: &str = "-export-dynamic";
+
 /// A word for the host compiler, kept from device code where it would change that.
 fn for_host(word: &str) -> Vec<String> {
+    if word == EXPORT_DYNAMIC {
+        return vec!["-rdynamic".into()];
+    }
     const HOST_ONLY: &[&str] = &[
         "-O",
         "-g",

@@ -108,7 +108,7 @@ pub fn run(tool: Tool, args: &Args) -> Outcome {
             return Err(anyhow!("{why}; {need}")).code(exit::RUN_FAILED);
         }
         if !line.is_quiet() {
-            eprintln!("mgb {}: {need}", tool.name());
+            crate::out::tell!("mgb {}: {need}", tool.name());
         }
         line.with_gres(gres.as_deref(), &entries(&need, share))
     };

@@ -48,7 +48,9 @@ impl Growth {
             if lacking == 0 {
                 return Ok(());
             }
-            let answer = self.session.client.grow(self.task.id, lacking);
+            // What other threads free meanwhile is not to be waited for.
+            let lasts = || self.task.account.lock().lacking() >= lacking;
+            let answer = self.session.client.grow_while(self.task.id, lacking, &lasts);
             {
                 let mut account = self.task.account.lock();
                 account.asked = 0;
@@ -57,7 +59,7 @@ impl Growth {
                 }
             }
             match answer {
-                Ok(Grown::Granted { .. }) => {}
+                Ok(Grown::Granted { .. }) | Err(Refusal::Withdrawn) => {}
                 Ok(Grown::SwapOut) if self.make_room() => failed = 0,
                 Ok(Grown::SwapOut) if failed < FAILED_SWAPS => {
                     std::thread::sleep(PAUSE * (1 << failed));

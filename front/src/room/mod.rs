@@ -8,7 +8,7 @@ mod task;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mgb_probe::need::{LAZY, Need, margin_bytes};
 use mgb_probe::view::TaskView;
@@ -30,9 +30,6 @@ const SPARE: u64 = 32 << 20;
 /// The largest allocation that is charged, in bytes: far more than any GPU has, and sums of it do not
 /// overflow.
 pub const MOST: u64 = 1 << 50;
-/// How long the node view may take to show what this process holds.
-const VIEW_PATIENCE: Duration = Duration::from_millis(500);
-
 /// Held by the thread that begins a task: a device has one.
 static BEGINNING: Mutex<()> = Mutex::new(());
 
@@ -86,7 +83,7 @@ pub fn first(client: &'static Client) -> Option<Vec<u32>> {
         // No shared GPU is visible to the program, which may hide them all from itself.
         Err(Refusal::NoGpu) => None,
         // Running natively it would have what it may not have.
-        Err(refusal @ Refusal::OverQuota { .. }) => {
+        Err(refusal @ (Refusal::OverQuota { .. } | Refusal::Interrupted(_))) => {
             notice::once(
                 "refused",
                 format_args!("failed to place the program: {refusal}; it gets no device"),
@@ -126,12 +123,13 @@ pub fn begin(device: i32) {
     let gpu = usize::try_from(device).ok().and_then(|at| session.gpus.get(at));
     let Some(&gpu) = gpu else { return };
     let answer = session.client.begin(&request(Some(gpu)));
-    let is_over_quota = matches!(answer, Err(Refusal::OverQuota { .. }));
+    // What it takes there is not to go past mgbd. The next context asks again.
+    let has_none = matches!(answer, Err(Refusal::OverQuota { .. } | Refusal::Interrupted(_)));
     let mut closed = CLOSED.write();
     closed.retain(|other| *other != device);
     match answer {
         Ok(grant) => note(device, &grant),
-        Err(refusal) if is_over_quota => {
+        Err(refusal) if has_none => {
             closed.push(device);
             notice::once(
                 "refused",
@@ -223,6 +221,7 @@ pub fn charge(device: i32, bytes: u64) -> bool {
             return true;
         }
     }
+    let _stays = mgb_probe::cancel::hold();
     if let Some(swapper) = SWAPPER.get() {
         let freed = swapper.release_spares(device);
         task.account.lock().remove_large(freed);
@@ -310,32 +309,34 @@ pub fn unmapping_exactly(device: i32, bytes: u64) {
 /// Bytes that the program may have on the device at this moment, beyond what is charged, without waiting.
 pub fn may_have(device: i32) -> Option<u64> {
     let (session, task) = (session::get()?, task(device)?);
-    let (reserved, unused) = {
+    let (reserved, held) = {
         let account = task.account.lock();
-        (account.reserved, account.reserved.saturating_sub(account.held()))
+        (account.reserved, account.held())
     };
-    let client = session.client;
-    let start = Instant::now();
-    loop {
-        // A view that includes what this process holds by now: mgbd writes it a moment after it has answered.
-        let view = client.status().ok()?;
-        let is_own = |shown: &&TaskView| shown.pid == std::process::id() && shown.gpu == task.gpu;
-        let shown: u64 = view
-            .tasks
-            .iter()
-            .filter(is_own)
-            .map(|task| task.reserved_bytes)
-            .sum();
-        if shown == reserved || start.elapsed() > VIEW_PATIENCE {
-            let gpu = view.gpus.iter().find(|view| view.gpu.index == task.gpu)?;
-            let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
-            let room = gpu.gpu.usable_bytes.saturating_sub(charged);
-            let uid = rustix::process::geteuid().as_raw();
-            let room = room.min(view.quotas.left_bytes(uid).unwrap_or(u64::MAX));
-            return Some(room.saturating_add(unused));
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    let view = session.client.status().ok()?;
+    // mgbd shows a moment later what it has answered: of itself the process knows better.
+    let is_own = |shown: &&TaskView| shown.pid == std::process::id() && shown.gpu == task.gpu;
+    let own: Vec<u64> = view
+        .tasks
+        .iter()
+        .filter(is_own)
+        .map(|task| task.reserved_bytes)
+        .collect();
+    let shown = if own.is_empty() {
+        reserved
+    } else {
+        own.iter().sum()
+    };
+    let gpu = view.gpus.iter().find(|view| view.gpu.index == task.gpu)?;
+    let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;
+    let others = charged.saturating_sub(shown);
+    let room = gpu.gpu.usable_bytes.saturating_sub(others).saturating_sub(held);
+    let uid = rustix::process::geteuid().as_raw();
+    let left = view
+        .quotas
+        .left_bytes(uid)
+        .map(|left| left.saturating_add(shown).saturating_sub(held));
+    Some(room.min(left.unwrap_or(u64::MAX)))
 }
 
 /// What was charged is not there any more.

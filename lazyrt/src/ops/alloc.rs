@@ -77,26 +77,29 @@ fn have_arena() -> Result<(), Own> {
     Ok(())
 }
 
-/// A task that could not hold what it asks for on any GPU it may still go to.
+/// What could not be held on any GPU that it may still go to.
 struct NeverFits {
-    /// Bytes that it wants then.
+    /// Who wants too much: the task, or all tasks of the program's device together.
+    whose: &'static str,
+    /// Bytes that are wanted.
     wanted: u64,
     /// Bytes that the largest of the GPUs has.
     largest: u64,
-    /// The GPU to which it is bound.
+    /// The GPU to which the task is bound.
     gpu: Option<u32>,
 }
 
-/// Whether the task would be that with `bytes` more.
+/// Whether the task would be that with `bytes` more. For a lazy task that is all tasks of its device together: each
+/// by itself could have a GPU in turn, but a launch may need two of them at once.
 fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);
-    let gpus = session::gpus().iter();
-    let largest = gpus
-        .filter(|gpu| bound.is_none_or(|bound| bound == gpu.index))
-        .map(device::capacity)
-        .max()?;
-    let more = if bytes < SMALL {
+    let largest_of = |is_meant: &dyn Fn(u32) -> bool| {
+        let gpus = session::gpus().iter();
+        gpus.filter(|gpu| is_meant(gpu.index)).map(device::capacity).max()
+    };
+    let own_largest = largest_of(&|gpu| bound.is_none_or(|bound| bound == gpu))?;
+    let more = if bytes < SMALL && task.pool.has_room(bytes) {
         0
     } else {
         bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
@@ -105,10 +108,28 @@ fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
         .unevictable()
         .max(task.live.saturating_add(bytes))
         .max(task.unevictable().saturating_add(more));
-    (committed > largest).then_some(NeverFits {
-        wanted: committed,
+    if committed > own_largest {
+        return Some(NeverFits {
+            whose: "its task needs",
+            wanted: committed,
+            largest: own_largest,
+            gpu: bound,
+        });
+    }
+    if !state.is_lazy(key) {
+        // It leaves the GPU while others run.
+        return None;
+    }
+    // Its objects may be used with any of the program's, which sees one device that holds them all.
+    let (wanted, largest) = (
+        state.live_of(task.device).saturating_add(bytes),
+        largest_of(&|_| true)?,
+    );
+    (wanted > largest).then_some(NeverFits {
+        whose: "the program has",
+        wanted,
         largest,
-        gpu: bound,
+        gpu: None,
     })
 }
 
@@ -137,21 +158,21 @@ fn have_refused(never: &NeverFits) {
 
 fn allocate(bytes: usize) -> Result<u64, Own> {
     let hint = thread::with(|thread| thread.take_hint());
-    if let Some(code) = fault::sticky() {
-        return fail(code);
-    }
+    fault::check()?;
     have_arena()?;
     let key = state::lock().task_of_hint(hint);
     let lazy = state::lock().is_lazy(key);
     let mut state = state::lock();
     let key = state.resolve(key);
     if let Some(never) = never_fits(&state, key, bytes as u64) {
+        state.drop_if_over(key);
         drop(state);
         notice::once(
             "never-fits",
             format_args!(
-                "failed to allocate {}: with it, its task needs {} or more, {LARGEST_GPU} {}",
+                "failed to allocate {}: with it, {} {} or more, {LARGEST_GPU} {}",
                 Bytes(bytes as u64),
+                never.whose,
                 Bytes(never.wanted),
                 Bytes(never.largest)
             ),
@@ -160,6 +181,7 @@ fn allocate(bytes: usize) -> Result<u64, Own> {
         return fail(Code::MEMORY_ALLOCATION);
     }
     let Some(address) = state.allocate(key, bytes as u64) else {
+        state.drop_if_over(key);
         return fail(Code::MEMORY_ALLOCATION);
     };
     drop(state);
@@ -202,14 +224,16 @@ pub unsafe fn malloc(
             || unsafe { out.read() as u64 },
         );
     }
-    let address = if bytes == 0 {
+    // CUDA leaves no address where it fails. The pass relies on that: an allocation overwrites its variable.
+    // SAFETY: `out` is not null, so it is writable: contract of this function.
+    unsafe { out.write(std::ptr::null_mut()) };
+    if bytes == 0 {
         // CUDA succeeds, with no address.
         thread::with(|thread| thread.take_hint());
-        0
-    } else {
-        allocate(bytes)?
-    };
-    // SAFETY: `out` is not null, so it is writable: contract of this function.
+        return Ok(Code::SUCCESS);
+    }
+    let address = allocate(bytes)?;
+    // SAFETY: as above.
     unsafe { out.write(address as *mut c_void) };
     Ok(Code::SUCCESS)
 }
@@ -255,6 +279,8 @@ pub unsafe fn malloc_pitch(
             || unsafe { out.read() as u64 },
         );
     }
+    // SAFETY: `out` is not null, so it is writable: contract of this function. See `malloc`.
+    unsafe { out.write(std::ptr::null_mut()) };
     let (address, row) = rows(width, Some(height))?;
     // SAFETY: `out` and `pitch` are not null, so they are writable: contract of this function.
     unsafe {

@@ -42,6 +42,9 @@ pub unsafe fn malloc_3d(
         return fail(Code::INVALID_VALUE);
     }
     let rows = extent.height.checked_mul(extent.depth);
+    // SAFETY: `out` is not null, so it is writable: contract of this function. It holds no address where this
+    // fails, as in CUDA.
+    unsafe { out.write(plane(0, 0, extent.width, extent.height)) };
     let (address, pitch) = alloc::rows(extent.width, rows)?;
     // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(plane(address, pitch, extent.width, extent.height)) };

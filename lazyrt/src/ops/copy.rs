@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 
 use mgb_abi::copy::{DEFAULT, DEVICE_TO_DEVICE, DEVICE_TO_HOST, HOST_TO_DEVICE, HOST_TO_HOST};
+use mgb_core::{captures, work};
 use parking_lot::MutexGuard;
 
 use super::run;
@@ -15,7 +16,7 @@ use crate::native::{self, Stream};
 use crate::records::Record;
 use crate::state::{self, Key, State};
 use crate::thread::{self, SiteHint};
-use crate::{contexts, open};
+use crate::{contexts, driver_start, fault, open};
 
 /// The task of the object that the span lies in. `Ok(None)`: not in the arena. An error: in the arena, but
 /// not inside one object.
@@ -79,20 +80,33 @@ pub fn claim(state: &mut State, hint: Option<SiteHint>, owner: Key) -> Key {
     owner
 }
 
-/// Whether an op on the task is recorded instead of done.
+/// Whether an op on the task is recorded instead of done. What a stream captures never is: it belongs into
+/// the graph. After a fault the runtime answers.
 pub fn is_recorded(state: &State, key: Key, host_bytes: usize) -> bool {
     state.task_at(key).is_some_and(|task| {
         task.is_unbound()
             && !task.refused
+            && !captures::any()
+            && fault::sticky().is_none()
             && !(task.lazy && open::is_open())
             && task.records.accepts(host_bytes)
     })
 }
 
-/// Whether a source outside the arena is host memory: by the caller's word, or because there is no context
-/// that other device memory could belong to.
-fn comes_from_host(kind: u32) -> bool {
-    kind == HOST_TO_DEVICE || (kind == DEFAULT && !contexts::any())
+/// Whether a source outside the arena is host memory whose bytes may be taken at the call.
+///
+/// Pinned, mapped and managed memory is read only when the stream gets to the copy, and a copy that waits reads
+/// any memory only behind what its stream was given before. So nothing of this process may be under way that
+/// could still write the bytes: a kernel, a copy, a host function, or what a stream waits for. Before there is a
+/// context nothing is, and no device memory outside the arena exists. Afterwards `kind` must name host memory,
+/// and the driver must agree, since the bytes are read here.
+pub fn may_take(src: *const c_void, kind: u32) -> bool {
+    if !contexts::any() {
+        return matches!(kind, HOST_TO_DEVICE | DEFAULT);
+    }
+    kind == HOST_TO_DEVICE
+        && !contexts::gpus().any(work::is_busy)
+        && driver_start::get().is_ok_and(|driver| driver.is_host(src as u64))
 }
 
 type Copy = unsafe extern "C" fn(*mut c_void, *const c_void, usize, u32) -> Code;
@@ -156,13 +170,12 @@ unsafe fn linear(
     let to = to.map(|key| claim(&mut state, hint, key));
     let from = from.map(|key| claim(&mut state, hint, key));
     match (to, from) {
-        (Some(key), None) if comes_from_host(kind) && is_recorded(&state, key, count) => {
+        (Some(key), None) if is_recorded(&state, key, count) && may_take(src, kind) => {
             if src.is_null() {
                 return fail(Code::INVALID_VALUE);
             }
-            // SAFETY: the source is not in the arena, and other device memory cannot be there before
-            // something is bound in this process, or `kind` says that it is not device memory; so it is host
-            // memory, and readable.
+            // SAFETY: the source is not in the arena, and `may_take` found it to be host memory; so it is
+            // readable.
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
             if let Some(task) = state.task(key) {
                 task.records.push(Record::Copy {

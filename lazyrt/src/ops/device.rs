@@ -4,7 +4,7 @@
 use mgb_core::gate;
 
 use super::ordinals;
-use crate::code::{Answer, Code, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::{backing, device, fault, handles, restrict, session, state, thread};
 
 /// `cudaSetDevice`.
@@ -59,8 +59,13 @@ pub unsafe fn reset(_native: unsafe extern "C" fn() -> Code) -> Answer {
     });
     let mut answer = Code::SUCCESS;
     for (gpu, ordinal) in device::with_context() {
-        let code = device::synchronize(gpu, ordinal)?;
-        answer = if code.is_success() { answer } else { code };
+        let (Ok(code) | Err(Own(code))) = device::synchronize(gpu, ordinal);
+        // The reset ends a context that is broken for good, and the error with it.
+        answer = if code.is_success() || code.is_sticky() {
+            answer
+        } else {
+            code
+        };
     }
     let own = state::current();
     let closed = gate::close();

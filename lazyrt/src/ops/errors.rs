@@ -1,4 +1,5 @@
-//! The last error: lazyrt's own first, then the runtime's.
+//! The last error, which is lazyrt's own or the runtime's. Keeping one of lazyrt's own clears the runtime's, so
+//! an error that the runtime has is always the later one.
 
 use crate::code::{Answer, Code};
 use crate::{native, thread};
@@ -22,7 +23,7 @@ pub unsafe fn get_last(native: unsafe extern "C" fn() -> Code) -> Answer {
         thread.set_error(Code::SUCCESS);
         own
     });
-    Ok(own_first(own, native))
+    Ok(later(native, own))
 }
 
 /// `cudaPeekAtLastError`.
@@ -30,14 +31,12 @@ pub unsafe fn get_last(native: unsafe extern "C" fn() -> Code) -> Answer {
 /// # Safety
 /// None needed; the type is that of all treatments.
 pub unsafe fn peek_at_last(native: unsafe extern "C" fn() -> Code) -> Answer {
-    Ok(own_first(thread::with(|thread| thread.error()), native))
+    Ok(later(native, thread::with(|thread| thread.error())))
 }
 
-fn own_first(own: Code, native: unsafe extern "C" fn() -> Code) -> Code {
-    if own.is_success() {
-        // SAFETY: no arguments.
-        unsafe { native() }
-    } else {
-        own
-    }
+/// The later one of the runtime's last error and lazyrt's own.
+fn later(native: unsafe extern "C" fn() -> Code, own: Code) -> Code {
+    // SAFETY: no arguments.
+    let code = unsafe { native() };
+    if code.is_success() { own } else { code }
 }

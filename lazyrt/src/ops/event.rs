@@ -9,7 +9,7 @@ use crate::code::{Answer, Code, Own, fail};
 use crate::handles::event as own;
 use crate::handles::is_own;
 use crate::native::Stream;
-use crate::{contexts, open, thread};
+use crate::{contexts, fault, open, thread};
 
 type Event = *mut c_void;
 
@@ -45,6 +45,7 @@ unsafe fn new(out: *mut Event, flags: u32, native: impl FnOnce() -> Code) -> Ans
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
     }
+    fault::check()?;
     let event = own::create(flags)?;
     // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(event) };

@@ -12,12 +12,14 @@ use mgb_abi::pointer::PointerAttributes;
 use mgb_abi::pool::{MemAccessDesc, MemPoolProps};
 use mgb_core::gate;
 use mgb_core::work;
+use mgb_probe::cancel;
 
 use super::outside::Array;
 use super::stream::Callback;
 use super::{
-    alloc, batch, boxes, capture, copy, device, errors, event, free, function, graphs, host, launch, limits,
-    locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol, sync,
+    alloc, batch, boxes, capture, copy, device, errors, event, free, function, graphs, host, information,
+    launch, limits, locations, node, outside, peers, pointers, pools, ranges, rows, set, stream, symbol,
+    sync,
 };
 use crate::code::{Code, Own};
 use crate::functions::index;
@@ -28,7 +30,7 @@ use crate::{fault, thread};
 /// A forked child of a process that had used CUDA: as CUDA answers there.
 #[cold]
 fn forked() -> Code {
-    thread::with(|thread| thread.set_error(Code::INITIALIZATION));
+    errors::record(Code::INITIALIZATION);
     Code::INITIALIZATION
 }
 
@@ -39,6 +41,21 @@ const fn is_per_thread(name: &str) -> bool {
         return false;
     };
     matches!((kind, last), (b's', b'z') | (b'd', b's'))
+}
+
+/// Whether the function only tells of errors: also in a forked child, and also of those of a context that is gone
+/// or another device's.
+const fn tells_of_errors(name: &str) -> bool {
+    matches!(name.as_bytes(), b"cudaGetLastError" | b"cudaPeekAtLastError")
+}
+
+/// Whether the function launches kernels, and so has no time to spare: what makes it wait sees to it that the
+/// thread is not cancelled.
+const fn is_launch(name: &str) -> bool {
+    matches!(
+        name.as_bytes(),
+        [b'c', b'u', b'd', b'a', b'L', b'a', b'u', b'n', b'c', b'h', ..]
+    )
 }
 
 /// Whether the function ends contexts, and with them what it answers about them.
@@ -73,8 +90,10 @@ macro_rules! exports {
                 // SAFETY: the arguments are those that the program passed to the function of this name: its
                 // contract in CUDA.
                 Mode::Native => return unsafe { real($($arg),*) },
+                Mode::Forked if const { tells_of_errors(stringify!($name)) } => {}
                 Mode::Forked => return forked(),
             }
+            let _stays = const { !is_launch(stringify!($name)) }.then(cancel::hold);
             gate::note_return();
             if const { is_per_thread(stringify!($name)) } {
                 work::note_stream();
@@ -87,7 +106,10 @@ macro_rules! exports {
             }
             match answer {
                 Ok(code) => {
-                    if !code.is_success() && const { !ends_contexts(stringify!($name)) } {
+                    let is_news = const {
+                        !ends_contexts(stringify!($name)) && !tells_of_errors(stringify!($name))
+                    };
+                    if is_news && !code.is_success() {
                         fault::note(code);
                     }
                     code
@@ -281,6 +303,6 @@ exports! {
     device::reset: fn cudaDeviceReset();
     pointers::attributes: fn cudaPointerGetAttributes(
         attributes: *mut PointerAttributes, pointer: *const c_void);
-    limits::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
+    information::mem_get_info: fn cudaMemGetInfo(free: *mut usize, total: *mut usize);
     limits::set_limit: fn cudaDeviceSetLimit(limit: u32, value: usize);
 }

@@ -125,7 +125,8 @@ fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
     match hint {
         Some(hint) if hint.handle != 0 => thread
             .cached(hint.handle)
-            .filter(|shared| shared.device() == thread.device()),
+            .filter(|shared| shared.device() == thread.device())
+            .or_else(|| state::lazy_shared().filter(|_| thread.has_joined(hint.handle))),
         Some(hint) if hint.site != 0 => None,
         _ => state::lazy_shared(),
     }
@@ -133,7 +134,8 @@ fn known(thread: &Thread, hint: Option<SiteHint>) -> Option<&'static Shared> {
 
 /// Whether the lazy task is on a GPU where the launch can reach its objects, which a kernel of a static
 /// task may do through pointers in memory. No kernel of another task reaches the objects of a static
-/// task: the pass proved that their addresses do not escape.
+/// task: the pass proved that neither the host nor a kernel keeps their addresses
+/// (docs/design/static-tasks.md).
 #[inline]
 fn is_colocated(shared: &Shared) -> bool {
     state::lazy_shared().is_none_or(|lazy| {
@@ -167,30 +169,37 @@ fn slow(
         shared: u32::try_from(shared).unwrap_or(u32::MAX),
         gpu: None,
     };
+    let handle = hint.map(|hint| hint.handle).filter(|&handle| handle != 0);
     let key = state::lock().task_of_hint(hint);
+    let mut attempts = run::Attempts::default();
     loop {
         let shared = bind::prepare(key, asked)?;
-        if hint.is_some_and(|hint| hint.handle != 0 && shared.is_of(hint.handle)) {
-            thread::with(|thread| thread.cache(shared));
+        if let Some(handle) = handle {
+            if shared.is_of(handle) {
+                thread::with(|thread| thread.cache(shared));
+            } else if state::lock().means_lazy(handle) {
+                thread::with(|thread| thread.note_joined(handle));
+            }
         }
         let elsewhere = is_colocated(shared) || colocation::join(shared)?;
         if !peers::are_there(shared) {
             peers::bring(shared)?;
         }
         let inside = gate::enter();
-        if !peers::are_there(shared) {
-            continue;
-        }
+        let are_peers_there = peers::are_there(shared);
         let lazy_is_there = || state::lazy_shared().is_none_or(Shared::is_ready);
-        if shared.is_ready() && is_colocated(shared) {
+        if are_peers_there && shared.is_ready() && is_colocated(shared) {
             return counted(shared, inside, call);
         }
-        if elsewhere && shared.is_ready() && lazy_is_there() {
+        if are_peers_there && elsewhere && shared.is_ready() && lazy_is_there() {
             let answer = counted(shared, inside, call);
             // What the program does next on the other GPU comes after this launch.
             let (gpu, ordinal) = shared.placement();
             device::settle(gpu, ordinal)?;
             return answer;
         }
+        drop(inside);
+        let lazy = state::lock().lazy_task();
+        attempts.failed(&[key, lazy])?;
     }
 }

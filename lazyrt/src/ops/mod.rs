@@ -15,6 +15,7 @@ mod free;
 mod function;
 mod graphs;
 mod host;
+mod information;
 mod launch;
 mod limits;
 mod locations;

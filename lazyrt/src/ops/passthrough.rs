@@ -14,7 +14,7 @@ use crate::code::{Answer, Code, Own};
 use crate::functions::{FUNCTIONS, Function, Place, Translated};
 use crate::handles::{self, Kind};
 use crate::launch_view::Shared;
-use crate::session::{Mode, mode};
+use crate::session::{self, Mode, mode};
 use crate::state;
 use crate::{device, ending, native, thread};
 
@@ -82,7 +82,16 @@ pub fn target(index: usize, arguments: &Arguments) -> *const c_void {
     let function = &FUNCTIONS[index];
     // A native function may be the first to load the driver, which then must know its MPS: so the mode is
     // decided before it, too.
-    if mode() != Mode::Mgb || function.native || !native::has(index) {
+    let mode = mode();
+    if mode == Mode::Forked && function.initialises {
+        // The runtime may not know that its driver was used: lazyrt uses it, too.
+        errors::record(Code::INITIALIZATION);
+        return answer_error as *const c_void;
+    }
+    if mode != Mode::Mgb || function.native || !native::has(index) {
+        if mode == Mode::Mgb && function.initialises {
+            session::note_use();
+        }
         return native::address(index);
     }
     thread::with(|thread| thread.take_hint());

@@ -13,7 +13,7 @@ use crate::launch_view::Shared;
 use crate::native::{self, Stream};
 use crate::state::{self, Key};
 use crate::swap::Gathering;
-use crate::{backing, device, ending, notice, session, thread};
+use crate::{backing, device, ending, notice, session, thread, unite};
 
 /// Runs `call` on the GPU of a task that is ready. The caller is inside the gate.
 #[inline]
@@ -172,8 +172,8 @@ fn in_stream(key: Key, stream: Stream, call: impl FnOnce() -> Code) -> Answer {
 
 /// Runs the call on a GPU, which is lent the objects if they are on another.
 fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer {
-    let mut gathering = None;
-    for _ in 0..ROUNDS {
+    let mut attempts = Attempts::default();
+    loop {
         let shared = bind::prepare(key, Asked::default())?;
         if shared.placement().0 == gpu {
             return on_task(key, Asked::default(), call);
@@ -190,9 +190,8 @@ fn lent(key: Key, (gpu, at): (u32, i32), call: impl FnOnce() -> Code) -> Answer 
             return Ok(code);
         }
         drop(inside);
-        gathering.get_or_insert_with(Gathering::begin);
+        attempts.failed(&[])?;
     }
-    fail(Code::MEMORY_ALLOCATION)
 }
 
 /// Runs `call`, which touches objects of several tasks and is in `stream`, on the stream's GPU. Objects on
@@ -210,8 +209,8 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
         ..Asked::default()
     };
     let is_there = |shared: &Shared| shared.placement().0 == at.0 || shared.is_lent(at.0);
-    let mut gathering = None;
-    for _ in 0..ROUNDS {
+    let mut attempts = Attempts::default();
+    loop {
         let mut all = Vec::new();
         for &key in keys {
             let shared = bind::prepare(key, asked)?;
@@ -229,9 +228,8 @@ pub fn on_several(keys: &[Key], stream: Stream, call: impl FnOnce() -> Code) -> 
             return Ok(code);
         }
         drop(inside);
-        gathering.get_or_insert_with(Gathering::begin);
+        attempts.failed(keys)?;
     }
-    fail(Code::MEMORY_ALLOCATION)
 }
 
 /// Lets a stream's GPU use the task's memory.
@@ -271,8 +269,45 @@ pub fn on_task_until_done(key: Key, call: impl FnOnce() -> Code) -> Answer {
     }
 }
 
-/// How often two tasks are brought in together before it is given up.
-const ROUNDS: u32 = 32;
+/// How often all that one call touches may be brought in, one after the other, and not be there at once, before
+/// the call fails.
+const MOST_ATTEMPTS: u32 = 32;
+/// After so many, what is on one GPU becomes one task.
+const UNITE_AFTER: u32 = 3;
+
+/// Attempts to have all tasks that one call touches on the GPU at once. While there are any, idle memory of this
+/// process is left where it is.
+#[derive(Default)]
+pub struct Attempts {
+    made: u32,
+    gathering: Option<Gathering>,
+}
+
+impl Attempts {
+    /// One more has failed. The caller is outside the gate, and holds no lock. `keys`: tasks that the call needs
+    /// on one GPU. Fails with out of memory, which it is: natively what the call touches would not be there
+    /// at all.
+    pub fn failed(&mut self, keys: &[Key]) -> Result<(), Own> {
+        self.gathering.get_or_insert_with(Gathering::begin);
+        self.made += 1;
+        if self.made == UNITE_AFTER && keys.len() > 1 {
+            for &key in keys {
+                unite::into_lazy(key);
+            }
+        }
+        if self.made < MOST_ATTEMPTS {
+            return Ok(());
+        }
+        notice::once(
+            "together",
+            format_args!(
+                "an operation needs memory of several tasks of this program at once, and other programs leave no \
+                 room for all of it; run fewer at once"
+            ),
+        );
+        fail(Code::MEMORY_ALLOCATION)
+    }
+}
 
 /// The ordinals of the GPUs on which two objects of one call are.
 pub struct Ordinals {
@@ -389,9 +424,8 @@ fn may_go_on(before: Code, selected: impl FnOnce() -> Option<Result<(), Own>>) -
 
 /// Runs `call` once both tasks are ready, on the GPU of the first.
 pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> Answer {
-    // Where both do not fit at once, each would push the other out for ever.
-    let mut gathering = None;
-    for _ in 0..ROUNDS {
+    let mut attempts = Attempts::default();
+    loop {
         let one = bind::prepare(first, Asked::default())?;
         let gpu = Some(one.placement().0);
         let other = bind::prepare(
@@ -415,9 +449,8 @@ pub fn on_two(first: Key, second: Key, call: impl FnOnce(Ordinals) -> Code) -> A
             });
         }
         drop(inside);
-        gathering.get_or_insert_with(Gathering::begin);
+        attempts.failed(&[first, second])?;
     }
-    fail(Code::MEMORY_ALLOCATION)
 }
 
 #[cfg(test)]

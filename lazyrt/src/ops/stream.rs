@@ -2,12 +2,14 @@
 
 use std::ffi::c_void;
 
+use mgb_core::work;
+
 use super::passthrough;
 use crate::code::{Answer, Code, Own, fail};
 use crate::handles::stream as own;
 use crate::handles::{self, Kind, default, foreign, is_own, on};
 use crate::native::Stream;
-use crate::{open, thread};
+use crate::{fault, open, thread};
 
 /// `cudaStreamCreate`.
 ///
@@ -62,6 +64,7 @@ unsafe fn new(out: *mut Stream, flags: u32, priority: Option<i32>, native: impl 
     if out.is_null() {
         return fail(Code::INVALID_VALUE);
     }
+    fault::check()?;
     let stream = own::create(flags, priority)?;
     // SAFETY: `out` is not null, so it is writable: contract of this function.
     unsafe { out.write(stream) };
@@ -207,6 +210,7 @@ pub unsafe fn add_callback(
         }));
         // SAFETY: the runtime calls `called` once with what it was given, if it succeeds.
         let code = unsafe { native(real, Some(called), given.cast(), flags) };
+        note_work();
         if !code.is_success() {
             // SAFETY: made above, and the runtime did not take it.
             drop(unsafe { Box::from_raw(given) });
@@ -235,6 +239,15 @@ pub unsafe fn host_function(
     own::on_its_gpu(stream, |stream| {
         // SAFETY: the program's arguments, and the runtime's stream for the program's: contract of
         // `cudaLaunchHostFunc`.
-        unsafe { native(stream, function, data) }
+        let code = unsafe { native(stream, function, data) };
+        note_work();
+        code
     })
+}
+
+/// A host function is work of this thread's GPU: memory that it writes is not final before it has run.
+fn note_work() {
+    if let Some(gpu) = thread::with(|thread| thread.gpu()) {
+        work::note(gpu);
+    }
 }

@@ -3,9 +3,7 @@
 
 use std::ffi::c_void;
 
-use mgb_abi::copy::{DEFAULT, HOST_TO_DEVICE};
-
-use super::copy::{claim, from_gpu_to_gpu, is_recorded, task_of};
+use super::copy::{claim, from_gpu_to_gpu, is_recorded, may_take, task_of};
 use super::run::{self, Ordinals};
 use super::span::Span;
 use crate::bind::Asked;
@@ -13,7 +11,7 @@ use crate::code::{Answer, Code};
 use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::records::Record;
-use crate::{contexts, state, thread};
+use crate::{state, thread};
 
 type To = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32) -> Code;
 type ToAsync = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32, Stream) -> Code;
@@ -142,23 +140,17 @@ pub unsafe fn from_symbol_async(
 /// # Safety
 /// Where `kind` reads host memory, `src` has `count` readable bytes.
 unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl FnOnce() -> Code) -> Answer {
-    // Before any context there is no device memory but the arena's that CUDA could find by its address.
-    let from_host = match kind {
-        HOST_TO_DEVICE => true,
-        DEFAULT => !contexts::any(),
-        _ => false,
-    } && !src.is_null()
-        && count > 0;
+    let has_source = !src.is_null() && count > 0;
     let mut state = state::lock();
-    if from_host && !state.in_arena(src as u64) {
+    if has_source && !state.in_arena(src as u64) {
         let hint = thread::with(|thread| thread.take_hint());
         let key = state.task_of_hint(hint);
         // With static tasks about, which may run elsewhere, the variable is written at once.
         let alone = state.is_lazy(key) && state.tasks().all(|(key, _)| state.is_lazy(key));
         let inside = super::variables::holds(part.symbol as usize, part.offset, count);
-        if alone && inside && is_recorded(&state, key, count) {
-            // SAFETY: not in the arena, and nothing is bound yet, so it is host memory, with
-            // `count` readable bytes: contract of this function.
+        if alone && inside && is_recorded(&state, key, count) && may_take(src, kind) {
+            // SAFETY: not in the arena, and `may_take` found it to be host memory, with `count` readable
+            // bytes: contract of this function.
             let host = unsafe { std::slice::from_raw_parts(src.cast::<u8>(), count) };
             if let Some(task) = state.task(key) {
                 task.records.push(Record::Symbol {

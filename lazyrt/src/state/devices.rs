@@ -90,7 +90,7 @@ impl State {
         if let Some(key) = self.devices.0[device].lazy {
             return key;
         }
-        let key = self.new_task(None, 0, true);
+        let key = self.new_task(None, None, true);
         if let Some(task) = self.tasks.get_mut(&key) {
             task.device = device;
             LAZY[device].store(std::ptr::from_ref(task.shared).cast_mut(), Ordering::Release);

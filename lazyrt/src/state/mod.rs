@@ -4,6 +4,7 @@
 //! waits for mgbd or for a GPU under it: a thread that must wait marks the task busy, releases the lock,
 //! and checks again afterwards.
 
+mod activations;
 mod charges;
 mod device_table;
 mod devices;

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_charge_that_was_refused_takes_nothing_from_the_rest() {
         let mut state = State::default();
-        let key = state.new_task(None, 0, true);
+        let key = state.new_task(None, None, true);
         let id = TaskId::from_raw(7).unwrap();
         state.charge(key, Kind::Pool, 4 * GRANULE);
         let task = state.task(key).unwrap();

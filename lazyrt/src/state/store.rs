@@ -12,6 +12,7 @@ use super::extent::{Extent, Key, Object};
 use super::spares::Spares;
 use crate::launch_view::Shared;
 use crate::task::Task;
+use crate::thread::Activation;
 
 /// Objects, extents and tasks of the process.
 #[derive(Debug, Default)]
@@ -23,7 +24,8 @@ pub struct State {
     pub(super) extents: BTreeMap<u64, Extent>,
     pub(super) tasks: BTreeMap<Key, Task>,
     pub(super) by_handle: HashMap<u64, Key>,
-    pub(super) pending: HashMap<(usize, u64), Key>,
+    pub(super) pending: HashMap<Activation, Key>,
+    pub(super) begun: HashMap<Activation, Key>,
     pub(super) moved: HashMap<Key, Key>,
     pub(super) devices: Devices,
     pub(super) elsewhere: Elsewhere,

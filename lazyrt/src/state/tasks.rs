@@ -6,15 +6,15 @@ use super::extent::{Backing, Key};
 use super::store::State;
 use crate::launch_view::{Device, Shared};
 use crate::task::{OwnSite, Task};
-use crate::thread::{self, SiteHint, current_device as current};
+use crate::thread::{Activation, SiteHint, current_device as current};
 
 impl State {
     /// A new task.
-    pub fn new_task(&mut self, site: Option<OwnSite>, thread: u64, lazy: bool) -> Key {
+    pub fn new_task(&mut self, site: Option<OwnSite>, activation: Option<Activation>, lazy: bool) -> Key {
         let shared = self.unused.pop().unwrap_or_else(Shared::leak);
         self.next_key += 1;
         self.tasks
-            .insert(self.next_key, Task::new(shared, site, thread, lazy));
+            .insert(self.next_key, Task::new(shared, site, activation, lazy));
         self.next_key
     }
 
@@ -36,30 +36,14 @@ impl State {
         self.by_handle.insert(handle, key);
     }
 
-    /// The task that gathers what this thread allocates for a site before it begins there.
-    pub fn pending(&self, site: usize) -> Option<Key> {
-        let thread = thread::with(|thread| thread.number());
-        self.pending.get(&(site, thread)).copied()
+    /// No task is meant by this handle any more.
+    pub fn forget_handle(&mut self, handle: u64) {
+        self.by_handle.remove(&handle);
     }
 
-    /// Takes the pending task of a site, which begins.
-    pub fn take_pending(&mut self, site: usize) -> Option<Key> {
-        let thread = thread::with(|thread| thread.number());
-        self.pending.remove(&(site, thread))
-    }
-
-    /// Takes the pending task of a site for the current device, at its begin. What was gathered while
-    /// another device was current becomes part of the lazy task of that device: the pass did not see
-    /// that the device changed.
-    pub fn take_gathered(&mut self, site: usize) -> Option<Key> {
-        let key = self.take_pending(site)?;
-        let device = self.tasks.get(&key)?.device;
-        if device == current() {
-            return Some(key);
-        }
-        let lazy = self.lazy_task_of(device);
-        self.merge(key, lazy);
-        None
+    /// Whether the handle means a device's lazy task: that of a static task which became part of it.
+    pub fn means_lazy(&self, handle: u64) -> bool {
+        self.by_handle(handle).is_some_and(|key| self.is_lazy(key))
     }
 
     /// The task itself if it is the current device's, else that one's lazy task.
@@ -74,36 +58,27 @@ impl State {
 
     /// The task that an operation belongs to by the hint of the pass, else the lazy one.
     pub fn task_of_hint(&mut self, hint: Option<SiteHint>) -> Key {
-        match hint {
-            Some(hint) if hint.handle != 0 => match self.by_handle(hint.handle) {
-                Some(key) => self.of_current_device(key),
-                None => self.lazy_task(),
-            },
-            Some(hint) if hint.site != 0 => match self.pending(hint.site) {
-                Some(key) => self.of_current_device(key),
-                None => {
-                    let thread = thread::with(|thread| thread.number());
-                    // Its names are not known here; they come with its begin.
-                    let site = OwnSite {
-                        key: hint.site,
-                        id: hint.id,
-                        module: String::new(),
-                        function: String::new(),
-                    };
-                    let key = self.new_task(Some(site), thread, false);
-                    self.pending.insert((hint.site, thread), key);
-                    thread::with(|thread| thread.note_gathering());
-                    key
-                }
-            },
-            _ => self.lazy_task(),
+        let Some(hint) = hint else {
+            return self.lazy_task();
+        };
+        let key = match (hint.task(), hint.activation()) {
+            (Some(handle), _) => self.by_handle(handle),
+            (None, Some(activation)) => Some(self.gathering(activation, hint.id)),
+            (None, None) => None,
+        };
+        match key {
+            Some(key) => self.of_current_device(key),
+            None => self.lazy_task(),
         }
     }
 
-    /// Forgets a task that is over and owns nothing.
+    /// Forgets a task that owns nothing, and is over or has not begun: its function may return before it does.
     pub fn drop_if_over(&mut self, key: Key) {
         let over = |task: &Task| {
-            (task.ended || task.refused) && task.objects == 0 && task.extents.is_empty() && !task.is_held()
+            (task.ended || task.refused || self.only_gathers(key, task))
+                && task.objects == 0
+                && task.extents.is_empty()
+                && !task.is_held()
         };
         if self.is_lazy(key) || !self.tasks.get(&key).is_some_and(over) {
             return;
@@ -113,7 +88,7 @@ impl State {
         };
         task.stop_clock();
         self.by_handle.retain(|_, named| *named != key);
-        self.pending.retain(|_, named| *named != key);
+        self.leave_activation(key, task.activation);
         self.moved.retain(|_, to| *to != key);
         self.unused.push(task.shared);
         if mgb_probe::trace::is_wanted() {
@@ -156,6 +131,28 @@ impl State {
         (firm, resting)
     }
 
+    /// Bytes of all objects of a device's tasks, backed or not.
+    pub fn committed_of(&self, device: Device) -> u64 {
+        let own = self.tasks.values().filter(|task| task.device == device);
+        own.map(Task::committed).sum()
+    }
+
+    /// Bytes of all objects of a device's tasks as asked for, and of what it has outside the arena and that cannot
+    /// be evicted.
+    pub fn live_of(&self, device: Device) -> u64 {
+        let own = self.tasks.values().filter(|task| task.device == device);
+        own.map(|task| task.live + task.outside.unevictable()).sum()
+    }
+
+    /// Bytes that the process's tasks have on the GPU now.
+    pub fn resident_on(&self, gpu: u32) -> u64 {
+        let there = self
+            .tasks
+            .values()
+            .filter(|task| task.gpu == Some(gpu) && task.id.is_some());
+        there.map(Task::resident).sum()
+    }
+
     /// Task `from`, which was never bound or holds no memory of a GPU, becomes part of `into`.
     pub fn merge(&mut self, from: Key, into: Key) {
         if from == into || !self.tasks.contains_key(&into) {
@@ -164,7 +161,7 @@ impl State {
         let Some(mut gone) = self.tasks.remove(&from) else {
             return;
         };
-        self.pending.retain(|_, key| *key != from);
+        self.leave_activation(from, gone.activation);
         self.moved.insert(from, into);
         let Some(task) = self.tasks.get_mut(&into) else {
             return;
@@ -184,6 +181,8 @@ impl State {
                 }
             }
         }
+        // Its bytes in the host may mean something on the GPU where it was only.
+        task.gpu = task.gpu.or(gone.gpu);
         task.pool.absorb(std::mem::take(&mut gone.pool));
         task.records.absorb(std::mem::take(&mut gone.records));
         task.swaps.append(&mut gone.swaps);
@@ -192,6 +191,8 @@ impl State {
         task.seen.objects += gone.seen.objects;
         task.seen.peak = task.seen.peak.max(task.live);
         task.publish();
+        // No thread takes it for the task's any more.
+        gone.shared.renew(gone.device);
         self.unused.push(gone.shared);
     }
 }

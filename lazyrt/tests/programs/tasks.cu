@@ -97,21 +97,43 @@ static void by_hand() {
   mgb_task_end(0);
 }
 
+// A need that no GPU has is advice: the task allocates what it can, and is bound by that.
 static void refused() {
   mgb_need need = {};
   need.size = sizeof need;
   need.peak_bytes = uint64_t(1) << 50;
   mgb_task_site site = {sizeof(mgb_task_site), 3, "tasks.cu", "refused"};
-  mgb_task task = mgb_task_begin(&site, &need);
+  void *before = nullptr;
   // A pointer in memory keeps the pass from placing these ops in a task of its own.
+  mgb_task_use(&site, 0);
+  OK(cudaMalloc(&before, 100000));
+  boxes[0] = {static_cast<unsigned char *>(before), 100000};
+  mgb_task task = mgb_task_begin(&site, &need);
   mgb_task_use(&site, task);
-  OK(cudaMalloc((void **)&boxes[1].pointer, 1000));
+  OK(cudaMalloc((void **)&boxes[1].pointer, 400000));
   mgb_task_use(&site, task);
-  IS(cudaMemset(boxes[1].pointer, 0, 1000), cudaErrorMemoryAllocation);
+  OK(cudaMemset(boxes[1].pointer, 0, 400000));
+  for (int round = 0; round < 3; round++) {
+    mgb_task_use(&site, task);
+    fill<<<800, 128>>>(reinterpret_cast<int *>(boxes[1].pointer), 100000, round);
+    mgb_task_use(&site, task);
+    fill<<<200, 128>>>(reinterpret_cast<int *>(boxes[0].pointer), 25000, round);
+    OK(cudaGetLastError());
+    check_box(round);
+  }
+  // What no GPU has is refused where it is asked for, and counts no longer.
+  void *more = nullptr;
+  mgb_task_use(&site, task);
+  IS(cudaMalloc(&more, size_t(1) << 40), cudaErrorMemoryAllocation);
   IS(cudaGetLastError(), cudaErrorMemoryAllocation);
-  OK(cudaGetLastError());
-  OK(cudaFree(boxes[1].pointer));
+  mgb_task_use(&site, task);
+  OK(cudaMalloc(&more, 1 << 20));
+  OK(cudaMemset(more, 1, 1 << 20));
   mgb_task_end(task);
+  check_box(2);
+  OK(cudaFree(more));
+  OK(cudaFree(boxes[0].pointer));
+  OK(cudaFree(boxes[1].pointer));
   whole(1000, 1);
 }
 

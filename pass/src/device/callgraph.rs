@@ -87,6 +87,11 @@ impl CallGraph {
         graph
     }
 
+    /// The functions whose addresses are taken: where a call through a pointer may go.
+    pub fn taken(&self) -> impl Iterator<Item = LLVMValueRef> {
+        self.taken.iter().copied()
+    }
+
     /// Whether what was reached uses addresses of functions, or globals that hold some.
     pub fn gives_functions(&self, reach: &Reach) -> bool {
         let takes = |function| self.nodes.get(function).is_some_and(|node| node.takes_function);

@@ -27,6 +27,14 @@ impl Layout {
         u64::from(llvm!(LLVMABIAlignmentOfType(self.0, ty))).max(1)
     }
 
+    /// The bytes before an element of a structure, or of an array.
+    pub fn offset(self, ty: LLVMTypeRef, element: u32) -> u64 {
+        match kind(ty) {
+            LLVMTypeKind::LLVMStructTypeKind => llvm!(LLVMOffsetOfElement(self.0, ty, element)),
+            _ => u64::from(element) * self.size(llvm!(LLVMGetElementType(ty))),
+        }
+    }
+
     /// The alignment of a global.
     pub fn align_of_global(self, global: LLVMValueRef) -> u64 {
         let stated = u64::from(llvm!(LLVMGetAlignment(global)));

@@ -21,7 +21,9 @@ mod callgraph;
 mod coroutines;
 mod counters;
 pub(crate) mod cubin;
+mod divide;
 mod entry;
+mod escape;
 mod estimate;
 pub(crate) mod fatbin;
 mod foreign;
@@ -30,6 +32,7 @@ mod image;
 mod ir;
 mod kernel;
 mod layout;
+mod linkable;
 mod lockstep;
 mod module;
 pub(crate) mod nvcc;
@@ -78,17 +81,16 @@ pub struct KernelSummary {
     pub max_threads: u32,
 }
 
-/// Keeps the bitcode of a device module for the host run, where `mgb clang` asked for it; never changes the
-/// module. A file that cannot be written is not an error: the program then has no host kernels.
+/// Keeps the bitcode of a device module for the host run, where `mgb clang` asked for it. Changes the module only
+/// where it would not link with other files' (`linkable`). A file that cannot be written is not an error: the
+/// program then has no host kernels.
 ///
 /// # Safety
 /// `module` must be a live module that no other thread uses during the call.
 pub unsafe fn run(module: LLVMModuleRef) -> bool {
-    let Some(folder) = side::folder() else {
-        return false;
-    };
-    let Some(arch) = module::architecture(module) else {
-        return false;
+    let changed = linkable::make_linkable(module);
+    let (Some(folder), Some(arch)) = (side::folder(), module::architecture(module)) else {
+        return changed;
     };
     let buffer = llvm!(LLVMWriteBitcodeToMemoryBuffer(module));
     let (start, size) = (
@@ -99,7 +101,7 @@ pub unsafe fn run(module: LLVMModuleRef) -> bool {
     let bitcode = unsafe { std::slice::from_raw_parts(start.cast::<u8>(), size) };
     let _ = side::write(&folder, &module::source(module), &arch, bitcode);
     llvm!(LLVMDisposeMemoryBuffer(buffer));
-    false
+    changed
 }
 
 /// Links the translated kernels of a host module's source into it.

@@ -255,9 +255,15 @@ pub fn source(module: LLVMModuleRef) -> String {
 
 /// The kernels of a module: the functions that the host can launch.
 pub fn kernels(module: LLVMModuleRef) -> Vec<LLVMValueRef> {
+    let mut all = defined_functions(module);
+    all.retain(|&function| is_kernel(function));
+    all
+}
+
+/// Whether the host can launch a function.
+pub fn is_kernel(function: LLVMValueRef) -> bool {
     let convention = inkwell::llvm_sys::LLVMCallConv::LLVMPTXKernelCallConv as u32;
-    let is_kernel = |&function: &LLVMValueRef| llvm!(LLVMGetFunctionCallConv(function)) == convention;
-    defined_functions(module).into_iter().filter(is_kernel).collect()
+    llvm!(LLVMGetFunctionCallConv(function)) == convention
 }
 
 /// Runs LLVM's passes over a module.

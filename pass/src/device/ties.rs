@@ -1,5 +1,6 @@
 //! Ties: what a kernel leaves in memory, or takes from there, that is valid on its own GPU only. Objects of
-//! launches without ties can continue on another GPU: they hold only numbers and addresses of the arena.
+//! launches without ties can continue on another GPU: they hold only numbers and addresses of the arena. That the
+//! launches of other tasks do not reach them there is `escape`'s to prove: only static tasks count as movable.
 use std::collections::{BTreeSet, HashMap};
 
 use inkwell::llvm_sys::core::*;

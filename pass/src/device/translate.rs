@@ -17,8 +17,8 @@ use super::kernel::Kernel;
 use super::layout::Layout;
 use super::module;
 use super::{
-    across, coroutines, counters, estimate, foreign, lockstep, polls, sanitized, saturate, shared, slots,
-    support, variables, wrap,
+    across, coroutines, counters, divide, estimate, foreign, lockstep, polls, sanitized, saturate, shared,
+    slots, support, variables, wrap,
 };
 
 /// What every symbol of translated code starts with.
@@ -90,6 +90,7 @@ fn translate_module(module: LLVMModuleRef, arch: u32, host: LLVMModuleRef) -> Re
     saturate::conversions(module);
     let names = rename(module);
     foreign::resolve(module, foreign::describe)?;
+    divide::without_traps(module);
     variables::refuse_undefined(module);
     let mut entries = Vec::new();
     for (&function, kernel) in device_kernels.iter().zip(&kernels) {

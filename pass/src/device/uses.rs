@@ -12,6 +12,7 @@ use inkwell::llvm_sys::{LLVMLinkage, LLVMOpcode, LLVMTypeKind};
 use serde::{Deserialize, Serialize};
 
 use super::callgraph::CallGraph;
+use super::escape::{self, Published};
 use super::ir::*;
 use super::layout::Layout;
 use super::{module, side, ties, translate};
@@ -29,6 +30,9 @@ pub struct Uses {
     /// where everything is known and nothing does.
     #[serde(default)]
     pub ties: BTreeMap<String, BTreeSet<String>>,
+    /// How each kernel may keep addresses that it is given; a kernel that is not listed may in any way.
+    #[serde(default)]
+    pub published: Published,
 }
 
 /// What is known of a source; none where its device modules are not kept or cannot be read.
@@ -51,6 +55,9 @@ impl Uses {
         self.written.extend(other.written);
         for (kernel, ties) in other.ties {
             self.ties.entry(kernel).or_default().extend(ties);
+        }
+        for (kernel, ways) in other.published {
+            self.published.entry(kernel).or_default().extend(ways);
         }
         for (kernel, touched) in other.kernels {
             let both = match (self.kernels.remove(&kernel), touched) {
@@ -87,6 +94,7 @@ fn of_module(module: LLVMModuleRef) -> Uses {
         }
         symbols.insert(variable, name);
     }
+    uses.published = escape::of_module(module);
     let graph = CallGraph::new(module);
     for kernel in module::kernels(module) {
         let reach = graph.reach(kernel);

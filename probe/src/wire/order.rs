@@ -10,6 +10,9 @@ use std::time::Duration;
 
 use crate::sync;
 
+/// The name of the agent's thread. It lives as long as the program that connected: see mgbd's `family`.
+pub const AGENT: &str = "mgb-agent";
+
 /// The words of a client's order.
 #[repr(C, align(64))]
 pub struct OrderWords {

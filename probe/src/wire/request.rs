@@ -40,6 +40,9 @@ pub enum Op {
     Move = 13,
     /// The task is on the GPU that an order named, with all its memory.
     Moved = 14,
+    /// A request for room that the task waits with is not wanted any more: it is answered
+    /// [`super::Reply::Unchanged`], unless it is answered already. Since version 13.
+    Withdraw = 15,
 }
 
 impl Op {
@@ -59,6 +62,7 @@ impl Op {
             12 => Op::EndDrain,
             13 => Op::Move,
             14 => Op::Moved,
+            15 => Op::Withdraw,
             _ => return None,
         })
     }

@@ -47,6 +47,10 @@ impl Broker {
             Op::Grow => self.grow(key, cell, request, now),
             Op::Swapped => Some(self.change(key, request, |ledger| ledger.swap(key, request.bytes))),
             Op::GiveBack => Some(self.change(key, request, |ledger| ledger.shrink(key, request.bytes))),
+            Op::Withdraw => {
+                self.withdraw(key);
+                Some(Reply::Done)
+            }
             Op::Turn => {
                 self.turns
                     .ask(client, cell, request.flags & MAKES_CONTEXT != 0, now);
@@ -108,6 +112,25 @@ impl Broker {
         }
     }
 
+    /// The client does not want what the task waits for any more. It is told that nothing has changed.
+    fn withdraw(&mut self, key: TaskKey) {
+        let client = key.client;
+        let waiting = self.queue.of(client).filter(|waiting| waiting.key() == key);
+        let mut cells: Vec<usize> = waiting.map(|waiting| waiting.cell).collect();
+        for &cell in &cells {
+            self.queue.remove(client, cell);
+        }
+        cells.extend(self.take_held_of(key));
+        cells.extend(self.jobs.take_follower(key));
+        for cell in cells {
+            self.overdue.push(Answer {
+                client,
+                cell,
+                reply: Reply::Unchanged,
+            });
+        }
+    }
+
     fn begin(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
         if request.task == 0 || self.ledger.task(key).is_some() || self.is_queued(key) {
             return Some(bad("that task number is taken, or 0"));
@@ -138,7 +161,16 @@ impl Broker {
             .fold(0u64, |mask, gpu| mask | 1 << gpu);
         if fit == 0 {
             let (context, usable) = (gpus[largest].context_bytes, gpus[largest].usable_bytes);
-            return Some(self.never_fits(key.client, bytes.saturating_add(context), usable, now));
+            let wanted = bytes.saturating_add(context);
+            if request.site != 0 {
+                // A static task's need is advice: it asks again for what it really allocates.
+                self.counts.refused += 1;
+                return Some(Reply::NeverFits {
+                    wanted,
+                    largest: usable,
+                });
+            }
+            return Some(self.never_fits(key.client, wanted, usable, now));
         }
         if let Some(reply) = self.over_quota_alone(key, &request, fit) {
             self.counts.refused += 1;

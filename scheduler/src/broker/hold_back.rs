@@ -122,6 +122,12 @@ impl Broker {
         self.held.extract_if(.., is_its).collect()
     }
 
+    /// Requests of a task that are held back leave; their cells.
+    pub(super) fn take_held_of(&mut self, key: TaskKey) -> Vec<usize> {
+        let leave = self.held.extract_if(.., |held| held.key() == key);
+        leave.map(|held| held.cell).collect()
+    }
+
     pub(super) fn is_held(&self, key: TaskKey) -> bool {
         self.held.iter().any(|held| held.key() == key)
     }

@@ -145,6 +145,16 @@ impl Jobs {
         self.followers.extract_if(.., is_left).collect()
     }
 
+    /// A task's request does not wait for the order any more; its cell.
+    pub(super) fn take_follower(&mut self, key: TaskKey) -> Vec<usize> {
+        let is_its =
+            |follower: &mut Follower| follower.client == key.client && follower.request.task == key.task;
+        self.followers
+            .extract_if(.., is_its)
+            .map(|follower| follower.cell)
+            .collect()
+    }
+
     /// The client asks for nothing any more.
     pub(super) fn hang_up(&mut self, client: ClientId) {
         self.followers.retain(|follower| follower.client != client);

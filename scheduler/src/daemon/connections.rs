@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::client::Client;
 use super::closer;
-use super::family::{is_exiting, is_killed, program_of};
+use super::family::{has_no_agent, is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
 use super::pauses;
 use super::server::Server;
@@ -160,18 +160,23 @@ impl Server {
             .filter(|client| client.pid == pid && client.line.is_none() && !client.leaving)
             .map(|client| client.id)
             .collect();
-        let now = self.now();
         for id in old {
-            let lost = self.broker.exec(id, now);
-            self.reclaims.died(pid, lost, now, now);
-            self.outlive(id);
-            if !self.keeper.keeps(pid) {
-                self.reclaims.exited(pid, now);
-            }
-            if self.broker.ledger().holds_nothing(id) {
-                self.broker.die(id, now);
-                self.remove(id);
-            }
+            self.executes(id, pid);
+        }
+    }
+
+    /// The client's process runs another program: what the old one had on the GPU is gone with it.
+    fn executes(&mut self, id: ClientId, pid: u32) {
+        let now = self.now();
+        let lost = self.broker.exec(id, now);
+        self.reclaims.died(pid, lost, now, now);
+        self.outlive(id);
+        if !self.keeper.keeps(pid) {
+            self.reclaims.exited(pid, now);
+        }
+        if self.broker.ledger().holds_nothing(id) {
+            self.broker.die(id, now);
+            self.remove(id);
         }
     }
 
@@ -216,6 +221,14 @@ impl Server {
         true
     }
 
+    /// Looks whether a process that hung up did so since it runs another program.
+    fn look_for_exec(&mut self, id: ClientId) {
+        let pid = self.clients.get(&id).map(|client| client.pid);
+        if let Some(pid) = pid.filter(|pid| has_no_agent(*pid)) {
+            self.executes(id, pid);
+        }
+    }
+
     /// The client's process ends: what it holds is to be reclaimed.
     fn dies(&mut self, id: ClientId, pid: u32, seen: Duration) {
         let lost = self.broker.die(id, self.now());
@@ -256,9 +269,13 @@ impl Server {
             Ok(message) if !message.bytes().is_empty() => self.files(id, message),
             Ok(_) | Err(_) => {
                 let leaving = self.is_leaving(id, seen);
+                let had_agent = self.clients.get(&id).is_some_and(Client::listens);
                 self.cut(id);
                 if !leaving {
                     self.hang_up(id);
+                }
+                if !leaving && had_agent {
+                    self.look_for_exec(id);
                 }
             }
         }

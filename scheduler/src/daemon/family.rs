@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::fs::MetadataExt;
 
+use mgb_probe::wire::AGENT;
+
 use crate::broker::Program;
 
 /// How many generations up to look.
@@ -43,6 +45,28 @@ pub(super) fn is_exiting(pid: u32) -> bool {
         .and_then(|(_, fields)| fields.split_whitespace().nth(6))
         .and_then(|flags| flags.parse::<u64>().ok())
         .is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
+/// The threads of a process that are looked at: the program that follows another one begins with one.
+const MOST_THREADS: usize = 256;
+
+/// Whether a process that has hung up runs another program than the one that connected (`exec`), so that
+/// nothing of that is left: the agent of its first program is none of its threads. One that has only closed
+/// its files still has that thread.
+pub(super) fn has_no_agent(pid: u32) -> bool {
+    let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+        return false;
+    };
+    let names = threads
+        .take(MOST_THREADS)
+        .map(|thread| std::fs::read_to_string(thread?.path().join("comm")));
+    let mut count = 0;
+    // A thread that has just ended has no name.
+    let has_agent = names
+        .flatten()
+        .inspect(|_| count += 1)
+        .any(|name| name.trim_end() == AGENT);
+    !has_agent && (1..MOST_THREADS).contains(&count)
 }
 
 /// Whether a process that is on its way out was ended by a signal. Field 52 of its line in /proc holds the

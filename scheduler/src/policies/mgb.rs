@@ -5,7 +5,9 @@
 //! Loads within a twentieth of the GPU of the least are as good as equal, since
 //! they change while one looks. Of those, a GPU goes first where the process
 //! already has a context (which costs memory and start-up time), then the one with
-//! fewest warps charged, active or not, then the one with fewer processes.
+//! fewest warps charged, active or not, then the one with fewer processes, then the one with most room.
+
+use std::cmp::Reverse;
 
 use super::queue::{Choose, bits};
 use super::{GpuState, Waiter};
@@ -29,7 +31,8 @@ impl Choose for Mgb {
             .min_by_key(|&at| {
                 let gpu = &gpus[at];
                 let charged = gpu.warps.saturating_mul(1000) / gpu.max_warps.max(1);
-                (waiter.contexts & (1 << at) == 0, charged, gpu.processes)
+                let has_context = waiter.contexts & (1 << at) != 0;
+                (!has_context, charged, gpu.processes, Reverse(gpu.room))
             })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::ffi::c_uint;
 
-use mgb_abi::stream::{EVENT_BLOCKING_SYNC, EVENT_DISABLE_TIMING, EVENT_EXTERNAL, EVENT_INTERPROCESS};
+use mgb_abi::stream::EVENT_EXTERNAL;
 
 use super::{put, runtime};
 use crate::clock;
 use crate::device::{current, resolve};
-use crate::driver::stream as driver;
+use crate::driver::{events, stream as driver};
 use crate::error::{Error, Result};
 use crate::graph::{Kind, capture};
 use crate::stream::event::{self, find};
@@ -15,12 +15,7 @@ use crate::through;
 
 fn create(flags: c_uint) -> Result<usize> {
     current::active()?;
-    let known = EVENT_BLOCKING_SYNC | EVENT_DISABLE_TIMING | EVENT_INTERPROCESS;
-    let timed = flags & EVENT_DISABLE_TIMING == 0;
-    if flags & !known != 0 || (flags & EVENT_INTERPROCESS != 0 && timed) {
-        return Err(Error::INVALID_VALUE);
-    }
-    event::create(flags)
+    events::create(flags)
 }
 
 /// Records an event at the stream's present end.

@@ -1,6 +1,5 @@
 //! Launches.
 
-use std::cell::RefCell;
 use std::ffi::{c_uint, c_void};
 
 use mgb_abi::launch::{Dim3, DriverLaunchConfig, LaunchConfig};
@@ -11,6 +10,7 @@ use crate::driver::launch as driver;
 use crate::error::{Error, Result};
 use crate::exec::registry;
 use crate::kernel::{self, launch::Shape};
+use crate::per_thread::PerThread;
 use crate::through::{self, Front};
 
 /// What stands between `<<<` and `>>>`.
@@ -22,9 +22,7 @@ struct Configuration {
     stream: usize,
 }
 
-thread_local! {
-    static PUSHED: RefCell<Vec<Configuration>> = const { RefCell::new(Vec::new()) };
-}
+static PUSHED: PerThread<Vec<Configuration>> = PerThread::new();
 
 /// Launches the kernel of a host stub.
 ///
@@ -119,7 +117,7 @@ runtime! {
     }
 
     fn __cudaPopCallConfiguration(grid: *mut Dim3, block: *mut Dim3, shared: *mut usize, stream: *mut usize) {
-        let pushed = PUSHED.with_borrow_mut(Vec::pop).ok_or(Error::MISSING_CONFIGURATION)?;
+        let pushed = PUSHED.with(Vec::pop).ok_or(Error::MISSING_CONFIGURATION)?;
         put!(grid, pushed.grid);
         put!(block, pushed.block);
         put!(shared, pushed.shared);
@@ -139,7 +137,7 @@ pub unsafe extern "C" fn __cudaPushCallConfiguration(
     shared: usize,
     stream: usize,
 ) -> u32 {
-    PUSHED.with_borrow_mut(|pushed| {
+    PUSHED.with(|pushed| {
         pushed.push(Configuration {
             grid,
             block,

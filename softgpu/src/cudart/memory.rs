@@ -109,8 +109,12 @@ runtime! {
                 (left, all) = (free as usize, total as usize);
             }
         }
-        put!(free, left);
-        put!(total, all);
+        // Who wants one of them only passes null for the other.
+        for (to, value) in [(free, left), (total, all)] {
+            if !to.is_null() {
+                put!(to, value);
+            }
+        }
         Ok(())
     }
 

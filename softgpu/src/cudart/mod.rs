@@ -51,10 +51,11 @@ pub mod user_objects;
 use crate::entry::caught;
 pub(crate) use crate::entry::put;
 use crate::error::{Result, remember};
+use crate::exec::threads;
 
 /// Runs the body of a runtime function, and remembers its error for `cudaGetLastError`.
 pub fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
-    remember(caught(name, body))
+    remember(caught(name, || threads::running().and_then(|()| body())))
 }
 
 /// Defines runtime functions.

@@ -14,6 +14,8 @@ use crate::image::Image;
 struct Module {
     stubs: Mutex<Vec<usize>>,
     shadows: Mutex<Vec<usize>>,
+    /// Names of managed variables, which only nvcc's programs have.
+    managed: Mutex<Vec<String>>,
 }
 
 /// The module behind a handle.
@@ -125,10 +127,12 @@ pub unsafe extern "C" fn __cudaRegisterVar(
     unsafe { add_shadow(handle, host as usize, name) }
 }
 
-/// Registers a managed variable, by the address of the pointer that host code goes through.
+/// Registers a managed variable, by the address of the pointer that host code goes through. Software GPUs cannot
+/// run the kernels beside it, nor read its initial value, which nvcc leaves in device code: it gets zeros, so that
+/// host code can run up to the launch that is refused; [`__cudaInitModule`] says so.
 ///
 /// # Safety
-/// The handle is a registered module's; the name is a string.
+/// The handle is a registered module's; the name is a string; `host` is null or may be written.
 #[unsafe(no_mangle)]
 #[allow(clippy::too_many_arguments)]
 pub unsafe extern "C" fn __cudaRegisterManagedVar(
@@ -137,12 +141,21 @@ pub unsafe extern "C" fn __cudaRegisterManagedVar(
     _device_address: *mut c_char,
     name: *const c_char,
     _external: c_int,
-    _size: usize,
+    size: usize,
     _constant: c_int,
     _global: c_int,
 ) {
     // SAFETY: the handle is a registered module's, the name a string: contract of this function.
     unsafe { add_shadow(handle, host as usize, name) }
+    // SAFETY: the same, and `host` is null or may be written: contract of this function.
+    if let (Some(module), Some(name), Some(host)) = unsafe { (module(handle), c_str(name), host.as_mut()) } {
+        module.managed.lock().push(name.to_string_lossy().into_owned());
+        if host.is_null() {
+            // Of 16 bytes each, which aligns any variable; for the life of the process, as the variable.
+            let zeros = vec![0u128; size.div_ceil(size_of::<u128>()).max(1)];
+            *host = Box::leak(zeros.into_boxed_slice()).as_mut_ptr().cast();
+        }
+    }
 }
 
 /// Registers a host variable that device code names: nothing to do, since addresses are one space.
@@ -161,8 +174,14 @@ pub unsafe extern "C" fn __cudaRegisterHostVar(
 /// Loads a module before its managed variables are touched.
 ///
 /// # Safety
-/// None needed.
+/// The handle is null or a registered module's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __cudaInitModule(_handle: *mut *mut c_void) -> c_char {
+pub unsafe extern "C" fn __cudaInitModule(handle: *mut *mut c_void) -> c_char {
+    // SAFETY: the handle is null or a registered module's: contract of this function.
+    if let Some(module) = unsafe { module(handle) } {
+        for name in module.managed.lock().iter() {
+            registry::refuse_managed(name);
+        }
+    }
     1
 }

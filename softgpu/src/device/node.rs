@@ -38,6 +38,12 @@ extern "C" fn in_forked_child() {
     FORKED.store(true, Ordering::Relaxed);
 }
 
+/// Whether this is a child that was forked after its parent began to use CUDA: threads that it does not have
+/// may hold any lock.
+pub fn is_forked() -> bool {
+    FORKED.load(Ordering::Relaxed)
+}
+
 static NODE: OnceLock<Result<Node>> = OnceLock::new();
 
 /// The devices, found at the first call; a driver front is asked first.
@@ -82,6 +88,7 @@ fn found() -> Result<Node> {
     if let Some(first) = gpus.first() {
         crate::exec::calls::set_clock(first.profile().clock_khz);
     }
+    crate::exec::threads::watch_exit();
     // SAFETY: the handler only stores to an atomic.
     unsafe { libc::pthread_atfork(None, None, Some(in_forked_child)) };
     if gpus.is_empty() {

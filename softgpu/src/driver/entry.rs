@@ -3,8 +3,8 @@
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 
 use super::{
-    Export, array, capture, context, copy, copy_box, device, driver, forms, graph, host, ipc, launch, memory,
-    pool, set, stream, streams, surface, texture, vmm,
+    Export, array, capture, context, copy, copy_box, device, driver, events, forms, graph, host, ipc, launch,
+    memory, pool, set, stream, streams, surface, texture, vmm,
 };
 use crate::entry::put;
 use crate::error::{Error, Result, c_str};
@@ -29,6 +29,7 @@ pub fn find(name: &str, flags: c_ulonglong) -> Option<*const c_void> {
         pool::EXPORTS,
         set::EXPORTS,
         stream::EXPORTS,
+        events::EXPORTS,
         streams::EXPORTS,
         capture::EXPORTS,
         surface::EXPORTS,

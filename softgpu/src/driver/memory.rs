@@ -55,8 +55,11 @@ fn may_allocate(size: usize) -> Result<&'static Gpu> {
 driver! {
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) {
         let (left, all) = current()?.memory();
-        put!(free, left as usize);
-        put!(total, all as usize);
+        for (to, value) in [(free, left), (total, all)] {
+            if !to.is_null() {
+                put!(to, value as usize);
+            }
+        }
         Ok(())
     }
 

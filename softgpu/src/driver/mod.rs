@@ -11,6 +11,7 @@ pub mod copy;
 pub mod copy_box;
 pub mod device;
 pub mod entry;
+pub mod events;
 pub mod forms;
 pub mod graph;
 pub mod host;
@@ -30,9 +31,10 @@ use std::sync::Arc;
 
 use mgb_abi::stream::{STREAM_LEGACY, STREAM_PER_THREAD};
 
-use crate::device::{Gpu, node};
+use crate::device::{Gpu, is_forked, node};
 use crate::entry::caught;
 use crate::error::{Error, Result, code, of_driver};
+use crate::exec::threads;
 use crate::stream::{Stream, handle};
 
 /// A function of the driver, for those that look it up by name.
@@ -46,9 +48,22 @@ pub struct Export {
 // SAFETY: the address of a function is valid in all threads.
 unsafe impl Sync for Export {}
 
-/// Runs the body of a driver function. The runtime's last error is not touched.
+/// The functions that need no driver that is initialised.
+const ALWAYS: [&str; 5] = [
+    "cuDriverGetVersion",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuGetProcAddress",
+    "cuGetProcAddress_v2",
+];
+
+/// Runs the body of a driver function. The runtime's last error is not touched. In a forked child all fail,
+/// as NVIDIA's do.
 fn call(name: &str, body: impl FnOnce() -> Result) -> i32 {
-    of_driver(code(caught(name, body)))
+    if is_forked() && !ALWAYS.contains(&name) {
+        return of_driver(code(Err::<(), Error>(Error::INITIALIZATION)));
+    }
+    of_driver(code(caught(name, || threads::running().and_then(|()| body()))))
 }
 
 /// Defines driver functions, and the table of them.

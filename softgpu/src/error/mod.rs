@@ -77,7 +77,7 @@ pub fn text(code: i32) -> Option<&'static CStr> {
 
 /// One line on stderr, where CUDA's code alone does not say what softgpu knows.
 pub fn say(line: &str) {
-    eprintln!("softgpu: {line}");
+    mgb_stderr::say!("softgpu: {line}");
 }
 
 /// The same, once per process for the same line.

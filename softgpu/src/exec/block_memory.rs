@@ -1,9 +1,8 @@
 //! Shared memory of blocks: below 4 GiB, since device code keeps its addresses in 32 bits.
 
-use std::cell::RefCell;
-
 use crate::error::{Error, Result};
 use crate::pages::{self, PAGE};
+use crate::per_thread::PerThread;
 
 /// Alignment of the static and of the dynamic part.
 const ALIGN: usize = 128;
@@ -11,9 +10,8 @@ const ALIGN: usize = 128;
 /// Pieces that a worker keeps for its next blocks.
 const KEPT: usize = 64;
 
-thread_local! {
-    static IDLE: RefCell<Vec<Piece>> = const { RefCell::new(Vec::new()) };
-}
+/// Each thread's pieces that are not in use.
+static IDLE: PerThread<Vec<Piece>> = PerThread::new();
 
 /// A mapping.
 #[derive(Debug)]
@@ -76,7 +74,7 @@ impl BlockMemory {
     pub fn new(fixed: usize, dynamic: usize) -> Result<BlockMemory> {
         let start_of_dynamic = fixed.next_multiple_of(ALIGN);
         let bytes = (start_of_dynamic + dynamic).max(1);
-        let idle = IDLE.with_borrow_mut(|idle| {
+        let idle = IDLE.with(|idle| {
             let at = idle.iter().position(|piece| piece.length >= bytes)?;
             Some(idle.swap_remove(at))
         });
@@ -94,9 +92,7 @@ impl BlockMemory {
 impl Drop for BlockMemory {
     fn drop(&mut self) {
         let piece = self.piece.take();
-        // A thread on its way out has nowhere to keep it.
-        let _ = IDLE.try_with(|idle| {
-            let mut idle = idle.borrow_mut();
+        IDLE.with(|idle| {
             if let Some(piece) = piece
                 && idle.len() < KEPT
             {

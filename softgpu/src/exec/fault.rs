@@ -3,7 +3,7 @@
 //! While a fiber runs, its thread's guard names it. The signal handler makes a guarded fiber return
 //! `Exit::Fault` instead of going on; all other faults go to the handlers that were installed before.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::sync::{Once, OnceLock};
 
@@ -13,6 +13,7 @@ use corosensei::trap::CoroutineTrapHandler;
 use super::fiber::{Exit, Fiber, Pause, Stacks};
 use crate::error::Result;
 use crate::pages;
+use crate::per_thread::PerThread;
 
 /// The signals of faults.
 pub const SIGNALS: [libc::c_int; 4] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL];
@@ -23,9 +24,10 @@ const HANDLER_STACK: usize = 64 << 10;
 thread_local! {
     static GUARD: Cell<Option<CoroutineTrapHandler<Exit>>> = const { Cell::new(None) };
     static PREPARED: Cell<bool> = const { Cell::new(false) };
-    static OWN_STACK: RefCell<Option<HandlerStack>> = const { RefCell::new(None) };
-    static STACKS: RefCell<Stacks> = RefCell::default();
 }
+
+static OWN_STACK: PerThread<Option<HandlerStack>> = PerThread::new();
+static STACKS: PerThread<Stacks> = PerThread::new();
 
 static BEFORE: [OnceLock<libc::sigaction>; SIGNALS.len()] = [const { OnceLock::new() }; SIGNALS.len()];
 
@@ -45,7 +47,7 @@ pub fn resume(fiber: &mut Fiber) -> CoroutineResult<Pause, Exit> {
 /// # Errors
 /// The outer error: there is no stack. The inner one: the address of the fault.
 pub fn guarded(body: impl FnOnce()) -> Result<std::result::Result<(), usize>> {
-    let stack = STACKS.with_borrow_mut(Stacks::take)?;
+    let stack = STACKS.with(Stacks::take)?;
     // SAFETY: the fiber ends before this function returns, so what `body` borrows outlives it.
     let mut fiber = unsafe {
         Fiber::with_stack_unchecked(stack, |_, ()| {
@@ -54,7 +56,7 @@ pub fn guarded(body: impl FnOnce()) -> Result<std::result::Result<(), usize>> {
         })
     };
     let result = resume(&mut fiber);
-    STACKS.with_borrow_mut(|stacks| stacks.give(fiber));
+    STACKS.with(|stacks| stacks.give(fiber));
     match result {
         CoroutineResult::Return(Exit::Fault { address, .. }) => Ok(Err(address)),
         _ => Ok(Ok(())),
@@ -104,7 +106,7 @@ fn give_handler_stack() {
                 ss_size: HANDLER_STACK,
             };
             libc::sigaltstack(&own, std::ptr::null_mut());
-            OWN_STACK.set(Some(stack));
+            OWN_STACK.with(|own| *own = Some(stack));
         }
     }
 }

@@ -1,6 +1,5 @@
 //! The worker threads: as many as the process may use cores, up to `MOST`, shared by all launches.
 
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -14,6 +13,7 @@ use super::grid::{Code, Counts, Failure, Grid, Outcome, Plan};
 use super::plain::{self, Row};
 use super::step::Step;
 use super::threads;
+use crate::per_thread::PerThread;
 
 /// Most workers. Each may have 1024 stacks with guard pages, two mappings each, and Linux grants a
 /// process 65,530 mappings.
@@ -49,10 +49,8 @@ fn pool() -> &'static Pool {
     })
 }
 
-thread_local! {
-    /// Of a thread that runs single blocks itself.
-    static OWN: RefCell<Bench> = RefCell::default();
-}
+/// Of threads that run single blocks themselves.
+static OWN: PerThread<Bench> = PerThread::new();
 
 /// Runs a launch to its end.
 pub fn run(plan: Plan) -> Outcome {
@@ -60,7 +58,7 @@ pub fn run(plan: Plan) -> Outcome {
     let grid = Arc::new(Grid::new(plan, pool.workers));
     // To wake a worker, and to be woken by it, takes longer than a small block.
     if let Some(block) = grid.only_block() {
-        OWN.with_borrow_mut(|bench| bench.finish(&grid, block));
+        OWN.with(|bench| bench.finish(&grid, block));
         return grid.wait();
     }
     pool.grids.lock().push_back(grid.clone());

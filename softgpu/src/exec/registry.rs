@@ -217,6 +217,14 @@ pub fn variable(host: usize) -> Result<(&'static Image, &'static Variable)> {
     Err(Error::INVALID_SYMBOL)
 }
 
+/// Says that a managed variable cannot be served: nvcc compiled it, and its value is in device code.
+pub fn refuse_managed(name: &str) {
+    say_once(&format!(
+        "managed variable {name} has no translated module, and is zero: run the program on a real GPU, or use \
+         cudaMallocManaged in its place and {REBUILD}"
+    ));
+}
+
 const REBUILD: &str = "build the program with mgb clang, which brings host code for the software GPU";
 
 impl Function {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use crate::error::say;
+use crate::error::{Error, Result, say};
 
 /// Set when the process is on its way out: work that has not begun never does.
 static STOPPING: AtomicBool = AtomicBool::new(false);
@@ -12,6 +12,18 @@ static STOPPING: AtomicBool = AtomicBool::new(false);
 /// Whether the process is on its way out.
 pub fn stopping() -> bool {
     STOPPING.load(Ordering::SeqCst)
+}
+
+/// Fails once the process is on its way out, as CUDA does once its own exit handler has run.
+///
+/// # Errors
+/// `CUDART_UNLOADING`.
+pub fn running() -> Result {
+    if stopping() {
+        Err(Error::CUDART_UNLOADING)
+    } else {
+        Ok(())
+    }
 }
 
 /// How many threads do work that touches the program's memory.
@@ -43,9 +55,10 @@ extern "C" fn at_exit() {
     }
 }
 
-/// Has kernels stop at the next block once the program exits, so that no work touches what the C
-/// library is taking down. Called once, with the first thread.
-fn watch_exit() {
+/// Has kernels stop at the next block once the program exits, so that no work touches what the C library is
+/// taking down. Called as the devices are found: what the program has registered by then runs behind it and finds
+/// CUDA shut down; what it registers later runs before.
+pub fn watch_exit() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         // SAFETY: the library is never unloaded (it is linked with `-z nodelete`), so the handler
@@ -56,7 +69,6 @@ fn watch_exit() {
 
 /// Starts a thread that takes none of the program's signals.
 pub fn spawn(name: &str, body: impl FnOnce() + Send + 'static) {
-    watch_exit();
     // SAFETY: a signal set is plain data, filled before it is used; masks are per thread.
     let before = unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use super::{Kind, with};
 use crate::error::{Error, Result};
+use crate::per_thread;
 use crate::stream::Stream;
 use crate::stream::capture::{Capture, Joined, Mode, Part};
 use crate::stream::event::Event;
@@ -49,7 +50,7 @@ pub fn begin(stream: &Arc<Stream>, legacy: bool, into: Option<(usize, Vec<usize>
         graph,
         given,
         mode,
-        thread: std::thread::current().id(),
+        thread: per_thread::number(),
         origin: stream.id,
         invalid: AtomicBool::new(false),
         streams: Mutex::new(vec![stream.joined()]),
@@ -73,7 +74,7 @@ pub fn end(stream: &Arc<Stream>) -> Result<usize> {
         capture.invalidate();
         return Err(Error::STREAM_CAPTURE_UNMATCHED);
     }
-    if capture.mode != Mode::Relaxed && capture.thread != std::thread::current().id() {
+    if capture.mode != Mode::Relaxed && capture.thread != per_thread::number() {
         return Err(Error::STREAM_CAPTURE_WRONG_THREAD);
     }
     ACTIVE.lock().retain(|other| other.id != capture.id);
@@ -220,7 +221,7 @@ pub fn forbid() -> Result {
     if COUNT.load(Relaxed) == 0 {
         return Ok(());
     }
-    let (own, thread) = (MODE.get(), std::thread::current().id());
+    let (own, thread) = (MODE.get(), per_thread::number());
     let captures = ACTIVE.lock();
     let mut hit = captures
         .iter()

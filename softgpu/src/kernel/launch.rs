@@ -190,7 +190,7 @@ impl Launch {
         if let Some(failure) = outcome.failure {
             // CUDA prints an assertion as it stands.
             if failure.error == Error::ASSERT {
-                eprintln!("{}", failure.text)
+                mgb_stderr::say!("{}", failure.text)
             } else {
                 say(&failure.text)
             }

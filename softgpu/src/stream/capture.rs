@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::thread::ThreadId;
 
 use mgb_abi::stream::{CAPTURE_MODE_GLOBAL, CAPTURE_MODE_RELAXED, CAPTURE_MODE_THREAD_LOCAL};
 use parking_lot::Mutex;
@@ -43,8 +42,8 @@ pub struct Capture {
     pub given: bool,
     /// What it forbids.
     pub mode: Mode,
-    /// The thread that began it.
-    pub thread: ThreadId,
+    /// The number of the thread that began it.
+    pub thread: u64,
     /// The stream it began in.
     pub origin: u64,
     /// Something forbidden was done.

@@ -4,7 +4,6 @@
 //! `cudaStreamNonBlocking` wait for no other stream. Each host thread has a default stream of its own, which
 //! is a blocking one, for functions compiled with per-thread default streams.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,11 +12,10 @@ use parking_lot::Mutex;
 
 use super::handle;
 use super::queue::{Fence, Stream, Turn};
+use crate::per_thread::PerThread;
 use crate::time::host;
 
-thread_local! {
-    static OWN: RefCell<Own> = RefCell::default();
-}
+static OWN: PerThread<Own> = PerThread::new();
 
 /// A host thread's own default streams, by device; they end with the thread.
 #[derive(Default)]
@@ -53,7 +51,7 @@ impl Streams {
 
     /// The calling thread's own default stream.
     pub fn per_thread(&self) -> Arc<Stream> {
-        OWN.with_borrow_mut(|own| {
+        OWN.with(|own| {
             let stream = own
                 .0
                 .get(&self.ordinal)

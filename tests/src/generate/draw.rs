@@ -5,9 +5,10 @@
 pub struct Draw(u64);
 
 impl Draw {
-    /// The numbers of a seed.
+    /// The numbers of a seed. They begin at a place that is itself drawn: seeds that follow one another would
+    /// else have the same numbers, one further on.
     pub fn new(seed: u64) -> Draw {
-        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678))
+        Draw(Draw(seed.wrapping_add(0x1234_5678)).next())
     }
 
     fn next(&mut self) -> u64 {

@@ -6,6 +6,7 @@
 //! computes the same at every run: every word is written before it is read, and no two threads of a launch
 //! touch the same one.
 
+pub mod attack;
 mod draw;
 mod functions;
 mod kernels;

@@ -237,3 +237,119 @@ fn what_other_files_may_use_is_not_moved() {
     let text = run(&mut node.mgb(&["explain", object.to_str().unwrap()])).success();
     assert!(text.contains("may use device variables of other files"), "{text}");
 }
+
+/// Kernels and variables that another file launches and names, and static ones that host code names only after a
+/// kernel has used them.
+const KERNELS: &str = "\
+#include \"kernels.h\"
+__device__ int calls;
+__constant__ int step[2] = {3, 4};
+static __device__ int own;
+__global__ void raise(int *x) {
+  x[threadIdx.x] += step[threadIdx.x % 2];
+  if (threadIdx.x == 0) {
+    calls++;
+    own += 2;
+  }
+}
+template <class T> __global__ void set(T *x, T value) { x[threadIdx.x] = value; }
+template __global__ void set<int>(int *, int);
+int own_value() {
+  int value = -1;
+  return cudaMemcpyFromSymbol(&value, own, sizeof value) ? -2 : value;
+}
+";
+const HEADER: &str = "\
+__global__ void raise(int *x);
+template <class T> __global__ void set(T *x, T value);
+extern template __global__ void set<int>(int *, int);
+extern __device__ int calls;
+extern __constant__ int step[2];
+int own_value();
+";
+const LAUNCHES: &str = "\
+#include <cstdio>
+#include \"kernels.h\"
+static __device__ int seen;
+__global__ void look(int *x) { seen = x[1] + step[1]; }
+int main() {
+  int *x, host[32], count = -1, last = -1;
+  cudaMalloc(&x, sizeof host);
+  set<int><<<1, 32>>>(x, 10);
+  raise<<<1, 32>>>(x);
+  look<<<1, 1>>>(x);
+  if (cudaMemcpy(host, x, sizeof host, cudaMemcpyDeviceToHost) || host[0] != 13 || host[31] != 14) return 1;
+  if (cudaMemcpyFromSymbol(&count, calls, sizeof count) || count != 1) return 2;
+  if (cudaMemcpyFromSymbol(&last, seen, sizeof last) || last != 18) return 3;
+  if (own_value() != 2) return 4;
+  std::puts(\"PASS\");
+}
+";
+
+#[test]
+fn kernels_of_a_header_are_launched_by_other_files() {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("kernels.h", HEADER);
+    node.write("kernels.cu", KERNELS);
+    node.write("launches.cu", LAUNCHES);
+    // A file that has no device code of its own.
+    let host_only = LAUNCHES
+        .replace("static __device__ int seen;\n", "")
+        .replace("__global__ void look(int *x) { seen = x[1] + step[1]; }\n", "")
+        .replace("  look<<<1, 1>>>(x);\n", "")
+        .replace(
+            "  if (cudaMemcpyFromSymbol(&last, seen, sizeof last) || last != 18) return 3;\n",
+            "",
+        );
+    node.write("host.cu", &host_only);
+    for file in ["kernels", "launches", "host"] {
+        run(&mut clang(&node, &format!("-O1 -fgpu-rdc -c {file}.cu"))).success();
+    }
+    run(&mut clang(&node, "launches.o kernels.o -o objects")).success();
+    run(&mut clang(&node, "host.o kernels.o -o host")).success();
+    run(Command::new("ar")
+        .current_dir(node.folder())
+        .args(["rcs", "libkernels.a", "kernels.o"]))
+    .success();
+    run(&mut clang(&node, "launches.o libkernels.a -o archive")).success();
+    for program in ["objects", "host", "archive"] {
+        passes(&node, program);
+    }
+}
+
+#[test]
+fn openmp_is_the_hosts() {
+    let node = node();
+    let parallel = "\
+int main() {
+  int sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+  for (int i = 0; i < 10; i++) sum += i;
+  return run() || sum != 45;
+}
+";
+    let app = APP.replace("int main() {", "int run() {");
+    node.write("parallel.cu", &format!("{app}{parallel}"));
+    run(&mut clang(
+        &node,
+        "-fgpu-rdc -fopenmp parallel.cu parts.cu -o together",
+    ))
+    .success();
+    run(&mut clang(&node, "-fgpu-rdc -fopenmp -c parallel.cu parts.cu")).success();
+    run(&mut clang(&node, "-fopenmp parallel.o parts.o -o objects")).success();
+    for program in ["together", "objects"] {
+        passes(&node, program);
+    }
+}
+
+#[test]
+fn kernels_that_launch_kernels_are_named_at_the_link() {
+    let node = Node::without_mgbd("1x64MiB");
+    node.write(
+        "parent.cu",
+        "__global__ void child(int *x) { *x = 1; }\n\
+         __global__ void parent(int *x) { child<<<1, 1>>>(x); }\n\
+         int main() { parent<<<1, 1>>>(nullptr); }\n",
+    );
+    run(&mut clang(&node, "-fgpu-rdc parent.cu -o parent")).failure(&["launches kernels", "--keep-nvcc"]);
+}

@@ -138,3 +138,55 @@ fn a_gpu_that_fails_under_a_job_is_no_success() {
     assert_eq!((&other["state"], &other["cause"]), (&"done".into(), &Value::Null));
     assert_eq!(ended.code(), 1, "{ended:?}");
 }
+
+#[test]
+fn a_line_may_set_variables_and_ask_for_a_shell() {
+    let node = Node::start("1x32MiB", "mgb");
+    let vecadd = built::program("vecadd").display().to_string();
+    let list = format!(
+        "SIZE=7 WORD='a > b' /usr/bin/env\n\
+         SIZE=1000 sh: {vecadd} $SIZE | tr a-z A-Z > said.txt && echo done\n\
+         need=16MiB sh: {vecadd} 1000; exit 3\n\
+         /bin/echo 'x | y' \"> z\" \\&\n"
+    );
+    let jobs = node.write("jobs.txt", &list);
+    let logs = node.folder().join("logs");
+    let mut batch = node.mgb(&["batch", "-j", "1", "--json", "--logs"]);
+    let ended = run(batch.arg(&logs).arg(jobs).current_dir(node.folder()));
+    let summary: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|e| panic!("{e}: {ended:?}"));
+    let codes: Vec<i64> = (0..4)
+        .filter_map(|job| summary["jobs"][job]["exit_code"].as_i64())
+        .collect();
+    assert_eq!(codes, [0, 0, 3, 0], "{summary}");
+    let read = |name: &str| std::fs::read_to_string(node.folder().join(name)).unwrap_or_default();
+    let environment = read("logs/001-env.log");
+    assert!(
+        environment.contains("\nSIZE=7\n") || environment.starts_with("SIZE=7\n"),
+        "{environment}"
+    );
+    assert!(environment.contains("WORD=a > b\n"), "{environment}");
+    assert_eq!(read("said.txt"), "VECADD: N=1000 PASS\n");
+    assert_eq!(read("logs/002-sh.log").lines().last(), Some("done"));
+    assert_eq!(read("logs/004-echo.log"), "x | y > z &\n");
+}
+
+#[test]
+fn what_only_a_shell_does_is_refused_before_anything_starts() {
+    let node = Node::start("1x32MiB", "mgb");
+    let list =
+        "/bin/echo a > ran.txt\n/bin/echo b | cat\n/bin/true; /bin/true\n/bin/sleep 1 &\n/bin/echo $HOME\n";
+    let jobs = node.write("jobs.txt", list);
+    let ended = run(node.mgb(&["batch"]).arg(jobs).current_dir(node.folder()));
+    assert_eq!(ended.code(), 2, "{ended:?}");
+    for line in [
+        "jobs.txt:1: `>`",
+        "jobs.txt:2: `|`",
+        "jobs.txt:3: `;`",
+        "jobs.txt:4: `&`",
+        "jobs.txt:5: `$`",
+    ] {
+        assert!(ended.stderr.contains(line), "{line}: {}", ended.stderr);
+    }
+    assert!(ended.stderr.contains("sh:"), "{}", ended.stderr);
+    assert!(!node.folder().join("ran.txt").exists());
+}

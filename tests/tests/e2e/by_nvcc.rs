@@ -260,23 +260,30 @@ fn machine_code_without_its_ptx() {
     assert!(explain(&node, &object("none"), &[]).contains(MOVABLE));
     // The host compiler alone, where that is gone: no variable is none to use, and one that is there may be
     // used.
-    let again = |name: &str| {
-        let source = format!("kept/{name}.compute_90.cudafe1.cpp");
+    for name in ["count", "none"] {
         fs::remove_file(node.folder().join(format!("kept/{name}.compute_80.ptx"))).expect("nvcc has kept it");
+    }
+    let again = |name: &str, assumed: &str| {
+        let source = format!("kept/{name}.compute_90.cudafe1.cpp");
         let include = prefix().join("cuda/include");
         let words = ["-O2", "-D__CUDA_ARCH_LIST__=800,900", "-c", "-x", "c++", "-w"];
         let mut clang = node.command(bin("mgb-clang++"), &words);
         clang.arg("-I").arg(include).args([&source, "-o", "again.o"]);
-        run(clang.current_dir(node.folder())).success();
+        run(clang.current_dir(node.folder()).env("MGB_ASSUME", assumed)).success();
         explain(&node, "again.o", &[])
     };
-    let text = again("count");
+    for name in ["count", "none"] {
+        let text = again(name, "");
+        assert!(text.contains("(0 static, 1 lazy)"), "{text}");
+        assert!(text.contains("address-escapes"), "{text}");
+    }
+    let text = again("count", "escape");
     assert!(
         text.contains("work(int*) is compiled by nvcc, where it may use device variables"),
         "{text}"
     );
     assert!(text.contains("registers a thread"), "{text}");
-    let text = again("none");
+    let text = again("none", "escape");
     assert!(
         text.contains("is known as machine code only") && !text.contains("may use"),
         "{text}"
@@ -329,4 +336,63 @@ void counting() { int *x; cudaMalloc(&x, 512); counts<<<1, 1>>>(x); cudaFree(x);
         text.contains(MOVABLE) && !text.contains("compiled by nvcc"),
         "{text}"
     );
+}
+
+/// What PTX shows of addresses that kernels keep: of each kernel whether its task is static.
+#[test]
+fn addresses_that_kernels_keep() {
+    let node = Node::without_mgbd("1x64MiB");
+    let kept = [
+        ("memory", "__global__ void work(int *x) { *(int **)x = x; }"),
+        (
+            "variable",
+            "__device__ int *kept;\n__global__ void work(int *x) { kept = x + 1; }",
+        ),
+        (
+            "atomic",
+            "__device__ unsigned long long kept;\n\
+             __global__ void work(int *x) { atomicExch(&kept, (unsigned long long)x); }",
+        ),
+        (
+            "function",
+            "__device__ __noinline__ void keep(int **at, int *x) { *at = x; }\n\
+             __global__ void work(int *x) { keep((int **)x, x + 2); }",
+        ),
+        (
+            "shared",
+            "__global__ void work(int *x) { __shared__ int *all[32]; all[threadIdx.x] = x; __syncthreads();\n\
+             *(int **)x = all[x[0]]; }",
+        ),
+    ];
+    let forgotten = [
+        (
+            "data",
+            "__device__ __noinline__ void add(int *x, int y) { *x += y; }\n\
+             __global__ void work(int *x) { for (int *at = x, *end = x + 9; at != end; ++at) add(at, at[1]); }",
+        ),
+        (
+            "tile",
+            "__global__ void work(int *x) { __shared__ int all[32]; all[threadIdx.x] = *x; __syncthreads();\n\
+             x[threadIdx.x] = all[x[0]] + (((size_t)x & 15) == 0); atomicAdd(x, 1); }",
+        ),
+        (
+            "list",
+            "struct Node { Node *next; int value; };\n__global__ void work(int *x) { int sum = 0;\n\
+             for (Node *at = (Node *)x; at; at = at->next) sum += at->value; *x = sum; }",
+        ),
+    ];
+    let mut wrong = Vec::new();
+    for (cases, is_kept) in [(&kept[..], true), (&forgotten[..], false)] {
+        for (name, kernels) in cases {
+            node.write(&format!("{name}.cu"), &format!("{kernels}{MAIN}"));
+            for (level, by_nvcc) in [("-O2", true), ("-G", true), ("-O0", false)] {
+                let text = explain(&node, &compile(&node, name, level, by_nvcc), &[]);
+                let says = text.contains("work(int*) may keep the address in its parameter 1");
+                if says != is_kept || text.contains("1 lazy") != is_kept {
+                    wrong.push(format!("{name} {level}, by nvcc: {by_nvcc}:\n{text}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

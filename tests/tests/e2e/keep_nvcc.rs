@@ -158,3 +158,21 @@ fn an_nvcc_that_is_none_is_named() {
     let mut other = nvcc(&node, "app.cu");
     run(other.env("MGB_NVCC", "/bin/true")).failure(&["/bin/true belongs to no toolkit"]);
 }
+
+/// Host code reaches a managed variable before any kernel is launched.
+#[test]
+fn managed_variables_are_refused_by_software_gpus_by_name() {
+    let node = node();
+    node.write(
+        "managed.cu",
+        "#include <cstdio>\n__managed__ int both[4] = {1, 2, 3, 4};\n\
+         __global__ void work(int *x) { x[0] += both[1]; }\n\
+         int main() {\n  both[2] = 5;\n  work<<<1, 1>>>(both);\n\
+           std::printf(\"%d %s\\n\", both[2], cudaGetErrorString(cudaGetLastError()));\n}\n",
+    );
+    run(&mut nvcc(&node, "managed.cu -o managed")).success();
+    let ended = run(&mut node.command(node.folder().join("managed"), &[]));
+    assert!(ended.stderr.contains("managed variable both"), "{}", ended.stderr);
+    assert!(ended.stdout.starts_with("5 "), "{}", ended.stdout);
+    check_refusal(ended);
+}

@@ -234,3 +234,39 @@ fn who_compiles_without_it_is_told() {
         run(&mut command).failure(&["--mgb-legacy, or MGB_LEGACY=1, brings back "]);
     }
 }
+
+/// A file without device code: what it includes of CUDA brings what was dropped, and its structures are those of
+/// files with device code.
+#[test]
+fn files_without_device_code_get_it_with_cudas_headers() {
+    let node = node();
+    let device = "int clock_of(const cudaDeviceProp &prop) { return prop.clockRate; }\n";
+    node.write("device.cu", device);
+    for header in ["cuda_runtime.h", "cuda_runtime_api.h"] {
+        let host = format!(
+            "#include <{header}>\n#include <cstdio>\nint clock_of(const cudaDeviceProp &);\n\
+             int main() {{\n  cudaDeviceProp prop;\n\
+               if (cudaGetDeviceProperties(&prop, 0) || cudaThreadSynchronize()) return 1;\n\
+               std::puts(prop.clockRate == clock_of(prop) ? \"PASS\" : \"FAIL\");\n}}\n"
+        );
+        node.write("host.cpp", &host);
+        for wrapper in ["mgb-clang++", "mgb-nvcc"] {
+            for (file, arch) in [("host.cpp", ""), ("device.cu", "-O1")] {
+                let mut compile = node.command(bin(wrapper), &["--mgb-legacy", "-c", file]);
+                compile.current_dir(node.folder()).env("MGB_KEEP_NVCC", "0");
+                run(compile.args(arch.split_whitespace())).success();
+            }
+            let mut link = node.command(bin(wrapper), &["host.o", "device.o", "-o", "both"]);
+            run(link.current_dir(node.folder())).success();
+            let said = run(&mut node.command(node.folder().join("both"), &[])).success();
+            assert_eq!(said, "PASS\n", "{header} {wrapper}");
+        }
+    }
+    // A file that includes no CUDA may use CUDA's names.
+    node.write(
+        "plain.cpp",
+        "struct cudaDeviceProp { int texture, dim3; };\nint main() { return cudaDeviceProp().dim3; }\n",
+    );
+    let mut compile = node.command(bin("mgb-clang++"), &["--mgb-legacy", "-c", "plain.cpp"]);
+    run(compile.current_dir(node.folder())).success();
+}

@@ -4,6 +4,7 @@
 //! staged prefix: `make build`, then `cargo test -p mgb-tests`; `make test` does both.
 
 mod across;
+mod activations;
 mod alone;
 mod bad_input;
 mod batch;
@@ -21,6 +22,7 @@ mod faults;
 mod growth;
 mod guards;
 mod keep_nvcc;
+mod kept;
 mod kill;
 mod legacy;
 mod movable;
@@ -33,11 +35,13 @@ mod open;
 mod ordinary;
 mod outputs;
 mod overhead;
+mod published;
 mod quotas;
 mod restart;
 mod running;
 mod service;
 mod soak;
+mod stale;
 mod stop;
 mod surroundings;
 mod suspend;

@@ -274,6 +274,12 @@ __global__ void hand(unsigned long long *flag, float *value) {
     value[1] = max(seen, 1.f) + min(3, 4u);
   }
 }
+__global__ void store(float *value, int4 *four) {
+  __stcs(value, 6);
+  __stcg(value + 1, 7.5f);
+  __stcg(four, make_int4(1, 2, 3, 4));
+  __stcs(&four[1].x, 5);
+}
 template <class T> __global__ void quick(T *out) {
   register T sum = 1, other = 2;
   *out = sum + other;
@@ -295,6 +301,13 @@ int main() {
   if (cudaMemcpy(host, value, sizeof host, cudaMemcpyDeviceToHost) || host[1] != 5.5f) return 3;
   quick<float><<<1, 1>>>(value);
   if (cudaMemcpy(host, value, sizeof host, cudaMemcpyDeviceToHost) || host[0] != 3) return 4;
+  int4 *four, fours[2];
+  cudaMalloc(&four, sizeof fours);
+  int side = host[0] / 3;
+  store<<<{side, 1, 1}, {1}>>>(value, four);
+  if (cudaMemcpy(host, value, sizeof host, cudaMemcpyDeviceToHost) || host[0] != 6 || host[1] != 7.5f) return 5;
+  if (cudaMemcpy(fours, four, sizeof fours, cudaMemcpyDeviceToHost) || fours[0].w != 4 || fours[1].x != 5) return 6;
+  if (!isfinite(host[0]) || isnan(host[1]) || isinf(1.0) || time(nullptr) == 0 || clock() == -1) return 7;
   std::puts(\"PASS\");
 }
 ";
@@ -312,4 +325,44 @@ fn clang_takes_what_only_nvcc_has() {
     ended.success();
     let ended = run(&mut node.command(node.folder().join("dialect"), &[]));
     assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
+}
+
+/// What nvcc includes by itself: a source that includes nothing.
+#[test]
+fn headers_of_c_are_there_without_being_included() {
+    let node = Node::without_mgbd("1x64MiB");
+    node.write(
+        "bare.cu",
+        "int main() { time_t now = time(0); double x = 1; return !(isfinite(x) && localtime(&now) && clock() != -1); }\n",
+    );
+    let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90", "-c", "bare.cu"]);
+    run(command.current_dir(node.folder()).env("MGB_KEEP_NVCC", "0")).success();
+}
+
+#[test]
+fn options_that_concern_outputs() {
+    let node = Node::without_mgbd("1x64MiB");
+    let nvcc = |words: &str| {
+        let mut command = node.command(bin("mgb-nvcc"), &["-arch=sm_90"]);
+        run(command.current_dir(node.folder()).args(words.split(' ')))
+    };
+    node.write("one.cu", "__global__ void one(int *x) { *x = 1; }\n");
+    node.write(
+        "two.cu",
+        "__global__ void two(int *x) { *x = 2; }\nint main() {}\n",
+    );
+    fs::create_dir(node.folder().join("out")).expect("a folder can be made");
+    let is_there = |name: &str| node.folder().join(name).is_file();
+    nvcc("-c one.cu two.cu -odir out").success();
+    assert!(is_there("out/one.o") && is_there("out/two.o") && !is_there("one.o"));
+    nvcc("-ptx one.cu two.cu").success();
+    assert!(is_there("one.ptx") && is_there("two.ptx"));
+    nvcc("-dc one.cu two.cu -odir out").success();
+    nvcc("out/one.o out/two.o -o linked").success();
+    let ended = nvcc("-c -Xfatbin -compress-all -res-usage one.cu");
+    assert!(ended.stderr.contains("registers"), "{}", ended.stderr);
+    ended.success();
+    nvcc("-Xcompiler -export-dynamic two.cu -o two").success();
+    let symbols = run(command("readelf", &["--dyn-syms", "-W"]).arg(node.folder().join("two"))).success();
+    assert!(symbols.contains(" main"), "its symbols are exported: {symbols}");
 }

@@ -161,3 +161,41 @@ fn which(program: &str) -> Option<std::path::PathBuf> {
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())
 }
+
+/// clang ignores the word, and would make host memory of such a variable.
+#[test]
+fn managed_variables_are_refused() {
+    let node = Node::without_mgbd("1x64MiB");
+    let uses = |word: &str| {
+        format!(
+            "{word} int shared_by_both[4];\n__global__ void work(int *x) {{ x[0] = 1; }}\n\
+             int main() {{ work<<<1, 1>>>(shared_by_both); }}\n"
+        )
+    };
+    for word in [
+        "__managed__",
+        "static __device__ __managed__",
+        "extern __managed__",
+    ] {
+        node.write("managed.cu", &uses(word));
+        let mut compile = node.command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-c", "managed.cu"]);
+        run(compile.current_dir(node.folder())).failure(&[
+            "managed.cu:1:",
+            "clang has no __managed__ variables",
+            "cudaMallocManaged",
+            "--keep-nvcc",
+        ]);
+    }
+    // The word alone is nobody's fault.
+    node.write(
+        "plain.cu",
+        "#ifdef __managed__\n__global__ void work() {}\n#endif\n",
+    );
+    let mut compile = node.command(
+        bin("mgb-clang++"),
+        &["--offload-arch=sm_90", "-Werror", "-c", "plain.cu"],
+    );
+    let ended = run(compile.current_dir(node.folder()));
+    assert_eq!(ended.stderr, "");
+    ended.success();
+}

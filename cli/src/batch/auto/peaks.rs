@@ -62,6 +62,7 @@ mod tests {
             need: None,
             program: text.split(' ').next().unwrap_or_default().into(),
             arguments: Vec::new(),
+            environment: Vec::new(),
         }
     }
 

@@ -6,6 +6,7 @@ pub mod host;
 mod linker;
 pub mod mgbd;
 pub mod mps;
+mod past;
 pub mod program;
 pub mod rights;
 pub mod tools;
@@ -94,14 +95,15 @@ impl Node {
 }
 
 /// The GPUs that NVML lists, with the names of the processes on them.
-pub fn gpus_of(used: &DriverFacts, mgbd: Option<&Seen>) -> Vec<GpuFacts> {
-    let mut gpus = match &used.nvml {
+pub fn gpus_of(node: &Node, mgbd: Option<&Seen>) -> Vec<GpuFacts> {
+    let mut gpus = match &node.used.nvml {
         Ok(nvml) => nvml.gpus.clone(),
         Err(_) => Vec::new(),
     };
     let named = |process: &mut ProcessFacts| {
         process.name = mgbd::name_of(process.pid);
         process.is_ours = mgbd.is_some_and(|mgbd| mgbd.has(process.pid));
+        process.past = past::library_of(process.pid, node.front.as_deref());
     };
     gpus.iter_mut().flat_map(|gpu| &mut gpu.processes).for_each(named);
     gpus

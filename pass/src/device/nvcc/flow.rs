@@ -48,13 +48,14 @@ pub struct Reach<'a> {
 }
 
 /// A module's names.
-struct Names<'m> {
+pub struct Names<'m> {
     variables: HashMap<&'m str, usize>,
     functions: HashMap<&'m str, usize>,
 }
 
 impl<'m> Names<'m> {
-    fn new(module: &'m Module) -> Self {
+    /// Of a module.
+    pub fn new(module: &'m Module) -> Self {
         let variables = module.variables.iter().map(|one| one.name);
         let functions = module.functions.iter().map(|one| one.name);
         Self {
@@ -64,7 +65,7 @@ impl<'m> Names<'m> {
     }
 
     /// The function that a call names; none of a call through a pointer.
-    fn callee(&self, call: &Instruction) -> Option<usize> {
+    pub fn callee(&self, call: &Instruction) -> Option<usize> {
         let target = target(call)?;
         let [name] = target.names.as_slice() else {
             return None;

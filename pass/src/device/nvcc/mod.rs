@@ -8,16 +8,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use inkwell::llvm_sys::LLVMTypeKind;
+use inkwell::llvm_sys::core::LLVMTypeOf;
 use inkwell::llvm_sys::prelude::LLVMModuleRef;
 
 use super::cubin::Cubin;
 use super::fatbin::{self, Embedded, Kind};
+use super::ir::*;
 use super::ties;
 use super::uses::{self, Uses};
 
 mod beside;
 mod flow;
 mod ptx;
+mod published;
 mod text;
 
 /// What is known of a host's module; none where not all of its device code can be read. `front_end` is the
@@ -43,6 +47,7 @@ pub fn of_module(
     let source = Source {
         registered,
         relocatable: embedded.relocatable,
+        numbers: numbers(module),
     };
     let mut all = Uses::default();
     let mut targets = BTreeSet::new();
@@ -75,6 +80,23 @@ pub fn is_relocatable(module: LLVMModuleRef) -> bool {
 struct Source<'a> {
     registered: &'a BTreeSet<String>,
     relocatable: bool,
+    /// Which parameters of each kernel are numbers, in order, by the names of their stubs.
+    numbers: Vec<(String, Vec<bool>)>,
+}
+
+/// What nvcc puts before a kernel's symbol to name its host stub, which takes what the kernel takes.
+const STUB: &str = "__device_stub_";
+
+/// Which parameters of each host stub are numbers for certain, by the stub's symbol.
+fn numbers(host: LLVMModuleRef) -> Vec<(String, Vec<bool>)> {
+    let stubs = defined_functions(host)
+        .into_iter()
+        .map(|function| (name(function), function));
+    let is_number = |parameter| kind(llvm!(LLVMTypeOf(parameter))) != LLVMTypeKind::LLVMPointerTypeKind;
+    stubs
+        .filter(|(name, _)| name.contains(STUB))
+        .map(|(name, stub)| (name, parameters(stub).into_iter().map(is_number).collect()))
+        .collect()
 }
 
 impl Source<'_> {
@@ -85,9 +107,21 @@ impl Source<'_> {
         CONSTANTS.iter().any(|prefix| symbol.starts_with(prefix)) && !self.registered.contains(symbol)
     }
 
+    /// Whether the host knows that a parameter of a kernel, from 0, is no address.
+    fn is_number(&self, kernel: &str, parameter: usize) -> bool {
+        let named = format!("{STUB}{kernel}");
+        // Mangled, a name has its length before it.
+        let named = format!("{}{named}", named.len());
+        let stub = self.numbers.iter().find(|(stub, _)| stub.contains(&named));
+        stub.and_then(|(_, numbers)| numbers.get(parameter)) == Some(&true)
+    }
+
     fn of_ptx(&self, module: &ptx::Module) -> Uses {
         let flow = flow::follow(module);
-        let mut uses = Uses::default();
+        let mut uses = Uses {
+            published: published::of_module(module, |kernel, at| self.is_number(kernel, at)),
+            ..Uses::default()
+        };
         let mut everywhere = BTreeSet::new();
         let mut symbols = BTreeMap::new();
         for (at, variable) in module.variables.iter().enumerate() {
@@ -152,6 +186,8 @@ impl Source<'_> {
         for (kernel, _) in code.kernels()? {
             let tie = "is known as machine code only, which does not show whether it keeps addresses";
             uses.ties.insert(kernel.clone(), BTreeSet::from([tie.to_owned()]));
+            uses.published
+                .insert(kernel.clone(), BTreeSet::from([tie.to_owned()]));
             uses.kernels.insert(kernel, Some(BTreeSet::new()));
         }
         Some(uses)

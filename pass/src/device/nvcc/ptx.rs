@@ -16,6 +16,8 @@ pub struct Module<'a> {
     pub variables: Vec<Variable<'a>>,
     /// The functions; one that is declared and defined stands here once.
     pub functions: Vec<Function<'a>>,
+    /// The variables in shared and local memory outside of functions; those whose size the launch gives.
+    pub memories: Vec<(&'a str, bool)>,
 }
 
 /// A variable of a module.
@@ -48,6 +50,12 @@ pub struct Function<'a> {
     pub results: Vec<String>,
     /// The names of all parameters, its own and those of its calls.
     pub places: HashSet<String>,
+    /// The bytes of its parameters that are arrays of bytes: structures.
+    pub structures: HashMap<String, u64>,
+    /// Whether parameters or results of it are registers.
+    pub passes_registers: bool,
+    /// The names of its variables in shared and local memory.
+    pub memories: HashSet<&'a str>,
     /// Its instructions.
     pub instructions: Vec<Instruction<'a>>,
 }
@@ -70,6 +78,8 @@ pub struct Operand {
     pub is_address: bool,
     /// Whether it is a list of parameters: in parentheses.
     pub is_list: bool,
+    /// The number that it is, or that is added to its address; none where there are several names.
+    pub number: Option<i64>,
 }
 
 /// Reads a module; none where something is not as expected.
@@ -148,7 +158,12 @@ impl<'a> Reader<'a> {
                 "func" | "entry" => return self.function(module, word == "entry"),
                 "global" | "const" => return self.variables(module, &words),
                 // Every block or thread has its own.
-                "shared" | "local" => return self.until(';').map(drop),
+                "shared" | "local" => {
+                    let is_extern = words.contains(&"extern");
+                    let names = split(self.until(';')?).filter_map(|part| part.iter().find_map(name_of));
+                    module.memories.extend(names.map(|name| (name, is_extern)));
+                    return Some(());
+                }
                 "extern" | "visible" | "weak" | "common" => words.push(word),
                 _ => return None,
             }
@@ -181,6 +196,7 @@ impl<'a> Reader<'a> {
             parameters: parameters.clone(),
             results: results.clone(),
             places: parameters.iter().chain(results).cloned().collect(),
+            passes_registers: module.functions[at].passes_registers,
             instructions: vec![call],
             ..Function::default()
         };
@@ -224,15 +240,21 @@ impl<'a> Reader<'a> {
             is_kernel,
             ..Function::default()
         };
+        let is_register = |tokens: &[Token]| tokens.contains(&Token::Dot("reg"));
         if self.next_if(Token::Sign('(')) {
-            function.results = declared(self.until(')')?);
+            let tokens = self.until(')')?;
+            function.results = declared(tokens);
+            function.passes_registers |= is_register(tokens);
         }
         let Token::Name(name) = self.next()? else {
             return None;
         };
         function.name = name;
         if self.next_if(Token::Sign('(')) {
-            function.parameters = declared(self.until(')')?);
+            let tokens = self.until(')')?;
+            function.parameters = declared(tokens);
+            function.passes_registers |= is_register(tokens);
+            function.structures = split(tokens).filter_map(structure).collect();
         }
         function.places = function
             .parameters
@@ -312,6 +334,10 @@ impl<'f, 'a> Body<'f, 'a> {
                     ];
                     KNOWN.contains(&word).then_some(())?;
                     let tokens = reader.until(';')?;
+                    if matches!(word, "local" | "shared") {
+                        let names = split(tokens).filter_map(|part| part.iter().find_map(name_of));
+                        self.function.memories.extend(names);
+                    }
                     if word == "param" {
                         for name in tokens.iter().filter_map(name_of) {
                             let scoped = format!("{name} {}", self.blocks);
@@ -356,6 +382,7 @@ impl<'f, 'a> Body<'f, 'a> {
     fn operand(&self, part: &[Token]) -> Option<Operand> {
         let mut operand = Operand {
             is_address: part.contains(&Token::Sign('[')),
+            number: number_in(part),
             ..Operand::default()
         };
         let [Token::Sign('('), inner @ .., Token::Sign(')')] = part else {
@@ -382,6 +409,44 @@ impl<'f, 'a> Body<'f, 'a> {
         let found = scopes.find_map(|scope| scope.get(name));
         found.cloned().unwrap_or_else(|| name.to_owned())
     }
+}
+
+/// The number that an operand is, or that is added to the one name in it: 0 for none. None for floating-point
+/// numbers, and for several names.
+fn number_in(part: &[Token]) -> Option<i64> {
+    let names = part.iter().filter_map(name_of).count();
+    let mut numbers = part.iter().enumerate().filter_map(|(at, token)| match token {
+        Token::Number(text) => Some((at, *text)),
+        _ => None,
+    });
+    let Some((at, text)) = numbers.next() else {
+        return (names == 1).then_some(0);
+    };
+    if names > 1 || numbers.next().is_some() {
+        return None;
+    }
+    let text = text.trim_end_matches('U');
+    let value = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16).ok()?,
+        None => text.parse().ok()?,
+    };
+    let negative = at > 0 && part[at - 1] == Token::Sign('-');
+    Some(if negative { -value } else { value })
+}
+
+/// The name and the bytes of a parameter that is an array of bytes.
+fn structure(part: &[Token]) -> Option<(String, u64)> {
+    let [
+        ..,
+        Token::Name(name),
+        Token::Sign('['),
+        Token::Number(bytes),
+        Token::Sign(']'),
+    ] = part
+    else {
+        return None;
+    };
+    Some(((*name).to_owned(), bytes.parse().ok()?))
 }
 
 fn name_of<'a>(token: &Token<'a>) -> Option<&'a str> {

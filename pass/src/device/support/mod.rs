@@ -19,6 +19,7 @@ mod synchronise;
 
 pub use body::{Body, Foreign, definition};
 pub use functions::function;
+pub use ptx::{Operand, Statement, number, statements};
 
 /// The texts every translated module gets.
 pub const PRELUDE: [&str; 4] = [

@@ -9,6 +9,7 @@ use inkwell::llvm_sys::LLVMLinkage;
 use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Role};
 
+use crate::assume::Proof;
 use crate::device;
 use crate::host::collect::sources::Source;
 use crate::host::collect::{Collected, Kernel, arguments_with};
@@ -44,14 +45,14 @@ pub struct Variables {
     by_nvcc: bool,
     /// Whether device code of other files may be reached.
     across_files: bool,
-    known: Option<Known>,
+    /// What the device code of each source does.
+    sources: Sources,
+    /// The variables that change; none where that is not known.
+    changing: Option<BTreeSet<Variable>>,
 }
 
-/// What the device code of each source does with them.
-struct Known {
-    sources: Vec<Source>,
-    changing: BTreeSet<Variable>,
-}
+/// The sources whose device code is known.
+struct Sources(Vec<Source>);
 
 /// What a launch does to variables.
 #[derive(Default)]
@@ -62,37 +63,67 @@ pub struct Touched {
     pub why: Option<Why>,
     /// What else ties its objects to the GPU; none where the kernel's device code is not known.
     pub ties: Option<Vec<Why>>,
+    /// How the kernel may keep the addresses that it is given, so that launches of other tasks may find them.
+    pub published: Vec<Why>,
 }
 
 impl Variables {
     /// The variables of a prepared module that was made from these sources.
     pub fn new(collected: &Collected, sources: Vec<Source>) -> Self {
+        let sources = Sources(sources);
         Self {
             shown: collected.device_variables,
             by_nvcc: collected.by_nvcc,
             across_files: collected.across_files,
-            known: Known::new(collected, sources),
+            changing: sources.changing(collected),
+            sources,
         }
     }
 
     /// What a launch of the kernel does, by its stub.
     pub fn touched(&self, stub: Value, kernel: &Kernel, call: Value) -> Touched {
+        Touched {
+            published: self.published(stub, kernel, call),
+            ..self.uses(stub, kernel, call)
+        }
+    }
+
+    /// How the kernel may keep addresses. One whose device code is not known may in any way.
+    fn published(&self, stub: Value, kernel: &Kernel, call: Value) -> Vec<Why> {
+        if Proof::Escape.is_assumed() {
+            return Vec::new();
+        }
+        let name = &kernel.name;
+        let known = || {
+            let (_, source) = self.sources.of_stub(stub, self.by_nvcc)?;
+            source.uses.published.get(source.stubs.get(&stub)?)
+        };
+        let why = |text: String| Why::new(Code::AddressEscapes, text, call);
+        match known() {
+            Some(ways) => ways.iter().map(|way| why(format!("{name} {way}"))).collect(),
+            None if !kernel.defined => vec![why(format!(
+                "{name} is compiled in another file, where it may keep the addresses that it is given"
+            ))],
+            None => vec![why(format!(
+                "{name} may keep the addresses that it is given: its device code is not known here"
+            ))],
+        }
+    }
+
+    fn uses(&self, stub: Value, kernel: &Kernel, call: Value) -> Touched {
         let name = &kernel.name;
         let any = |text: String| Touched {
             changing: Vec::new(),
             why: Some(Why::new(Code::Anchored, text, call)),
-            ties: None,
+            ..Touched::default()
         };
         if !kernel.defined {
             return any(format!(
                 "{name} is compiled in another file, where it may use device variables"
             ));
         }
-        let Some((known, source)) = self
-            .known
-            .as_ref()
-            .and_then(|known| known.of_stub(stub, self.by_nvcc))
-        else {
+        let found = self.sources.of_stub(stub, self.by_nvcc);
+        let Some(((source, all), known)) = found.zip(self.changing.as_ref()) else {
             if self.by_nvcc {
                 return any(format!(
                     "{name} is compiled by nvcc, where it may use device variables"
@@ -103,18 +134,13 @@ impl Variables {
                 false => Touched::default(),
             };
         };
-        let all = &known.sources[source];
         let symbol = all.stubs.get(&stub);
         let touched = symbol.and_then(|symbol| all.uses.kernels.get(symbol));
         let ties = symbol.and_then(|symbol| all.uses.ties.get(symbol)).map(|ties| {
             let why = |tie| Why::new(Code::Anchored, format!("{name} {tie}"), call);
             ties.iter().map(why).collect()
         });
-        let mut own = known
-            .changing
-            .iter()
-            .filter(|one| one.source == source)
-            .peekable();
+        let mut own = known.iter().filter(|one| one.source == source).peekable();
         match touched {
             Some(Some(touched)) => {
                 let changing: Vec<Variable> =
@@ -123,7 +149,12 @@ impl Variables {
                     let text = format!("{name} uses the device variable {}", first.name());
                     Why::new(Code::Anchored, text, call)
                 });
-                Touched { changing, why, ties }
+                Touched {
+                    changing,
+                    why,
+                    ties,
+                    ..Touched::default()
+                }
             }
             _ if self.across_files => any(format!(
                 "{name} may use device variables of other files, by functions there"
@@ -154,28 +185,26 @@ impl Variables {
             return None;
         }
         let symbol = *arguments_with(call, entry, Role::Symbol).first()?;
-        self.known.as_ref()?.of_shadow(helpers::base_and_offset(symbol).0)
+        self.changing.as_ref()?;
+        self.sources.of_shadow(helpers::base_and_offset(symbol).0)
     }
 
     /// The bytes of a variable.
     pub fn bytes(&self, variable: &Variable) -> Option<u64> {
-        let source = self.known.as_ref()?.sources.get(variable.source)?;
+        let source = self.sources.0.get(variable.source)?;
         source.uses.variables.get(&variable.symbol).copied()
     }
 }
 
-impl Known {
-    /// None where device code is not known, or the host does with variables what is not followed.
-    fn new(collected: &Collected, sources: Vec<Source>) -> Option<Self> {
-        if sources.is_empty() {
+impl Sources {
+    /// The variables that change. None where device code is not known, or the host does with variables what is
+    /// not followed.
+    fn changing(&self, collected: &Collected) -> Option<BTreeSet<Variable>> {
+        if self.0.is_empty() {
             return None;
         }
-        let mut known = Self {
-            sources,
-            changing: BTreeSet::new(),
-        };
         let mut changing = BTreeSet::new();
-        for (number, source) in known.sources.iter().enumerate() {
+        for (number, source) in self.0.iter().enumerate() {
             let variable = |symbol: &String| Variable {
                 source: number,
                 symbol: symbol.clone(),
@@ -196,27 +225,27 @@ impl Known {
             for user in function.users() {
                 let is_known = || {
                     let symbol = *arguments_with(user, entry, Role::Symbol).first()?;
-                    known.of_shadow(helpers::base_and_offset(symbol).0)
+                    self.of_shadow(helpers::base_and_offset(symbol).0)
                 };
                 if entry.class == Class::Symbol && !(user.is_call() && is_known().is_some()) {
                     return None;
                 }
             }
         }
-        known.changing = changing;
-        Some(known)
+        Some(changing)
     }
 
-    /// The number of the source that has the kernel: the only one has all, unless the module holds files that
+    /// The source, and its number, that has the kernel: the only one has all, unless the module holds files that
     /// nvcc compiled, which need not be known.
-    fn of_stub(&self, stub: Value, by_nvcc: bool) -> Option<(&Self, usize)> {
-        let at = self.sources.iter().position(|one| one.stubs.contains_key(&stub));
-        let has_all = self.sources.len() == 1 && !by_nvcc;
-        Some((self, at.or(has_all.then_some(0))?))
+    fn of_stub(&self, stub: Value, by_nvcc: bool) -> Option<(usize, &Source)> {
+        let at = self.0.iter().position(|one| one.stubs.contains_key(&stub));
+        let has_all = self.0.len() == 1 && !by_nvcc;
+        let number = at.or(has_all.then_some(0))?;
+        Some((number, &self.0[number]))
     }
 
     fn of_shadow(&self, shadow: Value) -> Option<Variable> {
-        let mut sources = self.sources.iter().enumerate();
+        let mut sources = self.0.iter().enumerate();
         sources.find_map(|(source, one)| {
             let symbol = one.shadows.get(&shadow)?.clone();
             Some(Variable { source, symbol })

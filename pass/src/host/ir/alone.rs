@@ -74,7 +74,8 @@ pub fn is_alone(module: LLVMModuleRef) -> bool {
     has_main && declared.filter(|one| one.has_uses()).all(is_of_library)
 }
 
-fn is_of_library(declared: Value) -> bool {
+/// Whether a declared function or variable is one of the C and C++ libraries or of the CUDA runtime.
+pub fn is_of_library(declared: Value) -> bool {
     let name = declared.name();
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
         || NAMES.contains(&name.as_str())

@@ -38,7 +38,7 @@ unsafe extern "C" {
     fn mgb_initialisers(module: LLVMModuleRef, functions: *mut LLVMValueRef, most: usize) -> usize;
     fn mgb_defer_initialiser(
         module: LLVMModuleRef,
-        initialiser: LLVMValueRef,
+        call: LLVMValueRef,
         main: LLVMValueRef,
         before: LLVMValueRef,
     );
@@ -206,11 +206,11 @@ pub fn initialisers(module: LLVMModuleRef, most: usize) -> Vec<Value> {
     functions.into_iter().filter_map(Value::from_raw).collect()
 }
 
-/// Has one of them called in front of this instruction of `main`, and no longer before it.
-pub fn defer_initialiser(module: LLVMModuleRef, initialiser: Value, main: Value, before: Value) {
+/// Moves a call of an initialiser's function without arguments in front of this instruction of `main`.
+pub fn defer_initialiser(module: LLVMModuleRef, call: Value, main: Value, before: Value) {
     helper!(mgb_defer_initialiser(
         module,
-        initialiser.raw(),
+        call.raw(),
         main.raw(),
         before.raw()
     ));

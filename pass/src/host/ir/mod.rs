@@ -9,5 +9,5 @@ pub mod memory;
 pub mod names;
 mod value;
 
-pub use alone::is_alone;
+pub use alone::{is_alone, is_of_library};
 pub use value::*;

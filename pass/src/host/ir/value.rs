@@ -183,6 +183,11 @@ impl Value {
         !c_api!(LLVMGetFirstUse(self.0)).is_null()
     }
 
+    /// Whether it is a variable that nothing may write.
+    pub fn is_constant_variable(self) -> bool {
+        self.is_variable() && c_api!(LLVMIsGlobalConstant(self.0)) != 0
+    }
+
     /// Whether it is a call or an invoke (`callbr` counts as neither).
     pub fn is_call(self) -> bool {
         matches!(self.opcode(), Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke))

@@ -5,7 +5,7 @@
 //! nothing.
 use std::collections::HashSet;
 
-use inkwell::llvm_sys::LLVMOpcode;
+use inkwell::llvm_sys::{LLVMIntPredicate, LLVMOpcode};
 
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Loop, Point};
@@ -175,6 +175,14 @@ impl<'a> Lifetimes<'a> {
         let (call, class, slot) = self.allocations[object];
         let made = self.cfg.point(call).block;
         let piling = |one: &&Loop| !one.body.contains(&self.begin.block);
+        if self
+            .cfg
+            .loops_around(made)
+            .filter(piling)
+            .any(|one| self.ends_early(one, class))
+        {
+            return false;
+        }
         let mut frees = self.frees.iter().filter(|free| free.class == class);
         match self.shared.contains(&slot) {
             true => frees.all(|free| {
@@ -183,6 +191,23 @@ impl<'a> Lifetimes<'a> {
             }),
             false => frees.next().is_none(),
         }
+    }
+
+    /// Whether a loop behind the begin can be left in several places, after which its objects are freed: how often it
+    /// runs at most says nothing then. Where a call of CUDA has failed is none of them.
+    fn ends_early(&self, one: &Loop, class: usize) -> bool {
+        let cfg = self.cfg;
+        if !cfg.dominates_block(self.begin.block, one.header) {
+            return false;
+        }
+        let frees = self.frees.iter().filter(|free| free.class == class);
+        let freeing = cfg.reaching(frees.map(|free| free.block));
+        let leaves = |&&block: &&usize| {
+            let mut next = cfg.successors(block).into_iter();
+            next.any(|next| !one.body.contains(&next) && freeing.contains(&next))
+        };
+        let places = one.body.iter().filter(leaves);
+        places.filter(|&&block| !asks_cuda(cfg, block)).count() > 1
     }
 
     /// Follows one object, or all that one place allocates over and over.
@@ -205,26 +230,28 @@ impl<'a> Lifetimes<'a> {
                 ..first
             });
         } else if let Some(state) = self.walk(object, many, first, start.at + 1, &mut beside, &mut repeats) {
-            queue.extend(
-                self.cfg
-                    .successors(start.block)
-                    .into_iter()
-                    .map(|block| State { block, ..state }),
-            );
+            queue.extend(self.next(call, many, state));
         }
         while let Some(state) = queue.pop() {
             if seen.insert(state)
                 && let Some(end) = self.walk(object, many, state, 0, &mut beside, &mut repeats)
             {
-                queue.extend(
-                    self.cfg
-                        .successors(state.block)
-                        .into_iter()
-                        .map(|block| State { block, ..end }),
-                );
+                queue.extend(self.next(call, many, end));
             }
         }
         (beside, repeats)
+    }
+
+    /// Where an object may go on to live from the end of a block: not where its allocation is known to have
+    /// failed.
+    fn next(&self, call: Value, many: bool, state: State) -> impl Iterator<Item = State> {
+        // An older object of the same place lives on.
+        let failed = (state.held && !many)
+            .then(|| failed_side(self.cfg, state.block, call))
+            .flatten();
+        let next = self.cfg.successors(state.block).into_iter();
+        next.filter(move |&block| Some(block) != failed)
+            .map(move |block| State { block, ..state })
     }
 
     /// Follows one block from an instruction on. None when the object's life ends in it.
@@ -286,6 +313,15 @@ impl<'a> Lifetimes<'a> {
     }
 }
 
+/// Whether a block ends in a branch by what a call of CUDA has answered.
+fn asks_cuda(cfg: &Cfg, block: usize) -> bool {
+    let branch = cfg.block(block).terminator();
+    let test = branch.and_then(|branch| branch.operands().next());
+    let test = test.filter(|test| test.is(LLVMOpcode::LLVMICmp));
+    let callee = test.and_then(|test| test.operand(0).callee());
+    callee.is_some_and(|callee| callee.name().starts_with("cuda"))
+}
+
 /// The slot that a free has just read its pointer from.
 fn freed_slot(cfg: &Cfg, objects: &Objects, call: Value) -> Option<usize> {
     let load = call.operand(0);
@@ -305,4 +341,40 @@ fn freed_slot(cfg: &Cfg, objects: &Objects, call: Value) -> Option<usize> {
         .any(|op| op.nodes.first() == Some(&slot) && between(op.call));
     let stored = objects.stores_to(slot).iter().any(|&store| between(store));
     (read.block == freed.block && !refilled && !stored).then_some(slot)
+}
+
+/// The block that a branch goes to where this call, compared with a constant, has not given success.
+fn failed_side(cfg: &Cfg, block: usize, call: Value) -> Option<usize> {
+    let exit = cfg.block(block).terminator()?;
+    let next: Vec<usize> = cfg
+        .block(block)
+        .successors()
+        .into_iter()
+        .map(|next| cfg.number(next))
+        .collect();
+    let &[yes, no] = next.as_slice() else { return None };
+    let test = exit
+        .operands()
+        .next()
+        .filter(|test| test.is(LLVMOpcode::LLVMICmp))?;
+    let code = test.operand(1).constant().filter(|_| test.operand(0) == call)?;
+    let is_success = code == 0;
+    let failed = match test.predicate() {
+        LLVMIntPredicate::LLVMIntEQ => {
+            if is_success {
+                no
+            } else {
+                yes
+            }
+        }
+        LLVMIntPredicate::LLVMIntNE => {
+            if is_success {
+                yes
+            } else {
+                no
+            }
+        }
+        _ => return None,
+    };
+    (yes != no).then_some(failed)
 }

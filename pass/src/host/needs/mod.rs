@@ -1,34 +1,33 @@
 //! Needs: what a static task asks for, as expressions over the values at its begin point.
+pub mod bounds;
 mod calls;
+mod conditions;
 mod lifetimes;
 mod locations;
 pub mod reads;
+mod together;
 mod trips;
 mod writes;
 
 use mgb_catalogue::report::Code;
-use petgraph::algo::maximal_cliques;
-use petgraph::graph::{NodeIndex, UnGraph};
 
 use crate::host::collect::resources::Taken;
 use crate::host::ir::Value;
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::expr::{self, Expr, Op as Arithmetic};
+use crate::host::needs::bounds::{possible, round_up, times};
+use crate::host::needs::conditions::Condition;
 use crate::host::needs::lifetimes::Lifetimes;
 use crate::host::needs::reads::Reads;
+use crate::host::needs::together::Together;
 use crate::host::objects::Objects;
 use crate::host::objects::launches::{Configuration, Launch};
 use crate::host::objects::ops::{Kind, Size};
 use crate::host::reason::Why;
 use crate::host::tasks::placement;
 
-/// Physical memory is mapped in granules of this size.
-const GRANULE: u64 = 2 << 20;
 /// `cudaMallocPitch` pads rows to this many bytes.
 const PITCH: u64 = 512;
-/// With more objects or more moments than these, the need is the plain sum: still a bound.
-const MOST_OBJECTS: usize = 24;
-const MOST_MOMENTS: usize = 16;
 /// CUDA's bound for a grid's y and z. With it, the product of all three fits 64 bits.
 const GRID_YZ: u64 = 65535;
 
@@ -113,12 +112,13 @@ pub fn need(
         .iter()
         .filter_map(|(op, size)| placement::why_undefined(cfg, size, begin, &touching, objects.ops[*op].call))
         .collect();
+    for (op, size) in &mut sizes {
+        let asked = possible(size.clone());
+        *size = where_allocated(cfg, reads, objects.ops[*op].call, asked);
+    }
     let lifetimes = Lifetimes::new(cfg, objects, ops, begin);
     let mut counts: Vec<Option<Expr>> = vec![None; sizes.len()];
-    let mut together = UnGraph::<(), ()>::default();
-    for _ in &sizes {
-        together.add_node(());
-    }
+    let mut together = Together::of(sizes.len());
     for (object, (op, _)) in sizes.iter().enumerate() {
         let (beside, repeats) = lifetimes.beside(object);
         if repeats {
@@ -134,7 +134,7 @@ pub fn need(
             counts[object] = count;
         }
         for other in beside.into_iter().filter(|&other| other != object) {
-            together.update_edge(NodeIndex::new(object), NodeIndex::new(other), ());
+            together.add(object, other);
         }
     }
     let unknown = all().filter(|op| matches!(op.kind, Kind::Allocate(Size::Unknown)));
@@ -145,17 +145,15 @@ pub fn need(
     if said.is_none() && !obstacles.is_empty() {
         return Err(obstacles);
     }
-    let moments = moments(&together);
-    let peak = |round: fn(Expr) -> Expr| {
-        let sums = moments.iter().map(|moment| {
-            let of_moment = moment
+    let moments = together.moments();
+    let peak = |sum: fn(&mut dyn Iterator<Item = (Expr, Option<Expr>)>) -> Expr| {
+        let of_moment = |moment: &Vec<usize>| {
+            let mut all = moment
                 .iter()
-                .map(|&object| times(round(sizes[object].1.clone()), &counts[object]));
-            of_moment
-                .reduce(|a, b| expr::binary(Arithmetic::AddSat, a, b))
-                .unwrap_or(Expr::number(0))
-        });
-        largest(sums).unwrap_or(Expr::number(0))
+                .map(|&object| (sizes[object].1.clone(), counts[object].clone()));
+            sum(&mut all)
+        };
+        largest(moments.iter().map(of_moment)).unwrap_or(Expr::number(0))
     };
     let launched: Vec<&Launch> = all()
         .filter_map(|op| match op.kind {
@@ -184,8 +182,8 @@ pub fn need(
     };
     let (peak, mapped) = match said {
         // What is mapped for it is derived from it.
-        Some(bytes) => (bytes, Expr::number(0)),
-        None => (peak(|size| size), peak(|size| round_up(size, GRANULE))),
+        Some(bytes) => (possible(bytes), Expr::number(0)),
+        None => (peak(asked), peak(|all| bounds::mapped(all))),
     };
     for ((_, size), count) in sizes.iter_mut().zip(&counts) {
         *size = times(size.clone(), count);
@@ -226,33 +224,32 @@ fn count(cfg: &Cfg, reads: &Reads, call: Value) -> Option<Expr> {
     known.then_some(all)
 }
 
-fn times(size: Expr, count: &Option<Expr>) -> Expr {
-    match count {
-        Some(count) => expr::binary(Arithmetic::Mul, count.clone(), size),
-        None => size,
-    }
+/// The bytes of an allocation, where all that must hold for it holds that is known at the begin.
+fn where_allocated(cfg: &Cfg, reads: &Reads, call: Value, size: Expr) -> Expr {
+    let mut conditions = conditions::of(cfg, call, reads.begin);
+    reads.at_begin(
+        conditions
+            .iter_mut()
+            .flat_map(|one| [&mut one.left, &mut one.right]),
+    );
+    let is_known = |one: &Condition| {
+        [&one.left, &one.right]
+            .into_iter()
+            .all(|side| placement::is_defined(cfg, side, reads.begin))
+    };
+    let known = conditions.into_iter().filter(is_known);
+    known.fold(size, |size, one| one.of(size))
 }
 
-/// The sets of objects that are alive together at some moment, none part of another.
-fn moments(together: &UnGraph<(), ()>) -> Vec<Vec<usize>> {
-    let everything = || vec![together.node_indices().map(NodeIndex::index).collect()];
-    if together.node_count() > MOST_OBJECTS {
-        return everything();
-    }
-    let mut all: Vec<Vec<usize>> = maximal_cliques(together)
-        .into_iter()
-        .map(|clique| {
-            let mut objects: Vec<usize> = clique.into_iter().map(NodeIndex::index).collect();
-            objects.sort_unstable();
-            objects
-        })
-        .collect();
-    all.sort();
-    if all.len() > MOST_MOMENTS {
-        everything()
-    } else {
-        all
-    }
+/// The bytes that are asked for at once.
+fn asked(all: &mut dyn Iterator<Item = (Expr, Option<Expr>)>) -> Expr {
+    // What a loop allocates cannot be more than all addresses either.
+    all.map(|(size, count)| match count {
+        Some(_) => possible(times(size, &count)),
+        None => size,
+    })
+    .reduce(|a, b| expr::binary(Arithmetic::AddSat, a, b))
+    .unwrap_or(Expr::number(0))
 }
 
 fn largest(expressions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
@@ -265,12 +262,6 @@ fn largest(expressions: impl IntoIterator<Item = Expr>) -> Option<Expr> {
     different
         .into_iter()
         .reduce(|a, b| expr::binary(Arithmetic::UMax, a, b))
-}
-
-/// Rounds up to a multiple of a power of two.
-fn round_up(size: Expr, to: u64) -> Expr {
-    let raised = expr::binary(Arithmetic::AddSat, size, Expr::number(to - 1));
-    expr::binary(Arithmetic::And, raised, Expr::number(!(to - 1)))
 }
 
 fn grid(configuration: &Configuration, _: Taken) -> Expr {

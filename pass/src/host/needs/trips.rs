@@ -202,23 +202,8 @@ fn comparison(cfg: &Cfg, one: &Loop, block: Block) -> Option<(Value, Predicate, 
         return None;
     }
     let predicate = test.predicate();
-    let goes_on = if yes { predicate } else { opposite(predicate) };
+    let goes_on = if yes { predicate } else { expr::opposite(predicate) };
     Some((test.operand(0), goes_on, test.operand(1)))
-}
-
-fn opposite(predicate: Predicate) -> Predicate {
-    match predicate {
-        Predicate::LLVMIntEQ => Predicate::LLVMIntNE,
-        Predicate::LLVMIntNE => Predicate::LLVMIntEQ,
-        Predicate::LLVMIntUGT => Predicate::LLVMIntULE,
-        Predicate::LLVMIntUGE => Predicate::LLVMIntULT,
-        Predicate::LLVMIntULT => Predicate::LLVMIntUGE,
-        Predicate::LLVMIntULE => Predicate::LLVMIntUGT,
-        Predicate::LLVMIntSGT => Predicate::LLVMIntSLE,
-        Predicate::LLVMIntSGE => Predicate::LLVMIntSLT,
-        Predicate::LLVMIntSLT => Predicate::LLVMIntSGE,
-        Predicate::LLVMIntSLE => Predicate::LLVMIntSGT,
-    }
 }
 
 fn swapped(predicate: Predicate) -> Predicate {

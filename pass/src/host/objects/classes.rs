@@ -54,6 +54,11 @@ impl Objects {
             .map(|(&node, _)| node)
     }
 
+    /// All nodes that pointers were followed to, with their numbers, in no order.
+    pub fn nodes(&self) -> impl Iterator<Item = (Node, usize)> {
+        self.numbers.iter().map(|(&node, &number)| (node, number))
+    }
+
     /// The stores to a slot.
     pub fn stores_to(&self, slot: usize) -> &[Value] {
         self.stores.get(&slot).map_or(&[], Vec::as_slice)

@@ -111,13 +111,17 @@ impl Search<'_> {
                 nodes.push(self.node(Node::Any(variable)));
             }
         }
+        let mut obstacles = launch.obstacles.clone();
+        if !nodes.is_empty() {
+            obstacles.extend(launch.variables.published.iter().cloned());
+        }
         Some(Op {
             call,
             kind: Kind::Launch(number),
             name: "launch",
             nodes,
             variables: launch.variables.changing.clone(),
-            obstacles: launch.obstacles.clone(),
+            obstacles,
         })
     }
 

@@ -10,6 +10,7 @@ use crate::host::ir::expr::{Expr, Op};
 use crate::host::ir::helpers;
 use crate::host::ir::memory;
 use crate::host::ir::names::Names;
+use crate::host::needs::bounds;
 
 /// The most characters before a formula is cut to what it is made of.
 const LONG: usize = 400;
@@ -63,6 +64,9 @@ impl<'a> Writer<'a> {
     }
 
     fn bound(&self, expression: &Expr) -> (String, Binds) {
+        if let Some(size) = bounds::behind_possible(expression) {
+            return self.bound(size);
+        }
         match expression {
             Expr::Constant(width, value) => (constant(*width, *value), Binds::Atom),
             Expr::Leaf(value) => (self.leaf(*value), Binds::Atom),

@@ -1,4 +1,5 @@
 //! The plan of one function: everything that will be inserted, decided before anything is.
+mod begin;
 mod entry;
 mod formula;
 
@@ -8,25 +9,20 @@ use crate::host::collect::Collected;
 use crate::host::collect::resources::Resources;
 use crate::host::collect::variables::Variables;
 use crate::host::ir::Value;
-use crate::host::ir::cfg::{Cfg, Loop, Point};
+use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::expr::Expr;
 use crate::host::ir::helpers;
 use crate::host::ir::names::Names;
-use crate::host::needs::reads::Reads;
-use crate::host::needs::{self, Need};
+use crate::host::needs::Need;
 use crate::host::objects::launches::{self, Launch};
-use crate::host::objects::ops::{Kind, Op};
+use crate::host::objects::ops::Kind;
 use crate::host::objects::{self, Objects};
 use crate::host::plan::formula::Writer;
 use crate::host::reason::Why;
-use crate::host::tasks::devices::{Choosers, Device, Devices};
+use crate::host::tasks::devices::{Choosers, Devices};
 use crate::host::tasks::ends::{self, End};
 use crate::host::tasks::hints;
-use crate::host::tasks::placement;
 use crate::host::tasks::{self, Candidate};
-
-/// Why a task is lazy that has no begin with its own device current.
-const BEFORE_ITS_DEVICE: &str = "the task would have to begin before cudaSetDevice chooses its device";
 
 /// What will be inserted for a static task.
 pub struct Static {
@@ -34,8 +30,8 @@ pub struct Static {
     pub begin: Value,
     /// What it asks for.
     pub need: Need,
-    /// The ops, each with a `task_use` in front of it.
-    pub ops: Vec<Value>,
+    /// The ops, each with a `task_use` in front of it, and whether they allocate.
+    pub ops: Vec<(Value, bool)>,
     /// Where `task_end` goes.
     pub ends: Vec<End>,
     /// Whether it touches device variables.
@@ -182,7 +178,7 @@ impl Planner<'_> {
         }
         let device = device.ok().flatten();
         let Some((begin, need)) = self.begin(candidate, &touching, device)? else {
-            return lazy(Code::SeveralDevices, BEFORE_ITS_DEVICE);
+            return lazy(Code::SeveralDevices, begin::BEFORE_ITS_DEVICE);
         };
         let calls: Vec<(Value, bool)> = ops()
             .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
@@ -195,87 +191,12 @@ impl Planner<'_> {
         Ok(Static {
             begin: begin_at,
             need,
-            ops: calls.iter().map(|&(call, _)| call).collect(),
             ends: ends::ends(cfg, begin, &calls),
+            ops: calls,
             variables: !candidate.variables.is_empty(),
             alone: !self.never_share.is_empty(),
             movable: false,
         })
-    }
-
-    /// Where the task of a device begins, and what it asks for there; none if the device is not current yet
-    /// wherever it could begin.
-    fn begin(
-        &self,
-        candidate: &Candidate,
-        touching: &[Point],
-        device: Option<Device>,
-    ) -> Result<Option<(Point, Need)>, Vec<Why>> {
-        let (cfg, all) = (self.cfg, &self.objects.ops);
-        let is_current = |point| device.is_none_or(|device| self.devices.at(point) == device);
-        let need = |begin| {
-            let reads = Reads::new(self.collected, cfg, begin);
-            let hint = self.need_hint.as_ref();
-            needs::need(cfg, self.objects, self.launches, &candidate.ops, &reads, hint)
-        };
-        let allocations: Vec<usize> = candidate
-            .ops
-            .iter()
-            .filter(|&&number| matches!(all[number].kind, Kind::Allocate(_)))
-            .map(|&number| cfg.point(all[number].call).block)
-            .collect();
-        // If the loop ran again without allocating the objects again, the task would begin twice.
-        let renews = |one: &Loop| allocations.iter().all(|block| one.body.contains(block));
-        let Some(begin) = placement::begin(cfg, touching, is_current, renews) else {
-            return Ok(None);
-        };
-        let own = need(begin);
-        if !allocations.is_empty() {
-            // Objects that a loop allocates and keeps can be counted only before that loop.
-            let innermost = |block: &usize| cfg.loops_around(*block).min_by_key(|one| one.body.len());
-            let piling: Vec<&Loop> = allocations.iter().filter_map(innermost).collect();
-            let is_piling = |one: &Loop| piling.iter().any(|other| other.header == one.header);
-            let piles = |whys: &[Why]| whys.iter().any(|why| why.code == Code::AllocatedInLoop);
-            let outside = [
-                placement::begin(cfg, touching, is_current, |one| renews(one) && !is_piling(one)),
-                placement::begin(cfg, touching, is_current, |_| false),
-            ];
-            return match own {
-                Err(whys) if piles(&whys) => outside
-                    .into_iter()
-                    .flatten()
-                    .find_map(|before| need(before).ok().map(|need| (before, need)))
-                    .map(Some)
-                    .ok_or_else(|| self.piling(candidate, whys, &outside)),
-                own => own.map(|own| Some((begin, own))),
-            };
-        }
-        let own = own?;
-        // The task holds no memory. If a loop launches it in each iteration and does nothing else, it begins
-        // once before the loop, provided that its launches are known as well there.
-        let only_launches = |one: &Loop| {
-            let inside = |op: &&Op| one.body.contains(&cfg.point(op.call).block);
-            let is_bare = |op: &Op| matches!(op.kind, Kind::Launch(_)) && op.nodes.is_empty();
-            all.iter().filter(inside).all(is_bare)
-        };
-        let before = placement::begin(cfg, touching, is_current, |one| !only_launches(one));
-        let before = before.filter(|&before| before != begin);
-        Ok(Some(
-            match before.map(|before| need(before).map(|need| (before, need))) {
-                Some(Ok((before, need))) if need.knows_as_much_as(&own) => (before, need),
-                _ => (begin, own),
-            },
-        ))
-    }
-
-    /// Why a task is lazy that could count what a loop allocates only before the loop, at one of these
-    /// points.
-    fn piling(&self, candidate: &Candidate, mut whys: Vec<Why>, outside: &[Option<Point>]) -> Vec<Why> {
-        if outside.iter().all(Option::is_none) {
-            let first = self.objects.ops[candidate.ops[0]].call;
-            whys.push(Why::new(Code::SeveralDevices, BEFORE_ITS_DEVICE, first));
-        }
-        whys
     }
 
     /// Launches whose stub is not known here: a configuration is pushed, then a pointer called.

@@ -1,7 +1,8 @@
 //! Rewrite: inserts the probes of static tasks, and redirects every use of the runtime to lazyrt.
 //!
 //! The handle of a task is in a variable of the function that is 0 before the task begins: `task_use` and
-//! `task_end` read it, whatever path control took.
+//! `task_end` read it, whatever path control took. A second variable is the word of the activation, by which
+//! lazyrt knows what was allocated before the begin.
 mod emit;
 
 use std::collections::HashMap;
@@ -40,6 +41,15 @@ const SITE_BYTES: u64 = 24;
 /// process is open.
 const EARLY: i32 = 101;
 
+/// The variables of a task in its function.
+struct Inserted<'ctx> {
+    /// The handle; 0 before the task begins and when it has ended.
+    handle: PointerValue<'ctx>,
+    /// The word of the activation, which lazyrt numbers; none where the task allocates nothing. Its address goes
+    /// to functions that LLVM does not see, so it is memory of the activation, in a coroutine of its frame.
+    activation: Option<PointerValue<'ctx>>,
+}
+
 /// Writes into one module.
 pub struct Rewriter<'ctx> {
     /// LLVM owns the module: it is never dropped here.
@@ -73,16 +83,19 @@ impl<'ctx> Rewriter<'ctx> {
         let mut handles = Vec::new();
         for &(id, task) in tasks {
             let site = self.site(id, source, &name);
-            let handle = self.begin(function, site, task)?;
+            let Inserted { handle, activation } = self.begin(function, site, task)?;
             handles.push(handle);
-            for &op in &task.ops {
+            for &(op, allocates) in &task.ops {
                 self.builder.position_before(&emit::instruction(op));
                 let task = self.builder.build_load(self.i64(), handle, "mgb.task")?;
-                self.builder.build_call(
-                    self.task_use(),
-                    &[site.as_pointer_value().into(), task.into()],
-                    "",
-                )?;
+                let arguments = [site.as_pointer_value().into(), task.into()];
+                match activation.filter(|_| allocates) {
+                    Some(activation) => {
+                        let arguments = [&arguments[..], &[activation.into()]].concat();
+                        self.builder.build_call(self.task_use_in(), &arguments, "")?
+                    }
+                    None => self.builder.build_call(self.task_use(), &arguments, "")?,
+                };
             }
         }
         self.ends(tasks, &handles)
@@ -118,13 +131,20 @@ impl<'ctx> Rewriter<'ctx> {
         function: Value,
         site: GlobalValue<'ctx>,
         task: &Static,
-    ) -> Result<PointerValue<'ctx>, BuilderError> {
+    ) -> Result<Inserted<'ctx>, BuilderError> {
         let entry = function.blocks().next().and_then(Block::first_insertion_point);
         self.builder
             .position_before(&emit::instruction(entry.expect("a function begins with a block")));
         let handle = self.builder.build_alloca(self.i64(), "mgb.handle")?;
         let need = self.builder.build_alloca(self.need_type(), "mgb.need")?;
         self.builder.build_store(handle, self.i64().const_zero())?;
+        let activation = if task.ops.iter().any(|&(_, allocates)| allocates) {
+            let activation = self.builder.build_alloca(self.i64(), "mgb.activation")?;
+            self.builder.build_store(activation, self.i64().const_zero())?;
+            Some(activation)
+        } else {
+            None
+        };
 
         self.builder.position_before(&emit::instruction(task.begin));
         let emitter = Emitter::new(&self.module, &self.builder);
@@ -165,15 +185,22 @@ impl<'ctx> Rewriter<'ctx> {
             self.builder.build_store(place, field)?;
         }
         let arguments = [site.as_pointer_value().into(), need.into()];
-        let task = self
-            .builder
-            .build_call(self.task_begin(), &arguments, "mgb.task")?;
+        let task = match activation {
+            Some(activation) => {
+                let arguments = [&arguments[..], &[activation.into()]].concat();
+                self.builder
+                    .build_call(self.task_begin_in(), &arguments, "mgb.task")?
+            }
+            None => self
+                .builder
+                .build_call(self.task_begin(), &arguments, "mgb.task")?,
+        };
         self.builder.build_store(
             handle,
             task.try_as_basic_value()
                 .expect_basic("task_begin returns the handle"),
         )?;
-        Ok(handle)
+        Ok(Inserted { handle, activation })
     }
 
     fn end(&self, before: Value, handle: PointerValue<'ctx>) -> Result<(), BuilderError> {
@@ -293,6 +320,19 @@ impl<'ctx> Rewriter<'ctx> {
             "mgb_task_use",
             void.fn_type(&[self.pointer().into(), self.i64().into()], false),
         )
+    }
+
+    fn task_begin_in(&self) -> FunctionValue<'ctx> {
+        let pointer = self.pointer().into();
+        let ty = self.i64().fn_type(&[pointer, pointer, pointer], false);
+        self.declare("mgb_task_begin_in", ty)
+    }
+
+    fn task_use_in(&self) -> FunctionValue<'ctx> {
+        let void = self.module.get_context().void_type();
+        let pointer = self.pointer().into();
+        let ty = void.fn_type(&[pointer, self.i64().into(), pointer], false);
+        self.declare("mgb_task_use_in", ty)
     }
 
     fn task_end(&self) -> FunctionValue<'ctx> {

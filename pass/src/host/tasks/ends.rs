@@ -11,6 +11,9 @@ use inkwell::llvm_sys::LLVMOpcode;
 use crate::host::ir::cfg::{Cfg, Point};
 use crate::host::ir::{Block, Value};
 
+/// LLVM's call for the place where a coroutine is suspended.
+const SUSPEND: &str = "llvm.coro.suspend";
+
 /// Where a task ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
@@ -54,7 +57,8 @@ pub fn ends(cfg: &Cfg, begin: Point, ops: &[(Value, bool)]) -> Vec<End> {
         }
         let at_end = goes_on || ends_in_op(cfg, block, &events[block]);
         for next in cfg.successors(block) {
-            if at_end && !needed.contains(&next) && exits.contains(&next) {
+            let leaves = !needed.contains(&next) && !suspends(cfg, block, next);
+            if at_end && leaves && exits.contains(&next) {
                 edges.entry(next).or_default().insert(block);
             }
         }
@@ -131,6 +135,20 @@ fn exits(cfg: &Cfg, begin: usize) -> HashSet<usize> {
         .into_iter()
         .any(|next| cfg.reaching([begin]).contains(&next));
     cfg.reaching(leaving.chain(again.then_some(begin)))
+}
+
+/// Whether control leaves a coroutine on this edge only until that is resumed: the task goes on then.
+fn suspends(cfg: &Cfg, from: usize, to: usize) -> bool {
+    let block = cfg.block(from);
+    let is_switch = |last: &Value| last.is(LLVMOpcode::LLVMSwitch);
+    let Some(switch) = block.terminator().filter(is_switch) else {
+        return false;
+    };
+    let callee = switch.operand(0).callee();
+    let asks = callee.is_some_and(|callee| callee.name() == SUSPEND);
+    // The first is where it goes by default; the others are those on which the coroutine goes on or is destroyed.
+    let mut successors = block.successors().into_iter().map(|next| cfg.number(next));
+    asks && successors.next() == Some(to) && successors.all(|next| next != to)
 }
 
 /// The op in the middle of a block after which no other executes.

@@ -2,6 +2,7 @@
 pub mod devices;
 pub mod ends;
 pub mod hints;
+pub mod kept;
 pub mod placement;
 
 use mgb_catalogue::Treatment;
@@ -166,8 +167,8 @@ impl Merge<'_> {
 }
 
 /// What keeps all tasks of a function lazy: calls that tie the process to one GPU (graphs, textures,
-/// pools), because what they make is not followed; and calls of itself, because objects that wait
-/// for their task to begin are known by the place in the program alone.
+/// pools), because what they make is not followed; and calls of itself, because the need depends on how deep
+/// they go, and a task at each depth would not share granules with the others.
 fn anchors(collected: &Collected, function: Value) -> Option<Why> {
     function
         .instructions()

@@ -209,3 +209,32 @@ fn expectations_keep_no_process_of_a_job_out() {
     );
     assert_eq!(node.broker.wait_views(Duration::ZERO).len(), 1);
 }
+
+/// Requests that are not wanted any more are answered so, wherever they wait; others of the job go on.
+#[test]
+fn what_is_withdrawn_is_answered() {
+    let unchanged = |client| (client, Reply::Unchanged);
+    let withdraw = |task| request(Op::Withdraw, task, 0, 0);
+    let done = |client| (client, Reply::Done);
+    let mut node = Node::new();
+    (1..=4).for_each(|client| node.arrive(client, u64::from(client > 1)));
+    // All of both GPUs.
+    for (task, gpu) in [(1, 1), (2, 2)] {
+        node.ask(1, request(Op::Begin, task, 90, gpu));
+    }
+    assert_eq!(node.said(), [(1, granted(0, 90)), (1, granted(1, 90))]);
+    // A job's first process waits for room, and the others for its order.
+    node.first(2, 50);
+    node.first(3, 50);
+    node.first(4, 50);
+    assert_eq!(node.said(), []);
+    node.ask(3, withdraw(1));
+    assert_eq!(node.said(), [done(3), unchanged(3)]);
+    // The one that was to be first leaves that to the last.
+    node.ask(2, withdraw(1));
+    assert_eq!(node.said(), [done(2), unchanged(2)]);
+    node.ask(1, request(Op::End, 1, 0, 0));
+    assert_eq!(node.said(), [(1, Reply::Done), (4, granted(0, 50))]);
+    node.ask(4, withdraw(7));
+    assert_eq!(node.said(), [done(4)], "it waits with nothing");
+}

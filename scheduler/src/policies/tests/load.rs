@@ -30,3 +30,18 @@ fn mgb_prefers_a_context_where_loads_are_close() {
     let gpus = [loaded(20, 20), loaded(26, 26)];
     assert_eq!(place("mgb", &gpus, &[job]), [(0, 0)], "not at any price");
 }
+
+#[test]
+fn mgb_takes_the_most_room_among_equals() {
+    let gpus = [gpu(40), gpu(90), gpu(60)];
+    assert_eq!(place("mgb", &gpus, &[waiter(1, 1, 1)]), [(0, 1)]);
+    // What is charged and who is there count first.
+    let gpus = [
+        gpu(40),
+        GpuState {
+            processes: 1,
+            ..gpu(90)
+        },
+    ];
+    assert_eq!(place("mgb", &gpus, &[waiter(1, 1, 1)]), [(0, 0)]);
+}

@@ -70,8 +70,11 @@ fn one(emitter: &mut Emitter, it: &Call, ty: Type, values: &[&str]) -> Option<St
                 _ => return None,
             }
         }
-        // The device has no exception: a quotient by zero has all bits set, a remainder is the dividend.
-        ("div" | "rem", [a, b]) => divided(emitter, it, ty, a, b),
+        // What traps is seen to with the rest of the module (`divide`).
+        ("div" | "rem", [a, b]) => {
+            let sign = if ty.kind == Kind::Signed { "s" } else { "u" };
+            emitter.value(format!("{sign}{} {register} {a}, {b}", it.mnemonic))
+        }
         ("neg", [a]) => emitter.value(format!("sub {register} 0, {a}")),
         ("abs", [a]) => emitter.call(&pair("abs"), &register, &[(&register, a), ("i1", "false")]),
         ("min" | "max", [a, b]) => emitter.call(
@@ -112,33 +115,6 @@ fn product(emitter: &mut Emitter, it: &Call, ty: Type, a: &str, b: &str) -> Stri
     let product = emitter.value(format!("mul i{twice} {a}, {b}"));
     let high = emitter.value(format!("lshr i{twice} {product}, {}", ty.bits));
     emitter.resized(&high, twice, ty.bits, false)
-}
-
-fn divided(emitter: &mut Emitter, it: &Call, ty: Type, a: &str, b: &str) -> String {
-    let (register, signed) = (ty.register(), ty.kind == Kind::Signed);
-    let sign = if signed { "s" } else { "u" };
-    let zero = emitter.value(format!("icmp eq {register} {b}, 0"));
-    let mut safe = emitter.value(format!("select i1 {zero}, {register} 1, {register} {b}"));
-    let least = emitter.value(format!("shl {register} 1, {}", ty.bits - 1));
-    let mut overflows = "false".to_owned();
-    if signed {
-        let lowest = emitter.value(format!("icmp eq {register} {a}, {least}"));
-        let minus = emitter.value(format!("icmp eq {register} {b}, -1"));
-        overflows = emitter.value(format!("and i1 {lowest}, {minus}"));
-        safe = emitter.value(format!("select i1 {overflows}, {register} 1, {register} {safe}"));
-    }
-    let value = emitter.value(format!("{sign}{} {register} {a}, {safe}", it.mnemonic));
-    let (of_zero, of_overflow) = if it.mnemonic == "div" {
-        ("-1", least.as_str())
-    } else {
-        (a, "0")
-    };
-    let value = emitter.value(format!(
-        "select i1 {zero}, {register} {of_zero}, {register} {value}"
-    ));
-    emitter.value(format!(
-        "select i1 {overflows}, {register} {of_overflow}, {register} {value}"
-    ))
 }
 
 /// `mul.wide` and `mad.wide`.

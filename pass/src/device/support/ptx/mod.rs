@@ -30,7 +30,13 @@ mod types;
 use super::body::{Body, Foreign};
 use call::Call;
 use emit::Emitter;
-use parse::{Instruction, Statement};
+use parse::Instruction;
+pub use parse::{Operand, Statement, number};
+
+/// The statements of an assembly text; none where one cannot be read.
+pub fn statements(text: &str) -> Option<Vec<Statement>> {
+    Some(parse::parse(text).ok()?.statements)
+}
 
 /// The body for an assembly text with LLVM's constraints; an error is the statement that is not known.
 pub fn body(foreign: &Foreign, constraints: &str) -> Result<Body, String> {

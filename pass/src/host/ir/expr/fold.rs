@@ -43,6 +43,22 @@ pub fn select(predicate: LLVMIntPredicate, parts: [Expr; 4]) -> Expr {
     Select(predicate, Rc::new([left, right, yes, no]))
 }
 
+/// The comparison that holds where this one does not.
+pub fn opposite(predicate: LLVMIntPredicate) -> LLVMIntPredicate {
+    match predicate {
+        LLVMIntPredicate::LLVMIntEQ => LLVMIntPredicate::LLVMIntNE,
+        LLVMIntPredicate::LLVMIntNE => LLVMIntPredicate::LLVMIntEQ,
+        LLVMIntPredicate::LLVMIntUGT => LLVMIntPredicate::LLVMIntULE,
+        LLVMIntPredicate::LLVMIntUGE => LLVMIntPredicate::LLVMIntULT,
+        LLVMIntPredicate::LLVMIntULT => LLVMIntPredicate::LLVMIntUGE,
+        LLVMIntPredicate::LLVMIntULE => LLVMIntPredicate::LLVMIntUGT,
+        LLVMIntPredicate::LLVMIntSGT => LLVMIntPredicate::LLVMIntSLE,
+        LLVMIntPredicate::LLVMIntSGE => LLVMIntPredicate::LLVMIntSLT,
+        LLVMIntPredicate::LLVMIntSLT => LLVMIntPredicate::LLVMIntSGE,
+        LLVMIntPredicate::LLVMIntSLE => LLVMIntPredicate::LLVMIntSGT,
+    }
+}
+
 /// Whether a comparison of two numbers of so many bits holds.
 pub fn holds(predicate: LLVMIntPredicate, width: u32, x: u64, y: u64) -> bool {
     let (sx, sy) = (signed(width, x), signed(width, y));

@@ -7,5 +7,5 @@ mod build;
 mod fold;
 mod tree;
 
-pub use fold::{binary, holds, select, sext, trunc, zext};
+pub use fold::{binary, holds, opposite, select, sext, trunc, zext};
 pub use tree::{Expr, Op};

@@ -4,13 +4,21 @@
 //!
 //! `make test` plays a few sources, `make random-test` forty, of five programs each
 //! (`MGB_GENERATED_SOURCES`).
+//!
+//! `attacks` plays sources that attack the pass, `mutations` shows that they find what the pass does not prove.
+
+mod arrangements;
+mod attacks;
+mod mutations;
+mod settings;
+mod sources;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Duration;
-use std::{env, thread};
 
 use mgb_tests::built::LEVELS;
 use mgb_tests::generate;
@@ -55,8 +63,7 @@ fn build(folder: &Path, seed: u64) -> (String, PathBuf) {
 
 #[test]
 fn generated_sources_give_their_checksums() {
-    let sources: u64 = env::var("MGB_GENERATED_SOURCES")
-        .map_or(4, |text| text.parse().expect("MGB_GENERATED_SOURCES is a number"));
+    let sources = settings::sources(4);
     let node = Node::start("2x128MiB", "mgb");
     // Kernels of microseconds would end before anything moves.
     let mut moving = Node::without_mgbd("2x128MiB:slow=40");

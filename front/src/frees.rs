@@ -1,0 +1,193 @@
+//! Memory that cannot be freed yet: what the program frees while a stream captures, when nobody may wait for
+//! a GPU, and what it frees in the order of a stream, which frees it later.
+//!
+//! A thread of the front's own frees it as soon as that can be, without another call of the program, and gives
+//! back what it is charged.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mgb_core::{captures, own_thread};
+use parking_lot::{Condvar, Mutex};
+
+use crate::calls::{self, Code, Context, Event, SUCCESS, Stream};
+use crate::{live, swap};
+
+/// How often streams are asked, and captures looked for, while there is something to free.
+const TICK: Duration = Duration::from_millis(5);
+
+/// When it can be freed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Until {
+    /// All that the device was given is done, and no stream captures.
+    AllIsDone,
+    /// An event has passed, which was recorded in this context.
+    Event(Context, Event),
+}
+
+struct Freed {
+    /// Rises from one to the next.
+    number: u64,
+    /// Where it begins, by which a second free is known.
+    address: u64,
+    device: c_int,
+    until: Until,
+    /// Frees it.
+    end: Box<dyn FnOnce() + Send>,
+}
+
+static FREED: Mutex<Vec<Freed>> = Mutex::new(Vec::new());
+/// How many there are: read without the lock.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+static MORE: Condvar = Condvar::new();
+/// Whether the thread that frees it runs.
+static IS_SERVED: AtomicBool = AtomicBool::new(false);
+
+/// Whether the program has freed what begins at the address.
+pub fn has(address: u64) -> bool {
+    COUNT.load(Ordering::Acquire) > 0 && FREED.lock().iter().any(|freed| freed.address == address)
+}
+
+/// Frees something by `end`, once all work that the device was given until now is done, as the driver does:
+/// at once, unless a stream captures. The driver's code where the work cannot be waited for.
+pub fn when_all_is_done(address: u64, device: c_int, end: impl FnOnce() + Send + 'static) -> Code {
+    match swap::wait_for(device) {
+        Some(SUCCESS) => relaxed(end),
+        Some(code) => return code,
+        None => add(address, device, Until::AllIsDone, Box::new(end)),
+    }
+    SUCCESS
+}
+
+/// Frees something by `end`, once the stream has done what it was given until now. Waits for nothing. The
+/// stream does not capture.
+pub fn in_order(address: u64, device: c_int, stream: Stream, end: impl FnOnce() + Send + 'static) {
+    let until = match calls::record(stream) {
+        Ok(event) if calls::query_event(event) == SUCCESS => {
+            calls::end_event(event);
+            return relaxed(end);
+        }
+        Ok(event) => Until::Event(calls::context(), event),
+        // A stream of another context, say.
+        Err(_) => Until::AllIsDone,
+    };
+    add(address, device, until, Box::new(end));
+}
+
+fn add(address: u64, device: c_int, until: Until, end: Box<dyn FnOnce() + Send>) {
+    let mut all = FREED.lock();
+    let number = all.last().map_or(0, |last| last.number + 1);
+    all.push(Freed {
+        number,
+        address,
+        device,
+        until,
+        end,
+    });
+    COUNT.store(all.len(), Ordering::Release);
+    MORE.notify_one();
+    drop(all);
+    if !IS_SERVED.swap(true, Ordering::AcqRel) && own_thread::start("mgb-free", serve).is_none() {
+        // The next one tries again.
+        IS_SERVED.store(false, Ordering::Release);
+    }
+}
+
+/// The context is gone, and with it the work of its streams and its events.
+pub fn forget(context: Context) {
+    let of_context = |freed: &Freed| matches!(freed.until, Until::Event(of, _) if of == context);
+    for freed in take(of_context) {
+        relaxed(freed.end);
+    }
+}
+
+fn serve() {
+    loop {
+        {
+            let mut all = FREED.lock();
+            while all.is_empty() {
+                MORE.wait(&mut all);
+            }
+        }
+        if !free_some() {
+            std::thread::sleep(TICK);
+        }
+    }
+}
+
+/// Frees what can be freed now; false: nothing can. No lock is held in a call of the driver.
+fn free_some() -> bool {
+    let passed = passed();
+    let mut freed = take(|freed| passed.contains(&freed.until));
+    for (device, last) in waiting() {
+        // What came later is not covered by this wait.
+        if !captures::any() && swap::settle_beside(device) {
+            freed.extend(take(|freed| {
+                freed.until == Until::AllIsDone && freed.device == device && freed.number <= last
+            }));
+        }
+    }
+    let any = !freed.is_empty();
+    end(freed);
+    any
+}
+
+/// Of the events that are waited for those that have passed, or that the driver knows nothing of any more.
+fn passed() -> Vec<Until> {
+    let mut asked: Vec<Until> = FREED.lock().iter().map(|freed| freed.until).collect();
+    asked.retain(|until| {
+        let Until::Event(context, event) = *until else {
+            return false;
+        };
+        let Some(_using) = live::try_using() else {
+            return false;
+        };
+        let Ok(_entered) = calls::enter(context) else {
+            return false;
+        };
+        let _relaxed = calls::relax();
+        calls::query_event(event) != calls::NOT_READY
+    });
+    asked
+}
+
+/// The devices of which all work is waited for, each with the last number of what waits for that.
+fn waiting() -> Vec<(c_int, u64)> {
+    let mut devices: Vec<(c_int, u64)> = Vec::new();
+    for freed in FREED
+        .lock()
+        .iter()
+        .filter(|freed| freed.until == Until::AllIsDone)
+    {
+        match devices.iter_mut().find(|(device, _)| *device == freed.device) {
+            Some((_, last)) => *last = freed.number,
+            None => devices.push((freed.device, freed.number)),
+        }
+    }
+    devices
+}
+
+fn take(which: impl Fn(&Freed) -> bool) -> Vec<Freed> {
+    let mut all = FREED.lock();
+    let taken = all.extract_if(.., |freed| which(freed)).collect();
+    COUNT.store(all.len(), Ordering::Release);
+    taken
+}
+
+fn end(freed: Vec<Freed>) {
+    for freed in freed {
+        if let Until::Event(_, event) = freed.until {
+            let _using = live::using();
+            calls::end_event(event);
+        }
+        relaxed(freed.end);
+    }
+}
+
+/// Frees something, at a moment at which another thread may have begun a capture: to unmap memory would end
+/// that, or fail.
+fn relaxed(end: impl FnOnce()) {
+    let _relaxed = calls::relax();
+    end();
+}

@@ -1,0 +1,164 @@
+// Errors: which one is the last, what a fault leaves behind, and what a forked child is told. Every case also
+// holds natively.
+
+#include "check.h"
+#include <sys/wait.h>
+#include <unistd.h>
+
+__global__ void nothing() {}
+__global__ void fill(int *values, int value) { values[threadIdx.x] = value; }
+__global__ void beyond(int *values) { values[size_t(1) << 36] = 1; }
+
+static const int COUNT = 64;
+static const size_t BYTES = COUNT * sizeof(int);
+static const size_t MORE_THAN_ANY = size_t(1) << 50;
+
+static int *object() {
+  void *pointer = nullptr;
+  OK(cudaMalloc(&pointer, BYTES));
+  return static_cast<int *>(pointer);
+}
+
+// A launch that the runtime refuses, and an allocation that MGB refuses, in both orders.
+static void last_error() {
+  void *pointer = nullptr;
+  nothing<<<1, 5000>>>();
+  const cudaError_t refused = cudaPeekAtLastError();
+  EXPECT(refused != cudaSuccess);
+  IS(cudaMalloc(&pointer, MORE_THAN_ANY), cudaErrorMemoryAllocation);
+  IS(cudaPeekAtLastError(), cudaErrorMemoryAllocation);
+  nothing<<<1, 5000>>>();
+  IS(cudaPeekAtLastError(), refused);
+  IS(cudaGetLastError(), refused);
+  OK(cudaPeekAtLastError());
+  OK(cudaGetLastError());
+  nothing<<<1, 5000>>>();
+  IS(cudaMalloc(&pointer, MORE_THAN_ANY), cudaErrorMemoryAllocation);
+  IS(cudaGetLastError(), cudaErrorMemoryAllocation);
+  OK(cudaGetLastError());
+  // An error of a function without a treatment of MGB's own, after one of MGB's.
+  IS(cudaMalloc(&pointer, MORE_THAN_ANY), cudaErrorMemoryAllocation);
+  int value = 0;
+  IS(cudaDeviceGetAttribute(&value, cudaDevAttrWarpSize, 99), cudaErrorInvalidDevice);
+  IS(cudaGetLastError(), cudaErrorInvalidDevice);
+  OK(cudaGetLastError());
+}
+
+// What was there before a fault, and what is asked for after it, answers the fault; a reset begins anew.
+static void fault() {
+  int *values = object();
+  cudaStream_t stream;
+  cudaEvent_t event;
+  OK(cudaStreamCreate(&stream));
+  beyond<<<1, 1>>>(values);
+  IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+  void *pointer = nullptr;
+  IS(cudaMalloc(&pointer, 100), cudaErrorIllegalAddress);
+  IS(cudaMallocHost(&pointer, 100), cudaErrorIllegalAddress);
+  IS(cudaEventCreate(&event), cudaErrorIllegalAddress);
+  IS(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaErrorIllegalAddress);
+  cudaStream_t other;
+  IS(cudaStreamCreate(&other), cudaErrorIllegalAddress);
+  IS(cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaErrorIllegalAddress);
+  IS(cudaStreamSynchronize(stream), cudaErrorIllegalAddress);
+  IS(cudaMemset(values, 0, BYTES), cudaErrorIllegalAddress);
+  IS(cudaFree(values), cudaErrorIllegalAddress);
+  nothing<<<1, 1>>>();
+  IS(cudaGetLastError(), cudaErrorIllegalAddress);
+  OK(cudaDeviceReset());
+  cudaGetLastError();
+  values = object();
+  fill<<<1, COUNT>>>(values, 3);
+  int last = 0;
+  OK(cudaMemcpy(&last, values + COUNT - 1, sizeof last, cudaMemcpyDeviceToHost));
+  EXPECT(last == 3);
+  OK(cudaEventCreate(&event));
+  OK(cudaEventDestroy(event));
+  OK(cudaFree(values));
+}
+
+// A fault is one device's.
+static void other_device() {
+  OK(cudaSetDevice(1));
+  int *there = object();
+  fill<<<1, COUNT>>>(there, 4);
+  OK(cudaDeviceSynchronize());
+  OK(cudaSetDevice(0));
+  int *values = object();
+  beyond<<<1, 1>>>(values);
+  IS(cudaDeviceSynchronize(), cudaErrorIllegalAddress);
+  OK(cudaSetDevice(1));
+  cudaGetLastError();
+  int *more = object();
+  fill<<<1, COUNT>>>(more, 5);
+  int host[2] = {};
+  OK(cudaMemcpy(&host[0], there, sizeof(int), cudaMemcpyDeviceToHost));
+  OK(cudaMemcpy(&host[1], more, sizeof(int), cudaMemcpyDeviceToHost));
+  EXPECT(host[0] == 4 && host[1] == 5);
+}
+
+static int in_child(void (*body)()) {
+  pid_t child = fork();
+  if (child == 0) {
+    body();
+    _exit(0);
+  }
+  int status = 1;
+  EXPECT(waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+static void cannot_begin() {
+  void *pointer = nullptr;
+  cudaStream_t stream;
+  size_t free = 0, total = 0;
+  int count = 0;
+  IS(cudaGetDeviceCount(&count), cudaErrorInitializationError);
+  IS(cudaSetDevice(0), cudaErrorInitializationError);
+  IS(cudaMalloc(&pointer, 100), cudaErrorInitializationError);
+  IS(cudaMallocManaged(&pointer, 100), cudaErrorInitializationError);
+  IS(cudaStreamCreate(&stream), cudaErrorInitializationError);
+  IS(cudaMemGetInfo(&free, &total), cudaErrorInitializationError);
+  IS(cudaDeviceSynchronize(), cudaErrorInitializationError);
+  IS(cudaGetLastError(), cudaErrorInitializationError);
+  OK(cudaGetLastError());
+  OK(cudaDriverGetVersion(&count));
+  cudaChannelFormatDesc format = cudaCreateChannelDesc(8, 0, 0, 0, cudaChannelFormatKindUnsigned);
+  EXPECT(format.x == 8 && format.y == 0);
+}
+
+// Whatever has the runtime initialise the driver leaves children without CUDA: a count is enough.
+static void fork_after_count() {
+  int count = 0;
+  OK(cudaGetDeviceCount(&count));
+  EXPECT(in_child(cannot_begin) == 0);
+}
+
+static void fork_after_properties() {
+  cudaDeviceProp properties;
+  OK(cudaGetDeviceProperties(&properties, 0));
+  EXPECT(in_child(cannot_begin) == 0);
+}
+
+static void fork_after_work() {
+  int *values = object();
+  fill<<<1, COUNT>>>(values, 1);
+  OK(cudaDeviceSynchronize());
+  EXPECT(in_child(cannot_begin) == 0);
+}
+
+// A version initialises nothing.
+static void fork_after_version() {
+  int version = 0;
+  OK(cudaRuntimeGetVersion(&version));
+  OK(cudaDriverGetVersion(&version));
+  EXPECT(in_child([] { EXPECT(object() != nullptr); }) == 0);
+}
+
+int main(int argc, char **argv) {
+  const Case cases[] = {CASE(last_error),       CASE(fault),
+                        CASE(other_device),     CASE(fork_after_count),
+                        CASE(fork_after_work),  CASE(fork_after_properties),
+                        CASE(fork_after_version)};
+  return play(argc, argv, cases);
+}

@@ -1,0 +1,80 @@
+//! Loops whose iterations use objects of earlier ones: their memory stays where it is, and is found wherever it is
+//! evicted.
+
+use std::path::{Path, PathBuf};
+
+use mgb_tests::compiled;
+use mgb_tests::node::Node;
+use mgb_tests::process::Running;
+use mgb_tests::trace;
+
+fn program(level: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/kept/kept.cu");
+    compiled::program(&source, &["--offload-arch=sm_90", level])
+}
+
+#[track_caller]
+fn is_right_everywhere(case: &str) {
+    for level in ["-O0", "-O2"] {
+        let program = program(level);
+        for (devices, name, value) in [
+            ("1x64MiB", "MGB", "off"),
+            ("1x64MiB", "MGB", "require"),
+            ("1x64MiB", "MGB_EVICT_EVERY", "2"),
+            ("2x64MiB", "MGB_EVICT_EVERY", "2"),
+        ] {
+            let node = Node::start(devices, "mgb");
+            let mut command = node.command(&program, &[case]);
+            let ended = Running::start(command.env(name, value)).end();
+            assert_eq!(
+                ended.code(),
+                0,
+                "{case} {level} {devices} {name}={value}: {ended:?}"
+            );
+            node.wait_until_empty();
+        }
+    }
+}
+
+/// Nothing leaves the GPU of a program that is alone on it.
+#[track_caller]
+fn stays_where_it_is(case: &str) {
+    for level in ["-O0", "-O2"] {
+        let node = Node::start("1x128MiB", "mgb");
+        let file = node.folder().join("trace.jsonl");
+        let mut command = node.command(program(level), &[case]);
+        command.env("MGB", "require").env("MGB_TRACE", &file);
+        Running::start(&mut command).end().success();
+        let processes = trace::read(&file).expect("it has left a line");
+        let swaps = processes
+            .iter()
+            .flat_map(|process| &process.tasks)
+            .map(|task| task.swaps.len());
+        assert_eq!(swaps.sum::<usize>(), 0, "{case} {level}");
+        node.wait_until_empty();
+    }
+}
+
+macro_rules! kept {
+    ($($name:ident: $case:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            is_right_everywhere($case);
+            stays_where_it_is($case);
+        }
+    )*};
+}
+
+kept! {
+    a_workspace_that_grows_is_kept: "workspace";
+    buffers_of_the_first_iteration_are_kept: "first";
+    a_history_of_buffers_is_kept: "history";
+    the_object_of_the_iteration_before_is_kept: "previous";
+    what_an_iteration_that_throws_leaves_is_kept: "thrown";
+    what_is_lost_stays_where_it_is: "lost";
+}
+
+#[test]
+fn an_allocation_that_fails_leaves_null() {
+    is_right_everywhere("failing");
+}
