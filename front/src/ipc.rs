@@ -22,7 +22,7 @@ use rustix::net::{
 
 use crate::calls::{self, Code, SUCCESS};
 use crate::native::{IpcHandle, own};
-use crate::{frees, notice, store, swap};
+use crate::{frees, notice, store};
 
 /// CUDA's `CUDA_ERROR_INVALID_CONTEXT`: a handle of this very process.
 const INVALID_CONTEXT: Code = 201;
