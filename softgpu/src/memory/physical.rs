@@ -67,7 +67,7 @@ pub fn descriptor_of(file: BorrowedFd<'_>, offset: usize, length: usize) -> Resu
     let name = format!("/proc/self/fd/{}", file.as_raw_fd());
     let own = rustix::fs::open(name, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
     let own = own.map_err(|_| Error::OPERATING_SYSTEM)?;
-    let position = (offset as u64 / UNIT) << LENGTH_BITS | length as u64 / UNIT;
+    let position = ((offset as u64 / UNIT) << LENGTH_BITS) | (length as u64 / UNIT);
     rustix::fs::seek(&own, SeekFrom::Start(position)).map_err(|_| Error::OPERATING_SYSTEM)?;
     Ok(own)
 }

@@ -111,7 +111,7 @@ impl Program {
 
     /// The beginning of a function: inlined by the pass or not.
     pub fn linkage(&mut self) -> &'static str {
-        self.draw.of(&[
+        self.draw.of::<&'static str>(&[
             "static",
             "NEVER_INLINE static",
             "NEVER_INLINE static",
@@ -133,7 +133,7 @@ impl Program {
 
     /// A shape of a launch over any number of words.
     pub fn shape(&mut self) -> &'static str {
-        self.draw.of(&[
+        self.draw.of::<&'static str>(&[
             "1, 32",
             "3, 64",
             "unsigned(n + 127) / 128, 128",
