@@ -20,9 +20,9 @@ void reused(size_t a, size_t b) {
   cudaFree(x);
 }
 
-// One of two allocations, never both.
+// One of two allocations, never both; which one is known at the begin.
 // CHECK: static in branched
-// CHECK: peak: max(a + c, b + c)
+// CHECK: peak: max((small != 0 ? a : 0) + c, (small == 0 ? b : 0) + c)
 void branched(bool small, size_t a, size_t b, size_t c) {
   int *x, *y;
   if (small)

@@ -1,5 +1,6 @@
-; Sums of sizes stop at the largest number: a need that overflows can never be met, and must not look
-; like a small one. What the program computes wraps as the program has it.
+; Sums of sizes stop at the largest number: a need that overflows must not look like a small one. A size that
+; no process has addresses for counts for nothing: it is not what will be asked for. What the program computes
+; wraps as the program has it.
 ; RUN: %mgb %s -o %t.ll
 ; RUN: FileCheck %s --input-file=%t.ll
 target datalayout = "e-m:e-p270:32:32-p271:32:32-p272:64:64-i64:64-i128:128-f80:128-n8:16:32:64-S128"
@@ -9,8 +10,11 @@ declare i32 @cudaMalloc(ptr, i64)
 declare i32 @cudaMemcpy(ptr, ptr, i64, i32)
 
 ; CHECK-LABEL: define void @huge
-; CHECK: %[[SUM:.*]] = add i64 %a, %b
-; CHECK-NEXT: %[[WRAPS:.*]] = icmp ult i64 %[[SUM]], %a
+; CHECK: %[[CAN:.*]] = icmp ult i64 %a, 140737488355328
+; CHECK-NEXT: %[[A:.*]] = select i1 %[[CAN]], i64 %a, i64 0
+; CHECK: %[[B:.*]] = select i1 %{{.*}}, i64 %b, i64 0
+; CHECK: %[[SUM:.*]] = add i64 %[[A]], %[[B]]
+; CHECK-NEXT: %[[WRAPS:.*]] = icmp ult i64 %[[SUM]], %[[A]]
 ; CHECK-NEXT: %[[PEAK:.*]] = select i1 %[[WRAPS]], i64 -1, i64 %[[SUM]]
 ; CHECK: and i64 %{{.*}}, -2097152
 ; CHECK: store i32 64, ptr %{{.*}}

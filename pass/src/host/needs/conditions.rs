@@ -46,7 +46,7 @@ pub fn of(cfg: &Cfg, call: Value, begin: Point) -> Vec<Condition> {
             break;
         }
         if let Some(exit) = cfg.block(above).terminator()
-            && let Some(taken) = side(cfg, above, block)
+            && let Some(taken) = side(cfg, above, block, begin)
             && exit
                 .operands()
                 .next()
@@ -73,8 +73,10 @@ pub fn of(cfg: &Cfg, call: Value, begin: Point) -> Vec<Condition> {
     found
 }
 
-/// The side of a conditional branch that leads to a block, if the other does not.
-fn side(cfg: &Cfg, from: usize, to: usize) -> Option<bool> {
+/// The side of a conditional branch that leads to a block, if the other does not, and comes back to the caller:
+/// where the process ends, what was asked for does not matter. Nor does a branch that leads to the begin as well:
+/// it holds there.
+fn side(cfg: &Cfg, from: usize, to: usize, begin: Point) -> Option<bool> {
     let next: Vec<usize> = cfg
         .block(from)
         .successors()
@@ -83,11 +85,21 @@ fn side(cfg: &Cfg, from: usize, to: usize) -> Option<bool> {
         .collect();
     let &[yes, no] = next.as_slice() else { return None };
     let leads = |next: usize| cfg.predecessors(next) == [from] && cfg.dominates_block(next, to);
-    match (yes != no && leads(yes), yes != no && leads(no)) {
-        (true, false) => Some(true),
-        (false, true) => Some(false),
-        _ => None,
+    let (taken, own, other) = match (yes != no && leads(yes), yes != no && leads(no)) {
+        (true, false) => (true, yes, no),
+        (false, true) => (false, no, yes),
+        _ => return None,
+    };
+    if cfg.dominates_block(own, begin.block) {
+        return None;
     }
+    let returns = |&block: &usize| {
+        let last = cfg.block(block).terminator();
+        last.is_some_and(|last| last.is(LLVMOpcode::LLVMRet))
+    };
+    cfg.reaching((0..cfg.len()).filter(returns))
+        .contains(&other)
+        .then_some(taken)
 }
 
 /// The comparisons that hold where a condition is what it is taken for.
