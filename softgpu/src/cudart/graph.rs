@@ -89,11 +89,13 @@ runtime! {
 
     fn cudaGraphGetNodes(graph: usize, to: *mut usize, count: *mut usize) {
         let all: Vec<usize> = with(|graphs| Ok(graphs.graph(graph)?.nodes.keys().copied().collect()))?;
-        give(&all, to, count)
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&all, to, count) }
     }
 
     fn cudaGraphGetRootNodes(graph: usize, to: *mut usize, count: *mut usize) {
-        give(&with(|graphs| Ok(graphs.graph(graph)?.roots()))?, to, count)
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&with(|graphs| Ok(graphs.graph(graph)?.roots()))?, to, count) }
     }
 
     fn cudaGraphGetEdges(graph: usize, from: *mut usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
@@ -105,20 +107,24 @@ runtime! {
         // SAFETY: `count` is null or valid for reads: CUDA's contract. Both answers below start from its
         // first value.
         let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
-        give(&starts, from, count)?;
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&starts, from, count) }?;
         put!(count, room);
-        give(&ends, to, count)?;
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&ends, to, count) }?;
         if from.is_null() { Ok(()) } else { clear(edges, count) }
     }
 
     fn cudaGraphNodeGetDependencies(node: usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
-        give(&with(|graphs| Ok(graphs.node(node)?.after.clone()))?, to, count)?;
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&with(|graphs| Ok(graphs.node(node)?.after.clone()))?, to, count) }?;
         if to.is_null() { Ok(()) } else { clear(edges, count) }
     }
 
     fn cudaGraphNodeGetDependentNodes(node: usize, to: *mut usize, edges: *mut u64, count: *mut usize) {
         let found = with(|graphs| Ok(graphs.graph(graphs.home(node)?)?.dependents(node)))?;
-        give(&found, to, count)?;
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&found, to, count) }?;
         if to.is_null() { Ok(()) } else { clear(edges, count) }
     }
 

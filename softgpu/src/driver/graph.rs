@@ -97,12 +97,15 @@ pub fn update(handle: usize, graph: usize, info: *mut GraphExecUpdateResultInfo)
 ///
 /// # Errors
 /// `INVALID_VALUE` for no place for their number.
-pub fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result {
-    // SAFETY: `count` is null or valid for reads: CUDA's contract of the functions that pass it.
+///
+/// # Safety
+/// `count` is null or valid for reads and writes, and `to` is null or has room for `*count` nodes.
+pub unsafe fn give(found: &[usize], to: *mut usize, count: *mut usize) -> Result {
+    // SAFETY: `count` is null or valid for reads: contract of this function.
     let room = *unsafe { count.as_ref() }.ok_or(Error::INVALID_VALUE)?;
     if !to.is_null() {
         for at in 0..room {
-            // SAFETY: the array has room for the number that `count` held: CUDA's contract.
+            // SAFETY: the array has room for the number that `count` held: contract of this function.
             unsafe { to.add(at).write(found.get(at).copied().unwrap_or(0)) };
         }
     }
@@ -198,7 +201,8 @@ driver! {
 
     fn cuGraphGetNodes(graph: usize, to: *mut usize, count: *mut usize) {
         let all: Vec<usize> = with(|graphs| Ok(graphs.graph(graph)?.nodes.keys().copied().collect()))?;
-        give(&all, to, count)
+        // SAFETY: CUDA's contract of this function.
+        unsafe { give(&all, to, count) }
     }
 
     fn cuGraphNodeGetType(node: usize, kind: *mut u32) {
