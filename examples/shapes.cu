@@ -1,13 +1,13 @@
 // A class hierarchy that lives on the device: one kernel constructs objects of three classes in place, another calls
 // their virtual functions. Tables of virtual functions differ between host and device, so the objects must be made
-// where they are used.
+// where they are used. The kernels keep their addresses in memory, so that the task is lazy.
 //
 //   shapes [n]
 //
 //#Args: n=3000
 //#Stdout: shapes: n=3000 PASS
-//#Static: 1
-//#Peak: 16 * n + 8 * n + 4 * n
+//#Lazy: address-escapes
+//#Record: 16 * n + 8 * n + 4 * n
 
 #include "common.h"
 #include <new>
