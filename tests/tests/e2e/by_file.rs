@@ -10,16 +10,16 @@ use mgb_tests::process::run;
 use crate::keep_nvcc::explained;
 use crate::wrapper::check_program;
 
-/// Braces in a launch, which are no expression to clang.
+/// Braces that a macro puts into a launch, which are no expression to clang, and no text that `mgb nvcc` sees.
 const DIALECT: &str = "\
 __global__ void add(int *values, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) values[i] += 1;
 }
+#define GRID {4, 1, 1}
 int dialect() {
-  int n = 1024, *values;
-  if (cudaMalloc(&values, n * sizeof *values) != cudaSuccess) return 1;
-  add<<<{4, 1, 1}, {256, 1, 1}>>>(values, n);
+  int n = 1024, *values; if (cudaMalloc(&values, n * sizeof *values) != cudaSuccess) return 1;
+  add<<<GRID, 256>>>(values, n);
   cudaFree(values);
   return cudaGetLastError() != cudaSuccess;
 }
