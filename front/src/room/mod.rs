@@ -8,7 +8,7 @@ mod task;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use mgb_probe::need::{LAZY, Need, margin_bytes};
 use mgb_probe::view::TaskView;
@@ -306,6 +306,11 @@ pub fn unmapping_exactly(device: i32, bytes: u64) {
     }
 }
 
+/// How long mgbd may take to show the process's first task.
+const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
+/// Whether the process's tasks are not to be found in the node view.
+static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
+
 /// Bytes that the program may have on the device at this moment, beyond what is charged, without waiting.
 pub fn may_have(device: i32) -> Option<u64> {
     let (session, task) = (session::get()?, task(device)?);
@@ -313,19 +318,26 @@ pub fn may_have(device: i32) -> Option<u64> {
         let account = task.account.lock();
         (account.reserved, account.held())
     };
-    let view = session.client.status().ok()?;
-    // mgbd shows a moment later what it has answered: of itself the process knows better.
-    let is_own = |shown: &&TaskView| shown.pid == std::process::id() && shown.gpu == task.gpu;
-    let own: Vec<u64> = view
-        .tasks
-        .iter()
-        .filter(is_own)
-        .map(|task| task.reserved_bytes)
-        .collect();
-    let shown = if own.is_empty() {
-        reserved
-    } else {
-        own.iter().sum()
+    let start = Instant::now();
+    let (view, shown) = loop {
+        let view = session.client.status().ok()?;
+        // mgbd shows a moment later what it has answered: of itself the process knows better.
+        let is_own = |shown: &&TaskView| shown.pid == std::process::id() && shown.gpu == task.gpu;
+        let own: Vec<u64> = view
+            .tasks
+            .iter()
+            .filter(is_own)
+            .map(|task| task.reserved_bytes)
+            .collect();
+        if !own.is_empty() || reserved == 0 {
+            break (view, own.iter().sum());
+        }
+        // A view from before its first grant; or in its own PID namespace the process does not find itself.
+        if IS_HIDDEN.load(Ordering::Relaxed) || start.elapsed() > VIEW_TIMEOUT {
+            IS_HIDDEN.store(true, Ordering::Relaxed);
+            break (view, reserved);
+        }
+        std::thread::sleep(Duration::from_millis(2));
     };
     let gpu = view.gpus.iter().find(|view| view.gpu.index == task.gpu)?;
     let charged = gpu.reserved_bytes + gpu.contexts_bytes + gpu.reclaiming_bytes;

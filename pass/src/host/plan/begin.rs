@@ -2,7 +2,7 @@
 //! them.
 use mgb_catalogue::report::Code;
 
-use super::Planner;
+use super::{BEFORE_ITS_DEVICE, Planner};
 use crate::assume::Proof;
 use crate::host::ir::cfg::{Loop, Point};
 use crate::host::needs::reads::Reads;
@@ -13,10 +13,6 @@ use crate::host::tasks::Candidate;
 use crate::host::tasks::devices::Device;
 use crate::host::tasks::kept::Kept;
 use crate::host::tasks::placement;
-
-/// Why a task is lazy that has no begin with its own device current.
-pub(super) const BEFORE_ITS_DEVICE: &str =
-    "the task would have to begin before cudaSetDevice chooses its device";
 
 impl Planner<'_> {
     /// Where the task of a device begins, and what it asks for there; none if the device is not current yet

@@ -24,6 +24,9 @@ use crate::host::tasks::ends::{self, End};
 use crate::host::tasks::hints;
 use crate::host::tasks::{self, Candidate};
 
+/// Why a task is lazy that has no begin with its own device current.
+const BEFORE_ITS_DEVICE: &str = "the task would have to begin before cudaSetDevice chooses its device";
+
 /// What will be inserted for a static task.
 pub struct Static {
     /// Where `task_begin` goes: in front of this instruction.
@@ -178,7 +181,7 @@ impl Planner<'_> {
         }
         let device = device.ok().flatten();
         let Some((begin, need)) = self.begin(candidate, &touching, device)? else {
-            return lazy(Code::SeveralDevices, begin::BEFORE_ITS_DEVICE);
+            return lazy(Code::SeveralDevices, BEFORE_ITS_DEVICE);
         };
         let calls: Vec<(Value, bool)> = ops()
             .map(|op| (op.call, matches!(op.kind, Kind::Allocate(_))))
