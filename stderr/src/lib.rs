@@ -2,7 +2,7 @@
 //!
 //! MGB's libraries speak up in processes that are not theirs. `eprintln!` panics where the line cannot be
 //! written (a full disk, `2>/dev/full`), and a panic that meets a C caller aborts the program; a write to a
-//! pipe that nobody reads blocks it, one to a broken pipe ends it by a signal. A line of [`say`] is written if
+//! pipe that nobody reads blocks it, one to a broken pipe ends it by a signal. A line of [`say`](fn@say) is written if
 //! that is possible at once or soon, and is lost otherwise; the program goes on either way.
 
 mod file;
