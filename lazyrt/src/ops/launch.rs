@@ -8,7 +8,7 @@ use mgb_abi::launch::{
 };
 use mgb_core::gate;
 
-use super::{colocation, peers, run};
+use super::{colocation, driver_memory, peers, run};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code};
 use crate::handles::{self, Kind, on};
@@ -103,7 +103,7 @@ pub unsafe fn kernel_ex(
 }
 
 #[inline]
-fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -> Answer {
+fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl Fn() -> Code) -> Answer {
     let (hint, ready) = thread::with(|thread| {
         let hint = thread.take_hint();
         let ready = known(thread, hint).and_then(|known| {
@@ -113,10 +113,15 @@ fn launch(grid: Dim3, block: Dim3, shared: usize, call: impl FnOnce() -> Code) -
         });
         (hint, ready)
     });
-    match ready {
-        Some((known, inside)) => counted(known, inside, call),
-        None => slow(hint, grid, block, shared, call),
+    let answer = match ready {
+        Some((known, inside)) => counted(known, inside, &call),
+        None => slow(hint, grid, block, shared, &call),
+    };
+    if answer == Ok(Code::MEMORY_ALLOCATION) {
+        let key = || state::lock().task_of_hint(hint);
+        return driver_memory::again(key, || slow(hint, grid, block, shared, &call));
     }
+    answer
 }
 
 /// The task, if it can be found without a lock.

@@ -8,6 +8,7 @@ mod colocation;
 mod configuration;
 mod copy;
 mod device;
+mod driver_memory;
 mod errors;
 mod event;
 mod exports;

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 
 use super::copy::{claim, from_gpu_to_gpu, is_recorded, may_take, task_of};
+use super::driver_memory;
 use super::run::{self, Ordinals};
 use super::span::Span;
 use crate::bind::Asked;
@@ -11,7 +12,8 @@ use crate::code::{Answer, Code};
 use crate::handles::on;
 use crate::native::{self, Stream};
 use crate::records::Record;
-use crate::{state, thread};
+use crate::state;
+use crate::thread::{self, SiteHint};
 
 type To = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32) -> Code;
 type ToAsync = unsafe extern "C" fn(*const c_void, *const c_void, usize, usize, u32, Stream) -> Code;
@@ -139,7 +141,7 @@ pub unsafe fn from_symbol_async(
 
 /// # Safety
 /// Where `kind` reads host memory, `src` has `count` readable bytes.
-unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl FnOnce() -> Code) -> Answer {
+unsafe fn to(part: Part, src: *const c_void, count: usize, kind: u32, call: impl Fn() -> Code) -> Answer {
     let has_source = !src.is_null() && count > 0;
     let mut state = state::lock();
     if has_source && !state.in_arena(src as u64) {
@@ -228,9 +230,18 @@ impl Part {
 }
 
 /// Runs the copy on the task that the pass named in a hint, else the one of the object at the other end, else
-/// the lazy one.
-fn touch(part: Part, other: Span, call: impl FnOnce() -> Code) -> Answer {
+/// the lazy one. The first use of a variable takes the driver memory for all of its module.
+fn touch(part: Part, other: Span, call: impl Fn() -> Code) -> Answer {
     let hint = thread::with(|thread| thread.take_hint());
+    let answer = touch_once(part, other, hint, &call);
+    if answer == Ok(Code::MEMORY_ALLOCATION) {
+        let key = || state::lock().task_of_hint(hint);
+        return driver_memory::again(key, || touch_once(part, other, hint, &call));
+    }
+    answer
+}
+
+fn touch_once(part: Part, other: Span, hint: Option<SiteHint>, call: impl FnOnce() -> Code) -> Answer {
     let mut state = state::lock();
     let owner = if other.bytes == 0 {
         None

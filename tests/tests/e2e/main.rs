@@ -16,6 +16,7 @@ mod cuda12;
 mod devices;
 mod doctor;
 mod drain;
+mod driver_memory;
 mod eviction;
 mod explain;
 mod faults;
