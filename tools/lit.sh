@@ -6,9 +6,9 @@
 # MGB_PASS names another plugin than the prefix's, LLVM_PREFIX another LLVM than 22.
 set -eu
 
+MGB_PREFIX=$(cd "$1" && pwd)
+MGB_PASS=${MGB_PASS:-$MGB_PREFIX/lib/libmgb_pass.so}
 cd "$(dirname "$0")/../tests"
-MGB_PREFIX=$1
-MGB_PASS=${MGB_PASS:-$1/lib/libmgb_pass.so}
 export MGB_PREFIX MGB_PASS
 shift
 [ $# -gt 0 ] || set -- pass device

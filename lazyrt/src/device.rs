@@ -122,9 +122,9 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
 /// This thread is on the GPU now, and the process has a context there.
 fn note_context(gpu: u32, ordinal: i32) {
     thread::with(|thread| thread.set_on(gpu, ordinal));
-    if !contexts::note(gpu) {
+    let Some(setting_up) = contexts::note(gpu) else {
         return;
-    }
+    };
     if let Some(client) = session::client() {
         session::context_made(gpu);
         if let Err(error) = files::pass(client) {
@@ -140,7 +140,7 @@ fn note_context(gpu: u32, ordinal: i32) {
         // SAFETY: no pointers.
         unsafe { native::cudaDeviceSetLimit(limit, value) };
     }
-    contexts::set_up();
+    setting_up.run();
 }
 
 /// Keeps a limit for contexts to come.
