@@ -71,8 +71,13 @@ def directives(source):
 
 def needs_differ(trace, case, peaks, records):
     """What is wrong with a trace, or None."""
-    tasks = json.loads(trace.read_text())["tasks"]
+    process = json.loads(trace.read_text())
+    tasks = process["tasks"]
     expected = sorted(evaluate(peak, case) for peak in peaks)
+    if process["open"]:
+        # Left to the driver front, which has one lazy task, and charges what libraries take as well.
+        found, least = [task["seen_peak"] for task in tasks], sum(expected)
+        return None if len(found) == 1 and found[0] >= least else f"seen_peak is {found}, the source says {least} or more"
     for field in ("need_peak", "seen_peak"):
         found = sorted(task[field] for task in tasks if not task["lazy"])
         if found != expected:
