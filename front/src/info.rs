@@ -1,10 +1,12 @@
-//! `cuMemGetInfo`: what the program may still get.
+//! `cuMemGetInfo` and `cuDeviceTotalMem`: what the program may still get, and of how much.
+
+use std::ffi::c_int;
 
 use mgb_probe::need::GRANULE;
 
 use crate::calls::{self, SUCCESS};
 use crate::native::own;
-use crate::{room, session};
+use crate::{limit, room, session};
 
 /// What the driver counts as free and never allocates: on an H200 the last 3.1 MiB.
 const UNREACHABLE: u64 = 2 * GRANULE;
@@ -22,11 +24,36 @@ own! {
     /// within the answer is never refused; if others took the room first, it waits.
     fn cuMemGetInfo_v2(free: *mut usize, total: *mut usize) |native| {
         let code = native(free, total);
-        if code == SUCCESS && !free.is_null() {
+        if code != SUCCESS {
+            return code;
+        }
+        if let Some((all, left)) = calls::device().ok().and_then(room::within_limit) {
+            // SAFETY: null, or the driver has written it.
+            if let Some(free) = unsafe { free.as_mut() } {
+                *free = left as usize;
+            }
+            // SAFETY: as above.
+            if let Some(total) = unsafe { total.as_mut() } {
+                *total = all as usize;
+            }
+        } else if !free.is_null() {
             // SAFETY: the driver has written it.
             let free = unsafe { &mut *free };
             if let Some(may) = may_have(*free as u64) {
                 *free = may as usize;
+            }
+        }
+        code
+    }
+
+    /// Before the program has a GPU, all have as much as its limit.
+    fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) |native| {
+        let code = native(bytes, device);
+        if code == SUCCESS && session::get().is_some() && let Some(limit) = limit::bytes() {
+            // SAFETY: null, or the driver has written it.
+            if let Some(bytes) = unsafe { bytes.as_mut() } {
+                let most = room::within_limit(device).map_or(limit, |(total, _)| total);
+                *bytes = (*bytes).min(most as usize);
             }
         }
         code

@@ -39,6 +39,7 @@ mod info;
 mod ipc;
 mod jumps;
 mod kernels;
+mod limit;
 mod live;
 mod memory;
 mod moving;

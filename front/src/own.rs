@@ -14,6 +14,7 @@
     "cuDevicePrimaryCtxReset",
     "cuDevicePrimaryCtxReset_v2",
     "cuDevicePrimaryCtxRetain",
+    "cuDeviceTotalMem_v2",
     "cuGetProcAddress",
     "cuGetProcAddress_v2",
     "cuGraphExecChildGraphNodeSetParams",

@@ -249,3 +249,38 @@ fn memory_is_the_drivers_own_without_an_arena() {
     node.wait_until_empty();
     assert_eq!(node.view().counts.evicted, 0, "it cannot be swapped");
 }
+
+/// A server that reckons from free memory what it has taken is not misled by neighbours that come and go, where it
+/// has a GPU of its own size: natively it would take what it took for its own, and give up where memory came free.
+#[test]
+fn a_program_with_a_limit_sees_a_gpu_of_that_size() {
+    let folder = folder("limits");
+    let (profiles, holds) = (program("profiles.c", &folder), program("holds.c", &folder));
+    let node = Node::start("1x256MiB", "mgb");
+    let hold = |mib| Running::start(on(&node, &holds, &["alloc", "1", mib, "600000"]).env("MGB", "require"));
+    let has = |mib| {
+        wait::until("a neighbour holds its memory", || {
+            (charged(&node)[0].1 == mib).then_some(())
+        });
+    };
+    let first = hold("50");
+    has(50);
+    let mut command = on(&node, &profiles, &["90"]);
+    let mut server = Staged::start(command.env("MGB_GPU_MEMORY", "100MiB"));
+    server.comes_to("total 100 100 MiB, free 100 MiB");
+    server.comes_to("profiles");
+    has(80);
+    drop(first);
+    has(30);
+    let second = hold("20");
+    has(50);
+    server.goes_on();
+    server.comes_to("used 30 MiB, cache 60 MiB");
+    server.comes_to("too much: 2");
+    server.comes_to("serves");
+    drop(second);
+    has(80);
+    server.goes_on();
+    server.ends();
+    node.wait_until_empty();
+}

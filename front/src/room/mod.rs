@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::need::{LAZY, Need, margin_bytes};
+use mgb_probe::size::Bytes;
 use mgb_probe::view::TaskView;
 use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
@@ -23,7 +24,7 @@ use swapper::{RECLAIMER, SWAPPER};
 use task::Task;
 
 use crate::session::Session;
-use crate::{caches, notice, program, session, trace};
+use crate::{caches, limit, notice, program, session, trace};
 
 /// Freed memory that a program may keep on a device, at most: none where it would be missed.
 const SPARE: u64 = 32 << 20;
@@ -165,6 +166,15 @@ pub fn most(device: i32) -> u64 {
     its_gpu(device).map_or(0, |gpu| gpu.usable_bytes.saturating_sub(gpu.context_bytes))
 }
 
+/// What a program with a limit has on the device and may still take there, in bytes: neighbours change neither.
+pub fn within_limit(device: i32) -> Option<(u64, u64)> {
+    let limit = limit::bytes()?;
+    let task = task(device)?;
+    let total = limit.min(most(device));
+    let held = task.account.lock().held();
+    Some((total, total.saturating_sub(held)))
+}
+
 /// Bytes that a part of what the program has there, of which `own` are charged, can have at most beside the rest.
 pub fn most_beside(device: i32, own: u64) -> u64 {
     let held = task(device).map_or(0, |task| task.account.lock().held());
@@ -214,10 +224,11 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     let (Some(session), Some(task)) = (session::get(), task(device)) else {
         return !CLOSED.read().contains(&device);
     };
+    let limit = limit::bytes().unwrap_or(u64::MAX);
     {
         let mut account = task.account.lock();
         account.add(bytes);
-        if account.held() <= account.reserved {
+        if account.held() <= account.reserved.min(limit) {
             return true;
         }
     }
@@ -225,6 +236,27 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     if let Some(swapper) = SWAPPER.get() {
         let freed = swapper.release_spares(device);
         task.account.lock().remove_large(freed);
+    }
+    {
+        let mut account = task.account.lock();
+        if account.held() > limit {
+            account.remove(bytes);
+            drop(account);
+            notice::once(
+                "limit",
+                format_args!(
+                    "failed to allocate device memory: with it the program has more than the {} on a GPU that {} \
+                     gives it",
+                    Bytes(limit),
+                    limit::VARIABLE
+                ),
+            );
+            give_back(session, task);
+            return false;
+        }
+        if account.held() <= account.reserved {
+            return true;
+        }
     }
     if let Some(reclaimer) = RECLAIMER.get().filter(|reclaimer| (reclaimer.has_idle)(device)) {
         let lacking = task.account.lock().lacking();

@@ -1,0 +1,33 @@
+//! `MGB_GPU_MEMORY`: a program that sees GPUs of so much memory, of which nobody else takes any. For programs that
+//! size what they take by a GPU's total, or reckon what they have taken from free memory before and after: a
+//! neighbour that comes or goes meanwhile would be in that figure.
+
+use std::sync::OnceLock;
+
+use mgb_probe::need::GRANULE;
+use mgb_probe::size;
+
+use crate::notice;
+
+/// The variable of the environment.
+pub const VARIABLE: &str = "MGB_GPU_MEMORY";
+
+/// Bytes that the program is to have on each GPU at most, in whole granules; none where it may have all.
+pub fn bytes() -> Option<u64> {
+    static LIMIT: OnceLock<Option<u64>> = OnceLock::new();
+    *LIMIT.get_or_init(|| {
+        let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
+        match size::parse(&text) {
+            Ok(bytes) if bytes >= GRANULE => Some(bytes / GRANULE * GRANULE),
+            _ => {
+                notice::once(
+                    "limit-setting",
+                    format_args!(
+                        "{VARIABLE} is a size such as 40GiB, 2 MiB or more, not {text}: it sets no limit"
+                    ),
+                );
+                None
+            }
+        }
+    })
+}
