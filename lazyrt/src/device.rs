@@ -8,6 +8,7 @@ use mgb_abi::stream::{
 use mgb_core::patience::Patience;
 use mgb_core::{captures, files, work};
 use mgb_probe::Gpu;
+use mgb_probe::need::GRANULE;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::Mutex;
 
@@ -53,6 +54,10 @@ pub fn at(ordinal: i32) -> Option<u32> {
     let gpus = session::gpus().len();
     (0..gpus as u32).find(|&gpu| self::ordinal(gpu).is_ok_and(|own| own == ordinal))
 }
+
+/// What the driver counts as free and never allocates, on an H200 the last 3.1 MiB, or takes for code and variables
+/// as they are loaded.
+pub const UNREACHABLE: u64 = 2 * GRANULE;
 
 /// Bytes of a GPU that one process's tasks can have.
 pub fn capacity(gpu: &Gpu) -> u64 {

@@ -64,7 +64,8 @@ cases! {
         information, unhurried;
     information: static_objects (native), lazy_objects (native), both_kinds (native), nearly_all (native),
         nearly_all_in_pieces (native);
-    tasks: loops (native), threads (native), beside (native), by_hand (native), refused;
+    tasks: loops (native), threads (native), beside (native), by_hand (native), refused,
+        all_there_is (native);
     devices: spread (native), variables (native), workers (native), attributes (native), reset_one (native),
         numbers (native), first_waits (native), functions_first (native);
     places: places (native), batches (native), graph_places (native);

@@ -20,6 +20,8 @@
 //! - For the request of the most senior process of the ring that swapping could
 //!   make fit, the most junior process on its GPU makes room, if it is junior to that
 //!   one. Seniority is the order of arrival of processes and never changes.
+//! - Until that request is granted, what comes free there is for it (a claim, in [`crate::broker`]): it may take
+//!   several to make the room, and what they ask for next may be small.
 //! - Where the room is there, and only the rule that no newcomer enters a GPU
 //!   where growth waits keeps the process out, it is let in.
 //! - A task that wants a GPU for itself is in a ring only if nobody at all on its
@@ -36,10 +38,11 @@
 //!   of the ring as well, the most junior process is refused.
 //!
 //! Why this ends: each step swaps somebody out, grants something or refuses somebody. A process that was
-//! swapped asks for its whole at once and holds only its context meanwhile; no newcomer enters a GPU where
-//! growth waits, but for a process of the ring, once per GPU. So between two grants there are at most as many
-//! swaps as processes, and every grant lets a program go on. The most senior process makes room for others
-//! only when it cannot go on before they are gone.
+//! swapped holds only its context until the request for which it made room is granted, or cannot be met any more;
+//! no newcomer enters a GPU where growth waits, but for a process of the ring, once per GPU. So between two
+//! grants there are at most twice as many swaps as processes (a growing task, then all others), and every grant
+//! lets a program go on, the most senior one first that can. The most senior process makes room for others only
+//! when it cannot go on before they are gone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -117,8 +120,8 @@ pub enum Way {
         client: ClientId,
         /// GPU index.
         gpu: usize,
-        /// It makes room for its own request: with its other tasks.
-        for_itself: bool,
+        /// Whose request it makes room for; its own: with its other tasks.
+        whose: ClientId,
     },
     /// The process has room on the GPU, and is to have it although others wait
     /// to grow, or are where somebody is to be alone.
@@ -271,7 +274,6 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
         }
         for request in &stuck {
             let on = |gpu| victims(holders, request, gpu, anybody);
-            let has_context = |gpu| has_context(holders, request.client, gpu);
             let is_closed = |gpu| is_closed(holders, request, gpu);
             let has_room = |gpu| has_room(holders, request, rooms, gpu);
             let open = |gpu: &usize| closed == Closed::Opens || !is_closed(*gpu);
@@ -287,11 +289,8 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
             }
             let best = targets(request, rooms)
                 .filter(open)
+                .filter(|&gpu| can_make_room(holders, request, rooms, gpu, anybody))
                 .map(|gpu| (gpu, on(gpu).map(|(_, bytes)| bytes).sum::<u64>()))
-                .filter(|&(gpu, bytes)| {
-                    let context = if has_context(gpu) { 0 } else { rooms[gpu].context };
-                    rooms[gpu].left.saturating_add(bytes) >= request.bytes.saturating_add(context)
-                })
                 .max_by_key(|&(_, bytes)| bytes);
             let Some((gpu, _)) = best else {
                 // With what something outside the ledger has it would fit: that may go away.
@@ -307,7 +306,7 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
             };
             let Some((victim, _)) = on(gpu).max_by_key(|(holder, _)| holder.client) else {
                 // The room is there already.
-                if !has_context(gpu) && !rooms[gpu].full {
+                if !has_context(holders, request.client, gpu) && !rooms[gpu].full {
                     let client = request.client;
                     return Some(Way::Admit { client, gpu });
                 }
@@ -319,7 +318,7 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
             return Some(Way::Swap {
                 client,
                 gpu,
-                for_itself: client == request.client,
+                whose: request.client,
             });
         }
     }
@@ -333,6 +332,26 @@ pub fn resolve(holders: &[Holder], blocked: &[Blocked], rooms: &[Room]) -> Optio
 
 fn targets<'a>(request: &'a Blocked, rooms: &'a [Room]) -> impl Iterator<Item = usize> + 'a {
     (0..rooms.len()).filter(|gpu| request.gpus & (1 << gpu) != 0)
+}
+
+/// Whether there would be room for the request on the GPU if others swapped out what they hold there: those that
+/// came after it, or anybody.
+pub fn can_make_room(
+    holders: &[Holder],
+    request: &Blocked,
+    rooms: &[Room],
+    gpu: usize,
+    anybody: bool,
+) -> bool {
+    let made: u64 = victims(holders, request, gpu, anybody)
+        .map(|(_, bytes)| bytes)
+        .sum();
+    let context = if has_context(holders, request.client, gpu) {
+        0
+    } else {
+        rooms[gpu].context
+    };
+    rooms[gpu].left.saturating_add(made) >= request.bytes.saturating_add(context)
 }
 
 /// Who could make room for the request on the GPU, and how much.

@@ -1,20 +1,19 @@
 //! Allocation: an address of the arena. No GPU is asked, except in an open process.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use mgb_core::arena::{Arena, SMALL};
-use mgb_probe::need::{GRANULE, LAZY};
+use mgb_probe::need::GRANULE;
 use mgb_probe::printed::LARGEST_GPU;
 use mgb_probe::size::Bytes;
-use mgb_probe::{BeginRequest, Need};
 use parking_lot::Mutex;
 
+use super::never_fits::{have_refused, never_fits};
 use crate::bind::{self, Asked};
 use crate::code::{Answer, Code, Own, fail};
 use crate::outside::Kind;
-use crate::state::{self, Key, State};
-use crate::{address_hold, device, driver_start, fault, margin, notice, open, session, thread};
+use crate::state;
+use crate::{address_hold, driver_start, fault, margin, notice, open, session, thread};
 
 /// Where the arena is asked for, and how large: below where programs and libraries lie; 0: anywhere.
 const ADDRESS_RANGES: [(u64, u64); 7] = [
@@ -75,85 +74,6 @@ fn have_arena() -> Result<(), Own> {
         state::lock().arena = Some(arena);
     }
     Ok(())
-}
-
-/// What could not be held on any GPU that it may still go to.
-struct NeverFits {
-    /// Who wants too much: the task, or all tasks of the program's device together.
-    whose: &'static str,
-    /// Bytes that are wanted.
-    wanted: u64,
-    /// Bytes that the largest of the GPUs has.
-    largest: u64,
-    /// The GPU to which the task is bound.
-    gpu: Option<u32>,
-}
-
-/// Whether the task would be that with `bytes` more. For a lazy task that is all tasks of its device together: each
-/// by itself could have a GPU in turn, but a launch may need two of them at once.
-fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
-    let task = state.task_at(key)?;
-    let bound = task.id.and(task.gpu);
-    let largest_of = |is_meant: &dyn Fn(u32) -> bool| {
-        let gpus = session::gpus().iter();
-        gpus.filter(|gpu| is_meant(gpu.index)).map(device::capacity).max()
-    };
-    let own_largest = largest_of(&|gpu| bound.is_none_or(|bound| bound == gpu))?;
-    let more = if bytes < SMALL && task.pool.has_room(bytes) {
-        0
-    } else {
-        bytes.saturating_add(GRANULE - 1) / GRANULE * GRANULE
-    };
-    let committed = task
-        .unevictable()
-        .max(task.live.saturating_add(bytes))
-        .max(task.unevictable().saturating_add(more));
-    if committed > own_largest {
-        return Some(NeverFits {
-            whose: "its task needs",
-            wanted: committed,
-            largest: own_largest,
-            gpu: bound,
-        });
-    }
-    if !state.is_lazy(key) {
-        // It leaves the GPU while others run.
-        return None;
-    }
-    // Its objects may be used with any of the program's, which sees one device that holds them all.
-    let (wanted, largest) = (
-        state.live_of(task.device).saturating_add(bytes),
-        largest_of(&|_| true)?,
-    );
-    (wanted > largest).then_some(NeverFits {
-        whose: "the program has",
-        wanted,
-        largest,
-        gpu: None,
-    })
-}
-
-/// In a job of Slurm, has mgbd refuse it as well, once: there it stands in the job's record, so that its next
-/// run comes to a node with a larger GPU.
-fn have_refused(never: &NeverFits) {
-    static TOLD: AtomicBool = AtomicBool::new(false);
-    if mgb_probe::job().and_then(mgb_probe::slurm_job).is_none() || TOLD.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    let need = Need {
-        peak_bytes: never.wanted,
-        flags: LAZY,
-        ..Need::default()
-    };
-    let request = BeginRequest {
-        need,
-        gpu: never.gpu,
-        ..BeginRequest::default()
-    };
-    // No GPU has so much, unless mgbd does not look at memory.
-    if let Some(Ok(grant)) = session::client().map(|client| client.begin(&request)) {
-        session::end(grant.task, 0);
-    }
 }
 
 fn allocate(bytes: usize) -> Result<u64, Own> {

@@ -11,9 +11,6 @@ use crate::code::{Answer, Code, Own};
 use crate::state::{self, State};
 use crate::{contexts, device, fault, native, open, session, thread, visible};
 
-/// What the driver counts as free and never allocates: on an H200 the last 3.1 MiB.
-const UNREACHABLE: u64 = 2 * GRANULE;
-
 type GetInfo = unsafe extern "C" fn(*mut usize, *mut usize) -> Code;
 
 /// `cudaMemGetInfo`: what the program's device has left. All objects of the device count as taken, backed or not.
@@ -127,7 +124,7 @@ fn room(gpu: u32) -> Result<u64, Own> {
     // Spares make room where the rest is not enough.
     let in_driver = driver_free.map_or(u64::MAX, |free| {
         (free + spares)
-            .saturating_sub(UNREACHABLE)
+            .saturating_sub(device::UNREACHABLE)
             .saturating_add(resident)
     });
     let context = if contexts::is_on(gpu) {

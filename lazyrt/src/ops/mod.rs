@@ -20,6 +20,7 @@ mod information;
 mod launch;
 mod limits;
 mod locations;
+mod never_fits;
 mod node;
 mod ordinals;
 mod outside;

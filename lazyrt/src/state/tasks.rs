@@ -137,6 +137,18 @@ impl State {
         own.map(Task::committed).sum()
     }
 
+    /// Bytes that launches of a static task need on its GPU beside its own: those of its device's lazy task, which they
+    /// may reach. One on another GPU is lent.
+    pub fn beside(&self, key: Key) -> u64 {
+        let Some(task) = self.tasks.get(&key) else {
+            return 0;
+        };
+        let lazy = self.devices.0[task.device].lazy.filter(|lazy| *lazy != key);
+        let lazy = lazy.and_then(|lazy| self.tasks.get(&lazy));
+        let is_there = |lazy: &&Task| lazy.gpu.is_none() || task.gpu.is_none() || lazy.gpu == task.gpu;
+        lazy.filter(is_there).map_or(0, Task::unevictable)
+    }
+
     /// Bytes of all objects of a device's tasks as asked for, and of what it has outside the arena and that cannot
     /// be evicted.
     pub fn live_of(&self, device: Device) -> u64 {

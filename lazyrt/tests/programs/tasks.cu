@@ -137,9 +137,46 @@ static void refused() {
   whole(1000, 1);
 }
 
+// Allocates until nothing is left, beside an object of the lazy task, and uses all of it.
+static void all_there_is() {
+  mgb_need need = {};
+  need.size = sizeof need;
+  need.peak_bytes = uint64_t(1) << 50;
+  mgb_task_site site = {sizeof(mgb_task_site), 4, "tasks.cu", "all_there_is"};
+  for (size_t beside : {size_t(6) << 20, size_t(7) << 20, size_t(8) << 20, size_t(9) << 20}) {
+    // A pointer in memory keeps the pass from placing these ops in a task of its own.
+    OK(cudaMalloc((void **)&boxes[0].pointer, beside));
+    fill<<<1, 128>>>(reinterpret_cast<int *>(boxes[0].pointer), 100, 5);
+    std::vector<void *> pieces;
+    void *piece = nullptr;
+    for (;;) {
+      mgb_task_use(&site, 0);
+      if (cudaMalloc(&piece, 4 << 20) != cudaSuccess)
+        break;
+      pieces.push_back(piece);
+    }
+    IS(cudaGetLastError(), cudaErrorMemoryAllocation);
+    EXPECT(pieces.size() >= 10);
+    mgb_task task = mgb_task_begin(&site, &need);
+    for (size_t at = 0; at < pieces.size(); at++) {
+      mgb_task_use(&site, task);
+      fill<<<1, 128>>>(static_cast<int *>(pieces[at]), 100, int(at));
+      OK(cudaGetLastError());
+    }
+    for (size_t at = 0; at < pieces.size(); at++) {
+      int value = 0;
+      OK(cudaMemcpy(&value, static_cast<int *>(pieces[at]) + 7, sizeof value, cudaMemcpyDeviceToHost));
+      EXPECT(value == int(at) + 7);
+      OK(cudaFree(pieces[at]));
+    }
+    mgb_task_end(task);
+    OK(cudaFree(boxes[0].pointer));
+  }
+}
+
 int main(int argc, char **argv) {
   const Case cases[] = {
-      CASE(loops), CASE(threads), CASE(beside), CASE(by_hand), CASE(refused),
+      CASE(loops), CASE(threads), CASE(beside), CASE(by_hand), CASE(refused), CASE(all_there_is),
   };
   return play(argc, argv, cases);
 }

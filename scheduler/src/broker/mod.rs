@@ -8,6 +8,7 @@ mod accounts;
 mod agent;
 mod answer;
 mod ask;
+mod claims;
 mod control;
 mod evict;
 mod expect;
@@ -58,6 +59,7 @@ pub use view::WHOLE;
 use crate::client::ClientId;
 use crate::eviction::Speed;
 use crate::ledger::{Ledger, Reclaiming, TaskKey};
+use crate::policies::Claim;
 use accounts::Accounts;
 use agent::{Agent, FIRST_SPEED};
 use held::Held;
@@ -109,6 +111,8 @@ pub struct Broker {
     ledger: Ledger,
     clients: BTreeMap<ClientId, Client>,
     queue: Pending,
+    /// For whom others make room, by GPU.
+    claims: BTreeMap<usize, Claim>,
     /// Requests that are not in the queue because a person wants it.
     held: Vec<Held>,
     suspended: Suspended,
@@ -158,6 +162,7 @@ impl Broker {
             rules,
             clients: BTreeMap::new(),
             queue: Pending::default(),
+            claims: BTreeMap::new(),
             held: Vec::new(),
             suspended: Suspended::default(),
             accounts: Accounts::default(),

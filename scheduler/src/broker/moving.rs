@@ -351,7 +351,8 @@ impl Broker {
                 .saturating_add(waiting.bytes);
             let is_open = *to != held.gpu
                 && self.closed() & (1 << to) == 0
-                && !colocation.is_closed(*to, waiting.client);
+                && !colocation.is_closed(*to, waiting.client)
+                && !self.is_claimed(*to, waiting.client);
             is_open
                 && may & (1 << to) != 0
                 && self.may_be_on(waiting.client, *to)

@@ -5,7 +5,8 @@
 //! Growth goes before new tasks, since others wait for growing tasks; among
 //! growths the senior process goes first, and after the patience no junior
 //! growth passes it on its GPU. On a stalled GPU (see [`crate::deadlock`])
-//! nothing is kept: only requests that pass can set the GPU going again.
+//! nothing is kept: only requests that pass can set the GPU going again; but those who make room for another
+//! there do not take it ([`super::claims`]).
 //!
 //! While a task has a GPU for itself, no other task grows or begins there.
 
@@ -53,6 +54,9 @@ impl Broker {
         let (mut holders, mut stalled) = (Vec::new(), 0);
         if !newcomers || self.rules.policy.compute_hard() {
             (holders, stalled) = self.holders_that_wait(snapshot, now);
+        }
+        if !newcomers {
+            self.drop_claims(&holders, stalled, &covered, now);
         }
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         if !newcomers {
@@ -136,7 +140,8 @@ impl Broker {
             if !self.may_grow(&waiting) {
                 continue;
             }
-            let fits = self.has_room_to_grow(&waiting, covered, gpu) && !is_to_leave;
+            let is_claimed = self.is_claimed(gpu, waiting.client);
+            let fits = self.has_room_to_grow(&waiting, covered, gpu) && !is_to_leave && !is_claimed;
             let elsewhere = if fits {
                 None
             } else {

@@ -30,12 +30,9 @@ impl Broker {
             let holders = self.holders(snapshot, now);
             match deadlock::resolve(&holders, &blocked, &self.rooms(covered)) {
                 None => return,
-                Some(Way::Swap {
-                    client,
-                    gpu,
-                    for_itself,
-                }) => {
-                    self.order_swap(client, gpu, for_itself, answers);
+                Some(Way::Swap { client, gpu, whose }) => {
+                    self.claim(gpu, whose, client);
+                    self.order_swap(client, gpu, client == whose, answers);
                 }
                 Some(Way::Admit { client, gpu }) => {
                     if !self.admit(client, gpu, covered, now, answers) {
@@ -178,7 +175,7 @@ impl Broker {
         deadlock::stalled(holders, &self.blocked(now), &self.rooms(&[]))
     }
 
-    fn rooms(&self, covered: &[Option<u64>]) -> Vec<Room> {
+    pub(super) fn rooms(&self, covered: &[Option<u64>]) -> Vec<Room> {
         let shown = |gpu: usize| covered.get(gpu).copied().flatten().unwrap_or(u64::MAX);
         let room = |gpu: usize| Room {
             left: self.ledger.room(gpu).min(shown(gpu)),
@@ -293,7 +290,7 @@ impl Broker {
 
     /// The requests that can be part of a deadlock: those of processes that have something, and of others
     /// such as have wanted a GPU for themselves very long.
-    fn blocked(&self, now: Duration) -> Vec<Blocked> {
+    pub(super) fn blocked(&self, now: Duration) -> Vec<Blocked> {
         let very_long = self.rules.patience.saturating_mul(HOLDER_PATIENCE);
         let blocked = |waiting: &Waiting| Blocked {
             alone: self.wants_alone(waiting),

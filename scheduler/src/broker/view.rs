@@ -41,6 +41,7 @@ impl Broker {
                     growth_waits: false,
                     growth_aged: false,
                     stalled: stalled & (1 << gpu) != 0,
+                    claim: self.claims.get(&gpu).copied(),
                     resting: true,
                 }
             })

@@ -34,19 +34,15 @@ const FULL: Room = Room {
     full: false,
 };
 
-fn swap(client: ClientId, gpu: usize) -> Option<Way> {
-    Some(Way::Swap {
-        client,
-        gpu,
-        for_itself: false,
-    })
+fn swap(client: ClientId, gpu: usize, whose: ClientId) -> Option<Way> {
+    Some(Way::Swap { client, gpu, whose })
 }
 
 #[test]
 fn the_most_junior_makes_room_for_the_most_senior() {
     let holders = [holder(1, 0, 5), holder(2, 0, 5), holder(3, 0, 5)];
     let requests = [blocked(3, 1, 5), blocked(1, 1, 5), blocked(2, 1, 5)];
-    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(3, 0));
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(3, 0, 1));
 }
 
 #[test]
@@ -91,16 +87,12 @@ fn what_is_outside_the_ledger_does_not_keep_a_ring_closed() {
     };
     let holders = [holder(1, 0, 5), holder(2, 0, 5)];
     let requests = [blocked(1, 1, 5), blocked(2, 1, 5)];
-    assert_eq!(resolve(&holders, &requests, &[room]), swap(2, 0));
+    assert_eq!(resolve(&holders, &requests, &[room]), swap(2, 0, 1));
 }
 
 #[test]
 fn alone_it_makes_room_with_its_other_tasks() {
-    let way = Some(Way::Swap {
-        client: 1,
-        gpu: 0,
-        for_itself: true,
-    });
+    let way = swap(1, 0, 1);
     assert_eq!(resolve(&[holder(1, 0, 9)], &[blocked(1, 1, 5)], &[FULL]), way);
     assert_eq!(resolve(&[holder(1, 0, 8)], &[blocked(1, 1, 0)], &[FULL]), way);
 }
@@ -109,7 +101,7 @@ fn alone_it_makes_room_with_its_other_tasks() {
 fn a_ring_over_two_gpus_is_broken() {
     let holders = [holder(1, 0, 5), holder(2, 1, 5)];
     let requests = [blocked(1, 0b10, 0), blocked(2, 0b01, 0)];
-    assert_eq!(resolve(&holders, &requests, &[FULL; 2]), swap(2, 1));
+    assert_eq!(resolve(&holders, &requests, &[FULL; 2]), swap(2, 1, 1));
 }
 
 #[test]
@@ -124,7 +116,7 @@ fn a_senior_lets_a_junior_through_whose_context_is_in_its_way() {
     // Client 1 cannot fit before client 2 is gone, and 2 holds no memory.
     let holders = [holder(1, 0, 20), holder(2, 0, 0)];
     let requests = [blocked(1, 1, 20), blocked(2, 1, 0)];
-    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0));
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0, 2));
 }
 
 #[test]
@@ -133,7 +125,7 @@ fn who_cannot_swap_is_refused_rather_than_waited_for() {
     let requests = [blocked(1, 1, 5), blocked(2, 1, 5)];
     holders[1].swappable = 0;
     // First the senior makes room, then nobody can.
-    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0));
+    assert_eq!(resolve(&holders, &requests, &[FULL]), swap(1, 0, 2));
     holders[0] = holder(1, 0, 0);
     let requests = [
         Blocked {
@@ -182,7 +174,7 @@ fn nobody_is_let_in_beside_one_that_is_alone_before_swaps_have_failed() {
     holders[0].alone = true;
     let rooms = [Room { left: 9, ..FULL }, FULL];
     let requests = [blocked(1, 0b10, 0), blocked(2, 0b01, 0)];
-    assert_eq!(resolve(&holders, &requests, &rooms), swap(2, 1));
+    assert_eq!(resolve(&holders, &requests, &rooms), swap(2, 1, 1));
     holders[1].swappable = 0;
     let way = Some(Way::Admit { client: 2, gpu: 0 });
     assert_eq!(resolve(&holders, &requests, &rooms), way);
@@ -208,4 +200,12 @@ fn a_newcomer_that_waited_very_long_begins_where_all_others_wait() {
     assert_eq!(beside(&holders, &[aged, blocked(1, 1, 5)], &[room]), way);
     let full = [Room { full: true, ..room }];
     assert_eq!(beside(&holders, &[aged, blocked(1, 1, 5)], &full), None);
+}
+
+#[test]
+fn what_cannot_be_made_keeps_nobody_waiting() {
+    let holders = [holder(1, 0, 5), holder(2, 0, 3), holder(2, 1, 9)];
+    let can = |over_elders| can_make_room(&holders, &blocked(2, 1, 3), &[FULL; 2], 0, over_elders);
+    assert!(!can(false), "its own growing task does not help it");
+    assert!(can(true));
 }

@@ -25,7 +25,7 @@ mod view;
 
 pub use queue::{HOLDER_PATIENCE, Queue, QueueError};
 pub use schedgpu::Way;
-pub use view::{GpuState, Placement, View, Waiter, warps_charged};
+pub use view::{Claim, GpuState, Placement, View, Waiter, warps_charged};
 
 use std::fmt;
 use std::str::FromStr;

@@ -23,7 +23,8 @@
 //! wait for. What runs there then has to end, and it is its turn.
 //!
 //! On a GPU where a granted task waits to grow, processes that hold nothing
-//! there do not begin at all.
+//! there do not begin at all. Where others make room for a process on a stalled GPU
+//! (a *claim*), that process takes it and not they.
 //!
 //! A task that lacks something else than memory (it wants a GPU for itself, or
 //! compute is hard) is passed in the same way, and room gathers for it on one GPU
@@ -163,6 +164,7 @@ impl Round<'_> {
         let fits = |at: &usize| {
             let gpu = &self.gpus[*at];
             waiter.cost(*at, gpu) <= gpu.room
+                && gpu.claim.is_none_or(|claim| claim.lets(waiter.client))
                 && !gpu.alone_by.others_than(waiter.client)
                 && !(waiter.alone && gpu.present_by.others_than(waiter.client))
         };

@@ -38,6 +38,7 @@ fn gpu(room: u64) -> GpuState {
         growth_waits: false,
         growth_aged: false,
         stalled: false,
+        claim: None,
         resting: false,
     }
 }

@@ -5,6 +5,22 @@ use std::time::Duration;
 use crate::client::{ClientId, ClientSet};
 use crate::sms::{Launch, Sms};
 
+/// Others make room on a stalled GPU for this process: what comes free there is not for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Whom the room is for.
+    pub client: ClientId,
+    /// Those that came before it make room as well: nobody else is granted anything there. Otherwise they may.
+    pub over_elders: bool,
+}
+
+impl Claim {
+    /// Whether the process may be granted room on the GPU.
+    pub fn lets(self, client: ClientId) -> bool {
+        client == self.client || !self.over_elders && client < self.client
+    }
+}
+
 /// A GPU as a policy sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GpuState {
@@ -37,6 +53,8 @@ pub struct GpuState {
     /// No process that holds memory there can go on by itself: room is kept there
     /// from newcomers only.
     pub stalled: bool,
+    /// Whom the room that comes free there is for, if others make room for somebody.
+    pub claim: Option<Claim>,
     /// All processes with a task running there wait for something: compute keeps no task out.
     pub resting: bool,
 }

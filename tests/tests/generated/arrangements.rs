@@ -1,8 +1,10 @@
 //! The arrangements in which a source is played.
 
+use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use mgb_tests::generate::attack::Feature;
 use mgb_tests::node::Node;
 use mgb_tests::process::{Ended, Running};
 
@@ -13,6 +15,9 @@ const RUN_PATIENCE: Duration = Duration::from_secs(300);
 
 /// Processes that press for memory at once.
 const CROWD: usize = 6;
+
+/// What the small GPU leaves one of so many beside the contexts and code of all.
+const LEFT_BY_CROWD: &str = "1x32MiB";
 
 /// How a source is played.
 struct Arrangement {
@@ -78,6 +83,8 @@ pub struct Wrong {
 pub struct Nodes {
     nodes: [Node; 4],
     crowd: Mutex<()>,
+    /// Held by sources that allocate until nothing is left: several would leave no room for their contexts.
+    greedy: Mutex<()>,
 }
 
 impl Nodes {
@@ -94,6 +101,7 @@ impl Nodes {
         Nodes {
             nodes,
             crowd: Mutex::new(()),
+            greedy: Mutex::new(()),
         }
     }
 
@@ -109,6 +117,8 @@ impl Nodes {
     /// In which it was not right, and what it said.
     pub fn play(&self, built: &Built) -> Result<(), Wrong> {
         let natively = &ARRANGEMENTS[0];
+        let is_greedy = built.source.features.iter().any(|own| own.has(Feature::Probing));
+        let _alone = is_greedy.then(|| self.greedy.lock().unwrap_or_else(PoisonError::into_inner));
         let wrong = |arrangement: &Arrangement, why| Wrong {
             arrangement: arrangement.name,
             why,
@@ -138,7 +148,7 @@ impl Nodes {
         for (number, features) in built.source.features.iter().enumerate() {
             // What nobody evicts or moves does the same each time.
             for round in 1..=if arrangement.evict_every > 0 { 2 } else { 1 } {
-                let running = self.launch(built, arrangement, Some(number));
+                let running = self.launch(built, arrangement, &[number]);
                 if !running
                     .try_end_within(RUN_PATIENCE)
                     .is_ok_and(|ended| ended.status.success())
@@ -151,20 +161,42 @@ impl Nodes {
         text
     }
 
-    fn launch(&self, built: &Built, arrangement: &Arrangement, only: Option<usize>) -> Running {
+    /// The programs of a source that a crowd has room for at all on the small GPU, each by itself: those that run
+    /// natively with what it leaves, and do not take all there is.
+    fn modest(&self, built: &Built) -> Vec<usize> {
+        let features = built.source.features.iter().enumerate();
+        let modest = features.filter(|(_, own)| !own.has(Feature::Probing));
+        let runs = |number: &usize| {
+            let mut command = self.command(built, &ARRANGEMENTS[0], &[*number]);
+            command.env("SOFTGPU_DEVICES", LEFT_BY_CROWD);
+            command.env("SOFTGPU_STATE", built.program.with_extension("small"));
+            let ended = Running::start(&mut command).try_end_within(RUN_PATIENCE);
+            ended.is_ok_and(|ended| ended.status.success())
+        };
+        modest.map(|(number, _)| number).filter(runs).collect()
+    }
+
+    fn launch(&self, built: &Built, arrangement: &Arrangement, only: &[usize]) -> Running {
+        Running::start(&mut self.command(built, arrangement, only))
+    }
+
+    /// What plays these programs of a source; none: all of them.
+    fn command(&self, built: &Built, arrangement: &Arrangement, only: &[usize]) -> Command {
         let node = &self.nodes[arrangement.node];
         let mut command = node.command(&built.program, &["--pause", &arrangement.pause.to_string()]);
         command.env("MGB", arrangement.mode);
-        if let Some(number) = only {
-            command.arg(number.to_string());
-        }
+        command.args(only.iter().map(usize::to_string));
         if arrangement.node < 2 {
             command.env("SOFTGPU_TIME", "off");
+        }
+        if arrangement.mode == "off" {
+            // Natively nobody waits for memory that another source has, which may be all there is.
+            command.env("SOFTGPU_STATE", built.program.with_extension("softgpu"));
         }
         if arrangement.evict_every > 0 {
             command.env("MGB_EVICT_EVERY", arrangement.evict_every.to_string());
         }
-        Running::start(&mut command)
+        command
     }
 
     fn run(
@@ -173,10 +205,15 @@ impl Nodes {
         arrangement: &Arrangement,
         expected: Option<&str>,
     ) -> Result<String, String> {
-        let alone =
-            (arrangement.at_once > 1).then(|| self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_crowd = arrangement.at_once > 1;
+        let only = if is_crowd { self.modest(built) } else { Vec::new() };
+        if is_crowd && only.is_empty() {
+            return Ok(String::new());
+        }
+        let expected = expected.map(|expected| of_programs(expected, &only));
+        let alone = is_crowd.then(|| self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
         let all: Vec<Running> = (0..arrangement.at_once)
-            .map(|_| self.launch(built, arrangement, None))
+            .map(|_| self.launch(built, arrangement, &only))
             .collect();
         let ends: Vec<_> = all
             .into_iter()
@@ -191,7 +228,10 @@ impl Nodes {
                 Ok(ended) => return Err(format!("{}: {}", arrangement.name, said(ended))),
                 Err(ended) => return Err(format!("{}: hangs: {}", arrangement.name, said(ended))),
             };
-            if expected.is_some_and(|expected| expected != ended.stdout) {
+            if expected
+                .as_ref()
+                .is_some_and(|expected| *expected != ended.stdout)
+            {
                 return Err(format!(
                     "{}: it is right by its own model, but answers other than natively: {}",
                     arrangement.name, ended.stdout
@@ -212,4 +252,17 @@ impl Nodes {
         assert!(counts[0].moved > 0, "{counts:?}");
         (counts[0].moved, counts[1].evicted)
     }
+}
+
+/// The lines of these programs' answers; none: all lines.
+fn of_programs(answers: &str, only: &[usize]) -> String {
+    let is_meant = |line: &&str| {
+        let number = line.split(' ').next().and_then(|name| name.strip_prefix('p'));
+        only.is_empty() || number.is_some_and(|number| only.iter().any(|one| one.to_string() == number))
+    };
+    answers
+        .lines()
+        .filter(is_meant)
+        .map(|line| format!("{line}\n"))
+        .collect()
 }

@@ -81,6 +81,27 @@ fn two_that_hold_and_begin_more_both_finish() {
     assert_eq!((world.processes[0].swaps, world.processes[1].swaps), (0, 1));
 }
 
+/// A process that was swapped out asks for its tasks one after the other, as it uses them: what it needs next is
+/// small, and would fit into what it has made room for.
+#[test]
+fn room_that_was_made_for_one_is_not_taken_by_who_made_it() {
+    let grows = vec![Act::Begin(1, 8, 0), Act::Work(8), Act::Grow(1, 12), Act::Work(1)];
+    let begins = (1..=3).map(|task| Act::Begin(task, 2, 0));
+    let uses = (0..400).map(|at| Act::Use(1 + at % 3));
+    let youngest = begins
+        .chain([Act::Work(16), Act::Grow(3, 2)])
+        .chain(uses)
+        .collect();
+    let lives = [vec![grows; 4], vec![youngest]].concat();
+    let mut world = World::new(&[5 + 32 + 6], 1, lives);
+    world.run();
+    let swaps: Vec<u32> = world.processes.iter().map(|process| process.swaps).collect();
+    assert!(
+        swaps.iter().sum::<u32>() <= 10,
+        "twice as many as processes: {swaps:?}"
+    );
+}
+
 /// The first and the second wait to grow, each kept from it by contexts of the others; the third could end,
 /// and only has to be let in.
 #[test]
@@ -297,6 +318,7 @@ fn act() -> impl Strategy<Value = Act> {
             .prop_map(|(task, bytes, gpus)| Act::Begin(task, bytes, gpus)),
         4 => (1..4u64, 1..10u64).prop_map(|(task, bytes)| Act::Grow(task, bytes)),
         3 => (1..5u32).prop_map(Act::Work),
+        3 => (1..4u64).prop_map(Act::Use),
         1 => (1..4u64, 0..12u64, prop_oneof![Just(0u64), Just(1), Just(2)])
             .prop_map(|(task, bytes, gpus)| Act::Alone(task, bytes, gpus)),
         2 => (1..4u64, 0..3u64).prop_map(|(task, kept)| Act::End(task, kept)),

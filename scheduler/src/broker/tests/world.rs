@@ -18,6 +18,8 @@ pub(super) enum Act {
     Grow(u64, u64),
     /// Works for some ticks, launches in flight.
     Work(u32),
+    /// A short operation of task n.
+    Use(u64),
     /// Ends task n; keeps these bytes.
     End(u64, u64),
     /// Loads a library, which takes these bytes where the first of its tasks is, if the driver has them.
@@ -238,7 +240,7 @@ impl World {
         }
         // A task on the host comes back before it is used.
         let used = match process.acts[0] {
-            Act::Grow(task, _) => Some(task),
+            Act::Grow(task, _) | Act::Use(task) => Some(task),
             Act::Work(_) => process.tasks.keys().next().copied(),
             _ => None,
         };

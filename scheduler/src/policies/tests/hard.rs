@@ -76,6 +76,7 @@ fn alg2_keeps_one_gpu_for_a_large_grid_that_is_old() {
 #[test]
 fn alg2_keeps_nobody_out_where_all_who_run_wait() {
     let gpus = [GpuState {
+        claim: None,
         resting: true,
         ..gpu(100)
     }];
