@@ -22,6 +22,7 @@ mod explain;
 mod faults;
 mod growth;
 mod guards;
+mod hidden;
 mod keep_nvcc;
 mod kept;
 mod kill;
