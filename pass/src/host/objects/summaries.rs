@@ -1,5 +1,5 @@
 //! Summaries: what a function of this module does with an address that it is given, where it is not inlined.
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -99,7 +99,7 @@ pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec
     let mut search = Search {
         collected,
         found: Vec::new(),
-        seen: HashSet::new(),
+        seen: HashMap::new(),
     };
     search.follow_call(call, pointer, 0, DEPTH)?;
     Some(search.found)
@@ -108,7 +108,8 @@ pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec
 struct Search<'a> {
     collected: &'a Collected,
     found: Vec<Range<i64>>,
-    seen: HashSet<(Value, i64)>,
+    /// Addresses, each with where it points.
+    seen: HashMap<Value, i64>,
 }
 
 impl Search<'_> {
@@ -140,8 +141,11 @@ impl Search<'_> {
 
     /// Follows an address that is `offset` bytes behind the one that the call was given.
     fn follow(&mut self, address: Value, offset: i64, depth: u32) -> Option<()> {
-        if !self.seen.insert((address, offset)) {
-            return Some(());
+        match self.seen.insert(address, offset) {
+            Some(before) if before == offset => return Some(()),
+            // It moves on, in a loop: how far is not known.
+            Some(_) => return None,
+            None => {}
         }
         for user in address.users() {
             match user.opcode()? {
