@@ -5,6 +5,7 @@
 
 mod across;
 mod activations;
+mod advice;
 mod alone;
 mod bad_input;
 mod batch;
@@ -17,6 +18,7 @@ mod devices;
 mod doctor;
 mod drain;
 mod driver_memory;
+mod everywhere;
 mod eviction;
 mod explain;
 mod faults;
@@ -48,6 +50,7 @@ mod stop;
 mod surroundings;
 mod suspend;
 mod textures;
+mod together;
 mod turns;
 mod users;
 mod whole;
