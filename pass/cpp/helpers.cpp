@@ -253,6 +253,10 @@ bool mgb_is_byval_parameter(LLVMValueRef Parameter) {
   return cast<Argument>(unwrap(Parameter))->hasByValAttr();
 }
 
+LLVMTypeRef mgb_byval_parameter_type(LLVMValueRef Parameter) {
+  return wrap(cast<Argument>(unwrap(Parameter))->getParamByValType());
+}
+
 LLVMTypeRef mgb_byval_type(LLVMValueRef Call, unsigned Argument) {
   return wrap(cast<CallBase>(unwrap(Call))->getParamByValType(Argument));
 }

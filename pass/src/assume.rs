@@ -13,6 +13,8 @@ pub enum Proof {
     Escape,
     /// No object is used after its task has begun again: `loops`.
     Loops,
+    /// No kernel is given an address as a number, or in bytes whose type does not show it: `numbers`.
+    Numbers,
 }
 
 impl Proof {
@@ -20,6 +22,7 @@ impl Proof {
         match self {
             Self::Escape => "escape",
             Self::Loops => "loops",
+            Self::Numbers => "numbers",
         }
     }
 

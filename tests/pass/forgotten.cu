@@ -120,6 +120,24 @@ void chosen_member(int n) {
   cudaFree(image.pixels);
 }
 
+// An address that moves on in a loop, with and without a variable for it.
+__attribute__((noinline)) static void walk(int *from, int *to) {
+  for (int *at = from; at != to; ++at) {
+    TEN(*at += random_number();)
+    TEN(*at ^= random_number();)
+    TEN(*at -= random_number();)
+  }
+}
+// CHECK: lazy in walked()
+// CHECK: why address-escapes: the address of a variable that holds device pointers goes to walk(int*, int*)
+void walked() {
+  Image image;
+  cudaMalloc(&image.pixels, 64);
+  walk(&image.width, &image.height);
+  work<<<1, 1>>>(image.pixels);
+  cudaFree(image.pixels);
+}
+
 // A function that is given the pointer and compares it.
 __attribute__((noinline)) static int count(int *x, int *y, int n) {
   int same = 0;

@@ -22,6 +22,7 @@ unsafe extern "C" {
     fn mgb_add_constructor(module: LLVMModuleRef, function: LLVMValueRef, priority: i32);
     fn mgb_is_byval(call: LLVMValueRef, argument: u32) -> bool;
     fn mgb_is_byval_parameter(parameter: LLVMValueRef) -> bool;
+    fn mgb_byval_parameter_type(parameter: LLVMValueRef) -> LLVMTypeRef;
     fn mgb_byval_type(call: LLVMValueRef, argument: u32) -> LLVMTypeRef;
     fn mgb_type_size(module: LLVMModuleRef, ty: LLVMTypeRef) -> u64;
     fn mgb_is_pure_call(call: LLVMValueRef) -> bool;
@@ -260,4 +261,9 @@ pub fn indexed_address(module: LLVMModuleRef, pointer: Value) -> (Value, i64, u6
 /// Whether a parameter is a copy in memory of what the caller passed by value.
 pub fn is_byval_parameter(parameter: Value) -> bool {
     helper!(mgb_is_byval_parameter(parameter.raw()))
+}
+
+/// The type of such a parameter in memory; none for other parameters.
+pub fn byval_parameter_type(parameter: Value) -> Option<Type> {
+    is_byval_parameter(parameter).then(|| Type(helper!(mgb_byval_parameter_type(parameter.raw()))))
 }

@@ -408,14 +408,20 @@ impl Type {
 
     /// Whether a value of this type may hold a pointer.
     pub fn holds_pointer(self) -> bool {
+        self.pointers() > 0
+    }
+
+    /// How many pointers it holds.
+    pub fn pointers(self) -> u64 {
+        let elements = |count: u64| count.saturating_mul(Type(c_api!(LLVMGetElementType(self.0))).pointers());
         match self.kind() {
-            LLVMTypeKind::LLVMPointerTypeKind => true,
+            LLVMTypeKind::LLVMPointerTypeKind => 1,
             LLVMTypeKind::LLVMStructTypeKind => (0..c_api!(LLVMCountStructElementTypes(self.0)))
-                .any(|at| Type(c_api!(LLVMStructGetTypeAtIndex(self.0, at))).holds_pointer()),
-            LLVMTypeKind::LLVMArrayTypeKind | LLVMTypeKind::LLVMVectorTypeKind => {
-                Type(c_api!(LLVMGetElementType(self.0))).holds_pointer()
-            }
-            _ => false,
+                .map(|at| Type(c_api!(LLVMStructGetTypeAtIndex(self.0, at))).pointers())
+                .fold(0, u64::saturating_add),
+            LLVMTypeKind::LLVMArrayTypeKind => elements(c_api!(LLVMGetArrayLength2(self.0))),
+            LLVMTypeKind::LLVMVectorTypeKind => elements(u64::from(c_api!(LLVMGetVectorSize(self.0)))),
+            _ => 0,
         }
     }
 }

@@ -3,6 +3,7 @@ use inkwell::llvm_sys::LLVMOpcode;
 use mgb_catalogue::Role;
 use mgb_catalogue::report::Code;
 
+use crate::assume::Proof;
 use crate::host::collect::{Callee, arguments_with};
 use crate::host::ir::Value;
 use crate::host::ir::helpers;
@@ -87,10 +88,11 @@ impl Search<'_> {
             },
             Some(LLVMOpcode::LLVMRet) => escapes(self, "the pointer is returned".to_owned()),
             Some(LLVMOpcode::LLVMCall | LLVMOpcode::LLVMInvoke) => self.follow_call(value, user),
-            Some(LLVMOpcode::LLVMPtrToInt) if integers::is_harmless(user) => {}
-            Some(LLVMOpcode::LLVMPtrToInt) => {
-                escapes(self, "the pointer is converted to an integer".to_owned())
-            }
+            Some(LLVMOpcode::LLVMPtrToInt) => match integers::differences(user) {
+                Some(differences) => self.differs(differences),
+                None if Proof::Numbers.is_assumed() => {}
+                None => escapes(self, "the pointer is converted to an integer".to_owned()),
+            },
             _ => escapes(
                 self,
                 "the pointer is used in a way that is not followed".to_owned(),

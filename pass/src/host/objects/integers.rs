@@ -6,48 +6,55 @@ use crate::host::ir::Value;
 
 /// How many operations an integer is followed through.
 const DEPTH: u32 = 8;
-/// A mask or divisor below this leaves too little of an address to make a pointer of it.
+/// A mask below this, or a power of two up to it as a divisor, leaves too little of an address to make a
+/// pointer of it.
 const FEW: u64 = 1 << 16;
 
-/// Whether no pointer can come of what this `ptrtoint` gives.
-pub fn is_harmless(integer: Value) -> bool {
-    is_forgotten(integer, DEPTH)
+/// The differences from other pointers that are all that is left of what this `ptrtoint` gives; none where a
+/// pointer can be made of it. A difference leads from one pointer to the other, and is harmless where both are
+/// into one object.
+pub fn differences(integer: Value) -> Option<Vec<Value>> {
+    let mut found = Vec::new();
+    is_forgotten(integer, true, DEPTH, &mut found).then_some(found)
 }
 
-fn is_forgotten(integer: Value, depth: u32) -> bool {
+/// Whether a pointer can be made neither of an integer nor of what is computed of it. Its low bits are
+/// forgotten while they are those of the address (`is_low`): other bits may be joined to all of it.
+fn is_forgotten(integer: Value, is_low: bool, depth: u32, differences: &mut Vec<Value>) -> bool {
     depth > 0
         && integer.users().into_iter().all(|user| match user.opcode() {
             Some(LLVMOpcode::LLVMICmp) => true,
+            // A mask that is chosen at run time finds out one bit after the other.
             Some(LLVMOpcode::LLVMAnd) => {
-                [0, 1].into_iter().any(|at| is_few(user.operand(at))) || is_next(user, depth)
+                let mut masks = [0, 1].into_iter().filter_map(|at| user.operand(at).constant());
+                let mask = masks.next().filter(|_| is_low);
+                mask.is_some_and(|mask| mask < FEW || is_forgotten(user, is_low, depth - 1, differences))
             }
-            Some(LLVMOpcode::LLVMURem) if user.operand(0) == integer && is_few(user.operand(1)) => true,
-            // The way from one pointer to another: only that other leads back, with which this one is
-            // followed.
+            Some(LLVMOpcode::LLVMURem) if user.operand(0) == integer && is_low => {
+                let divisor = user.operand(1).constant();
+                let is_few = divisor.is_some_and(|by| by.is_power_of_two() && by <= FEW);
+                is_few || is_forgotten(user, false, depth - 1, differences)
+            }
             Some(LLVMOpcode::LLVMSub)
                 if [0, 1]
                     .into_iter()
                     .all(|at| user.operand(at).is(LLVMOpcode::LLVMPtrToInt)) =>
             {
+                if !is_forgotten(user, false, depth - 1, &mut Vec::new()) {
+                    differences.push(user);
+                }
                 true
             }
             Some(
                 LLVMOpcode::LLVMAdd
                 | LLVMOpcode::LLVMSub
-                | LLVMOpcode::LLVMLShr
-                | LLVMOpcode::LLVMURem
                 | LLVMOpcode::LLVMZExt
                 | LLVMOpcode::LLVMTrunc
                 | LLVMOpcode::LLVMOr,
-            ) => is_next(user, depth),
+            ) => is_forgotten(user, is_low, depth - 1, differences),
+            Some(LLVMOpcode::LLVMLShr | LLVMOpcode::LLVMURem) => {
+                is_forgotten(user, false, depth - 1, differences)
+            }
             _ => false,
         })
-}
-
-fn is_next(user: Value, depth: u32) -> bool {
-    is_forgotten(user, depth - 1)
-}
-
-fn is_few(value: Value) -> bool {
-    value.constant().is_some_and(|bits| bits < FEW)
 }

@@ -159,7 +159,23 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
         .first()
         .copied();
     match array.and_then(|array| argument_storage(call, array)) {
-        Some(storage) => launch.storage = storage,
+        Some(storage) => {
+            // By its type a kernel says which of its arguments are addresses.
+            let given = storage
+                .iter()
+                .map(|one| one.allocated_type().pointers())
+                .sum::<u64>();
+            if stub.is_some_and(|stub| taken_pointers(stub) != given) {
+                let text = format!(
+                    "{} is given arguments of other types than it takes",
+                    launch.kernel
+                );
+                launch
+                    .obstacles
+                    .push(Why::new(Code::PointersInMemory, text, call));
+            }
+            launch.storage = storage;
+        }
         None => {
             let text = format!("the arguments of {} are not set up here", launch.kernel);
             launch
@@ -168,6 +184,15 @@ fn direct(collected: &Collected, variables: &Variables, call: Value, entry: &'st
         }
     }
     launch
+}
+
+/// How many pointers the kernel of a stub takes, those in structures among them.
+fn taken_pointers(stub: Value) -> u64 {
+    let of_parameter = |parameter: Value| match helpers::byval_parameter_type(parameter) {
+        Some(ty) => ty.pointers(),
+        None => parameter.ty().pointers(),
+    };
+    stub.parameters().map(of_parameter).sum()
 }
 
 /// The memory each entry of an argument array points to, if the array is filled here, for this call alone.

@@ -9,6 +9,7 @@ mod classes;
 mod flow;
 mod integers;
 pub mod launches;
+mod numbers;
 pub mod ops;
 mod overwritten;
 mod search;

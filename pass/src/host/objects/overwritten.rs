@@ -52,7 +52,7 @@ pub fn is_overwritten(module: LLVMModuleRef, cfg: &Cfg, accesses: &[Access], cop
                 writes.push(cfg.point(store));
             }
             Access::Allocation { call, part } if part.exact() == Some(slot) => writes.push(cfg.point(call)),
-            Access::Argument { call } => reads.push(cfg.point(call)),
+            Access::Argument { call, .. } => reads.push(cfg.point(call)),
             Access::Copy { call, into, .. } if !into => reads.push(cfg.point(call)),
             Access::Called { call, part, bytes } if is_here(part, bytes) => reads.push(cfg.point(call)),
             Access::Escape(_) => return false,

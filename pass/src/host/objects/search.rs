@@ -6,6 +6,7 @@ use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Entry, Role};
 use petgraph::unionfind::UnionFind;
 
+use crate::assume::Proof;
 use crate::host::collect::variables::Variables;
 use crate::host::collect::{Callee, Collected, arguments_with};
 use crate::host::ir::Value;
@@ -13,6 +14,7 @@ use crate::host::ir::cfg::Cfg;
 use crate::host::ir::memory;
 use crate::host::objects::classes::{Node, Objects};
 use crate::host::objects::launches::Launch;
+use crate::host::objects::numbers::{self, Numbers};
 use crate::host::objects::ops::{self, Kind, Op};
 use crate::host::objects::overwritten;
 use crate::host::objects::slots::{self, Access, POINTER, Part};
@@ -34,6 +36,7 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &
         launches,
         objects,
         queue: VecDeque::new(),
+        differences: Vec::new(),
         scanned: HashSet::new(),
     };
     search.start();
@@ -44,6 +47,7 @@ pub fn find(collected: &Collected, variables: &Variables, cfg: &Cfg, launches: &
             Node::Any(variable) => search.follow_any(variable),
         }
     }
+    search.check_differences();
     search.name_all_pointers();
     search.objects
 }
@@ -56,6 +60,8 @@ pub(super) struct Search<'a> {
     launches: &'a [Launch],
     objects: Objects,
     queue: VecDeque<Node>,
+    /// The ways from one pointer to another that go on as numbers.
+    differences: Vec<Value>,
     pub(super) scanned: HashSet<Node>,
 }
 
@@ -150,6 +156,31 @@ impl Search<'_> {
         Some(op)
     }
 
+    /// Notes that a pointer is converted to an integer of which only these differences are left.
+    pub(super) fn differs(&mut self, differences: Vec<Value>) {
+        self.differences.extend(differences);
+    }
+
+    /// The way from one object to another leads to a kernel that is given only the other one.
+    fn check_differences(&mut self) {
+        if Proof::Numbers.is_assumed() {
+            return;
+        }
+        for difference in std::mem::take(&mut self.differences) {
+            let pointers = [0, 1].map(|at| difference.operand(at).operand(0));
+            let numbers = pointers.map(|one| self.objects.number(Node::Value(one)));
+            let classes = numbers.map(|number| number.map(|number| self.objects.class(number)));
+            if classes[0] == classes[1] {
+                continue;
+            }
+            for number in numbers.into_iter().flatten() {
+                let text = "the distance between pointers to two objects is computed";
+                let why = Why::new(Code::AddressEscapes, text, difference);
+                self.objects.obstacles.push((number, why));
+            }
+        }
+    }
+
     /// A copy is given two pointers, whatever it says of their direction: those that turned out to
     /// be into device memory are the op's too.
     fn name_all_pointers(&mut self) {
@@ -206,6 +237,7 @@ impl Search<'_> {
         let is_gone = |copy: Value, slot: i64| {
             overwritten::is_overwritten(self.collected.module, self.cfg, &accesses, copy, slot)
         };
+        self.becomes_number(node, variable, Part::at(slot));
         for access in &accesses {
             match *access {
                 Access::Load { load, part } if part.may_be(slot) && load.ty().is_pointer() => {
@@ -219,8 +251,7 @@ impl Search<'_> {
                 }
                 Access::Load { load: one, part } | Access::Store { store: one, part } => {
                     if slots::overlaps(self.collected.module, moved(one), part, Part::at(slot)) {
-                        let text = "a device pointer is read or written as bytes";
-                        self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
+                        self.obstacle(node, numbers::read_as_bytes(one));
                     }
                 }
                 // The allocation itself is an op; nothing more to note.
@@ -228,7 +259,7 @@ impl Search<'_> {
                     self.same(node, kept(variable, part));
                 }
                 Access::Allocation { .. } => {}
-                Access::Argument { .. } if variable.allocated_type().is_pointer() => {}
+                Access::Argument { ty, .. } if ty.is_pointer() => {}
                 // The structure may be passed on in part: which part is not analysed, so it may be any.
                 Access::Argument { .. } => self.same(node, Node::Any(variable)),
                 Access::Copy { call, into: true, .. } => {
@@ -275,6 +306,9 @@ impl Search<'_> {
                     .iter()
                     .any(|part| part.exact().is_none() && part.may_be(slot))
         };
+        for &part in kept.iter().filter(|part| part.exact().is_none()) {
+            self.becomes_number(node, variable, part);
+        }
         for access in accesses {
             if let Some(slot) = pointer_at(&access).and_then(Part::exact) {
                 if is_reached(slot) {
@@ -291,11 +325,12 @@ impl Search<'_> {
                 Access::Load { load: one, part } | Access::Store { store: one, part } => {
                     let mut pointers = kept.iter().filter(|at| at.exact().is_none());
                     if pointers.any(|&at| slots::overlaps(self.collected.module, moved(one), part, at)) {
-                        let text = "a device pointer is read or written as bytes";
-                        self.obstacle(node, Why::new(Code::AddressEscapes, text, one));
+                        self.obstacle(node, numbers::read_as_bytes(one));
                     }
                 }
-                Access::Copy { call, other, into } => {
+                Access::Copy {
+                    call, other, into, ..
+                } => {
                     if into {
                         self.objects.stores.entry(number).or_default().push(call);
                     }
@@ -313,6 +348,17 @@ impl Search<'_> {
                 Access::Escape(why) => self.obstacle(node, why),
                 Access::Allocation { .. } | Access::Argument { .. } => {}
             }
+        }
+    }
+
+    /// Notes with a pointer in a variable where its bytes become a number.
+    fn becomes_number(&mut self, node: Node, variable: Value, pointer: Part) {
+        if Proof::Numbers.is_assumed() {
+            return;
+        }
+        let why = Numbers::new(self.collected, self.cfg, self.launches).find(variable, pointer);
+        if let Some(why) = why {
+            self.obstacle(node, why);
         }
     }
 

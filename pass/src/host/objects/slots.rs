@@ -6,10 +6,10 @@ use mgb_catalogue::report::Code;
 use mgb_catalogue::{Class, Role};
 
 use crate::host::collect::{Callee, Collected, argument_at};
-use crate::host::ir::Value;
 use crate::host::ir::cfg::Cfg;
 use crate::host::ir::helpers;
 use crate::host::ir::memory;
+use crate::host::ir::{Type, Value};
 use crate::host::objects::launches::{self, Launch};
 use crate::host::objects::summaries;
 use crate::host::reason::Why;
@@ -22,10 +22,18 @@ pub enum Access {
     Store { store: Value, part: Part },
     /// An allocation writes a new device address there.
     Allocation { call: Value, part: Part },
-    /// A launch reads its argument, or a part of it, there.
-    Argument { call: Value },
-    /// Its bytes are copied from another variable, or to one whose uses are all seen here.
-    Copy { call: Value, other: Value, into: bool },
+    /// A launch reads an argument of this type there.
+    Argument { call: Value, part: Part, ty: Type },
+    /// Its bytes are copied from another variable, or to one whose uses are all seen here; so many, where
+    /// that is known.
+    Copy {
+        call: Value,
+        part: Part,
+        bytes: Option<i64>,
+        other: Value,
+        there: Part,
+        into: bool,
+    },
     /// Bytes whose source is not followed are copied there.
     Fill { call: Value },
     /// A function of this module that is given its address reads or writes these bytes of it, and no other.
@@ -35,7 +43,7 @@ pub enum Access {
 }
 
 /// Which bytes of a variable: from an offset, or any whole number of strides away from that.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Part {
     /// In bytes.
     pub offset: i64,
@@ -58,6 +66,38 @@ impl Part {
     /// The offset where it is the only one.
     pub fn exact(self) -> Option<i64> {
         (self.stride == 0).then_some(self.offset)
+    }
+
+    /// Of an address.
+    pub fn of(module: LLVMModuleRef, address: Value) -> Self {
+        let (_, offset, stride, within) = helpers::indexed_address(module, address);
+        Self {
+            offset,
+            stride,
+            within,
+        }
+    }
+
+    /// Where it comes to lie as what is at `from` is copied to `to`.
+    pub fn copied(self, from: Part, to: Part) -> Self {
+        let stride = gcd(self.stride, gcd(from.stride, to.stride));
+        Self {
+            offset: self.offset - from.offset + to.offset,
+            stride,
+            within: 0,
+        }
+    }
+
+    /// Whether a pointer here is one that this type has if a value of it is at `there`, or does not lie in it.
+    pub fn is_typed(self, module: LLVMModuleRef, there: Part, ty: Type) -> bool {
+        const MOST: usize = 256;
+        let bytes = helpers::type_size(module, ty) as i64;
+        let is_it = |offset: i64| match gcd(self.stride, there.stride) as i64 {
+            0 => self.offset == there.offset + offset,
+            stride => stride >= POINTER && (self.offset - there.offset - offset).rem_euclid(stride) == 0,
+        };
+        !there.overlaps(bytes, self, POINTER)
+            || helpers::pointer_offsets(module, ty, MOST).is_some_and(|all| all.into_iter().any(is_it))
     }
 
     /// Whether a pointer at `offset` may be what is here.
@@ -99,13 +139,7 @@ pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable:
     let mut found = Vec::new();
     let mut addresses = vec![variable];
     while let Some(pointer) = addresses.pop() {
-        let (base, offset, stride, within) = helpers::indexed_address(collected.module, pointer);
-        debug_assert_eq!(base, variable);
-        let part = Part {
-            offset,
-            stride,
-            within,
-        };
+        let part = Part::of(collected.module, pointer);
         for user in pointer.users() {
             match user.opcode() {
                 // An address computed of constants.
@@ -116,7 +150,7 @@ pub fn accesses(collected: &Collected, cfg: &Cfg, launches: &[Launch], variable:
                 Some(LLVMOpcode::LLVMICmp) => {}
                 Some(LLVMOpcode::LLVMStore) if user.operand(0) == pointer => {
                     if launches::fills_array(launches, user) && part.exact() == Some(0) {
-                        found.extend(launches_reading(launches, pointer));
+                        found.extend(launches_reading(launches, pointer, part));
                     } else {
                         found.push(escape(
                             "the address of a variable that holds device pointers is stored",
@@ -143,11 +177,15 @@ fn escape(text: &str, at: Value) -> Access {
     Access::Escape(Why::new(Code::AddressEscapes, text, at))
 }
 
-fn launches_reading(launches: &[Launch], storage: Value) -> impl Iterator<Item = Access> {
+fn launches_reading(launches: &[Launch], storage: Value, part: Part) -> impl Iterator<Item = Access> {
     launches
         .iter()
         .filter(move |launch| launch.storage.contains(&storage))
-        .map(|launch| Access::Argument { call: launch.call })
+        .map(move |launch| Access::Argument {
+            call: launch.call,
+            part,
+            ty: storage.allocated_type(),
+        })
 }
 
 fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value, part: Part) -> Vec<Access> {
@@ -176,14 +214,25 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
         }
         Some(Callee::Other(function)) if memory::copies_host_memory(function) => {
             let (to, from) = (call.operand(0), call.operand(1));
-            let other = memory::address(if to == pointer { from } else { to }).0;
+            let away = if to == pointer { from } else { to };
+            let other = memory::address(away).0;
             // A constant holds no device pointer.
             if to == pointer && other.is_constant() {
                 return Vec::new();
             }
             let into = to == pointer;
             vec![match memory::is_own(cfg, other) {
-                true => Access::Copy { call, other, into },
+                true => Access::Copy {
+                    call,
+                    part,
+                    bytes: call
+                        .operand(2)
+                        .constant()
+                        .and_then(|bytes| i64::try_from(bytes).ok()),
+                    other,
+                    there: Part::of(collected.module, away),
+                    into,
+                },
                 false if into => Access::Fill { call },
                 false => Access::Escape(copied(call)),
             }]
@@ -191,8 +240,12 @@ fn access_by_call(collected: &Collected, cfg: &Cfg, call: Value, pointer: Value,
         Some(Callee::Other(_)) if memory::frees_host_memory(call) => Vec::new(),
         // What a destructor frees after `main` lives until then.
         Some(Callee::Other(_)) if summaries::is_freed_at_exit(collected, call, pointer) => Vec::new(),
-        Some(Callee::Stub(_)) if passes_by_value(call, pointer) || launches::is_in_memory(pointer) => {
-            vec![Access::Argument { call }]
+        Some(Callee::Stub(_)) if passes_by_value(call, pointer) => types_by_value(call, pointer)
+            .map(|ty| Access::Argument { call, part, ty })
+            .collect(),
+        Some(Callee::Stub(_)) if launches::is_in_memory(pointer) => {
+            let ty = memory::address(pointer).0.allocated_type();
+            vec![Access::Argument { call, part, ty }]
         }
         Some(Callee::Other(function)) => match summaries::touched(collected, call, pointer) {
             Some(touched) if part.exact().is_some() => touched
@@ -227,11 +280,18 @@ pub fn given_to(function: Value, call: Value) -> Why {
 
 /// Whether a call is given the bytes at this address, not the address.
 fn passes_by_value(call: Value, pointer: Value) -> bool {
-    let mut given = call
+    let is_given = |&(_, argument): &(usize, Value)| argument == pointer;
+    let given = call.arguments().enumerate().filter(is_given).count();
+    types_by_value(call, pointer).count() == given
+}
+
+/// The types of the values that a call is given from this address.
+fn types_by_value(call: Value, pointer: Value) -> impl Iterator<Item = Type> {
+    let given = call
         .arguments()
         .enumerate()
-        .filter(|(_, argument)| *argument == pointer);
-    given.all(|(at, _)| helpers::byval_type(call, at as u32).is_some())
+        .filter(move |&(_, argument)| argument == pointer);
+    given.filter_map(move |(at, _)| helpers::byval_type(call, at as u32))
 }
 
 /// Whether a value of this type overlaps a pointer kept elsewhere in the variable without being it.

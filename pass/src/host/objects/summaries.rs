@@ -1,5 +1,5 @@
 //! Summaries: what a function of this module does with an address that it is given, where it is not inlined.
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use inkwell::llvm_sys::LLVMOpcode;
@@ -10,18 +10,16 @@ use crate::host::ir::{Value, effects, helpers, memory};
 
 /// How deep calls are followed.
 const DEPTH: u32 = 4;
-/// Functions of the libraries that print what they are given, an address as a number.
-const PRINTING: [&str; 9] = [
-    "printf",
-    "fprintf",
-    "sprintf",
-    "snprintf",
-    "__printf_chk",
-    "__fprintf_chk",
-    "__sprintf_chk",
-    "__snprintf_chk",
-    "_ZNSolsEPKv",
-];
+/// Functions of the libraries that print what they are given, an address as a number, to the standard output.
+const PRINTING: [&str; 2] = ["printf", "__printf_chk"];
+/// The same, to the stream that they are given first.
+const PRINTING_TO: [&str; 3] = ["fprintf", "__fprintf_chk", "_ZNSolsEPKv"];
+/// Streams that no program reads back from.
+const TERMINALS: [&str; 5] = ["stdout", "stderr", "_ZSt4cout", "_ZSt4cerr", "_ZSt4clog"];
+/// What the names of functions begin with that return the stream that they are given first.
+const INSERTING: [&str; 2] = ["_ZNSols", "_ZStls"];
+/// How many insertions into one stream are followed.
+const INSERTIONS: usize = 64;
 
 /// Whether a call keeps and passes on nothing of a device pointer: it compares, prints or ignores it.
 pub fn is_forgotten(call: Value, pointer: Value) -> bool {
@@ -30,7 +28,10 @@ pub fn is_forgotten(call: Value, pointer: Value) -> bool {
             .callee()
             .filter(|callee| callee.is_declaration())
             .map(|callee| callee.name());
-        name.is_some_and(|name| PRINTING.contains(&name.as_str()))
+        name.is_some_and(|name| {
+            PRINTING.contains(&name.as_str())
+                || (PRINTING_TO.contains(&name.as_str()) && is_terminal(call.operand(0)))
+        })
     };
     let mut given = call
         .arguments()
@@ -40,6 +41,28 @@ pub fn is_forgotten(call: Value, pointer: Value) -> bool {
         let at = at as u32;
         (helpers::byval_type(call, at).is_none() && effects::only_reads_and_forgets(call, at)) || prints()
     })
+}
+
+/// Whether a stream is one of [`TERMINALS`].
+fn is_terminal(stream: Value) -> bool {
+    let inserted = |call: Value| {
+        let name = call.callee()?.name();
+        INSERTING
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+            .then(|| call.operand(0))
+    };
+    let mut at = stream;
+    for _ in 0..INSERTIONS {
+        match inserted(at) {
+            Some(before) => at = before,
+            None => break,
+        }
+    }
+    if at.is(LLVMOpcode::LLVMLoad) {
+        at = at.operand(0);
+    }
+    at.is_global() && TERMINALS.contains(&at.name().as_str())
 }
 
 /// Whether a call registers a destructor of a global for the end of the process, which at most frees what is
@@ -76,7 +99,7 @@ pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec
     let mut search = Search {
         collected,
         found: Vec::new(),
-        seen: HashSet::new(),
+        seen: HashMap::new(),
     };
     search.follow_call(call, pointer, 0, DEPTH)?;
     Some(search.found)
@@ -85,7 +108,8 @@ pub fn touched(collected: &Collected, call: Value, pointer: Value) -> Option<Vec
 struct Search<'a> {
     collected: &'a Collected,
     found: Vec<Range<i64>>,
-    seen: HashSet<(Value, i64)>,
+    /// Addresses, each with where it points.
+    seen: HashMap<Value, i64>,
 }
 
 impl Search<'_> {
@@ -117,8 +141,11 @@ impl Search<'_> {
 
     /// Follows an address that is `offset` bytes behind the one that the call was given.
     fn follow(&mut self, address: Value, offset: i64, depth: u32) -> Option<()> {
-        if !self.seen.insert((address, offset)) {
-            return Some(());
+        match self.seen.insert(address, offset) {
+            Some(before) if before == offset => return Some(()),
+            // It moves on, in a loop: how far is not known.
+            Some(_) => return None,
+            None => {}
         }
         for user in address.users() {
             match user.opcode()? {

@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use mgb_tests::compiled;
-use mgb_tests::node::Node;
-use mgb_tests::process::Running;
 use mgb_tests::report;
+
+use crate::everywhere;
 
 #[track_caller]
 fn is_right_everywhere(case: &str) {
@@ -20,22 +20,7 @@ fn is_right_everywhere(case: &str) {
             tasks.filter(|task| task.kind == "static").count() >= 5,
             "{level}: too few static tasks"
         );
-        for (devices, name, value) in [
-            ("1x64MiB", "MGB", "off"),
-            ("1x64MiB", "MGB", "require"),
-            ("1x64MiB", "MGB_EVICT_EVERY", "2"),
-            ("2x64MiB", "MGB_EVICT_EVERY", "2"),
-        ] {
-            let node = Node::start(devices, "mgb");
-            let mut command = node.command(&program, &[case]);
-            let ended = Running::start(command.env(name, value)).end();
-            assert_eq!(
-                ended.code(),
-                0,
-                "{case} {level} {devices} {name}={value}: {ended:?}"
-            );
-            node.wait_until_empty();
-        }
+        everywhere::is_right(&program, &[case]);
     }
 }
 

@@ -8,6 +8,8 @@ use mgb_tests::node::Node;
 use mgb_tests::process::Running;
 use mgb_tests::trace;
 
+use crate::everywhere;
+
 fn program(level: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/kept/kept.cu");
     compiled::program(&source, &["--offload-arch=sm_90", level])
@@ -16,23 +18,7 @@ fn program(level: &str) -> PathBuf {
 #[track_caller]
 fn is_right_everywhere(case: &str) {
     for level in ["-O0", "-O2"] {
-        let program = program(level);
-        for (devices, name, value) in [
-            ("1x64MiB", "MGB", "off"),
-            ("1x64MiB", "MGB", "require"),
-            ("1x64MiB", "MGB_EVICT_EVERY", "2"),
-            ("2x64MiB", "MGB_EVICT_EVERY", "2"),
-        ] {
-            let node = Node::start(devices, "mgb");
-            let mut command = node.command(&program, &[case]);
-            let ended = Running::start(command.env(name, value)).end();
-            assert_eq!(
-                ended.code(),
-                0,
-                "{case} {level} {devices} {name}={value}: {ended:?}"
-            );
-            node.wait_until_empty();
-        }
+        everywhere::is_right(&program(level), &[case]);
     }
 }
 

@@ -144,7 +144,7 @@ impl<'a> Carriers<'a> {
                     self.written(store, part, &may_be(part), empties);
                 }
                 Access::Allocation { call, part } => self.written(call, part, &may_be(part), false),
-                Access::Argument { call }
+                Access::Argument { call, .. }
                 | Access::Copy {
                     call, into: false, ..
                 } => {

@@ -1,0 +1,76 @@
+//! Addresses that the host hides from its types: a launch that is given one as a number finds the object there.
+
+use std::path::{Path, PathBuf};
+
+use mgb_tests::node::Node;
+use mgb_tests::prefix::bin;
+use mgb_tests::process::{Ended, Running, command, run};
+
+/// The ways to hide an address that the program knows.
+const WAYS: [&str; 12] = [
+    "union",
+    "bytes",
+    "structure",
+    "word",
+    "heap",
+    "array",
+    "direct",
+    "cooperative",
+    "configured",
+    "distance",
+    "quarters",
+    "text",
+];
+/// Those of them that other rules catch as well.
+const SEEN_ANYWAY: [&str; 2] = ["heap", "text"];
+
+fn build(node: &Node, level: &str, assumed: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/hidden/hidden.cu");
+    let program = node.folder().join(format!("hidden{level}{assumed}"));
+    let mut compile = command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-std=c++17", level]);
+    compile
+        .arg(source)
+        .arg("-o")
+        .arg(&program)
+        .env("MGB_ASSUME", assumed);
+    run(&mut compile).success();
+    program
+}
+
+fn play(node: &Node, program: &Path, way: &str) -> Ended {
+    let mut command = node.command(program, &[way]);
+    Running::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "3")).end()
+}
+
+#[test]
+fn launches_find_what_they_are_given_as_numbers() {
+    let mut wrong = Vec::new();
+    for gpus in ["1x64MiB", "2x64MiB"] {
+        let node = Node::start(gpus, "mgb");
+        for level in ["-O0", "-O2"] {
+            let program = build(&node, level, "");
+            for way in WAYS {
+                let ended = play(&node, &program, way);
+                if ended.status.code() != Some(0) {
+                    let printed = ended.stdout + &ended.stderr;
+                    wrong.push(format!("{way} {level} on {gpus}: {printed}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The test above would notice if the pass proved nothing: each way fails at least once in a few runs.
+#[test]
+fn without_the_proof_launches_fault() {
+    let node = Node::start("1x64MiB", "mgb");
+    let program = build(&node, "-O2", "numbers");
+    for way in WAYS.into_iter().filter(|way| !SEEN_ANYWAY.contains(way)) {
+        let mut runs = (0..20).map(|_| play(&node, &program, way));
+        assert!(
+            runs.any(|ended| ended.status.code() != Some(0)),
+            "{way}: a launch never missed what was evicted"
+        );
+    }
+}
