@@ -12,7 +12,7 @@ CARGO = CUDA_PATH=$$(tools/cuda.sh find) cargo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup build examples conformance benches bench-table gain-picture libraries random matrix generated demo test test-quick kill-test next soak \
-	levels-test random-test attack-test mutation-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
+	levels-test random-test api-test attack-test mutation-test fuzz fuzz-guided loom coverage asan systemd-test slurm-test slurm-many slurm-vm lit lit-19 check bundle deny support clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ kill-test: build ## run the whole killing tests: 200 rounds of 8 clients, 1000 o
 random-test: build ## run 10,000 random programs and 200 generated ones on softgpu, natively and under MGB (make test runs a few; MGB_RANDOM_FIRST=N: others)
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
 		--nocapture --test-threads=2
+
+api-test: build ## random calls of the driver's API on softgpu, 20,000 seeds (MGB_API_SEEDS), natively and behind the driver front; make test plays 400
+	MGB_API_SEEDS=$(or $(MGB_API_SEEDS),20000) $(CARGO) test $(CARGO_FLAGS) --test driver_api -- --nocapture
 
 # MGB_GENERATED_FIRST and MGB_GENERATED_FEATURES choose others.
 attack-test: build ## sources that attack the pass (MGB_GENERATED_SOURCES, 250 of eight programs), in seven arrangements on softgpu; what fails is kept

@@ -5,7 +5,7 @@
 //! back what it is charged.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mgb_core::{captures, own_thread};
@@ -29,8 +29,6 @@ enum Until {
 struct Freed {
     /// Rises from one to the next.
     number: u64,
-    /// Where it begins, by which a second free is known.
-    address: u64,
     device: c_int,
     until: Until,
     /// Frees it.
@@ -38,31 +36,24 @@ struct Freed {
 }
 
 static FREED: Mutex<Vec<Freed>> = Mutex::new(Vec::new());
-/// How many there are: read without the lock.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
 static MORE: Condvar = Condvar::new();
 /// Whether the thread that frees it runs.
 static IS_SERVED: AtomicBool = AtomicBool::new(false);
 
-/// Whether the program has freed what begins at the address.
-pub fn has(address: u64) -> bool {
-    COUNT.load(Ordering::Acquire) > 0 && FREED.lock().iter().any(|freed| freed.address == address)
-}
-
 /// Frees something by `end`, once all work that the device was given until now is done, as the driver does:
 /// at once, unless a stream captures. The driver's code where the work cannot be waited for.
-pub fn when_all_is_done(address: u64, device: c_int, end: impl FnOnce() + Send + 'static) -> Code {
+pub fn when_all_is_done(device: c_int, end: impl FnOnce() + Send + 'static) -> Code {
     match swap::wait_for(device) {
         Some(SUCCESS) => relaxed(end),
         Some(code) => return code,
-        None => add(address, device, Until::AllIsDone, Box::new(end)),
+        None => add(device, Until::AllIsDone, Box::new(end)),
     }
     SUCCESS
 }
 
 /// Frees something by `end`, once the stream has done what it was given until now. Waits for nothing. The
 /// stream does not capture.
-pub fn in_order(address: u64, device: c_int, stream: Stream, end: impl FnOnce() + Send + 'static) {
+pub fn in_order(device: c_int, stream: Stream, end: impl FnOnce() + Send + 'static) {
     let until = match calls::record(stream) {
         Ok(event) if calls::query_event(event) == SUCCESS => {
             calls::end_event(event);
@@ -72,20 +63,18 @@ pub fn in_order(address: u64, device: c_int, stream: Stream, end: impl FnOnce() 
         // A stream of another context, say.
         Err(_) => Until::AllIsDone,
     };
-    add(address, device, until, Box::new(end));
+    add(device, until, Box::new(end));
 }
 
-fn add(address: u64, device: c_int, until: Until, end: Box<dyn FnOnce() + Send>) {
+fn add(device: c_int, until: Until, end: Box<dyn FnOnce() + Send>) {
     let mut all = FREED.lock();
     let number = all.last().map_or(0, |last| last.number + 1);
     all.push(Freed {
         number,
-        address,
         device,
         until,
         end,
     });
-    COUNT.store(all.len(), Ordering::Release);
     MORE.notify_one();
     drop(all);
     if !IS_SERVED.swap(true, Ordering::AcqRel) && own_thread::start("mgb-free", serve).is_none() {
@@ -170,9 +159,7 @@ fn waiting() -> Vec<(c_int, u64)> {
 
 fn take(which: impl Fn(&Freed) -> bool) -> Vec<Freed> {
     let mut all = FREED.lock();
-    let taken = all.extract_if(.., |freed| which(freed)).collect();
-    COUNT.store(all.len(), Ordering::Release);
-    taken
+    all.extract_if(.., |freed| which(freed)).collect()
 }
 
 fn end(freed: Vec<Freed>) {

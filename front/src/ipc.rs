@@ -289,7 +289,7 @@ fn close(address: u64) -> bool {
         calls::unmap(base, length);
         calls::unreserve(base, length);
     };
-    if frees::when_all_is_done(base, device, unmap) != SUCCESS {
+    if frees::when_all_is_done(device, unmap) != SUCCESS {
         // The context is broken, and nothing in it uses the memory.
         unmap();
     }

@@ -63,6 +63,14 @@ pub fn forget(context: Context) {
     }
 }
 
+/// Why no extent was mapped for a block.
+enum Taken {
+    /// There was a place for it.
+    There(u64),
+    /// The driver's code.
+    Failed(Code),
+}
+
 /// Allocates in the arena.
 fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     {
@@ -81,14 +89,23 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
             // What the arena does for an allocation, a capture of another thread does not mind.
             let _relaxed = calls::relax();
             let _inside = gate::enter();
-            store::lock().map(bytes, device, context)
+            let mut store = store::lock();
+            match store.reuse(bytes, device, context) {
+                // Another thread has mapped a granule meanwhile, or freed one: a second one would stay empty.
+                Some(address) => Err(Taken::There(address)),
+                None => store.map(bytes, device, context).map_err(Taken::Failed),
+            }
         };
         match mapped {
-            Err(OUT_OF_MEMORY) if start.elapsed() < PATIENCE => {
+            Err(Taken::There(address)) => {
+                room::discharge(device, extent);
+                return Ok(address);
+            }
+            Err(Taken::Failed(OUT_OF_MEMORY)) if start.elapsed() < PATIENCE => {
                 notice::taken_by_others();
                 std::thread::sleep(PAUSE);
             }
-            Err(code) => {
+            Err(Taken::Failed(code)) => {
                 room::discharge(device, extent);
                 return Err(code);
             }
@@ -157,26 +174,26 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -
 
 /// Frees what lies in the arena. `None`: nothing there starts at this address.
 fn free(address: u64) -> Option<Code> {
-    let block = store::lock().block(address)?;
-    if frees::has(address) {
+    let Ok(block) = store::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
+    };
+    let code = frees::when_all_is_done(block.device, move || end(address));
+    if code != SUCCESS {
+        store::lock().undo_free(address);
     }
-    Some(frees::when_all_is_done(address, block.device, move || {
-        end(address)
-    }))
+    Some(code)
 }
 
 /// Frees what lies in the arena in the order of a stream. `None`: nothing there starts at this address, or
 /// the stream captures: a graph frees what graphs allocate, and the driver says so.
 fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
-    let block = store::lock().block(address)?;
-    if calls::is_capturing(stream) {
+    if store::lock().block(address).is_none() || calls::is_capturing(stream) {
         return None;
     }
-    if frees::has(address) {
+    let Ok(block) = store::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
-    }
-    frees::in_order(address, block.device, stream, move || end(address));
+    };
+    frees::in_order(block.device, stream, move || end(address));
     Some(SUCCESS)
 }
 
@@ -184,7 +201,7 @@ fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
 fn freed_in_order(address: u64, stream: Stream) {
     let known = OWN.lock().as_mut().and_then(|all| all.remove(&address));
     if let Some(Own { device, bytes, .. }) = known {
-        frees::in_order(address, device, stream, move || {
+        frees::in_order(device, stream, move || {
             room::unmapping(device, bytes);
             room::discharge(device, bytes);
         });
@@ -206,7 +223,10 @@ fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code
 fn end(address: u64) {
     let freed = {
         let _inside = gate::enter();
-        store::lock().free(address)
+        let mut store = store::lock();
+        // Its context may be gone, and another block there.
+        let is_it = store.block(address).is_some_and(|block| block.is_freed);
+        if is_it { store.free(address) } else { None }
     };
     if let Some((device, bytes)) = freed.filter(|(_, bytes)| *bytes > 0) {
         room::discharge(device, bytes);

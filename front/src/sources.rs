@@ -193,6 +193,12 @@ impl Want {
         (wanted, wanted.min(most.max(held)))
     }
 
+    /// Whether a pool can never have so much: what it has in use and this are more than there can be for it.
+    fn can_never_be(&self, (_, used): (u64, u64), charged: u64) -> bool {
+        matches!(self.source, Source::Pool(_))
+            && used.saturating_add(self.bytes) > room::most_beside(self.device, charged)
+    }
+
     fn charged(&self) -> u64 {
         self.source.with(|known| known.charged).unwrap_or(0)
     }
@@ -207,6 +213,14 @@ impl Want {
         let (wanted, target) = self.target(levels, charged);
         if wanted <= charged {
             return true;
+        }
+        if self.can_never_be(levels, charged) {
+            reclaim(self.device, Some(self.source));
+            let levels = self.source.levels().unwrap_or((0, 0));
+            if self.can_never_be(levels, self.charged()) {
+                // Natively it fails at once: nobody is waited for.
+                return self.source.raise(levels.1.saturating_add(self.bytes));
+            }
         }
         let fits = wanted == target && room::has_now(self.device, target.saturating_sub(charged));
         if fits || !self.source.may_be_idle() {
@@ -259,13 +273,12 @@ pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool
         });
         known.users += 1;
     }
-    let mut code = if wants.iter().all(Want::make_room) {
-        call()
-    } else {
-        OUT_OF_MEMORY
-    };
-    if code == OUT_OF_MEMORY && wants.iter().all(Want::make_more_room) {
+    let mut code = OUT_OF_MEMORY;
+    if wants.iter().all(Want::make_room) {
         code = call();
+        if code == OUT_OF_MEMORY && wants.iter().all(Want::make_more_room) {
+            code = call();
+        }
     }
     if code == SUCCESS && !wants.iter().all(Want::charge_taken) && undo() {
         code = OUT_OF_MEMORY;

@@ -71,6 +71,8 @@ pub struct Block {
     pub context: Context,
     /// The start of its extent.
     pub extent: u64,
+    /// The program has freed it, and work may still use it.
+    pub is_freed: bool,
 }
 
 /// All of it.
@@ -151,6 +153,7 @@ impl Store {
             device,
             context,
             extent,
+            is_freed: false,
         };
         if bytes < SMALL
             && let Some(address) = self.pools.get_mut(&device).and_then(|pool| pool.take(bytes))
@@ -191,6 +194,7 @@ impl Store {
                     device,
                     context,
                     extent: start,
+                    is_freed: false,
                 };
                 Ok(self.place(start, block))
             }
@@ -244,6 +248,20 @@ impl Store {
     /// The block that starts at the address.
     pub fn block(&self, address: u64) -> Option<Block> {
         self.blocks.get(&address).copied()
+    }
+
+    /// The program frees the block that starts at the address. An error: it has done so already.
+    pub fn begin_free(&mut self, address: u64) -> Option<Result<Block, ()>> {
+        let block = self.blocks.get_mut(&address)?;
+        let was_freed = std::mem::replace(&mut block.is_freed, true);
+        Some(if was_freed { Err(()) } else { Ok(*block) })
+    }
+
+    /// The block is not freed after all.
+    pub fn undo_free(&mut self, address: u64) {
+        if let Some(block) = self.blocks.get_mut(&address) {
+            block.is_freed = false;
+        }
     }
 
     /// Frees a block that no work uses any more. The bytes on its device that are not mapped any more.

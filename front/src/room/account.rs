@@ -46,6 +46,12 @@ impl Account {
         self.held().saturating_sub(self.reserved)
     }
 
+    /// As [`Account::lacking`], if so many more were charged.
+    pub(super) fn lacking_with(&self, bytes: u64) -> u64 {
+        let more = self.held().saturating_add(rounded(bytes));
+        more.saturating_sub(self.reserved)
+    }
+
     /// Bytes of the reservation that are not needed, also once what is asked for has come.
     pub(super) fn surplus(&self) -> u64 {
         let all = self.reserved.saturating_add(self.asked);

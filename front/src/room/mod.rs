@@ -231,6 +231,8 @@ pub fn charge(device: i32, bytes: u64) -> bool {
         if account.held() <= account.reserved.min(limit) {
             return true;
         }
+        // Until it is this thread's turn: another one's turn would ask for it as well, and be refused with it.
+        account.remove(bytes);
     }
     let _stays = mgb_probe::cancel::hold();
     if let Some(swapper) = SWAPPER.get() {
@@ -259,13 +261,14 @@ pub fn charge(device: i32, bytes: u64) -> bool {
         }
     }
     if let Some(reclaimer) = RECLAIMER.get().filter(|reclaimer| (reclaimer.has_idle)(device)) {
-        let lacking = task.account.lock().lacking();
+        let lacking = task.account.lock().lacking_with(bytes);
         if may_have(device).is_none_or(|room| room < lacking) {
             (reclaimer.reclaim)(device);
         }
     }
     let _waits = trace::waits(device);
     let _growing = task.growing.lock();
+    task.account.lock().add(bytes);
     let mut growth = Growth::of(session, task, device);
     let done = growth.wait();
     if let Err(refusal) = &done {

@@ -63,7 +63,7 @@ pub fn allocate_from(pool: usize, size: usize) -> Result<usize> {
         return Ok(address);
     }
     let gpu = node()?.gpu(ordinal as i32)?;
-    gpu.enter()?;
+    gpu.enter_for_pool()?;
     let address = allocate(gpu, size, Use::Plain)?;
     if address != 0 {
         pool::note(pool, address, size);

@@ -28,6 +28,9 @@ pub struct GraphMemory {
 /// All of it, by address.
 static ALL: Mutex<BTreeMap<usize, Weak<GraphMemory>>> = Mutex::new(BTreeMap::new());
 
+/// Memory that graphs have left which are gone, by address: its device.
+static LEFT: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+
 /// Bytes now, and at most so far, by device.
 static USED: Mutex<[(u64, u64); MAX_DEVICES]> = Mutex::new([(0, 0); MAX_DEVICES]);
 
@@ -59,9 +62,34 @@ pub fn trim(gpu: &Gpu) -> Result {
 
 /// Notes that the program has freed what is at this address.
 pub fn freed(address: usize) {
-    if let Some(memory) = ALL.lock().get(&address).and_then(Weak::upgrade) {
+    let known = ALL.lock().get(&address).and_then(Weak::upgrade);
+    if let Some(memory) = known {
+        memory.live.store(false, Relaxed);
+    } else if let Some(ordinal) = LEFT.lock().remove(&address) {
+        take_away(ordinal, address);
+    }
+}
+
+/// Takes memory and address away for good.
+fn take_away(ordinal: usize, address: usize) {
+    let (Ok(node), Ok(state)) = (node(), crate::state::shared()) else {
+        return;
+    };
+    let Ok(gpu) = node.gpu(ordinal as i32) else { return };
+    // After a reset there is nothing left to free.
+    if let Ok(bytes) = gpu.heap().forget(state, address) {
+        USED.lock()[ordinal].0 -= bytes;
+    }
+}
+
+/// The device's context is gone, and with it all of its memory.
+pub fn clear(ordinal: usize) {
+    LEFT.lock().retain(|_, there| *there != ordinal);
+    let all: Vec<_> = ALL.lock().values().filter_map(Weak::upgrade).collect();
+    for memory in all.iter().filter(|memory| memory.ordinal == ordinal) {
         memory.live.store(false, Relaxed);
     }
+    USED.lock()[ordinal].0 = 0;
 }
 
 impl GraphMemory {
@@ -123,15 +151,14 @@ impl GraphMemory {
 impl Drop for GraphMemory {
     fn drop(&mut self) {
         ALL.lock().remove(&self.address);
-        let (Ok(node), Ok(state)) = (node(), crate::state::shared()) else {
-            return;
-        };
-        // After a reset there is nothing left to free.
-        if let Ok(gpu) = node.gpu(self.ordinal as i32) {
+        if let Ok(gpu) = node().and_then(|node| node.gpu(self.ordinal as i32)) {
             gpu.streams.finish();
-            if let Ok(bytes) = gpu.heap().forget(state, self.address) {
-                USED.lock()[self.ordinal].0 -= bytes;
-            }
+        }
+        // What a launch has allocated is the program's until it frees it, also when the graph is gone.
+        if self.live.load(Relaxed) {
+            LEFT.lock().insert(self.address, self.ordinal);
+        } else {
+            take_away(self.ordinal, self.address);
         }
     }
 }

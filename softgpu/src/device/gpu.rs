@@ -96,6 +96,19 @@ impl Gpu {
         self.check()
     }
 
+    /// Sees to a context for memory of a pool. One that the program has retained is good enough, and ends when the
+    /// program releases it.
+    ///
+    /// # Errors
+    /// Those of [`Gpu::enter`].
+    pub fn enter_for_pool(&self) -> Result {
+        if self.is_active() {
+            self.check()
+        } else {
+            self.enter()
+        }
+    }
+
     /// Has a front make the context for the runtime, unless the runtime uses it already.
     fn enter_by(&self, front: &Front) -> Result {
         if self.context.lock().runtime {
@@ -142,8 +155,16 @@ impl Gpu {
         Ok(())
     }
 
-    /// `cuDevicePrimaryCtxRelease`: the last one ends the context, unless the runtime uses it.
+    /// `cuDevicePrimaryCtxRelease`: the last one waits for the work and ends the context, unless the runtime uses it.
     pub fn release(&self) -> Result {
+        let is_last = {
+            let context = self.context.lock();
+            context.retained == 1 && !context.runtime
+        };
+        if is_last {
+            // Work that fails later would break the next context.
+            self.streams.finish();
+        }
         let mut context = self.context.lock();
         context.retained = context.retained.checked_sub(1).ok_or(Error::INVALID_CONTEXT)?;
         if context.retained == 0 && !context.runtime {
@@ -191,6 +212,7 @@ impl Gpu {
             crate::memory::pool::clear(self.ordinal);
             crate::memory::share::forget(self.ordinal);
             self.heap.lock().clear(self.state);
+            crate::address::graph_memory::clear(self.ordinal);
             self.state.uncharge(self.index, self.spec.context, true);
             self.error.store(0, Ordering::Relaxed);
         }

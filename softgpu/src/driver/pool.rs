@@ -34,7 +34,7 @@ pub fn gpu_of(props: &MemPoolProps) -> Result<&'static Gpu> {
         return Err(Error::NOT_SUPPORTED);
     }
     let gpu = node()?.gpu(props.location.id).map_err(|_| Error::INVALID_VALUE)?;
-    gpu.enter()?;
+    gpu.enter_for_pool()?;
     Ok(gpu)
 }
 

@@ -38,6 +38,21 @@ impl Extents {
         Some(start)
     }
 
+    /// Takes `length`, which does not cross a multiple of `unit`, out of the smallest range that has so much.
+    pub fn take_within(&mut self, length: usize, unit: usize) -> Option<usize> {
+        let place = |&(size, start): &(usize, usize)| {
+            let crosses = start / unit != (start + length - 1) / unit;
+            let at = if crosses {
+                start.next_multiple_of(unit)
+            } else {
+                start
+            };
+            (at + length <= start + size).then_some(at)
+        };
+        let at = self.by_length.range((length, 0)..).find_map(place)?;
+        self.take_at(at, length).then_some(at)
+    }
+
     /// Takes exactly this range, which must be free.
     pub fn take_at(&mut self, start: usize, length: usize) -> bool {
         let Some((&from, &size)) = self.by_start.range(..=start).next_back() else {
@@ -71,6 +86,21 @@ impl Extents {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn what_must_not_cross_a_boundary_does_not() {
+        let mut free = Extents::default();
+        free.give(0, 20);
+        assert_eq!(
+            [free.take_within(7, 10), free.take_within(7, 10)],
+            [Some(0), Some(10)]
+        );
+        assert_eq!(free.take_within(7, 10), None, "there are 3 on either side");
+        assert_eq!(
+            [free.take_within(3, 10), free.take_within(3, 10)],
+            [Some(7), Some(17)]
+        );
+    }
 
     #[test]
     fn the_smallest_fit_is_taken_and_neighbours_join() {

@@ -90,12 +90,15 @@ impl Heap {
             self.take_chunks(state, size.next_multiple_of(CHUNK))?
         } else {
             let length = size.next_multiple_of(GRAIN);
-            match self.small.take(length) {
+            // In one chunk, which is what other processes get of it.
+            match self.small.take_within(length, CHUNK) {
                 Some(base) => base,
                 None => {
                     let chunk = self.take_chunks(state, CHUNK)?;
                     self.small.give(chunk, CHUNK);
-                    self.small.take(length).ok_or(Error::MEMORY_ALLOCATION)?
+                    self.small
+                        .take_within(length, CHUNK)
+                        .ok_or(Error::MEMORY_ALLOCATION)?
                 }
             }
         };

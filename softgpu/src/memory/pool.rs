@@ -41,11 +41,20 @@ impl Level {
     }
 }
 
+/// An allocation. It may outlive its pool.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    pool: usize,
+    size: u64,
+    /// As [`Pool::ordinal`].
+    ordinal: usize,
+}
+
 #[derive(Default)]
 struct Pools {
     pools: BTreeMap<usize, Pool>,
-    /// The pool and size of each allocation.
-    live: BTreeMap<usize, (usize, u64)>,
+    /// Each allocation, by its address.
+    live: BTreeMap<usize, Live>,
     /// The pool that a device allocates from, where it is not the default one.
     chosen: BTreeMap<usize, usize>,
     made: usize,
@@ -154,15 +163,17 @@ pub fn reserve(pool: usize, size: usize) -> Result<usize> {
 
 /// Notes an allocation of a pool.
 pub fn note(pool: usize, address: usize, size: usize) {
-    POOLS.lock().live.insert(address, (pool, size as u64));
-    count(pool, |used| used + size as u64);
+    let size = size as u64;
+    if let Ok(ordinal) = with(pool, |pool| pool.ordinal) {
+        POOLS.lock().live.insert(address, Live { pool, size, ordinal });
+        count(pool, |used| used + size);
+    }
 }
 
 /// Whether an allocation of a pool of host memory starts at the address.
 pub fn is_of_host(address: usize) -> bool {
     let pools = POOLS.lock();
-    let pool = pools.live.get(&address).map(|(pool, _)| pool);
-    pool.is_some_and(|pool| pools.pools.get(pool).is_some_and(|pool| pool.ordinal == HOST))
+    pools.live.get(&address).is_some_and(|live| live.ordinal == HOST)
 }
 
 /// Whether a device may use what lies at an address: memory of a pool is for its own device, and those that
@@ -170,15 +181,15 @@ pub fn is_of_host(address: usize) -> bool {
 pub fn is_open_to(address: usize, ordinal: usize) -> bool {
     let pools = POOLS.lock();
     let below = pools.live.range(..=address).next_back();
-    let inside = below.filter(|(base, (_, size))| address - **base < *size as usize);
-    let pool = inside.and_then(|(_, (pool, _))| pools.pools.get(pool));
+    let inside = below.filter(|(base, live)| address - **base < live.size as usize);
+    let pool = inside.and_then(|(_, live)| pools.pools.get(&live.pool));
     pool.is_none_or(|pool| pool.readers >> ordinal & 1 == 1)
 }
 
 /// Notes that an address was freed.
 pub fn forget(address: usize) {
     let found = POOLS.lock().live.remove(&address);
-    if let Some((pool, size)) = found {
+    if let Some(Live { pool, size, .. }) = found {
         count(pool, |used| used.saturating_sub(size));
     }
 }
@@ -189,7 +200,7 @@ pub fn clear(ordinal: usize) {
     let Pools {
         pools, live, chosen, ..
     } = &mut *pools;
-    live.retain(|_, (pool, _)| pools.get(pool).is_some_and(|pool| pool.ordinal != ordinal));
+    live.retain(|_, live| live.ordinal != ordinal);
     pools.retain(|_, pool| pool.ordinal != ordinal);
     chosen.remove(&ordinal);
 }

@@ -7,7 +7,7 @@
 //! touch the same one.
 
 pub mod attack;
-mod draw;
+pub mod draw;
 mod functions;
 mod kernels;
 mod statements;

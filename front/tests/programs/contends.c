@@ -1,0 +1,89 @@
+/* Threads that allocate at the same time: contends refused|small|twice|huge.
+   refused: what one thread is refused for its size, others are not; small: allocations that share a granule leave none
+   behind; twice: memory freed in a stream is not freed again; huge: a pool has no room for it, ever. */
+#include "stages.h"
+#include <pthread.h>
+
+#define THREADS 4
+#define ROUNDS 200
+
+static CUcontext context;
+static pthread_barrier_t meet;
+
+static void expect(int is, const char *what) {
+  if (!is) {
+    printf("FAIL: %s\n", what);
+    exit(1);
+  }
+}
+
+static void *refused(void *number) {
+  CUdeviceptr address;
+  CHECK(cuCtxSetCurrent(context));
+  for (int i = 0; i < ROUNDS; i++) {
+    size_t bytes = number ? 4 << 20 : (size_t)1 << 40;
+    CUresult code = cuMemAlloc(&address, bytes);
+    expect(code == (number ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY), "refused for its own size only");
+    if (!code)
+      CHECK(cuMemFree(address));
+  }
+  return NULL;
+}
+
+static void *small(void *number) {
+  CUdeviceptr address;
+  CHECK(cuCtxSetCurrent(context));
+  for (int i = 0; i < ROUNDS; i++) {
+    pthread_barrier_wait(&meet);
+    CHECK(cuMemAlloc(&address, 1000));
+    pthread_barrier_wait(&meet);
+    CHECK(cuMemFree(address));
+  }
+  return number;
+}
+
+static void all(void *(*run)(void *)) {
+  pthread_t threads[THREADS];
+  pthread_barrier_init(&meet, NULL, THREADS);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_create(&threads[i], NULL, run, (void *)i);
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(threads[i], NULL);
+}
+
+static void twice(void) {
+  CUdeviceptr address;
+  for (int i = 0; i < 10 * ROUNDS; i++) {
+    CHECK(cuMemAlloc(&address, 4096));
+    CHECK(cuMemsetD8Async(address, 1, 4096, 0));
+    CHECK(cuMemFreeAsync(address, 0));
+    CHECK(cuStreamSynchronize(0));
+    expect(cuMemFreeAsync(address, 0) == CUDA_ERROR_INVALID_VALUE, "freed twice");
+  }
+}
+
+static void huge(void) {
+  CUdeviceptr address, kept;
+  CHECK(cuMemAllocAsync(&kept, 8 << 20, 0));
+  expect(cuMemAllocAsync(&address, (size_t)1 << 40, 0) == CUDA_ERROR_OUT_OF_MEMORY, "more than any GPU has");
+  expect(cuMemAllocAsync(&address, 60 << 20, 0) == CUDA_ERROR_OUT_OF_MEMORY, "more than there is beside the rest");
+  CHECK(cuMemFreeAsync(kept, 0));
+  CHECK(cuStreamSynchronize(0));
+}
+
+int main(int argc, char **argv) {
+  if (argc != 2)
+    return 2;
+  context = begin();
+  if (is(argv[1], "refused"))
+    all(refused);
+  if (is(argv[1], "small"))
+    all(small);
+  if (is(argv[1], "twice"))
+    twice();
+  if (is(argv[1], "huge"))
+    huge();
+  stage("done");
+  puts("PASS");
+  return 0;
+}
