@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use mgb_core::mps;
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
 use mgb_scheduler::{Policy, Queue};
@@ -29,12 +29,16 @@ use crate::program::{self, ProgramError};
 Examples:
   mgb run ./app 1000
   mgb run --need 12GiB ./not-rebuilt --batch 32
+  mgb run --gpus 2 torchrun --nproc-per-node 2 train.py
 
 Exit code: the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
 pub struct Args {
     /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
     need: Option<u64>,
+    /// Place the program, with all processes that it starts, as a job of this many GPUs: it sees these only.
+    #[arg(long, value_name = "COUNT", conflicts_with = "need", value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus: Option<u32>,
     /// Policy for an mgbd that is started now: mgb, alg2, alg3,
     /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
@@ -101,7 +105,15 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
     if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
         let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
+        if let Some(count) = args.gpus {
+            place(command, &client, &job, count)?;
+        }
         return under_mgbd(&machine, &prefix, &job, command);
+    }
+    if args.gpus.is_some() {
+        bail!(
+            "this mgbd's policy places each process on one GPU, so --gpus does not apply: start mgbd with another policy"
+        );
     }
     let label = args.command[0].to_string_lossy();
     let name = Path::new(&args.command[0])
@@ -131,6 +143,25 @@ pub fn under_mgbd(
     machine.apply_with_front(&prefix.front()?, command);
     frameworks::take_as_needed(command);
     command.env(mgb_probe::JOB, job);
+    Ok(())
+}
+
+/// Has a job see the GPUs that mgbd chooses for it, in the order in which all such jobs count theirs.
+fn place(command: &mut Command, client: &Client, job: &str, count: u32) -> anyhow::Result<()> {
+    let number = mgb_probe::job_number(job).context("the job's number is none")?;
+    let gpus = match client.place(number, count) {
+        Ok(gpus) => gpus,
+        Err(Refusal::NoGpu) => bail!(
+            "failed to place the job on {count} GPUs: fewer are shared and visible here (`mgb status` lists them)"
+        ),
+        Err(refusal) => {
+            return Err(anyhow!(refusal)).with_context(|| format!("failed to place the job on {count} GPUs"));
+        }
+    };
+    let all = &client.hello().gpus;
+    let names: Vec<&str> = gpus.iter().map(|&gpu| all[gpu as usize].uuid.as_str()).collect();
+    command.env("CUDA_VISIBLE_DEVICES", names.join(","));
+    command.env(mgb_probe::GPUS, count.to_string());
     Ok(())
 }
 

@@ -12,6 +12,7 @@ use crate::cells::{Cells, Gone, Wish};
 use crate::connect::{self, ConnectError};
 use crate::devices::Devices;
 use crate::hello::Hello;
+use crate::job::has_several_gpus;
 use crate::need::Need;
 use crate::published::Published;
 use crate::signals;
@@ -143,11 +144,15 @@ impl Client {
     pub fn begin_first(&self, request: &BeginRequest<'_>) -> Result<First, Refusal> {
         let start = Instant::now();
         let first = *self.devices.order().first().ok_or(Refusal::NoGpu)?;
-        let message = Request {
+        let mut message = Request {
             flags: wire::FIRST,
             first,
             ..self.beginning(request)
         };
+        if has_several_gpus() {
+            // Its devices have their order already.
+            message.gpus &= 1 << first;
+        }
         let (from, to, grant) = match self.ask(message)? {
             Reply::Granted { gpu, reserved } => {
                 let grant = self.grant(message.task, gpu, reserved, start)?;
@@ -168,6 +173,21 @@ impl Client {
             order: devices.order().to_vec(),
             grant,
         })
+    }
+
+    /// Chooses GPUs for a job that uses `count` of them, among those that are visible; their indices, in the order
+    /// in which all such jobs are to count theirs. It answers at once, and the same for the same job.
+    pub fn place(&self, job: u64, count: u32) -> Result<Vec<u32>, Refusal> {
+        match self.ask(self.plain(Op::Place, TaskId(job), count.into()))? {
+            Reply::Placed { gpus } => {
+                let known = |gpu: &u32| (*gpu as usize) < self.hello.gpus.len();
+                Ok((0..u64::BITS)
+                    .filter(|gpu| gpus >> gpu & 1 == 1)
+                    .filter(known)
+                    .collect())
+            }
+            reply => Err(refusal(reply)),
+        }
     }
 
     fn grant(&self, task: u64, gpu: u32, reserved_bytes: u64, start: Instant) -> Result<Grant, Refusal> {

@@ -66,6 +66,11 @@ pub enum Reply {
     Unknown,
     /// It is so already.
     Unchanged,
+    /// `Place`: the job's GPUs, a bit each.
+    Placed {
+        /// A bit for each GPU index.
+        gpus: u64,
+    },
 }
 
 impl Reply {
@@ -95,6 +100,7 @@ impl Reply {
             Reply::Deadlock => words[0] = 7,
             Reply::Unknown => words[0] = 10,
             Reply::Unchanged => words[0] = 11,
+            Reply::Placed { gpus } => words[..2].copy_from_slice(&[13, gpus]),
             Reply::Bad(text) => {
                 words[0] = 8;
                 words[3] = u64::from(text.len);
@@ -139,6 +145,7 @@ impl Reply {
                 wanted: words[1],
                 limit: words[2],
             },
+            13 => Reply::Placed { gpus: words[1] },
             _ => return None,
         })
     }

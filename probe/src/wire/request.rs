@@ -43,6 +43,9 @@ pub enum Op {
     /// A request for room that the task waits with is not wanted any more: it is answered
     /// [`super::Reply::Unchanged`], unless it is answered already. Since version 13.
     Withdraw = 15,
+    /// GPUs for a job that uses several: `bytes` of those in `gpus`, for the job with the number `task`. Since
+    /// version 13.
+    Place = 16,
 }
 
 impl Op {
@@ -63,6 +66,7 @@ impl Op {
             13 => Op::Move,
             14 => Op::Moved,
             15 => Op::Withdraw,
+            16 => Op::Place,
             _ => return None,
         })
     }

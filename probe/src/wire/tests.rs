@@ -58,6 +58,7 @@ fn replies_come_back_whole() {
         Reply::SwapOut { gpu: 1 },
         Reply::SwapOthers { gpu: 63 },
         Reply::Ordered { from: 2, to: 63 },
+        Reply::Placed { gpus: 1 << 63 | 1 },
         Reply::Done,
         Reply::NeverFits {
             wanted: 2,

@@ -24,6 +24,7 @@ mod overhead;
 mod owners;
 mod past;
 mod pending;
+mod places;
 mod program;
 mod quota;
 mod remembered;
@@ -66,6 +67,7 @@ use moves::{Moves, Wish};
 use overhead::Overheads;
 use past::Past;
 use pending::Pending;
+use places::Places;
 use suspended::Suspended;
 use turns::Turns;
 use usage::Usages;
@@ -131,6 +133,8 @@ pub struct Broker {
     overheads: Overheads,
     turns: Turns,
     jobs: Jobs,
+    /// The GPUs of jobs that use several.
+    places: Places,
     usages: Usages,
     touched: BTreeMap<TaskKey, Touch>,
     /// Tasks that have moved: how often, and when last.
@@ -172,6 +176,7 @@ impl Broker {
             overheads: Overheads::default(),
             turns: Turns::default(),
             jobs: Jobs::default(),
+            places: Places::default(),
             usages: Usages::default(),
             touched: BTreeMap::new(),
             moves: BTreeMap::new(),
