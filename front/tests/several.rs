@@ -1,4 +1,4 @@
-//! Jobs of several GPUs, which are placed as one: `mgb run --gpus`, with real processes on software GPUs.
+//! Jobs of several GPUs: placed as one by `mgb run --gpus`, and without a word. Real processes on software GPUs.
 
 mod common;
 
@@ -23,8 +23,12 @@ struct Job {
 
 impl Job {
     fn start(node: &Node, pairs: &Path, mib: u64) -> Job {
+        Job::start_with(&["run", "--gpus", "2"], node, pairs, mib)
+    }
+
+    fn start_with(words: &[&str], node: &Node, pairs: &Path, mib: u64) -> Job {
         let (pairs, mib) = (pairs.display().to_string(), mib.to_string());
-        let mut command = node.mgb(&["run", "--gpus", "2", &pairs, "2", &mib]);
+        let mut command = node.mgb(&[words, &[&pairs, "2", &mib]].concat());
         let command = command.env("MGB", "require").stdin(Stdio::piped());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().expect("piped"));
@@ -74,12 +78,18 @@ impl Drop for Job {
     }
 }
 
-/// Four jobs of two GPUs on eight have all eight, though all start at once.
+/// Four jobs of two GPUs on eight have all eight, though all start at once: placed as one, and without a word.
 #[test]
 fn jobs_of_two_gpus_spread() {
     let pairs = program("pairs.c", &folder("several-spread"));
+    for words in [["run", "--gpus", "2"].as_slice(), &["run"]] {
+        spread(words, &pairs);
+    }
+}
+
+fn spread(words: &[&str], pairs: &Path) {
     let node = Node::start("8x64MiB", "mgb");
-    let mut jobs = [(); 4].map(|()| Job::start(&node, &pairs, 40));
+    let mut jobs = [(); 4].map(|()| Job::start_with(words, &node, pairs, 40));
     for job in &mut jobs {
         job.takes();
         job.goes_on();

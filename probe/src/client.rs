@@ -14,6 +14,7 @@ use crate::devices::Devices;
 use crate::hello::Hello;
 use crate::job::has_several_gpus;
 use crate::need::Need;
+use crate::numbering::Numbering;
 use crate::published::Published;
 use crate::signals;
 use crate::task::{First, Grant, Grown, Refusal, TaskId};
@@ -103,12 +104,19 @@ impl Client {
         gpus.map(|gpu| gpu.uuid.as_str()).collect()
     }
 
-    /// The node's numbers of the two GPUs that had changed places in this process's job when it connected.
-    pub(crate) fn exchanged(&self) -> Option<[u32; 2]> {
-        let [from, to] = self.hello.exchanged?;
+    /// The numbers that stood for another GPU in this process's job when it connected, each with that GPU's own
+    /// number on the node.
+    pub(crate) fn renumbered(&self) -> Vec<(u32, u32)> {
+        let numbering = match self.hello.exchanged {
+            _ if !self.hello.numbering.is_empty() => Numbering::of(&self.hello.numbering),
+            exchanged => exchanged.map(|[from, to]| Numbering::exchanging(from, to)),
+        };
+        let Some(numbering) = numbering.filter(|numbering| self.devices.follows(numbering)) else {
+            return Vec::new();
+        };
         let number = |at: u32| Some(self.hello.gpus.get(at as usize)?.node_index);
-        let follows = from != to && self.devices.follows(from, to);
-        follows.then_some([number(from)?, number(to)?])
+        let pair = |at: u32| Some((number(at)?, number(numbering.gpu(at))?));
+        numbering.moved().filter_map(pair).collect()
     }
 
     /// Whether `mgbd` is still there, and this is still the process that
@@ -145,7 +153,7 @@ impl Client {
         let start = Instant::now();
         let first = *self.devices.order().first().ok_or(Refusal::NoGpu)?;
         let mut message = Request {
-            flags: wire::FIRST,
+            flags: wire::FIRST | wire::NUMBERED,
             first,
             ..self.beginning(request)
         };
@@ -153,21 +161,24 @@ impl Client {
             // Its devices have their order already.
             message.gpus &= 1 << first;
         }
-        let (from, to, grant) = match self.ask(message)? {
-            Reply::Granted { gpu, reserved } => {
-                let grant = self.grant(message.task, gpu, reserved, start)?;
-                (first, gpu, Some(grant))
-            }
-            Reply::Ordered { from, to } => (from, to, None),
+        let grant = |gpu, reserved| self.grant(message.task, gpu, reserved, start).map(Some);
+        let (numbering, grant) = match self.ask(message)? {
+            Reply::First {
+                gpu,
+                reserved,
+                numbering,
+            } => (numbering, grant(gpu, reserved)?),
+            Reply::Numbered(numbering) => (numbering, None),
+            // An mgbd that knows no numberings.
+            Reply::Granted { gpu, reserved } => (Numbering::exchanging(first, gpu), grant(gpu, reserved)?),
+            Reply::Ordered { from, to } => (Numbering::exchanging(from, to), None),
             reply => return Err(refusal(reply)),
         };
-        if [from, to]
-            .iter()
-            .any(|&gpu| gpu as usize >= self.hello.gpus.len())
-        {
-            return Err(Refusal::Protocol("an order of unknown GPUs".to_owned()));
+        let known = |number: u32| (number as usize) < self.hello.gpus.len();
+        if !numbering.moved().all(known) {
+            return Err(Refusal::Protocol("a numbering of unknown GPUs".to_owned()));
         }
-        let devices = self.devices.exchanged(from, to);
+        let devices = self.devices.numbered(&numbering);
         self.visible.store(devices.mask(), Ordering::Relaxed);
         Ok(First {
             order: devices.order().to_vec(),

@@ -12,6 +12,7 @@ mod control;
 mod evict;
 mod expect;
 mod follow;
+mod further;
 mod held;
 mod hold_back;
 mod jobs;
@@ -25,6 +26,7 @@ mod owners;
 mod past;
 mod pending;
 mod places;
+mod placing;
 mod program;
 mod quota;
 mod remembered;
@@ -265,6 +267,7 @@ impl Broker {
         self.ends_with_its_process(client, now);
         self.overhead_ends(client);
         self.jobs.leave(client);
+        self.places.leave(client);
         self.forget_suspended(client);
         let lost = self.ledger.die(client, false, now);
         self.forget_touches(client);
@@ -284,6 +287,7 @@ impl Broker {
         self.past.forget_client(client);
         self.overhead_ends(client);
         self.jobs.leave(client);
+        self.places.leave(client);
         let lost = self.ledger.die(client, true, now);
         self.forget_touches(client);
         lost

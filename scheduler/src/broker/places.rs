@@ -1,210 +1,138 @@
-//! GPUs of jobs that use several ([why](../../../docs/design/several-gpus.md)): chosen as one, before the job's
-//! program starts, and answered in the order of their numbers, which all such jobs take their devices in. So no
-//! two of them wait for each other.
-//!
-//! A choice counts from the moment it is made, and as long as a process of the job lives.
+//! What jobs of several GPUs were given ([why](../../../docs/design/several-gpus.md)). It counts from the moment it
+//! is chosen, and as long as the process that asked for it lives, or one of the job.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
 
-use mgb_probe::wire::{Reply, Request};
-
-use super::Broker;
-use super::ask::bad;
 use crate::client::ClientId;
-
-/// How long after the choice a job's first process may come.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
-/// Most jobs of a user whose GPUs are kept.
-const MOST_OF_USER: usize = 1024;
+use crate::journal::Placed;
 
 /// A job: its user, and the number that its processes say.
-type Whose = (u32, u64);
+pub(super) type JobOfUser = (u32, u64);
 
 /// What a job was given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     /// A bit for each GPU.
     gpus: u64,
-    since: Duration,
-    /// Whether a process of the job was there.
-    has_come: bool,
+    /// Who asked for it, and the job's processes.
+    members: BTreeSet<ClientId>,
 }
 
 /// The GPUs of jobs that use several.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    jobs: BTreeMap<Whose, Place>,
+    jobs: BTreeMap<JobOfUser, Place>,
+    /// Whether a choice was made or ended, or has other members, since it was last asked.
+    changed: bool,
 }
 
 impl Places {
+    /// A job's GPUs, one bit each.
+    pub(super) fn of(&self, job: JobOfUser) -> Option<u64> {
+        self.jobs.get(&job).map(|place| place.gpus)
+    }
+
+    /// How many jobs of a user there are.
+    pub(super) fn count_of(&self, uid: u32) -> usize {
+        self.jobs.range((uid, 0)..=(uid, u64::MAX)).count()
+    }
+
+    /// A job was given GPUs, for which a process of it asked, or one that becomes it.
+    pub(super) fn give(&mut self, job: JobOfUser, gpus: u64, asker: ClientId) {
+        let members = BTreeSet::from([asker]);
+        self.jobs.insert(job, Place { gpus, members });
+        self.changed = true;
+    }
+
     /// How many jobs have the GPU.
-    fn jobs_on(&self, gpu: usize) -> usize {
+    pub(super) fn jobs_on(&self, gpu: usize) -> usize {
         let on = |place: &&Place| place.gpus >> gpu & 1 == 1;
         self.jobs.values().filter(on).count()
     }
 
-    /// Forgets jobs without a living process, but for those that are to start.
-    fn forget(&mut self, lives: impl Fn(Whose) -> bool, now: Duration) {
-        self.jobs.retain(|job, place| {
-            let lives = lives(*job);
-            place.has_come |= lives;
-            lives || !place.has_come && now.saturating_sub(place.since) < START_TIMEOUT
+    /// A process of the job came.
+    pub(super) fn join(&mut self, job: JobOfUser, client: ClientId) {
+        if let Some(place) = self.jobs.get_mut(&job) {
+            self.changed |= place.members.insert(client);
+        }
+    }
+
+    /// The process is gone, or another program now.
+    pub(super) fn leave(&mut self, client: ClientId) {
+        let changed = &mut self.changed;
+        self.jobs.retain(|_, place| {
+            *changed |= place.members.remove(&client);
+            !place.members.is_empty()
         });
     }
-}
 
-/// The `count` GPUs with the least load, the first among equals; `None`: there are fewer.
-fn best<L: Ord>(mut gpus: Vec<(L, usize)>, count: usize) -> Option<u64> {
-    if count == 0 || gpus.len() < count {
-        return None;
+    /// Whether anything has changed since this was last called.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
     }
-    gpus.sort();
-    Some(gpus[..count].iter().fold(0, |mask, (_, gpu)| mask | 1 << gpu))
-}
 
-impl Broker {
-    /// Chooses GPUs for a job that uses several.
-    pub(super) fn place(&mut self, client: ClientId, request: &Request, now: Duration) -> Reply {
-        let Some(uid) = self.clients.get(&client).map(|client| client.uid) else {
-            return Reply::Unknown;
+    /// All of them.
+    pub(super) fn all(&self) -> Vec<Placed> {
+        let placed = |(&(uid, job), place): (&JobOfUser, &Place)| Placed {
+            uid,
+            job,
+            gpus: place.gpus,
+            members: place.members.iter().copied().collect(),
         };
-        let (job, count) = ((uid, request.task), request.bytes);
-        if request.task == 0 {
-            return bad("the job has no number");
-        }
-        let clients = &self.clients;
-        let lives = |(uid, job): Whose| {
-            clients
-                .values()
-                .any(|client| client.uid == uid && client.job == job)
-        };
-        self.places.forget(lives, now);
-        if let Some(place) = self.places.jobs.get(&job) {
-            return Reply::Placed { gpus: place.gpus };
-        }
-        if self.places.jobs.keys().filter(|(of, _)| *of == uid).count() >= MOST_OF_USER {
-            return bad("the user has too many jobs of several GPUs at once");
-        }
-        let allowed = (0..self.ledger.gpus().len()).filter(|gpu| {
-            let bit = 1 << gpu;
-            request.gpus & bit != 0 && self.lost & bit == 0 && !self.is_drained(*gpu)
-        });
-        let load = |gpu| {
-            let charges = self.ledger.charges(gpu);
-            let room = self.ledger.room(gpu);
-            let jobs = self.places.jobs_on(gpu);
-            (
-                (jobs, charges.warps, self.ledger.processes(gpu), u64::MAX - room),
-                gpu,
-            )
-        };
-        let Some(gpus) = best(allowed.map(load).collect(), usize::try_from(count).unwrap_or(0)) else {
-            self.counts.refused += 1;
-            return Reply::NoGpu;
-        };
-        let place = Place {
+        self.jobs.iter().map(placed).collect()
+    }
+
+    /// Those of an earlier broker's of which a process is there.
+    pub(super) fn bring_in(&mut self, placed: &[Placed], is_there: impl Fn(ClientId) -> bool) {
+        for Placed {
+            uid,
+            job,
             gpus,
-            since: now,
-            has_come: false,
-        };
-        self.places.jobs.insert(job, place);
-        Reply::Placed { gpus }
+            members,
+        } in placed
+        {
+            let members: BTreeSet<ClientId> = members
+                .iter()
+                .copied()
+                .filter(|client| is_there(*client))
+                .collect();
+            if !members.is_empty() {
+                self.jobs.insert((*uid, *job), Place { gpus: *gpus, members });
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
-
-    #[test]
-    fn the_least_loaded_are_chosen_as_one() {
-        assert_eq!(best(vec![(3, 0), (1, 1), (2, 2), (1, 3)], 2), Some(0b1010));
-        assert_eq!(best(vec![(1, 0), (1, 1), (1, 2)], 2), Some(0b011));
-        assert_eq!(best(vec![(1, 0)], 2), None);
-        assert_eq!(best(Vec::<(u8, usize)>::new(), 0), None);
-    }
 
     #[test]
     fn a_job_keeps_its_gpus_as_long_as_it_lives() {
         let mut places = Places::default();
-        let place = Place {
-            gpus: 0b11,
-            since: Duration::ZERO,
-            has_come: false,
-        };
-        places.jobs.insert((0, 7), place);
-        places.forget(|_| false, Duration::from_secs(1));
-        assert_eq!(places.jobs_on(0), 1, "it has not started");
-        places.forget(|job| job == (0, 7), Duration::from_secs(100));
-        assert_eq!(places.jobs_on(1), 1);
-        places.forget(|_| false, Duration::from_secs(101));
-        assert_eq!(places.jobs_on(0), 0);
-        places.jobs.insert((0, 8), place);
-        places.forget(|_| false, START_TIMEOUT);
-        assert_eq!(places.jobs_on(0), 0, "it never came");
-    }
-
-    /// A job: its GPUs in the order of their numbers, what it takes on each, and how many it has by now.
-    #[derive(Clone, Debug)]
-    struct Job {
-        gpus: u64,
-        bytes: Vec<u64>,
-        has: usize,
-    }
-
-    impl Job {
-        fn gpu(&self, at: usize) -> usize {
-            (0..64)
-                .filter(|gpu| self.gpus >> gpu & 1 == 1)
-                .nth(at)
-                .expect("one of its GPUs")
-        }
-    }
-
-    proptest! {
-        /// Jobs that take memory on their devices one after another, hold all, and then end: whatever is granted
-        /// first, all end, and nobody is refused.
-        #[test]
-        fn all_jobs_of_several_gpus_end(
-            gpus in 1usize..8,
-            jobs in prop::collection::vec((1usize..5, prop::collection::vec(1u64..=100, 4)), 1..12),
-            order in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
-        ) {
-            let mut places = Places::default();
-            let mut running: Vec<Job> = Vec::new();
-            for (number, (count, bytes)) in jobs.into_iter().enumerate() {
-                let count = count.min(gpus);
-                let load = (0..gpus).map(|gpu| (places.jobs_on(gpu), gpu)).collect();
-                let gpus = best(load, count).expect("there are as many");
-                let place = Place { gpus, since: Duration::ZERO, has_come: true };
-                places.jobs.insert((0, number as u64), place);
-                running.push(Job { gpus, bytes: bytes[..count].to_vec(), has: 0 });
-            }
-            let mut free = vec![100u64; gpus];
-            let mut order = order.iter().cycle();
-            while !running.is_empty() {
-                let can: Vec<usize> = (0..running.len())
-                    .filter(|at| {
-                        let job = &running[*at];
-                        job.has == job.bytes.len() || job.bytes[job.has] <= free[job.gpu(job.has)]
-                    })
-                    .collect();
-                prop_assert!(!can.is_empty(), "they wait for each other: {running:?}");
-                let at = *order.next().expect("it never ends").get(&can);
-                let job = &mut running[at];
-                if job.has < job.bytes.len() {
-                    free[job.gpu(job.has)] -= job.bytes[job.has];
-                    job.has += 1;
-                } else {
-                    for has in 0..job.has {
-                        free[job.gpu(has)] += job.bytes[has];
-                    }
-                    running.swap_remove(at);
-                }
-            }
-        }
+        places.give((0, 7), 0b11, 1);
+        assert_eq!(
+            (places.of((0, 7)), places.of((0, 8)), places.count_of(0)),
+            (Some(0b11), None, 1)
+        );
+        places.join((0, 7), 2);
+        places.join((1, 7), 3);
+        assert!(places.take_changed());
+        places.leave(1);
+        assert_eq!(
+            (places.jobs_on(0), places.jobs_on(1)),
+            (1, 1),
+            "a process of it lives"
+        );
+        // Another mgbd goes on with it.
+        let mut next = Places::default();
+        next.bring_in(&places.all(), |client| client == 2);
+        assert_eq!(next.all(), places.all());
+        next.leave(3);
+        assert_eq!(next.jobs_on(1), 1, "another user's");
+        next.leave(2);
+        assert!(next.take_changed() && next.all().is_empty());
+        next.bring_in(&places.all(), |_| false);
+        assert!(next.all().is_empty(), "all have ended meanwhile");
     }
 }
