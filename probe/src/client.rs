@@ -138,9 +138,19 @@ impl Client {
     /// refused. May call [`crate::Binder::swap_out`] while it waits, so the
     /// caller holds no lock which that needs.
     pub fn begin(&self, request: &BeginRequest<'_>) -> Result<Grant, Refusal> {
+        self.begin_beside(request, &mut by_binder)
+    }
+
+    /// As [`Client::begin`]; where room is to be made on a GPU with what the process has there, `swap_out` does so
+    /// instead of the [`crate::Binder`].
+    pub fn begin_beside(
+        &self,
+        request: &BeginRequest<'_>,
+        swap_out: &mut dyn FnMut(u32),
+    ) -> Result<Grant, Refusal> {
         let start = Instant::now();
         let message = self.beginning(request);
-        match self.ask(message)? {
+        match self.ask_while(message, &|| true, swap_out)? {
             Reply::Granted { gpu, reserved } => self.grant(message.task, gpu, reserved, start),
             reply => Err(refusal(reply)),
         }
@@ -251,18 +261,20 @@ impl Client {
     /// Asks for `more_bytes` on top of the task's reservation. Blocks; see
     /// [`Client::begin`] for what it may call.
     pub fn grow(&self, task: TaskId, more_bytes: u64) -> Result<Grown, Refusal> {
-        self.grow_by(self.plain(Op::Grow, task, more_bytes), &|| true)
+        self.grow_by(self.plain(Op::Grow, task, more_bytes), &|| true, &mut by_binder)
     }
 
     /// As [`Client::grow`], as long as `lasts` says that the room is still needed, which is asked some times
-    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told.
+    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told. For
+    /// `swap_out` see [`Client::begin_beside`].
     pub fn grow_while(
         &self,
         task: TaskId,
         more_bytes: u64,
         lasts: &dyn Fn() -> bool,
+        swap_out: &mut dyn FnMut(u32),
     ) -> Result<Grown, Refusal> {
-        self.grow_by(self.plain(Op::Grow, task, more_bytes), lasts)
+        self.grow_by(self.plain(Op::Grow, task, more_bytes), lasts, swap_out)
     }
 
     /// The same for a task that has nothing on its GPU and may go on, on another one: [`Grown::Granted`] says
@@ -272,11 +284,16 @@ impl Client {
             flags: wire::ELSEWHERE,
             ..self.plain(Op::Grow, task, more_bytes)
         };
-        self.grow_by(request, &|| true)
+        self.grow_by(request, &|| true, &mut by_binder)
     }
 
-    fn grow_by(&self, request: Request, lasts: &dyn Fn() -> bool) -> Result<Grown, Refusal> {
-        match self.ask_while(request, lasts)? {
+    fn grow_by(
+        &self,
+        request: Request,
+        lasts: &dyn Fn() -> bool,
+        swap_out: &mut dyn FnMut(u32),
+    ) -> Result<Grown, Refusal> {
+        match self.ask_while(request, lasts, swap_out)? {
             Reply::Granted { gpu, reserved } if (gpu as usize) < self.hello.gpus.len() => {
                 Ok(Grown::Granted {
                     reserved_bytes: reserved,
@@ -413,12 +430,17 @@ impl Client {
     /// Calls until there is an answer for the caller: a request to swap other
     /// tasks out is carried out here, and the call repeated.
     fn ask(&self, request: Request) -> Result<Reply, Refusal> {
-        self.ask_while(request, &|| true)
+        self.ask_while(request, &|| true, &mut by_binder)
     }
 
     /// As [`Client::ask`]; a request for room is withdrawn once `lasts` says no, and where the program gets a
     /// signal that ends its wait.
-    fn ask_while(&self, request: Request, lasts: &dyn Fn() -> bool) -> Result<Reply, Refusal> {
+    fn ask_while(
+        &self,
+        request: Request,
+        lasts: &dyn Fn() -> bool,
+        swap_out: &mut dyn FnMut(u32),
+    ) -> Result<Reply, Refusal> {
         let can_be_withdrawn = request.asks_for_room() && self.hello.version >= wire::WITHDRAWS;
         let wish = can_be_withdrawn.then(|| Wish {
             lasts,
@@ -434,9 +456,7 @@ impl Client {
                 }
                 Ok(Some(Reply::SwapOthers { gpu })) => {
                     // Whether it worked, mgbd sees by what was reported.
-                    if let Some(binder) = binder() {
-                        binder.swap_out(gpu);
-                    }
+                    swap_out(gpu);
                 }
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => return Err(Refusal::Protocol("unknown answer".to_owned())),
@@ -453,6 +473,13 @@ pub struct Turn<'a>(&'a Client);
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.tell(self.0.plain(Op::TurnOver, TaskId(0), 0));
+    }
+}
+
+/// Has the process's runtime make room.
+fn by_binder(gpu: u32) {
+    if let Some(binder) = binder() {
+        binder.swap_out(gpu);
     }
 }
 

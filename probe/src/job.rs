@@ -11,7 +11,7 @@ pub const JOB: &str = "MGB_JOB";
 pub const GPUS: &str = "MGB_GPUS";
 
 /// Whether this process's job was placed on several GPUs.
-pub(crate) fn has_several_gpus() -> bool {
+pub fn has_several_gpus() -> bool {
     std::env::var_os(GPUS).is_some()
 }
 
