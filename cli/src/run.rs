@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, anyhow, bail};
 use mgb_core::mps;
 use mgb_probe::{BeginRequest, Client, Grant, Hello, Need, Refusal, need};
 use mgb_scheduler::{Policy, Queue};
@@ -29,12 +29,17 @@ use crate::program::{self, ProgramError};
 Examples:
   mgb run ./app 1000
   mgb run --need 12GiB ./not-rebuilt --batch 32
+  mgb run --gpus 2 torchrun --nproc-per-node 2 train.py
 
 Exit code: the program's; 125 if MGB failed, 126 if the program cannot be executed, 127 if it was not found.")]
 pub struct Args {
     /// Treat the whole process as one task that takes this much GPU memory (such as 12GiB, 512M).
     #[arg(long, value_name = "SIZE", value_parser = mgb_probe::size::parse)]
     need: Option<u64>,
+    /// Place the program, with all processes that it starts, as a job of this many GPUs: it sees these only.
+    /// With --need it takes that much on each of them.
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=64))]
+    gpus: Option<u32>,
     /// Policy for an mgbd that is started now: mgb, alg2, alg3,
     /// schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N.
     #[arg(long, value_name = "POLICY")]
@@ -64,10 +69,20 @@ pub struct Args {
 pub struct Placement {
     /// The GPU's number in mgbd's hello.
     pub gpu: Option<u32>,
+    /// Those of its further ones.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub further: Vec<u32>,
     /// Nanoseconds that it waited for room.
     pub waited_ns: u64,
     /// Why it got none.
     pub refused: Option<String>,
+}
+
+impl Placement {
+    /// All its GPUs.
+    pub fn gpus(&self) -> impl Iterator<Item = u32> + '_ {
+        self.gpu.into_iter().chain(self.further.iter().copied())
+    }
 }
 
 /// Runs the command. Returns only if the program could not be started.
@@ -99,8 +114,22 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
     // mgbd stays for as long as this process lives. So does room that is given to it: the connection closes
     // when the program replaces mgb, the pid stays.
     let client = Client::connect(&start.socket).map_err(daemon::way_out)?;
-    if args.need.is_none() && !policy.is_some_and(policy::places_processes) {
-        let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
+    let places_processes = policy.filter(|policy| policy::places_processes(*policy));
+    if let Some(policy) = places_processes.filter(|_| args.gpus.is_some()) {
+        bail!(
+            "policy {policy} gives each process one GPU, so --gpus does not apply: start mgbd with another policy, or \
+             leave --gpus away"
+        );
+    }
+    let job = args.job.clone().unwrap_or_else(mgb_probe::new_job);
+    let gpus = args.gpus.map(|count| place(&client, &job, count)).transpose()?;
+    // A job within a job of several GPUs has an order of its own, unless it has several as well.
+    command.env_remove(mgb_probe::GPUS);
+    if args.need.is_none() && places_processes.is_none() {
+        if let Some(gpus) = gpus {
+            command.env("CUDA_VISIBLE_DEVICES", names(client.hello(), &gpus)?);
+            command.env(mgb_probe::GPUS, gpus.len().to_string());
+        }
         return under_mgbd(&machine, &prefix, &job, command);
     }
     let label = args.command[0].to_string_lossy();
@@ -108,16 +137,16 @@ fn prepare(args: &Args, command: &mut Command) -> anyhow::Result<()> {
         .file_name()
         .unwrap_or_default()
         .to_string_lossy();
-    let granted = begin(&client, args.need.unwrap_or(0), &name);
+    let granted = begin(&client, args.need.unwrap_or(0), gpus.as_deref(), &name);
     if let Some(file) = &args.placement {
         let text = serde_json::to_string(&placement(&granted)).context("failed to write JSON")?;
         std::fs::write(file, text).with_context(|| format!("failed to write {}", file.display()))?;
     }
-    let grant = granted.with_context(|| format!("failed to place {label}"))?;
+    let grants = granted.with_context(|| format!("failed to place {label}"))?;
     if args.need.is_some() {
         frameworks::take_as_needed(command);
     }
-    confine(command, client.hello(), &grant)
+    confine(command, client.hello(), &grants)
 }
 
 /// Has a program, and all that it starts, ask mgbd for room: as one job, and not only what was built with
@@ -134,25 +163,70 @@ pub fn under_mgbd(
     Ok(())
 }
 
-fn begin(client: &Client, bytes: u64, name: &str) -> Result<Grant, Refusal> {
+/// The GPUs that mgbd chooses for a job, in the order in which all such jobs count theirs.
+fn place(client: &Client, job: &str, count: u32) -> anyhow::Result<Vec<u32>> {
+    let number = mgb_probe::job_number(job).context("the job's number is none")?;
+    match client.place(number, count) {
+        Ok(gpus) if gpus.len() == count as usize => Ok(gpus),
+        Err(Refusal::NoGpu) => bail!(
+            "failed to place the job on {count} GPUs: {} visible here and taking jobs (`mgb status` lists all); ask \
+             for no more",
+            match client.visible().count_ones() {
+                1 => "at most 1 is".to_owned(),
+                there => format!("at most {there} are"),
+            }
+        ),
+        Ok(gpus) => bail!(
+            "failed to place the job on {count} GPUs: mgbd named {} of them",
+            gpus.len()
+        ),
+        Err(refusal) => {
+            Err(anyhow!(refusal)).with_context(|| format!("failed to place the job on {count} GPUs"))
+        }
+    }
+}
+
+/// A value of `CUDA_VISIBLE_DEVICES`.
+fn names(hello: &Hello, gpus: &[u32]) -> anyhow::Result<String> {
+    let name = |gpu: &u32| hello.gpus.get(*gpu as usize).map(|gpu| gpu.uuid.as_str());
+    let names: Option<Vec<&str>> = gpus.iter().map(name).collect();
+    Ok(names
+        .context("mgbd granted a GPU that it did not name")?
+        .join(","))
+}
+
+/// Room for a whole process: on these GPUs each, one after the other, so that jobs of several wait for each other
+/// in one order; or on one that mgbd chooses.
+fn begin(client: &Client, bytes: u64, gpus: Option<&[u32]>, name: &str) -> Result<Vec<Grant>, Refusal> {
     let need = Need {
         peak_bytes: bytes,
         flags: need::PROCESS,
         ..Need::default()
     };
-    client.begin(&BeginRequest {
-        need,
-        name: Some(name),
-        whole_process: true,
-        ..BeginRequest::default()
-    })
+    let on = |gpu| {
+        client.begin(&BeginRequest {
+            need,
+            gpu,
+            name: Some(name),
+            whole_process: true,
+            ..BeginRequest::default()
+        })
+    };
+    match gpus {
+        Some(gpus) => gpus.iter().map(|gpu| on(Some(*gpu))).collect(),
+        None => on(None).map(|grant| vec![grant]),
+    }
 }
 
-fn placement(granted: &Result<Grant, Refusal>) -> Placement {
+fn placement(granted: &Result<Vec<Grant>, Refusal>) -> Placement {
     match granted {
-        Ok(grant) => Placement {
-            gpu: Some(grant.gpu),
-            waited_ns: u64::try_from(grant.waited.as_nanos()).unwrap_or(u64::MAX),
+        Ok(grants) => Placement {
+            gpu: grants.first().map(|grant| grant.gpu),
+            further: grants.iter().skip(1).map(|grant| grant.gpu).collect(),
+            waited_ns: grants
+                .iter()
+                .map(|grant| u64::try_from(grant.waited.as_nanos()).unwrap_or(u64::MAX))
+                .fold(0, u64::saturating_add),
             refused: None,
         },
         Err(refusal) => Placement {
@@ -162,13 +236,12 @@ fn placement(granted: &Result<Grant, Refusal>) -> Placement {
     }
 }
 
-/// Shows the program only the GPU it was granted, under the MPS that all programs on it use, if it can.
-fn confine(command: &mut Command, hello: &Hello, grant: &Grant) -> anyhow::Result<()> {
-    let gpu = hello
-        .gpus
-        .get(grant.gpu as usize)
-        .context("mgbd granted a GPU that it did not name")?;
-    command.env("CUDA_VISIBLE_DEVICES", &gpu.uuid).env("MGB", "off");
+/// Shows the program only the GPUs it was granted, under the MPS that all programs on them use, if it can.
+fn confine(command: &mut Command, hello: &Hello, grants: &[Grant]) -> anyhow::Result<()> {
+    let gpus: Vec<u32> = grants.iter().map(|grant| grant.gpu).collect();
+    command
+        .env("CUDA_VISIBLE_DEVICES", names(hello, &gpus)?)
+        .env("MGB", "off");
     let outside = mps::why_program_outside(Path::new(command.get_program()));
     if let Some(pipe) = mps::folder(hello.mps_pipe.as_deref(), outside.as_deref()) {
         command.env(mps::PIPE, pipe);

@@ -155,6 +155,22 @@ pub fn create(device: c_int, bytes: u64, handle_types: i32, for_cards: bool) -> 
     written(handle, code)
 }
 
+/// Physical memory with these properties.
+pub fn create_as(prop: &MemAllocationProp, bytes: u64) -> Result<u64, Code> {
+    let mut handle = 0;
+    let code = call!(cuMemCreate(
+        &mut handle => *mut u64, bytes as usize => usize, prop => *const MemAllocationProp, 0 => c_ulonglong,
+    ));
+    written(handle, code)
+}
+
+/// One more handle of what is mapped at the address.
+pub fn retain(address: u64) -> Result<u64, Code> {
+    let mut handle = 0;
+    let code = call!(cuMemRetainAllocationHandle(&mut handle => *mut u64, address => u64));
+    written(handle, code)
+}
+
 /// A descriptor by which another process gets the memory, if it was made for that.
 pub fn export(handle: u64) -> Result<c_int, Code> {
     let mut file = -1;
@@ -186,6 +202,20 @@ pub fn release(handle: u64) -> Code {
 /// Maps memory at reserved addresses.
 pub fn map(address: u64, bytes: u64, handle: u64) -> Code {
     call!(cuMemMap(address => u64, bytes as usize => usize, 0 => usize, handle => u64, 0 => c_ulonglong))
+}
+
+/// Maps memory from an offset on at reserved addresses.
+pub fn map_at(address: u64, bytes: u64, offset: u64, handle: u64) -> Code {
+    call!(cuMemMap(
+        address => u64, bytes as usize => usize, offset as usize => usize, handle => u64, 0 => c_ulonglong,
+    ))
+}
+
+/// Sets who may use mapped memory.
+pub fn set_access(address: u64, bytes: u64, access: &[MemAccessDesc]) -> Code {
+    call!(cuMemSetAccess(
+        address => u64, bytes as usize => usize, access.as_ptr() => *const MemAccessDesc, access.len() => usize,
+    ))
 }
 
 /// Takes the memory from the addresses. No work may use it any more.

@@ -5,8 +5,8 @@
 //! back what it is charged.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use mgb_core::{captures, own_thread};
 use parking_lot::{Condvar, Mutex};
@@ -16,6 +16,11 @@ use crate::{live, swap};
 
 /// How often streams are asked, and captures looked for, while there is something to free.
 const TICK: Duration = Duration::from_millis(5);
+
+/// How long work may take after which something is freed that is waited for,
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
+/// and between two looks at it.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// When it can be freed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -88,6 +93,22 @@ pub fn forget(context: Context) {
     let of_context = |freed: &Freed| matches!(freed.until, Until::Event(of, _) if of == context);
     for freed in take(of_context) {
         relaxed(freed.end);
+    }
+}
+
+/// Whether anything of the device is to be freed.
+pub fn any_on(device: c_int) -> bool {
+    COUNT.load(Ordering::Acquire) > 0 && FREED.lock().iter().any(|freed| freed.device == device)
+}
+
+/// Frees what of the device is to be freed, if the work under way takes no longer than [`SETTLE_TIMEOUT`]: the
+/// program would wait for room that it has given up itself. Nothing while a stream captures.
+pub fn settle(device: c_int) {
+    let until = Instant::now() + SETTLE_TIMEOUT;
+    while any_on(device) && !captures::any() && Instant::now() < until {
+        if !free_some() {
+            std::thread::sleep(PAUSE);
+        }
     }
 }
 

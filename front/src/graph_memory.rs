@@ -11,6 +11,8 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use mgb_abi::graph::MemAllocNodeParams;
+use mgb_abi::location::LOCATION_DEVICE;
 use mgb_core::captures;
 use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
@@ -49,7 +51,7 @@ impl Footprint {
     }
 
     /// All nodes of another one as well.
-    fn join(&mut self, other: &Footprint) {
+    pub fn join(&mut self, other: &Footprint) {
         for (device, bytes) in &other.0 {
             self.add(*device, bytes.large);
             if bytes.small > 0 {
@@ -80,6 +82,10 @@ struct Instance {
     had: Option<(Stream, u64)>,
 }
 
+/// What programs have added to graphs node by node, for a driver that does not list the nodes of a graph.
+static ADDED: Mutex<Option<HashMap<usize, Footprint>>> = Mutex::new(None);
+static ADDED_ANY: AtomicBool = AtomicBool::new(false);
+
 static INSTANCES: Mutex<Option<HashMap<usize, Instance>>> = Mutex::new(None);
 /// Whether there was ever one.
 static ANY: AtomicBool = AtomicBool::new(false);
@@ -87,6 +93,42 @@ static ANY: AtomicBool = AtomicBool::new(false);
 fn with<T>(instance: usize, change: impl FnOnce(&mut Instance) -> T) -> Option<T> {
     let mut all = INSTANCES.lock();
     all.get_or_insert_default().get_mut(&instance).map(change)
+}
+
+/// A node that allocates was added to a graph.
+///
+/// # Safety
+/// `node` can be read.
+pub unsafe fn added(graph: usize, node: *const MemAllocNodeParams) {
+    // SAFETY: contract of this function.
+    let node = unsafe { node.read() };
+    if node.pool_props.location.kind == LOCATION_DEVICE {
+        ADDED_ANY.store(true, Ordering::Release);
+        let mut all = ADDED.lock();
+        let sum = all.get_or_insert_default().entry(graph).or_default();
+        sum.add(node.pool_props.location.id, node.byte_size as u64);
+    }
+}
+
+/// What was added to a graph node by node.
+pub fn added_to(graph: usize) -> Footprint {
+    if !ADDED_ANY.load(Ordering::Acquire) {
+        return Footprint::default();
+    }
+    let all = ADDED.lock();
+    all.as_ref()
+        .and_then(|all| all.get(&graph))
+        .cloned()
+        .unwrap_or_default()
+}
+
+/// A graph is gone.
+pub fn graph_gone(graph: usize) {
+    if ADDED_ANY.load(Ordering::Acquire)
+        && let Some(all) = ADDED.lock().as_mut()
+    {
+        all.remove(&graph);
+    }
 }
 
 /// An executable graph was made, or changed into one of other nodes.

@@ -4,7 +4,9 @@
 use std::collections::HashMap;
 use std::ffi::{c_char, c_int, c_ulonglong, c_void};
 
-use mgb_abi::graph::{GraphInstantiateParams, INSTANTIATE_UPLOAD};
+use mgb_abi::graph::{
+    GraphInstantiateParams, GraphNodeParams, INSTANTIATE_UPLOAD, MemAllocNodeParams, NODE_MEM_ALLOC,
+};
 use mgb_abi::launch::DriverLaunchConfig;
 use mgb_core::captures;
 use parking_lot::RwLock;
@@ -72,7 +74,11 @@ impl Contents {
     }
 
     fn add(&mut self, graph: usize) {
-        for node in calls::nodes(graph) {
+        let nodes = calls::nodes(graph);
+        if nodes.is_empty() {
+            self.memory.join(&graph_memory::added_to(graph));
+        }
+        for node in nodes {
             match calls::node(node) {
                 Node::Kernel(grid, block) => {
                     self.kernels.count += 1;
@@ -123,6 +129,21 @@ unsafe fn uploads(parameters: *const GraphInstantiateParams) -> bool {
     // SAFETY: contract of this function.
     let parameters = unsafe { parameters.as_ref() };
     parameters.is_some_and(|parameters| parameters.flags & INSTANTIATE_UPLOAD != 0)
+}
+
+/// A node of any kind was added to a graph.
+///
+/// # Safety
+/// `parameters` is null or can be read.
+unsafe fn added(code: Code, graph: usize, parameters: *const GraphNodeParams) -> Code {
+    // SAFETY: contract of this function.
+    let parameters = unsafe { parameters.as_ref() };
+    let memory = parameters.filter(|parameters| code == SUCCESS && parameters.kind == NODE_MEM_ALLOC);
+    if let Some(memory) = memory.filter(|_| session::get().is_some()) {
+        // SAFETY: the union has the parameters of this kind, and is as large.
+        unsafe { graph_memory::added(graph, memory.body.as_ptr().cast()) };
+    }
+    code
 }
 
 /// An executable graph was made like another graph.
@@ -226,6 +247,40 @@ own! {
         }
         graph_memory::forget(instance);
         native(instance)
+    }
+
+    fn cuGraphAddMemAllocNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize,
+        parameters: *mut MemAllocNodeParams,
+    ) |native| {
+        let code = native(node, graph, after, count, parameters);
+        if code == SUCCESS && !parameters.is_null() && session::get().is_some() {
+            // SAFETY: not null, so a whole structure: CUDA's contract of the function.
+            unsafe { graph_memory::added(graph, parameters) };
+        }
+        code
+    }
+
+    fn cuGraphAddNode(
+        node: *mut usize, graph: usize, after: *const usize, count: usize, parameters: *mut GraphNodeParams,
+    ) |native| {
+        let code = native(node, graph, after, count, parameters);
+        // SAFETY: CUDA's contract of the function.
+        unsafe { added(code, graph, parameters) }
+    }
+
+    fn cuGraphAddNode_v2(
+        node: *mut usize, graph: usize, after: *const usize, edges: *const c_void, count: usize,
+        parameters: *mut GraphNodeParams,
+    ) |native| {
+        let code = native(node, graph, after, edges, count, parameters);
+        // SAFETY: CUDA's contract of the function.
+        unsafe { added(code, graph, parameters) }
+    }
+
+    fn cuGraphDestroy(graph: usize) |native| {
+        graph_memory::graph_gone(graph);
+        native(graph)
     }
 
     fn cuGraphExecUpdate(

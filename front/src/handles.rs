@@ -1,75 +1,28 @@
-//! `cuMemCreate` and what becomes of it: memory that a program maps by itself. It is there until its handle
-//! was released as often as it was had, and it is mapped nowhere.
+//! `cuMemCreate` and what becomes of it: memory that a program maps by itself. What the driver does and what is noted
+//! of it happen within the gate together: memory that leaves meanwhile would leave without the one or the other.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ffi::{c_int, c_ulonglong};
+use std::ffi::{c_int, c_ulonglong, c_void};
 
+use mgb_abi::location::LOCATION_DEVICE;
+use mgb_abi::pool::MemAccessDesc;
 use mgb_abi::vmm::MemAllocationProp;
-use parking_lot::Mutex;
+use mgb_core::gate;
 
-use crate::calls::OUT_OF_MEMORY;
+use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
-use crate::{room, session};
+use crate::program_memory::{self, Locked};
+use crate::{room, session, store};
 
-/// CUDA's `CU_MEM_LOCATION_TYPE_DEVICE`.
-const DEVICE: i32 = 1;
-
-/// Memory of a handle.
-struct Physical {
-    device: c_int,
-    bytes: u64,
-    handles: u32,
-    maps: u32,
-}
-
-/// All of it that this process has made, by handle.
-#[derive(Default)]
-struct Table {
-    memory: HashMap<u64, Physical>,
-    /// Mapped ranges: their bytes and handle, by start.
-    ranges: BTreeMap<u64, (u64, u64)>,
-}
-
-static TABLE: Mutex<Option<Table>> = Mutex::new(None);
-
-impl Table {
-    /// Whether this release, or the end of so many maps, would free the handle's memory.
-    fn frees(&self, handle: u64, released: u32, unmapped: u32) -> Option<(c_int, u64)> {
-        let memory = self.memory.get(&handle)?;
-        (memory.handles <= released && memory.maps <= unmapped).then_some((memory.device, memory.bytes))
-    }
-
-    fn note(&mut self, handle: u64, released: u32, unmapped: u32) {
-        if let Some(memory) = self.memory.get_mut(&handle) {
-            memory.handles = memory.handles.saturating_sub(released);
-            memory.maps = memory.maps.saturating_sub(unmapped);
-            if memory.handles == 0 && memory.maps == 0 {
-                self.memory.remove(&handle);
-            }
+/// Calls a function of the driver's past the gate, in which the caller is.
+macro_rules! driver {
+    ($name:ident($($value:expr => $ty:ty),* $(,)?)) => {{
+        let address = crate::driver::address(crate::names::index::$name);
+        // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature, and the
+        // values are the program's: CUDA's contract of the function.
+        unsafe {
+            std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> c_int>(address)($($value),*)
         }
-    }
-
-    /// The handles that are mapped within a range, each with how often.
-    fn within(&self, start: u64, bytes: u64) -> Vec<(u64, u32)> {
-        let end = start.saturating_add(bytes);
-        let mut found: Vec<(u64, u32)> = Vec::new();
-        for (_, &(_, handle)) in self.ranges.range(start..end) {
-            match found.iter_mut().find(|(known, _)| *known == handle) {
-                Some((_, count)) => *count += 1,
-                None => found.push((handle, 1)),
-            }
-        }
-        found
-    }
-}
-
-/// The program has one more handle of this name.
-pub fn retained(handle: u64) {
-    if let Some(table) = TABLE.lock().as_mut()
-        && let Some(memory) = table.memory.get_mut(&handle)
-    {
-        memory.handles += 1;
-    }
+    }};
 }
 
 own! {
@@ -77,12 +30,12 @@ own! {
         handle: *mut u64, bytes: usize, prop: *const MemAllocationProp, flags: c_ulonglong,
     ) |native| {
         // SAFETY: null or a whole structure: CUDA's contract of the function.
-        let location = unsafe { prop.as_ref() }.map(|prop| prop.location);
-        let device = location.filter(|location| location.kind == DEVICE).map(|location| location.id);
+        let on_device = unsafe { prop.as_ref() }.filter(|prop| prop.location.kind == LOCATION_DEVICE);
         let is_charged = session::get().is_some() && bytes as u64 <= room::MOST;
-        let Some(device) = device.filter(|_| is_charged) else {
+        let Some(prop) = on_device.filter(|_| is_charged) else {
             return native(handle, bytes, prop, flags);
         };
+        let device = prop.location.id;
         // Needs no context, so this may be the first that the device hears of the process.
         room::begin(device);
         let bytes_charged = bytes as u64;
@@ -94,71 +47,190 @@ own! {
             room::discharge(device, bytes_charged);
             return code;
         }
-        // SAFETY: the driver has written it.
-        let name = unsafe { *handle };
-        let memory = Physical { device, bytes: bytes_charged, handles: 1, maps: 0 };
-        TABLE.lock().get_or_insert_default().memory.insert(name, memory);
+        let _inside = gate::enter();
+        // SAFETY: the driver has written it, and the caller reads it.
+        let handle = unsafe { &mut *handle };
+        *handle = program_memory::lock().made(*handle, bytes_charged, prop, flags);
         room::mapped(device, bytes_charged);
         code
     }
 
-    fn cuMemRelease(handle: u64) |native| {
-        end(&[(handle, 1, 0)], || native(handle), |_| {})
+    fn cuMemRelease(handle: u64) |_native| {
+        let inside = gate::enter();
+        let table = program_memory::lock();
+        // The driver counts one handle of memory that was in the host.
+        let is_last = table.memory.get(&handle).is_none_or(|memory| !memory.is_renamed || memory.handles <= 1);
+        let native = table.native(handle);
+        let release = || if is_last { calls::release(native) } else { SUCCESS };
+        end(inside, table, &[(handle, 1, 0)], release, |_| {})
     }
 
-    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) |native| {
-        let code = native(address, bytes, offset, handle, flags);
-        if code == 0
-            && let Some(table) = TABLE.lock().as_mut()
-            && let Some(memory) = table.memory.get_mut(&handle)
-        {
-            memory.maps += 1;
-            table.ranges.insert(address, (bytes as u64, handle));
+    fn cuMemMap(address: u64, bytes: usize, offset: usize, handle: u64, flags: c_ulonglong) |_native| {
+        let _inside = gate::enter();
+        let mut table = program_memory::lock();
+        let code = driver!(cuMemMap(
+            address => u64, bytes => usize, offset => usize, table.native(handle) => u64, flags => c_ulonglong,
+        ));
+        if code == SUCCESS {
+            table.mapped(address, bytes as u64, offset as u64, handle, flags);
         }
         code
     }
 
-    fn cuMemUnmap(address: u64, bytes: usize) |native| {
-        let within = TABLE.lock().as_ref().map(|table| table.within(address, bytes as u64));
-        let ends: Vec<(u64, u32, u32)> =
-            within.into_iter().flatten().map(|(handle, maps)| (handle, 0, maps)).collect();
-        let forget = |table: &mut Table| {
-            let end = address.saturating_add(bytes as u64);
-            let gone: Vec<u64> = table.ranges.range(address..end).map(|(&start, _)| start).collect();
-            for start in gone {
-                table.ranges.remove(&start);
+    fn cuMemUnmap(address: u64, bytes: usize) |_native| {
+        let inside = gate::enter();
+        let table = program_memory::lock();
+        let within = table.within(address, bytes as u64).into_iter();
+        let ends: Vec<(u64, u32, u32)> = within.map(|(name, maps)| (name, 0, maps)).collect();
+        let unmap = || calls::unmap(address, bytes as u64);
+        end(inside, table, &ends, unmap, |table| table.unmapped(address, bytes as u64))
+    }
+
+    fn cuMemSetAccess(address: u64, bytes: usize, access: *const MemAccessDesc, count: usize) |_native| {
+        let _inside = gate::enter();
+        let mut table = program_memory::lock();
+        let code = driver!(cuMemSetAccess(
+            address => u64, bytes => usize, access => *const MemAccessDesc, count => usize,
+        ));
+        if code == SUCCESS && !access.is_null() {
+            // SAFETY: the driver has read so many: CUDA's contract of the function.
+            table.allowed(address, bytes as u64, unsafe { std::slice::from_raw_parts(access, count) });
+        }
+        code
+    }
+
+    /// What other processes may have stays where it is.
+    fn cuMemExportToShareableHandle(
+        shareable: *mut c_void, handle: u64, kind: c_int, flags: c_ulonglong,
+    ) |_native| {
+        let _inside = gate::enter();
+        let mut table = program_memory::lock();
+        table.stay(handle);
+        driver!(cuMemExportToShareableHandle(
+            shareable => *mut c_void, table.native(handle) => u64, kind => c_int, flags => c_ulonglong,
+        ))
+    }
+
+    fn cuMemImportFromShareableHandle(handle: *mut u64, shareable: *mut c_void, kind: c_int) |native| {
+        let code = native(handle, shareable, kind);
+        // SAFETY: as for every handle.
+        unsafe { name(code, handle) }
+    }
+
+    fn cuMemGetAllocationPropertiesFromHandle(prop: *mut MemAllocationProp, handle: u64) |_native| {
+        let _inside = gate::enter();
+        let handle = program_memory::lock().native(handle);
+        driver!(cuMemGetAllocationPropertiesFromHandle(prop => *mut MemAllocationProp, handle => u64))
+    }
+
+    fn cuMemRetainAllocationHandle(handle: *mut u64, address: *mut c_void) |_native| {
+        // Of memory that the program has not made by cuMemCreate there is no handle.
+        if store::lock().find(address as u64).is_some() {
+            return calls::INVALID_VALUE;
+        }
+        let _inside = gate::enter();
+        let mut table = program_memory::lock();
+        let code = driver!(cuMemRetainAllocationHandle(handle => *mut u64, address => *mut c_void));
+        // SAFETY: null, or the driver has written it, and the caller reads it.
+        if let Some(handle) = unsafe { handle.as_mut() }.filter(|_| code == SUCCESS) {
+            let (name, is_too_many) = table.retained(*handle);
+            if is_too_many {
+                calls::release(*handle);
             }
-        };
-        end(&ends, || native(address, bytes), forget)
+            *handle = name;
+        }
+        code
+    }
+
+    fn cuMulticastCreate(handle: *mut u64, prop: *const c_void) |native| {
+        let code = native(handle, prop);
+        // SAFETY: as for every handle.
+        unsafe { name(code, handle) }
+    }
+
+    fn cuMulticastAddDevice(handle: u64, device: c_int) |_native| {
+        let _inside = gate::enter();
+        let handle = program_memory::lock().native(handle);
+        driver!(cuMulticastAddDevice(handle => u64, device => c_int))
+    }
+
+    /// What several devices write at once stays where it is.
+    fn cuMulticastBindMem(
+        handle: u64, offset: usize, memory: u64, memory_offset: usize, bytes: usize, flags: c_ulonglong,
+    ) |_native| {
+        let _inside = gate::enter();
+        let mut table = program_memory::lock();
+        table.stay(memory);
+        driver!(cuMulticastBindMem(
+            table.native(handle) => u64, offset => usize, table.native(memory) => u64, memory_offset => usize,
+            bytes => usize, flags => c_ulonglong,
+        ))
+    }
+
+    fn cuMulticastBindAddr(
+        handle: u64, offset: usize, address: u64, bytes: usize, flags: c_ulonglong,
+    ) |_native| {
+        let _inside = gate::enter();
+        program_memory::stay_at(address, bytes as u64);
+        let handle = program_memory::lock().native(handle);
+        driver!(cuMulticastBindAddr(
+            handle => u64, offset => usize, address => u64, bytes => usize, flags => c_ulonglong,
+        ))
+    }
+
+    fn cuMulticastUnbind(handle: u64, device: c_int, offset: usize, bytes: usize) |_native| {
+        let _inside = gate::enter();
+        let handle = program_memory::lock().native(handle);
+        driver!(cuMulticastUnbind(handle => u64, device => c_int, offset => usize, bytes => usize))
     }
 }
 
-/// Ends handles (each released and unmapped so often) by a call of the driver, and discharges what is freed.
-fn end(ends: &[(u64, u32, u32)], call: impl FnOnce() -> c_int, then: impl FnOnce(&mut Table)) -> c_int {
-    let mut table = TABLE.lock();
-    let Some(table) = table.as_mut() else {
-        return call();
-    };
+/// Names what the driver has given a handle of.
+///
+/// # Safety
+/// `handle` is null, or the driver has written it if it has succeeded, and the caller reads it.
+unsafe fn name(code: Code, handle: *mut u64) -> Code {
+    if code == SUCCESS && program_memory::is_used() {
+        let _inside = gate::enter();
+        // SAFETY: contract of this function.
+        if let Some(handle) = unsafe { handle.as_mut() } {
+            *handle = program_memory::lock().name_for(*handle);
+        }
+    }
+    code
+}
+
+/// Ends memory (each released and unmapped so often) by a call of the driver, and discharges what is freed, outside
+/// the gate.
+fn end(
+    inside: gate::Inside,
+    mut table: Locked,
+    ends: &[(u64, u32, u32)],
+    call: impl FnOnce() -> Code,
+    then: impl FnOnce(&mut program_memory::Table),
+) -> Code {
     let freed = ends
         .iter()
-        .filter_map(|&(handle, released, unmapped)| table.frees(handle, released, unmapped));
+        .filter_map(|&(name, released, unmapped)| table.frees(name, released, unmapped));
     let freed: Vec<(c_int, u64)> = freed.collect();
     for &(device, bytes) in &freed {
         room::unmapping(device, bytes);
     }
     let code = call();
-    for &(device, bytes) in &freed {
-        if code == 0 {
+    if code == SUCCESS {
+        for &(name, released, unmapped) in ends {
+            table.note(name, released, unmapped);
+        }
+        then(&mut table);
+    }
+    drop(table);
+    drop(inside);
+    for (device, bytes) in freed {
+        if code == SUCCESS {
             room::discharge(device, bytes);
         } else {
             room::mapped(device, bytes);
         }
-    }
-    if code == 0 {
-        for &(handle, released, unmapped) in ends {
-            table.note(handle, released, unmapped);
-        }
-        then(table);
     }
     code
 }

@@ -53,6 +53,8 @@ mod physical;
 mod pointers;
 mod pools;
 mod program;
+mod program_memory;
+mod program_swap;
 mod room;
 mod search;
 mod session;

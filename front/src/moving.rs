@@ -17,7 +17,8 @@ use crate::{live, notice, room};
 /// Between two tries to get memory that mgbd granted and another process holds.
 const PAUSE: Duration = Duration::from_millis(100);
 
-fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, calls::Entered)> {
+/// What copies of so many bytes between the device and the host take, and the thread in a context there.
+pub fn measured_copies(device: c_int, bytes: u64, watch: &mut Watch) -> Option<(Copies, calls::Entered)> {
     let begun = begin(device, bytes, watch);
     begun.inspect_err(|code| no_stream(*code)).ok()
 }
@@ -52,6 +53,9 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
         }
     }
     let bytes = leaving.extents.iter().map(|(_, length, _)| length).sum();
+    if bytes == 0 {
+        return leaving.left;
+    }
     let Some((copies, _entered)) = measured_copies(device, bytes, leaving.watch) else {
         return leaving.left;
     };
@@ -62,8 +66,8 @@ pub fn save_all(device: c_int, watch: &mut Watch) -> (Vec<u64>, u64) {
     leaving.left
 }
 
-/// Host memory for an extent's bytes.
-fn host_memory(length: u64, budget: &mut Budget) -> Option<HostBytes> {
+/// Host memory for so many bytes.
+pub fn host_memory(length: u64, budget: &mut Budget) -> Option<HostBytes> {
     let bytes = budget.take(length as usize);
     if bytes.is_none() {
         notice::once("host-memory", format_args!("{}", host_bytes::too_little(length)));
@@ -126,19 +130,11 @@ pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
         let extents = starts.iter().filter_map(|start| store.extents.get(start));
         extents.map(|extent| extent.length).sum()
     };
-    let (copies, _entered) = loop {
-        match begin(device, lengths, watch) {
-            Ok(begun) => break begun,
-            // The program cannot go on without its bytes.
-            Err(OUT_OF_MEMORY) => {
-                notice::taken_by_others();
-                std::thread::sleep(PAUSE);
-            }
-            Err(code) => {
-                no_stream(code);
-                return 0;
-            }
-        }
+    if lengths == 0 {
+        return 0;
+    }
+    let Ok((copies, _entered)) = copies_back(device, lengths, watch) else {
+        return 0;
     };
     let mut coming = Coming {
         device,
@@ -163,6 +159,22 @@ pub fn load_all(device: c_int, starts: &[u64], watch: &mut Watch) -> u64 {
     host_bytes::free(coming.gone);
     coming.watch.book(Spent::Host);
     coming.came
+}
+
+/// As [`measured_copies`], for bytes that the program cannot go on without: waits for what that takes.
+///
+/// # Errors
+/// The driver's.
+pub fn copies_back(device: c_int, bytes: u64, watch: &mut Watch) -> Result<(Copies, calls::Entered), Code> {
+    loop {
+        match begin(device, bytes, watch) {
+            Err(OUT_OF_MEMORY) => {
+                notice::taken_by_others();
+                std::thread::sleep(PAUSE);
+            }
+            begun => return begun.inspect_err(|code| no_stream(*code)),
+        }
+    }
 }
 
 /// Extents on their way back.

@@ -3,10 +3,12 @@
 
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
-use crate::calls::{INVALID_VALUE, SUCCESS};
+use mgb_core::gate;
+
+use crate::calls::SUCCESS;
 use crate::native::own;
-use crate::physical;
 use crate::store::{self, Block};
+use crate::{physical, program_memory};
 
 /// CUDA's `CU_POINTER_ATTRIBUTE_CONTEXT`,
 const CONTEXT: c_uint = 1;
@@ -59,6 +61,13 @@ impl Known {
     }
 }
 
+/// Another device than a GPU is to use what is there: it stays where it is.
+fn stay(address: u64, bytes: u64) {
+    let _inside = gate::enter();
+    store::lock().stay(address);
+    program_memory::stay_at(address, bytes);
+}
+
 own! {
     fn cuMemGetAddressRange_v2(base: *mut u64, size: *mut usize, address: u64) |native| {
         let Some((start, block)) = find(address) else {
@@ -78,7 +87,7 @@ own! {
 
     fn cuPointerSetAttribute(data: *const c_void, attribute: c_uint, address: u64) |native| {
         if attribute == SYNC_MEMOPS {
-            store::lock().stay(address);
+            stay(address, 1);
         }
         native(data, attribute, address)
     }
@@ -86,13 +95,13 @@ own! {
     fn cuMemGetHandleForAddressRange(
         handle: *mut c_void, address: u64, bytes: usize, kind: c_int, flags: c_ulonglong,
     ) |native| {
-        store::lock().stay(address);
+        stay(address, bytes as u64);
         native(handle, address, bytes, kind, flags)
     }
 
     fn cuPointerGetAttribute(data: *mut c_void, attribute: c_uint, address: u64) |native| {
         if attribute == P2P_TOKENS {
-            store::lock().stay(address);
+            stay(address, 1);
         }
         match find(address).and_then(|found| Known::of(found, attribute)) {
             Some(value) if !data.is_null() => {
@@ -120,18 +129,5 @@ own! {
             }
         }
         SUCCESS
-    }
-
-    fn cuMemRetainAllocationHandle(handle: *mut u64, address: *mut c_void) |native| {
-        // Of memory that the program has not made by cuMemCreate there is no handle.
-        if find(address as u64).is_some() {
-            return INVALID_VALUE;
-        }
-        let code: c_int = native(handle, address);
-        if code == SUCCESS && !handle.is_null() {
-            // SAFETY: the driver has written it.
-            crate::handles::retained(unsafe { *handle });
-        }
-        code
     }
 }

@@ -8,7 +8,7 @@ use mgb_core::patience::Patience;
 use crate::calls::{NO_DEVICE, SUCCESS};
 use crate::native::own;
 use crate::swap::ByStore;
-use crate::{notice, room, session, sources};
+use crate::{frees, notice, room, session, sources};
 
 own! {
     fn cuInit(flags: c_uint) |native| {
@@ -19,8 +19,13 @@ own! {
         gate::prepare();
         room::set_swapper(&ByStore);
         room::set_reclaimer(room::Reclaimer {
-            has_idle: sources::has_idle,
-            reclaim: |device| sources::reclaim(device, None),
+            has_idle: |device| frees::any_on(device) || sources::has_idle(device),
+            reclaim: |device| {
+                frees::settle(device);
+                if sources::has_idle(device) {
+                    sources::reclaim(device, None);
+                }
+            },
         });
         session::start(room::first, |is_shared| {
             let mut patience = Patience::begin();

@@ -16,7 +16,7 @@ use crate::calls::{self, Code, SUCCESS};
 use crate::live::Using;
 use crate::room::{Out, Swapper};
 use crate::store;
-use crate::{live, moving, notice, trace};
+use crate::{live, moving, notice, program_swap, trace};
 
 /// How long to wait at a time for a thread that wants to go on.
 const WANTED: Duration = Duration::from_secs(1);
@@ -35,41 +35,77 @@ impl Swapper for ByStore {
         let closed = close(patience)?;
         let using = live::try_using()?;
         watch.book(Spent::Rest);
-        let (starts, freed) = moving::save_all(device, &mut watch);
-        trace::swapped(device, watch, freed);
+        let part = Part::save(device, watch);
+        let freed = part.freed;
         let out = Swapped {
             _using: using,
-            device,
-            starts,
-            freed,
+            parts: vec![part],
             closed,
         };
         (freed > 0).then(|| Box::new(out) as Box<dyn Out>)
     }
 }
 
+/// A device's memory in the host.
+struct Part {
+    device: c_int,
+    /// Where extents are.
+    starts: Vec<u64>,
+    /// What the program has made itself.
+    names: Vec<u64>,
+    freed: u64,
+}
+
+impl Part {
+    fn save(device: c_int, mut watch: Watch) -> Part {
+        let (starts, in_extents) = moving::save_all(device, &mut watch);
+        let (names, made) = program_swap::save_all(device, &mut watch);
+        let freed = in_extents + made;
+        trace::swapped(device, watch, freed);
+        Part {
+            device,
+            starts,
+            names,
+            freed,
+        }
+    }
+
+    fn load(&self, mut watch: Watch) {
+        watch.book(Spent::Room);
+        let in_extents = moving::load_all(self.device, &self.starts, &mut watch);
+        let made = program_swap::load_all(self.device, &self.names, &mut watch);
+        trace::swapped(self.device, watch, in_extents + made);
+    }
+}
+
 /// Memory in the host. The gate is closed for as long as it lives, and no context ends.
 struct Swapped {
-    device: c_int,
-    starts: Vec<u64>,
-    freed: u64,
+    parts: Vec<Part>,
     _using: Using,
     closed: Closed,
 }
 
 impl Out for Swapped {
     fn freed(&self) -> u64 {
-        self.freed
+        self.parts.iter().map(|part| part.freed).sum()
+    }
+
+    fn more(&mut self, device: c_int) -> u64 {
+        let part = Part::save(device, Watch::begin(SwapKind::Evicted));
+        let freed = part.freed;
+        self.parts.push(part);
+        freed
     }
 
     fn is_wanted(&self) -> bool {
         self.closed.is_wanted(WANTED)
     }
 
-    fn back(self: Box<Swapped>, mut watch: Watch) {
-        watch.book(Spent::Room);
-        let came = moving::load_all(self.device, &self.starts, &mut watch);
-        trace::swapped(self.device, watch, came);
+    fn back(self: Box<Swapped>, watch: Watch) {
+        let mut watch = Some(watch);
+        for part in &self.parts {
+            part.load(watch.take().unwrap_or_else(|| Watch::begin(SwapKind::Restored)));
+        }
     }
 }
 

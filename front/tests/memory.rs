@@ -110,6 +110,38 @@ fn graphs_wait_for_what_their_nodes_take() {
     }
 }
 
+/// Nodes count as they are added, where a driver does not list them.
+#[test]
+fn nodes_that_no_driver_lists_count() {
+    let folder = folder("unlisted");
+    let (nodes, driver) = (program("nodes.c", &folder), folder.join("driver/libcuda.so.1"));
+    let soft = softgpu_libraries().display().to_string();
+    let (path, run_path) = (format!("-L{soft}"), format!("-Wl,-rpath,{soft}"));
+    let flags = [
+        "-shared",
+        "-fPIC",
+        "-Wl,--no-as-needed",
+        &path,
+        "-l:libcudart.so.13",
+        &run_path,
+    ];
+    compile("unlisted.c", &driver, &flags);
+    for way in ["node", "any"] {
+        let node = Node::start("1x96MiB", "mgb");
+        let mut command = on(&node, &nodes, &[way, "4", "10"]);
+        let mut graph = Staged::start(command.env("MGB_DRIVER", &driver));
+        graph.comes_to("taken");
+        wait::until("what the graph holds is charged", || {
+            (charged(&node)[0] == (40, 40)).then_some(())
+        });
+        graph.goes_on();
+        graph.comes_to("trimmed");
+        graph.goes_on();
+        graph.ends();
+        node.wait_until_empty();
+    }
+}
+
 /// A program never waits for memory that its own graphs keep and do not use, as it does not natively.
 #[test]
 fn graphs_that_do_not_run_make_room_for_their_own_program() {

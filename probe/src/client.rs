@@ -12,7 +12,9 @@ use crate::cells::{Cells, Gone, Wish};
 use crate::connect::{self, ConnectError};
 use crate::devices::Devices;
 use crate::hello::Hello;
+use crate::job::has_several_gpus;
 use crate::need::Need;
+use crate::numbering::Numbering;
 use crate::published::Published;
 use crate::signals;
 use crate::task::{First, Grant, Grown, Refusal, TaskId};
@@ -102,12 +104,19 @@ impl Client {
         gpus.map(|gpu| gpu.uuid.as_str()).collect()
     }
 
-    /// The node's numbers of the two GPUs that had changed places in this process's job when it connected.
-    pub(crate) fn exchanged(&self) -> Option<[u32; 2]> {
-        let [from, to] = self.hello.exchanged?;
+    /// The numbers that stood for another GPU in this process's job when it connected, each with that GPU's own
+    /// number on the node.
+    pub(crate) fn renumbered(&self) -> Vec<(u32, u32)> {
+        let numbering = match self.hello.exchanged {
+            _ if !self.hello.numbering.is_empty() => Numbering::of(&self.hello.numbering),
+            exchanged => exchanged.map(|[from, to]| Numbering::exchanging(from, to)),
+        };
+        let Some(numbering) = numbering.filter(|numbering| self.devices.follows(numbering)) else {
+            return Vec::new();
+        };
         let number = |at: u32| Some(self.hello.gpus.get(at as usize)?.node_index);
-        let follows = from != to && self.devices.follows(from, to);
-        follows.then_some([number(from)?, number(to)?])
+        let pair = |at: u32| Some((number(at)?, number(numbering.gpu(at))?));
+        numbering.moved().filter_map(pair).collect()
     }
 
     /// Whether `mgbd` is still there, and this is still the process that
@@ -129,9 +138,19 @@ impl Client {
     /// refused. May call [`crate::Binder::swap_out`] while it waits, so the
     /// caller holds no lock which that needs.
     pub fn begin(&self, request: &BeginRequest<'_>) -> Result<Grant, Refusal> {
+        self.begin_beside(request, &mut by_binder)
+    }
+
+    /// As [`Client::begin`]; where room is to be made on a GPU with what the process has there, `swap_out` does so
+    /// instead of the [`crate::Binder`].
+    pub fn begin_beside(
+        &self,
+        request: &BeginRequest<'_>,
+        swap_out: &mut dyn FnMut(u32),
+    ) -> Result<Grant, Refusal> {
         let start = Instant::now();
         let message = self.beginning(request);
-        match self.ask(message)? {
+        match self.ask_while(message, &|| true, swap_out)? {
             Reply::Granted { gpu, reserved } => self.grant(message.task, gpu, reserved, start),
             reply => Err(refusal(reply)),
         }
@@ -143,31 +162,53 @@ impl Client {
     pub fn begin_first(&self, request: &BeginRequest<'_>) -> Result<First, Refusal> {
         let start = Instant::now();
         let first = *self.devices.order().first().ok_or(Refusal::NoGpu)?;
-        let message = Request {
-            flags: wire::FIRST,
+        let mut message = Request {
+            flags: wire::FIRST | wire::NUMBERED,
             first,
             ..self.beginning(request)
         };
-        let (from, to, grant) = match self.ask(message)? {
-            Reply::Granted { gpu, reserved } => {
-                let grant = self.grant(message.task, gpu, reserved, start)?;
-                (first, gpu, Some(grant))
-            }
-            Reply::Ordered { from, to } => (from, to, None),
+        if has_several_gpus() {
+            // Its devices have their order already.
+            message.gpus &= 1 << first;
+        }
+        let grant = |gpu, reserved| self.grant(message.task, gpu, reserved, start).map(Some);
+        let (numbering, grant) = match self.ask(message)? {
+            Reply::First {
+                gpu,
+                reserved,
+                numbering,
+            } => (numbering, grant(gpu, reserved)?),
+            Reply::Numbered(numbering) => (numbering, None),
+            // An mgbd that knows no numberings.
+            Reply::Granted { gpu, reserved } => (Numbering::exchanging(first, gpu), grant(gpu, reserved)?),
+            Reply::Ordered { from, to } => (Numbering::exchanging(from, to), None),
             reply => return Err(refusal(reply)),
         };
-        if [from, to]
-            .iter()
-            .any(|&gpu| gpu as usize >= self.hello.gpus.len())
-        {
-            return Err(Refusal::Protocol("an order of unknown GPUs".to_owned()));
+        let known = |number: u32| (number as usize) < self.hello.gpus.len();
+        if !numbering.moved().all(known) {
+            return Err(Refusal::Protocol("a numbering of unknown GPUs".to_owned()));
         }
-        let devices = self.devices.exchanged(from, to);
+        let devices = self.devices.numbered(&numbering);
         self.visible.store(devices.mask(), Ordering::Relaxed);
         Ok(First {
             order: devices.order().to_vec(),
             grant,
         })
+    }
+
+    /// Chooses GPUs for a job that uses `count` of them, among those that are visible; their indices, in the order
+    /// in which all such jobs are to count theirs. It answers at once, and the same for the same job.
+    pub fn place(&self, job: u64, count: u32) -> Result<Vec<u32>, Refusal> {
+        match self.ask(self.plain(Op::Place, TaskId(job), count.into()))? {
+            Reply::Placed { gpus } => {
+                let known = |gpu: &u32| (*gpu as usize) < self.hello.gpus.len();
+                Ok((0..u64::BITS)
+                    .filter(|gpu| gpus >> gpu & 1 == 1)
+                    .filter(known)
+                    .collect())
+            }
+            reply => Err(refusal(reply)),
+        }
     }
 
     fn grant(&self, task: u64, gpu: u32, reserved_bytes: u64, start: Instant) -> Result<Grant, Refusal> {
@@ -220,18 +261,20 @@ impl Client {
     /// Asks for `more_bytes` on top of the task's reservation. Blocks; see
     /// [`Client::begin`] for what it may call.
     pub fn grow(&self, task: TaskId, more_bytes: u64) -> Result<Grown, Refusal> {
-        self.grow_by(self.plain(Op::Grow, task, more_bytes), &|| true)
+        self.grow_by(self.plain(Op::Grow, task, more_bytes), &|| true, &mut by_binder)
     }
 
     /// As [`Client::grow`], as long as `lasts` says that the room is still needed, which is asked some times
-    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told.
+    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told. For
+    /// `swap_out` see [`Client::begin_beside`].
     pub fn grow_while(
         &self,
         task: TaskId,
         more_bytes: u64,
         lasts: &dyn Fn() -> bool,
+        swap_out: &mut dyn FnMut(u32),
     ) -> Result<Grown, Refusal> {
-        self.grow_by(self.plain(Op::Grow, task, more_bytes), lasts)
+        self.grow_by(self.plain(Op::Grow, task, more_bytes), lasts, swap_out)
     }
 
     /// The same for a task that has nothing on its GPU and may go on, on another one: [`Grown::Granted`] says
@@ -241,11 +284,16 @@ impl Client {
             flags: wire::ELSEWHERE,
             ..self.plain(Op::Grow, task, more_bytes)
         };
-        self.grow_by(request, &|| true)
+        self.grow_by(request, &|| true, &mut by_binder)
     }
 
-    fn grow_by(&self, request: Request, lasts: &dyn Fn() -> bool) -> Result<Grown, Refusal> {
-        match self.ask_while(request, lasts)? {
+    fn grow_by(
+        &self,
+        request: Request,
+        lasts: &dyn Fn() -> bool,
+        swap_out: &mut dyn FnMut(u32),
+    ) -> Result<Grown, Refusal> {
+        match self.ask_while(request, lasts, swap_out)? {
             Reply::Granted { gpu, reserved } if (gpu as usize) < self.hello.gpus.len() => {
                 Ok(Grown::Granted {
                     reserved_bytes: reserved,
@@ -382,12 +430,17 @@ impl Client {
     /// Calls until there is an answer for the caller: a request to swap other
     /// tasks out is carried out here, and the call repeated.
     fn ask(&self, request: Request) -> Result<Reply, Refusal> {
-        self.ask_while(request, &|| true)
+        self.ask_while(request, &|| true, &mut by_binder)
     }
 
     /// As [`Client::ask`]; a request for room is withdrawn once `lasts` says no, and where the program gets a
     /// signal that ends its wait.
-    fn ask_while(&self, request: Request, lasts: &dyn Fn() -> bool) -> Result<Reply, Refusal> {
+    fn ask_while(
+        &self,
+        request: Request,
+        lasts: &dyn Fn() -> bool,
+        swap_out: &mut dyn FnMut(u32),
+    ) -> Result<Reply, Refusal> {
         let can_be_withdrawn = request.asks_for_room() && self.hello.version >= wire::WITHDRAWS;
         let wish = can_be_withdrawn.then(|| Wish {
             lasts,
@@ -403,9 +456,7 @@ impl Client {
                 }
                 Ok(Some(Reply::SwapOthers { gpu })) => {
                     // Whether it worked, mgbd sees by what was reported.
-                    if let Some(binder) = binder() {
-                        binder.swap_out(gpu);
-                    }
+                    swap_out(gpu);
                 }
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => return Err(Refusal::Protocol("unknown answer".to_owned())),
@@ -422,6 +473,13 @@ pub struct Turn<'a>(&'a Client);
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.tell(self.0.plain(Op::TurnOver, TaskId(0), 0));
+    }
+}
+
+/// Has the process's runtime make room.
+fn by_binder(gpu: u32) {
+    if let Some(binder) = binder() {
+        binder.swap_out(gpu);
     }
 }
 

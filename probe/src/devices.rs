@@ -1,10 +1,10 @@
 //! The GPUs of a process in the order in which it counts them.
 //!
 //! `CUDA_VISIBLE_DEVICES` numbers the node's GPUs. The processes of a job share memory by those numbers, so
-//! all of them have the same two GPUs change places: the one that `mgbd` chose for the job, and the one that
-//! it chose it instead of.
+//! all of them have the same [`Numbering`].
 
 use crate::hello::Hello;
+use crate::numbering::Numbering;
 use crate::visible::visible_gpus;
 
 /// The GPUs that a process may use, in its order: positions in [`Hello::gpus`].
@@ -46,23 +46,20 @@ impl Devices {
         self.order.iter().map(bit).fold(0, |mask, bit| mask | bit)
     }
 
-    /// Whether two GPUs change places for this process where they do in its job.
-    pub(crate) fn follows(&self, from: u32, to: u32) -> bool {
-        !self.is_named || [from, to].iter().all(|gpu| self.order.contains(gpu))
+    /// Whether its job's numbering is this process's.
+    pub(crate) fn follows(&self, numbering: &Numbering) -> bool {
+        !self.is_named || numbering.moved().all(|gpu| self.order.contains(&gpu))
     }
 
-    /// The order where two GPUs have changed places. A number stands for the other GPU then. A UUID is what
-    /// it is: GPUs that are named by theirs change places only if the process has both.
-    pub(crate) fn exchanged(&self, from: u32, to: u32) -> Devices {
+    /// The order with a job's numbering. A number stands for another GPU then. A UUID is what it is: GPUs that
+    /// are named by theirs change places only if the process has all that do.
+    pub(crate) fn numbered(&self, numbering: &Numbering) -> Devices {
         let mut changed = self.clone();
-        if self.follows(from, to) {
-            for gpu in &mut changed.order {
-                *gpu = match *gpu {
-                    gpu if gpu == from => to,
-                    gpu if gpu == to => from,
-                    gpu => gpu,
-                };
-            }
+        if self.follows(numbering) {
+            changed
+                .order
+                .iter_mut()
+                .for_each(|gpu| *gpu = numbering.gpu(*gpu));
         }
         changed
     }
@@ -103,6 +100,7 @@ mod tests {
             gpus: node_indices.iter().enumerate().map(gpu).collect(),
             mgbd_pid: 1,
             exchanged: None,
+            numbering: Vec::new(),
             view: None,
         }
     }
@@ -123,12 +121,22 @@ mod tests {
     #[test]
     fn a_jobs_processes_mean_the_same_by_a_number() {
         let hello = hello(&[0, 1, 2, 3]);
-        let after = |list| Devices::of(list, &hello).exchanged(0, 2).order().to_vec();
+        let after = |list| {
+            Devices::of(list, &hello)
+                .numbered(&Numbering::exchanging(0, 2))
+                .order()
+                .to_vec()
+        };
         assert_eq!(after(None), [2, 1, 0, 3]);
         assert_eq!(after(Some("0")), [2], "the first process's device 0");
         assert_eq!(after(Some("3,2")), [3, 0]);
         assert_eq!(after(Some("1,3")), [1, 3]);
         assert_eq!(after(Some("GPU-0,GPU-2")), [2, 0]);
         assert_eq!(after(Some("GPU-0")), [0], "no other GPU has this name");
+        let turned = Numbering::of(&[3, 2, 0, 1]).unwrap();
+        let after = |list| Devices::of(list, &hello).numbered(&turned).order().to_vec();
+        assert_eq!(after(None), [3, 2, 0, 1]);
+        assert_eq!(after(Some("1")), [2], "a rank's only device");
+        assert_eq!(after(Some("GPU-1,GPU-3")), [1, 3], "others are missing");
     }
 }

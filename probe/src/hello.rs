@@ -71,10 +71,14 @@ pub struct Hello {
     pub gpus: Vec<Gpu>,
     /// Process id of `mgbd`.
     pub mgbd_pid: u32,
-    /// Two of these that have changed places in the client's job, by their positions: see
-    /// [`crate::Client::begin_first`].
+    /// Two of these that have changed places in the client's job, by their positions: what clients look at that
+    /// know no numberings.
     #[serde(default)]
     pub exchanged: Option<[u32; 2]>,
+    /// What the first numbers stand for in the client's job ([`crate::Client::begin_first`]); none before it has
+    /// a GPU.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbering: Vec<u32>,
     /// POSIX shared-memory name of the node view, readable by everybody.
     pub view: Option<String>,
 }

@@ -6,6 +6,15 @@ use std::hash::{BuildHasher, RandomState};
 /// The variable, with the number in hexadecimal digits.
 pub const JOB: &str = "MGB_JOB";
 
+/// The variable that says how many GPUs the job uses, if it was placed on several: they are what it sees, in this
+/// order.
+pub const GPUS: &str = "MGB_GPUS";
+
+/// Whether this process's job was placed on several GPUs.
+pub fn has_several_gpus() -> bool {
+    std::env::var_os(GPUS).is_some()
+}
+
 /// "SL", before the numbers of Slurm's jobs. Others are random.
 const SLURM: u64 = 0x534c;
 
@@ -33,6 +42,11 @@ pub fn slurm_job(job: u64) -> Option<u32> {
 pub fn slurm_whole(job: u64) -> Option<u64> {
     // No step has that number.
     slurm_job(job).map(|_| job | 0xffff)
+}
+
+/// The number that a value of the variable stands for; `None`: it is none.
+pub fn job_number(text: &str) -> Option<u64> {
+    parse(text)
 }
 
 fn parse(text: &str) -> Option<u64> {

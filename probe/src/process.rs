@@ -56,16 +56,16 @@ pub fn client() -> Option<&'static Client> {
     unsafe { &*slot }.0.get_or_init(connect).as_ref()
 }
 
-/// The node's numbers of the two GPUs that have changed places for the processes of this one's job; none in a
-/// process that runs natively, and before the job has a GPU. Asks mgbd at each call.
+/// The numbers that stand for another GPU in the processes of this one's job, each with that GPU's own number on
+/// the node; none in a process that runs natively, and before the job has a GPU. Asks mgbd at each call.
 ///
 /// # Errors
 /// There is no mgbd, or it does not answer.
-pub fn exchanged_gpus() -> Result<Option<[u32; 2]>, ConnectError> {
+pub fn numbered_gpus() -> Result<Vec<(u32, u32)>, ConnectError> {
     if job().is_none() || notice::mode() == Mode::Off {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    Ok(Client::observe(&socket_path())?.exchanged())
+    Ok(Client::observe(&socket_path())?.renumbered())
 }
 
 fn connect() -> Option<Client> {

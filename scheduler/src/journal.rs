@@ -51,8 +51,40 @@ pub struct Standing {
     pub processes: Vec<(u32, Duration)>,
     /// Suspended jobs, and since when.
     pub suspended_jobs: Vec<(u64, Duration)>,
-    /// Jobs with the two GPUs that have changed places in them.
+    /// Jobs with the two GPUs that have changed places in them: what a build looks at that knows no numberings.
     pub exchanged: Vec<(u64, u32, u32)>,
+    /// Jobs with the numbering of their GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbered: Vec<Numbered>,
+    /// Jobs that were placed on several GPUs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub placed: Vec<Placed>,
+}
+
+/// A job's numbering.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Numbered {
+    /// The job.
+    pub job: u64,
+    /// The number of its first device.
+    pub first: u32,
+    /// The GPUs that it sees, one bit each.
+    pub gpus: u64,
+    /// What the first numbers stand for.
+    pub stands_for: Vec<u32>,
+}
+
+/// A job that was placed on several GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placed {
+    /// Its user.
+    pub uid: u32,
+    /// The job.
+    pub job: u64,
+    /// Its GPUs, one bit each.
+    pub gpus: u64,
+    /// Its processes.
+    pub members: Vec<ClientId>,
 }
 
 /// One line.

@@ -52,6 +52,7 @@ fn shell(scripts: &[&str]) -> Vec<Job> {
         number: index + 1,
         text: (*script).to_owned(),
         need: None,
+        gpus: None,
         program: PathBuf::from("/bin/sh"),
         arguments: vec!["-c".to_owned(), (*script).to_owned()],
         environment: Vec::new(),

@@ -51,6 +51,9 @@ impl<'a> Running<'a> {
         if let Some(bytes) = job.need {
             command.args(["--need", &bytes.to_string()]);
         }
+        if let Some(count) = job.gpus {
+            command.args(["--gpus", &count.to_string()]);
+        }
         command.arg("--").arg(&job.program).args(&job.arguments);
         setup.machine.apply(&mut command);
         command
@@ -144,9 +147,9 @@ impl<'a> Running<'a> {
                     away: Vec::new(),
                 };
                 Traced {
-                    gpus: placement.gpu.into_iter().collect(),
+                    gpus: placement.gpus().collect(),
                     waited,
-                    stretches: placement.gpu.map(whole).into_iter().collect(),
+                    stretches: placement.gpus().map(whole).collect(),
                     evictions: Evictions::default(),
                 }
             }

@@ -25,6 +25,8 @@ pub struct Job {
     pub text: String,
     /// GPU memory of the whole process in bytes, for a program that was not built with MGB.
     pub need: Option<u64>,
+    /// How many GPUs it is placed on as one; `None`: it was not said.
+    pub gpus: Option<u32>,
     /// The program's file.
     pub program: PathBuf,
     /// Its arguments.
@@ -57,6 +59,7 @@ impl Job {
             number,
             text: format!("{name} {}", arguments.join(" ")),
             need: None,
+            gpus: None,
             program,
             arguments,
             environment: Vec::new(),
@@ -127,6 +130,7 @@ fn parse(line: &str) -> Result<Option<Job>, String> {
         number: 0,
         text: line.trim().to_owned(),
         need: parsed.need,
+        gpus: parsed.gpus,
         program,
         arguments,
         environment: parsed.environment,
@@ -166,7 +170,7 @@ mod tests {
     #[test]
     fn commands_needs_and_comments() {
         let jobs = read_text(
-            "# the first\n\n/bin/echo 'a b' c\\ d # and why\n  need=1.5GiB /bin/sh -c \"exit 0\"\n\t\n/bin/true\n\
+            "# the first\n\n/bin/echo 'a b' c\\ d # and why\n  need=1.5GiB gpus=2 /bin/sh -c \"exit 0\"\n\t\n/bin/true\n\
              SEED=7 MODE='a b' sh: /bin/echo $SEED | /bin/cat\n",
         );
         insta::assert_debug_snapshot!(jobs.unwrap());
@@ -206,7 +210,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_jobs_or_an_error(
-            text in r#"((need=)?[0-9.]{0,4}[KMGi]{0,2} |/bin/true|['"\\ #\n\x00]|\PC){0,20}"#
+            text in r#"((need=|gpus=)?[0-9.]{0,4}[KMGi]{0,2} |/bin/true|['"\\ #\n\x00]|\PC){0,20}"#
         ) {
             match read_text(&text) {
                 Ok(jobs) => for job in jobs {

@@ -11,12 +11,18 @@ use mgb_probe::size;
 const SHELL: &str = "sh:";
 /// What begins with a need.
 const NEED: &str = "need=";
+/// What begins with a number of GPUs.
+const GPUS: &str = "gpus=";
+/// Most GPUs of a job.
+const MOST_GPUS: u32 = 64;
 
 /// What a line says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     /// GPU memory of the whole process in bytes.
     pub need: Option<u64>,
+    /// How many GPUs it uses, where that is said.
+    pub gpus: Option<u32>,
     /// Variables of the job's environment.
     pub environment: Vec<(String, String)>,
     /// What is to run; none in an empty line.
@@ -56,6 +62,11 @@ impl Line {
                 }
                 let value = value_of(word)?;
                 line.need = Some(size::parse(&value).map_err(|error| error.to_string())?);
+            } else if word.starts_with(GPUS) {
+                if line.gpus.is_some() {
+                    return Err("gpus= is given twice".to_owned());
+                }
+                line.gpus = Some(count(&value_of(word)?)?);
             } else if let Some(name) = assigned(word) {
                 line.environment.push((name.to_owned(), value_of(word)?));
             } else {
@@ -75,6 +86,12 @@ impl Line {
             }
         }
     }
+}
+
+/// A number of GPUs.
+fn count(text: &str) -> Result<u32, String> {
+    let number = text.parse().ok().filter(|count| (1..=MOST_GPUS).contains(count));
+    number.ok_or_else(|| format!("gpus={text} is no number of GPUs from 1 to {MOST_GPUS}"))
 }
 
 /// The text behind `sh:`.
@@ -246,6 +263,9 @@ mod tests {
             line.command,
             Some(Command::Words(vec!["./a".into(), "D=4".into()]))
         );
+        let line = Line::parse("gpus=2 need=1GiB A=1 sh: ./a").unwrap();
+        assert_eq!((line.gpus, line.need), (Some(2), Some(1 << 30)));
+        assert_eq!(Line::parse("./a gpus=2").unwrap().gpus, None, "an argument");
         // What is no name of a variable is a program.
         assert_eq!(words("2A=1 x"), ["2A=1", "x"]);
         assert_eq!(words("'A=1' x"), ["A=1", "x"]);
@@ -253,6 +273,12 @@ mod tests {
             ("need=1GiB", "need= is followed by no command"),
             ("A=1 # and why", "A= is followed by no command"),
             ("need=1 need=2 ./a", "need= is given twice"),
+            ("gpus=2", "gpus= is followed by no command"),
+            ("gpus=1 gpus=2 ./a", "gpus= is given twice"),
+            ("gpus=0 ./a", "gpus=0 is no number of GPUs from 1 to 64"),
+            ("gpus=65 ./a", "gpus=65 is no number of GPUs"),
+            ("gpus=all ./a", "gpus=all is no number of GPUs"),
+            ("gpus= ./a", "gpus= is no number of GPUs"),
             ("sh:", "sh: is followed by no command"),
             ("A='1 ./a", "a quote is not closed"),
         ] {

@@ -40,8 +40,8 @@ use setup::Setup;
 ///
 /// The file holds a command a line, with a shell's quotes; # begins a comment. No shell reads it: pipes, redirections, ;
 /// && and variables are refused, except behind sh:, which has /bin/sh read the rest of the line. A line may begin with
-/// need=SIZE: its process is one task of that size (see mgb run --need); and with NAME=VALUE, which sets a variable of the
-/// job's environment. Every program is looked for before any is started. Each job's output goes to a log of its own.
+/// need=SIZE: its process is one task of that size (see mgb run --need); with gpus=COUNT: it is placed on so many GPUs as
+/// one (see mgb run --gpus); and with NAME=VALUE, which sets a variable of the job's environment. Every program is looked for before any is started. Each job's output goes to a log of its own.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -52,6 +52,7 @@ A job file:
   # two kinds of job
   ./train --epochs 3
   need=12GiB ./not-rebuilt input.dat
+  gpus=2 torchrun --nproc-per-node 2 train.py
   SEED=7 ./train --epochs 3
   sh: ./prepare input.dat | ./train > result.txt
 

@@ -70,6 +70,7 @@ mod tests {
             number: 9,
             text: text.to_owned(),
             need: None,
+            gpus: None,
             program: "train".into(),
             arguments: Vec::new(),
             environment: Vec::new(),

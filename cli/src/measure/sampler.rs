@@ -173,6 +173,7 @@ mod tests {
             number: 1,
             text: "true".to_owned(),
             need: None,
+            gpus: None,
             program: "true".into(),
             arguments: Vec::new(),
             environment: Vec::new(),

@@ -1,8 +1,8 @@
 //! NVML, by which programs and nvidia-smi look at GPUs. The front is its library `libnvidia-ml.so.1` as well:
-//! there the GPUs have the numbers that CUDA gives them in this job, where two may have changed places. Every
+//! there the GPUs have the numbers that CUDA gives them in this job, which may not be the node's. Every
 //! other function is NVIDIA's.
 //!
-//! NVML is told by handles, and those of this library are NVIDIA's: numbers alone are exchanged. A process
+//! NVML is told by handles, and those of this library are NVIDIA's: numbers alone are translated. A process
 //! that looks before its job has a GPU sees the node's numbers.
 
 use std::cell::Cell;
@@ -78,18 +78,30 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The number that a number stands for in this job, the same in both directions.
-fn exchanged(number: c_uint) -> c_uint {
+/// The numbers that stand for another GPU in this job, each with that GPU's own number.
+fn renumbered() -> Vec<(c_uint, c_uint)> {
     // Where mgbd does not answer, what it said last still holds.
-    static LAST: Mutex<Option<[u32; 2]>> = Mutex::new(None);
-    let now = mgb_probe::exchanged_gpus();
+    static LAST: Mutex<Vec<(u32, u32)>> = Mutex::new(Vec::new());
+    let now = mgb_probe::numbered_gpus();
     let mut last = LAST.lock();
-    *last = now.unwrap_or(*last);
-    match *last {
-        Some([one, other]) if number == one => other,
-        Some([one, other]) if number == other => one,
-        _ => number,
+    if let Ok(now) = now {
+        *last = now;
     }
+    last.clone()
+}
+
+/// The node's number of the GPU that a number stands for in this job.
+fn of_node(number: c_uint) -> c_uint {
+    let pairs = renumbered();
+    let found = pairs.into_iter().find(|(in_job, _)| *in_job == number);
+    found.map_or(number, |(_, of_node)| of_node)
+}
+
+/// The job's number of the GPU with this number of the node's.
+fn in_job(number: c_uint) -> c_uint {
+    let pairs = renumbered();
+    let found = pairs.into_iter().find(|(_, of_node)| *of_node == number);
+    found.map_or(number, |(in_job, _)| in_job)
 }
 
 /// A device as NVML has it.
@@ -116,7 +128,7 @@ unsafe fn with<F: Copy>(name: &CStr, call: impl FnOnce(F, bool) -> c_int) -> c_i
 unsafe fn by_index(name: &CStr, number: c_uint, device: *mut Device) -> c_int {
     type Native = unsafe extern "C" fn(c_uint, *mut Device) -> c_int;
     let call = |native: Native, is_nested| {
-        let number = if is_nested { number } else { exchanged(number) };
+        let number = if is_nested { number } else { of_node(number) };
         // SAFETY: the caller's promise.
         unsafe { native(number, device) }
     };
@@ -159,7 +171,7 @@ pub unsafe extern "C" fn nvmlDeviceGetIndex(device: Device, number: *mut c_uint)
             && code == SUCCESS
             && !is_nested
         {
-            *number = exchanged(*number);
+            *number = in_job(*number);
         }
         code
     };

@@ -6,7 +6,6 @@ mod growth;
 mod swapper;
 mod task;
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -18,10 +17,10 @@ use parking_lot::{Mutex, RwLock};
 
 use account::{Account, rounded};
 pub use growth::Evicted;
-use growth::Growth;
+use growth::{Away, Growth};
 pub use swapper::{Out, Reclaimer, Swapper, set_reclaimer, set_swapper};
 use swapper::{RECLAIMER, SWAPPER};
-use task::Task;
+use task::{Task, task};
 
 use crate::session::Session;
 use crate::{caches, limit, notice, program, session, trace};
@@ -33,9 +32,6 @@ const SPARE: u64 = 32 << 20;
 pub const MOST: u64 = 1 << 50;
 /// Held by the thread that begins a task: a device has one.
 static BEGINNING: Mutex<()> = Mutex::new(());
-
-/// The tasks, by the program's number of their device.
-static TASKS: RwLock<Option<HashMap<i32, &'static Task>>> = RwLock::new(None);
 
 /// The program's user may not have what the program needs to begin.
 static HAS_NO_DEVICE: AtomicBool = AtomicBool::new(false);
@@ -68,7 +64,7 @@ fn note(device: i32, grant: &Grant) {
         account: Mutex::new(Account::of(grant.reserved_bytes)),
         growing: Mutex::new(()),
     }));
-    TASKS.write().get_or_insert_default().insert(device, task);
+    task::note(device, task);
 }
 
 /// Begins the task of the program's first device, wherever mgbd puts it, unless another process of its job
@@ -102,10 +98,6 @@ pub fn first(client: &'static Client) -> Option<Vec<u32>> {
     }
 }
 
-fn task(device: i32) -> Option<&'static Task> {
-    TASKS.read().as_ref()?.get(&device).copied()
-}
-
 /// mgbd's number of the GPU that the device is; none where the process has no task there.
 pub fn gpu(device: i32) -> Option<u32> {
     Some(task(device)?.gpu)
@@ -123,7 +115,11 @@ pub fn begin(device: i32) {
     }
     let gpu = usize::try_from(device).ok().and_then(|at| session.gpus.get(at));
     let Some(&gpu) = gpu else { return };
-    let answer = session.client.begin(&request(Some(gpu)));
+    let mut away = Away::none(session);
+    let answer = session
+        .client
+        .begin_beside(&request(Some(gpu)), &mut |gpu| away.make_room_on(gpu));
+    away.bring_back();
     // What it takes there is not to go past mgbd. The next context asks again.
     let has_none = matches!(answer, Err(Refusal::OverQuota { .. } | Refusal::Interrupted(_)));
     let mut closed = CLOSED.write();
@@ -142,7 +138,8 @@ pub fn begin(device: i32) {
         Err(refusal) => notice::once(
             "refused",
             format_args!(
-                "failed to reserve room on device {device}: {refusal}; what it takes there is not charged"
+                "failed to reserve room on device {device}: {refusal}; what it takes there is not charged{}",
+                way_out(&refusal)
             ),
         ),
     }
@@ -275,7 +272,7 @@ pub fn charge(device: i32, bytes: u64) -> bool {
         task.account.lock().remove(bytes);
         notice::once(
             "no-room",
-            format_args!("failed to allocate device memory: {refusal}"),
+            format_args!("failed to allocate device memory: {refusal}{}", way_out(refusal)),
         );
         growth.get_back();
     }
@@ -285,21 +282,24 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     done.is_ok()
 }
 
+/// What a person can do about a refusal that comes of several processes having several GPUs each.
+fn way_out(refusal: &Refusal) -> &'static str {
+    if !matches!(refusal, Refusal::Deadlock) || gpus().len() < 2 || mgb_probe::has_several_gpus() {
+        return "";
+    }
+    "; this program uses several GPUs: start such programs with `mgb run --gpus COUNT`, and they do not wait for each other"
+}
+
 /// The GPUs where the process has a task.
 pub fn gpus() -> Vec<u32> {
-    let tasks = TASKS.read();
-    tasks.iter().flatten().map(|(_, task)| task.gpu).collect()
+    task::all().into_iter().map(|(_, task)| task.gpu).collect()
 }
 
 /// Brings what the process has on the GPU to the host, if it has no work there before `patience` is over; and
 /// the bytes that are free then.
 pub fn evict(gpu: u32, patience: Duration) -> Option<(Evicted, u64)> {
     let session = session::get()?;
-    let (device, task) = {
-        let tasks = TASKS.read();
-        let there = tasks.as_ref()?.iter().find(|(_, task)| task.gpu == gpu)?;
-        (*there.0, *there.1)
-    };
+    let (device, task) = task::on(gpu)?;
     Evicted::begin(session, task, device, patience)
 }
 

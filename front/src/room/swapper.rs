@@ -18,8 +18,11 @@ pub trait Swapper: Sync {
 
 /// Memory in the host. No thread of the program goes on with the device as long as it is there.
 pub trait Out {
-    /// Bytes that the device has free now.
+    /// Bytes that its devices have free now.
     fn freed(&self) -> u64;
+
+    /// Brings another device's memory to the host as well; the bytes that it has free now.
+    fn more(&mut self, device: i32) -> u64;
 
     /// Waits until a thread of the program wants to go on, a second at most. False: none does.
     fn is_wanted(&self) -> bool;

@@ -1,7 +1,9 @@
-//! A device's task at mgbd.
+//! The devices' tasks at mgbd.
+
+use std::collections::HashMap;
 
 use mgb_probe::TaskId;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 
 use super::account::Account;
 
@@ -12,4 +14,32 @@ pub(super) struct Task {
     pub(super) account: Mutex<Account>,
     /// Held by the thread that asks mgbd: it expects one request of a task at a time.
     pub(super) growing: Mutex<()>,
+}
+
+/// A device and its task.
+pub(super) type Place = (i32, &'static Task);
+
+/// The tasks, by the program's number of their device.
+static TASKS: RwLock<Option<HashMap<i32, &'static Task>>> = RwLock::new(None);
+
+/// A device's task.
+pub(super) fn task(device: i32) -> Option<&'static Task> {
+    TASKS.read().as_ref()?.get(&device).copied()
+}
+
+/// All of them.
+pub(super) fn all() -> Vec<Place> {
+    let tasks = TASKS.read();
+    let tasks = tasks.iter().flatten();
+    tasks.map(|(device, task)| (*device, *task)).collect()
+}
+
+/// The device that is this GPU of mgbd's.
+pub(super) fn on(gpu: u32) -> Option<Place> {
+    all().into_iter().find(|(_, task)| task.gpu == gpu)
+}
+
+/// A device's task has begun.
+pub(super) fn note(device: i32, task: &'static Task) {
+    TASKS.write().get_or_insert_default().insert(device, task);
 }

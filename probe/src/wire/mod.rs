@@ -31,9 +31,11 @@ pub use opening::{
 };
 pub use order::{AGENT, Order, OrderWords};
 pub use reply::Reply;
-pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
+pub use request::{ELSEWHERE, FIRST, MAKES_CONTEXT, NUMBERED, OF_JOB, Op, Request, WHOLE_JOB, WHOLE_PROCESS};
 pub use state::{ANSWERED, ASLEEP, IDLE, POSTED};
 pub use text::{TEXT_BYTES, Text};
+
+const _: () = assert!(MAX_GPUS == crate::numbering::MOST);
 
 #[cfg(all(test, not(loom)))]
 mod tests;

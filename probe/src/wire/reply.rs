@@ -6,6 +6,7 @@ use super::cell::{Cell, REPLY_WORDS};
 use super::text::{TEXT_BYTES, Text};
 use super::words::{low_high, pair};
 use crate::limited::Limited;
+use crate::numbering::Numbering;
 
 /// A call's reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub enum Reply {
         /// GPU index.
         gpu: u32,
     },
-    /// `Begin` with [`super::FIRST`]: the job's order is known from an earlier process. In it these two GPUs
-    /// have changed places. Nothing was granted.
+    /// `Begin` with [`super::FIRST`] and without [`super::NUMBERED`]: the job's order is known from an earlier
+    /// process. In it these two GPUs have changed places. Nothing was granted.
     Ordered {
         /// GPU index.
         from: u32,
@@ -66,6 +67,23 @@ pub enum Reply {
     Unknown,
     /// It is so already.
     Unchanged,
+    /// `Place`: the job's GPUs, a bit each.
+    Placed {
+        /// A bit for each GPU index.
+        gpus: u64,
+    },
+    /// `Begin` with [`super::FIRST`] and [`super::NUMBERED`]: granted like [`Reply::Granted`], in a job that has
+    /// this numbering from now on.
+    First {
+        /// GPU index.
+        gpu: u32,
+        /// Bytes in all.
+        reserved: u64,
+        /// Of the job.
+        numbering: Numbering,
+    },
+    /// The same where an earlier process of the job has begun. Nothing was granted.
+    Numbered(Numbering),
 }
 
 impl Reply {
@@ -95,6 +113,19 @@ impl Reply {
             Reply::Deadlock => words[0] = 7,
             Reply::Unknown => words[0] = 10,
             Reply::Unchanged => words[0] = 11,
+            Reply::Placed { gpus } => words[..2].copy_from_slice(&[13, gpus]),
+            Reply::First {
+                gpu,
+                reserved,
+                numbering,
+            } => {
+                words[..2].copy_from_slice(&[pair(14, gpu), reserved]);
+                words[5..].copy_from_slice(&numbering.words());
+            }
+            Reply::Numbered(numbering) => {
+                words[0] = 15;
+                words[5..].copy_from_slice(&numbering.words());
+            }
             Reply::Bad(text) => {
                 words[0] = 8;
                 words[3] = u64::from(text.len);
@@ -110,6 +141,7 @@ impl Reply {
     pub fn decode(cell: &Cell) -> Option<Reply> {
         let words: [u64; REPLY_WORDS] = std::array::from_fn(|at| cell.reply[at].load(Ordering::Relaxed));
         let (code, gpu) = low_high(words[0]);
+        let numbering = || Numbering::from_words(&std::array::from_fn(|at| words[5 + at]));
         Some(match code {
             1 => Reply::Granted {
                 gpu,
@@ -139,6 +171,13 @@ impl Reply {
                 wanted: words[1],
                 limit: words[2],
             },
+            13 => Reply::Placed { gpus: words[1] },
+            14 => Reply::First {
+                gpu,
+                reserved: words[1],
+                numbering: numbering()?,
+            },
+            15 => Reply::Numbered(numbering()?),
             _ => return None,
         })
     }

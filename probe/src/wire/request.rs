@@ -43,6 +43,9 @@ pub enum Op {
     /// A request for room that the task waits with is not wanted any more: it is answered
     /// [`super::Reply::Unchanged`], unless it is answered already. Since version 13.
     Withdraw = 15,
+    /// GPUs for a job that uses several: `bytes` of those in `gpus`, for the job with the number `task`. Since
+    /// version 13.
+    Place = 16,
 }
 
 impl Op {
@@ -63,6 +66,7 @@ impl Op {
             13 => Op::Move,
             14 => Op::Moved,
             15 => Op::Withdraw,
+            16 => Op::Place,
             _ => return None,
         })
     }
@@ -78,6 +82,10 @@ pub const MAKES_CONTEXT: u32 = 2;
 /// one is granted a GPU, and the others are answered [`super::Reply::Ordered`].
 pub const FIRST: u32 = 4;
 
+/// [`Request::flags`], beside [`FIRST`]: the process knows [`crate::Numbering`]s, and is answered
+/// [`super::Reply::First`] or [`super::Reply::Numbered`]. Since version 13.
+pub const NUMBERED: u32 = 64;
+
 /// [`Request::flags`], of [`Op::Grow`]: the task has nothing on its GPU and may go on, on any of `gpus`. The
 /// answer says on which.
 pub const ELSEWHERE: u32 = 32;
@@ -92,7 +100,7 @@ pub const WHOLE_JOB: u32 = 16;
 pub struct Request {
     /// What is asked.
     pub op: Op,
-    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`OF_JOB`], [`WHOLE_JOB`], [`ELSEWHERE`].
+    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`NUMBERED`], [`OF_JOB`], [`WHOLE_JOB`], [`ELSEWHERE`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,

@@ -58,6 +58,13 @@ fn replies_come_back_whole() {
         Reply::SwapOut { gpu: 1 },
         Reply::SwapOthers { gpu: 63 },
         Reply::Ordered { from: 2, to: 63 },
+        Reply::Placed { gpus: 1 << 63 | 1 },
+        Reply::First {
+            gpu: 63,
+            reserved: u64::MAX,
+            numbering: crate::Numbering::exchanging(0, 63),
+        },
+        Reply::Numbered(crate::Numbering::exchanging(8, 7)),
         Reply::Done,
         Reply::NeverFits {
             wanted: 2,

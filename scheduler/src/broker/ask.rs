@@ -57,6 +57,7 @@ impl Broker {
                 None
             }
             Op::Moved => Some(self.moved(key, now)),
+            Op::Place => Some(self.place(client, &request)),
             Op::Suspend | Op::Resume | Op::Drain | Op::EndDrain | Op::Move => {
                 Some(self.control(client, &request, now))
             }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use mgb_probe::wire::{FIRST, Reply, Request};
+use mgb_probe::wire::{FIRST, NUMBERED, Reply, Request};
 
 use super::held::Why;
 use super::jobs::{Follower, Order, Part};
@@ -17,12 +17,20 @@ impl Broker {
     pub fn join(&mut self, client: ClientId, job: u64) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.job = job;
+            self.places.join((entry.uid, job), client);
         }
     }
 
-    /// The GPUs that have changed places in a job; 0: in none.
+    /// The first GPU of a job and the one whose place it has, by their numbers; 0: of none.
     pub fn exchanged(&self, job: u64) -> Option<[u32; 2]> {
-        self.jobs.ordered(job).map(|Order { from, to }| [from, to])
+        let order = self.jobs.ordered(job)?;
+        Some([order.first, order.numbering.gpu(order.first)])
+    }
+
+    /// What the numbers of a job stand for; nothing before it has a GPU. 0: of none.
+    pub fn numbering(&self, job: u64) -> Vec<u32> {
+        let order = self.jobs.ordered(job);
+        order.map_or_else(Vec::new, |order| order.numbering.first(self.ledger.gpus().len()))
     }
 
     /// The process, and those that have its job's order with it.
@@ -47,7 +55,7 @@ impl Broker {
         };
         match self.jobs.part(job, client) {
             Part::First => Follow::IsPlaced,
-            Part::Ordered(order) => Follow::Answered(reply(order)),
+            Part::Ordered(order) => Follow::Answered(reply(order, request)),
             Part::Waits => {
                 self.jobs.follow(Follower {
                     job,
@@ -68,20 +76,17 @@ impl Broker {
         }
     }
 
-    /// A task was granted a GPU, perhaps that of a job's first process: who waits for its order gets it.
-    pub(super) fn order(&mut self, waiting: &Waiting, gpu: usize, answers: &mut Vec<Answer>) {
+    /// A process's first task was granted a GPU, perhaps that of a job's first process: who waits for its order
+    /// gets it.
+    pub(super) fn order(&mut self, waiting: &Waiting, order: Order, answers: &mut Vec<Answer>) {
         let Some(job) = self.job_of(waiting.client, &waiting.request) else {
             return;
-        };
-        let order = Order {
-            from: waiting.request.first,
-            to: gpu as u32,
         };
         let followers = self.jobs.order(job, waiting.client, order);
         answers.extend(followers.into_iter().map(|follower| Answer {
             client: follower.client,
             cell: follower.cell,
-            reply: reply(order),
+            reply: reply(order, &follower.request),
         }));
     }
 
@@ -111,6 +116,13 @@ pub(super) enum Follow {
     Answered(Reply),
 }
 
-fn reply(Order { from, to }: Order) -> Reply {
-    Reply::Ordered { from, to }
+/// The order, as the process that asks understands it.
+fn reply(order: Order, request: &Request) -> Reply {
+    if request.flags & NUMBERED != 0 {
+        return Reply::Numbered(order.numbering);
+    }
+    Reply::Ordered {
+        from: order.first,
+        to: order.numbering.gpu(order.first),
+    }
 }

@@ -1,7 +1,7 @@
 //! Jobs: the processes that one `mgb run` started have the same GPUs under the same numbers, since they share
-//! memory by them. The first that begins is placed by the policy; the GPU that it got and the one that it
-//! counted first have changed places from then on, for it and for those that follow, which are told so. A
-//! process that comes while the first still waits is answered once that is placed.
+//! memory by them. The first that begins is placed by the policy, and what its further numbers stand for is
+//! decided with that ([`super::further`]), for it and for those that follow, which are told so. A process that
+//! comes while the first still waits is answered once that is placed.
 //!
 //! An order ends with the last process that has it. A job's number is what its processes say, and random: one
 //! that was told another job's gets that job's order, and takes nothing from others.
@@ -9,16 +9,41 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mgb_probe::Numbering;
 use mgb_probe::wire::Request;
 
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
-/// Two GPUs of the node that have changed places in a job.
+/// What a job's numbers stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Order {
-    pub(super) from: u32,
-    pub(super) to: u32,
+    /// The number that its first process counts first.
+    pub(super) first: u32,
+    /// The GPUs that this process sees, one bit each: numbered among themselves.
+    pub(super) gpus: u64,
+    pub(super) numbering: Numbering,
+}
+
+/// Positions that are told apart by how much they are expected to be used.
+const MOST_POSITIONS: u32 = 15;
+
+impl Order {
+    /// The numbers in the order in which programs use them.
+    pub(super) fn numbers(first: u32, gpus: u64) -> Vec<u32> {
+        let others = (0..u64::BITS).filter(|gpu| gpus >> gpu & 1 == 1 && *gpu != first);
+        std::iter::once(first).chain(others).collect()
+    }
+
+    /// How much the job is expected to use a GPU beside its first one: most programs use few.
+    fn expects(&self, gpu: usize) -> u32 {
+        let numbers = Order::numbers(self.first, self.gpus);
+        let its = |number: &u32| self.numbering.gpu(*number) as usize == gpu;
+        match numbers.iter().position(its) {
+            None | Some(0) => 0,
+            Some(at) => 1 << MOST_POSITIONS.saturating_sub(at as u32),
+        }
+    }
 }
 
 /// A request that waits for the order of its job.
@@ -105,13 +130,18 @@ impl Jobs {
         }
     }
 
-    /// All orders: the job and its two GPUs.
-    pub(super) fn exchanged(&self) -> Vec<(u64, u32, u32)> {
-        let order = |(job, is): (&u64, &Job)| match is {
+    /// All orders.
+    pub(super) fn orders(&self) -> impl Iterator<Item = (u64, Order)> + '_ {
+        self.jobs.iter().filter_map(|(job, is)| match is {
             Job::Waits(_) => None,
-            Job::Ordered(Order { from, to }, _) => Some((*job, *from, *to)),
-        };
-        self.jobs.iter().filter_map(order).collect()
+            Job::Ordered(order, _) => Some((*job, *order)),
+        })
+    }
+
+    /// How much all jobs together are expected to use a GPU beside their first ones.
+    pub(super) fn expect(&self, gpu: usize) -> u32 {
+        let all = self.orders().map(|(_, order)| order.expects(gpu));
+        all.fold(0, u32::saturating_add)
     }
 
     /// Whether an order came or ended since this was last called.
@@ -120,9 +150,9 @@ impl Jobs {
     }
 
     /// An order of an earlier broker's, as long as a process has it.
-    pub(super) fn bring_in(&mut self, job: u64, from: u32, to: u32, members: BTreeSet<ClientId>) {
+    pub(super) fn bring_in(&mut self, job: u64, order: Order, members: BTreeSet<ClientId>) {
         if !members.is_empty() {
-            self.jobs.insert(job, Job::Ordered(Order { from, to }, members));
+            self.jobs.insert(job, Job::Ordered(order, members));
         }
     }
 

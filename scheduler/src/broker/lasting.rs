@@ -6,17 +6,22 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mgb_probe::Numbering;
+
 use super::agent::Given;
+use super::jobs::Order;
 use super::suspended::Whom;
 use super::{Broker, Touch};
 use crate::client::ClientId;
-use crate::journal::{Image, Standing};
+use crate::journal::{Image, Numbered, Standing};
 use crate::ledger::Changes;
 
 impl Broker {
     /// What has changed since this was last called, to be taken down before anybody is told of it.
     pub fn take_changes(&mut self) -> (Changes, Option<Standing>) {
-        let changed = std::mem::take(&mut self.standing_changed) | self.jobs.take_changed();
+        let changed = std::mem::take(&mut self.standing_changed)
+            | self.jobs.take_changed()
+            | self.places.take_changed();
         (self.ledger.take_changes(), changed.then(|| self.standing()))
     }
 
@@ -34,7 +39,17 @@ impl Broker {
             drained: self.drained,
             processes: suspended().filter_map(process).collect(),
             suspended_jobs: suspended().filter_map(job).collect(),
-            exchanged: self.jobs.exchanged(),
+            exchanged: self
+                .jobs
+                .orders()
+                .map(|(job, order)| (job, order.first, order.numbering.gpu(order.first)))
+                .collect(),
+            numbered: self
+                .jobs
+                .orders()
+                .map(|(job, order)| self.numbered(job, order))
+                .collect(),
+            placed: self.places.all(),
         }
     }
 
@@ -75,11 +90,46 @@ impl Broker {
         let jobs = standing.suspended_jobs.iter();
         let jobs = jobs.map(|(job, since)| (Whom::Job(*job), *since));
         self.suspended.0.extend(processes.chain(jobs));
-        for &(job, from, to) in &standing.exchanged {
-            let members = self.clients.iter();
-            let members = members.filter(|(_, entry)| entry.job == job && !entry.looks);
-            self.jobs
-                .bring_in(job, from, to, members.map(|(client, _)| *client).collect());
+        for numbered in &standing.numbered {
+            if let Some(numbering) = Numbering::of(&numbered.stands_for) {
+                let order = Order {
+                    first: numbered.first,
+                    gpus: numbered.gpus,
+                    numbering,
+                };
+                self.bring_in_order(numbered.job, order);
+            }
+        }
+        for &(job, first, gpu) in &standing.exchanged {
+            // Of an mgbd that knew no numberings.
+            if self.jobs.ordered(job).is_none() {
+                let numbering = Numbering::exchanging(first, gpu);
+                let order = Order {
+                    first,
+                    gpus: 0,
+                    numbering,
+                };
+                self.bring_in_order(job, order);
+            }
+        }
+        let clients = &self.clients;
+        self.places
+            .bring_in(&standing.placed, |client| clients.contains_key(&client));
+    }
+
+    fn bring_in_order(&mut self, job: u64, order: Order) {
+        let members = self.clients.iter();
+        let members = members.filter(|(_, entry)| entry.job == job && !entry.looks);
+        let members = members.map(|(client, _)| *client).collect();
+        self.jobs.bring_in(job, order, members);
+    }
+
+    fn numbered(&self, job: u64, order: Order) -> Numbered {
+        Numbered {
+            job,
+            first: order.first,
+            gpus: order.gpus,
+            stands_for: order.numbering.first(self.ledger.gpus().len()),
         }
     }
 }

@@ -13,6 +13,7 @@ mod control;
 mod evict;
 mod expect;
 mod follow;
+mod further;
 mod held;
 mod hold_back;
 mod jobs;
@@ -25,6 +26,8 @@ mod overhead;
 mod owners;
 mod past;
 mod pending;
+mod places;
+mod placing;
 mod program;
 mod quota;
 mod remembered;
@@ -68,6 +71,7 @@ use moves::{Moves, Wish};
 use overhead::Overheads;
 use past::Past;
 use pending::Pending;
+use places::Places;
 use suspended::Suspended;
 use turns::Turns;
 use usage::Usages;
@@ -135,6 +139,8 @@ pub struct Broker {
     overheads: Overheads,
     turns: Turns,
     jobs: Jobs,
+    /// The GPUs of jobs that use several.
+    places: Places,
     usages: Usages,
     touched: BTreeMap<TaskKey, Touch>,
     /// Tasks that have moved: how often, and when last.
@@ -177,6 +183,7 @@ impl Broker {
             overheads: Overheads::default(),
             turns: Turns::default(),
             jobs: Jobs::default(),
+            places: Places::default(),
             usages: Usages::default(),
             touched: BTreeMap::new(),
             moves: BTreeMap::new(),
@@ -265,6 +272,7 @@ impl Broker {
         self.ends_with_its_process(client, now);
         self.overhead_ends(client);
         self.jobs.leave(client);
+        self.places.leave(client);
         self.forget_suspended(client);
         let lost = self.ledger.die(client, false, now);
         self.forget_touches(client);
@@ -284,6 +292,7 @@ impl Broker {
         self.past.forget_client(client);
         self.overhead_ends(client);
         self.jobs.leave(client);
+        self.places.leave(client);
         let lost = self.ledger.die(client, true, now);
         self.forget_touches(client);
         lost

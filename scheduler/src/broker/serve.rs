@@ -13,8 +13,9 @@
 use std::time::Duration;
 
 use mgb_probe::need::MOVABLE;
-use mgb_probe::wire::Reply;
+use mgb_probe::wire::{NUMBERED, Reply};
 
+use super::jobs::Order;
 use super::{Answer, Broker, Snapshot, Touch, Waiting, is_whole_process};
 use crate::deadlock::Holder;
 use crate::ledger::{Colocation, Holding};
@@ -183,7 +184,7 @@ impl Broker {
                 self.past.grew(waiting.key(), reserved);
                 self.came_back(waiting.client, now);
                 self.took_more(waiting.client, waiting.waits(now), now);
-                self.granted(waiting, gpu, reserved, now, answers);
+                self.granted(waiting, gpu, granted(waiting, gpu, reserved, None), now, answers);
                 true
             }
             Err(error) => {
@@ -204,20 +205,23 @@ impl Broker {
     ) {
         loop {
             let gpus = self.gpu_states(covered, snapshot, stalled, holders, now);
-            let mut is_beyond = false;
+            let (mut is_beyond, mut expects_more) = (false, false);
             for (waiting, gpu) in self.placed(&gpus, now) {
                 // What was granted before it may have been the last that its user may have.
                 if self.within_quota(&waiting, 1 << gpu) == 0 {
                     is_beyond = true;
-                } else {
-                    self.grant(&waiting, gpu, covered, now, answers);
+                } else if self.grant(&waiting, gpu, covered, now, answers) && leads_to_more(&waiting) {
+                    // The others are placed with its further devices in mind.
+                    expects_more = true;
+                    break;
                 }
             }
-            if !is_beyond {
+            if is_beyond {
+                // Somebody else may have what the policy meant for those.
+                self.hold_back(now);
+            } else if !expects_more {
                 return;
             }
-            // Somebody else may have what the policy meant for those.
-            self.hold_back(now);
         }
     }
 
@@ -253,6 +257,7 @@ impl Broker {
         answers: &mut Vec<Answer>,
     ) -> bool {
         self.count_grant(waiting, gpu);
+        let order = self.order_with(waiting, gpu);
         let cost = self.ledger.cost(waiting.client, gpu, waiting.bytes);
         let max_warps = self.ledger.gpus()[gpu].max_warps;
         let overhead = waiting.expected_overhead();
@@ -294,8 +299,11 @@ impl Broker {
         let thread = waiting.request.thread;
         self.touched.insert(waiting.key(), Touch { thread, at: now });
         self.took(waiting.client, waiting.waits(now), now);
-        self.granted(waiting, gpu, waiting.bytes, now, answers);
-        self.order(waiting, gpu, answers);
+        let reply = granted(waiting, gpu, waiting.bytes, order);
+        self.granted(waiting, gpu, reply, now, answers);
+        if let Some(order) = order {
+            self.order(waiting, order, answers);
+        }
         true
     }
 
@@ -303,7 +311,7 @@ impl Broker {
         &mut self,
         waiting: &Waiting,
         gpu: usize,
-        reserved: u64,
+        reply: Reply,
         now: Duration,
         answers: &mut Vec<Answer>,
     ) {
@@ -320,14 +328,7 @@ impl Broker {
         if let Some(client) = self.clients.get_mut(&waiting.client) {
             client.cannot_swap = 0;
         }
-        self.answer(
-            waiting,
-            Reply::Granted {
-                gpu: gpu as u32,
-                reserved,
-            },
-            answers,
-        );
+        self.answer(waiting, reply, answers);
     }
 
     /// Answers a waiting request, which leaves the queue.
@@ -338,6 +339,24 @@ impl Broker {
             cell: waiting.cell,
             reply,
         });
+    }
+}
+
+/// Whether the process may use further devices, of which is decided with its first one.
+fn leads_to_more(waiting: &Waiting) -> bool {
+    waiting.request.flags & NUMBERED != 0 && waiting.request.gpus.count_ones() > 1
+}
+
+/// The answer to a request that was granted, as the process understands it.
+fn granted(waiting: &Waiting, gpu: usize, reserved: u64, order: Option<Order>) -> Reply {
+    let gpu = gpu as u32;
+    match order.filter(|_| waiting.request.flags & NUMBERED != 0) {
+        Some(Order { numbering, .. }) => Reply::First {
+            gpu,
+            reserved,
+            numbering,
+        },
+        None => Reply::Granted { gpu, reserved },
     }
 }
 

@@ -34,6 +34,7 @@ impl Broker {
                     warps,
                     active_warps: warps,
                     processes: self.ledger.processes(gpu),
+                    expected: self.expected_on(gpu),
                     max_processes: self.rules.max_processes,
                     present: on.count,
                     present_by: on.present,

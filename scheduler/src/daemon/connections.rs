@@ -71,6 +71,7 @@ impl Server {
             let hello = Hello {
                 version: guest.version,
                 exchanged: self.broker.exchanged(guest.job),
+                numbering: self.broker.numbering(guest.job),
                 view,
                 ..self.hello.clone()
             };

@@ -164,6 +164,7 @@ impl Server {
             gpus: node.gpus().to_vec(),
             mgbd_pid: std::process::id(),
             exchanged: None,
+            numbering: Vec::new(),
             view: Some(boards.whole().to_owned()),
         };
         let rules = Rules {

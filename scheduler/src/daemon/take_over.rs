@@ -130,6 +130,7 @@ impl Server {
             let hello = Hello {
                 version: known.version,
                 exchanged: None,
+                numbering: Vec::new(),
                 view: self.boards.of(known.uid).ok().map(str::to_owned),
                 ..self.hello.clone()
             };

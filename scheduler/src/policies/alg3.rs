@@ -3,7 +3,7 @@
 //! wait.
 //!
 //! Ties go to a GPU where the process already has a context (which costs memory
-//! and start-up time), then to the one with fewer processes.
+//! and start-up time), then to the one with fewer processes, then to one that no job is expected to use next.
 
 use super::queue::{Choose, bits};
 use super::{GpuState, Waiter};
@@ -15,7 +15,12 @@ impl Choose for Alg3 {
     fn choose(&mut self, waiter: &Waiter, fitting: u64, gpus: &[GpuState]) -> Option<usize> {
         bits(fitting).min_by_key(|&at| {
             let gpu = &gpus[at];
-            (gpu.warps, waiter.contexts & (1 << at) == 0, gpu.processes)
+            (
+                gpu.warps,
+                waiter.contexts & (1 << at) == 0,
+                gpu.processes,
+                gpu.expected,
+            )
         })
     }
 }

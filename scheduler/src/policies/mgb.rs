@@ -5,7 +5,8 @@
 //! Loads within a twentieth of the GPU of the least are as good as equal, since
 //! they change while one looks. Of those, a GPU goes first where the process
 //! already has a context (which costs memory and start-up time), then the one with
-//! fewest warps charged, active or not, then the one with fewer processes, then the one with most room.
+//! fewest warps charged, active or not, then the one with fewer processes, then the one with most room. Of
+//! GPUs without any process those go first that no job is expected to use next.
 
 use std::cmp::Reverse;
 
@@ -32,7 +33,8 @@ impl Choose for Mgb {
                 let gpu = &gpus[at];
                 let charged = gpu.warps.saturating_mul(1000) / gpu.max_warps.max(1);
                 let has_context = waiter.contexts & (1 << at) != 0;
-                (!has_context, charged, gpu.processes, Reverse(gpu.room))
+                let expected = if gpu.processes == 0 { gpu.expected } else { 0 };
+                (!has_context, charged, gpu.processes, expected, Reverse(gpu.room))
             })
     }
 }

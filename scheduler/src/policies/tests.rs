@@ -31,6 +31,7 @@ fn gpu(room: u64) -> GpuState {
         warps: 0,
         active_warps: 0,
         processes: 0,
+        expected: 0,
         max_processes: 48,
         present: 0,
         present_by: ClientSet::Empty,

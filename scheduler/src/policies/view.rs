@@ -38,6 +38,8 @@ pub struct GpuState {
     pub active_warps: u64,
     /// Processes that hold something there.
     pub processes: u32,
+    /// How much jobs are expected to use it that do not use it yet, in no unit: 0 where none is.
+    pub expected: u32,
     /// Processes that can be there at once.
     pub max_processes: u32,
     /// Processes that have room or a task there: those whom a task that wants the GPU for itself waits for.

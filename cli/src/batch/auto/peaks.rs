@@ -60,6 +60,7 @@ mod tests {
             number: 1,
             text: text.to_owned(),
             need: None,
+            gpus: None,
             program: text.split(' ').next().unwrap_or_default().into(),
             arguments: Vec::new(),
             environment: Vec::new(),

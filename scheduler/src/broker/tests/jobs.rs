@@ -1,8 +1,10 @@
 //! Processes of one job: the first is placed, the others get its order.
 
-use mgb_probe::wire::FIRST;
+use mgb_probe::Numbering;
+use mgb_probe::wire::{FIRST, NUMBERED};
 
 use super::*;
+use crate::journal::Image;
 
 /// A broker over two GPUs, and what it has answered.
 struct Node {
@@ -12,9 +14,13 @@ struct Node {
 
 impl Node {
     fn new() -> Node {
-        let gpus = vec![test_gpu(0, 100, 10), test_gpu(1, 100, 10)];
+        Node::of(2)
+    }
+
+    fn of(gpus: usize) -> Node {
+        let gpus = (0..gpus as u32).map(|at| test_gpu(at, 100, 10));
         Node {
-            broker: Broker::new(gpus, Rules::new(Policy::Mgb)),
+            broker: Broker::new(gpus.collect(), Rules::new(Policy::Mgb)),
             answers: Vec::new(),
         }
     }
@@ -165,6 +171,156 @@ fn an_order_ends_with_the_last_that_has_it() {
         matches!(node.said()[..], [(6, Reply::Granted { .. })]),
         "they choose anew"
     );
+}
+
+/// The process begins its first task, and knows numberings.
+fn numbered(gpus: u64) -> Request {
+    Request {
+        flags: FIRST | NUMBERED,
+        gpus,
+        first: gpus.trailing_zeros(),
+        ..request(Op::Begin, 1, 0, 0)
+    }
+}
+
+/// The GPUs that the process was told, in the order of its numbers; `None`: it was granted none itself.
+fn devices(reply: Reply, count: usize) -> (Option<u32>, Vec<u32>) {
+    match reply {
+        Reply::First { gpu, numbering, .. } => (Some(gpu), numbering.first(count)),
+        Reply::Numbered(numbering) => (None, numbering.first(count)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Jobs that come at the same time have different first and second devices, as long as there are as many.
+#[test]
+fn further_devices_are_others_than_those_of_other_jobs() {
+    for at_once in [false, true] {
+        let mut node = Node::of(8);
+        for client in 1..=4 {
+            node.arrive(client, client);
+            let request = numbered(0xff);
+            if at_once {
+                assert_eq!(node.broker.request(client, 0, request, Duration::ZERO), None);
+            } else {
+                node.ask(client, request);
+            }
+        }
+        node.serve();
+        let mut pairs = BTreeSet::new();
+        for (_, reply) in node.said() {
+            let (first, order) = devices(reply, 8);
+            assert_eq!(first, Some(order[0]));
+            assert_eq!(BTreeSet::from_iter(order.clone()).len(), 8, "{order:?}");
+            pairs.extend([order[0], order[1]]);
+        }
+        assert_eq!(pairs.len(), 8, "at once: {at_once}");
+    }
+}
+
+/// Two jobs of half the node each have no GPU in common either.
+#[test]
+fn jobs_of_many_devices_spread_as_well() {
+    let mut node = Node::of(8);
+    let mut all = BTreeSet::new();
+    for client in 1..=2 {
+        node.arrive(client, client);
+        node.ask(client, numbered(0xff));
+        let (_, order) = devices(node.said()[0].1, 8);
+        all.extend(order[..4].to_vec());
+    }
+    assert_eq!(all.len(), 8);
+}
+
+/// A rank has its job's numbering, whatever it sees; one that knows none has as much of it as it can understand.
+#[test]
+fn ranks_have_the_numbering_of_their_job() {
+    let mut node = Node::of(4);
+    node.arrive(1, 0);
+    node.ask(
+        1,
+        Request {
+            gpus: 0b1,
+            ..request(Op::Begin, 1, 50, 1)
+        },
+    );
+    node.arrive(2, 7);
+    node.ask(2, numbered(0b1111));
+    let said = node.said();
+    let (first, order) = devices(said[1].1, 4);
+    assert_eq!(
+        (first, order[3]),
+        (Some(order[0]), 0),
+        "the one in use comes last: {order:?}"
+    );
+    for (client, gpus) in [(3, 0b1111), (4, 0b0010)] {
+        node.arrive(client, 7);
+        node.ask(client, numbered(gpus));
+        assert_eq!(devices(node.said()[0].1, 4), (None, order.clone()));
+    }
+    assert_eq!(node.broker.numbering(7), order);
+    node.arrive(5, 7);
+    node.first(5, 0);
+    let (from, to) = (0, order[0]);
+    assert_eq!(node.said(), [(5, Reply::Ordered { from, to })]);
+    assert_eq!(node.broker.exchanged(7), Some([from, to]));
+}
+
+/// A process that sees some GPUs has those numbered among themselves; drained ones come last.
+#[test]
+fn what_a_process_does_not_see_keeps_its_number() {
+    let mut node = Node::of(6);
+    node.broker.drained = 0b100;
+    node.arrive(1, 7);
+    node.ask(1, numbered(0b101110));
+    let (first, order) = devices(node.said()[0].1, 6);
+    let first = first.unwrap();
+    assert_eq!((order[0], order[4]), (0, 4));
+    assert_eq!((order[1], order[5]), (first, 2), "{order:?}");
+    // A mask that lacks the first one is nonsense, and harms nobody.
+    node.arrive(2, 8);
+    node.ask(
+        2,
+        Request {
+            first: 0,
+            ..numbered(0b1000)
+        },
+    );
+    assert_eq!(
+        devices(node.said()[0].1, 6),
+        (Some(3), Numbering::exchanging(0, 3).first(6))
+    );
+}
+
+/// Another mgbd goes on with what jobs were told.
+#[test]
+fn numberings_and_places_last() {
+    let mut node = Node::of(4);
+    node.arrive(1, 7);
+    node.ask(1, numbered(0b1111));
+    node.broker.take_changes();
+    node.arrive(2, 0);
+    let place = |job, count| Request {
+        gpus: 0b1111,
+        ..request(Op::Place, job, count, 0)
+    };
+    node.ask(2, place(8, 2));
+    let said = node.said();
+    assert!(matches!(said[1].1, Reply::Placed { gpus } if gpus.count_ones() == 2));
+    let (_, standing) = node.broker.take_changes();
+    let image = Image {
+        standing: standing.expect("it has changed"),
+        ..Image::default()
+    };
+    let mut next = Node::of(4);
+    for (client, job) in [(1, 7), (2, 0), (3, 8)] {
+        next.arrive(client, job);
+    }
+    next.broker.bring_in(&image, &BTreeMap::new(), Duration::ZERO);
+    assert_eq!(next.broker.numbering(7), node.broker.numbering(7));
+    next.ask(2, place(8, 2));
+    assert_eq!(next.said(), [said[1]], "the same as before");
+    assert_eq!(node.broker.take_changes().1, None);
 }
 
 /// What a program took before is expected of all its processes. Two of one job may wait for each other.

@@ -12,7 +12,7 @@ mod quota;
 mod usage;
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mgb_probe::wire::{Op, Reply, Request, WHOLE_PROCESS};
 use proptest::prelude::*;
@@ -182,6 +182,26 @@ fn room_that_the_driver_does_not_show_free_is_not_granted() {
     };
     assert!(broker.serve(&mut snapshot(59), Duration::ZERO).is_empty());
     assert_eq!(broker.serve(&mut snapshot(60), Duration::ZERO).len(), 1);
+}
+
+/// The driver took memory for a program before it could ask for it: what it has already is no longer missing.
+#[test]
+fn a_program_does_not_wait_for_memory_that_it_has_already() {
+    let mut broker = Broker::new(vec![test_gpu(0, 100, 0)], Rules::new(Policy::Mgb));
+    broker.arrive(1, 1);
+    broker.request(1, 0, request(Op::Begin, 1, 10, 1), Duration::ZERO);
+    broker.serve(&mut Snapshot::default(), Duration::ZERO);
+    // 60 of 100 were taken: 10 of those are reserved, 40 are free.
+    broker.request(1, 0, request(Op::Grow, 1, 50, 1), Duration::ZERO);
+    let snapshot = |ahead| Snapshot {
+        covered: vec![Some(40)],
+        ahead: BTreeMap::from([((1, 0), ahead)]),
+        ..Snapshot::default()
+    };
+    assert!(broker.serve(&mut snapshot(9), Duration::ZERO).is_empty());
+    let mut seen = snapshot(50);
+    assert_eq!(broker.serve(&mut seen, Duration::ZERO).len(), 1);
+    assert_eq!((seen.covered[0], seen.ahead[&(1, 0)]), (Some(40), 0));
 }
 
 #[test]

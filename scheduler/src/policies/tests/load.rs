@@ -45,3 +45,25 @@ fn mgb_takes_the_most_room_among_equals() {
     ];
     assert_eq!(place("mgb", &gpus, &[waiter(1, 1, 1)]), [(0, 0)]);
 }
+
+#[test]
+fn what_is_expected_counts_among_gpus_without_a_process() {
+    let expected = |room, processes, expected| GpuState {
+        processes,
+        expected,
+        ..gpu(room)
+    };
+    let job = [waiter(1, 1, 1)];
+    for policy in ["mgb", "alg3"] {
+        let gpus = [expected(90, 0, 2), expected(90, 0, 1), expected(90, 0, 2)];
+        assert_eq!(place(policy, &gpus, &job), [(0, 1)]);
+        let gpus = [expected(40, 1, 0), expected(40, 0, 9)];
+        assert_eq!(place(policy, &gpus, &job), [(0, 1)], "nobody is there yet");
+    }
+    let gpus = [expected(40, 1, 0), expected(90, 1, 9)];
+    assert_eq!(
+        place("mgb", &gpus, &job),
+        [(0, 1)],
+        "room counts where somebody is"
+    );
+}

@@ -1,0 +1,66 @@
+//! The GPUs that a process's further devices are. Of no program is known how many it uses before it uses them, and
+//! the driver is told the order of all as it is initialised: so the order is chosen with the first device, the
+//! best GPUs first. What is expected of it counts where GPUs are equal otherwise, so that jobs which start at the
+//! same time have different ones, and those that use one only are not in each other's way.
+
+use std::cmp::Reverse;
+
+use mgb_probe::Numbering;
+use mgb_probe::wire::{FIRST, NUMBERED};
+
+use super::jobs::Order;
+use super::{Broker, Waiting};
+
+/// What a job that was placed on several GPUs is expected to use each: more than any that was not.
+const PLACED: u32 = 1 << 16;
+
+impl Broker {
+    /// How much jobs are expected to use a GPU beside their first ones.
+    pub(super) fn expected_on(&self, gpu: usize) -> u32 {
+        let placed = u32::try_from(self.places.jobs_on(gpu)).unwrap_or(u32::MAX);
+        let placed = placed.saturating_mul(PLACED);
+        self.jobs.expect(gpu).saturating_add(placed)
+    }
+
+    /// The worth of a GPU for a device that somebody uses next: the least is the best. Whether it takes nobody,
+    /// the warps charged, the processes, what is expected, and the room.
+    pub(super) fn next_load(&self, gpu: usize) -> (bool, u64, u32, u32, Reverse<u64>) {
+        (
+            self.closed() >> gpu & 1 == 1,
+            self.ledger.charges(gpu).warps,
+            self.ledger.processes(gpu),
+            self.expected_on(gpu),
+            Reverse(self.ledger.room(gpu)),
+        )
+    }
+
+    /// The order of a process's devices of which the first is to be the GPU; `None`: it asks for none.
+    pub(super) fn order_with(&self, waiting: &Waiting, gpu: usize) -> Option<Order> {
+        let request = &waiting.request;
+        if request.flags & FIRST == 0 {
+            return None;
+        }
+        let only_first = Order {
+            first: request.first,
+            gpus: 0,
+            numbering: Numbering::exchanging(request.first, gpu as u32),
+        };
+        let count = self.ledger.gpus().len();
+        let visible = request.gpus & u64::MAX.checked_shr(u64::BITS - count as u32).unwrap_or(0);
+        if request.flags & NUMBERED == 0 || visible >> request.first & 1 == 0 {
+            return Some(only_first);
+        }
+        let further = (0..count).filter(|at| visible >> at & 1 == 1 && *at != gpu);
+        let mut further: Vec<_> = further.map(|at| (self.next_load(at), at as u32)).collect();
+        further.sort_unstable();
+        let gpus: Vec<u32> = std::iter::once(gpu as u32)
+            .chain(further.into_iter().map(|(_, at)| at))
+            .collect();
+        let numbering = Numbering::mapping(&Order::numbers(request.first, visible), &gpus);
+        Some(numbering.map_or(only_first, |numbering| Order {
+            first: request.first,
+            gpus: visible,
+            numbering,
+        }))
+    }
+}

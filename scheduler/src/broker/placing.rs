@@ -1,0 +1,126 @@
+//! Chooses the GPUs of a job that uses several: as one, before the job's program starts, and answered in the order
+//! of their numbers, which all such jobs take their devices in. So no two of them wait for each other.
+
+use mgb_probe::wire::{Reply, Request};
+
+use super::Broker;
+use super::ask::bad;
+use crate::client::ClientId;
+
+/// Most jobs of a user whose GPUs are kept.
+const MOST_OF_USER: usize = 1024;
+
+/// The `count` GPUs with the least load, the first among equals; `None`: there are fewer.
+fn best<L: Ord>(mut gpus: Vec<(L, usize)>, count: usize) -> Option<u64> {
+    if count == 0 || gpus.len() < count {
+        return None;
+    }
+    gpus.sort();
+    Some(gpus[..count].iter().fold(0, |mask, (_, gpu)| mask | 1 << gpu))
+}
+
+impl Broker {
+    /// Chooses GPUs for a job that uses several.
+    pub(super) fn place(&mut self, client: ClientId, request: &Request) -> Reply {
+        let Some(uid) = self.clients.get(&client).map(|client| client.uid) else {
+            return Reply::Unknown;
+        };
+        let (job, count) = ((uid, request.task), request.bytes);
+        if request.task == 0 {
+            return bad("the job has no number");
+        }
+        if let Some(gpus) = self.places.of(job) {
+            return Reply::Placed { gpus };
+        }
+        if self.places.count_of(uid) >= MOST_OF_USER {
+            return bad("the user has too many jobs of several GPUs at once");
+        }
+        let allowed = (0..self.ledger.gpus().len()).filter(|gpu| {
+            let bit = 1 << gpu;
+            request.gpus & bit & !self.closed() != 0
+        });
+        let load = |gpu| ((self.places.jobs_on(gpu), self.next_load(gpu)), gpu);
+        let Some(gpus) = best(allowed.map(load).collect(), usize::try_from(count).unwrap_or(0)) else {
+            self.counts.refused += 1;
+            return Reply::NoGpu;
+        };
+        self.places.give(job, gpus, client);
+        Reply::Placed { gpus }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::places::Places;
+    use super::*;
+
+    #[test]
+    fn the_least_loaded_are_chosen_as_one() {
+        assert_eq!(best(vec![(3, 0), (1, 1), (2, 2), (1, 3)], 2), Some(0b1010));
+        assert_eq!(best(vec![(1, 0), (1, 1), (1, 2)], 2), Some(0b011));
+        assert_eq!(best(vec![(1, 0)], 2), None);
+        assert_eq!(best(Vec::<(u8, usize)>::new(), 0), None);
+    }
+
+    /// A job: its GPUs in the order of their numbers, what it takes on each, and how many it has by now.
+    #[derive(Clone, Debug)]
+    struct Job {
+        gpus: u64,
+        bytes: Vec<u64>,
+        has: usize,
+    }
+
+    impl Job {
+        fn gpu(&self, at: usize) -> usize {
+            (0..64)
+                .filter(|gpu| self.gpus >> gpu & 1 == 1)
+                .nth(at)
+                .expect("one of its GPUs")
+        }
+    }
+
+    proptest! {
+        /// Jobs that take memory on their devices one after another, hold all, and then end: whatever is granted
+        /// first, all end, and nobody is refused.
+        #[test]
+        fn all_jobs_of_several_gpus_end(
+            gpus in 1usize..8,
+            jobs in prop::collection::vec((1usize..5, prop::collection::vec(1u64..=100, 4)), 1..12),
+            order in prop::collection::vec(any::<prop::sample::Index>(), 1..200),
+        ) {
+            let mut places = Places::default();
+            let mut running: Vec<Job> = Vec::new();
+            for (number, (count, bytes)) in jobs.into_iter().enumerate() {
+                let count = count.min(gpus);
+                let load = (0..gpus).map(|gpu| (places.jobs_on(gpu), gpu)).collect();
+                let gpus = best(load, count).expect("there are as many");
+                places.give((0, number as u64), gpus, number as u64);
+                running.push(Job { gpus, bytes: bytes[..count].to_vec(), has: 0 });
+            }
+            let mut free = vec![100u64; gpus];
+            let mut order = order.iter().cycle();
+            while !running.is_empty() {
+                let can: Vec<usize> = (0..running.len())
+                    .filter(|at| {
+                        let job = &running[*at];
+                        job.has == job.bytes.len() || job.bytes[job.has] <= free[job.gpu(job.has)]
+                    })
+                    .collect();
+                prop_assert!(!can.is_empty(), "they wait for each other: {running:?}");
+                let at = *order.next().expect("it never ends").get(&can);
+                let job = &mut running[at];
+                if job.has < job.bytes.len() {
+                    free[job.gpu(job.has)] -= job.bytes[job.has];
+                    job.has += 1;
+                } else {
+                    for has in 0..job.has {
+                        free[job.gpu(has)] += job.bytes[has];
+                    }
+                    running.swap_remove(at);
+                }
+            }
+        }
+    }
+}
