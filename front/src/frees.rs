@@ -5,7 +5,7 @@
 //! back what it is charged.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_core::{captures, own_thread};
@@ -98,7 +98,7 @@ pub fn forget(context: Context) {
 
 /// Whether anything of the device is to be freed.
 pub fn any_on(device: c_int) -> bool {
-    COUNT.load(Ordering::Acquire) > 0 && FREED.lock().iter().any(|freed| freed.device == device)
+    FREED.lock().iter().any(|freed| freed.device == device)
 }
 
 /// Frees what of the device is to be freed, if the work under way takes no longer than [`SETTLE_TIMEOUT`]: the
