@@ -5,7 +5,7 @@
 use std::sync::OnceLock;
 
 use mgb_probe::need::GRANULE;
-use mgb_probe::size;
+use mgb_probe::size::{self, Bytes};
 
 use crate::notice;
 
@@ -30,4 +30,16 @@ pub fn bytes() -> Option<u64> {
             }
         }
     })
+}
+
+/// Says that the program has been refused what is beyond its limit.
+pub fn refused(limit: u64) {
+    notice::once(
+        "limit",
+        format_args!(
+            "failed to allocate device memory: with it the program has more than the {} on a GPU that {VARIABLE} \
+             gives it",
+            Bytes(limit)
+        ),
+    );
 }

@@ -14,6 +14,16 @@ pub(super) struct Account {
     small: u64,
 }
 
+/// What came of an attempt to charge bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Charged {
+    Now,
+    /// mgbd is to reserve them first.
+    NotYet,
+    /// They would be more than this limit of the program's.
+    Beyond(u64),
+}
+
 impl Account {
     /// Of a task that has so much and nothing charged.
     pub(super) fn of(reserved: u64) -> Account {
@@ -29,6 +39,18 @@ impl Account {
 
     pub(super) fn add(&mut self, bytes: u64) {
         *self.part(bytes) += rounded(bytes);
+    }
+
+    /// Charges so many more where they are reserved already, and the program may have so much.
+    pub(super) fn add_reserved(&mut self, bytes: u64, limit: Option<u64>) -> Charged {
+        self.add(bytes);
+        let held = self.held();
+        let beyond = limit.filter(|limit| held > *limit);
+        if beyond.is_none() && held <= self.reserved {
+            return Charged::Now;
+        }
+        self.remove(bytes);
+        beyond.map_or(Charged::NotYet, Charged::Beyond)
     }
 
     pub(super) fn remove(&mut self, bytes: u64) {
@@ -99,6 +121,19 @@ mod tests {
         }
         account.remove(GRANULE + 1);
         assert_eq!(account.held(), 0);
+    }
+
+    #[test]
+    fn nothing_is_charged_that_is_not_reserved_or_beyond_the_limit() {
+        let mut account = Account::of(4 * GRANULE);
+        let limit = Some(6 * GRANULE);
+        assert_eq!(account.add_reserved(3 * GRANULE, limit), Charged::Now);
+        assert_eq!(account.add_reserved(3 * GRANULE, limit), Charged::NotYet);
+        assert_eq!(
+            account.add_reserved(4 * GRANULE, limit),
+            Charged::Beyond(6 * GRANULE)
+        );
+        assert_eq!(account.held(), 3 * GRANULE);
     }
 
     #[test]

@@ -10,12 +10,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_probe::need::{LAZY, Need, margin_bytes};
-use mgb_probe::size::Bytes;
 use mgb_probe::view::TaskView;
 use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
 
-use account::{Account, rounded};
+use account::{Account, Charged, rounded};
 pub use growth::Evicted;
 use growth::{Away, Growth};
 pub use swapper::{Out, Reclaimer, Swapper, set_reclaimer, set_swapper};
@@ -221,41 +220,27 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     let (Some(session), Some(task)) = (session::get(), task(device)) else {
         return !CLOSED.read().contains(&device);
     };
-    let limit = limit::bytes().unwrap_or(u64::MAX);
-    {
-        let mut account = task.account.lock();
-        account.add(bytes);
-        if account.held() <= account.reserved.min(limit) {
-            return true;
-        }
-        // Until it is this thread's turn: another one's turn would ask for it as well, and be refused with it.
-        account.remove(bytes);
+    // Until it is this thread's turn, nothing is charged: another one's turn would ask for it as well, and be
+    // refused with it.
+    let mut charged = task.account.lock().add_reserved(bytes, limit::bytes());
+    if charged == Charged::Now {
+        return true;
     }
     let _stays = mgb_probe::cancel::hold();
     if let Some(swapper) = SWAPPER.get() {
         let freed = swapper.release_spares(device);
-        task.account.lock().remove_large(freed);
-    }
-    {
         let mut account = task.account.lock();
-        if account.held() > limit {
-            account.remove(bytes);
-            drop(account);
-            notice::once(
-                "limit",
-                format_args!(
-                    "failed to allocate device memory: with it the program has more than the {} on a GPU that {} \
-                     gives it",
-                    Bytes(limit),
-                    limit::VARIABLE
-                ),
-            );
+        account.remove_large(freed);
+        charged = account.add_reserved(bytes, limit::bytes());
+    }
+    match charged {
+        Charged::Now => return true,
+        Charged::Beyond(limit) => {
+            limit::refused(limit);
             give_back(session, task);
             return false;
         }
-        if account.held() <= account.reserved {
-            return true;
-        }
+        Charged::NotYet => {}
     }
     if let Some(reclaimer) = RECLAIMER.get().filter(|reclaimer| (reclaimer.has_idle)(device)) {
         let lacking = task.account.lock().lacking_with(bytes);
@@ -265,7 +250,19 @@ pub fn charge(device: i32, bytes: u64) -> bool {
     }
     let _waits = trace::waits(device);
     let _growing = task.growing.lock();
-    task.account.lock().add(bytes);
+    {
+        let mut account = task.account.lock();
+        // Others have been charged meanwhile.
+        match account.add_reserved(bytes, limit::bytes()) {
+            Charged::Now => return true,
+            Charged::Beyond(limit) => {
+                drop(account);
+                limit::refused(limit);
+                return false;
+            }
+            Charged::NotYet => account.add(bytes),
+        }
+    }
     let mut growth = Growth::of(session, task, device);
     let done = growth.wait();
     if let Err(refusal) = &done {
