@@ -172,7 +172,7 @@ unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -
     }
 }
 
-/// Frees what lies in the arena. `None`: nothing there starts at this address.
+/// Frees what lies in the arena. `None`: the address is not the arena's.
 fn free(address: u64) -> Option<Code> {
     let Ok(block) = store::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
@@ -184,10 +184,10 @@ fn free(address: u64) -> Option<Code> {
     Some(code)
 }
 
-/// Frees what lies in the arena in the order of a stream. `None`: nothing there starts at this address, or
+/// Frees what lies in the arena in the order of a stream. `None`: the address is not the arena's, or
 /// the stream captures: a graph frees what graphs allocate, and the driver says so.
 fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
-    if store::lock().block(address).is_none() || calls::is_capturing(stream) {
+    if !store::lock().is_in_arena(address) || calls::is_capturing(stream) {
         return None;
     }
     let Ok(block) = store::lock().begin_free(address)? else {

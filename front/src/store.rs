@@ -250,9 +250,18 @@ impl Store {
         self.blocks.get(&address).copied()
     }
 
-    /// The program frees the block that starts at the address. An error: it has done so already.
+    /// Whether the address is one of the arena's, whatever is there.
+    pub fn is_in_arena(&self, address: u64) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.contains(address))
+    }
+
+    /// The program frees the block that starts at the address; none where that is not the arena's. An error: no
+    /// block starts there any more. The driver must not be asked: it may still have freed memory mapped there.
     pub fn begin_free(&mut self, address: u64) -> Option<Result<Block, ()>> {
-        let block = self.blocks.get_mut(&address)?;
+        let is_in_arena = self.is_in_arena(address);
+        let Some(block) = self.blocks.get_mut(&address) else {
+            return is_in_arena.then_some(Err(()));
+        };
         let was_freed = std::mem::replace(&mut block.is_freed, true);
         Some(if was_freed { Err(()) } else { Ok(*block) })
     }
