@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
 use crate::native::{own, per_thread};
+use crate::store::Block;
 use crate::{frees, live, notice, room, session, store};
 
 /// What rows of a pitched allocation are a multiple of.
@@ -162,7 +163,7 @@ fn free(address: u64) -> Option<Code> {
         return Some(INVALID_VALUE);
     }
     Some(frees::when_all_is_done(address, block.device, move || {
-        end(address)
+        end(address, block)
     }))
 }
 
@@ -176,7 +177,7 @@ fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
     if frees::has(address) {
         return Some(INVALID_VALUE);
     }
-    frees::in_order(address, block.device, stream, move || end(address));
+    frees::in_order(address, block.device, stream, move || end(address, block));
     Some(SUCCESS)
 }
 
@@ -202,11 +203,14 @@ fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code
     code
 }
 
-/// Frees a block that no work uses any more.
-fn end(address: u64) {
+/// Frees a block that no work uses any more. One that has gone with its context since is not that which has its
+/// address now.
+fn end(address: u64, block: Block) {
     let freed = {
         let _inside = gate::enter();
-        store::lock().free(address)
+        let mut store = store::lock();
+        let is_there = store.block(address) == Some(block);
+        is_there.then(|| store.free(address)).flatten()
     };
     if let Some((device, bytes)) = freed.filter(|(_, bytes)| *bytes > 0) {
         room::discharge(device, bytes);
