@@ -25,8 +25,6 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 pub struct Done {
     /// Bytes of a GPU that are free now and were not.
     pub freed: u64,
-    /// What the agent is to do once mgbd knows that, before it takes another order.
-    pub then: Option<Box<dyn FnOnce()>>,
 }
 
 /// What the agent does. All is called without a lock, one after another.
@@ -77,15 +75,10 @@ fn obey(client: &Client, duties: Duties, last: &mut u32, unasked: &mut Option<Un
         if let Some((number, order)) = client.next_order(last, patience) {
             let done = (duties.obey)(order);
             client.obeyed(number, done.freed);
-            if let Some(then) = done.then {
-                then();
-            }
         }
         if let Some(unasked) = unasked.as_mut().filter(|unasked| unasked.left().is_zero()) {
             for gpu in (duties.gpus)() {
-                if let Some(then) = (duties.obey)(Order::Evict { gpu }).then {
-                    then();
-                }
+                (duties.obey)(Order::Evict { gpu });
             }
             unasked.plan();
         }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
 use crate::native::{own, per_thread};
+use crate::store::Block;
 use crate::{frees, live, notice, room, session, store};
 
 /// What rows of a pitched allocation are a multiple of.
@@ -177,7 +178,7 @@ fn free(address: u64) -> Option<Code> {
     let Ok(block) = store::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
     };
-    let code = frees::when_all_is_done(block.device, move || end(address));
+    let code = frees::when_all_is_done(block.device, move || end(address, block));
     if code != SUCCESS {
         store::lock().undo_free(address);
     }
@@ -193,7 +194,7 @@ fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
     let Ok(block) = store::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);
     };
-    frees::in_order(block.device, stream, move || end(address));
+    frees::in_order(block.device, stream, move || end(address, block));
     Some(SUCCESS)
 }
 
@@ -219,13 +220,14 @@ fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code
     code
 }
 
-/// Frees a block that no work uses any more.
-fn end(address: u64) {
+/// Frees a block that no work uses any more. One that has gone with its context since is not that which has its
+/// address now.
+fn end(address: u64, block: Block) {
     let freed = {
         let _inside = gate::enter();
         let mut store = store::lock();
         // Its context may be gone, and another block there.
-        let is_it = store.block(address).is_some_and(|block| block.is_freed);
+        let is_it = store.block(address).is_some_and(|other| other.number == block.number);
         if is_it { store.free(address) } else { None }
     };
     if let Some((device, bytes)) = freed.filter(|(_, bytes)| *bytes > 0) {

@@ -1,7 +1,9 @@
 //! What mgbd orders this process to do at any time; the agent's thread does it.
 
+use std::sync::mpsc;
+
 use mgb_core::agent::{self, Done, Duties};
-use mgb_core::stillness;
+use mgb_core::{own_thread, stillness};
 use mgb_probe::wire::Order;
 
 use crate::{room, session};
@@ -29,11 +31,18 @@ fn obey(order: Order) -> Done {
         // Nothing is proven of the program: it stays where it is.
         Order::Move { .. } => return Done::default(),
     };
-    match room::evict(gpu, patience) {
-        Some((evicted, freed)) => Done {
-            freed,
-            then: Some(Box::new(|| evicted.bring_back())),
-        },
-        None => Done::default(),
+    // Who makes room keeps the program from its devices until all of it is back. Orders come meanwhile.
+    let (says, heard) = mpsc::sync_channel(1);
+    let evict = move || {
+        let evicted = room::evict(gpu, patience);
+        let _ = says.send(evicted.as_ref().map_or(0, |(_, freed)| *freed));
+        if let Some((evicted, _)) = evicted {
+            evicted.bring_back();
+        }
+    };
+    // Where there is no thread, nothing leaves.
+    let started = own_thread::start("mgb-away", evict);
+    Done {
+        freed: started.and_then(|_| heard.recv().ok()).unwrap_or(0),
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::c_int;
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use mgb_core::arena::{Arena, Left, Pool, SMALL};
 use mgb_core::host_bytes::HostBytes;
@@ -73,6 +74,8 @@ pub struct Block {
     pub extent: u64,
     /// The program has freed it, and work may still use it.
     pub is_freed: bool,
+    /// No other block of this process has it, also where one has the same address later.
+    pub number: u64,
 }
 
 /// All of it.
@@ -92,6 +95,8 @@ pub struct Store {
     guests: Vec<c_int>,
     /// The memory before the arena's first address, while anything is mapped behind it.
     margin: Option<Margin>,
+    /// How many blocks there were so far: the last one's number.
+    placed: u64,
     /// How much memory was shared with other processes so far: the last one's number.
     shares: u64,
 }
@@ -140,7 +145,7 @@ impl Store {
     /// Whether there are addresses for allocations.
     pub fn has_arena(&mut self) -> bool {
         if self.arena.is_none() && !self.has_no_arena {
-            self.arena = if is_wanted() { reserve() } else { None };
+            self.arena = if may_swap() { reserve() } else { None };
             self.has_no_arena = self.arena.is_none();
         }
         self.arena.is_some() && !self.has_no_arena
@@ -154,11 +159,12 @@ impl Store {
             context,
             extent,
             is_freed: false,
+            number: 0,
         };
         if bytes < SMALL
             && let Some(address) = self.pools.get_mut(&device).and_then(|pool| pool.take(bytes))
         {
-            self.blocks.insert(address, block(address / GRANULE * GRANULE));
+            self.insert(address, block(address / GRANULE * GRANULE));
             return Some(address);
         }
         let fits = |start: &u64| {
@@ -195,6 +201,7 @@ impl Store {
                     context,
                     extent: start,
                     is_freed: false,
+                    number: 0,
                 };
                 Ok(self.place(start, block))
             }
@@ -223,6 +230,13 @@ impl Store {
         }
     }
 
+    /// A block is there, with a number of its own.
+    fn insert(&mut self, address: u64, block: Block) {
+        self.placed += 1;
+        let number = self.placed;
+        self.blocks.insert(address, Block { number, ..block });
+    }
+
     fn place(&mut self, start: u64, block: Block) -> u64 {
         let (mut address, mut extent) = (start, start);
         if block.bytes < SMALL {
@@ -232,7 +246,7 @@ impl Store {
             // Whatever granule the pool has chosen.
             extent = address / GRANULE * GRANULE;
         }
-        self.blocks.insert(address, Block { extent, ..block });
+        self.insert(address, Block { extent, ..block });
         address
     }
 
@@ -404,6 +418,12 @@ impl Store {
     pub fn has_shared(&self) -> bool {
         self.extents.values().any(|extent| extent.shared.is_some())
     }
+}
+
+/// Whether memory may be swapped at all.
+pub fn may_swap() -> bool {
+    static MAY: OnceLock<bool> = OnceLock::new();
+    *MAY.get_or_init(is_wanted)
 }
 
 /// Whether the program's memory is to be in an arena. `MGB_ARENA=off` has it be the driver's own, which other

@@ -10,11 +10,10 @@ use std::time::{Duration, Instant};
 use mgb_core::gate::{self, Closed};
 use mgb_core::swaps::{Spent, Watch};
 use mgb_core::{captures, quiet, stillness};
-use mgb_probe::trace::SwapKind;
 
 use crate::calls::{self, Code, SUCCESS};
 use crate::live::Using;
-use crate::room::{Out, Swapper};
+use crate::room::{Saved, Shut, Swapper};
 use crate::store;
 use crate::{live, moving, notice, program_swap, trace};
 
@@ -30,24 +29,43 @@ impl Swapper for ByStore {
         store::lock().release_spares(device)
     }
 
-    fn out(&self, device: c_int, patience: Duration) -> Option<Box<dyn Out>> {
-        let mut watch = Watch::begin(SwapKind::Evicted);
+    fn close(&self, patience: Duration) -> Option<Box<dyn Shut>> {
         let closed = close(patience)?;
         let using = live::try_using()?;
-        watch.book(Spent::Rest);
-        let part = Part::save(device, watch);
-        let freed = part.freed;
-        let out = Swapped {
+        Some(Box::new(Still {
             _using: using,
-            parts: vec![part],
             closed,
-        };
-        (freed > 0).then(|| Box::new(out) as Box<dyn Out>)
+        }))
+    }
+
+    fn save(&self, device: c_int, mut watch: Watch) -> Box<dyn Saved> {
+        let (starts, in_extents) = moving::save_all(device, &mut watch);
+        let (names, made) = program_swap::save_all(device, &mut watch);
+        let freed = in_extents + made;
+        trace::swapped(device, watch, freed);
+        Box::new(Swapped {
+            device,
+            starts,
+            names,
+            freed,
+        })
+    }
+}
+
+/// The closed gate: no context ends meanwhile.
+struct Still {
+    _using: Using,
+    closed: Closed,
+}
+
+impl Shut for Still {
+    fn is_wanted(&self) -> bool {
+        self.closed.is_wanted(WANTED)
     }
 }
 
 /// A device's memory in the host.
-struct Part {
+struct Swapped {
     device: c_int,
     /// Where extents are.
     starts: Vec<u64>,
@@ -56,56 +74,16 @@ struct Part {
     freed: u64,
 }
 
-impl Part {
-    fn save(device: c_int, mut watch: Watch) -> Part {
-        let (starts, in_extents) = moving::save_all(device, &mut watch);
-        let (names, made) = program_swap::save_all(device, &mut watch);
-        let freed = in_extents + made;
-        trace::swapped(device, watch, freed);
-        Part {
-            device,
-            starts,
-            names,
-            freed,
-        }
+impl Saved for Swapped {
+    fn freed(&self) -> u64 {
+        self.freed
     }
 
-    fn load(&self, mut watch: Watch) {
+    fn back(self: Box<Swapped>, mut watch: Watch) {
         watch.book(Spent::Room);
         let in_extents = moving::load_all(self.device, &self.starts, &mut watch);
         let made = program_swap::load_all(self.device, &self.names, &mut watch);
         trace::swapped(self.device, watch, in_extents + made);
-    }
-}
-
-/// Memory in the host. The gate is closed for as long as it lives, and no context ends.
-struct Swapped {
-    parts: Vec<Part>,
-    _using: Using,
-    closed: Closed,
-}
-
-impl Out for Swapped {
-    fn freed(&self) -> u64 {
-        self.parts.iter().map(|part| part.freed).sum()
-    }
-
-    fn more(&mut self, device: c_int) -> u64 {
-        let part = Part::save(device, Watch::begin(SwapKind::Evicted));
-        let freed = part.freed;
-        self.parts.push(part);
-        freed
-    }
-
-    fn is_wanted(&self) -> bool {
-        self.closed.is_wanted(WANTED)
-    }
-
-    fn back(self: Box<Swapped>, watch: Watch) {
-        let mut watch = Some(watch);
-        for part in &self.parts {
-            part.load(watch.take().unwrap_or_else(|| Watch::begin(SwapKind::Restored)));
-        }
     }
 }
 

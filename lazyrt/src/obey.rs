@@ -45,15 +45,12 @@ fn obey(order: Order) -> Done {
         // The tasks ask for room again by themselves.
         Order::Evict { gpu } => Done {
             freed: swap::out_idle(gpu),
-            then: None,
         },
         Order::Suspend { gpu } => Done {
             freed: swap::out_suspended(gpu),
-            then: None,
         },
         Order::Move { task, gpu, to } => Done {
             freed: relocate::task(task, gpu, to),
-            then: None,
         },
     }
 }

@@ -2,6 +2,7 @@
 //! device, which grows with what is allocated there. Growing waits until there is room.
 
 mod account;
+mod away;
 mod growth;
 mod swapper;
 mod task;
@@ -15,10 +16,11 @@ use mgb_probe::{BeginRequest, Client, First, Gpu, Grant, Refusal};
 use parking_lot::{Mutex, RwLock};
 
 use account::{Account, Charged, rounded};
+use away::Away;
 pub use growth::Evicted;
-use growth::{Away, Growth};
-pub use swapper::{Out, Reclaimer, Swapper, set_reclaimer, set_swapper};
+use growth::Growth;
 use swapper::{RECLAIMER, SWAPPER};
+pub use swapper::{Reclaimer, Saved, Shut, Swapper, set_reclaimer, set_swapper};
 use task::{Task, task};
 
 use crate::session::Session;
@@ -118,7 +120,7 @@ pub fn begin(device: i32) {
     let answer = session
         .client
         .begin_beside(&request(Some(gpu)), &mut |gpu| away.make_room_on(gpu));
-    away.bring_back();
+    away.bring_back(None);
     // What it takes there is not to go past mgbd. The next context asks again.
     let has_none = matches!(answer, Err(Refusal::OverQuota { .. } | Refusal::Interrupted(_)));
     let mut closed = CLOSED.write();
@@ -271,7 +273,6 @@ pub fn charge(device: i32, bytes: u64) -> bool {
             "no-room",
             format_args!("failed to allocate device memory: {refusal}{}", way_out(refusal)),
         );
-        growth.get_back();
     }
     growth.end();
     // What other threads have freed meanwhile.

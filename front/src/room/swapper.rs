@@ -6,26 +6,29 @@ use std::time::Duration;
 use mgb_core::swaps::Watch;
 
 /// Who makes room on a device by bringing memory elsewhere. All are called outside the gate and without a
-/// lock.
+/// lock that a thread inside it may need.
 pub trait Swapper: Sync {
     /// Frees memory that the program does not have any more and that was kept; its bytes.
     fn release_spares(&self, device: i32) -> u64;
 
-    /// Brings the device's memory to the host. `None`: that cannot be done now; the device may take so long
-    /// to come to rest.
-    fn out(&self, device: i32, patience: Duration) -> Option<Box<dyn Out>>;
+    /// Keeps all threads of the program from its devices. `None`: that cannot be done now; they may take so
+    /// long to come to rest.
+    fn close(&self, patience: Duration) -> Option<Box<dyn Shut>>;
+
+    /// Brings the device's memory to the host, between [`Swapper::close`] and the end of what that returned.
+    fn save(&self, device: i32, watch: Watch) -> Box<dyn Saved>;
 }
 
-/// Memory in the host. No thread of the program goes on with the device as long as it is there.
-pub trait Out {
-    /// Bytes that its devices have free now.
-    fn freed(&self) -> u64;
-
-    /// Brings another device's memory to the host as well; the bytes that it has free now.
-    fn more(&mut self, device: i32) -> u64;
-
+/// No thread of the program goes on with its devices as long as it lives.
+pub trait Shut {
     /// Waits until a thread of the program wants to go on, a second at most. False: none does.
     fn is_wanted(&self) -> bool;
+}
+
+/// Memory in the host.
+pub trait Saved: Send {
+    /// Bytes that the device has free now.
+    fn freed(&self) -> u64;
 
     /// Brings it back. There is room for it, which `watch` has seen the wait for.
     fn back(self: Box<Self>, watch: Watch);
@@ -33,7 +36,7 @@ pub trait Out {
 
 pub(super) static SWAPPER: OnceLock<&'static dyn Swapper> = OnceLock::new();
 
-/// Who gives up memory that the driver keeps for the program and that nothing uses. Called outside the gate and
+/// Who gives up memory that is kept for the program and that nothing uses. Called outside the gate and
 /// without a lock.
 pub struct Reclaimer {
     /// Whether there may be any on the device.
