@@ -123,7 +123,7 @@ matrix: build ## build the program of the matrix of arrangements, plain and with
 generated: build ## build generated sources with MGB in build/generated/ (40, and 25 that attack the pass); a bundle made later has them too
 	@mkdir -p $(PREFIX)/generated/src
 	$(CARGO) run --quiet --release --package mgb-tests --example generate 1 40 $(PREFIX)/generated/src
-	$(CARGO) run --quiet --release --package mgb-tests --example generate -- --attack default 1 25 $(PREFIX)/generated/src
+	$(CARGO) run --quiet --release --package mgb-tests --example generate -- --attack all 1 25 $(PREFIX)/generated/src
 	@$(MAKE) --no-print-directory --silent -C tests/generated -j$$(nproc) CXX=$(PREFIX)/bin/mgb-clang++ \
 		SOURCES=$(PREFIX)/generated/src OUT=$(PREFIX)/generated
 

@@ -1,6 +1,6 @@
 //! What mgbd orders this process to do at any time; the agent's thread does it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_core::agent::{self, Done, Duties};
@@ -23,14 +23,21 @@ const BRIEFLY: Duration = Duration::from_millis(10);
 /// The marks of the last look, by GPU; 0: none.
 static MARKS: [AtomicU64; MAX_GPUS] = [const { AtomicU64::new(0) }; MAX_GPUS];
 
+/// Launches in flight at the last look, by GPU.
+static LAUNCHES: [AtomicU32; MAX_GPUS] = [const { AtomicU32::new(0) }; MAX_GPUS];
+
 /// A program that copies to the GPU and then works on the host does not ask whether the copy is done. So
 /// where nothing new was given since the last look, and no thread of the program waits for the GPU, this
-/// waits a little. A longer kernel is waited for once, by one thread (`quiet`).
+/// waits a little. A longer kernel is waited for once, by one thread (`quiet`). So it does where no launch has come
+/// and none is known to be done: a program may never ask for that, nor say what else it gives the GPU.
 fn look() {
     for gpu in contexts::gpus() {
         let last = &MARKS[gpu as usize % MAX_GPUS];
         let mark = last.load(Ordering::Relaxed);
-        if mark != 0 && work::is_unchanged(gpu, mark) {
+        let launches = session::launches_in_flight(gpu);
+        let before = LAUNCHES[gpu as usize % MAX_GPUS].swap(launches, Ordering::Relaxed);
+        let are_unchanged = launches != 0 && launches == before;
+        if mark != 0 && work::is_unchanged(gpu, mark) || are_unchanged {
             if let Ok(ordinal) = device::ordinal(gpu) {
                 swap::settles(gpu, ordinal, Instant::now() + BRIEFLY);
             }

@@ -10,7 +10,7 @@ use crate::state::{Key, State};
 use crate::{device, session};
 
 /// A task with so many objects may be one that allocates until nothing is left, to use all of it at once.
-const MANY_OBJECTS: u64 = 8;
+const MANY_OBJECTS: u64 = 2;
 
 /// What could not be held on any GPU that it may still go to.
 pub struct NeverFits {
@@ -24,7 +24,7 @@ pub struct NeverFits {
     gpu: Option<u32>,
 }
 
-/// Whether the task would be that with `bytes` more. A static task of many objects counts
+/// Whether the task would be that with `bytes` more. A static task of several objects counts
 /// with what its launches need beside it. For
 /// a lazy task that is all tasks of its device together: each by itself could have a GPU in turn, but a launch may
 /// need two of them at once.

@@ -133,7 +133,8 @@ impl MemoryMonitor {
             for client in holders.iter().filter_map(|holder| holder.client) {
                 let launches = client.launches(gpu);
                 self.gpus[gpu].launches += u64::from(launches);
-                if launches > 0 {
+                let says = client.publishes(gpu).then(|| client.is_busy(gpu));
+                if may_work(launches, says) {
                     snapshot.busy.insert((client.id, gpu));
                 }
             }
@@ -228,6 +229,12 @@ impl MemoryMonitor {
     }
 }
 
+/// Whether a process may have work under way: launches count until it waits for them, and it may have said before
+/// that all of its work is done (`says`; `None`: it says nothing of that).
+fn may_work(launches: u32, says: Option<bool>) -> bool {
+    launches > 0 && says.unwrap_or(true)
+}
+
 /// The clients that hold something, by GPU, in the order of the clients.
 fn holders<'a>(ledger: &Ledger, clients: &'a Clients) -> Vec<Vec<Holder<'a>>> {
     let mut gpus: Vec<Vec<Holder<'a>>> = ledger.gpus().iter().map(|_| Vec::new()).collect();
@@ -277,4 +284,15 @@ fn plain_bytes(
         }
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::may_work;
+
+    #[test]
+    fn launches_that_are_known_to_be_done_keep_nobody_waiting() {
+        assert!(may_work(3, None) && may_work(3, Some(true)));
+        assert!(!may_work(3, Some(false)) && !may_work(0, Some(true)));
+    }
 }

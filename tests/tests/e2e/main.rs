@@ -46,6 +46,7 @@ mod running;
 mod service;
 mod soak;
 mod stale;
+mod stalled;
 mod stop;
 mod surroundings;
 mod suspend;

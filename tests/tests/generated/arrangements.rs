@@ -117,8 +117,6 @@ impl Nodes {
     /// In which it was not right, and what it said.
     pub fn play(&self, built: &Built) -> Result<(), Wrong> {
         let natively = &ARRANGEMENTS[0];
-        let is_greedy = built.source.features.iter().any(|own| own.has(Feature::Probing));
-        let _alone = is_greedy.then(|| self.greedy.lock().unwrap_or_else(PoisonError::into_inner));
         let wrong = |arrangement: &Arrangement, why| Wrong {
             arrangement: arrangement.name,
             why,
@@ -211,7 +209,13 @@ impl Nodes {
             return Ok(String::new());
         }
         let expected = expected.map(|expected| of_programs(expected, &only));
-        let alone = is_crowd.then(|| self.crowd.lock().unwrap_or_else(PoisonError::into_inner));
+        let is_greedy = built.source.features.iter().any(|own| own.has(Feature::Probing));
+        let alone = if is_crowd {
+            Some(&self.crowd)
+        } else {
+            Some(&self.greedy).filter(|_| is_greedy && arrangement.mode != "off")
+        };
+        let alone = alone.map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner));
         let all: Vec<Running> = (0..arrangement.at_once)
             .map(|_| self.launch(built, arrangement, &only))
             .collect();

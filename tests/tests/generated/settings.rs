@@ -23,7 +23,7 @@ pub fn first() -> u64 {
 
 /// The features that sources draw from, and their names as they were given.
 pub fn features() -> (Features, String) {
-    let text = env::var("MGB_GENERATED_FEATURES").unwrap_or_else(|_| "default".to_owned());
+    let text = env::var("MGB_GENERATED_FEATURES").unwrap_or_else(|_| "all".to_owned());
     let features = text
         .parse()
         .unwrap_or_else(|e| panic!("MGB_GENERATED_FEATURES: {e}"));

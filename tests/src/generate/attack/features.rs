@@ -64,20 +64,6 @@ pub const ALL: [(Feature, &str); 17] = [
     (Feature::Owners, "owners"),
 ];
 
-/// Features of faults that are known and not mended yet, or of mends that not all arrangements have shown: they
-/// are left out unless somebody asks for them.
-pub const OPEN: [Feature; 9] = [
-    Feature::Guarded,
-    Feature::Failing,
-    Feature::Probing,
-    Feature::Growing,
-    Feature::Keeping,
-    Feature::Coroutine,
-    Feature::Pipeline,
-    Feature::Many,
-    Feature::Owners,
-];
-
 /// The features of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Features(Vec<Feature>);
@@ -107,8 +93,7 @@ impl Features {
 impl FromStr for Features {
     type Err = String;
 
-    /// Names separated by commas; `all` stands for each, `default` for those without known faults, and a minus
-    /// before a name leaves it out.
+    /// Names separated by commas; `all` stands for each, and a minus before a name leaves it out.
     fn from_str(text: &str) -> Result<Features, String> {
         let mut features = Vec::new();
         for word in text.split(',').filter(|word| !word.is_empty()) {
@@ -118,11 +103,7 @@ impl FromStr for Features {
             };
             let named: Vec<Feature> = ALL
                 .iter()
-                .filter(|(feature, own)| match name {
-                    "all" => true,
-                    "default" => !OPEN.contains(feature),
-                    name => name == *own,
-                })
+                .filter(|(_, own)| name == "all" || name == *own)
                 .map(|(feature, _)| *feature)
                 .collect();
             if named.is_empty() {
