@@ -47,3 +47,43 @@ fn target(state: &mut State, key: Key) -> Option<(Key, Key)> {
     let its = state.task_at(lazy)?.gpu;
     (its.is_none() || its == gpu).then_some((key, lazy))
 }
+
+#[cfg(test)]
+mod tests {
+    use mgb_probe::TaskId;
+
+    use super::*;
+
+    fn id(raw: u64) -> TaskId {
+        TaskId::from_raw(raw).expect("it is not 0")
+    }
+
+    /// A static task of this thread's device, bound to a GPU.
+    fn bound(raw: u64, gpu: u32) -> Key {
+        let mut state = state::lock();
+        let key = state.new_task(None, None, false);
+        let task = state.task(key).expect("it is new");
+        task.bind(id(raw), gpu, 0, 0);
+        key
+    }
+
+    #[test]
+    fn a_bound_task_becomes_part_of_the_lazy_one_where_that_can_be() {
+        let (first, second) = (bound(7, 0), bound(8, 1));
+        assert!(into_lazy(first));
+        let lazy = state::lock().lazy_task();
+        assert_eq!(state::lock().resolve(first), lazy);
+        // It is the lazy task now.
+        assert!(!into_lazy(first));
+        // The lazy task is on another GPU than the second one.
+        state::lock()
+            .task(lazy)
+            .expect("it is there")
+            .bind(id(9), 0, 0, 0);
+        assert!(!into_lazy(second));
+        assert_eq!(state::lock().resolve(second), second);
+        // One that was never bound keeps its begin.
+        let unbound = state::lock().new_task(None, None, false);
+        assert!(!into_lazy(unbound));
+    }
+}

@@ -43,6 +43,14 @@
 //! grants there are at most twice as many swaps as processes (a growing task, then all others), and every grant
 //! lets a program go on, the most senior one first that can. The most senior process makes room for others only
 //! when it cannot go on before they are gone.
+//!
+//! A call may need two tasks of its process at once, and asks for one after the other. To this module they are
+//! two tasks, of which the one that is there can be swapped out for the other's request ([`Way::Swap`] of
+//! its own process): the grants between those swaps let the call ask again, and no program go on. So the argument
+//! needs a bound from the asker: lazyrt makes one task of both after a few attempts, where they can be one
+//! (then the request is as large as what the call touches, and is granted, waits or is refused as a whole), and
+//! fails the call after a fixed number of them. While it gathers what one call touches, it evicts none of its own
+//! idle memory.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

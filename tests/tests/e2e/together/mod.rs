@@ -3,11 +3,13 @@
 
 use std::path::{Path, PathBuf};
 
+use mgb_probe::{BeginRequest, Client, Need};
 use mgb_tests::compiled;
 use mgb_tests::node::Node;
 use mgb_tests::process::{Running, run};
 use mgb_tests::report;
 use mgb_tests::trace;
+use mgb_tests::wait;
 
 /// As often memory may leave for one of the programs: once to make room for each other one, and again for every
 /// attempt to bring two tasks in that came to nothing.
@@ -68,6 +70,34 @@ fn three_programs_of_which_one_fits_all_end() {
 #[test]
 fn four_programs_on_two_gpus_all_end() {
     all_end("2x96MiB", 4);
+}
+
+/// Where another program leaves room for one of two tasks, the program waits until that has ended, and its memory
+/// does not go to and fro meanwhile.
+#[test]
+fn what_another_program_leaves_no_room_for_waits_for_its_end() {
+    let node = Node::start("1x96MiB", "mgb");
+    let holder = Client::connect(&node.socket()).expect("mgbd takes clients");
+    let held = 40 << 20;
+    let request = BeginRequest {
+        need: Need {
+            peak_bytes: held,
+            mapped_bytes: held,
+            ..Need::default()
+        },
+        ..BeginRequest::default()
+    };
+    let grant = holder.begin(&request).expect("there is room");
+    let mut command = node.command(program(), &["40", "4"]);
+    let running = Running::start(command.env("MGB", "require"));
+    wait::until("it waits for room", || {
+        (!node.view().queue.is_empty()).then_some(())
+    });
+    holder.end(grant.task, 0);
+    let ended = running.end();
+    assert!(ended.code() == 0 && ended.stdout == "PASS\n", "{ended:?}");
+    let counts = node.view().counts;
+    assert_eq!((counts.evicted, counts.swapped_out), (0, 0));
 }
 
 /// Natively the second allocation fails, and so does something here; the program must not wait for ever.
