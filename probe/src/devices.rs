@@ -102,6 +102,7 @@ mod tests {
             mps_note: None,
             gpus: node_indices.iter().enumerate().map(gpu).collect(),
             mgbd_pid: 1,
+            client_pid: None,
             exchanged: None,
             view: None,
         }
