@@ -90,6 +90,11 @@ impl Client {
         &self.hello
     }
 
+    /// The process id by which the node view shows what this client has.
+    pub fn pid(&self) -> u32 {
+        self.hello().client_pid.unwrap_or_else(std::process::id)
+    }
+
     /// The GPUs that this process may use, by index, one bit each.
     pub fn visible(&self) -> u64 {
         self.visible.load(Ordering::Relaxed)

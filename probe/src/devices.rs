@@ -99,6 +99,7 @@ mod tests {
             mps_note: None,
             gpus: node_indices.iter().enumerate().map(gpu).collect(),
             mgbd_pid: 1,
+            client_pid: None,
             exchanged: None,
             numbering: Vec::new(),
             view: None,

@@ -71,6 +71,10 @@ pub struct Hello {
     pub gpus: Vec<Gpu>,
     /// Process id of `mgbd`.
     pub mgbd_pid: u32,
+    /// Process id of the client as mgbd sees it, by which the node view shows what it has: another one than its
+    /// own in a PID namespace. `None` from an mgbd that does not say.
+    #[serde(default)]
+    pub client_pid: Option<u32>,
     /// Two of these that have changed places in the client's job, by their positions: what clients look at that
     /// know no numberings.
     #[serde(default)]

@@ -369,6 +369,7 @@ fn only_killed_processes_count_as_dead_with_room() {
 fn the_view_is_for_reading_only() {
     let mut daemon = Daemon::start(Setting::new(3, 100 * MIB, MIB));
     let observer = mgb_probe::Client::observe(&daemon.socket()).unwrap();
+    assert_eq!(observer.hello().client_pid, Some(std::process::id()));
     let name = observer.hello().view.clone().unwrap();
     let file = std::path::Path::new("/dev/shm").join(name.trim_start_matches('/'));
     assert_eq!(std::fs::metadata(&file).unwrap().mode() & 0o777, 0o444);

@@ -340,9 +340,7 @@ pub fn unmapping_exactly(device: i32, bytes: u64) {
 }
 
 /// How long mgbd may take to show the process's first task.
-const VIEW_TIMEOUT: Duration = Duration::from_millis(100);
-/// Whether the process's tasks are not to be found in the node view.
-static IS_HIDDEN: AtomicBool = AtomicBool::new(false);
+const VIEW_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Bytes that the program may have on the device at this moment, beyond what is charged, without waiting.
 pub fn may_have(device: i32) -> Option<u64> {
@@ -355,7 +353,7 @@ pub fn may_have(device: i32) -> Option<u64> {
     let (view, shown) = loop {
         let view = session.client.status().ok()?;
         // mgbd shows a moment later what it has answered: of itself the process knows better.
-        let is_own = |shown: &&TaskView| shown.pid == std::process::id() && shown.gpu == task.gpu;
+        let is_own = |shown: &&TaskView| shown.pid == session.client.pid() && shown.gpu == task.gpu;
         let own: Vec<u64> = view
             .tasks
             .iter()
@@ -365,9 +363,8 @@ pub fn may_have(device: i32) -> Option<u64> {
         if !own.is_empty() || reserved == 0 {
             break (view, own.iter().sum());
         }
-        // A view from before its first grant; or in its own PID namespace the process does not find itself.
-        if IS_HIDDEN.load(Ordering::Relaxed) || start.elapsed() > VIEW_TIMEOUT {
-            IS_HIDDEN.store(true, Ordering::Relaxed);
+        // A view from before its first grant.
+        if start.elapsed() > VIEW_TIMEOUT {
             break (view, reserved);
         }
         std::thread::sleep(Duration::from_millis(2));

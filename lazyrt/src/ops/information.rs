@@ -136,7 +136,7 @@ fn room(gpu: u32) -> Result<u64, Own> {
 }
 
 /// How long the node view may take to show what this process holds.
-const VIEW_PATIENCE: Duration = Duration::from_millis(500);
+const VIEW_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The GPU in a view that includes what this process holds there by now: mgbd writes it a moment after it has
 /// answered. With it the bytes that the view shows as this process's, and those that its user may have more.
@@ -150,9 +150,9 @@ fn view_of(gpu: u32) -> Option<(GpuView, u64, u64)> {
         let own = view
             .tasks
             .iter()
-            .filter(|task| task.pid == std::process::id() && task.gpu == gpu);
+            .filter(|task| task.pid == client.pid() && task.gpu == gpu);
         let shown: Vec<(u64, u64)> = own.map(|task| (task.task, task.reserved_bytes)).collect();
-        if is_current(&shown, held, &resting) || start.elapsed() > VIEW_PATIENCE {
+        if is_current(&shown, held, &resting) || start.elapsed() > VIEW_TIMEOUT {
             let left = view.quotas.left_bytes(rustix::process::geteuid().as_raw());
             let gpu = view.gpus.into_iter().find(|view| view.gpu.index == gpu)?;
             let own = shown.iter().map(|(_, bytes)| bytes).sum();

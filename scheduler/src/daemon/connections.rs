@@ -70,6 +70,7 @@ impl Server {
         let said = watched.and_then(|()| {
             let hello = Hello {
                 version: guest.version,
+                client_pid: Some(guest.pid),
                 exchanged: self.broker.exchanged(guest.job),
                 numbering: self.broker.numbering(guest.job),
                 view,

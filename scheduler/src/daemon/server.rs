@@ -163,6 +163,7 @@ impl Server {
             mps_note: mps.note,
             gpus: node.gpus().to_vec(),
             mgbd_pid: std::process::id(),
+            client_pid: None,
             exchanged: None,
             numbering: Vec::new(),
             view: Some(boards.whole().to_owned()),

@@ -129,6 +129,7 @@ impl Server {
         if !client.has_heard_hello() {
             let hello = Hello {
                 version: known.version,
+                client_pid: Some(known.pid),
                 exchanged: None,
                 numbering: Vec::new(),
                 view: self.boards.of(known.uid).ok().map(str::to_owned),
