@@ -187,8 +187,16 @@ fn free(address: u64) -> Option<Code> {
 /// Frees what lies in the arena in the order of a stream. `None`: nothing there starts at this address, or
 /// the stream captures: a graph frees what graphs allocate, and the driver says so.
 fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
-    if store::lock().block(address).is_none() || calls::is_capturing(stream) {
+    if calls::is_capturing(stream) {
         return None;
+    }
+    let is_freed_already = {
+        let store = store::lock();
+        store.is_in_arena(address) && store.block(address).is_none()
+    };
+    if is_freed_already {
+        // The driver knows what is mapped there, and might take it for an allocation.
+        return Some(INVALID_VALUE);
     }
     let Ok(block) = store::lock().begin_free(address)? else {
         return Some(INVALID_VALUE);

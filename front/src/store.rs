@@ -250,6 +250,11 @@ impl Store {
         self.blocks.get(&address).copied()
     }
 
+    /// Whether the address is one of the arena's.
+    pub fn is_in_arena(&self, address: u64) -> bool {
+        self.arena.as_ref().is_some_and(|arena| arena.contains(address))
+    }
+
     /// The program frees the block that starts at the address. An error: it has done so already.
     pub fn begin_free(&mut self, address: u64) -> Option<Result<Block, ()>> {
         let block = self.blocks.get_mut(&address)?;
