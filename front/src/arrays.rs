@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::calls::{self, Code, Context, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
-use crate::{room, session};
+use crate::{driver_memory, room, session};
 
 /// Arrays without memory of their own: CUDA's `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`.
 const WITHOUT_MEMORY: u32 = 0x40 | 0x80;
@@ -75,7 +75,7 @@ fn bytes_of(array: &Array3DDescriptor, levels: u32) -> u64 {
 
 /// # Safety
 /// A success of the call writes `handle`, unless it is null.
-unsafe fn make(bytes: u64, handle: *const usize, call: impl FnOnce() -> Code) -> Code {
+unsafe fn make(bytes: u64, handle: *const usize, call: impl Fn() -> Code) -> Code {
     let device = calls::device();
     let (Some(_), Ok(device)) = (session::get(), device) else {
         return call();
@@ -86,7 +86,8 @@ unsafe fn make(bytes: u64, handle: *const usize, call: impl FnOnce() -> Code) ->
     if !room::charge(device, bytes) {
         return OUT_OF_MEMORY;
     }
-    let code = call();
+    // The driver takes whole steps, of which the charge knows only what was asked for.
+    let code = driver_memory::give(call);
     if code != SUCCESS {
         room::discharge(device, bytes);
         return code;

@@ -129,8 +129,9 @@ impl Source {
             Some((_, lacks)) if lacks > room::MOST => false,
             Some((device, lacks)) => {
                 let has_room = room::charge(device, lacks);
-                if has_room {
-                    self.with(|known| known.charged += lacks);
+                if has_room && self.with(|known| known.charged += lacks).is_none() {
+                    // The source has ended meanwhile.
+                    room::discharge(device, lacks);
                 }
                 has_room
             }
@@ -170,6 +171,9 @@ impl Source {
         let Source::Pool(pool) = self else { return };
         self.trim();
         self.settle(0);
+        if self.with(|known| known.users > 0) == Some(true) {
+            return;
+        }
         if self.levels().is_some_and(|(_, used)| used > 0) {
             return;
         }
@@ -372,7 +376,8 @@ pub fn end_pool(pool: usize, call: impl FnOnce() -> Code) -> Code {
     if known.is_ending {
         return INVALID_VALUE;
     }
-    if source.levels().is_some_and(|(_, used)| used > 0) {
+    // A thread that is about to take from it was there first.
+    if known.users > 0 || source.levels().is_some_and(|(_, used)| used > 0) {
         // As if it were gone: who allocates from the device's pool gets memory of the default one.
         if calls::pool_of(known.device) == Some(pool)
             && let Some(default) = calls::default_pool_of(known.device)

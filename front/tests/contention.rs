@@ -58,6 +58,11 @@ fn memory_is_freed_once_in_the_order_of_a_stream() {
     contends(&Node::start("1x64MiB", "mgb"), "twice");
 }
 
+#[test]
+fn a_pool_that_ends_under_an_allocation_leaves_no_charge() {
+    contends(&Node::start("1x64MiB", "mgb"), "ends");
+}
+
 /// Natively that fails at once: beside a neighbour, too, whose end would not help.
 #[test]
 fn a_pool_does_not_wait_for_what_can_never_be() {

@@ -1,6 +1,7 @@
-/* Threads that allocate at the same time: contends refused|small|twice|huge.
+/* Threads that allocate at the same time: contends refused|small|twice|huge|ends.
    refused: what one thread is refused for its size, others are not; small: allocations that share a granule leave none
-   behind; twice: memory freed in a stream is not freed again; huge: a pool has no room for it, ever. */
+   behind; twice: memory freed in a stream is not freed again; huge: a pool has no room for it, ever;
+   ends: a pool is destroyed while others allocate from it. */
 #include "stages.h"
 #include <pthread.h>
 
@@ -42,6 +43,23 @@ static void *small(void *number) {
   return number;
 }
 
+static void *ends(void *number) {
+  CUdeviceptr address;
+  CUmemoryPool pool;
+  CUmemPoolProps props = {.allocType = CU_MEM_ALLOCATION_TYPE_PINNED, .location = {.type = CU_MEM_LOCATION_TYPE_DEVICE}};
+  CHECK(cuCtxSetCurrent(context));
+  for (int i = 0; i < ROUNDS; i++) {
+    if (!number) {
+      CHECK(cuMemPoolCreate(&pool, &props));
+      CHECK(cuDeviceSetMemPool(0, pool));
+      CHECK(cuMemPoolDestroy(pool));
+    } else if (!cuMemAllocAsync(&address, 4 << 20, 0)) {
+      CHECK(cuMemFreeAsync(address, 0));
+    }
+  }
+  return NULL;
+}
+
 static void all(void *(*run)(void *)) {
   pthread_t threads[THREADS];
   pthread_barrier_init(&meet, NULL, THREADS);
@@ -52,14 +70,19 @@ static void all(void *(*run)(void *)) {
 }
 
 static void twice(void) {
-  CUdeviceptr address;
+  CUdeviceptr address, kept;
   for (int i = 0; i < 10 * ROUNDS; i++) {
     CHECK(cuMemAlloc(&address, 4096));
+    /* The granule stays mapped. */
+    if (i == 0)
+      CHECK(cuMemAlloc(&kept, 4096));
     CHECK(cuMemsetD8Async(address, 1, 4096, 0));
     CHECK(cuMemFreeAsync(address, 0));
     CHECK(cuStreamSynchronize(0));
     expect(cuMemFreeAsync(address, 0) == CUDA_ERROR_INVALID_VALUE, "freed twice");
   }
+  CHECK(cuCtxSynchronize());
+  CHECK(cuMemFree(kept));
 }
 
 static void huge(void) {
@@ -79,6 +102,8 @@ int main(int argc, char **argv) {
     all(refused);
   if (is(argv[1], "small"))
     all(small);
+  if (is(argv[1], "ends"))
+    all(ends);
   if (is(argv[1], "twice"))
     twice();
   if (is(argv[1], "huge"))

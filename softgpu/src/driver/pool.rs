@@ -83,7 +83,10 @@ pub fn free(gpu: &'static Gpu, stream: &Arc<Stream>, address: usize) -> Result {
     if address == 0 {
         return Ok(());
     }
-    let is_device = matches!(locate(address), AddressKind::Device { base, .. } if base == address);
+    // Memory that the program maps by itself is no allocation.
+    let is_allocated = node()?.gpus().iter().any(|gpu| gpu.heap().owns(address));
+    let is_device =
+        is_allocated && matches!(locate(address), AddressKind::Device { base, .. } if base == address);
     if !is_device && !pool::is_of_host(address) {
         return Err(Error::INVALID_VALUE);
     }
