@@ -227,7 +227,9 @@ fn end(address: u64, block: Block) {
         let _inside = gate::enter();
         let mut store = store::lock();
         // Its context may be gone, and another block there.
-        let is_it = store.block(address).is_some_and(|other| other.number == block.number);
+        let is_it = store
+            .block(address)
+            .is_some_and(|other| other.number == block.number);
         if is_it { store.free(address) } else { None }
     };
     if let Some((device, bytes)) = freed.filter(|(_, bytes)| *bytes > 0) {
