@@ -50,7 +50,7 @@ random-test: build ## run 10,000 random programs and 200 generated ones on softg
 	MGB_RANDOM_SEEDS=10000 MGB_GENERATED_SOURCES=40 $(CARGO) test $(CARGO_FLAGS) --test random --test generated -- \
 		--nocapture --test-threads=2
 
-api-test: build ## random calls of the driver's API on softgpu, 20,000 seeds (MGB_API_SEEDS), natively and behind the driver front; make test plays 400
+api-test: build ## random calls of the driver's API on softgpu, 20,000 seeds (MGB_API_SEEDS), natively and behind the driver front; make test plays 100
 	MGB_API_SEEDS=$(or $(MGB_API_SEEDS),20000) $(CARGO) test $(CARGO_FLAGS) --test driver_api -- --nocapture
 
 # MGB_GENERATED_FIRST and MGB_GENERATED_FEATURES choose others.

@@ -60,7 +60,7 @@ use crate::client::ClientId;
 /// How long a task without a launch in flight may ask for nothing, while its
 /// process waits for room, before it counts as unable to go on. Being wrong
 /// costs a swap, never a result.
-pub const QUIET: Duration = Duration::from_millis(250);
+pub const QUIET: Duration = Duration::from_secs(1);
 /// The same with launches in flight. Bounded too: programs notice the end of
 /// their launches only when they wait for them.
 pub const BUSY: Duration = Duration::from_secs(20);

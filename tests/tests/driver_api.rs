@@ -1,7 +1,7 @@
 //! Random calls of the driver's API (`driver_api/`) on software GPUs, natively and under MGB's front: every call
 //! answers the same, memory has what was written there, and what mgbd has charged is what the software GPU has given.
 //!
-//! `make test` plays a few hundred seeds, `make api-test` 20,000 (`MGB_API_SEEDS`), the first of which is 1 or
+//! `make test` plays a hundred seeds, `make api-test` 20,000 (`MGB_API_SEEDS`), the first of which is 1 or
 //! `MGB_API_FIRST`. What fails names its seed and step; `target/release/driver-api play SEED SEED FILE` writes what it
 //! calls to a file.
 
@@ -19,6 +19,8 @@ use mgb_tests::wait;
 const PLAYER: &str = env!("CARGO_BIN_EXE_driver-api");
 /// Seeds of one process.
 const SLICE: u64 = 100;
+/// How often a slice is played natively until it is right.
+const NATIVELY: u32 = 3;
 /// What a slice may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(600);
 
@@ -45,7 +47,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 impl Arrangement {
     fn slices(&self) -> Vec<[u64; 2]> {
-        let all = number("MGB_API_SEEDS", 400);
+        let all = number("MGB_API_SEEDS", 100);
         let first = number("MGB_API_FIRST", 1) + (all * self.before).div_ceil(100);
         let last = first + (all * self.share).div_ceil(100) - 1;
         let slices = (first..=last).step_by(SLICE as usize);
@@ -78,14 +80,23 @@ impl Arrangement {
         ended
     }
 
-    /// Plays a slice natively and under MGB.
-    fn compare(&self, slice: [u64; 2]) {
+    /// What a slice answers natively. `None`: it is wrong there, which is not MGB's fault, and may be right next time:
+    /// threads of the software GPU on a busy machine.
+    fn natively(&self, slice: [u64; 2], attempt: u32) -> Option<String> {
         let native = Node::without_mgbd(self.gpus);
         let file = native.folder().join("natively");
         let ended = self.play(&native, "off", slice, &file);
-        assert_eq!(ended.code(), 0, "natively: {ended:?}\n{}", last_of(&file));
-        let expected = std::fs::read_to_string(&file).expect("it was written");
-        drop(native);
+        if ended.code() != 0 {
+            println!("attempt {attempt} natively: {ended:?}\n{}", last_of(&file));
+            return None;
+        }
+        Some(std::fs::read_to_string(&file).expect("it was written"))
+    }
+
+    /// Plays a slice natively and under MGB.
+    fn compare(&self, slice: [u64; 2]) {
+        let expected = (1..=NATIVELY).find_map(|attempt| self.natively(slice, attempt));
+        let expected = expected.expect("it is right natively");
 
         let mut node = Node::without_mgbd(self.gpus);
         node.start_mgbd_with("mgb", self.mgbd);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 
 use crate::config::spec::MAX_DEVICES;
+use crate::device::gpu::when_a_context_ends;
 use crate::device::{Gpu, node};
 use crate::error::{Error, Result};
 
@@ -83,7 +84,7 @@ fn take_away(ordinal: usize, address: usize) {
 }
 
 /// The device's context is gone, and with it all of its memory.
-pub fn clear(ordinal: usize) {
+fn clear(ordinal: usize) {
     LEFT.lock().retain(|_, there| *there != ordinal);
     let all: Vec<_> = ALL.lock().values().filter_map(Weak::upgrade).collect();
     for memory in all.iter().filter(|memory| memory.ordinal == ordinal) {
@@ -101,6 +102,7 @@ impl GraphMemory {
         if size == 0 {
             return Err(Error::INVALID_VALUE);
         }
+        when_a_context_ends(clear);
         let address = gpu.heap().promise(crate::state::shared()?, size)?;
         let memory = Arc::new(GraphMemory {
             ordinal: gpu.ordinal,

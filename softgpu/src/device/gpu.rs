@@ -1,6 +1,7 @@
 //! One visible device: its primary context, its heap, its streams, and the error it may be stuck in.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -13,6 +14,15 @@ use crate::memory::heap::Heap;
 use crate::state::State;
 use crate::stream::set::Streams;
 use crate::through::{self, Front};
+
+/// What is to be done when a device's context has ended.
+static CONTEXT_ENDED: OnceLock<fn(usize)> = OnceLock::new();
+
+/// Registers what a module above this one does when the context of the device with this number has ended. The first
+/// registration stays.
+pub fn when_a_context_ends(call: fn(usize)) {
+    let _ = CONTEXT_ENDED.set(call);
+}
 
 /// A device, as this process uses it.
 pub struct Gpu {
@@ -212,7 +222,9 @@ impl Gpu {
             crate::memory::pool::clear(self.ordinal);
             crate::memory::share::forget(self.ordinal);
             self.heap.lock().clear(self.state);
-            crate::address::graph_memory::clear(self.ordinal);
+            if let Some(ended) = CONTEXT_ENDED.get() {
+                ended(self.ordinal);
+            }
             self.state.uncharge(self.index, self.spec.context, true);
             self.error.store(0, Ordering::Relaxed);
         }

@@ -246,14 +246,14 @@ impl Nodes {
         Ok(output)
     }
 
-    /// Checks that nothing is charged any more, and that tasks moved; how often they did, and how often memory
-    /// left the small GPU.
-    pub fn end(self) -> (u64, u64) {
+    /// Checks that nothing is charged any more, and where many sources were played that tasks moved; how often they
+    /// did, and how often memory left the small GPU.
+    pub fn end(self, many: bool) -> (u64, u64) {
         for node in &self.nodes {
             node.wait_until_empty();
         }
         let counts = [2, 3].map(|node: usize| self.nodes[node].view().counts);
-        assert!(counts[0].moved > 0, "{counts:?}");
+        assert!(!many || counts[0].moved > 0, "{counts:?}");
         (counts[0].moved, counts[1].evicted)
     }
 }
