@@ -244,7 +244,7 @@ fn make(world: &mut World) {
 }
 
 fn instantiate(world: &mut World) {
-    let fits = |graph: &Graph| !graph.is_dead && !(graph.has_exec && graph.bytes > 0);
+    let fits = |graph: &Graph| !graph.is_dead && (!graph.has_exec || graph.bytes == 0);
     let all: Vec<usize> = (0..world.graphs.len())
         .filter(|&at| fits(&world.graphs[at]))
         .collect();
