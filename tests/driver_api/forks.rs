@@ -7,7 +7,7 @@ use crate::memory;
 use crate::world::World;
 
 /// Seconds after which a child hangs.
-const PATIENCE: u32 = 20;
+const CHILD_TIMEOUT_S: u32 = 20;
 
 /// One step: a child that makes a few calls.
 pub fn step(world: &mut World) {
@@ -44,7 +44,7 @@ pub fn step(world: &mut World) {
 /// In a child just forked, which ends here.
 unsafe fn in_child(to: c_int, address: u64) -> ! {
     // SAFETY: in a child, whose handler for the signal ends it.
-    unsafe { libc::alarm(PATIENCE) };
+    unsafe { libc::alarm(CHILD_TIMEOUT_S) };
     let (mut new, mut value, mut context) = (0, [0u64; 2], 0);
     let (mut free, mut total) = (0, 0);
     let codes = [

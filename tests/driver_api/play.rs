@@ -16,7 +16,7 @@ use crate::{asks, forks, graphs, mapped, peer, plain, pools, streams};
 /// Most threads of a seed.
 const THREADS: usize = 4;
 /// How long the accounts may take to become equal.
-const PATIENCE: Duration = Duration::from_secs(10);
+const BOOKS_TIMEOUT: Duration = Duration::from_secs(10);
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -371,7 +371,7 @@ impl Seed<'_> {
                 held > charged + tolerance || settles && charged > held + tolerance
             })
         };
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + BOOKS_TIMEOUT;
         let mut asks = false;
         loop {
             let (held, charged) = (books.held(), books.charged(asks));
@@ -395,7 +395,7 @@ impl Seed<'_> {
 
     /// With the contexts all charges are gone.
     fn is_nothing_left(&mut self) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + BOOKS_TIMEOUT;
         while self.player.books.charged(true).values().any(|bytes| *bytes > 0) {
             if Instant::now() > until {
                 let seen = self.player.books.described();

@@ -22,7 +22,7 @@ const SLICE: u64 = 100;
 /// How often a slice is played natively until it is right.
 const NATIVELY: u32 = 3;
 /// What a slice may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(600);
+const SLICE_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Where seeds are played.
 struct Arrangement {
@@ -68,7 +68,7 @@ impl Arrangement {
                 wait::until("the player has begun", || Path::new(file).exists().then_some(()));
                 Running::start(&mut player(node, mode, &["hold", mib, milliseconds]))
             });
-        let ended = running.try_end_within(PATIENCE).unwrap_or_else(|ended| {
+        let ended = running.try_end_within(SLICE_TIMEOUT).unwrap_or_else(|ended| {
             panic!(
                 "seeds {first}..{last} do not end ({mode}): {ended:?}\n{}",
                 last_of(file)

@@ -7,6 +7,7 @@ mod across;
 mod activations;
 mod advice;
 mod alone;
+mod assumed;
 mod bad_input;
 mod batch;
 mod bench;

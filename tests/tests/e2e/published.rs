@@ -1,10 +1,10 @@
 //! Addresses that kernels keep: what launches of other tasks find in memory is there when they run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use mgb_tests::node::Node;
-use mgb_tests::prefix::bin;
-use mgb_tests::process::{Ended, Running, command, run};
+
+use crate::assumed::{self, play};
 
 /// The ways to keep an address that the program knows.
 const WAYS: [&str; 7] = [
@@ -17,22 +17,9 @@ const WAYS: [&str; 7] = [
     "list",
 ];
 
+/// The program, with these proofs taken for granted.
 fn build(node: &Node, level: &str, assumed: &str) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/e2e/published/addresses.cu");
-    let program = node.folder().join(format!("addresses{level}{assumed}"));
-    let mut compile = command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-std=c++17", level]);
-    compile
-        .arg(source)
-        .arg("-o")
-        .arg(&program)
-        .env("MGB_ASSUME", assumed);
-    run(&mut compile).success();
-    program
-}
-
-fn play(node: &Node, program: &Path, way: &str) -> Ended {
-    let mut command = node.command(program, &[way]);
-    Running::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "3")).end()
+    assumed::build(node, "published/addresses.cu", level, assumed)
 }
 
 #[test]

@@ -1,0 +1,31 @@
+//! Programs built with proofs of the pass taken for granted (`MGB_ASSUME`), and played under evictions: what a wrong
+//! proof costs shows.
+
+use std::path::{Path, PathBuf};
+
+use mgb_tests::node::Node;
+use mgb_tests::prefix::bin;
+use mgb_tests::process::{Ended, Running, command, run};
+
+/// Builds a source of this folder.
+pub fn build(node: &Node, source: &str, level: &str, assumed: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/e2e")
+        .join(source);
+    let name = source.file_stem().expect("a file has a name").to_string_lossy();
+    let program = node.folder().join(format!("{name}{level}{assumed}"));
+    let mut compile = command(bin("mgb-clang++"), &["--offload-arch=sm_90", "-std=c++17", level]);
+    compile
+        .arg(&source)
+        .arg("-o")
+        .arg(&program)
+        .env("MGB_ASSUME", assumed);
+    run(&mut compile).success();
+    program
+}
+
+/// Plays a way of the program, whose memory leaves the GPU every few milliseconds.
+pub fn play(node: &Node, program: &Path, way: &str) -> Ended {
+    let mut command = node.command(program, &[way]);
+    Running::start(command.env("MGB", "require").env("MGB_EVICT_EVERY", "3")).end()
+}
