@@ -55,7 +55,7 @@ impl Header {
         Ok(())
     }
 
-    /// Opens the file, which has this length.
+    /// Opens the file, which has at least this length.
     ///
     /// # Errors
     /// `INVALID_HANDLE` where the owner is gone or has closed it.
@@ -71,7 +71,7 @@ impl Header {
         })?;
         let metadata = file.metadata().map_err(|_| Error::OPERATING_SYSTEM)?;
         // The number may be another file's by now.
-        if metadata.ino() != self.inode || metadata.len() != length {
+        if metadata.ino() != self.inode || metadata.len() < length {
             return Err(Error::INVALID_HANDLE);
         }
         Ok(file)

@@ -9,17 +9,20 @@ mod common;
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{MIB, in_child, ok};
 use mgb_abi::graph::MemAllocNodeParams;
 use mgb_abi::location::MemLocation;
 use mgb_abi::pool::MemPoolProps;
+use softgpu::cudart::stream::cudaLaunchHostFunc;
 use softgpu::driver::context::*;
 use softgpu::driver::copy::*;
 use softgpu::driver::device::cuInit;
 use softgpu::driver::graph::*;
 use softgpu::driver::ipc::*;
 use softgpu::driver::launch::cuGraphLaunch;
+
 use softgpu::driver::memory::*;
 use softgpu::driver::pool::*;
 use softgpu::driver::set::*;
@@ -95,6 +98,62 @@ fn memory_that_a_graph_has_left_outlives_it() {
         assert_eq!(free, before, "nothing is left");
         assert_eq!(cuMemFree_v2(address), 1, "it is free");
     });
+}
+
+/// A free in the order of a stream counts when the stream comes to it: not after a launch that came later.
+#[test]
+fn memory_of_a_launch_after_a_free_outlives_its_graph() {
+    in_child(
+        "memory_of_a_launch_after_a_free_outlives_its_graph",
+        "1x64MiB",
+        || unsafe {
+            retain();
+            let (mut graph, mut node, mut exec) = (0, 0, 0);
+            ok(cuGraphCreate(&mut graph, 0));
+            let mut params = MemAllocNodeParams {
+                pool_props: MemPoolProps::of_device(0),
+                access_descs: std::ptr::null(),
+                access_desc_count: 0,
+                byte_size: MIB,
+                dptr: null_mut(),
+            };
+            ok(cuGraphAddMemAllocNode(
+                &mut node,
+                graph,
+                std::ptr::null(),
+                0,
+                &mut params,
+            ));
+            let address = params.dptr as usize;
+            ok(cuGraphInstantiateWithFlags(&mut exec, graph, 0));
+            ok(cuGraphLaunch(exec, 0));
+            let gate = AtomicBool::new(false);
+            ok(cudaLaunchHostFunc(
+                0,
+                Some(wait_for),
+                (&raw const gate).cast_mut().cast(),
+            ));
+            ok(cuMemFreeAsync(address, 0));
+            ok(cuGraphLaunch(exec, 0));
+            gate.store(true, Ordering::Release);
+            ok(cuMemsetD8_v2(address, 7, MIB));
+            ok(cuGraphExecDestroy(exec));
+            ok(cuGraphDestroy(graph));
+            let mut byte = 0u8;
+            ok(cuMemcpyDtoH_v2((&raw mut byte).cast::<c_void>(), address, 1));
+            assert_eq!(byte, 7);
+            ok(cuMemFree_v2(address));
+        },
+    );
+}
+
+/// Keeps a stream until the flag is set.
+unsafe extern "C" fn wait_for(flag: *mut c_void) {
+    // SAFETY: the test passes a flag that outlives the stream's work.
+    let flag = unsafe { &*flag.cast::<AtomicBool>() };
+    while !flag.load(Ordering::Acquire) {
+        std::thread::yield_now();
+    }
 }
 
 /// Also where a pool was made, or allocated from, in it.

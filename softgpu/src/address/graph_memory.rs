@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock, RwLockReadGuard};
 
 use crate::config::spec::MAX_DEVICES;
 use crate::device::gpu::when_a_context_ends;
@@ -35,6 +35,14 @@ static LEFT: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 /// Bytes now, and at most so far, by device.
 static USED: Mutex<[(u64, u64); MAX_DEVICES]> = Mutex::new([(0, 0); MAX_DEVICES]);
 
+/// Read while a launch is submitted whose memory is there, written while memory is trimmed.
+static TRIM: RwLock<()> = RwLock::new(());
+
+/// Nothing is trimmed until the guard is dropped: the memory of a launch is to be there when its stream comes to it.
+pub fn keep_from_trim() -> RwLockReadGuard<'static, ()> {
+    TRIM.read()
+}
+
 /// What graphs have of a device's memory, and had at most.
 pub fn used(ordinal: usize) -> (u64, u64) {
     USED.lock()[ordinal]
@@ -51,6 +59,7 @@ pub fn forget_high(ordinal: usize) {
 /// # Errors
 /// Those of the device.
 pub fn trim(gpu: &Gpu) -> Result {
+    let _no_launches = TRIM.write();
     gpu.streams.finish();
     let all: Vec<_> = ALL.lock().values().filter_map(Weak::upgrade).collect();
     let idle = |memory: &&Arc<GraphMemory>| memory.ordinal == gpu.ordinal && !memory.live.load(Relaxed);
@@ -139,7 +148,7 @@ impl GraphMemory {
         Ok(())
     }
 
-    /// A launch begins that leaves it allocated, or frees it by itself.
+    /// A launch has ended that leaves it allocated, or has freed it by itself.
     pub fn allocated(&self, stays: bool) {
         self.live.store(stays, Relaxed);
     }

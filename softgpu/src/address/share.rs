@@ -22,7 +22,7 @@ pub fn export(gpu: &Gpu, address: usize) -> Result<Handle> {
         length: shared.length as u64,
         offset: shared.offset as u64,
         size: shared.size as u64,
-        reserved: 0,
+        at: shared.at,
     };
     Ok(handle)
 }
@@ -41,7 +41,10 @@ pub fn open(handle: &Handle) -> Result<usize> {
     let gpu = node()?.gpus().iter().find(|gpu| gpu.index as u64 == handle.index);
     let gpu = gpu.ok_or(Error::INVALID_DEVICE)?;
     gpu.enter()?;
-    let file = handle.header.open(handle.length)?.into();
+    let file = handle
+        .header
+        .open(handle.at.saturating_add(handle.length))?
+        .into();
     let base = gpu.heap().adopt(&file, handle)?;
     all.push(Open {
         handle: *handle,

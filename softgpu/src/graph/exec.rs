@@ -260,8 +260,8 @@ impl Exec {
             return capture::keep_all(stream, parts);
         }
         capture::implicit(stream)?;
+        let _not_trimmed = graph_memory::keep_from_trim();
         self.take_memory()?;
-        note_memory(&steps);
         let mut fences = gpu.streams.fences(stream);
         let mut stamps = HashMap::new();
         for (at, step) in steps.iter().enumerate() {
@@ -283,6 +283,7 @@ impl Exec {
         let objects = self.objects.clone();
         let fence = stream.submit_visible(fences, move |turn| {
             run(&steps, &moments, turn);
+            note_memory(&steps);
             drop(objects);
         });
         for (event, stamp) in stamps.into_values() {
@@ -293,7 +294,8 @@ impl Exec {
     }
 }
 
-/// Notes which memory a launch leaves allocated.
+/// Notes which memory a launch has left allocated: in its stream's turn, so that what was freed before it, in the
+/// order of a stream, counts as freed before.
 fn note_memory(steps: &[Step]) {
     for step in steps {
         match &step.kind {

@@ -8,6 +8,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
 
+use super::chunk_file::ChunkFile;
 use super::extents::Extents;
 use super::share::{Handle, Shared};
 use crate::error::{Error, Result};
@@ -66,7 +67,9 @@ pub struct Heap {
     charged: u64,
     /// Graphs' memory that is there.
     taken: BTreeSet<usize>,
-    /// Memory that lies in files, for other processes: by its first byte, the file and its bytes.
+    /// Behind the chunks of small allocations.
+    chunk_file: ChunkFile,
+    /// Large allocations that lie in files, for other processes: by the first byte, the file and its bytes.
     shared: BTreeMap<usize, (OwnedFd, usize)>,
 }
 
@@ -87,14 +90,17 @@ impl Heap {
         }
         self.reserve_addresses(total)?;
         let base = if size >= LARGE {
-            self.take_chunks(state, size.next_multiple_of(CHUNK))?
+            self.take_chunks(state, size.next_multiple_of(CHUNK), pages::fill)?
         } else {
             let length = size.next_multiple_of(GRAIN);
             // In one chunk, which is what other processes get of it.
             match self.small.take_within(length, CHUNK) {
                 Some(base) => base,
                 None => {
-                    let chunk = self.take_chunks(state, CHUNK)?;
+                    let mut file = std::mem::take(&mut self.chunk_file);
+                    let chunk = self.take_chunks(state, CHUNK, |base, bytes| file.fill(base, bytes));
+                    self.chunk_file = file;
+                    let chunk = chunk?;
                     self.small.give(chunk, CHUNK);
                     self.small
                         .take_within(length, CHUNK)
@@ -208,7 +214,7 @@ impl Heap {
         *self = Heap::new(self.device);
     }
 
-    /// Puts the memory around the allocation that starts at `base` into a file, if it is not in one.
+    /// The file that the allocation around an address lies in; a large one is put into one first.
     ///
     /// # Errors
     /// `INVALID_VALUE` if none does, or not the program's own; `MEMORY_ALLOCATION`, `OPERATING_SYSTEM`.
@@ -220,16 +226,17 @@ impl Heap {
         };
         let (&base, allocation) = below.filter(inside).ok_or(Error::INVALID_VALUE)?;
         let size = allocation.size;
-        let (start, length) = if size >= LARGE {
-            (base, size.next_multiple_of(CHUNK))
-        } else {
-            (base / CHUNK * CHUNK, CHUNK)
-        };
-        let file = match self.shared.entry(start) {
+        if size < LARGE {
+            let start = base / CHUNK * CHUNK;
+            let (file, at) = self.chunk_file.share(start).ok_or(Error::INVALID_VALUE)?;
+            return Shared::of(file, at, CHUNK, base - start, size);
+        }
+        let length = size.next_multiple_of(CHUNK);
+        let file = match self.shared.entry(base) {
             Entry::Occupied(there) => there.into_mut(),
-            Entry::Vacant(free) => free.insert((pages::into_file(start, length)?, length)),
+            Entry::Vacant(free) => free.insert((pages::into_file(base, length)?, length)),
         };
-        Shared::of(&file.0, length, base - start, size)
+        Shared::of(&file.0, 0, length, 0, size)
     }
 
     /// Takes in another process's memory; its first byte here.
@@ -237,11 +244,11 @@ impl Heap {
     /// # Errors
     /// `MEMORY_ALLOCATION` for no addresses.
     pub fn adopt(&mut self, file: &OwnedFd, handle: &Handle) -> Result<usize> {
-        let (length, offset, size) = handle.extent();
+        let (at, length, offset, size) = handle.extent();
         let total = crate::state::shared()?.devices()[self.device].memory as usize;
         self.reserve_addresses(total)?;
         let start = self.addresses.take(length).ok_or(Error::MEMORY_ALLOCATION)?;
-        pages::map_file(start, length, file.as_fd(), 0)?;
+        pages::map_file(start, length, file.as_fd(), at)?;
         pages::protect(start, length, true, true)?;
         let base = start + offset;
         let purpose = Use::Foreign;
@@ -272,14 +279,19 @@ impl Heap {
         Ok(())
     }
 
-    fn take_chunks(&mut self, state: &State, length: usize) -> Result<usize> {
+    fn take_chunks(
+        &mut self,
+        state: &State,
+        length: usize,
+        fill: impl FnOnce(usize, usize) -> Result,
+    ) -> Result<usize> {
         state.charge(self.device, length as u64, false)?;
         let taken = self
             .addresses
             .take(length)
             .ok_or(Error::MEMORY_ALLOCATION)
             .and_then(|base| {
-                pages::fill(base, length).inspect_err(|_| {
+                fill(base, length).inspect_err(|_| {
                     self.addresses.give(base, length);
                 })?;
                 Ok(base)
@@ -293,6 +305,7 @@ impl Heap {
 
     fn give_chunks(&mut self, state: &State, base: usize, length: usize) -> Result {
         pages::empty(base, length)?;
+        self.chunk_file.forget(base, length, CHUNK);
         self.shared
             .retain(|start, _| !(base..base + length).contains(start));
         self.addresses.give(base, length);

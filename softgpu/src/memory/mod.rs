@@ -2,6 +2,7 @@
 
 pub mod advice;
 pub mod array;
+mod chunk_file;
 pub mod extents;
 pub mod heap;
 mod physical;

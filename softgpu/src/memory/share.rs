@@ -1,6 +1,6 @@
 //! Device memory that processes share: what `cudaIpcMemHandle_t` stands for.
 //!
-//! The first handle to memory moves it into a file in memory. The owner is charged; processes that open it
+//! Memory that is shared lies in a file in memory, large allocations from their first handle on. The owner is charged; processes that open it
 //! are not. What the owner frees stays readable for those who have it open.
 
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -19,14 +19,14 @@ pub struct Handle {
     pub header: Header,
     /// Of the device on the node.
     pub index: u64,
-    /// Bytes of the file.
+    /// Bytes of the part of the file that is mapped.
     pub length: u64,
-    /// Where the allocation begins in it.
+    /// Where the allocation begins in that part.
     pub offset: u64,
     /// Bytes of the allocation.
     pub size: u64,
-    /// Zero.
-    pub reserved: u64,
+    /// Where the part begins in the file.
+    pub at: u64,
 }
 
 /// What handles to memory begin with.
@@ -60,7 +60,9 @@ pub struct Shared {
     pub file: OwnedFd,
     /// The heap's descriptor, which stays open.
     pub number: i32,
-    /// Bytes of the file.
+    /// Where the part that others map begins in the file.
+    pub at: u64,
+    /// Its bytes.
     pub length: usize,
     /// Where the allocation begins in it.
     pub offset: usize,
@@ -69,21 +71,27 @@ pub struct Shared {
 }
 
 impl Handle {
-    /// Bytes of the file, where the allocation begins in it, and its bytes.
-    pub fn extent(&self) -> (usize, usize, usize) {
-        (self.length as usize, self.offset as usize, self.size as usize)
+    /// Where the part begins in the file, its bytes, where the allocation begins in it, and the allocation's bytes.
+    pub fn extent(&self) -> (u64, usize, usize, usize) {
+        (
+            self.at,
+            self.length as usize,
+            self.offset as usize,
+            self.size as usize,
+        )
     }
 }
 
 impl Shared {
-    /// Of a file.
+    /// Of a part of a file.
     ///
     /// # Errors
     /// `OPERATING_SYSTEM` for no descriptor.
-    pub fn of(file: &OwnedFd, length: usize, offset: usize, size: usize) -> Result<Shared> {
+    pub fn of(file: &OwnedFd, at: u64, length: usize, offset: usize, size: usize) -> Result<Shared> {
         Ok(Shared {
             file: file.try_clone().map_err(|_| Error::OPERATING_SYSTEM)?,
             number: file.as_raw_fd(),
+            at,
             length,
             offset,
             size,
