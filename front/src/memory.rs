@@ -19,9 +19,9 @@ use crate::{frees, live, notice, room, session, store};
 const PITCH: u64 = 512;
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
 /// hold it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const GRANTED_TIMEOUT: Duration = Duration::from_secs(30);
 /// Between two tries.
-const PAUSE: Duration = Duration::from_millis(50);
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// An allocation of the driver's own.
 #[derive(Clone, Copy)]
@@ -102,9 +102,9 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
                 room::discharge(device, extent);
                 return Ok(address);
             }
-            Err(Taken::Failed(OUT_OF_MEMORY)) if start.elapsed() < PATIENCE => {
+            Err(Taken::Failed(OUT_OF_MEMORY)) if start.elapsed() < GRANTED_TIMEOUT => {
                 notice::taken_by_others();
-                std::thread::sleep(PAUSE);
+                std::thread::sleep(RETRY_INTERVAL);
             }
             Err(Taken::Failed(code)) => {
                 room::discharge(device, extent);
@@ -123,12 +123,22 @@ unsafe fn of_driver(
     bytes: u64,
     (context, device): (Context, c_int),
     pointer: *const u64,
-    call: impl FnOnce() -> Code,
+    call: impl Fn() -> Code,
 ) -> Code {
     if !room::charge(device, bytes) {
         return OUT_OF_MEMORY;
     }
-    let code = call();
+    let start = Instant::now();
+    let code = loop {
+        match call() {
+            // What others have freed may be on its way back to the driver.
+            OUT_OF_MEMORY if start.elapsed() < GRANTED_TIMEOUT => {
+                notice::taken_by_others();
+                std::thread::sleep(RETRY_INTERVAL);
+            }
+            code => break code,
+        }
+    };
     if code != SUCCESS || pointer.is_null() {
         room::discharge(device, bytes);
         return code;
@@ -147,7 +157,7 @@ unsafe fn of_driver(
 
 /// # Safety
 /// As of [`of_driver`]; `pointer` can be written.
-unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl FnOnce() -> Code) -> Code {
+unsafe fn allocate(bytes: u64, pointer: *mut u64, call: impl Fn() -> Code) -> Code {
     // Without a context the driver says what is wrong, as it does of sizes that no sum can hold.
     let Some(current) = current().filter(|_| bytes > 0 && bytes <= room::MOST && !pointer.is_null()) else {
         return call();
