@@ -7,10 +7,12 @@ use std::thread::{self, ThreadId};
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::{Condvar, Mutex};
 
+use crate::code::Own;
+
 /// One bit for each GPU, by index into the hello.
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 /// What is to be done in each context once it is made.
-static SET_UP: OnceLock<fn()> = OnceLock::new();
+static SET_UP: OnceLock<fn() -> Result<(), Own>> = OnceLock::new();
 /// One bit for each GPU whose context has been set up.
 static READY: AtomicU64 = AtomicU64::new(0);
 /// The GPUs whose contexts are being set up, and the threads that do it.
@@ -25,7 +27,7 @@ fn bit(gpu: u32) -> u64 {
 /// Registers what to do on the thread that makes a context, right after it, with the context current:
 /// modules above this one bring the context to the state that the program has asked for. The first
 /// registration stays.
-pub fn set_set_up(set_up: fn()) {
+pub fn set_set_up(set_up: fn() -> Result<(), Own>) {
     let _ = SET_UP.set(set_up);
 }
 
@@ -60,10 +62,11 @@ pub fn note(gpu: u32) -> Option<SettingUp> {
 
 impl SettingUp {
     /// Brings the context to the state that the program has asked for.
-    pub fn run(self) {
-        if let Some(set_up) = SET_UP.get() {
-            set_up();
-        }
+    ///
+    /// # Errors
+    /// What the program asked for and cannot have: the call that made the context answers it.
+    pub fn run(self) -> Result<(), Own> {
+        SET_UP.get().map_or(Ok(()), |set_up| set_up())
     }
 }
 
@@ -123,7 +126,7 @@ mod tests {
             "it went on"
         );
         IS_SET_UP.store(true, Ordering::Release);
-        first.run();
+        first.run().expect("there is nothing to set up");
         assert_eq!(other.join().expect("it ends"), (false, true));
         assert!(is_on(GPU) && note(GPU).is_none());
     }

@@ -94,8 +94,7 @@ pub fn select(gpu: u32, ordinal: i32) -> Result<(), Own> {
     // A context that the program made current by the driver API stays so: it is one of the only GPU that it
     // sees.
     if open::calls_driver() && driver_start::required()?.has_context(ordinal) {
-        note_context(gpu, ordinal);
-        return Ok(());
+        return note_context(gpu, ordinal);
     }
     choose(gpu, ordinal)
 }
@@ -120,15 +119,14 @@ pub fn choose(gpu: u32, ordinal: i32) -> Result<(), Own> {
         unsafe { native::cudaGetLastError() };
     }
     drop(turn);
-    note_context(gpu, ordinal);
-    Ok(())
+    note_context(gpu, ordinal)
 }
 
 /// This thread is on the GPU now, and the process has a context there.
-fn note_context(gpu: u32, ordinal: i32) {
+fn note_context(gpu: u32, ordinal: i32) -> Result<(), Own> {
     thread::with(|thread| thread.set_on(gpu, ordinal));
     let Some(setting_up) = contexts::note(gpu) else {
-        return;
+        return Ok(());
     };
     if let Some(client) = session::client() {
         session::context_made(gpu);
@@ -145,7 +143,7 @@ fn note_context(gpu: u32, ordinal: i32) {
         // SAFETY: no pointers.
         unsafe { native::cudaDeviceSetLimit(limit, value) };
     }
-    setting_up.run();
+    setting_up.run()
 }
 
 /// Keeps a limit for contexts to come.

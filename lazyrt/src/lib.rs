@@ -66,9 +66,10 @@ mod tests;
 
 extern "C" fn at_load() {
     contexts::set_set_up(|| {
-        ops::context_made();
+        let pinned = ops::context_made();
         handles::context_made();
         obey::start();
+        pinned
     });
     startup::at_load();
 }

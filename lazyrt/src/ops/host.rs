@@ -8,7 +8,7 @@ use mgb_abi::host::{HOST_ALLOC_FLAGS, HOST_REGISTER_FLAGS, HOST_REGISTER_MAPPED,
 use parking_lot::Mutex;
 
 use super::passthrough;
-use crate::code::{Answer, Code, fail};
+use crate::code::{Answer, Code, Own, fail};
 use crate::handles::default;
 use crate::{contexts, device, fault, native, notice, thread};
 
@@ -226,8 +226,22 @@ pub fn is_early(pointer: *const c_void) -> bool {
     before.is_some_and(|(start, known)| pointer as usize - start < known.bytes)
 }
 
+/// Whether all of a range is there. A program that gave memory back which it had registered notices nothing natively.
+fn is_mapped(address: usize, bytes: usize) -> bool {
+    const PAGE: usize = 4096;
+    let start = address / PAGE * PAGE;
+    let pages = (address + bytes - start).div_ceil(PAGE);
+    let mut resident = vec![0u8; pages];
+    // SAFETY: the list has a byte for each page.
+    unsafe { libc::mincore(start as *mut c_void, pages * PAGE, resident.as_mut_ptr()) == 0 }
+}
+
 /// The first context was made, and is current on this thread: pins the memory that was allocated before.
-pub fn context_made() {
+///
+/// # Errors
+/// The first one of the runtime. Kernels would fault on that memory, so the program hears of it.
+pub fn context_made() -> Result<(), Own> {
+    let mut pinned = Ok(());
     for (address, known) in EARLY.lock().iter_mut().filter(|(_, known)| !known.pinned) {
         // SAFETY: mapped by `new`, or the program's own memory, which it keeps until it takes it back.
         let code = unsafe { native::cudaHostRegister(*address as *mut c_void, known.bytes, known.flags) };
@@ -239,10 +253,15 @@ pub fn context_made() {
             notice::once(
                 "pin",
                 format_args!(
-                    "failed to pin {} bytes of host memory (error {}): copies of it are slower; is `ulimit -l` set?",
+                    "failed to pin {} bytes of host memory that the program took before it used a GPU (error {}): the \
+                     first call that uses one answers that; is `ulimit -l` set?",
                     known.bytes, code.0
                 ),
             );
+            if known.mapped || is_mapped(*address, known.bytes) {
+                pinned = pinned.and(fail(code));
+            }
         }
     }
+    pinned
 }

@@ -39,8 +39,13 @@ mod symbol;
 mod sync;
 mod variables;
 
+use crate::code::Own;
+
 /// A context was made, and is current on this thread: applies what the program asked for before.
-pub fn context_made() {
+///
+/// # Errors
+/// Host memory cannot be pinned.
+pub fn context_made() -> Result<(), Own> {
     function::context_made();
-    host::context_made();
+    host::context_made()
 }
