@@ -11,9 +11,9 @@ const TRIES: [&str; 6] = [
     // The same in two variables.
     "unsigned *large = nullptr, *small = nullptr;\nbool have = cudaMalloc(&large, hidden(size_t(1) << 44)) == cudaSuccess;\n\
      if (!have) {\n  cudaGetLastError();\n  CHECK(cudaMalloc(&small, BYTES(n)));\n}\nunsigned *got = have ? large : small;\n",
-    // Less and less: 1 PiB, 32 GiB, 1 MiB. Six of the last have room on one small GPU.
-    "unsigned *got = nullptr;\nsize_t want = size_t(1) << 50;\nint failures = 0;\nwhile (cudaMalloc(&got, want + BYTES(n)) != cudaSuccess) {\n  \
-     cudaGetLastError();\n  want >>= 15;\n  failures++;\n}\nEXPECT(failures == 2);\n",
+    // Less and less: 1 EiB, 1 TiB, 1 MiB. Six of the last have room on one small GPU.
+    "unsigned *got = nullptr;\nsize_t want = size_t(1) << 60;\nint failures = 0;\nwhile (cudaMalloc(&got, want + BYTES(n)) != cudaSuccess) {\n  \
+     cudaGetLastError();\n  want >>= 20;\n  failures++;\n}\nEXPECT(failures == 2);\n",
     // More than the GPU has, by its own word.
     "size_t there, total;\nCHECK(cudaMemGetInfo(&there, &total));\nunsigned *got = nullptr;\nif (cudaMalloc(&got, total + BYTES(n)) != cudaSuccess) {\n  \
      cudaGetLastError();\n  CHECK(cudaMalloc(&got, BYTES(n)));\n}\n",
