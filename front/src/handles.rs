@@ -11,7 +11,7 @@ use mgb_core::gate;
 use crate::calls::{self, Code, OUT_OF_MEMORY, SUCCESS};
 use crate::native::own;
 use crate::program_memory::{self, Locked};
-use crate::{room, session, store};
+use crate::{driver_memory, room, session, store};
 
 /// Calls a function of the driver's past the gate, in which the caller is.
 macro_rules! driver {
@@ -42,8 +42,8 @@ own! {
         if room::refuses_first(device, bytes_charged) || !room::charge(device, bytes_charged) {
             return OUT_OF_MEMORY;
         }
-        let code = native(handle, bytes, prop, flags);
-        if code != 0 || handle.is_null() {
+        let code = driver_memory::granted(|| native(handle, bytes, prop, flags));
+        if code != SUCCESS || handle.is_null() {
             room::discharge(device, bytes_charged);
             return code;
         }

@@ -5,24 +5,19 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mgb_core::gate;
 use parking_lot::Mutex;
 
 use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
+use crate::driver_memory::{self, GRANTED_TIMEOUT, RETRY_INTERVAL};
 use crate::native::{own, per_thread};
 use crate::store::Block;
 use crate::{frees, live, notice, room, session, store};
 
 /// What rows of a pitched allocation are a multiple of.
 const PITCH: u64 = 512;
-/// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
-/// hold it.
-const GRANTED_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two tries.
-const RETRY_INTERVAL: Duration = Duration::from_millis(50);
-
 /// An allocation of the driver's own.
 #[derive(Clone, Copy)]
 struct Own {
@@ -128,17 +123,7 @@ unsafe fn of_driver(
     if !room::charge(device, bytes) {
         return OUT_OF_MEMORY;
     }
-    let start = Instant::now();
-    let code = loop {
-        match call() {
-            // What others have freed may be on its way back to the driver.
-            OUT_OF_MEMORY if start.elapsed() < GRANTED_TIMEOUT => {
-                notice::taken_by_others();
-                std::thread::sleep(RETRY_INTERVAL);
-            }
-            code => break code,
-        }
-    };
+    let code = driver_memory::granted(call);
     if code != SUCCESS || pointer.is_null() {
         room::discharge(device, bytes);
         return code;
