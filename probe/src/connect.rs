@@ -19,6 +19,7 @@ use crate::cells::Cells;
 use crate::hello::{Answer, Hello};
 use crate::job::job;
 use crate::mapping::Mapping;
+use crate::trust::{Folder, Untrusted};
 use crate::wire::{self, CHANNEL_BYTES, MAX_ANSWER, Opening};
 
 /// How long `mgbd` may take for the hello. It answers at once unless it is
@@ -34,6 +35,14 @@ pub enum ConnectError {
     /// The folder or the socket belongs to somebody else.
     #[error("no permission on mgbd's socket {0}; start an mgbd of your own, or set MGB_SOCKET")]
     Denied(PathBuf),
+    /// Another user may have made what is there.
+    #[error("{path} {why}: no mgbd is used there; set MGB_SOCKET to a path in a folder of yours")]
+    Untrusted {
+        /// The socket, or its folder.
+        path: PathBuf,
+        /// Why it is not trusted.
+        why: Untrusted,
+    },
     /// It speaks another version.
     #[error("mgbd speaks version {theirs} of the protocol, this program {ours}; use one version of both")]
     Version {
@@ -120,6 +129,7 @@ fn connect_socket(path: &Path) -> Result<OwnedFd, ConnectError> {
             error,
         }
     };
+    let folder = Folder::of(path).map_err(|why| fault(path.parent().unwrap_or(path), path, why))?;
     let address = SocketAddrUnix::new(path).map_err(failed("name the socket"))?;
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -136,9 +146,25 @@ fn connect_socket(path: &Path) -> Result<OwnedFd, ConnectError> {
         Err(Errno::ACCESS | Errno::PERM) => return Err(ConnectError::Denied(path.to_owned())),
         Err(error) => return Err(failed("connect")(error)),
     }
+    folder
+        .check_peer(&socket)
+        .map_err(|why| fault(path, path, why))?;
     sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(HELLO_TIMEOUT))
         .map_err(failed("set a timeout"))?;
     Ok(socket)
+}
+
+/// Why there is no way to a socket, for something about `at`.
+fn fault(at: &Path, socket: &Path, why: Untrusted) -> ConnectError {
+    let socket = socket.to_owned();
+    match why {
+        Untrusted::Missing | Untrusted::NoFolder => ConnectError::NotRunning(socket),
+        Untrusted::System(Errno::ACCESS | Errno::PERM) => ConnectError::Denied(socket),
+        why => ConnectError::Untrusted {
+            path: at.to_owned(),
+            why,
+        },
+    }
 }
 
 fn send_opening(socket: &OwnedFd, caps: u64, memory: &OwnedFd, doorbell: &OwnedFd) -> rustix::io::Result<()> {

@@ -46,6 +46,7 @@ mod spin;
 pub mod sync;
 mod task;
 pub mod trace;
+pub mod trust;
 pub mod view;
 mod visible;
 pub mod wire;

@@ -88,7 +88,7 @@ use std::os::fd::OwnedFd;
 
 pub use config::{Config, OverheadLimit};
 pub use error::DaemonError;
-pub use listener::{ListenError, Listener, folder_fault};
+pub use listener::{ListenError, Listener};
 pub use server::Server;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.

@@ -28,6 +28,7 @@ mod guards;
 mod hidden;
 mod keep_nvcc;
 mod kept;
+mod imposter;
 mod kill;
 mod legacy;
 mod movable;
