@@ -71,8 +71,8 @@ impl Server {
             let hello = Hello {
                 version: guest.version,
                 client_pid: Some(guest.pid),
-                exchanged: self.broker.exchanged(guest.job),
-                numbering: self.broker.numbering(guest.job),
+                exchanged: self.broker.exchanged((guest.uid, guest.job)),
+                numbering: self.broker.numbering((guest.uid, guest.job)),
                 view,
                 ..self.hello.clone()
             };
