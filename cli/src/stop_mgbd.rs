@@ -117,7 +117,10 @@ fn holds_lock(socket: &Path, pid: u32) -> Result<bool> {
         let is_it = name.file_name() == path.file_name()
             && std::fs::metadata(file.path())
                 .is_ok_and(|file| (file.dev(), file.ino()) == (lock.dev(), lock.ino()));
-        let info = Path::new("/proc").join(pid.to_string()).join("fdinfo").join(file.file_name());
+        let info = Path::new("/proc")
+            .join(pid.to_string())
+            .join("fdinfo")
+            .join(file.file_name());
         if is_it && std::fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK")) {
             return Ok(true);
         }

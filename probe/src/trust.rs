@@ -208,9 +208,8 @@ fn reach(path: &Path) -> Result<(OwnedFd, bool), Untrusted> {
                 if rest.is_empty() || !may_lead || links > MAX_LINKS {
                     return Err(Untrusted::Link);
                 }
-                let target = PathBuf::from(OsString::from(
-                    target.into_string().map_err(|_| Untrusted::Link)?,
-                ));
+                let target =
+                    PathBuf::from(OsString::from(target.into_string().map_err(|_| Untrusted::Link)?));
                 if target.is_absolute() {
                     folder = root()?;
                 }
@@ -302,10 +301,7 @@ mod tests {
             std::os::unix::fs::chown(inner, Some(20_001), None).unwrap();
             assert_eq!(fault(&socket), Untrusted::Owner(20_001));
             // Root has not made the folders above it alone: `/tmp` is everybody's.
-            assert_eq!(
-                Folder::open(inner, true).unwrap_err(),
-                Untrusted::Owner(20_001)
-            );
+            assert_eq!(Folder::open(inner, true).unwrap_err(), Untrusted::Owner(20_001));
         }
     }
 
@@ -343,7 +339,10 @@ mod tests {
         symlink(outer.path().join("new"), socket.with_file_name("dangling")).unwrap();
         fs::create_dir(socket.with_file_name("folder")).unwrap();
         assert_eq!(folder.file(OsStr::new("log"), how).unwrap_err(), Untrusted::Link);
-        assert_eq!(folder.file(OsStr::new("dangling"), how).unwrap_err(), Untrusted::Link);
+        assert_eq!(
+            folder.file(OsStr::new("dangling"), how).unwrap_err(),
+            Untrusted::Link
+        );
         assert!(!outer.path().join("new").exists());
         assert!(folder.file(OsStr::new("folder"), OFlags::RDONLY).is_err());
         assert!(folder.file(OsStr::new("file"), how).is_ok());

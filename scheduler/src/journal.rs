@@ -22,9 +22,12 @@ pub struct Known {
     pub id: ClientId,
     /// Its process.
     pub pid: u32,
-    /// Its user.
+    /// Its account: mostly its user.
     #[serde(default)]
     pub uid: u32,
+    /// Its user, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<u32>,
     /// Its job; 0: none.
     pub job: u64,
     /// The version of the protocol that is spoken with it.
@@ -277,6 +280,7 @@ mod tests {
             id,
             pid: id as u32 + 100,
             uid: 1000,
+            reader: (id == 2).then_some(100_007),
             job: 7,
             version: 12,
         }

@@ -60,7 +60,9 @@ pub fn run(args: &Args) -> Outcome {
     };
     let whole = step.whole().context("no number for the job").code(exit::USAGE)?;
     // Another user's processes may say the same number.
-    let user = std::fs::metadata(format!("/proc/{}", args.task)).code(exit::USAGE)?.uid();
+    let user = std::fs::metadata(format!("/proc/{}", args.task))
+        .code(exit::USAGE)?
+        .uid();
     let job = Processes::JobOfUser(user, whole);
     // Beside the rest: where Slurm tracks processes by other means, there is no group to come.
     let of = args.task;

@@ -16,10 +16,12 @@ use super::{Broker, Client};
 use crate::client::ClientId;
 
 impl Broker {
-    /// The client only looks, or speaks for a person.
-    pub fn only_looks(&mut self, client: ClientId) {
+    /// The client only looks, or speaks for a person. `administers`: the person's orders may be about everybody's
+    /// programs.
+    pub fn only_looks(&mut self, client: ClientId, administers: bool) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.looks = true;
+            entry.administers = administers;
         }
     }
 
@@ -104,7 +106,7 @@ impl Broker {
         }
         let uid = self.clients.get(&client).map_or(u32::MAX, |entry| entry.uid);
         if matches!(request.op, Op::Drain | Op::EndDrain) {
-            return Some("that is for the user who runs mgbd, and for root");
+            return Some("only root and mgbd's user may do that, outside of containers");
         }
         if request.flags & OF_JOB != 0 && request.op != Op::Move {
             // Of that number only the user's own job is meant.
@@ -116,10 +118,9 @@ impl Broker {
         others.then_some("that belongs to another user")
     }
 
-    /// Whether a client's user may give orders about everybody's programs.
+    /// Whether a client's orders may be about everybody's programs.
     fn administers(&self, client: ClientId) -> bool {
-        let uid = self.clients.get(&client).map(|entry| entry.uid);
-        uid.is_some_and(|uid| uid == 0 || uid == self.rules.admin)
+        self.clients.get(&client).is_some_and(|entry| entry.administers)
     }
 
     /// Whom the request means, as far as they are here: a process, or a job. A number alone means the job of the
@@ -129,7 +130,10 @@ impl Broker {
         if request.flags & OF_JOB != 0 {
             let user = match self.clients.get(&client) {
                 Some(entry) if !self.administers(client) => Some(entry.uid),
-                _ => request.bytes.checked_sub(1).and_then(|uid| u32::try_from(uid).ok()),
+                _ => request
+                    .bytes
+                    .checked_sub(1)
+                    .and_then(|uid| u32::try_from(uid).ok()),
             };
             let users = all.map(|entry| (entry, entry.uid));
             let users = users.filter(|(_, uid)| user.is_none_or(|user| user == *uid));

@@ -39,7 +39,10 @@ impl Broker {
         Standing {
             drained: self.drained,
             processes: suspended().filter_map(process).collect(),
-            suspended_jobs: suspended_jobs.iter().map(|(_, job, since)| (*job, *since)).collect(),
+            suspended_jobs: suspended_jobs
+                .iter()
+                .map(|(_, job, since)| (*job, *since))
+                .collect(),
             suspended_jobs_of: Some(suspended_jobs),
             exchanged: self
                 .jobs
@@ -129,9 +132,10 @@ impl Broker {
         let by_number = || {
             let jobs = standing.suspended_jobs.iter();
             jobs.flat_map(|&(job, since)| {
-                let users = self.clients.values().filter(move |entry| {
-                    entry.job == job || mgb_probe::slurm_whole(entry.job) == Some(job)
-                });
+                let users = self
+                    .clients
+                    .values()
+                    .filter(move |entry| entry.job == job || mgb_probe::slurm_whole(entry.job) == Some(job));
                 users.map(move |entry| (entry.uid, job, since))
             })
             .collect()
@@ -145,7 +149,10 @@ impl Broker {
     /// The user of a job where it is known, else all who are here with one of that number.
     fn users_with(&self, job: u64, user: Option<u32>) -> BTreeSet<u32> {
         let here = self.clients.values().filter(|entry| entry.job == job);
-        user.map_or_else(|| here.map(|entry| entry.uid).collect(), |uid| BTreeSet::from([uid]))
+        user.map_or_else(
+            || here.map(|entry| entry.uid).collect(),
+            |uid| BTreeSet::from([uid]),
+        )
     }
 
     fn bring_in_order(&mut self, job: JobOfUser, order: Order) {

@@ -95,6 +95,8 @@ struct Client {
     job: u64,
     /// It begins no task: it looks, or speaks for a person.
     looks: bool,
+    /// Its orders may be about everybody's programs.
+    administers: bool,
     swap_order: Option<SwapOrder>,
     /// GPUs on which an order to swap freed nothing.
     cannot_swap: u64,

@@ -228,7 +228,10 @@ fn private_folder(socket: &Path, users: &Users) -> Result<(), ListenError> {
     let stat = Folder::of_own(socket).and_then(|own| own.stat());
     let stat = stat.map_err(|why| fault(why.to_string()))?;
     if users.are_several() && stat.st_mode & 0o011 == 0 {
-        return Err(fault(format!("cannot be entered by others than uid {}", stat.st_uid)));
+        return Err(fault(format!(
+            "cannot be entered by others than uid {}",
+            stat.st_uid
+        )));
     }
     Ok(())
 }

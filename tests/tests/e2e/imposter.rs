@@ -27,7 +27,9 @@ fn folder(shared: &Shared, name: &str, owner: u32, mode: u32) -> PathBuf {
 
 fn as_victim(shared: &Shared, name: &str, arguments: &[&str], socket: &Path) -> Ended {
     let mut command = shared.command(VICTIM, name, arguments);
-    command.env("MGB_PREFIX", prefix(shared)).env("MGB_SOCKET", socket);
+    command
+        .env("MGB_PREFIX", prefix(shared))
+        .env("MGB_SOCKET", socket);
     run(command.env("MGB", "require"))
 }
 

@@ -59,7 +59,10 @@ fn give_time(args: &Args, freezer: &Freezer) {
     let Ok(mut node) = Watch::begin(Path::new(NODE_SOCKET)) else {
         return;
     };
-    let mut is_leaving = || node.status().is_ok_and(|view| is_leaving(&view, args.user, args.job));
+    let mut is_leaving = || {
+        node.status()
+            .is_ok_and(|view| is_leaving(&view, args.user, args.job))
+    };
     if !is_leaving() || freezer.thaw().is_err() {
         return;
     }

@@ -111,7 +111,10 @@ impl Seen {
 /// that starts now would find it taken.
 fn lock_pid(socket: &Path) -> Option<u32> {
     let lock = lock_path(socket);
-    let mut file = Folder::of(socket).ok()?.file(lock.file_name()?, OFlags::RDONLY).ok()?;
+    let mut file = Folder::of(socket)
+        .ok()?
+        .file(lock.file_name()?, OFlags::RDONLY)
+        .ok()?;
     let mut text = String::new();
     file.read_to_string(&mut text).ok()?;
     let note: serde_json::Value = serde_json::from_str(&text).ok()?;

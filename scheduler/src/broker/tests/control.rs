@@ -12,7 +12,7 @@ const NOBODY: [ClientId; 0] = [];
 fn broker(gpus: &[u64]) -> Broker {
     let mut broker = broker_over(gpus);
     broker.arrive(PERSON, 9000);
-    broker.only_looks(PERSON);
+    broker.only_looks(PERSON, true);
     broker
 }
 
@@ -447,7 +447,7 @@ fn who_says_another_user_s_job_has_no_part_in_it() {
     for (person, uid) in [(91, 1001), (92, 1002)] {
         broker.arrive(person, 9000);
         broker.belongs_to(person, uid);
-        broker.only_looks(person);
+        broker.only_looks(person, false);
     }
     for (client, uid) in [(1, 1001), (2, 1002)] {
         begin(&mut broker, client, 10, seconds(0));
@@ -459,7 +459,9 @@ fn who_says_another_user_s_job_has_no_part_in_it() {
             flags: OF_JOB,
             ..request(op, 7, bytes, 1)
         };
-        broker.request(person, 0, order, seconds(0)).expect("an answer at once")
+        broker
+            .request(person, 0, order, seconds(0))
+            .expect("an answer at once")
     };
     let is = |broker: &Broker| [1, 2].map(|client| broker.is_suspended(client));
     assert_eq!(by(&mut broker, 91, Op::Suspend, 0), Reply::Done);
