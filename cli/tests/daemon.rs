@@ -192,6 +192,33 @@ fn a_process_that_is_no_mgbd_is_not_ended() {
 }
 
 #[test]
+fn what_does_not_answer_is_given_up_in_time() {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mgbd.sock");
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let socket = |flags| socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let listener = socket(SocketFlags::CLOEXEC);
+    bind(&listener, &address).unwrap();
+    listen(&listener, 1).unwrap();
+    // First it takes nobody, and in the end nobody can even wait to be taken.
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let within = std::time::Duration::from_millis(200);
+        let error = mgb_probe::Client::observe_within(&path, within)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("no answer in 0.2 s"), "{error}");
+        let one = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+        let _ = connect(&one, &address);
+        waiting.push(one);
+    }
+}
+
+#[test]
 fn off_starts_none() {
     let stage = Stage::new();
     assert_eq!(output(stage.mgb(&["run", "true"]).env("MGB", "off")).0, Some(0));

@@ -40,6 +40,7 @@ pub mod printed;
 mod process;
 mod published;
 mod signals;
+pub mod site;
 pub mod size;
 mod socket;
 mod spin;

@@ -45,6 +45,7 @@ mod outputs;
 mod overhead;
 mod published;
 mod quotas;
+mod refused;
 mod restart;
 mod running;
 mod service;
