@@ -42,7 +42,7 @@ fn subordinate_users_are_charged_to_their_owner() {
         let waits = wait::until("it waits for its owner's", || {
             let view = shared.node.view();
             let waits = view.queue.iter().find(|waits| waits.pid == second.pid());
-            waits.map(|waits| (waits.uid, waits.held_back.is_some()))
+            waits.map(|waits| (waits.uid, waits.over_quota))
         });
         assert_eq!(waits, (USERS[0], true));
         // So it stays under the next mgbd. It reads its view by its own number.

@@ -431,7 +431,7 @@ fn a_job_of_another_user_is_another_one() {
             arrive(&mut next, client, uid);
         }
         next.broker.bring_in(&image, &BTreeMap::new(), Duration::ZERO);
-        assert_eq!(next.broker.exchanged((1001, 7)).is_some(), true);
+        assert!(next.broker.exchanged((1001, 7)).is_some());
         assert_eq!(next.broker.exchanged((1003, 7)).is_some(), round == 1);
         for numbered in &mut standing.numbered {
             numbered.uid = None;
