@@ -1,13 +1,16 @@
 //! `mgb stop`: ends mgbd. Programs that run go on; what they need outlives mgbd, and ends with the last of
 //! them.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use mgb_probe::{Client, ConnectError, socket_path};
+use mgb_probe::trust::Folder;
+use mgb_probe::{Client, ConnectError, lock_path, socket_path};
 use mgb_scheduler::holder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::daemon;
@@ -45,7 +48,7 @@ fn stop(socket: &Path) -> Result<String> {
                 holding.extend(view.tasks.iter().map(|task| task.pid).filter(|pid| *pid != 0));
                 waits = view.queue.len();
             }
-            end(pid)?;
+            end(socket, pid)?;
             said.push_str(&format!("mgbd (pid {pid}) has ended\n"));
             if waits > 0 {
                 said.push_str(&format!("requests for room that waited, and fail: {waits}\n"));
@@ -73,10 +76,18 @@ fn stop(socket: &Path) -> Result<String> {
 }
 
 /// Has mgbd end, and waits until it has.
-fn end(pid: u32) -> Result<()> {
+fn end(socket: &Path, pid: u32) -> Result<()> {
     let process = Pid::from_raw(pid as i32).context("mgbd says no process id")?;
     let failed = || format!("failed to stop mgbd (pid {pid})");
+    // Taken before it is looked at: a number that another process gets later names nobody here.
     let process = pidfd_open(process, PidfdFlags::empty()).with_context(failed)?;
+    if !holds_lock(socket, pid).with_context(failed)? {
+        bail!(
+            "failed to stop mgbd: it says that it is process {pid}, and that one does not hold {} as mgbd does; stop \
+             it where it was started",
+            lock_path(socket).display()
+        );
+    }
     pidfd_send_signal(&process, Signal::TERM).with_context(failed)?;
     let patience = Timespec {
         tv_sec: PATIENCE.as_secs() as i64,
@@ -89,6 +100,32 @@ fn end(pid: u32) -> Result<()> {
         ),
         _ => Ok(()),
     }
+}
+
+/// Whether a process is the one that runs at a socket: the lock beside it is held by a file that it has open.
+fn holds_lock(socket: &Path, pid: u32) -> Result<bool> {
+    let path = lock_path(socket);
+    let at = || path.display().to_string();
+    let folder = Folder::of(socket).with_context(at)?;
+    let lock = folder.file(path.file_name().unwrap_or_default(), OFlags::PATH);
+    let lock = lock.with_context(at)?.metadata().with_context(at)?;
+    let files = PathBuf::from(format!("/proc/{pid}/fd"));
+    for file in std::fs::read_dir(&files).with_context(|| files.display().to_string())? {
+        let file = file?;
+        // By its name first: a look at a file of a client's may wait for whoever serves its file system.
+        let name = std::fs::read_link(file.path()).unwrap_or_default();
+        let is_it = name.file_name() == path.file_name()
+            && std::fs::metadata(file.path())
+                .is_ok_and(|file| (file.dev(), file.ino()) == (lock.dev(), lock.ino()));
+        let info = Path::new("/proc")
+            .join(pid.to_string())
+            .join("fdinfo")
+            .join(file.file_name());
+        if is_it && std::fs::read_to_string(info).is_ok_and(|info| info.contains("FLOCK")) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A process by number and name; `None` if it has ended.

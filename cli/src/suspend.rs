@@ -91,7 +91,7 @@ impl Whom {
         match self.processes() {
             Processes::One(pid) => format!("process {pid}"),
             Processes::JobOf(pid) => format!("the job of process {pid}"),
-            Processes::Job(job) => format!("job {job:016x}"),
+            Processes::Job(job) | Processes::JobOfUser(_, job) => format!("job {job:016x}"),
         }
     }
 
@@ -100,7 +100,7 @@ impl Whom {
         match self.processes() {
             Processes::One(pid) => pid.to_string(),
             Processes::JobOf(pid) => format!("--job {pid}"),
-            Processes::Job(job) => format!("{job:016x}"),
+            Processes::Job(job) | Processes::JobOfUser(_, job) => format!("{job:016x}"),
         }
     }
 
@@ -108,7 +108,7 @@ impl Whom {
     fn among<'a>(&self, view: &'a NodeView) -> Vec<&'a SuspendedView> {
         let job = match self.processes() {
             Processes::One(pid) => return view.suspended.iter().filter(|one| one.pid == pid).collect(),
-            Processes::Job(job) => Some(format!("{job:016x}")),
+            Processes::Job(job) | Processes::JobOfUser(_, job) => Some(format!("{job:016x}")),
             Processes::JobOf(pid) => {
                 let own = view.suspended.iter().find(|one| one.pid == pid);
                 own.and_then(|own| own.job.clone())

@@ -17,13 +17,15 @@ with open(os.path.join(folder, "starts"), "a") as starts:
 if os.path.exists(os.path.join(folder, "broken")):
     sys.exit("mgbd: no GPU at all")
 policy = sys.argv[sys.argv.index("--policy") + 1] if "--policy" in sys.argv else "mgb"
+named = os.path.join(folder, "names")
+pid = int(open(named).read()) if os.path.exists(named) else os.getpid()
 gpu = {"index": 0, "node_index": 0, "uuid": "GPU-0", "name": "none", "total_bytes": 1, "usable_bytes": 1,
        "context_bytes": 1, "max_warps": 1,
        "multiprocessors": {"count": 1, "blocks": 32, "warps": 64, "registers": 65536,
        "partitions": 4, "shared_bytes": 65536, "shared_reserved": 0,
        "shared_unit": 128}}
 hello = {"version": VERSION, "policy": policy, "queue": "backfill", "mps_pipe": None, "mps_note": None, "gpus": [gpu],
-         "mgbd_pid": os.getpid(), "view": None}
+         "mgbd_pid": pid, "view": None}
 if os.path.exists(path):
     os.unlink(path)
 time.sleep(0.2)
@@ -169,6 +171,51 @@ fn an_mgbd_that_cannot_start_says_why() {
         !stage.path("jobs.logs").exists(),
         "nothing is left of a batch that did not start"
     );
+}
+
+#[test]
+fn a_process_that_is_no_mgbd_is_not_ended() {
+    let stage = Stage::new();
+    let mut bystander = Command::new("sleep").arg("60").spawn().unwrap();
+    fs::write(stage.path("node/names"), bystander.id().to_string()).unwrap();
+    // Beside the lock of an mgbd that another process has.
+    let lock = fs::File::create(stage.path("node/mgbd.sock.lock")).unwrap();
+    lock.lock().unwrap();
+    assert_eq!(output(&mut stage.mgb(&["run", "true"])).0, Some(0));
+    let (code, _, said) = output(&mut stage.mgb(&["stop"]));
+    assert_eq!(code, Some(3), "{said}");
+    let names = format!("it says that it is process {}", bystander.id());
+    assert!(said.contains(&names), "{said}");
+    assert!(bystander.try_wait().unwrap().is_none());
+    bystander.kill().unwrap();
+    bystander.wait().unwrap();
+}
+
+#[test]
+fn what_does_not_answer_is_given_up_in_time() {
+    use rustix::net::{
+        AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mgbd.sock");
+    let address = SocketAddrUnix::new(&path).unwrap();
+    let socket = |flags| socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
+    let listener = socket(SocketFlags::CLOEXEC);
+    bind(&listener, &address).unwrap();
+    listen(&listener, 1).unwrap();
+    // First it takes nobody, and in the end nobody can even wait to be taken.
+    let mut waiting = Vec::new();
+    for _ in 0..4 {
+        let within = std::time::Duration::from_millis(200);
+        let error = mgb_probe::Client::observe_within(&path, within)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(error.contains("no answer in 0.2 s"), "{error}");
+        let one = socket(SocketFlags::CLOEXEC | SocketFlags::NONBLOCK);
+        let _ = connect(&one, &address);
+        waiting.push(one);
+    }
 }
 
 #[test]

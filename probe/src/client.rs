@@ -61,16 +61,21 @@ pub struct Client {
 impl Client {
     /// Connects to the `mgbd` that listens at `path`, as one more client of it.
     pub fn connect(path: &Path) -> Result<Client, ConnectError> {
-        Client::open(path, 0)
+        Client::open(path, 0, connect::HELLO_TIMEOUT)
     }
 
     /// Connects only to look: [`Client::hello`] and [`Client::status`].
     pub fn observe(path: &Path) -> Result<Client, ConnectError> {
-        Client::open(path, wire::CAP_OBSERVER)
+        Client::observe_within(path, connect::HELLO_TIMEOUT)
     }
 
-    fn open(path: &Path, caps: u64) -> Result<Client, ConnectError> {
-        let (cells, hello) = connect::open(path, caps)?;
+    /// As [`Client::observe`], for who may wait so long alone.
+    pub fn observe_within(path: &Path, within: Duration) -> Result<Client, ConnectError> {
+        Client::open(path, wire::CAP_OBSERVER, within)
+    }
+
+    fn open(path: &Path, caps: u64, within: Duration) -> Result<Client, ConnectError> {
+        let (cells, hello) = connect::open(path, caps, within)?;
         let list = std::env::var("CUDA_VISIBLE_DEVICES").ok();
         let devices = Devices::of(list.as_deref(), &hello);
         Ok(Client {

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -19,11 +19,14 @@ use crate::cells::Cells;
 use crate::hello::{Answer, Hello};
 use crate::job::job;
 use crate::mapping::Mapping;
+use crate::trust::{Folder, Untrusted};
 use crate::wire::{self, CHANNEL_BYTES, MAX_ANSWER, Opening};
 
-/// How long `mgbd` may take for the hello. It answers at once unless it is
+/// How long `mgbd` may take for the hello, with all tries. It answers at once unless it is
 /// stopped in a debugger or the node is badly overloaded.
-const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+/// Between two tries where another `mgbd` is about to take a socket's place.
+const TRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Why there is no connection. Lowercase fragments: they follow "mgb: ".
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +37,14 @@ pub enum ConnectError {
     /// The folder or the socket belongs to somebody else.
     #[error("no permission on mgbd's socket {0}; start an mgbd of your own, or set MGB_SOCKET")]
     Denied(PathBuf),
+    /// Another user may have made what is there.
+    #[error("{path} {why}: no mgbd is used there; set MGB_SOCKET to a path in a folder of yours")]
+    Untrusted {
+        /// The socket, or its folder.
+        path: PathBuf,
+        /// Why it is not trusted.
+        why: Untrusted,
+    },
     /// It speaks another version.
     #[error("mgbd speaks version {theirs} of the protocol, this program {ours}; use one version of both")]
     Version {
@@ -67,23 +78,47 @@ pub enum ConnectError {
 /// whoever connects waits for it.
 const TRIES: u32 = 5;
 
-/// Connects, makes the channel and says hello.
-pub(crate) fn open(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
+/// Connects, makes the channel and says hello, all within that time.
+pub(crate) fn open(path: &Path, caps: u64, within: Duration) -> Result<(Cells, Hello), ConnectError> {
+    let limit = Limit {
+        within,
+        until: Instant::now() + within,
+    };
     let mut tries = 1;
     loop {
-        match open_once(path, caps) {
+        match open_once(path, caps, limit) {
             Err(ConnectError::HungUp(_)) if tries < TRIES => tries += 1,
             // It listened a moment ago: its successor's socket is about to take that place.
             Err(ConnectError::NotRunning(_)) if tries > 1 && tries < TRIES => {
                 tries += 1;
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(TRY_INTERVAL.min(limit.left()));
             }
             other => return other,
         }
     }
 }
 
-fn open_once(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
+/// How long it may take.
+#[derive(Clone, Copy)]
+struct Limit {
+    within: Duration,
+    until: Instant,
+}
+
+impl Limit {
+    /// What is left of it: never nothing, which a socket takes for no limit.
+    fn left(&self) -> Duration {
+        let left = self.until.saturating_duration_since(Instant::now());
+        left.max(Duration::from_millis(1))
+    }
+
+    fn over(&self, path: &Path) -> ConnectError {
+        let why = format!("no answer in {} s", self.within.as_secs_f32());
+        ConnectError::NoHello(path.to_owned(), why)
+    }
+}
+
+fn open_once(path: &Path, caps: u64, limit: Limit) -> Result<(Cells, Hello), ConnectError> {
     let failed = |what| {
         move |error| ConnectError::System {
             what,
@@ -91,7 +126,7 @@ fn open_once(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
             error,
         }
     };
-    let socket = connect_socket(path)?;
+    let socket = connect_socket(path, limit)?;
     let memory = rustix::fs::memfd_create("mgb-channel", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
         .map_err(failed("make the channel"))?;
     rustix::fs::ftruncate(&memory, CHANNEL_BYTES as u64).map_err(failed("size the channel"))?;
@@ -104,7 +139,7 @@ fn open_once(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
         Errno::PIPE | Errno::CONNRESET => ConnectError::HungUp(path.to_owned()),
         error => ConnectError::NoHello(path.to_owned(), error.to_string()),
     })?;
-    let hello = receive_hello(&socket, path)?;
+    let hello = receive_hello(&socket, path, limit)?;
     let cells = Cells::new(mapping, doorbell, socket);
     let channel = cells.channel();
     channel.magic.store(wire::MAGIC, Ordering::Relaxed);
@@ -112,7 +147,7 @@ fn open_once(path: &Path, caps: u64) -> Result<(Cells, Hello), ConnectError> {
     Ok((cells, hello))
 }
 
-fn connect_socket(path: &Path) -> Result<OwnedFd, ConnectError> {
+fn connect_socket(path: &Path, limit: Limit) -> Result<OwnedFd, ConnectError> {
     let failed = |what| {
         move |error| ConnectError::System {
             what,
@@ -120,6 +155,7 @@ fn connect_socket(path: &Path) -> Result<OwnedFd, ConnectError> {
             error,
         }
     };
+    let folder = Folder::of(path).map_err(|why| fault(path.parent().unwrap_or(path), path, why))?;
     let address = SocketAddrUnix::new(path).map_err(failed("name the socket"))?;
     let socket = rustix::net::socket_with(
         AddressFamily::UNIX,
@@ -128,17 +164,34 @@ fn connect_socket(path: &Path) -> Result<OwnedFd, ConnectError> {
         None,
     )
     .map_err(failed("make a socket"))?;
+    // One that is stopped takes nobody, and who comes once its backlog is full waits.
+    for timeout in [sockopt::Timeout::Send, sockopt::Timeout::Recv] {
+        sockopt::set_socket_timeout(&socket, timeout, Some(limit.left())).map_err(failed("set a timeout"))?;
+    }
     match rustix::net::connect(&socket, &address) {
         Ok(()) => {}
+        Err(Errno::AGAIN) => return Err(limit.over(path)),
         Err(Errno::NOENT | Errno::CONNREFUSED | Errno::NOTDIR) => {
             return Err(ConnectError::NotRunning(path.to_owned()));
         }
         Err(Errno::ACCESS | Errno::PERM) => return Err(ConnectError::Denied(path.to_owned())),
         Err(error) => return Err(failed("connect")(error)),
     }
-    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Recv, Some(HELLO_TIMEOUT))
-        .map_err(failed("set a timeout"))?;
+    folder.check_peer(&socket).map_err(|why| fault(path, path, why))?;
     Ok(socket)
+}
+
+/// Why there is no way to a socket, for something about `at`.
+fn fault(at: &Path, socket: &Path, why: Untrusted) -> ConnectError {
+    let socket = socket.to_owned();
+    match why {
+        Untrusted::Missing | Untrusted::NoFolder => ConnectError::NotRunning(socket),
+        Untrusted::System(Errno::ACCESS | Errno::PERM) => ConnectError::Denied(socket),
+        why => ConnectError::Untrusted {
+            path: at.to_owned(),
+            why,
+        },
+    }
 }
 
 fn send_opening(socket: &OwnedFd, caps: u64, memory: &OwnedFd, doorbell: &OwnedFd) -> rustix::io::Result<()> {
@@ -156,7 +209,7 @@ fn send_opening(socket: &OwnedFd, caps: u64, memory: &OwnedFd, doorbell: &OwnedF
     Ok(())
 }
 
-fn receive_hello(socket: &OwnedFd, path: &Path) -> Result<Hello, ConnectError> {
+fn receive_hello(socket: &OwnedFd, path: &Path, limit: Limit) -> Result<Hello, ConnectError> {
     let strange = |why: String| ConnectError::NoHello(path.to_owned(), why);
     let mut buffer = vec![0; MAX_ANSWER];
     let mut none = rustix::net::RecvAncillaryBuffer::default();
@@ -168,9 +221,7 @@ fn receive_hello(socket: &OwnedFd, path: &Path) -> Result<Hello, ConnectError> {
             RecvFlags::CMSG_CLOEXEC,
         ) {
             Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => {
-                return Err(strange(format!("no answer in {} s", HELLO_TIMEOUT.as_secs())));
-            }
+            Err(Errno::AGAIN) => return Err(limit.over(path)),
             Err(Errno::CONNRESET) => return Err(ConnectError::HungUp(path.to_owned())),
             Err(error) => return Err(strange(error.to_string())),
             Ok(message) => break message.bytes,

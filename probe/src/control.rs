@@ -12,8 +12,10 @@ pub enum Processes {
     One(u32),
     /// All of the job that this one belongs to, and those that the job is yet to start.
     JobOf(u32),
-    /// All of the job with this number.
+    /// All of the job with this number, of one's own user; for root, and who runs `mgbd`, of any.
     Job(u64),
+    /// All of the job with this number, of this user: for root, and who runs `mgbd`.
+    JobOfUser(u32, u64),
 }
 
 /// What came of it.
@@ -88,6 +90,7 @@ impl Client {
             Processes::One(pid) => self.control(op, 0, pid.into(), 0),
             Processes::JobOf(pid) => self.control(op, WHOLE_JOB, pid.into(), 0),
             Processes::Job(job) => self.control(op, OF_JOB, job, 0),
+            Processes::JobOfUser(uid, job) => self.control(op, OF_JOB, job, u64::from(uid) + 1),
         }
     }
 

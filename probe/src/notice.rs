@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::connect::ConnectError;
+use crate::site::{self, WithoutMgbd};
 
 /// What `MGB` asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +28,25 @@ pub(crate) fn mode() -> Mode {
 static SAID: AtomicBool = AtomicBool::new(false);
 
 /// Says once per program that it runs natively; ends the program if it insists
-/// on MGB.
+/// on MGB, or the node's administrator does.
 pub(crate) fn native(mode: Mode, error: &ConnectError) {
     if mode == Mode::Require {
         mgb_stderr::say!("mgb: MGB=require is set, and {error}");
         std::process::exit(1);
+    }
+    match site::without_mgbd() {
+        Ok(WithoutMgbd::Native) => {}
+        Ok(WithoutMgbd::Refuse) => {
+            mgb_stderr::say!(
+                "mgb: {} has programs run under mgbd alone, and {error}",
+                site::FILE
+            );
+            std::process::exit(1);
+        }
+        Err(mistake) => {
+            mgb_stderr::say!("mgb: {error}; whether the program may run without is not known: {mistake}");
+            std::process::exit(1);
+        }
     }
     if !SAID.swap(true, Ordering::Relaxed) {
         mgb_stderr::say!("mgb: {error}; running natively (MGB=off silences this)");

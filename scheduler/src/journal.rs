@@ -22,9 +22,12 @@ pub struct Known {
     pub id: ClientId,
     /// Its process.
     pub pid: u32,
-    /// Its user.
+    /// Its account: mostly its user.
     #[serde(default)]
     pub uid: u32,
+    /// Its user, where that is another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reader: Option<u32>,
     /// Its job; 0: none.
     pub job: u64,
     /// The version of the protocol that is spoken with it.
@@ -49,8 +52,11 @@ pub struct Standing {
     pub drained: u64,
     /// Suspended processes, and since when.
     pub processes: Vec<(u32, Duration)>,
-    /// Suspended jobs, and since when.
+    /// Suspended jobs, and since when: what a build looks at that knows no users of jobs.
     pub suspended_jobs: Vec<(u64, Duration)>,
+    /// Suspended jobs by their users, and since when; `None` where such a build wrote it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspended_jobs_of: Option<Vec<(u32, u64, Duration)>>,
     /// Jobs with the two GPUs that have changed places in them: what a build looks at that knows no numberings.
     pub exchanged: Vec<(u64, u32, u32)>,
     /// Jobs with the numbering of their GPUs.
@@ -64,6 +70,9 @@ pub struct Standing {
 /// A job's numbering.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Numbered {
+    /// Its user; `None` where a build wrote it that knew none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<u32>,
     /// The job.
     pub job: u64,
     /// The number of its first device.
@@ -271,6 +280,7 @@ mod tests {
             id,
             pid: id as u32 + 100,
             uid: 1000,
+            reader: (id == 2).then_some(100_007),
             job: 7,
             version: 12,
         }

@@ -62,6 +62,9 @@ struct Options {
     /// What users and groups may have at once, in this file (docs/SERVICE.md); read again at SIGHUP
     #[arg(long, value_name = "FILE")]
     quotas: Option<PathBuf>,
+    /// Whose subordinate users are, as subuid(5) has it: they are charged to those
+    #[arg(long, value_name = "FILE", default_value = daemon::SUBORDINATES)]
+    subuid: PathBuf,
     /// Who gets what: mgb, alg2, alg3, schedgpu[:fifo|mmu|priority-fifo|priority-mmu], sa or cg:N
     #[arg(long, value_name = "NAME", default_value_t = Policy::Mgb)]
     policy: Policy,
@@ -276,6 +279,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
             None
         },
         quotas: options.quotas,
+        subordinates: options.subuid,
         policy: options.policy,
         queue,
         patience: Duration::from_secs(options.patience),

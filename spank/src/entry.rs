@@ -40,8 +40,8 @@ pub unsafe extern "C" fn slurm_spank_init(_: Spank, count: c_int, words: *mut *m
             if slurm::is_remote() {
                 for unknown in read(count, words).1 {
                     let text = format!(
-                        "plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS and \
-                         suspend=SECONDS|no"
+                        "plugstack.conf: what is {unknown}? There are prefix=/FOLDER, timeout=SECONDS, \
+                         suspend=SECONDS|no and required"
                     );
                     slurm::error(&text);
                 }
@@ -58,7 +58,18 @@ pub unsafe extern "C" fn slurm_spank_init(_: Spank, count: c_int, words: *mut *m
 /// As spank(8) says.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn slurm_spank_task_init(spank: Spank, count: c_int, words: *mut *mut c_char) -> c_int {
-    fault::contain(|| task::init(spank, &read(count, words).0), slurm::error);
+    let options = read(count, words).0;
+    // A fault of the plugin's own leaves it as it was.
+    let mut is_under = false;
+    fault::contain(|| is_under = task::init(spank, &options), slurm::error);
+    if options.required && !is_under {
+        slurm::error(
+            "the task does not start: plugstack.conf has mgb with `required`, and it is not under mgbd",
+        );
+        // Not by the answer alone: that counts only where the plugin itself is required.
+        // SAFETY: it ends the process, which is the task's and runs nothing of the user's yet.
+        unsafe { libc::_exit(1) };
+    }
     0
 }
 

@@ -19,6 +19,8 @@ pub struct Options {
     /// Programs leave the GPUs as Slurm suspends their job, for which they have so many seconds beyond
     /// Slurm's own. `None`: they do not.
     pub suspends: Option<u32>,
+    /// A task that does not come under mgbd does not start.
+    pub required: bool,
     /// A fault that a test wants to see.
     pub fault: Option<String>,
 }
@@ -29,6 +31,7 @@ impl Default for Options {
             prefix: PathBuf::from("/usr/local"),
             patience: PATIENCE,
             suspends: Some(OVERTIME),
+            required: false,
             fault: None,
         }
     }
@@ -50,6 +53,7 @@ impl Options {
                     options.suspends = seconds.parse().ok();
                 }
                 Some(("fault", which)) => options.fault = Some(which.to_owned()),
+                None if word == "required" => options.required = true,
                 _ => unknown.push(word.to_owned()),
             }
         }
@@ -71,12 +75,17 @@ mod tests {
             "prefix=here",
             "timeout=0",
             "what",
+            "required=no",
             "suspend=-1",
         ]);
         assert_eq!(options.prefix, PathBuf::from("/opt/mgb"));
         assert_eq!(options.patience, Duration::from_secs(2));
         assert_eq!(options.suspends, None);
-        assert_eq!(unknown, ["prefix=here", "timeout=0", "what", "suspend=-1"]);
+        assert!(!options.required && Options::read(["required"]).0.required);
+        assert_eq!(
+            unknown,
+            ["prefix=here", "timeout=0", "what", "required=no", "suspend=-1"]
+        );
         assert_eq!(Options::read(["suspend=0"]).0.suspends, Some(0));
     }
 }

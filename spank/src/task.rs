@@ -1,35 +1,45 @@
 //! What happens to a task before the user's program begins.
 
 use std::ffi::{OsStr, OsString};
+use std::time::Duration;
 
 use crate::answer::{self, Line};
 use crate::options::Options;
 use crate::slurm::{self, Spank};
 use crate::{child, fault, watcher};
 
-/// Puts the task under the node's mgbd, if that is there.
-pub fn init(spank: Spank, options: &Options) {
+/// Has mgb say what a task has to know: before whoever waits for it gives up, so that it says why.
+const PROLOG_MARGIN: Duration = Duration::from_millis(500);
+
+/// Puts the task under the node's mgbd, if that is there. False: it is not under it, though it is to be.
+pub fn init(spank: Spank, options: &Options) -> bool {
     let Some(environment) = slurm::environment(spank) else {
-        return;
+        return false;
     };
     let of = |wanted: &str| value(&environment, wanted);
     if of("MGB") == Some(OsStr::new("off")) {
-        return;
+        return true;
     }
     fault::make(options.fault.as_deref());
     let is_first = of("SLURM_LOCALID").is_none_or(|local| local == "0");
     let mgb = options.prefix.join("bin/mgb");
-    let said = child::output(
-        &mgb,
-        &["cluster", "prolog"],
-        environment.clone(),
-        options.patience,
-    );
+    let within = options
+        .patience
+        .saturating_sub(PROLOG_MARGIN)
+        .max(options.patience / 2);
+    let within = within.as_millis().to_string();
+    let words = ["cluster", "prolog", "--within", &within];
+    let said = child::output(&mgb, &words, environment.clone(), options.patience);
     let said = match said {
         Ok(said) => said,
         Err(why) => {
-            slurm::error(&format!("{why}; the job goes on without MGB"));
-            return;
+            let goes_on = if options.required {
+                ""
+            } else {
+                "; the job goes on without MGB"
+            };
+            slurm::error(&format!("{why}{goes_on}"));
+            return false;
         }
     };
     for line in answer::lines(&said) {
@@ -45,10 +55,11 @@ pub fn init(spank: Spank, options: &Options) {
             Line::Print(_) => {}
         }
     }
-    let is_under = answer::lines(&said).any(|line| matches!(line, Line::Export("MGB_JOB", _)));
+    let is_under = is_under(&said);
     if is_under && options.suspends.is_some() {
         watcher::go_on_at_stop();
     }
+    is_under
 }
 
 /// Starts what watches over a step, in its slurmstepd, once it has made the step's first task here.
@@ -85,7 +96,28 @@ pub fn over(spank: Spank, options: &Options) {
     }
 }
 
+/// Whether what `mgb cluster prolog` says puts the task under an mgbd that is there.
+fn is_under(said: &str) -> bool {
+    let has = |wanted: fn(&Line<'_>) -> bool| answer::lines(said).any(|line| wanted(&line));
+    // Without one, programs are told to insist on it.
+    has(|line| matches!(line, Line::Export("MGB_JOB", _)))
+        && !has(|line| matches!(line, Line::Export("MGB", "require")))
+}
+
 fn value<'a>(environment: &'a [(OsString, OsString)], wanted: &str) -> Option<&'a OsStr> {
     let found = environment.iter().find(|(name, _)| name == wanted);
     found.map(|(_, value)| value.as_os_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_under_mgbd_where_that_is_there() {
+        assert!(is_under("export MGB_JOB=534c000000070000\nexport A=b\n"));
+        assert!(!is_under("print mgb: this task runs without MGB: why\n"));
+        assert!(!is_under("export MGB=require\nexport MGB_JOB=534c000000070000\n"));
+        assert!(!is_under(""));
+    }
 }

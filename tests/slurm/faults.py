@@ -40,6 +40,9 @@ def in_the_plugin(trial):
         said = with_stack(trial, line)
         right = said["code"] == 0 and "PASS" in said["stdout"] and said["seconds"] < most
         trial.check(f"{what}: the job runs", right, f"{said['seconds']:.2f} s" if right else said)
+    said = with_stack(trial, f"{own} prefix=/nowhere required\n")
+    trial.check("no bin/mgb, with `required`: the task does not start",
+                said["code"] != 0 and "PASS" not in said["stdout"], said["code"])
     said = with_stack(trial, f"{own} prefix=/usr/local fault=crash\n")
     trial.check("a crash: that task alone fails", said["code"] != 0, said["code"])
     again = cluster.run(HEAD, "srun -Q -w n1 echo PASS", "alice")

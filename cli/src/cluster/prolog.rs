@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
+use mgb_probe::site::{self, WithoutMgbd};
 use mgb_probe::{Client, ConnectError, NODE_SOCKET, socket_path};
 use mgb_scheduler::Policy;
 
@@ -17,8 +18,11 @@ use crate::machine::Machine;
 use crate::prefix::Prefix;
 use crate::{daemon, out, policy, run};
 
-/// A restart of mgbd takes less.
-const PATIENCE: Duration = Duration::from_secs(3);
+const MGB: &str = "MGB";
+/// A restart of mgbd takes less, and so does an answer of one that is not stopped.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
+/// Between two looks whether there is an mgbd.
+const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Say how a task of Slurm comes under the node's mgbd, in the protocol of TaskProlog (Slurm calls it).
 #[derive(Debug, clap::Args)]
@@ -27,30 +31,67 @@ In slurm.conf: TaskProlog=/usr/local/bin/mgb-task-prolog, a script with `exec /u
 without any right on the cluster, `srun --task-prolog=FILE`. The SPANK plugin calls it by itself. With MGB=off in its \
 environment a job is left alone.
 
-Exit code: 0. A job never fails for it: where there is no mgbd it is told so.")]
-pub struct Args {}
+Exit code: 0. A job never fails for it: where there is no mgbd it is told so. With `without-mgbd = \"refuse\"` in \
+/etc/mgb/client.toml its programs end at their first use of a GPU then.")]
+pub struct Args {
+    /// How long it may take to reach mgbd, in milliseconds: less than whoever waits for this command.
+    #[arg(long, value_name = "MS", default_value_t = CONNECT_TIMEOUT.as_millis() as u64)]
+    within: u64,
+}
 
 /// Runs the command.
-pub fn run(_: &Args) -> Outcome {
-    if std::env::var_os("MGB").is_some_and(|value| value == "off") {
+pub fn run(args: &Args) -> Outcome {
+    if std::env::var_os(MGB).is_some_and(|value| value == "off") {
         return Ok(exit::OK);
     }
-    match said() {
+    let step = match step() {
+        Ok(step) => step,
+        Err(error) => {
+            out::print(&without("runs without MGB", &error));
+            return Ok(exit::OK);
+        }
+    };
+    match said(step, Duration::from_millis(args.within)) {
         Ok(text) => out::print(&text),
-        Err(error) => out::print(&format!(
-            "print mgb: this task runs without MGB: {}\n",
-            one_line(&format!("{error:#}"))
-        )),
+        Err(error) if site::without_mgbd() == Ok(WithoutMgbd::Native) => {
+            out::print(&without("runs without MGB", &error));
+        }
+        Err(error) => {
+            out::print(&without("has no GPU until mgbd is there", &error));
+            out::print(&refusing(step).unwrap_or_else(|_| format!("export {MGB}=require\n")));
+        }
     }
     Ok(exit::OK)
 }
 
-fn said() -> anyhow::Result<String> {
-    let step = SlurmStep::of(|name| std::env::var(name).ok())
+/// What becomes of the task, and why.
+fn without(what: &str, error: &anyhow::Error) -> String {
+    format!(
+        "print mgb: this task {what}: {}\n",
+        one_line(&format!("{error:#}"))
+    )
+}
+
+fn step() -> anyhow::Result<SlurmStep> {
+    Ok(SlurmStep::of(|name| std::env::var(name).ok())
         .context("no SLURM_JOB_ID: this is no task of Slurm; use `mgb run`")?
-        .context("SLURM_JOB_ID or SLURM_STEP_ID is no number")?;
+        .context("SLURM_JOB_ID or SLURM_STEP_ID is no number")?)
+}
+
+/// The environment in which programs ask for mgbd and do not run without.
+fn refusing(step: SlurmStep) -> anyhow::Result<String> {
     let prefix = Prefix::find()?;
-    let (socket, client) = connect(PATIENCE)?;
+    // How many GPUs there are is for mgbd to say.
+    let machine = Machine::choose(&prefix, || Ok(u32::MAX))?;
+    let mut task = Command::new("task");
+    run::under_mgbd(&machine, &prefix, &step.name(), &mut task)?;
+    task.env(MGB, "require");
+    Ok(protocol(task.get_envs()))
+}
+
+fn said(step: SlurmStep, within: Duration) -> anyhow::Result<String> {
+    let prefix = Prefix::find()?;
+    let (socket, client) = connect(within)?;
     let hello = client.hello();
     if hello.policy.parse::<Policy>().is_ok_and(policy::places_processes) {
         return Err(anyhow!(
@@ -71,15 +112,17 @@ fn said() -> anyhow::Result<String> {
 
 /// The mgbd of the user's choice, or else the node's: a socket that the job has brought along from where it
 /// was submitted may not be there.
-fn connect(patience: Duration) -> anyhow::Result<(PathBuf, Client)> {
-    let until = Instant::now() + patience;
+fn connect(within: Duration) -> anyhow::Result<(PathBuf, Client)> {
+    let until = Instant::now() + within;
     let node = Path::new(NODE_SOCKET);
     let own = Some(socket_path()).filter(|own| own != node && own.exists());
     loop {
-        let sockets = own.iter().map(PathBuf::as_path).chain([node]);
+        let sockets: Vec<&Path> = own.iter().map(PathBuf::as_path).chain([node]).collect();
         let mut why = None;
-        for socket in sockets {
-            match Client::observe(socket) {
+        for (socket, others) in sockets.iter().copied().zip((1..=sockets.len() as u32).rev()) {
+            // One that does not answer leaves its part to the others.
+            let left = until.saturating_duration_since(Instant::now());
+            match Client::observe_within(socket, left / others) {
                 Ok(client) => return Ok((socket.to_owned(), client)),
                 Err(error) => why = Some(error),
             }
@@ -96,7 +139,7 @@ fn connect(patience: Duration) -> anyhow::Result<(PathBuf, Client)> {
                 error => daemon::way_out(error),
             });
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(LOOK_INTERVAL);
     }
 }
 

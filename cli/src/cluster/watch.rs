@@ -10,6 +10,7 @@ mod group;
 pub mod overtime;
 
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::Duration;
@@ -58,7 +59,11 @@ pub fn run(args: &Args) -> Outcome {
         step: 0,
     };
     let whole = step.whole().context("no number for the job").code(exit::USAGE)?;
-    let job = Processes::Job(whole);
+    // Another user's processes may say the same number.
+    let user = std::fs::metadata(format!("/proc/{}", args.task))
+        .code(exit::USAGE)?
+        .uid();
+    let job = Processes::JobOfUser(user, whole);
     // Beside the rest: where Slurm tracks processes by other means, there is no group to come.
     let of = args.task;
     std::thread::spawn(move || group::join(of));
@@ -73,7 +78,7 @@ pub fn run(args: &Args) -> Outcome {
         if waits(&stops) {
             take(&stops);
             end(overtime.take());
-            overtime = start_overtime(args.overtime, whole);
+            overtime = start_overtime(args.overtime, whole, user);
             wanted = true;
         }
         if wanted != is {
@@ -92,10 +97,11 @@ pub fn run(args: &Args) -> Outcome {
 }
 
 /// Starts what gives memory longer to leave than Slurm does.
-fn start_overtime(seconds: u64, job: u64) -> Option<Child> {
+fn start_overtime(seconds: u64, job: u64, user: u32) -> Option<Child> {
     let parent = getppid().filter(|_| seconds > 0)?;
     let mut command = std::process::Command::new("/proc/self/exe");
     command.args(["cluster", "overtime", "--job", &job.to_string()]);
+    command.args(["--user", &user.to_string()]);
     command.args(["--watcher", &std::process::id().to_string()]);
     command.args(["--beside", &parent.as_raw_nonzero().to_string()]);
     command.args(["--seconds", &seconds.to_string()]);

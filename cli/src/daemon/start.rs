@@ -1,6 +1,6 @@
 //! Starts mgbd, and waits until it answers or has said why it cannot.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
@@ -9,8 +9,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use mgb_probe::trust::{Folder, folder_of};
 use mgb_probe::{Client, ConnectError};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
 
 use super::{Start, way_out};
 
@@ -28,11 +29,7 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 /// # Errors
 /// When it does not come up.
 pub fn start_detached(start: &Start<'_>) -> Result<()> {
-    let folder = start
-        .socket
-        .parent()
-        .filter(|folder| !folder.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder = folder_of(&start.socket);
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -44,7 +41,7 @@ pub fn start_detached(start: &Start<'_>) -> Result<()> {
             )
         })?;
     // Several mgb may find at once that none runs: one starts it, the others find it running.
-    let lock = open(&beside(&start.socket, ".starting"))?;
+    let lock = open(&start.socket, ".starting")?;
     flock(&lock, FlockOperation::LockExclusive).context("failed to wait for another mgb that starts mgbd")?;
     match Client::observe(&start.socket) {
         Err(ConnectError::NotRunning(_)) => {}
@@ -58,7 +55,7 @@ pub fn start_detached(start: &Start<'_>) -> Result<()> {
 pub fn spawn(start: &Start<'_>, idle_exit: &str) -> Result<Logged> {
     let mgbd = start.prefix.mgbd()?;
     let log = beside(&start.socket, ".log");
-    let mut output = open(&log)?;
+    let mut output = open(&start.socket, ".log")?;
     let from = output
         .seek(SeekFrom::End(0))
         .with_context(|| format!("failed to write {}", log.display()))?;
@@ -151,12 +148,19 @@ fn beside(socket: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-fn open(path: &Path) -> Result<File> {
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    file.with_context(|| {
-        format!(
-            "failed to write {}; set MGB_SOCKET to a path in a folder of yours",
-            path.display()
+/// Opens a file beside the socket to append to, which no other user has made and no link leads to.
+fn open(socket: &Path, ending: &str) -> Result<File> {
+    let path = beside(socket, ending);
+    let how = OFlags::CREATE | OFlags::APPEND | OFlags::RDWR;
+    let name = path.file_name().unwrap_or_default();
+    let file = Folder::of_own(socket)
+        .map_err(|why| (folder_of(socket), why))
+        .and_then(|folder| folder.file(name, how).map_err(|why| (path.as_path(), why)));
+    file.map_err(|(at, why)| {
+        anyhow!(
+            "failed to write {}: {} {why}; set MGB_SOCKET to a path in a folder of yours",
+            path.display(),
+            at.display()
         )
     })
 }

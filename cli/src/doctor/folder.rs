@@ -86,8 +86,7 @@ mod tests {
         expect(&check(&facts()), "socket folder", Fine, &["/f"]);
         let new = FolderFacts {
             exists: false,
-            // Of the folder above, where others may write.
-            fault: Some("can be written by others".to_owned()),
+            fault: Some("does not exist".to_owned()),
             ..facts()
         };
         expect(&check(&new), "socket folder", Fine, &["is made in /f"]);

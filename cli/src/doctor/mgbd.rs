@@ -30,6 +30,8 @@ pub enum Answer {
     None,
     /// The socket is another user's.
     Denied,
+    /// Another user may have made what is there.
+    Untrusted(String),
     /// It speaks another version of the protocol.
     Version {
         /// Its version.
@@ -80,6 +82,8 @@ pub fn check(facts: &MgbdFacts) -> Vec<Finding> {
             format!("no permission on the socket {socket}: it is another user's"),
         )
         .way_out("set MGB_SOCKET to a path in a folder of yours"),
+        Answer::Untrusted(why) => Finding::problem(NAME, format!("{why}: no mgbd is used there"))
+            .way_out("set MGB_SOCKET to a path in a folder of yours"),
         Answer::Version { theirs, ours } => Finding::problem(
             NAME,
             format!("the mgbd at {socket} speaks version {theirs} of the protocol, this mgb {ours}"),

@@ -90,7 +90,8 @@ pub const NUMBERED: u32 = 64;
 /// answer says on which.
 pub const ELSEWHERE: u32 = 32;
 
-/// [`Request::flags`], of [`Op::Suspend`] and [`Op::Resume`]: `task` is the number of a job.
+/// [`Request::flags`], of [`Op::Suspend`] and [`Op::Resume`]: `task` is the number of a job, of the asking user's own.
+/// From who administers the node: of the user whose number, and one, is in `bytes`; 0: of all.
 pub const OF_JOB: u32 = 8;
 /// The same: `task` is a process id, and all processes of its job are meant.
 pub const WHOLE_JOB: u32 = 16;

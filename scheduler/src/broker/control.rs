@@ -4,27 +4,29 @@
 //! Both are states, not events: they hold until a person ends them. A suspended process is forgotten with its
 //! end, a job with that of its last process.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use mgb_probe::slurm_whole;
 use mgb_probe::view::SuspendedView;
 use mgb_probe::wire::{OF_JOB, Op, Reply, Request, WHOLE_JOB};
 
 use super::ask::bad;
-use super::suspended::Whom;
+use super::suspended::{Whom, whole};
 use super::{Broker, Client};
 use crate::client::ClientId;
 
 impl Broker {
-    /// The client only looks, or speaks for a person.
-    pub fn only_looks(&mut self, client: ClientId) {
+    /// The client only looks, or speaks for a person. `administers`: the person's orders may be about everybody's
+    /// programs.
+    pub fn only_looks(&mut self, client: ClientId, administers: bool) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.looks = true;
+            entry.administers = administers;
         }
     }
 
     fn since(&self, client: &Client) -> Option<Duration> {
-        let since = self.suspended.since(client.pid, client.job);
+        let since = self.suspended.since(client.pid, client.job_of_user());
         since.filter(|_| !client.looks)
     }
 
@@ -67,7 +69,7 @@ impl Broker {
                 pid: entry.pid,
                 uid: entry.uid,
                 job: (entry.job != 0).then(|| format!("{:016x}", entry.job)),
-                whole_job: self.suspended.0.contains_key(&Whom::Job(entry.job)),
+                whole_job: self.suspended.0.contains_key(&Whom::Job(entry.job_of_user())),
                 age_ms: now.saturating_sub(since).as_millis() as u64,
                 evicted_bytes: evicted,
             })
@@ -84,8 +86,8 @@ impl Broker {
             return bad(why);
         }
         let reply = match request.op {
-            Op::Suspend => self.suspend(request, now),
-            Op::Resume => self.resume(request),
+            Op::Suspend => self.suspend(client, request, now),
+            Op::Resume => self.resume(client, request),
             Op::Drain => self.drain(request.task, true),
             Op::EndDrain => self.drain(request.task, false),
             Op::Move => self.move_process(request, now),
@@ -99,44 +101,75 @@ impl Broker {
 
     /// Why a client's user may not give this order; `None`: he may.
     fn may_not(&self, client: ClientId, request: &Request) -> Option<&'static str> {
-        let uid = self.clients.get(&client).map_or(u32::MAX, |entry| entry.uid);
-        if uid == 0 || uid == self.rules.admin {
+        if self.administers(client) {
             return None;
         }
+        let uid = self.clients.get(&client).map_or(u32::MAX, |entry| entry.uid);
         if matches!(request.op, Op::Drain | Op::EndDrain) {
-            return Some("that is for the user who runs mgbd, and for root");
+            return Some("only root and mgbd's user may do that, outside of containers");
         }
-        let whom = match request.op {
-            Op::Move => Whom::Process(u32::try_from(request.task).ok()?),
-            _ => self.whom(request)?,
-        };
+        if request.flags & OF_JOB != 0 && request.op != Op::Move {
+            // Of that number only the user's own job is meant.
+            return None;
+        }
+        let whom = Whom::Process(u32::try_from(request.task).ok()?);
         let is_others = |entry: &Client| is(whom, entry) && entry.uid != uid;
         let others = self.clients.values().any(is_others);
         others.then_some("that belongs to another user")
     }
 
-    /// Whom the request means; `None`: nobody here.
-    fn whom(&self, request: &Request) -> Option<Whom> {
-        let pid = u32::try_from(request.task);
-        let whom = if request.flags & OF_JOB != 0 {
-            Whom::Job(request.task).or_none()?
-        } else {
-            Whom::Process(pid.ok()?)
-        };
-        let entry = self.clients.values().find(|entry| is(whom, entry))?;
-        if request.flags & WHOLE_JOB != 0 {
-            return Whom::Job(entry.job).or_none();
-        }
-        Some(whom)
+    /// Whether a client's orders may be about everybody's programs.
+    fn administers(&self, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|entry| entry.administers)
     }
 
-    fn suspend(&mut self, request: &Request, now: Duration) -> Reply {
-        let Some(whom) = self.whom(request) else {
-            return Reply::Unknown;
-        };
-        if self.suspended.0.contains_key(&whom) {
-            return Reply::Unchanged;
+    /// Whom the request means, as far as they are here: a process, or a job. A number alone means the job of the
+    /// client's own user; from who administers the node that of the user it names ([`OF_JOB`]), or of any.
+    fn whoms(&self, client: ClientId, request: &Request) -> BTreeSet<Whom> {
+        let mut all = self.clients.values().filter(|entry| !entry.looks);
+        if request.flags & OF_JOB != 0 {
+            let user = match self.clients.get(&client) {
+                Some(entry) if !self.administers(client) => Some(entry.uid),
+                _ => request
+                    .bytes
+                    .checked_sub(1)
+                    .and_then(|uid| u32::try_from(uid).ok()),
+            };
+            let users = all.map(|entry| (entry, entry.uid));
+            let users = users.filter(|(_, uid)| user.is_none_or(|user| user == *uid));
+            return users
+                .map(|(entry, uid)| (entry, Whom::Job((uid, request.task))))
+                .filter(|(entry, whom)| is(*whom, entry))
+                .filter_map(|(_, whom)| whom.or_none())
+                .collect();
         }
+        let Ok(pid) = u32::try_from(request.task) else {
+            return BTreeSet::new();
+        };
+        let found = all.find(|entry| entry.pid == pid);
+        let whom = found.and_then(|entry| match request.flags & WHOLE_JOB {
+            0 => Some(Whom::Process(pid)),
+            _ => Whom::Job(entry.job_of_user()).or_none(),
+        });
+        whom.into_iter().collect()
+    }
+
+    fn suspend(&mut self, client: ClientId, request: &Request, now: Duration) -> Reply {
+        let whoms = self.whoms(client, request);
+        if whoms.is_empty() {
+            return Reply::Unknown;
+        }
+        let mut reply = Reply::Unchanged;
+        for whom in whoms {
+            if !self.suspended.0.contains_key(&whom) {
+                self.suspend_all_of(whom, now);
+                reply = Reply::Done;
+            }
+        }
+        reply
+    }
+
+    fn suspend_all_of(&mut self, whom: Whom, now: Duration) {
         tracing::info!(?whom, "suspended");
         self.suspended.0.insert(whom, now);
         for entry in self.clients.values_mut().filter(|entry| is(whom, entry)) {
@@ -151,13 +184,27 @@ impl Broker {
                 self.ledger.forgo(gpu, Some(client));
             }
         }
-        Reply::Done
     }
 
-    fn resume(&mut self, request: &Request) -> Reply {
-        let Some(whom) = self.whom(request) else {
+    fn resume(&mut self, client: ClientId, request: &Request) -> Reply {
+        let whoms = self.whoms(client, request);
+        if whoms.is_empty() {
             return Reply::Unknown;
-        };
+        }
+        let (mut was, mut still) = (false, false);
+        for whom in whoms {
+            was |= self.resume_all_of(whom);
+            still |= self.clients_of(whom).any(|client| self.is_suspended(client));
+            tracing::info!(?whom, was, still, "resumed");
+        }
+        if still {
+            return bad("its whole job is suspended: resume it with --job");
+        }
+        if was { Reply::Done } else { Reply::Unchanged }
+    }
+
+    /// Whether they were suspended.
+    fn resume_all_of(&mut self, whom: Whom) -> bool {
         let mut was = self.suspended.0.remove(&whom).is_some();
         if let Whom::Job(_) = whom {
             let pids: Vec<u32> = self
@@ -168,12 +215,7 @@ impl Broker {
                 was |= self.suspended.0.remove(&Whom::Process(pid)).is_some();
             }
         }
-        let still = self.clients_of(whom).any(|client| self.is_suspended(client));
-        tracing::info!(?whom, was, still, "resumed");
-        if still {
-            return bad("its whole job is suspended: resume it with --job");
-        }
-        if was { Reply::Done } else { Reply::Unchanged }
+        was
     }
 
     fn clients_of(&self, whom: Whom) -> impl Iterator<Item = ClientId> {
@@ -203,8 +245,8 @@ impl Broker {
         let Some(entry) = self.clients.remove(&client) else {
             return;
         };
-        let slurm = slurm_whole(entry.job).map(Whom::Job);
-        for whom in [Whom::Process(entry.pid), Whom::Job(entry.job)]
+        let slurm = whole(entry.job_of_user()).map(Whom::Job);
+        for whom in [Whom::Process(entry.pid), Whom::Job(entry.job_of_user())]
             .into_iter()
             .chain(slurm)
         {
@@ -217,5 +259,5 @@ impl Broker {
 
 /// Whether the client is one that is meant: who only looks never is.
 fn is(whom: Whom, client: &Client) -> bool {
-    !client.looks && whom.is(client.pid, client.job)
+    !client.looks && whom.is(client.pid, client.job_of_user())
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 use mgb_probe::wire::{FIRST, NUMBERED, Reply, Request};
 
 use super::held::Why;
-use super::jobs::{Follower, Order, Part};
+use super::jobs::{Follower, JobOfUser, Order, Part};
 use super::waiting::Waiting;
-use super::{Answer, Broker};
+use super::{Answer, Broker, Client};
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
 
@@ -17,34 +17,34 @@ impl Broker {
     pub fn join(&mut self, client: ClientId, job: u64) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.job = job;
-            self.places.join((entry.uid, job), client);
+            self.places.join(entry.job_of_user(), client);
         }
     }
 
-    /// The first GPU of a job and the one whose place it has, by their numbers; 0: of none.
-    pub fn exchanged(&self, job: u64) -> Option<[u32; 2]> {
+    /// The first GPU of a job and the one whose place it has, by their numbers; `None` for the number 0, of none.
+    pub fn exchanged(&self, job: JobOfUser) -> Option<[u32; 2]> {
         let order = self.jobs.ordered(job)?;
         Some([order.first, order.numbering.gpu(order.first)])
     }
 
-    /// What the numbers of a job stand for; nothing before it has a GPU. 0: of none.
-    pub fn numbering(&self, job: u64) -> Vec<u32> {
+    /// What the numbers of a job stand for; nothing before it has a GPU, nor for the number 0, of none.
+    pub fn numbering(&self, job: JobOfUser) -> Vec<u32> {
         let order = self.jobs.ordered(job);
         order.map_or_else(Vec::new, |order| order.numbering.first(self.ledger.gpus().len()))
     }
 
     /// The process, and those that have its job's order with it.
     pub(super) fn kin(&self, client: ClientId) -> Vec<ClientId> {
-        let job = self.clients.get(&client).map_or(0, |entry| entry.job);
+        let job = self.clients.get(&client).map_or((0, 0), Client::job_of_user);
         let members = self.jobs.members(job).filter(|members| members.contains(&client));
         members.map_or_else(|| vec![client], |members| members.iter().copied().collect())
     }
 
     /// The job that the request is to get its order from; `None`: it asks for none, or its process has no
     /// job.
-    fn job_of(&self, client: ClientId, request: &Request) -> Option<u64> {
-        let job = self.clients.get(&client).map_or(0, |entry| entry.job);
-        (job != 0 && request.flags & FIRST != 0).then_some(job)
+    fn job_of(&self, client: ClientId, request: &Request) -> Option<JobOfUser> {
+        let entry = self.clients.get(&client)?;
+        (entry.job != 0 && request.flags & FIRST != 0).then(|| entry.job_of_user())
     }
 
     /// Takes a request of a process that is not the first of its job: it waits, or is answered.

@@ -3,8 +3,9 @@
 //! decided with that ([`super::further`]), for it and for those that follow, which are told so. A process that
 //! comes while the first still waits is answered once that is placed.
 //!
-//! An order ends with the last process that has it. A job's number is what its processes say, and random: one
-//! that was told another job's gets that job's order, and takes nothing from others.
+//! An order ends with the last process that has it. A job's number is what its processes say, and Slurm's are
+//! public: so a job is known by its user with it, whom the kernel names, and nobody has a part in a job of another
+//! user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -14,6 +15,9 @@ use mgb_probe::wire::Request;
 
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
+
+/// A job: its user, and the number that its processes say.
+pub type JobOfUser = (u32, u64);
 
 /// What a job's numbers stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,7 @@ impl Order {
 /// A request that waits for the order of its job.
 #[derive(Debug)]
 pub(super) struct Follower {
-    pub(super) job: u64,
+    pub(super) job: JobOfUser,
     pub(super) client: ClientId,
     pub(super) cell: usize,
     pub(super) request: Request,
@@ -78,7 +82,7 @@ pub(super) enum Part {
 /// All jobs of which a process has begun, or waits to begin.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    jobs: BTreeMap<u64, Job>,
+    jobs: BTreeMap<JobOfUser, Job>,
     followers: Vec<Follower>,
     /// Whether an order came or ended since it was last asked.
     changed: bool,
@@ -86,7 +90,7 @@ pub(super) struct Jobs {
 
 impl Jobs {
     /// A process of the job begins.
-    pub(super) fn part(&mut self, job: u64, client: ClientId) -> Part {
+    pub(super) fn part(&mut self, job: JobOfUser, client: ClientId) -> Part {
         match self.jobs.get_mut(&job) {
             None => Part::First,
             Some(Job::Waits(_)) => Part::Waits,
@@ -98,7 +102,7 @@ impl Jobs {
     }
 
     /// The task of the job's first process waits.
-    pub(super) fn lead(&mut self, job: u64, key: TaskKey) {
+    pub(super) fn lead(&mut self, job: JobOfUser, key: TaskKey) {
         self.jobs.insert(job, Job::Waits(key));
     }
 
@@ -113,7 +117,7 @@ impl Jobs {
     }
 
     /// The first process was placed. Returns who waited for that.
-    pub(super) fn order(&mut self, job: u64, client: ClientId, order: Order) -> Vec<Follower> {
+    pub(super) fn order(&mut self, job: JobOfUser, client: ClientId, order: Order) -> Vec<Follower> {
         let is_its = |follower: &mut Follower| follower.job == job;
         let followers: Vec<Follower> = self.followers.extract_if(.., is_its).collect();
         self.changed = true;
@@ -123,7 +127,7 @@ impl Jobs {
     }
 
     /// The job's order, once there is one.
-    pub(super) fn ordered(&self, job: u64) -> Option<Order> {
+    pub(super) fn ordered(&self, job: JobOfUser) -> Option<Order> {
         match self.jobs.get(&job)? {
             Job::Waits(_) => None,
             Job::Ordered(order, _) => Some(*order),
@@ -131,7 +135,7 @@ impl Jobs {
     }
 
     /// All orders.
-    pub(super) fn orders(&self) -> impl Iterator<Item = (u64, Order)> + '_ {
+    pub(super) fn orders(&self) -> impl Iterator<Item = (JobOfUser, Order)> + '_ {
         self.jobs.iter().filter_map(|(job, is)| match is {
             Job::Waits(_) => None,
             Job::Ordered(order, _) => Some((*job, *order)),
@@ -150,14 +154,14 @@ impl Jobs {
     }
 
     /// An order of an earlier broker's, as long as a process has it.
-    pub(super) fn bring_in(&mut self, job: u64, order: Order, members: BTreeSet<ClientId>) {
+    pub(super) fn bring_in(&mut self, job: JobOfUser, order: Order, members: BTreeSet<ClientId>) {
         if !members.is_empty() {
             self.jobs.insert(job, Job::Ordered(order, members));
         }
     }
 
     /// The processes that have the job's order.
-    pub(super) fn members(&self, job: u64) -> Option<&BTreeSet<ClientId>> {
+    pub(super) fn members(&self, job: JobOfUser) -> Option<&BTreeSet<ClientId>> {
         match self.jobs.get(&job)? {
             Job::Waits(_) => None,
             Job::Ordered(_, members) => Some(members),

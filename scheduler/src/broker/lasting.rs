@@ -3,13 +3,13 @@
 //! Not among it: what was learned of tasks that run on, turns at the driver, and which room of the dead is
 //! not free yet. The driver shows the last; the others are of the moment.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use mgb_probe::Numbering;
 
 use super::agent::Given;
-use super::jobs::Order;
+use super::jobs::{JobOfUser, Order};
 use super::suspended::Whom;
 use super::{Broker, Touch};
 use crate::client::ClientId;
@@ -32,17 +32,22 @@ impl Broker {
             Whom::Job(_) => None,
         };
         let job = |(whom, since): (&Whom, &Duration)| match whom {
-            Whom::Job(job) => Some((*job, *since)),
+            Whom::Job((uid, job)) => Some((*uid, *job, *since)),
             Whom::Process(_) => None,
         };
+        let suspended_jobs: Vec<_> = suspended().filter_map(job).collect();
         Standing {
             drained: self.drained,
             processes: suspended().filter_map(process).collect(),
-            suspended_jobs: suspended().filter_map(job).collect(),
+            suspended_jobs: suspended_jobs
+                .iter()
+                .map(|(_, job, since)| (*job, *since))
+                .collect(),
+            suspended_jobs_of: Some(suspended_jobs),
             exchanged: self
                 .jobs
                 .orders()
-                .map(|(job, order)| (job, order.first, order.numbering.gpu(order.first)))
+                .map(|((_, job), order)| (job, order.first, order.numbering.gpu(order.first)))
                 .collect(),
             numbered: self
                 .jobs
@@ -87,9 +92,9 @@ impl Broker {
         self.drained = standing.drained;
         let processes = standing.processes.iter();
         let processes = processes.map(|(pid, since)| (Whom::Process(*pid), *since));
-        let jobs = standing.suspended_jobs.iter();
-        let jobs = jobs.map(|(job, since)| (Whom::Job(*job), *since));
-        self.suspended.0.extend(processes.chain(jobs));
+        self.suspended.0.extend(processes);
+        let jobs = self.suspended_jobs(standing);
+        self.suspended.0.extend(jobs);
         for numbered in &standing.numbered {
             if let Some(numbering) = Numbering::of(&numbered.stands_for) {
                 let order = Order {
@@ -97,19 +102,23 @@ impl Broker {
                     gpus: numbered.gpus,
                     numbering,
                 };
-                self.bring_in_order(numbered.job, order);
+                for uid in self.users_with(numbered.job, numbered.uid) {
+                    self.bring_in_order((uid, numbered.job), order);
+                }
             }
         }
         for &(job, first, gpu) in &standing.exchanged {
             // Of an mgbd that knew no numberings.
-            if self.jobs.ordered(job).is_none() {
+            if standing.numbered.is_empty() {
                 let numbering = Numbering::exchanging(first, gpu);
                 let order = Order {
                     first,
                     gpus: 0,
                     numbering,
                 };
-                self.bring_in_order(job, order);
+                for uid in self.users_with(job, None) {
+                    self.bring_in_order((uid, job), order);
+                }
             }
         }
         let clients = &self.clients;
@@ -117,15 +126,45 @@ impl Broker {
             .bring_in(&standing.placed, |client| clients.contains_key(&client));
     }
 
-    fn bring_in_order(&mut self, job: u64, order: Order) {
+    /// The jobs that are suspended, and since when. An `mgbd` that knew no users of jobs named numbers alone: then
+    /// the jobs of all who are here with that number.
+    fn suspended_jobs(&self, standing: &Standing) -> Vec<(Whom, Duration)> {
+        let by_number = || {
+            let jobs = standing.suspended_jobs.iter();
+            jobs.flat_map(|&(job, since)| {
+                let users = self
+                    .clients
+                    .values()
+                    .filter(move |entry| entry.job == job || mgb_probe::slurm_whole(entry.job) == Some(job));
+                users.map(move |entry| (entry.uid, job, since))
+            })
+            .collect()
+        };
+        let jobs = standing.suspended_jobs_of.clone().unwrap_or_else(by_number);
+        jobs.into_iter()
+            .map(|(uid, job, since)| (Whom::Job((uid, job)), since))
+            .collect()
+    }
+
+    /// The user of a job where it is known, else all who are here with one of that number.
+    fn users_with(&self, job: u64, user: Option<u32>) -> BTreeSet<u32> {
+        let here = self.clients.values().filter(|entry| entry.job == job);
+        user.map_or_else(
+            || here.map(|entry| entry.uid).collect(),
+            |uid| BTreeSet::from([uid]),
+        )
+    }
+
+    fn bring_in_order(&mut self, job: JobOfUser, order: Order) {
         let members = self.clients.iter();
-        let members = members.filter(|(_, entry)| entry.job == job && !entry.looks);
+        let members = members.filter(|(_, entry)| entry.job_of_user() == job && !entry.looks);
         let members = members.map(|(client, _)| *client).collect();
         self.jobs.bring_in(job, order, members);
     }
 
-    fn numbered(&self, job: u64, order: Order) -> Numbered {
+    fn numbered(&self, (uid, job): JobOfUser, order: Order) -> Numbered {
         Numbered {
+            uid: Some(uid),
             job,
             first: order.first,
             gpus: order.gpus,

@@ -66,7 +66,7 @@ use crate::policies::Claim;
 use accounts::Accounts;
 use agent::{Agent, FIRST_SPEED};
 use held::Held;
-use jobs::Jobs;
+use jobs::{JobOfUser, Jobs};
 use moves::{Moves, Wish};
 use overhead::Overheads;
 use past::Past;
@@ -95,10 +95,18 @@ struct Client {
     job: u64,
     /// It begins no task: it looks, or speaks for a person.
     looks: bool,
+    /// Its orders may be about everybody's programs.
+    administers: bool,
     swap_order: Option<SwapOrder>,
     /// GPUs on which an order to swap freed nothing.
     cannot_swap: u64,
     agent: Agent,
+}
+
+impl Client {
+    fn job_of_user(&self) -> JobOfUser {
+        (self.uid, self.job)
+    }
 }
 
 /// The thread that last asked for a task, and when.

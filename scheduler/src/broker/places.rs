@@ -3,11 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::jobs::JobOfUser;
 use crate::client::ClientId;
 use crate::journal::Placed;
-
-/// A job: its user, and the number that its processes say.
-pub(super) type JobOfUser = (u32, u64);
 
 /// What a job was given.
 #[derive(Clone, Debug, PartialEq, Eq)]

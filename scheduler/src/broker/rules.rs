@@ -22,8 +22,6 @@ pub struct Rules {
     pub moves: bool,
     /// For tests: they are moved at random, one so often, whether or not that is of any use.
     pub shuffles: Option<Duration>,
-    /// Whose orders hold for everybody beside the superuser's: who runs `mgbd`.
-    pub admin: u32,
     /// Bytes of evicted memory that the host may hold at once; `None`: what it has to spare.
     pub swap_memory: Option<u64>,
 }
@@ -46,7 +44,6 @@ impl Rules {
             evicts: Some(Rule::Pays),
             moves: true,
             shuffles: None,
-            admin: 0,
             swap_memory: None,
         }
     }

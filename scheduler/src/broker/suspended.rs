@@ -5,29 +5,36 @@ use std::time::Duration;
 
 use mgb_probe::slurm_whole;
 
+use super::jobs::JobOfUser;
+
 /// Who is suspended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Whom {
     /// The process of this id.
     Process(u32),
-    /// All processes of this job, also those that come later. A job of Slurm has a number for all of its
-    /// steps together ([`slurm_whole`]).
-    Job(u64),
+    /// All processes of this job of a user, also those that come later. A job of Slurm has a number for all of
+    /// its steps together ([`slurm_whole`]).
+    Job(JobOfUser),
 }
 
 impl Whom {
     /// Whether a process of this id and job is meant.
-    pub(super) fn is(self, pid: u32, of: u64) -> bool {
+    pub(super) fn is(self, pid: u32, of: JobOfUser) -> bool {
         match self {
             Whom::Process(one) => one == pid,
-            Whom::Job(job) => job == of || slurm_whole(of) == Some(job),
+            Whom::Job(job) => job == of || whole(of) == Some(job),
         }
     }
 
     /// Processes without a job have the number 0, and are no job together.
     pub(super) fn or_none(self) -> Option<Whom> {
-        (self != Whom::Job(0)).then_some(self)
+        (!matches!(self, Whom::Job((_, 0)))).then_some(self)
     }
+}
+
+/// All steps of the Slurm job that a job is a step of, together.
+pub(super) fn whole((uid, job): JobOfUser) -> Option<JobOfUser> {
+    slurm_whole(job).map(|whole| (uid, whole))
 }
 
 /// Who is suspended, and since when.
@@ -40,9 +47,9 @@ impl Suspended {
     }
 
     /// Since when a process of this id and job is; `None`: it is not.
-    pub(super) fn since(&self, pid: u32, job: u64) -> Option<Duration> {
+    pub(super) fn since(&self, pid: u32, job: JobOfUser) -> Option<Duration> {
         let of = |whom| self.0.get(&whom).copied();
-        let slurm = slurm_whole(job).and_then(|job| of(Whom::Job(job)));
+        let slurm = whole(job).and_then(|job| of(Whom::Job(job)));
         let all = [of(Whom::Process(pid)), of(Whom::Job(job)), slurm];
         all.into_iter().flatten().min()
     }

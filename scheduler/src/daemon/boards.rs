@@ -15,8 +15,8 @@ pub(super) struct Boards {
     own: u32,
     /// The view with everything: for all where there is one user, else for who runs `mgbd`.
     whole: Board,
-    /// Views of other users; `None` where there are none.
-    others: Option<BTreeMap<u32, Board>>,
+    /// Views of other accounts, each for the user who reads it; `None` where there are none.
+    others: Option<BTreeMap<(u32, u32), Board>>,
 }
 
 impl Boards {
@@ -35,14 +35,14 @@ impl Boards {
         self.whole.name()
     }
 
-    /// The name of a user's view, which is made if there is none. logind removes what a user owns in shared
-    /// memory when his last session ends, though programs of his may run on.
-    pub(super) fn of(&mut self, uid: u32) -> Result<&str, DaemonError> {
-        let is_admin = uid == self.own || uid == 0;
+    /// The name of the view of an account's, for this user to read, which is made if there is none. logind removes
+    /// what a user owns in shared memory when his last session ends, though programs of his may run on.
+    pub(super) fn of(&mut self, account: u32, uid: u32) -> Result<&str, DaemonError> {
+        let is_admin = account == self.own || account == 0;
         let several = self.others.is_some();
         let (board, reader) = match self.others.as_mut().filter(|_| !is_admin) {
             None => (&mut self.whole, several.then_some(self.own)),
-            Some(others) => match others.entry(uid) {
+            Some(others) => match others.entry((account, uid)) {
                 Entry::Occupied(there) => (there.into_mut(), Some(uid)),
                 Entry::Vacant(free) => (free.insert(Board::new(Some(uid))?), Some(uid)),
             },
@@ -53,10 +53,10 @@ impl Boards {
         Ok(board.name())
     }
 
-    /// Keeps the views of users for whom somebody is here.
-    pub(super) fn keep(&mut self, is_here: impl Fn(u32) -> bool) {
+    /// Keeps the views of accounts and users for whom somebody is here.
+    pub(super) fn keep(&mut self, is_here: impl Fn((u32, u32)) -> bool) {
         if let Some(others) = &mut self.others {
-            others.retain(|uid, _| is_here(*uid));
+            others.retain(|whose, _| is_here(*whose));
         }
     }
 
@@ -68,8 +68,8 @@ impl Boards {
     }
 
     pub(super) fn write(&self, view: NodeView) {
-        for (uid, board) in self.others.iter().flatten() {
-            board.write(as_seen_by(*uid, &view));
+        for ((account, _), board) in self.others.iter().flatten() {
+            board.write(as_seen_by(*account, &view));
         }
         self.whole.write(view);
     }

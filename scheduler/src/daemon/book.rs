@@ -97,6 +97,7 @@ mod tests {
                 id,
                 pid: 1,
                 uid: 0,
+                reader: None,
                 job: 0,
                 version: 12,
             };

@@ -24,6 +24,8 @@ pub(super) struct Client {
     pub(super) id: ClientId,
     pub(super) pid: u32,
     pub(super) uid: u32,
+    /// The user whose rights it has, which may be another one: see [`super::identity`].
+    pub(super) reader: u32,
     pub(super) pidfd: OwnedFd,
     pub(super) observer: bool,
     /// Its process is on its way out; the ledger has let go of it already.
@@ -78,7 +80,8 @@ impl Client {
         Client {
             id,
             pid: guest.pid,
-            uid: guest.uid,
+            uid: guest.whose.account,
+            reader: guest.whose.uid,
             pidfd: guest.pidfd,
             observer: guest.observer,
             leaving: false,
@@ -102,7 +105,7 @@ impl Client {
     }
 
     /// One that another `mgbd` has left.
-    pub(super) fn again(left: LeftClient, uid: u32) -> Result<Client, Offence> {
+    pub(super) fn again(left: LeftClient, uid: u32, reader: u32) -> Result<Client, Offence> {
         greet::check_memory(&left.memory)?;
         let mapping = Mapping::new(&left.memory, CHANNEL_BYTES, true)
             .map_err(|error| Offence::System("failed to map its memory", error))?;
@@ -110,6 +113,7 @@ impl Client {
             id: left.id,
             pid: left.pid,
             uid,
+            reader,
             pidfd: left.pidfd,
             observer: false,
             leaving: false,

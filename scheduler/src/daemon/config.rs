@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::subordinate::FILE as SUBORDINATES;
 use crate::broker::PATIENCE;
 use crate::eviction::Rule;
 use crate::holder::Again;
@@ -29,6 +30,8 @@ pub struct Config {
     pub activated: Option<Arc<OwnedFd>>,
     /// Whom it serves.
     pub users: Users,
+    /// The file that says whose subordinate users are.
+    pub subordinates: PathBuf,
     /// The file of what users and groups may have; `None`: nobody is limited.
     pub quotas: Option<PathBuf>,
     /// Becomes readable when that file is to be read again, with a byte for each time.
@@ -74,6 +77,7 @@ impl Config {
             socket,
             activated: None,
             users: Users::Own,
+            subordinates: SUBORDINATES.into(),
             quotas: None,
             reload: None,
             policy: Policy::Mgb,

@@ -10,8 +10,10 @@ use rustix::io::Errno;
 
 use super::client::Client;
 use super::closer;
+use super::entrance::Comer;
 use super::family::{has_no_agent, is_exiting, is_killed, program_of};
 use super::greet::{self, Guest, Message, Offence};
+use super::identity::Identity;
 use super::pauses;
 use super::server::Server;
 use super::source::Source;
@@ -26,10 +28,10 @@ const VAIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Server {
     pub(super) fn greet(&mut self, id: u64) {
-        let Some((socket, _)) = self.guests.get(&id) else {
+        let Some(comer) = self.guests.get(&id) else {
             return;
         };
-        match greet::receive(socket, &self.config.users) {
+        match greet::receive(&comer.socket, comer.whose, &self.config.users) {
             None => {}
             Some(Ok(guest)) => self.welcome(id, guest),
             Some(Err(offence)) => self.turn_away(id, &offence),
@@ -37,7 +39,7 @@ impl Server {
     }
 
     pub(super) fn turn_away(&mut self, id: u64, offence: &Offence) {
-        let Some((socket, _)) = self.guests.remove(&id) else {
+        let Some(Comer { socket, .. }) = self.guests.remove(&id) else {
             return;
         };
         // Whoever only looks whether mgbd is there connects and says nothing.
@@ -63,16 +65,16 @@ impl Server {
             self.show(self.now());
         }
         let is_held = self.is_to_be_held(id, &guest);
-        let view = self.view_of(guest.uid);
-        let Some((socket, _)) = self.guests.get(&id) else {
+        let view = self.view_of(guest.whose);
+        let Some(Comer { socket, .. }) = self.guests.get(&id) else {
             return;
         };
         let said = watched.and_then(|()| {
             let hello = Hello {
                 version: guest.version,
                 client_pid: Some(guest.pid),
-                exchanged: self.broker.exchanged(guest.job),
-                numbering: self.broker.numbering(guest.job),
+                exchanged: self.broker.exchanged((guest.whose.account, guest.job)),
+                numbering: self.broker.numbering((guest.whose.account, guest.job)),
                 view,
                 ..self.hello.clone()
             };
@@ -88,7 +90,7 @@ impl Server {
             }
             return;
         }
-        let Some((socket, _)) = self.guests.remove(&id) else {
+        let Some(Comer { socket, .. }) = self.guests.remove(&id) else {
             return;
         };
         let _ = epoll::modify(&self.epoll, &socket, Source::Socket(id).data(), pauses::SOCKET);
@@ -99,10 +101,10 @@ impl Server {
             "connected"
         );
         self.broker.arrive(id, guest.pid);
-        self.belongs_to(id, guest.uid);
+        self.belongs_to(id, guest.whose.account);
         self.broker.join(id, guest.job);
         if guest.observer {
-            self.broker.only_looks(id);
+            self.broker.only_looks(id, guest.whose.administers);
         } else {
             // After its arrival: what is kept of a process ends with the last client that it is.
             self.replaces(guest.pid);
@@ -115,12 +117,12 @@ impl Server {
     }
 
     /// The name of a user's view, with something in it.
-    fn view_of(&mut self, uid: u32) -> Option<String> {
+    fn view_of(&mut self, whose: Identity) -> Option<String> {
         let before = self.boards.names();
-        let name = match self.boards.of(uid) {
+        let name = match self.boards.of(whose.account, whose.uid) {
             Ok(name) => name.to_owned(),
             Err(error) => {
-                tracing::error!(%error, uid, "a user has no view of the node");
+                tracing::error!(%error, uid = whose.uid, "a user has no view of the node");
                 return None;
             }
         };
@@ -134,7 +136,7 @@ impl Server {
     /// Has a guest held who is about to become a client, before it hears that it is one: whoever has heard
     /// that is known to the next `mgbd`. False: nobody holds it.
     fn is_to_be_held(&mut self, id: ClientId, guest: &Guest) -> bool {
-        let (Some(holder), Some((socket, _))) = (&self.holder, self.guests.get(&id)) else {
+        let (Some(holder), Some(Comer { socket, .. })) = (&self.holder, self.guests.get(&id)) else {
             return false;
         };
         if guest.observer {
@@ -145,7 +147,8 @@ impl Server {
         self.note_came(Known {
             id,
             pid: guest.pid,
-            uid: guest.uid,
+            uid: guest.whose.account,
+            reader: Some(guest.whose.uid).filter(|reader| *reader != guest.whose.account),
             job: guest.job,
             version: guest.version,
         });

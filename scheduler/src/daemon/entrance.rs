@@ -1,19 +1,37 @@
 //! Who comes in: which connections are taken, and what the loop watches of them.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::epoll;
-use rustix::net::SocketFlags;
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SocketFlags};
 
 use super::closer;
 use super::greet::{self, Offence};
+use super::identity::Identity;
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
-use crate::peer::peer;
 
 /// Connections that are taken in a turn of the loop: the others are there in the next one.
 const MOST_ACCEPTED: usize = 4;
+
+/// A connection that has not said what it wants.
+pub(super) struct Comer {
+    pub(super) socket: OwnedFd,
+    pub(super) whose: Identity,
+    /// When it came.
+    pub(super) since: Duration,
+}
+
+impl Comer {
+    /// Whether nothing has come from it, nor that it hung up.
+    fn is_silent(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        rustix::net::recv(&self.socket, &mut [0_u8; 1], flags).is_err_and(|error| error == Errno::AGAIN)
+    }
+}
 
 impl Server {
     pub(super) fn accept(&mut self) {
@@ -25,14 +43,9 @@ impl Server {
             let Ok(socket) = rustix::net::accept_with(self.listener.socket(), flags) else {
                 return;
             };
-            if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
-                greet::refuse(&socket, &Offence::Full);
-                closer::close([socket]);
-                continue;
-            }
-            let uid = peer(&socket).map_or(u32::MAX, |peer| peer.uid);
-            if !self.has_place(uid) {
-                greet::refuse(&socket, &Offence::UserFull(uid));
+            let whose = self.identities.of(&socket);
+            if let Err(offence) = self.make_place(whose) {
+                greet::refuse(&socket, &offence);
                 closer::close([socket]);
                 continue;
             }
@@ -42,7 +55,8 @@ impl Server {
                 .watch(&socket, Source::Guest(id), epoll::EventFlags::IN)
                 .is_ok()
             {
-                self.guests.insert(id, (socket, self.now()));
+                let since = self.now();
+                self.guests.insert(id, Comer { socket, whose, since });
             }
         }
     }
@@ -63,15 +77,38 @@ impl Server {
         }
     }
 
-    /// Whether one more of this user leaves places for others: no user of several takes more than half.
-    fn has_place(&self, uid: u32) -> bool {
-        if !self.config.users.are_several() || uid == 0 {
-            return true;
+    /// Sees to a place for one more. Of several users each has at most as many clients as places are free, so that
+    /// however many come there is one more; and where all wait to be greeted, one goes that says nothing, of the
+    /// account that has the most of them.
+    fn make_place(&mut self, whose: Identity) -> Result<(), Offence> {
+        let account = whose.account;
+        let free = self.most_clients.saturating_sub(self.clients.len());
+        if free == 0 {
+            return Err(Offence::Full);
         }
-        let guests = self.guests.values();
-        let guests = guests.filter(|(socket, _)| peer(socket).is_some_and(|peer| peer.uid == uid));
-        let clients = self.clients.values().filter(|client| client.uid == uid);
-        guests.count() < MOST_GUESTS / 2 && clients.count() < self.most_clients / 2
+        let mut guests: BTreeMap<u32, usize> = BTreeMap::new();
+        for comer in self.guests.values() {
+            *guests.entry(comer.whose.account).or_default() += 1;
+        }
+        let own = guests.get(&account).copied().unwrap_or(0);
+        if self.config.users.are_several() && !whose.administers {
+            let clients = self.clients.values().filter(|client| client.uid == account);
+            if own >= MOST_GUESTS / 2 || clients.count() >= free {
+                return Err(Offence::UserFull(account));
+            }
+        }
+        if self.guests.len() < MOST_GUESTS {
+            return Ok(());
+        }
+        let most = guests.into_iter().max_by_key(|(_, count)| *count);
+        let (most, _) = most.filter(|(_, count)| *count > own + 1).ok_or(Offence::Full)?;
+        let mut of_most = self
+            .guests
+            .iter()
+            .filter(|(_, comer)| comer.whose.account == most);
+        let silent = of_most.find(|(_, comer)| comer.is_silent()).map(|(id, _)| *id);
+        self.turn_away(silent.ok_or(Offence::Full)?, &Offence::Full);
+        Ok(())
     }
 
     pub(super) fn watch(

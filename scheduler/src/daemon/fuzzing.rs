@@ -11,6 +11,7 @@ use rustix::process::{PidfdFlags, getpid, pidfd_open};
 
 use super::client::Client;
 use super::greet::Guest;
+use super::identity::Identity;
 use crate::client::ClientId;
 
 /// The channel as plain words.
@@ -37,7 +38,11 @@ impl Taker {
         let bell = || -> OwnedFd { eventfd(0, EventfdFlags::CLOEXEC).expect("an eventfd") };
         let guest = Guest {
             pid: id as u32,
-            uid: 0,
+            whose: Identity {
+                uid: 0,
+                account: 0,
+                administers: true,
+            },
             pidfd: pidfd_open(getpid(), PidfdFlags::empty()).expect("this process"),
             doorbell: bell(),
             mapping: own,

@@ -16,13 +16,15 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::closer;
+use super::identity::Identity;
 use crate::peer::peer;
 use crate::users::Users;
 
 /// What a client brought.
 pub(super) struct Guest {
     pub(super) pid: u32,
-    pub(super) uid: u32,
+    /// Whose it is.
+    pub(super) whose: Identity,
     pub(super) pidfd: OwnedFd,
     pub(super) doorbell: OwnedFd,
     pub(super) mapping: Mapping,
@@ -65,7 +67,7 @@ pub(super) enum Offence {
 }
 
 /// Reads the opening from a new connection. `None`: it is not there yet.
-pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, Offence>> {
+pub(super) fn receive(socket: &OwnedFd, whose: Identity, users: &Users) -> Option<Result<Guest, Offence>> {
     let message = match Message::receive(socket) {
         Err(Errno::AGAIN | Errno::INTR) => return None,
         Err(error) => return Some(Err(Offence::System("failed to receive", error))),
@@ -74,7 +76,7 @@ pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, O
     if message.bytes().is_empty() {
         return Some(Err(Offence::Silent));
     }
-    Some(check(socket, message, users))
+    Some(check(socket, whose, message, users))
 }
 
 /// What came on a socket. Descriptors that are not taken out of it are closed beside the loop.
@@ -127,7 +129,7 @@ impl Drop for Message {
     }
 }
 
-fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest, Offence> {
+fn check(socket: &OwnedFd, whose: Identity, mut message: Message, users: &Users) -> Result<Guest, Offence> {
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
@@ -151,7 +153,7 @@ fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest,
     let observer = opening.caps & CAP_OBSERVER != 0;
     Ok(Guest {
         pid: pid.as_raw_nonzero().get() as u32,
-        uid: peer.uid,
+        whose,
         pidfd,
         doorbell,
         mapping,

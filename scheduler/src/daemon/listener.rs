@@ -8,10 +8,11 @@
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use mgb_probe::lock_path;
+use mgb_probe::trust::{Folder, folder_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
@@ -70,10 +71,7 @@ impl Listener {
     /// Takes the lock, so that this is the only `mgbd` here. `activated`: the socket, where systemd has made
     /// it.
     pub fn open(path: &Path, users: &Users, activated: Option<&OwnedFd>) -> Result<Listener, ListenError> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-        if let Some(folder) = folder {
-            private_folder(folder, users)?;
-        }
+        private_folder(path, users)?;
         let lock_file = lock_path(path);
         let mut lock = OpenOptions::new()
             .read(true)
@@ -81,6 +79,7 @@ impl Listener {
             .create(true)
             .truncate(false)
             .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_file)
             .map_err(failed("open the lock file", &lock_file))?;
         let mut old = String::new();
@@ -210,9 +209,10 @@ fn protect(socket: &Path, users: &Users) -> Result<(), ListenError> {
         .map_err(failed("protect", socket))
 }
 
-/// Makes the folder, for these users only; accepts one that is there if nobody
-/// else can put a socket of his own into our place.
-fn private_folder(folder: &Path, users: &Users) -> Result<(), ListenError> {
+/// Makes the folder of a socket, for these users only; accepts one that is there if nobody else can put a
+/// socket of his own into our place.
+fn private_folder(socket: &Path, users: &Users) -> Result<(), ListenError> {
+    let folder = folder_of(socket);
     match std::fs::DirBuilder::new()
         .recursive(true)
         .mode(users.folder_mode())
@@ -221,30 +221,19 @@ fn private_folder(folder: &Path, users: &Users) -> Result<(), ListenError> {
         Ok(()) => {}
         Err(error) => return Err(failed("make the folder", folder)(error)),
     }
-    let metadata = std::fs::metadata(folder).map_err(failed("look at", folder))?;
-    let own = rustix::process::geteuid().as_raw();
-    if users.are_several() && metadata.mode() & 0o011 == 0 {
-        return Err(ListenError::Folder {
-            path: folder.to_owned(),
-            why: format!("cannot be entered by others than uid {}", metadata.uid()),
-        });
+    let fault = |why| ListenError::Folder {
+        path: folder.to_owned(),
+        why,
+    };
+    let stat = Folder::of_own(socket).and_then(|own| own.stat());
+    let stat = stat.map_err(|why| fault(why.to_string()))?;
+    if users.are_several() && stat.st_mode & 0o011 == 0 {
+        return Err(fault(format!(
+            "cannot be entered by others than uid {}",
+            stat.st_uid
+        )));
     }
-    match folder_fault(metadata.uid(), metadata.mode(), own) {
-        None => Ok(()),
-        Some(why) => Err(ListenError::Folder {
-            path: folder.to_owned(),
-            why,
-        }),
-    }
-}
-
-/// Why the `mgbd` of the user `own` does not listen in a folder with this owner and these permissions.
-pub fn folder_fault(owner: u32, mode: u32, own: u32) -> Option<String> {
-    if owner != own && owner != 0 {
-        return Some(format!("belongs to uid {owner}"));
-    }
-    // In a sticky folder such as /tmp no other user can replace this socket.
-    (mode & 0o022 != 0 && mode & 0o1000 == 0).then(|| "can be written by others".to_owned())
+    Ok(())
 }
 
 /// Looks who listens there. The caller holds the lock, so an `mgbd` cannot be it.
@@ -295,6 +284,8 @@ pub(super) fn bind(path: &Path) -> rustix::io::Result<OwnedFd> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt;
+
     use super::*;
 
     #[test]
@@ -353,10 +344,32 @@ mod tests {
     #[test]
     fn a_folder_open_to_others_is_refused() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::set_permissions(folder.path(), Permissions::from_mode(0o777)).unwrap();
-        let error = Listener::open(&folder.path().join("mgbd.sock"), &Users::Own, None)
-            .err()
-            .unwrap();
-        assert!(matches!(error, ListenError::Folder { .. }));
+        for mode in [0o777, 0o1777] {
+            std::fs::set_permissions(folder.path(), Permissions::from_mode(mode)).unwrap();
+            let error = Listener::open(&folder.path().join("mgbd.sock"), &Users::Own, None)
+                .err()
+                .unwrap();
+            assert!(matches!(error, ListenError::Folder { .. }), "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn no_link_is_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (inner, link) = (folder.path().join("inner"), folder.path().join("link"));
+        std::fs::create_dir(&inner).unwrap();
+        std::fs::set_permissions(&inner, Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::symlink(&inner, &link).unwrap();
+        let at = |path: &Path| Listener::open(path, &Users::Own, None).err();
+        assert!(matches!(
+            at(&link.join("mgbd.sock")),
+            Some(ListenError::Folder { .. })
+        ));
+        let precious = folder.path().join("precious");
+        std::fs::write(&precious, "mine").unwrap();
+        let socket = inner.join("mgbd.sock");
+        std::os::unix::fs::symlink(&precious, lock_path(&socket)).unwrap();
+        assert!(matches!(at(&socket), Some(ListenError::System { .. })));
+        assert_eq!(std::fs::read_to_string(&precious).unwrap(), "mine");
     }
 }

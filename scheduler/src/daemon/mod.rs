@@ -38,6 +38,8 @@
 //! | `book`     | the journal's file |
 //! | `take_down` | what is written there, and when |
 //! | `family`   | which process belongs to which client |
+//! | `identity` | whose a client is, and who administers |
+//! | `subordinate` | whose the users of user namespaces are |
 
 mod activity;
 mod answers;
@@ -60,6 +62,7 @@ mod greet;
 mod hold;
 mod holder;
 mod host_memory;
+mod identity;
 mod keep;
 mod left;
 mod listener;
@@ -80,6 +83,7 @@ mod service;
 mod show;
 mod sleep;
 mod source;
+mod subordinate;
 mod take_down;
 mod take_over;
 mod unanswered;
@@ -88,8 +92,9 @@ use std::os::fd::OwnedFd;
 
 pub use config::{Config, OverheadLimit};
 pub use error::DaemonError;
-pub use listener::{ListenError, Listener, folder_fault};
+pub use listener::{ListenError, Listener};
 pub use server::Server;
+pub use subordinate::FILE as SUBORDINATES;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {

@@ -14,9 +14,11 @@ use super::book::{Book, Pending};
 use super::client::Client;
 use super::config::Config;
 use super::doors::Doors;
+use super::entrance::Comer;
 use super::error::DaemonError;
 use super::greet::Offence;
 use super::holder::Holder;
+use super::identity::Identities;
 use super::keep::Keeper;
 use super::listener::Listener;
 use super::lists::Lists;
@@ -85,7 +87,8 @@ pub struct Server {
     pub(super) posting: BTreeSet<ClientId>,
     /// The first of them that is heard.
     pub(super) hears_from: ClientId,
-    pub(super) guests: BTreeMap<u64, (OwnedFd, Duration)>,
+    pub(super) guests: BTreeMap<u64, Comer>,
+    pub(super) identities: Identities,
     pub(super) most_clients: usize,
     /// Descriptors kept for clients, at once.
     pub(super) most_kept: usize,
@@ -174,7 +177,6 @@ impl Server {
             evicts: config.evicts,
             moves: config.moves,
             shuffles: config.shuffles,
-            admin: rustix::process::geteuid().as_raw(),
             swap_memory: config.swap_memory,
             ..Rules::new(config.policy)
         };
@@ -183,6 +185,7 @@ impl Server {
                 .map_err(system("watch the holder"))?;
         }
         let mut broker = Broker::new(hello.gpus.clone(), rules);
+        let identities = Identities::new(config.subordinates.clone());
         let start = boot_clock();
         let mut server = Server {
             memory: Memory::open(config.past.clone(), &mut broker),
@@ -210,6 +213,7 @@ impl Server {
             posting: BTreeSet::new(),
             hears_from: 0,
             guests: BTreeMap::new(),
+            identities,
             next_id: 1,
             unanswered: Unanswered::default(),
             doors: Doors::new(start),
@@ -328,7 +332,7 @@ impl Server {
         let late: Vec<u64> = self
             .guests
             .iter()
-            .filter(|(_, (_, since))| now.saturating_sub(*since) > GREETING)
+            .filter(|(_, comer)| now.saturating_sub(comer.since) > GREETING)
             .map(|(id, _)| *id)
             .collect();
         for id in late {

@@ -10,7 +10,6 @@ use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::{Call, Image, Known, Record};
 use crate::note::Note;
-use crate::peer::peer;
 
 impl Server {
     /// Begins a journal that says this, if there is a holder with whom it outlives this process.
@@ -28,14 +27,14 @@ impl Server {
     /// Notes which views there are, for who clears away after this process, and forgets those of users who
     /// are gone.
     pub(super) fn note_views(&mut self) {
-        let guests = self.guests.values().filter_map(|(socket, _)| peer(socket));
-        let here: BTreeSet<u32> = self
+        let guests = self.guests.values();
+        let here: BTreeSet<(u32, u32)> = self
             .clients
             .values()
-            .map(|client| client.uid)
-            .chain(guests.map(|peer| peer.uid))
+            .map(|client| (client.uid, client.reader))
+            .chain(guests.map(|comer| (comer.whose.account, comer.whose.uid)))
             .collect();
-        self.boards.keep(|uid| here.contains(&uid));
+        self.boards.keep(|reader| here.contains(&reader));
         let note = Note {
             pid: std::process::id(),
             views: self.boards.names(),

@@ -119,7 +119,7 @@ impl Server {
     /// that.
     fn connect_again(&mut self, known: &Known, left: LeftClient) -> Result<Client, Offence> {
         let id = left.id;
-        let client = Client::again(left, known.uid)?;
+        let client = Client::again(left, known.uid, known.reader.unwrap_or(known.uid))?;
         let Some(line) = &client.line else {
             return Err(Offence::Silent);
         };
@@ -132,7 +132,7 @@ impl Server {
                 client_pid: Some(known.pid),
                 exchanged: None,
                 numbering: Vec::new(),
-                view: self.boards.of(known.uid).ok().map(str::to_owned),
+                view: self.boards.of(client.uid, client.reader).ok().map(str::to_owned),
                 ..self.hello.clone()
             };
             greet::welcome(&line.socket, hello)?;

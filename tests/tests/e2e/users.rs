@@ -167,6 +167,40 @@ fn users_share_gpus_and_see_and_order_their_own_programs() {
     shared.node.wait_until_empty();
 }
 
+/// Numbers of jobs under Slurm are known to all: who says another user's has no part in it.
+#[test]
+fn who_says_another_user_s_job_has_no_part_in_it() {
+    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+        return;
+    };
+    let job = format!("{:016x}", mgb_probe::slurm_step(4660, 0));
+    let start = |uid| {
+        let arguments = ["8", "40", "100", "wait", "10", "8"];
+        let mut command = shared.command(uid, "phases", &arguments);
+        let program = Running::start(command.env("MGB", "require").env("MGB_JOB", &job));
+        wait::until("it holds room", || {
+            holds(&shared.node.view(), program.pid()).then_some(())
+        });
+        program
+    };
+    let [own, others] = USERS.map(start);
+    let order = |uid, what| run(&mut shared.command(uid, "mgb", &[what, &job]));
+    order(USERS[0], "suspend").success();
+    let suspended = || -> Vec<u32> {
+        let view = shared.node.view();
+        view.suspended.iter().map(|one| one.pid).collect()
+    };
+    assert_eq!(suspended(), [own.pid()]);
+    order(USERS[1], "resume");
+    assert_eq!(suspended(), [own.pid()]);
+    // The number goes on to mean each one's own.
+    order(USERS[1], "suspend").success();
+    order(USERS[0], "resume").success();
+    assert_eq!(suspended(), [others.pid()]);
+    order(USERS[1], "resume").success();
+    [own, others].into_iter().for_each(is_right);
+}
+
 #[test]
 fn nobody_reads_or_replaces_what_is_not_his() {
     let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {

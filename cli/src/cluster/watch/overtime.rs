@@ -31,6 +31,9 @@ pub struct Args {
     /// All steps of the job, as mgbd knows them.
     #[arg(long)]
     job: u64,
+    /// Its user.
+    #[arg(long, value_name = "UID")]
+    user: u32,
     /// The watcher, which is in the step's group.
     #[arg(long, value_name = "PID")]
     watcher: u32,
@@ -56,7 +59,10 @@ fn give_time(args: &Args, freezer: &Freezer) {
     let Ok(mut node) = Watch::begin(Path::new(NODE_SOCKET)) else {
         return;
     };
-    let mut is_leaving = || node.status().is_ok_and(|view| is_leaving(&view, args.job));
+    let mut is_leaving = || {
+        node.status()
+            .is_ok_and(|view| is_leaving(&view, args.user, args.job))
+    };
     if !is_leaving() || freezer.thaw().is_err() {
         return;
     }
@@ -123,15 +129,15 @@ fn is_pending(status: &str, signal: i32) -> bool {
     })
 }
 
-/// Whether memory of the job is still on GPUs and may leave them.
-fn is_leaving(view: &NodeView, job: u64) -> bool {
+/// Whether memory of the user's job is still on GPUs and may leave them.
+fn is_leaving(view: &NodeView, user: u32, job: u64) -> bool {
     let is_its = |name: &String| {
         u64::from_str_radix(name, 16).is_ok_and(|one| mgb_probe::slurm_whole(one) == Some(job))
     };
     let own = |pid: u32| {
         view.suspended
             .iter()
-            .any(|one| one.pid == pid && one.job.as_ref().is_some_and(is_its))
+            .any(|one| one.pid == pid && one.uid == user && one.job.as_ref().is_some_and(is_its))
     };
     let leaves = |why: Option<Hindrance>| matches!(why, None | Some(Hindrance::Busy | Hindrance::NoAnswer));
     view.leaving
@@ -176,12 +182,13 @@ mod tests {
             suspended: vec![of(7, 70), of(8, 80)],
             ..NodeView::default()
         };
-        assert!(!is_leaving(&view, job));
+        assert!(!is_leaving(&view, 1000, job));
         view.leaving = vec![left(80, None), left(70, Some(Hindrance::Declared))];
-        assert!(!is_leaving(&view, job));
+        assert!(!is_leaving(&view, 1000, job));
         for why in [None, Some(Hindrance::Busy), Some(Hindrance::NoAnswer)] {
             view.leaving = vec![left(70, why)];
-            assert!(is_leaving(&view, job));
+            assert!(is_leaving(&view, 1000, job));
+            assert!(!is_leaving(&view, 1001, job), "another user's of the same number");
         }
     }
 }

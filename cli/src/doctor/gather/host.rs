@@ -1,11 +1,11 @@
 //! The folder of mgbd's socket, shared memory, and limits.
 
 use std::fs;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use mgb_probe::socket_path;
-use mgb_scheduler::daemon::folder_fault;
+use mgb_probe::trust::Folder;
 use rustix::fs::{Access, MemfdFlags, SealFlags, access, statvfs};
 use rustix::process::{Resource, getrlimit};
 
@@ -20,12 +20,10 @@ pub fn folder() -> FolderFacts {
     let wanted = socket.parent().unwrap_or(Path::new("/")).to_owned();
     let there = wanted.ancestors().find(|folder| folder.exists());
     let folder = there.map_or_else(|| PathBuf::from("/"), Path::to_owned);
-    let metadata = fs::metadata(&folder).ok();
-    let own = rustix::process::geteuid().as_raw();
     let kind = fs::symlink_metadata(&socket).ok().map(|file| file.file_type());
     FolderFacts {
         exists: folder == wanted,
-        fault: metadata.and_then(|folder| folder_fault(folder.uid(), folder.mode(), own)),
+        fault: Folder::of_own(&socket).err().map(|why| why.to_string()),
         writable: access(&folder, Access::WRITE_OK | Access::EXEC_OK).is_ok(),
         room: room(&folder),
         in_the_way: kind.is_some_and(|kind| !kind.is_socket()),

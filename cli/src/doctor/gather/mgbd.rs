@@ -1,11 +1,14 @@
 //! mgbd, asked as `mgb status` asks it, and the processes that are its clients.
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
+use mgb_probe::trust::Folder;
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, ConnectError, Hello, lock_path, socket_path, visible_gpus};
 use mgb_scheduler::holder;
+use rustix::fs::OFlags;
 
 use super::super::gpus::GpuFacts;
 use super::super::mgbd::{Answer, MgbdFacts, Running};
@@ -37,7 +40,7 @@ pub fn ask() -> Seen {
         Err(_) => HashSet::new(),
     };
     Seen {
-        lock_pid: lock_pid(&lock_path(&socket)),
+        lock_pid: lock_pid(&socket),
         socket,
         answer,
         channels,
@@ -48,6 +51,7 @@ fn failed(error: ConnectError) -> Answer {
     match error {
         ConnectError::NotRunning(_) => Answer::None,
         ConnectError::Denied(_) => Answer::Denied,
+        ConnectError::Untrusted { path, why } => Answer::Untrusted(format!("{} {why}", path.display())),
         ConnectError::Version { theirs, ours } => Answer::Version { theirs, ours },
         ConnectError::Refused(why) => Answer::Refused(why),
         ConnectError::HungUp(_) => Answer::Strange("it hung up".to_owned()),
@@ -103,10 +107,17 @@ impl Seen {
     }
 }
 
-/// The mgbd that noted itself in the lock file, if it lives. The lock itself is left alone: an mgbd that
-/// starts now would find it taken.
-fn lock_pid(lock: &std::path::Path) -> Option<u32> {
-    let note: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(lock).ok()?).ok()?;
+/// The mgbd that noted itself in the lock file of a socket, if it lives. The lock itself is left alone: an mgbd
+/// that starts now would find it taken.
+fn lock_pid(socket: &Path) -> Option<u32> {
+    let lock = lock_path(socket);
+    let mut file = Folder::of(socket)
+        .ok()?
+        .file(lock.file_name()?, OFlags::RDONLY)
+        .ok()?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).ok()?;
+    let note: serde_json::Value = serde_json::from_str(&text).ok()?;
     let pid = u32::try_from(note["pid"].as_u64()?).ok()?;
     (name_of(pid)? == "mgbd").then_some(pid)
 }
@@ -148,10 +159,11 @@ mod tests {
     #[test]
     fn a_lock_of_a_process_that_is_no_mgbd_says_nothing() {
         let folder = tempfile::tempdir().unwrap();
-        let lock = folder.path().join("lock");
-        assert_eq!(lock_pid(&lock), None);
-        std::fs::write(&lock, format!("{{\"pid\":{},\"view\":null}}", std::process::id())).unwrap();
-        assert_eq!(lock_pid(&lock), None, "this process is no mgbd");
+        let socket = folder.path().join("mgbd.sock");
+        assert_eq!(lock_pid(&socket), None);
+        let lock = lock_path(&socket);
+        std::fs::write(lock, format!("{{\"pid\":{},\"view\":null}}", std::process::id())).unwrap();
+        assert_eq!(lock_pid(&socket), None, "this process is no mgbd");
         assert!(name_of(std::process::id()).is_some());
         assert_eq!(
             parent_of(std::process::id()),

@@ -12,7 +12,7 @@ const NOBODY: [ClientId; 0] = [];
 fn broker(gpus: &[u64]) -> Broker {
     let mut broker = broker_over(gpus);
     broker.arrive(PERSON, 9000);
-    broker.only_looks(PERSON);
+    broker.only_looks(PERSON, true);
     broker
 }
 
@@ -438,4 +438,57 @@ fn a_request_that_waits_may_go_to_a_gpu_that_is_used_again() {
     );
     order(&mut broker, Op::EndDrain, 0, 1, seconds(1));
     assert_eq!(granted(&mut broker, &mut Snapshot::default(), seconds(1)), [2]);
+}
+
+#[test]
+fn who_says_another_user_s_job_has_no_part_in_it() {
+    let mut broker = broker(&[100 * MIB]);
+    // A person of each of two users; the other one is root.
+    for (person, uid) in [(91, 1001), (92, 1002)] {
+        broker.arrive(person, 9000);
+        broker.belongs_to(person, uid);
+        broker.only_looks(person, false);
+    }
+    for (client, uid) in [(1, 1001), (2, 1002)] {
+        begin(&mut broker, client, 10, seconds(0));
+        broker.belongs_to(client, uid);
+        broker.join(client, 7);
+    }
+    let by = |broker: &mut Broker, person, op, bytes| {
+        let order = Request {
+            flags: OF_JOB,
+            ..request(op, 7, bytes, 1)
+        };
+        broker
+            .request(person, 0, order, seconds(0))
+            .expect("an answer at once")
+    };
+    let is = |broker: &Broker| [1, 2].map(|client| broker.is_suspended(client));
+    assert_eq!(by(&mut broker, 91, Op::Suspend, 0), Reply::Done);
+    assert_eq!(is(&broker), [true, false]);
+    // Whatever user he names.
+    for bytes in [0, 1002] {
+        assert_eq!(by(&mut broker, 92, Op::Resume, bytes), Reply::Unchanged);
+    }
+    assert_eq!(is(&broker), [true, false]);
+    // Root means one, or all.
+    assert_eq!(by(&mut broker, PERSON, Op::Resume, 1003), Reply::Unchanged);
+    assert_eq!(by(&mut broker, PERSON, Op::Suspend, 0), Reply::Done);
+    assert_eq!(is(&broker), [true, true]);
+    assert_eq!(by(&mut broker, PERSON, Op::Resume, 1002), Reply::Done);
+    assert_eq!(is(&broker), [false, true]);
+    let image = crate::journal::Image {
+        standing: broker.take_changes().1.expect("there were orders"),
+        ..Default::default()
+    };
+    let mut next = broker_over(&[100 * MIB]);
+    for (client, uid) in [(1, 1001), (2, 1002)] {
+        next.arrive(client, client as u32);
+        next.belongs_to(client, uid);
+        next.join(client, 7);
+    }
+    next.bring_in(&image, &BTreeMap::new(), seconds(0));
+    assert_eq!(is(&next), [false, true]);
+    broker.die(2, seconds(1));
+    assert_eq!(by(&mut broker, 92, Op::Suspend, 0), Reply::Unknown);
 }

@@ -258,12 +258,12 @@ fn ranks_have_the_numbering_of_their_job() {
         node.ask(client, numbered(gpus));
         assert_eq!(devices(node.said()[0].1, 4), (None, order.clone()));
     }
-    assert_eq!(node.broker.numbering(7), order);
+    assert_eq!(node.broker.numbering((0, 7)), order);
     node.arrive(5, 7);
     node.first(5, 0);
     let (from, to) = (0, order[0]);
     assert_eq!(node.said(), [(5, Reply::Ordered { from, to })]);
-    assert_eq!(node.broker.exchanged(7), Some([from, to]));
+    assert_eq!(node.broker.exchanged((0, 7)), Some([from, to]));
 }
 
 /// A process that sees some GPUs has those numbered among themselves; drained ones come last.
@@ -317,7 +317,7 @@ fn numberings_and_places_last() {
         next.arrive(client, job);
     }
     next.broker.bring_in(&image, &BTreeMap::new(), Duration::ZERO);
-    assert_eq!(next.broker.numbering(7), node.broker.numbering(7));
+    assert_eq!(next.broker.numbering((0, 7)), node.broker.numbering((0, 7)));
     next.ask(2, place(8, 2));
     assert_eq!(next.said(), [said[1]], "the same as before");
     assert_eq!(node.broker.take_changes().1, None);
@@ -393,4 +393,48 @@ fn what_is_withdrawn_is_answered() {
     assert_eq!(node.said(), [(1, Reply::Done), (4, granted(0, 50))]);
     node.ask(4, withdraw(7));
     assert_eq!(node.said(), [done(4)], "it waits with nothing");
+}
+
+#[test]
+fn a_job_of_another_user_is_another_one() {
+    let mut node = Node::new();
+    let arrive = |node: &mut Node, client, uid| {
+        node.broker.arrive(client, client as u32);
+        node.broker.belongs_to(client, uid);
+        node.broker.join(client, 7);
+    };
+    arrive(&mut node, 1, 1001);
+    node.first(1, 50);
+    assert_eq!(node.said(), [(1, granted(0, 50))]);
+    // The first of its user's is placed as any other, and may wait: nobody else waits with it.
+    arrive(&mut node, 2, 1002);
+    node.first(2, 85);
+    assert_eq!(node.said(), [(2, granted(1, 85))]);
+    arrive(&mut node, 3, 1003);
+    node.first(3, 85);
+    assert_eq!(node.said(), []);
+    arrive(&mut node, 4, 1001);
+    node.first(4, 0);
+    assert_eq!(node.said(), [(4, Reply::Ordered { from: 0, to: 0 })]);
+    assert_eq!(node.broker.exchanged((1002, 7)), Some([0, 1]));
+    assert_eq!(node.broker.exchanged((1003, 7)), None);
+    // So it stays under the next mgbd, also where the one before knew no users of jobs.
+    let (_, standing) = node.broker.take_changes();
+    let mut standing = standing.expect("orders were given");
+    for round in 0..2 {
+        let image = Image {
+            standing: standing.clone(),
+            ..Image::default()
+        };
+        let mut next = Node::new();
+        for (client, uid) in [(1, 1001), (2, 1002), (3, 1003), (4, 1001)] {
+            arrive(&mut next, client, uid);
+        }
+        next.broker.bring_in(&image, &BTreeMap::new(), Duration::ZERO);
+        assert!(next.broker.exchanged((1001, 7)).is_some());
+        assert_eq!(next.broker.exchanged((1003, 7)).is_some(), round == 1);
+        for numbered in &mut standing.numbered {
+            numbered.uid = None;
+        }
+    }
 }

@@ -145,7 +145,7 @@ fn a_job_is_suspended_with_all_its_steps() {
         arrive(&mut broker, client, job, step);
     }
     broker.arrive(9, 9);
-    broker.only_looks(9);
+    broker.only_looks(9, true);
     let whole = slurm_whole(slurm_step(7, 0)).unwrap();
     let order = |broker: &mut Broker, op| {
         let mut asked = request(op, whole, 0, 9);

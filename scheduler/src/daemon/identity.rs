@@ -1,0 +1,254 @@
+//! Whose a client is: the account that its programs are charged to, and whether its orders are an administrator's.
+//!
+//! The kernel names the user of every connection, and an account is mostly that user. Three kinds of users say less:
+//!
+//! - **uid 0 of a container** is root's number, and where the container has no user namespace of its own also root's
+//!   user. It is neither the administrator nor root's account, but its container's: that of its control group, which
+//!   nothing in a container leaves.
+//! - **A subordinate user** (`/etc/subuid`) is one of up to 65536 that a user has by making a user namespace. All of
+//!   them are that user's account.
+//! - **A user without a number** in `mgbd`'s own user namespace is one of all others together, and known by the
+//!   control group as well.
+//!
+//! An administrator is root, or the user who runs `mgbd`, as far as the process could do to `mgbd` what an
+//! administrator does: it is in `mgbd`'s user and PID namespaces, and has all the capabilities that `mgbd` has. That
+//! is what the kernel asks before one process may trace another.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::PathBuf;
+
+use mgb_probe::trust::{NOBODY, is_a_user};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::subordinate::Subordinates;
+use crate::peer::peer;
+
+/// The first number of accounts that are control groups. No system hands out users' numbers above 2^31.
+pub(super) const FIRST_GROUP: u32 = 0xe000_0000;
+/// How many such numbers there are.
+const GROUPS: u64 = 0x1000_0000;
+
+/// Whose a process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    /// Its user, as the kernel says.
+    pub(super) uid: u32,
+    /// Whom it is charged to: a user, or from [`FIRST_GROUP`] on a control group.
+    pub(super) account: u32,
+    /// Whether its orders are about everybody's programs.
+    pub(super) administers: bool,
+}
+
+/// What is known of users.
+#[derive(Debug)]
+pub(super) struct Identities {
+    own: u32,
+    nobody_is_a_user: bool,
+    subordinates: Subordinates,
+}
+
+impl Identities {
+    /// `subordinates`: the file that says whose subordinate users are.
+    pub(super) fn new(subordinates: PathBuf) -> Identities {
+        Identities {
+            own: rustix::process::geteuid().as_raw(),
+            nobody_is_a_user: is_a_user(NOBODY),
+            subordinates: Subordinates::new(subordinates),
+        }
+    }
+
+    /// Whose the process is that has connected here.
+    pub(super) fn of(&mut self, socket: &OwnedFd) -> Identity {
+        match peer(socket) {
+            Some(peer) => self.of_process(peer.uid, peer.pid as u32, || still_runs(socket)),
+            None => Identity {
+                uid: u32::MAX,
+                account: u32::MAX,
+                administers: false,
+            },
+        }
+    }
+
+    /// Whose a process is that the kernel says is this user's; `is_it`: whether the number is still that process's.
+    fn of_process(&mut self, uid: u32, pid: u32, is_it: impl Fn() -> bool) -> Identity {
+        let may_administer = uid == 0 || uid == self.own;
+        let administers = may_administer && may_trace_this(pid) && is_it();
+        let user = self.subordinates.owner(uid);
+        // Users that root has for containers are no root either.
+        let says_nothing = (user == 0 && !administers) || (uid == NOBODY && !self.nobody_is_a_user);
+        let account = if says_nothing {
+            account_of_group(&group_of(pid))
+        } else {
+            user
+        };
+        Identity {
+            uid,
+            account,
+            administers,
+        }
+    }
+}
+
+/// What the kernel compares before a process may trace another.
+#[derive(Debug, PartialEq, Eq)]
+struct Standing {
+    user_namespace: PathBuf,
+    pid_namespace: PathBuf,
+    capabilities: u64,
+}
+
+impl Standing {
+    /// That of a process, by its folder's name in `/proc`. `None`: it has ended, or `mgbd` may not look.
+    fn of(process: &str) -> Option<Standing> {
+        let link = |name| std::fs::read_link(format!("/proc/{process}/ns/{name}")).ok();
+        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+        let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+        Some(Standing {
+            user_namespace: link("user")?,
+            pid_namespace: link("pid")?,
+            capabilities: u64::from_str_radix(capabilities.trim(), 16).ok()?,
+        })
+    }
+
+    fn covers(&self, other: &Standing) -> bool {
+        self.user_namespace == other.user_namespace
+            && self.pid_namespace == other.pid_namespace
+            && self.capabilities & other.capabilities == other.capabilities
+    }
+}
+
+/// Whether a process of the right user could trace this one.
+fn may_trace_this(pid: u32) -> bool {
+    let (theirs, own) = (Standing::of(&pid.to_string()), Standing::of("self"));
+    theirs.zip(own).is_some_and(|(theirs, own)| theirs.covers(&own))
+}
+
+/// Whether the process that connected is there, so that its number is no other one's. A kernel without
+/// `SO_PEERPIDFD` (before 6.5) does not say, and the number is believed.
+fn still_runs(socket: &OwnedFd) -> bool {
+    let mut pidfd: libc::c_int = -1;
+    let mut size = size_of::<libc::c_int>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes of plain data to `pidfd`.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERPIDFD,
+            (&raw mut pidfd).cast(),
+            &raw mut size,
+        )
+    };
+    if done != 0 || pidfd < 0 {
+        return std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOPROTOOPT);
+    }
+    // SAFETY: the kernel has just opened it for this process, which takes it once.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    // Readable once it has ended.
+    poll(
+        &mut [PollFd::new(&pidfd, PollFlags::IN)],
+        Some(&Timespec::default()),
+    ) == Ok(0)
+}
+
+/// The control group of a process, as far as it is none that the process may have made: of the second version, or
+/// of systemd's hierarchy of the first. Empty where the system does not say.
+fn group_of(pid: u32) -> String {
+    let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let path = |hierarchy: &str| {
+        let mut lines = groups
+            .lines()
+            .filter_map(|line| line.split_once(':')?.1.split_once(':'));
+        lines.find(|(controllers, path)| *controllers == hierarchy && *path != "/")
+    };
+    let found = path("")
+        .or_else(|| path("name=systemd"))
+        .or_else(|| path("memory"));
+    found.map_or_else(String::new, |(_, path)| outermost(path).to_owned())
+}
+
+/// The part of a group's path down to the first group that a service manager or container runtime has made. What is
+/// below may be the container's own doing, and a container with many groups is one; of a path without such a group
+/// nothing counts.
+fn outermost(path: &str) -> &str {
+    let is_whole = |name: &str| {
+        let digits = name.rsplit(['-', ':']).next().unwrap_or(name);
+        let digits = digits.strip_suffix(".scope").unwrap_or(digits);
+        let is_id = digits.len() >= 32 && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_id || name.ends_with(".scope") || name.ends_with(".service")
+    };
+    let mut end = 0;
+    for name in path.split_inclusive('/') {
+        end += name.len();
+        if is_whole(name.trim_end_matches('/')) {
+            return path[..end].trim_end_matches('/');
+        }
+    }
+    ""
+}
+
+/// The number of a control group's account: the same under the next `mgbd`.
+fn account_of_group(group: &str) -> u32 {
+    let mut hasher = DefaultHasher::new();
+    group.hash(&mut hasher);
+    FIRST_GROUP + (hasher.finish() % GROUPS) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_administers_as_far_as_the_user_who_runs_mgbd_does() {
+        let mut identities = Identities::new("/no/subuid".into());
+        let (own, pid) = (rustix::process::geteuid().as_raw(), std::process::id());
+        let identity = identities.of_process(own, pid, || true);
+        assert_eq!((identity.account, identity.administers), (own, true));
+        let other = identities.of_process(own + 20_001, pid, || true);
+        assert_eq!((other.account, other.administers), (own + 20_001, false));
+        let gone = identities.of_process(own, pid, || false);
+        assert!(!gone.administers && (own != 0 || gone.account >= FIRST_GROUP));
+    }
+
+    #[test]
+    fn fewer_capabilities_or_another_namespace_are_less() {
+        let standing = |pid: &str, capabilities| Standing {
+            user_namespace: "user:[1]".into(),
+            pid_namespace: pid.into(),
+            capabilities,
+        };
+        let own = standing("pid:[1]", 0b110);
+        assert!(standing("pid:[1]", 0b111).covers(&own));
+        assert!(!standing("pid:[1]", 0b101).covers(&own));
+        assert!(!standing("pid:[2]", 0b111).covers(&own));
+    }
+
+    #[test]
+    fn a_container_is_one_group_whatever_is_below() {
+        let id = "0123456789abcdef".repeat(4);
+        let docker = format!("/system.slice/docker-{id}.scope");
+        for (path, part) in [
+            (format!("{docker}/a/b"), docker.as_str()),
+            (docker.clone(), docker.as_str()),
+            (
+                format!("/kubepods/burstable/pod7/{id}/x"),
+                &format!("/kubepods/burstable/pod7/{id}"),
+            ),
+            (
+                "/machine.slice/libpod-x.scope/container/y.scope".to_owned(),
+                "/machine.slice/libpod-x.scope",
+            ),
+            (
+                "/user.slice/user@7.service/a.scope".to_owned(),
+                "/user.slice/user@7.service",
+            ),
+            ("/made/by/somebody".to_owned(), ""),
+            ("/".to_owned(), ""),
+        ] {
+            assert_eq!(outermost(&path), part, "{path}");
+        }
+        assert_ne!(account_of_group("/a.scope"), account_of_group("/b.scope"));
+        assert!(account_of_group("") >= FIRST_GROUP);
+    }
+}

@@ -1,0 +1,70 @@
+//! Root of a container: root's number and no more. Only root makes containers here without a user namespace.
+
+use std::process::Command;
+
+use mgb_tests::node::holds;
+use mgb_tests::process::{Running, run};
+use mgb_tests::wait;
+
+use super::users::{Shared, USERS, is_right};
+
+/// Accounts that are control groups begin here.
+const FIRST_GROUP: u32 = 0xe000_0000;
+/// Has no capability, and gets none.
+const WITHOUT_RIGHTS: [&str; 4] = [
+    "setpriv",
+    "--no-new-privs",
+    "--bounding-set=-all",
+    "--inh-caps=-all",
+];
+/// As podman and docker do without a user namespace.
+const CONTAINER: [&str; 6] = ["unshare", "--pid", "--fork", "--net", "--ipc", "--mount-proc"];
+
+/// A program of the node's, by root, behind other commands.
+fn behind(shared: &Shared, words: &[&str], name: &str, arguments: &[&str]) -> Command {
+    let program = shared.path(name);
+    let mut all = words[1..].to_vec();
+    all.push(program.to_str().expect("paths of tests are UTF-8"));
+    all.extend(arguments);
+    let mut command = shared.node.command(words[0], &all);
+    command
+        .env("LD_LIBRARY_PATH", shared.path("lib"))
+        .env("MGB", "require");
+    command
+}
+
+#[test]
+fn a_container_s_root_is_no_administrator_and_not_root_s_account() {
+    let Some(shared) = Shared::start("1x64MiB", &["--serve", "all"]) else {
+        return;
+    };
+    let others = shared.phases(USERS[0], "8", "40");
+    let pid = others.pid().to_string();
+    let contained = [&CONTAINER[..], &WITHOUT_RIGHTS].concat();
+    let in_user_namespace = ["unshare", "--user", "--map-root-user"];
+    for words in [&contained[..], &CONTAINER, &WITHOUT_RIGHTS, &in_user_namespace] {
+        let order = |arguments: &[&str]| run(&mut behind(&shared, words, "mgb", arguments));
+        order(&["drain", "0"]).failure(&["outside of containers"]);
+        order(&["suspend", &pid]).failure(&["another user"]);
+    }
+    assert!(shared.node.view().suspended.is_empty() && !shared.node.view().gpus[0].drained);
+    // What it runs is charged to an account of its own.
+    let arguments = ["8", "20", "100", "wait", "10", "8"];
+    let program = Running::start(&mut behind(&shared, &contained, "phases", &arguments));
+    let uid = wait::until("it holds room", || {
+        let view = shared.node.view();
+        view.tasks
+            .iter()
+            .map(|task| task.uid)
+            .find(|uid| *uid != USERS[0])
+    });
+    assert!(uid >= FIRST_GROUP, "{uid}");
+    is_right(program);
+    // Root itself is what it was.
+    run(&mut shared.node.mgb(&["suspend", &pid])).success();
+    run(&mut shared.node.mgb(&["resume", &pid])).success();
+    assert!(holds(&shared.node.view(), others.pid()));
+    is_right(others);
+    run(&mut shared.node.mgb(&["drain", "0"])).success();
+    assert!(shared.node.view().gpus[0].drained);
+}
