@@ -23,7 +23,7 @@ pub use gpu::GpuView;
 pub use job::JobView;
 pub use leaving::{Hindrance, LeavingView, ReclaimView};
 pub use quota::{OwnerView, QuotasView};
-pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView};
+pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView, WaitsFor};
 
 /// "MGBview1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBview1");

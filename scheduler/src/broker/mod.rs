@@ -14,6 +14,7 @@ mod evict;
 mod expect;
 mod follow;
 mod further;
+mod gather;
 mod held;
 mod hold_back;
 mod jobs;
@@ -65,6 +66,7 @@ use crate::ledger::{Ledger, Reclaiming, TaskKey};
 use crate::policies::Claim;
 use accounts::Accounts;
 use agent::{Agent, FIRST_SPEED};
+use gather::Gathers;
 use held::Held;
 use jobs::Jobs;
 use moves::{Moves, Wish};
@@ -117,6 +119,8 @@ pub struct Broker {
     queue: Pending,
     /// For whom others make room, by GPU.
     claims: BTreeMap<usize, Claim>,
+    /// Where room gathers.
+    gathers: Gathers,
     /// Requests that are not in the queue because a person wants it.
     held: Vec<Held>,
     suspended: Suspended,
@@ -169,6 +173,7 @@ impl Broker {
             clients: BTreeMap::new(),
             queue: Pending::default(),
             claims: BTreeMap::new(),
+            gathers: Gathers::default(),
             held: Vec::new(),
             suspended: Suspended::default(),
             accounts: Accounts::default(),

@@ -61,6 +61,7 @@ impl Broker {
         }
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         if !newcomers {
+            self.gather(&covered, stalled, now);
             self.admit_aged(&mut covered, snapshot, now, &mut answers);
         }
         self.serve_beginners(&mut covered, snapshot, stalled, &holders, now, &mut answers);

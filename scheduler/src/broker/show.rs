@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mgb_probe::view::{TaskState, TaskView, WaitView};
+use mgb_probe::view::{TaskState, TaskView, WaitView, WaitsFor};
 
-use super::Broker;
 use super::held::Why;
+use super::{Broker, Waiting};
 use crate::client::ClientId;
 use crate::ledger::{Holding, TaskKey};
 
@@ -62,6 +62,7 @@ impl Broker {
             held_back: None,
             over_quota: false,
             gpu_lost: false,
+            waits_for: None,
         });
         let held = self.held.iter().map(|held| WaitView {
             pid: self.pid(held.client),
@@ -78,10 +79,20 @@ impl Broker {
             },
             over_quota: matches!(held.why, Why::Quota(_)),
             gpu_lost: held.why == Why::Lost,
+            waits_for: None,
         });
+        let growing = self
+            .queue
+            .grows()
+            .iter()
+            .fold(0, |set, waiting| set | waiting.gpus);
+        let gathers = self.queue.waiters().iter().map(|waiter| waiter.gathers);
+        // Growths come behind those who begin.
+        let gathers = gathers.chain(std::iter::repeat(None));
         self.queue
             .iter()
-            .map(|waiting| WaitView {
+            .zip(gathers)
+            .map(|(waiting, gathers)| WaitView {
                 pid: self.pid(waiting.client),
                 uid: self.uid(waiting.client),
                 label: waiting.request.label.to_text(),
@@ -93,11 +104,48 @@ impl Broker {
                 held_back: None,
                 over_quota: false,
                 gpu_lost: false,
+                waits_for: self.waits_for(waiting, gathers, growing, now),
             })
             .chain(held)
             .chain(followers)
             .take(MOST)
             .collect()
+    }
+
+    /// What a request waits for, where that is more than its turn and room.
+    fn waits_for(
+        &self,
+        waiting: &Waiting,
+        gathers: Option<usize>,
+        growing: u64,
+        now: Duration,
+    ) -> Option<WaitsFor> {
+        if let Some(gpu) = gathers {
+            return Some(WaitsFor::RoomGathers(gpu as u32));
+        }
+        if waiting.grows() || self.ledger.blind() {
+            return None;
+        }
+        if self
+            .gathers
+            .are_given_up(self.user(waiting.client), waiting.gpus, now)
+        {
+            return Some(WaitsFor::NothingLeaves);
+        }
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| waiting.gpus & (1 << gpu) != 0);
+        let fits = |gpu: &usize| {
+            self.ledger.cost(waiting.client, *gpu, waiting.bytes) <= self.ledger.room(*gpu)
+                && !self.ledger.has_context(waiting.client, *gpu)
+        };
+        let fitting: Vec<usize> = gpus.filter(fits).collect();
+        let is_full = |gpu: &usize| self.ledger.processes(*gpu) >= self.rules.max_processes;
+        let grows = |gpu: &usize| growing & (1 << gpu) != 0;
+        match fitting.as_slice() {
+            [] => None,
+            all if all.iter().all(is_full) => Some(WaitsFor::Places),
+            all if all.iter().all(|gpu| is_full(gpu) || grows(gpu)) => Some(WaitsFor::Growth),
+            _ => None,
+        }
     }
 
     fn state(&self, key: TaskKey, task: &Holding) -> TaskState {

@@ -55,7 +55,9 @@ impl Broker {
         }
         for waiting in self.queue.grows() {
             let gpu = waiting.gpus.trailing_zeros() as usize;
-            if !colocation.is_closed(gpu, waiting.client) {
+            let keeps_others_out =
+                !colocation.is_closed(gpu, waiting.client) && !self.gathers.is_open(gpu, now);
+            if keeps_others_out {
                 states[gpu].growth_waits = true;
                 states[gpu].growth_aged |= waiting.waits(now) >= self.rules.patience;
             }
@@ -100,6 +102,7 @@ impl Broker {
             since: waiting.since,
             expected,
             priority: waiting.request.need.priority,
+            gathers: None,
         }
     }
 }

@@ -83,6 +83,8 @@ pub struct Waiter {
     pub expected: Duration,
     /// Higher goes first under policies that look at it.
     pub priority: u32,
+    /// The GPU on which room gathers for it once it has waited for long.
+    pub gathers: Option<usize>,
 }
 
 impl Waiter {

@@ -121,6 +121,7 @@ mod tests {
             since: Duration::from_secs(since),
             expected: Duration::MAX,
             priority: 0,
+            gathers: None,
         }
     }
 
