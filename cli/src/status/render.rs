@@ -32,6 +32,14 @@ pub fn text(view: &NodeView) -> String {
         [] => writeln!(text, "\nnobody waits for room"),
         waiting => write!(text, "\n{}", queue(waiting)),
     };
+    if view.cut.tasks + view.cut.queue > 0 {
+        let _ = writeln!(
+            text,
+            "\nnot shown, for want of room: {}, {}",
+            plural(view.cut.tasks as usize, "task"),
+            plural(view.cut.queue as usize, "request")
+        );
+    }
     let ordered = ordered(view);
     if !ordered.is_empty() {
         let _ = write!(text, "\n{ordered}");

@@ -1,5 +1,6 @@
 //! The broker's part of the node view.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mgb_probe::view::{TaskState, TaskView, WaitView, WaitsFor};
@@ -8,14 +9,27 @@ use super::held::Why;
 use super::{Broker, Waiting};
 use crate::client::ClientId;
 use crate::ledger::{Holding, TaskKey};
+use crate::quota::shares::even_parts;
 
-/// Most entries of each list in the view, so that it keeps to its segment.
-const MOST: usize = 1024;
+/// Most entries of each list in the view. Where there are more, each user has an even part of them.
+const MAX_ENTRIES: usize = 1024;
 
 impl Broker {
+    /// How many tasks hold room, and how many requests wait: the views may have fewer.
+    pub fn view_totals(&self) -> (usize, usize) {
+        let tasks = self.ledger.count() + self.ledger.reclaiming().len();
+        let waiting = self.queue.len() + self.held.len() + self.jobs.followers().len();
+        (tasks, waiting)
+    }
+
     /// The tasks that hold room. `held` says what a client has mapped on a GPU.
     pub fn task_views(&self, held: impl Fn(ClientId, usize) -> u64, now: Duration) -> Vec<TaskView> {
-        let living = self.ledger.tasks().map(|(key, task)| TaskView {
+        let mut has_place = even_places(&mut self.ledger.tasks().map(|(key, _)| self.uid(key.client)));
+        let shown = self
+            .ledger
+            .tasks()
+            .filter(|(key, _)| has_place(self.uid(key.client)));
+        let living = shown.map(|(key, task)| TaskView {
             pid: self.pid(key.client),
             uid: self.uid(key.client),
             task: key.task,
@@ -45,7 +59,7 @@ impl Broker {
             warps: 0,
             age_ms: now.saturating_sub(entry.since).as_millis() as u64,
         });
-        living.chain(dead).take(MOST).collect()
+        living.chain(dead.take(MAX_ENTRIES)).collect()
     }
 
     /// The requests that wait.
@@ -107,9 +121,10 @@ impl Broker {
                 waits_for: self.waits_for(waiting, gathers, growing, now),
             })
             .chain(held)
-            .chain(followers)
-            .take(MOST)
-            .collect()
+            .chain(followers);
+        let all: Vec<WaitView> = all.collect();
+        let mut has_place = even_places(&mut all.iter().map(|view| view.uid));
+        all.into_iter().filter(|view| has_place(view.uid)).collect()
     }
 
     /// What a request waits for, where that is more than its turn and room.
@@ -171,6 +186,17 @@ impl Broker {
 }
 
 /// The only GPU of a set; `None` if it has several.
+/// Whether the next entry of a user has a place among [`MAX_ENTRIES`], given the users of all entries.
+fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool + use<> {
+    let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
+    users.for_each(|uid| *wanted.entry(uid).or_default() += 1);
+    let mut left = even_parts(wanted, MAX_ENTRIES);
+    move |uid| {
+        let left = left.get_mut(&uid).filter(|left| **left > 0);
+        left.map(|left| *left -= 1).is_some()
+    }
+}
+
 fn only(gpus: u64) -> Option<u32> {
     gpus.is_power_of_two().then(|| gpus.trailing_zeros())
 }

@@ -69,9 +69,9 @@ impl Boards {
 
     pub(super) fn write(&self, view: NodeView) {
         for (uid, board) in self.others.iter().flatten() {
-            board.write(as_seen_by(*uid, &view));
+            board.write(as_seen_by(*uid, &view), *uid);
         }
-        self.whole.write(view);
+        self.whole.write(view, self.own);
     }
 }
 

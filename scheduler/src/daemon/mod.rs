@@ -24,6 +24,7 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
+//! | `fit`      | what of it fits |
 //! | `sleep`    | how long the loop sleeps |
 //! | `rounds`   | when the broker goes through all that waits |
 //! | `quota_file` | the file of quotas |
@@ -54,6 +55,7 @@ mod entrance;
 mod error;
 mod family;
 mod files;
+mod fit;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod greet;
