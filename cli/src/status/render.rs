@@ -240,6 +240,7 @@ fn waits_for(wait: &WaitView) -> Option<String> {
         WaitsFor::NothingLeaves => "nothing leaves its GPUs".to_owned(),
         WaitsFor::Growth => "others wait to grow there".to_owned(),
         WaitsFor::Places => "all places for processes are taken".to_owned(),
+        WaitsFor::UserPlaces => "its user has half of all places for processes".to_owned(),
     })
 }
 
@@ -333,6 +334,7 @@ mod tests {
         assert!(said(WaitsFor::RoomGathers(3)).contains("new, room gathers on GPU 3"));
         assert!(said(WaitsFor::NothingLeaves).contains("new, nothing leaves its GPUs"));
         assert!(said(WaitsFor::Growth).contains("new, others wait to grow there"));
+        assert!(said(WaitsFor::UserPlaces).contains("new, its user has half of all places"));
         assert!(said(WaitsFor::Places).contains("new, all places for processes are taken"));
     }
 

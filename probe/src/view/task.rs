@@ -112,6 +112,8 @@ pub enum WaitsFor {
     Growth,
     /// All places for processes are taken on the GPUs where it would fit.
     Places,
+    /// Its user has as many processes on its GPUs as one of several users may have.
+    UserPlaces,
 }
 
 /// Why a request waits although there may be room for it.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mgb_probe::need::ALONE;
 use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request, Text};
 
 use super::follow::Follow;
@@ -132,7 +133,7 @@ impl Broker {
         }
     }
 
-    fn begin(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
+    fn begin(&mut self, key: TaskKey, cell: usize, mut request: Request, now: Duration) -> Option<Reply> {
         if request.task == 0 || self.ledger.task(key).is_some() || self.is_queued(key) {
             return Some(bad("that task number is taken, or 0"));
         }
@@ -148,6 +149,14 @@ impl Broker {
             Follow::Answered(reply) => return Some(reply),
         }
         let bytes = request.need.reserved_bytes();
+        if request.need.flags & ALONE != 0 && !self.may_be_alone(key.client) {
+            tracing::info!(
+                client = key.client,
+                task = key.task,
+                "its user may have no GPU for himself: it shares one"
+            );
+            request.need.flags &= !ALONE;
+        }
         let gpus = self.ledger.gpus();
         let allowed: Vec<usize> = (0..gpus.len())
             .filter(|gpu| request.gpus & (1 << gpu) != 0)

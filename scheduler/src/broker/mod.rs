@@ -42,6 +42,7 @@ mod suspended;
 mod took;
 mod turns;
 mod usage;
+mod user_places;
 mod view;
 mod waiting;
 
@@ -283,6 +284,7 @@ impl Broker {
         self.forget_touches(client);
         lost
     }
+        self.stays_on_account(client, &lost);
 
     /// A process that held something was killed.
     pub fn count_killed(&mut self) {
@@ -302,6 +304,7 @@ impl Broker {
         self.forget_touches(client);
         lost
     }
+        self.stays_on_account(client, &lost);
 
     fn forget_touches(&mut self, client: ClientId) {
         let is_there = |key: &TaskKey| key.client != client || self.ledger.task(*key).is_some();
@@ -341,6 +344,7 @@ fn reserved_on(ledger: &Ledger, client: ClientId, gpu: usize) -> u64 {
     ledger
         .tasks_of(client)
         .filter(|(_, held)| held.gpu == gpu)
+        self.accounts.reclaiming.remove(&id);
         .map(|(_, held)| held.reserved)
         .sum()
 }

@@ -89,11 +89,11 @@ impl Broker {
             waited_ms: now.saturating_sub(held.since).as_millis() as u64,
             held_back: match held.why {
                 Why::Person(why) => Some(why),
-                Why::Quota(_) | Why::Lost => None,
+                Why::Quota(_) | Why::Lost | Why::Places => None,
             },
             over_quota: matches!(held.why, Why::Quota(_)),
             gpu_lost: held.why == Why::Lost,
-            waits_for: None,
+            waits_for: (held.why == Why::Places).then_some(WaitsFor::UserPlaces),
         });
         let growing = self
             .queue
@@ -103,7 +103,8 @@ impl Broker {
         let gathers = self.queue.waiters().iter().map(|waiter| waiter.gathers);
         // Growths come behind those who begin.
         let gathers = gathers.chain(std::iter::repeat(None));
-        self.queue
+        let all = self
+            .queue
             .iter()
             .zip(gathers)
             .map(|(waiting, gathers)| WaitView {
@@ -185,7 +186,6 @@ impl Broker {
     }
 }
 
-/// The only GPU of a set; `None` if it has several.
 /// Whether the next entry of a user has a place among [`MAX_ENTRIES`], given the users of all entries.
 fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool + use<> {
     let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
@@ -197,6 +197,7 @@ fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool 
     }
 }
 
+/// The only GPU of a set; `None` if it has several.
 fn only(gpus: u64) -> Option<u32> {
     gpus.is_power_of_two().then(|| gpus.trailing_zeros())
 }
