@@ -70,6 +70,7 @@ impl Broker {
             Op::End => {
                 if let Some(held) = self.ledger.task(key) {
                     let (lasted, runs) = (now.saturating_sub(held.granted), held.running);
+                    self.work_ended.insert(held.gpu, now);
                     self.past.ended(key, lasted);
                     if runs {
                         self.held_for(client, lasted, now);
@@ -148,7 +149,6 @@ impl Broker {
             Follow::Waits => return None,
             Follow::Answered(reply) => return Some(reply),
         }
-        let bytes = request.need.reserved_bytes();
         if request.need.flags & ALONE != 0 && !self.may_be_alone(key.client) {
             tracing::info!(
                 client = key.client,
@@ -157,6 +157,7 @@ impl Broker {
             );
             request.need.flags &= !ALONE;
         }
+        let bytes = request.need.reserved_bytes();
         let gpus = self.ledger.gpus();
         let allowed: Vec<usize> = (0..gpus.len())
             .filter(|gpu| request.gpus & (1 << gpu) != 0)

@@ -148,6 +148,8 @@ pub struct Broker {
     places: Places,
     usages: Usages,
     touched: BTreeMap<TaskKey, Touch>,
+    /// When a task ended last, by GPU.
+    work_ended: BTreeMap<usize, Duration>,
     /// Tasks that have moved: how often, and when last.
     moves: BTreeMap<TaskKey, Moves>,
     /// What people want to move, and was not ordered yet.
@@ -192,6 +194,7 @@ impl Broker {
             places: Places::default(),
             usages: Usages::default(),
             touched: BTreeMap::new(),
+            work_ended: BTreeMap::new(),
             moves: BTreeMap::new(),
             wishes: Vec::new(),
             uneven: None,
@@ -281,10 +284,10 @@ impl Broker {
         self.places.leave(client);
         self.forget_suspended(client);
         let lost = self.ledger.die(client, false, now);
+        self.stays_on_account(client, &lost);
         self.forget_touches(client);
         lost
     }
-        self.stays_on_account(client, &lost);
 
     /// A process that held something was killed.
     pub fn count_killed(&mut self) {
@@ -301,10 +304,10 @@ impl Broker {
         self.jobs.leave(client);
         self.places.leave(client);
         let lost = self.ledger.die(client, true, now);
+        self.stays_on_account(client, &lost);
         self.forget_touches(client);
         lost
     }
-        self.stays_on_account(client, &lost);
 
     fn forget_touches(&mut self, client: ClientId) {
         let is_there = |key: &TaskKey| key.client != client || self.ledger.task(*key).is_some();
@@ -317,12 +320,18 @@ impl Broker {
     fn ends_with_its_process(&mut self, client: ClientId, now: Duration) {
         let mut held_for = Duration::ZERO;
         for (key, held) in self.ledger.tasks_of(client) {
+            self.work_ended.insert(held.gpu, now);
             let lasted = now.saturating_sub(held.granted);
             self.past.ended(key, lasted);
             held_for += if held.running { lasted } else { Duration::ZERO };
         }
         self.held_for(client, held_for, now);
         self.past.forget_client(client);
+    }
+
+    /// When a task on the GPU, or its process, ended last; `None`: none has.
+    pub fn work_ended(&self, gpu: usize) -> Option<Duration> {
+        self.work_ended.get(&gpu).copied()
     }
 
     /// A lease was taken away: the task is over, and held nothing.
@@ -335,6 +344,7 @@ impl Broker {
 
     /// The driver shows that room free.
     pub fn freed(&mut self, id: u64) -> Option<Reclaiming> {
+        self.accounts.reclaiming.remove(&id);
         self.ledger.freed(id)
     }
 }
@@ -344,7 +354,6 @@ fn reserved_on(ledger: &Ledger, client: ClientId, gpu: usize) -> u64 {
     ledger
         .tasks_of(client)
         .filter(|(_, held)| held.gpu == gpu)
-        self.accounts.reclaiming.remove(&id);
         .map(|(_, held)| held.reserved)
         .sum()
 }

@@ -25,6 +25,7 @@
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
 //! | `fit`      | what of it fits |
+//! | `foreign`  | how busy programs outside MGB keep the GPUs |
 //! | `sleep`    | how long the loop sleeps |
 //! | `rounds`   | when the broker goes through all that waits |
 //! | `quota_file` | the file of quotas |
@@ -56,6 +57,7 @@ mod error;
 mod family;
 mod files;
 mod fit;
+mod foreign;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod greet;

@@ -30,6 +30,7 @@ fn gpu(room: u64) -> GpuState {
         max_warps: 100,
         warps: 0,
         active_warps: 0,
+        foreign_warps: 0,
         processes: 0,
         expected: 0,
         max_processes: 48,
