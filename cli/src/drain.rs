@@ -92,16 +92,16 @@ pub fn run(args: &Args) -> Outcome {
     };
     let doing = format!("draining GPU {gpu}");
     let (_, left) = leave::wait(&doing, patience, |view| left(view, gpu)).code(exit::NODE)?;
-    let bytes = left.bytes();
+    let (bytes, is_drained) = (left.bytes(), left.is_none());
     if args.json {
         let document = Drained {
             gpu,
-            drained: bytes == 0,
+            drained: is_drained,
             left_bytes: bytes,
             leaving: left.what,
         };
         out::print(&out::json(&document).code(exit::NODE)?);
-    } else if bytes == 0 {
+    } else if is_drained {
         out::print(&format!(
             "GPU {gpu} is drained; `mgb drain {gpu} --end` has it used again\n"
         ));
@@ -111,9 +111,13 @@ pub fn run(args: &Args) -> Outcome {
             said.push_str(&leave::sentence(std::slice::from_ref(one)));
             said.push('\n');
         }
+        if left.is_cut {
+            said.push_str(leave::CUT);
+            said.push('\n');
+        }
         out::print(&said);
     }
-    Ok(if bytes == 0 || args.no_wait {
+    Ok(if is_drained || args.no_wait {
         exit::OK
     } else {
         exit::FAILED
@@ -127,5 +131,6 @@ fn left(view: &NodeView, gpu: u32) -> Left {
     Left {
         what: what.cloned().collect(),
         reclaiming: own.map_or(0, |own| own.reclaiming_bytes),
+        is_cut: !view.cut.shows_all_that_leaves(),
     }
 }

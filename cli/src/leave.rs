@@ -14,6 +14,9 @@ const SILENT: Duration = Duration::from_secs(2);
 /// Between two looks: mgbd writes its view that often while somebody looks.
 const LOOK: Duration = Duration::from_millis(25);
 
+/// What is said where the view has not all that leaves.
+pub const CUT: &str = "mgbd has more to show than its node view holds: what else is left is not known";
+
 /// What is still on GPUs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Left {
@@ -21,6 +24,8 @@ pub struct Left {
     pub what: Vec<LeavingView>,
     /// Bytes of processes that have ended, which the driver does not show free yet.
     pub reclaiming: u64,
+    /// The view has not all of it: there may be more.
+    pub is_cut: bool,
 }
 
 impl Left {
@@ -29,13 +34,28 @@ impl Left {
         self.what.iter().map(|left| left.bytes).sum::<u64>() + self.reclaiming
     }
 
-    fn is_empty(&self) -> bool {
-        self.what.is_empty() && self.reclaiming == 0
+    /// Nothing is left, and that is known.
+    pub fn is_none(&self) -> bool {
+        self.what.is_empty() && self.reclaiming == 0 && !self.is_cut
+    }
+
+    fn is_worth_saying(&self) -> bool {
+        self.is_cut || !self.what.is_empty()
+    }
+
+    /// What is left, and whether that may be more than is known.
+    pub fn sentence(&self) -> String {
+        let known = sentence(&self.what);
+        match (self.is_cut, known.is_empty()) {
+            (false, _) => known,
+            (true, true) => CUT.to_owned(),
+            (true, false) => format!("{known}; {CUT}"),
+        }
     }
 
     fn is_final(&self) -> bool {
         let stays = |left: &LeavingView| left.hindrance == Some(Hindrance::Declared);
-        self.what.iter().any(stays) && self.what.iter().all(stays)
+        !self.is_cut && self.what.iter().any(stays) && self.what.iter().all(stays)
     }
 }
 
@@ -55,11 +75,11 @@ pub fn wait(
         };
         let now = left(&view);
         let over = patience.is_some_and(|patience| start.elapsed() >= patience || now.is_final());
-        if now.is_empty() || over {
+        if now.is_none() || over {
             return Ok((view, now));
         }
-        let say = format!("{doing}: {}", sentence(&now.what));
-        if start.elapsed() >= SILENT && !now.what.is_empty() && say != told {
+        let say = format!("{doing}: {}", now.sentence());
+        if start.elapsed() >= SILENT && now.is_worth_saying() && say != told {
             crate::out::tell!("{say}");
             told = say;
         }
@@ -103,6 +123,7 @@ mod tests {
     fn left(hindrance: Option<Hindrance>) -> LeavingView {
         LeavingView {
             pid: 7,
+            uid: 0,
             gpu: 1,
             bytes: 40 << 20,
             hindrance,
@@ -119,13 +140,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_cut_view_does_not_show_is_not_gone() {
+        let cut = Left {
+            is_cut: true,
+            ..Left::default()
+        };
+        assert!(Left::default().is_none() && !cut.is_none());
+        assert_eq!(cut.sentence(), CUT);
+    }
+
+    #[test]
     fn only_what_was_declared_is_not_worth_waiting_for() {
         let of = |what: &[LeavingView]| Left {
             what: what.to_vec(),
             reclaiming: 0,
+            is_cut: false,
         };
         let declared = left(Some(Hindrance::Declared));
         assert!(of(std::slice::from_ref(&declared)).is_final());
+        let cut = Left {
+            is_cut: true,
+            ..of(std::slice::from_ref(&declared))
+        };
+        assert!(!cut.is_final());
         assert!(!of(&[declared, left(None)]).is_final());
         assert!(!of(&[]).is_final());
     }

@@ -117,6 +117,9 @@ enum Stands {
 fn stands(view: &NodeView, pid: u32, gpu: u32) -> Stands {
     let mut tasks = view.tasks.iter().filter(|task| task.pid == pid).peekable();
     if tasks.peek().is_none() {
+        if view.cut.tasks > 0 {
+            return Stands::Elsewhere;
+        }
         return Stands::Ended;
     }
     let is_there = tasks.all(|task| task.gpu == gpu && task.state != TaskState::Moving);

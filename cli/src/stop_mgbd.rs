@@ -46,7 +46,7 @@ fn stop(socket: &Path) -> Result<String> {
             let mut waits = 0;
             if let Ok(view) = client.status() {
                 holding.extend(view.tasks.iter().map(|task| task.pid).filter(|pid| *pid != 0));
-                waits = view.queue.len();
+                waits = view.queue.len() + view.cut.queue as usize;
             }
             end(socket, pid)?;
             said.push_str(&format!("mgbd (pid {pid}) has ended\n"));

@@ -167,7 +167,8 @@ pub fn suspend(args: &Suspend) -> Outcome {
             .cloned()
             .collect(),
         // One that has ended has nothing any more.
-        ..Left::default()
+        reclaiming: 0,
+        is_cut: !view.cut.shows_all_that_leaves(),
     };
     let patience = if args.no_wait {
         Duration::ZERO
@@ -182,7 +183,7 @@ pub fn suspend(args: &Suspend) -> Outcome {
     .code(exit::NODE)?;
     pids.sort_unstable();
     pids.dedup();
-    let complete = left.what.is_empty();
+    let complete = left.is_none();
     let processes = whom.among(&view);
     if whom.json {
         let document = Suspended {
@@ -209,7 +210,7 @@ pub fn suspend(args: &Suspend) -> Outcome {
         exit::FAILED,
         anyhow!(
             "{} after {} s; {} stays suspended: nothing more is granted, and what can leave later does; `mgb resume {}` ends that",
-            leave::sentence(&left.what),
+            left.sentence(),
             args.timeout,
             whom.name(),
             whom.argument()
@@ -301,6 +302,7 @@ mod tests {
         let two = [suspended(7, &[40 << 20, 0, 1 << 30]), suspended(8, &[0, 0, 0])];
         let left = LeavingView {
             pid: 8,
+            uid: 0,
             gpu: 1,
             bytes: 1,
             hindrance: None,

@@ -12,9 +12,11 @@ pub enum Limited {
     Tasks,
     /// GPUs at once.
     Gpus,
+    /// Processes on GPUs at once, on each GPU.
+    Processes,
 }
 
 impl Limited {
     /// All of them, by their numbers.
-    pub const ALL: [Limited; 3] = [Limited::Bytes, Limited::Tasks, Limited::Gpus];
+    pub const ALL: [Limited; 4] = [Limited::Bytes, Limited::Tasks, Limited::Gpus, Limited::Processes];
 }

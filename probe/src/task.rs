@@ -138,5 +138,7 @@ fn amount(what: Limited, number: u64) -> String {
         Limited::Tasks => format!("{number} tasks"),
         Limited::Gpus if number == 1 => "1 GPU".to_owned(),
         Limited::Gpus => format!("{number} GPUs"),
+        Limited::Processes if number == 1 => "1 process".to_owned(),
+        Limited::Processes => format!("{number} processes"),
     }
 }

@@ -5,6 +5,7 @@
 //! version of its own), so that readers of one version skip fields of a later
 //! one. The sequence is odd while `mgbd` writes.
 
+mod cut;
 mod gpu;
 mod job;
 mod leaving;
@@ -19,11 +20,12 @@ use rustix::shm;
 use serde::{Deserialize, Serialize};
 
 use crate::mapping::{Mapping, Shared};
+pub use cut::CutView;
 pub use gpu::GpuView;
 pub use job::JobView;
 pub use leaving::{Hindrance, LeavingView, ReclaimView};
 pub use quota::{OwnerView, QuotasView};
-pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView};
+pub use task::{HeldBack, SuspendedView, TaskState, TaskView, WaitView, WaitsFor};
 
 /// "MGBview1" in memory.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"MGBview1");
@@ -154,6 +156,9 @@ pub struct NodeView {
     pub jobs: Vec<JobView>,
     /// The latest deaths of processes that held room.
     pub reclaims: Vec<ReclaimView>,
+    /// What was left out, since it did not fit.
+    #[serde(default, skip_serializing_if = "CutView::is_none")]
+    pub cut: CutView,
     /// Totals since the start.
     pub counts: Counts,
 }

@@ -53,6 +53,10 @@ impl Node for Idle {
         Ok(Vec::new())
     }
 
+    fn utilisation(&self, _gpu: usize) -> Result<u32, NodeError> {
+        Ok(0)
+    }
+
     fn driver_files(&self) -> Vec<PathBuf> {
         Vec::new()
     }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use mgb_probe::view::{NodeView, WaitView, WaitsFor};
+
 use common::{DRIVER_FILE, Daemon, MIB, Process, Setting, driver_files_open, wait_for};
 
 /// Not a test: what the others start as client processes.
@@ -30,6 +32,48 @@ fn tasks_are_granted_spread_and_given_back() {
     daemon.wait_view("a queue", |view| view.queue.len() == 1 && !view.queue[0].growth);
     first.kill();
     waits.finish();
+    second.kill();
+    daemon.check_empty();
+}
+
+/// Servers with a declared need neither move nor leave, so nine tenths of a GPU come free nowhere.
+#[test]
+fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
+    let short = Duration::from_millis(100);
+    let daemon = Daemon::start_with(Setting::new(2, 100 * MIB, MIB), |config| config.patience = short);
+    let mut servers: Vec<_> = (0..2)
+        .map(|_| daemon.client("whole 30 map 30 say up sleep 60000"))
+        .collect();
+    servers.iter_mut().for_each(|server| drop(server.until("up")));
+    let mut large = daemon.client("begin 90");
+    let gathers = |view: &NodeView| matches!(view.queue[..], [WaitView { waits_for: Some(WaitsFor::RoomGathers(_)), .. }]);
+    daemon.wait_view("room to gather", |view| !view.queue.is_empty() && gathers(view));
+    // The other GPU is everybody's, and in the end this one is, too.
+    let mut first = daemon.client("begin 60 map 60 say up sleep 60000");
+    first.until("up");
+    daemon.client("begin 20 map 20 unmap 20 end").finish();
+    daemon.wait_view("it to be said", |view| {
+        matches!(view.queue[..], [WaitView { waits_for: Some(WaitsFor::NothingLeaves), .. }])
+    });
+    // Where it gathers, it is served once there is room.
+    servers.iter_mut().for_each(Process::kill);
+    first.kill();
+    large.until("granted");
+    large.finish();
+    daemon.check_empty();
+}
+
+/// Three programs that do not use MGB keep a GPU busy; they have little memory there.
+#[test]
+fn newcomers_keep_off_a_gpu_where_programs_outside_work() {
+    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
+    daemon.setting.utilisation.store(100, Ordering::Relaxed);
+    let mut first = daemon.client("blocks 64 begin 1 busy say up sleep 60000");
+    assert_eq!(first.until("granted"), "granted 1");
+    first.until("up");
+    let mut second = daemon.client("blocks 64 begin 1 say up sleep 60000");
+    assert_eq!(second.until("granted"), "granted 1");
+    first.kill();
     second.kill();
     daemon.check_empty();
 }

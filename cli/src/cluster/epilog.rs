@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use mgb_probe::view::JobView;
 use mgb_probe::{Client, NODE_SOCKET};
 
@@ -64,5 +64,10 @@ fn taken(job: u32, user: u32) -> anyhow::Result<Option<JobView>> {
     let view = client.status()?;
     // Another user's process may have said that it belongs to the job.
     let own = |view: &JobView| view.job == job && view.uid == user;
-    Ok(view.jobs.into_iter().find(own))
+    let is_cut = view.cut.jobs > 0;
+    let taken = view.jobs.into_iter().find(own);
+    if taken.is_none() && is_cut {
+        bail!("mgbd has more jobs to show than its node view holds: what job {job} took is not known");
+    }
+    Ok(taken)
 }

@@ -91,7 +91,7 @@ fn sample(at: Duration, before: &NodeView, view: &NodeView) -> Sample {
         at,
         used_bytes: view.gpus.iter().enumerate().map(used).collect(),
         reserved_bytes: view.gpus.iter().map(|gpu| gpu.reserved_bytes).collect(),
-        queue: view.queue.len(),
+        queue: view.queue.len() + view.cut.queue as usize,
     }
 }
 
@@ -134,6 +134,7 @@ mod tests {
         };
         let wait = WaitView {
             over_quota: false,
+            waits_for: None,
             gpu_lost: false,
             pid: 1,
             uid: 0,

@@ -40,8 +40,8 @@ impl Summary {
             reserved_mib: working()
                 .map(|gpu| mib(gpu.reserved_bytes + gpu.contexts_bytes))
                 .sum(),
-            tasks: view.tasks.iter().filter(|task| task.pid != 0).count() as u64,
-            waiting: view.queue.len() as u64,
+            tasks: view.tasks.iter().filter(|task| task.pid != 0).count() as u64 + view.cut.tasks,
+            waiting: view.queue.len() as u64 + view.cut.queue,
             at: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| since.as_secs()),

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use mgb_probe::size::Bytes;
-use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, WaitView};
+use mgb_probe::view::{Counts, GpuView, HeldBack, NodeView, TaskState, TaskView, WaitView, WaitsFor};
 
 use crate::leave;
 use crate::table::{Table, plural};
@@ -32,6 +32,14 @@ pub fn text(view: &NodeView) -> String {
         [] => writeln!(text, "\nnobody waits for room"),
         waiting => write!(text, "\n{}", queue(waiting)),
     };
+    if view.cut.tasks + view.cut.queue > 0 {
+        let _ = writeln!(
+            text,
+            "\nnot shown, for want of room: {}, {}",
+            plural(view.cut.tasks as usize, "task"),
+            plural(view.cut.queue as usize, "request")
+        );
+    }
     let ordered = ordered(view);
     if !ordered.is_empty() {
         let _ = write!(text, "\n{ordered}");
@@ -219,10 +227,21 @@ fn kind(wait: &WaitView) -> String {
     match wait.held_back {
         None if wait.over_quota => format!("{kind}, over quota"),
         None if wait.gpu_lost => format!("{kind}, GPU lost"),
-        None => kind.to_owned(),
+        None => waits_for(wait).map_or_else(|| kind.to_owned(), |why| format!("{kind}, {why}")),
         Some(HeldBack::Suspended) => format!("{kind}, suspended"),
         Some(HeldBack::Drained) => format!("{kind}, GPU drained"),
     }
+}
+
+/// What a request waits for, where that is more than its turn and room.
+fn waits_for(wait: &WaitView) -> Option<String> {
+    Some(match wait.waits_for? {
+        WaitsFor::RoomGathers(gpu) => format!("room gathers on GPU {gpu}"),
+        WaitsFor::NothingLeaves => "nothing leaves its GPUs".to_owned(),
+        WaitsFor::Growth => "others wait to grow there".to_owned(),
+        WaitsFor::Places => "all places for processes are taken".to_owned(),
+        WaitsFor::UserPlaces => "its user has half of all places for processes".to_owned(),
+    })
 }
 
 /// Who is suspended, and which GPUs are drained; nothing where people have ordered nothing.
@@ -298,6 +317,25 @@ mod tests {
     fn people_see() {
         let view: NodeView = serde_json::from_str(VIEW).unwrap();
         insta::assert_snapshot!(text(&view));
+    }
+
+    #[test]
+    fn people_see_what_a_request_waits_for() {
+        let mut view: NodeView = serde_json::from_str(VIEW).unwrap();
+        let mut said = |waits_for| {
+            view.queue[0].waits_for = Some(waits_for);
+            let text = text(&view);
+            let line = text
+                .lines()
+                .find(|line| line.contains("phases.cu"))
+                .unwrap_or_default();
+            line.to_owned()
+        };
+        assert!(said(WaitsFor::RoomGathers(3)).contains("new, room gathers on GPU 3"));
+        assert!(said(WaitsFor::NothingLeaves).contains("new, nothing leaves its GPUs"));
+        assert!(said(WaitsFor::Growth).contains("new, others wait to grow there"));
+        assert!(said(WaitsFor::UserPlaces).contains("new, its user has half of all places"));
+        assert!(said(WaitsFor::Places).contains("new, all places for processes are taken"));
     }
 
     #[test]

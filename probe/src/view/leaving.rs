@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 pub struct LeavingView {
     /// Process.
     pub pid: u32,
+    /// Its user.
+    #[serde(default)]
+    pub uid: u32,
     /// GPU index.
     pub gpu: u32,
     /// Bytes that are still there.

@@ -43,6 +43,12 @@ pub struct OwnerView {
     pub gpus: Vec<u32>,
     /// GPUs that it may have.
     pub most_gpus: Option<u64>,
+    /// Processes with a context on a GPU, counted on each.
+    #[serde(default)]
+    pub processes: u64,
+    /// Processes that it may have so.
+    #[serde(default)]
+    pub most_processes: Option<u64>,
     /// Its requests that wait.
     pub waiting: u32,
     /// Of those, that wait because of a quota.

@@ -95,6 +95,25 @@ pub struct WaitView {
     /// It is not considered because the driver cannot reach any GPU that it could go to.
     #[serde(default)]
     pub gpu_lost: bool,
+    /// What it waits for, where that is more than its turn and room.
+    #[serde(default)]
+    pub waits_for: Option<WaitsFor>,
+}
+
+/// What a request waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WaitsFor {
+    /// Room gathers for it on this GPU, where nobody new begins meanwhile.
+    RoomGathers(u32),
+    /// Nothing has left its GPUs for long, so that others may begin there again.
+    NothingLeaves,
+    /// Others wait to grow on the GPUs where it would fit.
+    Growth,
+    /// All places for processes are taken on the GPUs where it would fit.
+    Places,
+    /// Its user has as many processes on its GPUs as one of several users may have.
+    UserPlaces,
 }
 
 /// Why a request waits although there may be room for it.

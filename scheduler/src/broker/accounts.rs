@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::client::ClientId;
 use crate::ledger::TaskKey;
 use crate::quota::{Account, Amount, Limits, Owner};
 
@@ -18,6 +19,13 @@ pub(super) struct Accounts {
     pub(super) has: BTreeMap<Owner, Amount>,
     /// Requests that go beyond a quota, since nobody else who shares it can go on.
     pub(super) beyond: BTreeSet<TaskKey>,
+    /// Room that is being reclaimed, by its number: whose it was, and what the user has by it until the driver
+    /// shows it free.
+    pub(super) reclaiming: BTreeMap<u64, (u32, Amount)>,
+    /// Who has a GPU for himself, as of this round.
+    pub(super) alone: BTreeSet<(ClientId, usize)>,
+    /// Processes of each user on each GPU, as of this round; `None` where places are plenty.
+    pub(super) places: Option<BTreeMap<(u32, usize), u32>>,
     /// When something of a user was granted last.
     pub(super) served: BTreeMap<u32, Duration>,
 }

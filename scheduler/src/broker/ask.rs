@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use mgb_probe::need::ALONE;
 use mgb_probe::wire::{MAKES_CONTEXT, Op, Reply, Request, Text};
 
 use super::follow::Follow;
@@ -69,6 +70,7 @@ impl Broker {
             Op::End => {
                 if let Some(held) = self.ledger.task(key) {
                     let (lasted, runs) = (now.saturating_sub(held.granted), held.running);
+                    self.work_ended.insert(held.gpu, now);
                     self.past.ended(key, lasted);
                     if runs {
                         self.held_for(client, lasted, now);
@@ -132,7 +134,7 @@ impl Broker {
         }
     }
 
-    fn begin(&mut self, key: TaskKey, cell: usize, request: Request, now: Duration) -> Option<Reply> {
+    fn begin(&mut self, key: TaskKey, cell: usize, mut request: Request, now: Duration) -> Option<Reply> {
         if request.task == 0 || self.ledger.task(key).is_some() || self.is_queued(key) {
             return Some(bad("that task number is taken, or 0"));
         }
@@ -146,6 +148,14 @@ impl Broker {
             Follow::IsPlaced => {}
             Follow::Waits => return None,
             Follow::Answered(reply) => return Some(reply),
+        }
+        if request.need.flags & ALONE != 0 && !self.may_be_alone(key.client) {
+            tracing::info!(
+                client = key.client,
+                task = key.task,
+                "its user may have no GPU for himself: it shares one"
+            );
+            request.need.flags &= !ALONE;
         }
         let bytes = request.need.reserved_bytes();
         let gpus = self.ledger.gpus();

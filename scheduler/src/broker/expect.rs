@@ -210,19 +210,19 @@ impl Broker {
         }
     }
 
-    fn rooms_to_begin(&self, covered: &[Option<u64>]) -> Vec<u64> {
+    pub(super) fn rooms_to_begin(&self, covered: &[Option<u64>]) -> Vec<u64> {
         let gpus = 0..self.ledger.gpus().len();
         gpus.map(|gpu| self.room_to_begin(covered, gpu)).collect()
     }
 
     /// Whether there is room for the task and what it is expected to need.
-    fn can_begin(&self, waiter: &Waiter, rooms: &[u64]) -> bool {
+    pub(super) fn can_begin(&self, waiter: &Waiter, rooms: &[u64]) -> bool {
         self.among(waiter.gpus)
             .any(|gpu| self.cost(waiter, waiter.bytes, gpu) <= rooms[gpu])
     }
 
     /// Bytes with the waiter's context on the GPU, where it has none yet.
-    fn cost(&self, waiter: &Waiter, bytes: u64, gpu: usize) -> u64 {
+    pub(super) fn cost(&self, waiter: &Waiter, bytes: u64, gpu: usize) -> u64 {
         let has_context = waiter.contexts & (1 << gpu) != 0;
         let context = if has_context {
             0

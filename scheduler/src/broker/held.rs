@@ -30,6 +30,8 @@ pub(super) enum Why {
     Person(HeldBack),
     /// The driver cannot reach any GPU that it could go to.
     Lost,
+    /// Its user has as many processes on its GPUs as one of several users may have.
+    Places,
     /// With it, these would have more than they may have.
     Quota(Owner),
 }

@@ -1,6 +1,6 @@
 //! Holds requests back: because a person wants it, those of suspended processes and those that can only be
 //! served by a drained GPU; those that can only be served by a GPU that the driver cannot reach; and those of
-//! users who have as much as they may have ([`super::quota`]).
+//! users who have as much as they may have ([`super::quota`], [`super::user_places`]).
 //!
 //! They are not in the queue, so nothing else in the broker sees them: nobody is swapped or evicted for them,
 //! nothing is kept for them, they pass no patience, and a process that waits in one is part of no deadlock. A
@@ -21,7 +21,7 @@ impl Broker {
     /// Takes out of the queue what is to be held back, and puts in again what is not any more. Called before
     /// anything is granted.
     pub(super) fn hold_back(&mut self, now: Duration) {
-        let is_limited = self.counts_amounts();
+        let is_limited = self.counts_amounts() | self.counts_places();
         if self.suspended.is_empty() && self.closed() == 0 && self.held.is_empty() && !is_limited {
             self.widen();
             return;
@@ -52,7 +52,7 @@ impl Broker {
     pub(super) fn let_go_on(&mut self, held: &Held, now: Duration) {
         let since = match held.why {
             Why::Person(_) | Why::Lost => now,
-            Why::Quota(_) => held.since,
+            Why::Quota(_) | Why::Places => held.since,
         };
         let (client, cell) = (held.client, held.cell);
         if let Some(reply) = self.request(client, cell, held.request, since) {
@@ -65,7 +65,8 @@ impl Broker {
             return Some(Why::Person(HeldBack::Suspended));
         }
         if request.op == Op::Begin && self.open_among(key.client, fit) == 0 && fit & !self.drained != 0 {
-            return Some(Why::Lost);
+            let is_lost = fit & !self.closed() == 0;
+            return Some(if is_lost { Why::Lost } else { Why::Places });
         }
         let is_closed = if request.op == Op::Grow {
             // Who is at work there goes on.
@@ -88,14 +89,14 @@ impl Broker {
     fn open_among(&self, client: ClientId, gpus: u64) -> u64 {
         match gpus & !self.closed() {
             0 => gpus & !self.drained & self.contexts_of(client),
-            open => open,
+            open => self.with_place(client, open),
         }
     }
 
     /// Has requests to begin go to all GPUs that are not drained and within their users' quotas, and to no
     /// others.
     fn widen(&mut self) {
-        let narrows = self.closed() != 0 || self.has_limits();
+        let narrows = self.closed() != 0 || self.has_limits() || self.is_any_full();
         if !narrows && !self.narrowed {
             return;
         }

@@ -115,6 +115,7 @@ impl Broker {
     pub fn leaving_views(&self) -> Vec<LeavingView> {
         let view = |((client, gpu), there): ((ClientId, usize), Left)| LeavingView {
             pid: self.clients.get(&client).map_or(0, |entry| entry.pid),
+            uid: self.user(client),
             gpu: gpu as u32,
             bytes: there.bytes,
             hindrance: self.hindrances.get(&(client, gpu)).copied(),

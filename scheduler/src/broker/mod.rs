@@ -14,6 +14,7 @@ mod evict;
 mod expect;
 mod follow;
 mod further;
+mod gather;
 mod held;
 mod hold_back;
 mod jobs;
@@ -41,6 +42,7 @@ mod suspended;
 mod took;
 mod turns;
 mod usage;
+mod user_places;
 mod view;
 mod waiting;
 
@@ -65,6 +67,7 @@ use crate::ledger::{Ledger, Reclaiming, TaskKey};
 use crate::policies::Claim;
 use accounts::Accounts;
 use agent::{Agent, FIRST_SPEED};
+use gather::Gathers;
 use held::Held;
 use jobs::{JobOfUser, Jobs};
 use moves::{Moves, Wish};
@@ -125,6 +128,8 @@ pub struct Broker {
     queue: Pending,
     /// For whom others make room, by GPU.
     claims: BTreeMap<usize, Claim>,
+    /// Where room gathers.
+    gathers: Gathers,
     /// Requests that are not in the queue because a person wants it.
     held: Vec<Held>,
     suspended: Suspended,
@@ -151,6 +156,8 @@ pub struct Broker {
     places: Places,
     usages: Usages,
     touched: BTreeMap<TaskKey, Touch>,
+    /// When a task ended last, by GPU.
+    work_ended: BTreeMap<usize, Duration>,
     /// Tasks that have moved: how often, and when last.
     moves: BTreeMap<TaskKey, Moves>,
     /// What people want to move, and was not ordered yet.
@@ -177,6 +184,7 @@ impl Broker {
             clients: BTreeMap::new(),
             queue: Pending::default(),
             claims: BTreeMap::new(),
+            gathers: Gathers::default(),
             held: Vec::new(),
             suspended: Suspended::default(),
             accounts: Accounts::default(),
@@ -194,6 +202,7 @@ impl Broker {
             places: Places::default(),
             usages: Usages::default(),
             touched: BTreeMap::new(),
+            work_ended: BTreeMap::new(),
             moves: BTreeMap::new(),
             wishes: Vec::new(),
             uneven: None,
@@ -283,6 +292,7 @@ impl Broker {
         self.places.leave(client);
         self.forget_suspended(client);
         let lost = self.ledger.die(client, false, now);
+        self.stays_on_account(client, &lost);
         self.forget_touches(client);
         lost
     }
@@ -302,6 +312,7 @@ impl Broker {
         self.jobs.leave(client);
         self.places.leave(client);
         let lost = self.ledger.die(client, true, now);
+        self.stays_on_account(client, &lost);
         self.forget_touches(client);
         lost
     }
@@ -317,12 +328,18 @@ impl Broker {
     fn ends_with_its_process(&mut self, client: ClientId, now: Duration) {
         let mut held_for = Duration::ZERO;
         for (key, held) in self.ledger.tasks_of(client) {
+            self.work_ended.insert(held.gpu, now);
             let lasted = now.saturating_sub(held.granted);
             self.past.ended(key, lasted);
             held_for += if held.running { lasted } else { Duration::ZERO };
         }
         self.held_for(client, held_for, now);
         self.past.forget_client(client);
+    }
+
+    /// When a task on the GPU, or its process, ended last; `None`: none has.
+    pub fn work_ended(&self, gpu: usize) -> Option<Duration> {
+        self.work_ended.get(&gpu).copied()
     }
 
     /// A lease was taken away: the task is over, and held nothing.
@@ -335,6 +352,7 @@ impl Broker {
 
     /// The driver shows that room free.
     pub fn freed(&mut self, id: u64) -> Option<Reclaiming> {
+        self.accounts.reclaiming.remove(&id);
         self.ledger.freed(id)
     }
 }

@@ -1,13 +1,13 @@
 //! What users and groups have and may have, for people.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mgb_probe::view::OwnerView;
 
 use super::Broker;
 use super::held::Why;
 use crate::client::ClientId;
-use crate::quota::{Limits, Owner};
+use crate::quota::{Amount, Limits, Owner};
 
 /// Most owners in the view.
 const MOST_SHOWN: usize = 256;
@@ -26,16 +26,20 @@ impl Broker {
                 let view = views
                     .entry(owner)
                     .or_insert_with(|| self.owner_view(owner, limits));
-                view.bytes = view.bytes.saturating_add(mine.bytes);
-                view.tasks += mine.tasks;
-                let on = |gpu: &u32| mine.gpus & (1 << gpu) != 0 && !view.gpus.contains(gpu);
-                let more: Vec<u32> = (0..u64::BITS).filter(on).collect();
-                view.gpus.extend(more);
-                view.gpus.sort_unstable();
+                add(view, mine);
                 view.waiting += waiting;
                 view.held_back += held;
                 if view.is_group && !view.members.contains(&entry.uid) {
                     view.members.push(entry.uid);
+                }
+            }
+        }
+        for (uid, amount) in self.accounts.reclaiming.values() {
+            let owners = self.accounts.limits(*uid).iter().map(|(owner, _)| *owner);
+            let owners: BTreeSet<Owner> = owners.chain([Owner::User(*uid)]).collect();
+            for owner in owners {
+                if let Some(view) = views.get_mut(&owner) {
+                    add(view, *amount);
                 }
             }
         }
@@ -54,6 +58,7 @@ impl Broker {
             most_bytes: limits.bytes,
             most_tasks: limits.tasks,
             most_gpus: limits.gpus,
+            most_processes: limits.processes,
             ..OwnerView::default()
         }
     }
@@ -64,4 +69,14 @@ impl Broker {
         let all = self.queue.of(client).count() + held.count();
         (all as u32, over.count() as u32)
     }
+}
+
+fn add(view: &mut OwnerView, amount: Amount) {
+    view.bytes = view.bytes.saturating_add(amount.bytes);
+    view.tasks += amount.tasks;
+    view.processes += amount.processes;
+    let on = |gpu: &u32| amount.gpus & (1 << gpu) != 0 && !view.gpus.contains(gpu);
+    let more: Vec<u32> = (0..u64::BITS).filter(on).collect();
+    view.gpus.extend(more);
+    view.gpus.sort_unstable();
 }

@@ -109,6 +109,13 @@ impl Past {
         })
     }
 
+    /// How long a running task is known to take from its grant to its end.
+    pub(super) fn lasts(&self, key: TaskKey) -> Option<Duration> {
+        let which = self.running.get(&key)?.which;
+        let mut taken = which.kinds().filter_map(|which| self.taken.peek(&which));
+        taken.find_map(|taken| taken.lasted)
+    }
+
     /// How long tasks last; `None`: none has ended.
     pub(super) fn mean(&self) -> Option<Duration> {
         self.mean

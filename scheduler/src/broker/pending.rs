@@ -114,6 +114,18 @@ impl Pending {
         self.waiters[at].bytes = waiting.expected_bytes;
     }
 
+    /// Where a task's request to begin stands in [`Pending::waiters`].
+    pub(super) fn position(&self, key: TaskKey) -> Option<usize> {
+        let begins = self.waiters.iter().zip(&self.begins);
+        let mut begins = begins.map(|(waiter, waiting)| waiter.client == key.client && waiting.key() == key);
+        begins.position(|is_it| is_it)
+    }
+
+    /// Room gathers on this GPU for the request to begin at this position.
+    pub(super) fn gather_on(&mut self, at: usize, gpu: Option<usize>) {
+        self.waiters[at].gathers = gpu;
+    }
+
     /// The request to begin at this position may go to these GPUs, where so many bytes are to be there for
     /// it.
     pub(super) fn send_to(&mut self, at: usize, gpus: u64, expected: u64) {

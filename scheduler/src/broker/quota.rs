@@ -12,12 +12,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use mgb_probe::need::ALONE;
 use mgb_probe::wire::{Op, Reply, Request};
 
 use super::held::{Held, Why};
 use super::{Answer, Broker, Snapshot, Waiting};
 use crate::client::ClientId;
-use crate::ledger::{Holding, TaskKey};
+use crate::ledger::{Holding, Reclaiming, TaskKey};
 use crate::quota::{Account, Amount, Beyond, Limits, Owner};
 
 /// Requests of one user that are considered at once although its quota may hold for fewer: with thousands,
@@ -46,6 +47,12 @@ impl Broker {
         here
     }
 
+    /// Whether a client's tasks may have a GPU for themselves.
+    pub(super) fn may_be_alone(&self, client: ClientId) -> bool {
+        let account = self.accounts.by_user.get(&self.user(client));
+        account.is_none_or(|account| account.may_be_alone)
+    }
+
     /// Whether anybody is limited.
     pub(super) fn has_limits(&self) -> bool {
         self.accounts.limits
@@ -66,6 +73,7 @@ impl Broker {
             self.accounts.has.clear();
             return false;
         }
+        self.accounts.alone = self.alone_places();
         let mut has: BTreeMap<Owner, Amount> = BTreeMap::new();
         let mut add = |client: ClientId, amount: Amount| {
             for (owner, _) in self.accounts.limits(self.user(client)) {
@@ -74,7 +82,11 @@ impl Broker {
             }
         };
         for (key, held) in self.ledger.tasks() {
-            add(key.client, self.amount_of(key, held));
+            let has_it_alone = self.accounts.alone.contains(&(key.client, held.gpu));
+            add(key.client, self.amount_of(key, held, has_it_alone));
+        }
+        for (client, gpu) in &self.accounts.alone {
+            add(*client, self.whole_gpu(*client, *gpu));
         }
         for (client, gpu, bytes) in self.ledger.contexts() {
             let gpus = 1 << gpu;
@@ -84,28 +96,75 @@ impl Broker {
                     bytes: bytes.saturating_add(self.ledger.taken_by(client, gpu)),
                     tasks: 0,
                     gpus,
+                    processes: 1,
                 },
             );
+        }
+        for (uid, amount) in self.accounts.reclaiming.values() {
+            for (owner, _) in self.accounts.limits(*uid) {
+                let sum = has.entry(*owner).or_default();
+                *sum = sum.and(*amount);
+            }
         }
         self.accounts.has = has;
         true
     }
 
-    fn amount_of(&self, key: TaskKey, held: &Holding) -> Amount {
+    /// What a process had is its user's until the driver shows it free: one that only closes its connection has it
+    /// still.
+    pub(super) fn stays_on_account(&mut self, client: ClientId, lost: &[Reclaiming]) {
+        let uid = self.user(client);
+        for entry in lost {
+            let amount = Amount {
+                bytes: entry.bytes,
+                tasks: 0,
+                gpus: 1 << entry.gpu,
+                processes: 0,
+            };
+            self.accounts.reclaiming.insert(entry.id, (uid, amount));
+        }
+    }
+
+    /// What a client that has a GPU for itself has by that, beside its context there.
+    fn whole_gpu(&self, client: ClientId, gpu: usize) -> Amount {
+        let info = &self.ledger.gpus()[gpu];
+        let beside = info
+            .context_bytes
+            .saturating_add(self.ledger.taken_by(client, gpu));
+        Amount {
+            bytes: info.usable_bytes.saturating_sub(beside),
+            ..Amount::default()
+        }
+    }
+
+    /// Who has a GPU for himself.
+    fn alone_places(&self) -> BTreeSet<(ClientId, usize)> {
+        let alone = self.ledger.tasks().filter(|(_, held)| held.keeps_others_out());
+        alone.map(|(key, held)| (key.client, held.gpu)).collect()
+    }
+
+    /// What a task has. What a process has where it has the GPU for itself is part of the whole GPU.
+    fn amount_of(&self, key: TaskKey, held: &Holding, has_it_alone: bool) -> Amount {
         let arrival = self.ledger.arrival(key).map_or(0, |arrival| arrival.bytes);
         let is_at_rest = !held.running || self.is_suspended(key.client);
+        let there = if has_it_alone { 0 } else { held.reserved };
         Amount {
-            bytes: held.reserved.saturating_add(arrival),
+            bytes: there.saturating_add(arrival),
             tasks: u64::from(!is_at_rest),
             gpus: 0,
+            processes: 0,
         }
     }
 
     /// What a client has.
     pub(super) fn amount_of_client(&self, client: ClientId) -> Amount {
-        let tasks = self.ledger.tasks_of(client);
-        let tasks = tasks.map(|(key, held)| self.amount_of(key, held));
-        tasks.fold(self.contexts_amount(client), Amount::and)
+        let tasks = || self.ledger.tasks_of(client);
+        let alone = tasks().filter(|(_, held)| held.keeps_others_out());
+        let alone = alone.fold(0u64, |set, (_, held)| set | 1 << held.gpu);
+        let tasks = tasks().map(|(key, held)| self.amount_of(key, held, alone & (1 << held.gpu) != 0));
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| alone & (1 << gpu) != 0);
+        let whole = gpus.map(|gpu| self.whole_gpu(client, gpu));
+        tasks.chain(whole).fold(self.contexts_amount(client), Amount::and)
     }
 
     /// What a client has beside its tasks.
@@ -114,6 +173,7 @@ impl Broker {
             bytes: self.ledger.gpus()[gpu].context_bytes + self.ledger.taken_by(client, gpu),
             tasks: 0,
             gpus: 1 << gpu,
+            processes: 1,
         });
         contexts.fold(Amount::default(), Amount::and)
     }
@@ -121,16 +181,35 @@ impl Broker {
     /// What a request asks for on a GPU.
     fn asks(&self, key: TaskKey, request: &Request, gpu: usize) -> Amount {
         let begins = request.op == Op::Begin;
-        let bytes = if begins {
-            request.need.reserved_bytes()
+        let bytes = if self.accounts.alone.contains(&(key.client, gpu)) {
+            // All of the GPU is its user's already.
+            0
+        } else if begins && request.need.flags & ALONE != 0 && !self.ledger.blind() {
+            self.rest_of_gpu(key.client, gpu)
+        } else if begins {
+            self.ledger.cost(key.client, gpu, request.need.reserved_bytes())
         } else {
             request.bytes
         };
         Amount {
-            bytes: self.ledger.cost(key.client, gpu, bytes),
+            bytes,
             tasks: u64::from(begins),
             gpus: 1 << gpu,
+            processes: u64::from(!self.ledger.has_context(key.client, gpu)),
         }
+    }
+
+    /// Bytes of a GPU beside what a client has there.
+    fn rest_of_gpu(&self, client: ClientId, gpu: usize) -> u64 {
+        let info = &self.ledger.gpus()[gpu];
+        let tasks = self.ledger.tasks_of(client).filter(|(_, held)| held.gpu == gpu);
+        let context = if self.ledger.has_context(client, gpu) {
+            info.context_bytes + self.ledger.taken_by(client, gpu)
+        } else {
+            0
+        };
+        let has = tasks.fold(context, |sum, (_, held)| sum.saturating_add(held.reserved));
+        info.usable_bytes.saturating_sub(has)
     }
 
     /// The first limit that a client would be beyond with so much more.
@@ -235,11 +314,15 @@ impl Broker {
 
     /// A request is about to be granted: what its user has is more by that.
     pub(super) fn count_grant(&mut self, waiting: &Waiting, gpu: usize) {
+        self.count_place(waiting.client, gpu);
         if !self.accounts.limits {
             return;
         }
         let more = self.asks(waiting.key(), &waiting.request, gpu);
         self.accounts.beyond.remove(&waiting.key());
+        if self.wants_alone(waiting) {
+            self.accounts.alone.insert((waiting.client, gpu));
+        }
         let uid = self.user(waiting.client);
         let owners = self.accounts.by_user.get(&uid).into_iter();
         for (owner, _) in owners.flat_map(|account| &account.limits) {
@@ -269,7 +352,7 @@ impl Broker {
     pub(super) fn pressed_by_quota(&self) -> impl Iterator<Item = ClientId> {
         let owners = self.held.iter().filter_map(|held| match held.why {
             Why::Quota(owner) => Some(owner),
-            Why::Person(_) | Why::Lost => None,
+            Why::Person(_) | Why::Lost | Why::Places => None,
         });
         let owners: BTreeSet<Owner> = owners.collect();
         self.clients

@@ -61,6 +61,7 @@ impl Broker {
         }
         self.serve_growth(&mut covered, stalled, now, &mut answers);
         if !newcomers {
+            self.gather(&covered, stalled, now);
             self.admit_aged(&mut covered, snapshot, now, &mut answers);
         }
         self.serve_beginners(&mut covered, snapshot, stalled, &holders, now, &mut answers);
@@ -208,7 +209,8 @@ impl Broker {
             let (mut is_beyond, mut expects_more) = (false, false);
             for (waiting, gpu) in self.placed(&gpus, now) {
                 // What was granted before it may have been the last that its user may have.
-                if self.within_quota(&waiting, 1 << gpu) == 0 {
+                let has_place = self.with_place(waiting.client, 1 << gpu) != 0;
+                if !has_place || self.within_quota(&waiting, 1 << gpu) == 0 {
                     is_beyond = true;
                 } else if self.grant(&waiting, gpu, covered, now, answers) && leads_to_more(&waiting) {
                     // The others are placed with its further devices in mind.

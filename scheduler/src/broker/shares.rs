@@ -51,10 +51,21 @@ impl Broker {
             }
         };
         for (key, held) in self.ledger.tasks() {
-            add(key.client, held.reserved, 0);
+            let gpu = &self.ledger.gpus()[held.gpu];
+            let has = if held.keeps_others_out() {
+                gpu.usable_bytes
+            } else {
+                held.reserved
+            };
+            add(key.client, has, 0);
         }
         for (client, _, bytes) in self.ledger.contexts() {
             add(client, bytes, 1);
+        }
+        for (uid, amount) in self.accounts.reclaiming.values() {
+            if let Some(sum) = has.get_mut(uid) {
+                sum.0 = sum.0.saturating_add(amount.bytes);
+            }
         }
         let standing = |(uid, (bytes, processes))| {
             let standing = Standing {
@@ -71,7 +82,12 @@ impl Broker {
     fn part_asked(&self, waiter: &Waiter) -> u64 {
         let begins = waiter.contexts == 0;
         let context = self.ledger.gpus().first().map_or(0, |gpu| gpu.context_bytes);
-        let bytes = waiter.bytes.saturating_add(if begins { context } else { 0 });
+        let whole = self.ledger.gpus().iter().map(|gpu| gpu.usable_bytes).max();
+        let bytes = if waiter.alone {
+            whole.unwrap_or(0)
+        } else {
+            waiter.bytes.saturating_add(if begins { context } else { 0 })
+        };
         self.part(bytes, u64::from(begins))
     }
 

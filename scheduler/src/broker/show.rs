@@ -1,21 +1,35 @@
 //! The broker's part of the node view.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use mgb_probe::view::{TaskState, TaskView, WaitView};
+use mgb_probe::view::{TaskState, TaskView, WaitView, WaitsFor};
 
-use super::Broker;
 use super::held::Why;
+use super::{Broker, Waiting};
 use crate::client::ClientId;
 use crate::ledger::{Holding, TaskKey};
+use crate::quota::shares::even_parts;
 
-/// Most entries of each list in the view, so that it keeps to its segment.
-const MOST: usize = 1024;
+/// Most entries of each list in the view. Where there are more, each user has an even part of them.
+const MAX_ENTRIES: usize = 1024;
 
 impl Broker {
+    /// How many tasks hold room, and how many requests wait: the views may have fewer.
+    pub fn view_totals(&self) -> (usize, usize) {
+        let tasks = self.ledger.count() + self.ledger.reclaiming().len();
+        let waiting = self.queue.len() + self.held.len() + self.jobs.followers().len();
+        (tasks, waiting)
+    }
+
     /// The tasks that hold room. `held` says what a client has mapped on a GPU.
     pub fn task_views(&self, held: impl Fn(ClientId, usize) -> u64, now: Duration) -> Vec<TaskView> {
-        let living = self.ledger.tasks().map(|(key, task)| TaskView {
+        let mut has_place = even_places(&mut self.ledger.tasks().map(|(key, _)| self.uid(key.client)));
+        let shown = self
+            .ledger
+            .tasks()
+            .filter(|(key, _)| has_place(self.uid(key.client)));
+        let living = shown.map(|(key, task)| TaskView {
             pid: self.pid(key.client),
             uid: self.uid(key.client),
             task: key.task,
@@ -45,7 +59,7 @@ impl Broker {
             warps: 0,
             age_ms: now.saturating_sub(entry.since).as_millis() as u64,
         });
-        living.chain(dead).take(MOST).collect()
+        living.chain(dead.take(MAX_ENTRIES)).collect()
     }
 
     /// The requests that wait.
@@ -62,6 +76,7 @@ impl Broker {
             held_back: None,
             over_quota: false,
             gpu_lost: false,
+            waits_for: None,
         });
         let held = self.held.iter().map(|held| WaitView {
             pid: self.pid(held.client),
@@ -74,14 +89,25 @@ impl Broker {
             waited_ms: now.saturating_sub(held.since).as_millis() as u64,
             held_back: match held.why {
                 Why::Person(why) => Some(why),
-                Why::Quota(_) | Why::Lost => None,
+                Why::Quota(_) | Why::Lost | Why::Places => None,
             },
             over_quota: matches!(held.why, Why::Quota(_)),
             gpu_lost: held.why == Why::Lost,
+            waits_for: (held.why == Why::Places).then_some(WaitsFor::UserPlaces),
         });
-        self.queue
+        let growing = self
+            .queue
+            .grows()
             .iter()
-            .map(|waiting| WaitView {
+            .fold(0, |set, waiting| set | waiting.gpus);
+        let gathers = self.queue.waiters().iter().map(|waiter| waiter.gathers);
+        // Growths come behind those who begin.
+        let gathers = gathers.chain(std::iter::repeat(None));
+        let all = self
+            .queue
+            .iter()
+            .zip(gathers)
+            .map(|(waiting, gathers)| WaitView {
                 pid: self.pid(waiting.client),
                 uid: self.uid(waiting.client),
                 label: waiting.request.label.to_text(),
@@ -93,11 +119,49 @@ impl Broker {
                 held_back: None,
                 over_quota: false,
                 gpu_lost: false,
+                waits_for: self.waits_for(waiting, gathers, growing, now),
             })
             .chain(held)
-            .chain(followers)
-            .take(MOST)
-            .collect()
+            .chain(followers);
+        let all: Vec<WaitView> = all.collect();
+        let mut has_place = even_places(&mut all.iter().map(|view| view.uid));
+        all.into_iter().filter(|view| has_place(view.uid)).collect()
+    }
+
+    /// What a request waits for, where that is more than its turn and room.
+    fn waits_for(
+        &self,
+        waiting: &Waiting,
+        gathers: Option<usize>,
+        growing: u64,
+        now: Duration,
+    ) -> Option<WaitsFor> {
+        if let Some(gpu) = gathers {
+            return Some(WaitsFor::RoomGathers(gpu as u32));
+        }
+        if waiting.grows() || self.ledger.blind() {
+            return None;
+        }
+        if self
+            .gathers
+            .are_given_up(self.user(waiting.client), waiting.gpus, now)
+        {
+            return Some(WaitsFor::NothingLeaves);
+        }
+        let gpus = (0..self.ledger.gpus().len()).filter(|gpu| waiting.gpus & (1 << gpu) != 0);
+        let fits = |gpu: &usize| {
+            self.ledger.cost(waiting.client, *gpu, waiting.bytes) <= self.ledger.room(*gpu)
+                && !self.ledger.has_context(waiting.client, *gpu)
+        };
+        let fitting: Vec<usize> = gpus.filter(fits).collect();
+        let is_full = |gpu: &usize| self.ledger.processes(*gpu) >= self.rules.max_processes;
+        let grows = |gpu: &usize| growing & (1 << gpu) != 0;
+        match fitting.as_slice() {
+            [] => None,
+            all if all.iter().all(is_full) => Some(WaitsFor::Places),
+            all if all.iter().all(|gpu| is_full(gpu) || grows(gpu)) => Some(WaitsFor::Growth),
+            _ => None,
+        }
     }
 
     fn state(&self, key: TaskKey, task: &Holding) -> TaskState {
@@ -119,6 +183,17 @@ impl Broker {
 
     fn pid(&self, client: ClientId) -> u32 {
         self.clients.get(&client).map_or(0, |client| client.pid)
+    }
+}
+
+/// Whether the next entry of a user has a place among [`MAX_ENTRIES`], given the users of all entries.
+fn even_places(users: &mut dyn Iterator<Item = u32>) -> impl FnMut(u32) -> bool + use<> {
+    let mut wanted: BTreeMap<u32, usize> = BTreeMap::new();
+    users.for_each(|uid| *wanted.entry(uid).or_default() += 1);
+    let mut left = even_parts(wanted, MAX_ENTRIES);
+    move |uid| {
+        let left = left.get_mut(&uid).filter(|left| **left > 0);
+        left.map(|left| *left -= 1).is_some()
     }
 }
 

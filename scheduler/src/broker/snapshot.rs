@@ -25,6 +25,8 @@ pub struct Snapshot {
     /// How much of the last time processes had work under way, by client and GPU in that order. A
     /// process that is missing counts as busy.
     pub activity: Vec<Activity>,
+    /// How much of the last time programs outside MGB had work, by GPU, in parts of [`super::WHOLE`]. Missing: none.
+    pub foreign: Vec<u32>,
     /// Clients whose agents listen to orders.
     pub listening: BTreeSet<ClientId>,
     /// Bytes of host memory to spare; `None`: not known, and nothing is evicted.
@@ -38,8 +40,10 @@ pub struct Activity {
     pub client: ClientId,
     /// GPU index.
     pub gpu: usize,
-    /// In parts of [`super::WHOLE`].
+    /// How much of the GPU it filled, in parts of [`super::WHOLE`].
     pub part: u32,
+    /// How much of the time it had work there, in parts of [`super::WHOLE`].
+    pub busy: u32,
     /// For how long it has had no work there; `None`: it has some.
     pub idle: Option<Duration>,
     /// How long its idle phases there last; `None`: it had none yet.

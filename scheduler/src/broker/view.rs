@@ -33,6 +33,7 @@ impl Broker {
                     max_warps: info.max_warps,
                     warps,
                     active_warps: warps,
+                    foreign_warps: foreign_warps(info.max_warps, snapshot.foreign.get(gpu)),
                     processes: self.ledger.processes(gpu),
                     expected: self.expected_on(gpu),
                     max_processes: self.rules.max_processes,
@@ -55,7 +56,9 @@ impl Broker {
         }
         for waiting in self.queue.grows() {
             let gpu = waiting.gpus.trailing_zeros() as usize;
-            if !colocation.is_closed(gpu, waiting.client) {
+            let keeps_others_out =
+                !colocation.is_closed(gpu, waiting.client) && !self.gathers.is_open(gpu, now);
+            if keeps_others_out {
                 states[gpu].growth_waits = true;
                 states[gpu].growth_aged |= waiting.waits(now) >= self.rules.patience;
             }
@@ -100,8 +103,15 @@ impl Broker {
             since: waiting.since,
             expected,
             priority: waiting.request.need.priority,
+            gathers: None,
         }
     }
+}
+
+/// The warps that programs outside MGB count for, which have work there for so much of the time.
+fn foreign_warps(max_warps: u64, part: Option<&u32>) -> u64 {
+    let part = part.copied().unwrap_or(0).min(WHOLE);
+    max_warps * u64::from(part) / u64::from(WHOLE)
 }
 
 /// How much of a GPU the processes in question fill, in thousandths.

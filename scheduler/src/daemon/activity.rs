@@ -93,6 +93,7 @@ impl Activities {
                 client,
                 gpu,
                 part: (lately.part * fills * f64::from(WHOLE)) as u32,
+                busy: (lately.part * f64::from(WHOLE)) as u32,
                 idle: lately.idle.map(|since| now.saturating_sub(since)),
                 phase: lately.phase,
                 lasts: lately.lasts(now),

@@ -133,6 +133,9 @@ impl Server {
         // To be shown, also where nobody is there.
         self.changed |= snapshot.lost != lost;
         snapshot.activity = self.activities.sample(ledger, &self.clients, now);
+        snapshot.foreign =
+            self.foreign_loads
+                .sample(self.node.as_ref(), &self.broker, &snapshot.activity, now);
         if self.broker.waiting() || self.broker.presses() {
             snapshot.listening = self.listening();
             snapshot.host_bytes = host_memory::to_spare();

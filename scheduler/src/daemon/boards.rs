@@ -69,9 +69,9 @@ impl Boards {
 
     pub(super) fn write(&self, view: NodeView) {
         for ((account, _), board) in self.others.iter().flatten() {
-            board.write(as_seen_by(*account, &view));
+            board.write(as_seen_by(*account, &view), *account);
         }
-        self.whole.write(view);
+        self.whole.write(view, self.own);
     }
 }
 

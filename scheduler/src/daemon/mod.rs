@@ -24,6 +24,8 @@
 //! | `keep`     | files of the driver's that outlive their process |
 //! | `remember` | the file of what programs took |
 //! | `show`     | the node view |
+//! | `fit`      | what of it fits |
+//! | `foreign`  | how busy programs outside MGB keep the GPUs |
 //! | `sleep`    | how long the loop sleeps |
 //! | `rounds`   | when the broker goes through all that waits |
 //! | `quota_file` | the file of quotas |
@@ -56,6 +58,8 @@ mod entrance;
 mod error;
 mod family;
 mod files;
+mod fit;
+mod foreign;
 #[cfg(fuzzing)]
 pub mod fuzzing;
 mod greet;

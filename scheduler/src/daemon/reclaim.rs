@@ -24,6 +24,12 @@ use crate::ledger::Reclaiming;
 const SETTLED: Duration = Duration::from_millis(100);
 /// How long room is kept after a death where the driver says nothing.
 const BLIND: Duration = Duration::from_millis(500);
+/// Between two looks lies this part of the time since the last death,
+const INTERVAL_PART: u32 = 16;
+/// but no less than this,
+const MIN_INTERVAL: Duration = Duration::from_millis(2);
+/// and no more.
+const MAX_INTERVAL: Duration = Duration::from_millis(500);
 /// Finished entries kept for the node view.
 const REMEMBERED: usize = 64;
 
@@ -32,7 +38,9 @@ struct Entry {
     lost: Reclaiming,
     marked: Duration,
     freed: Option<Duration>,
-    /// Since when the process is gone, nothing of it is kept, and it is not listed as far as one saw.
+    /// When the process was gone, and nothing of it was kept.
+    exited: Option<Duration>,
+    /// Since when it is so, and the driver does not list it as far as one saw.
     gone: Option<Duration>,
 }
 
@@ -62,6 +70,7 @@ impl Reclaims {
                 lost,
                 marked,
                 freed: None,
+                exited: None,
                 gone: None,
             });
         }
@@ -77,6 +86,7 @@ impl Reclaims {
     /// A process that was on its way out is gone, with all it had on the GPUs.
     pub(super) fn exited(&mut self, pid: u32, now: Duration) {
         for entry in self.entries.iter_mut().filter(|entry| entry.pid == pid) {
+            entry.exited.get_or_insert(now);
             entry.gone.get_or_insert(now);
         }
     }
@@ -86,17 +96,17 @@ impl Reclaims {
         Some((self.looked + self.interval(now)?).saturating_sub(now))
     }
 
-    /// From one look to the next: often right after a death, less often later. Each asks the driver for its
-    /// list of processes.
+    /// From one look to the next: often right after a death, the less often the longer ago it is, since a process
+    /// that only closed its connection may be listed for ever. Each look asks the driver for its list of processes.
     fn interval(&self, now: Duration) -> Option<Duration> {
         let newest = self
             .entries
             .iter()
             .filter(|entry| entry.freed.is_none())
-            .filter_map(|entry| entry.gone)
+            .filter_map(|entry| entry.exited)
             .max()?;
-        let recent = now.saturating_sub(newest) < Duration::from_millis(500);
-        Some(Duration::from_millis(if recent { 2 } else { 20 }))
+        let part = now.saturating_sub(newest) / INTERVAL_PART;
+        Some(part.clamp(MIN_INTERVAL, MAX_INTERVAL))
     }
 
     /// Gives back what the driver shows free; true if anything was.
@@ -158,5 +168,48 @@ impl Entry {
         let slack = (self.lost.bytes / 64).max(2 << 20);
         let back = memory.used() <= seen.foreign.saturating_add(seen.actual).saturating_add(slack);
         back || now.saturating_sub(gone) >= SETTLED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::Rules;
+    use crate::node::{Memory, Resident, test_gpu};
+    use crate::policies::Policy;
+
+    /// Of a process that goes on and only closed its connection, the driver lists the memory as before.
+    #[test]
+    fn a_process_that_stays_listed_is_looked_for_less_and_less_often() {
+        let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], Rules::new(Policy::Mgb));
+        let seen = GpuSample {
+            memory: Some(Memory { total: 100, free: 50 }),
+            residents: Some(vec![Resident {
+                pid: 7,
+                bytes: Some(50),
+            }]),
+            ..GpuSample::default()
+        };
+        let mut reclaims = Reclaims::default();
+        let lost = Reclaiming {
+            id: 1,
+            client: 1,
+            gpu: 0,
+            bytes: 50,
+            since: Duration::ZERO,
+        };
+        reclaims.died(7, vec![lost], Duration::ZERO, Duration::ZERO);
+        reclaims.exited(7, Duration::ZERO);
+        let (mut now, mut looks) = (Duration::ZERO, 0);
+        while now < Duration::from_secs(60) {
+            now += reclaims
+                .due_in(now)
+                .expect("it is under way")
+                .max(Duration::from_micros(1));
+            assert!(!reclaims.check(std::slice::from_ref(&seen), &mut broker, now));
+            looks += 1;
+        }
+        assert!(looks < 300, "{looks} looks in a minute");
+        assert_eq!(reclaims.due_in(now), Some(MAX_INTERVAL));
     }
 }

@@ -16,6 +16,7 @@ use super::config::Config;
 use super::doors::Doors;
 use super::entrance::Comer;
 use super::error::DaemonError;
+use super::foreign::ForeignLoads;
 use super::greet::Offence;
 use super::holder::Holder;
 use super::identity::Identities;
@@ -67,6 +68,7 @@ pub struct Server {
     pub(super) broker: Broker,
     pub(super) memory_monitor: MemoryMonitor,
     pub(super) activities: Activities,
+    pub(super) foreign_loads: ForeignLoads,
     overheads: Overheads,
     /// Clients that have more than they were granted, and since when that was last dealt with.
     pub(super) beyond: BTreeMap<ClientId, Duration>,
@@ -192,6 +194,7 @@ impl Server {
             broker,
             memory_monitor: MemoryMonitor::new(hello.gpus.len()),
             activities: Activities::default(),
+            foreign_loads: ForeignLoads::new(hello.gpus.len()),
             overheads: Overheads::new(hello.gpus.len()),
             beyond: BTreeMap::new(),
             recent: None,

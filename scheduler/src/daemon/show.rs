@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mgb_probe::Hello;
-use mgb_probe::view::{Counts, GpuView, NodeView, QuotasView, Segment};
+use mgb_probe::view::{Counts, CutView, GpuView, NodeView, QuotasView, Segment};
 use rustix::fs::{FallocateFlags, XattrFlags};
 use shared_memory::{Shmem, ShmemConf};
 
 use super::client::Client;
 use super::error::DaemonError;
+use super::fit;
 use super::memory_monitor::GpuSample;
 use super::reclaim::Reclaims;
 use crate::Broker;
@@ -54,19 +55,13 @@ impl Board {
         file_of(self.name()).exists()
     }
 
-    pub(super) fn write(&self, mut view: NodeView) {
+    /// Shows the view as this user reads it.
+    pub(super) fn write(&self, view: NodeView, reader: u32) {
         // SAFETY: the mapping is page aligned, has at least the size asked for
         // and lives as long as `self`; a Segment is made of atomics.
         let segment = unsafe { &*self.shared.as_ptr().cast::<Segment>() };
-        let text = serde_json::to_vec(&view).unwrap_or_default();
-        if !segment.write(&text) {
-            // Too long with all tasks in it: the GPUs matter most.
-            view.tasks.clear();
-            view.queue.clear();
-            view.suspended.clear();
-            view.leaving.clear();
-            view.jobs.clear();
-            segment.write(&serde_json::to_vec(&view).unwrap_or_default());
+        if !segment.write(&fit::document(view, reader)) {
+            tracing::error!(reader, "the node view does not fit, whatever is left out");
         }
     }
 }
@@ -145,6 +140,8 @@ pub(super) fn node_view(
             lost: seen.is_lost,
         }
     };
+    let (tasks, queue) = (broker.task_views(held, now), broker.wait_views(now));
+    let (all_tasks, all_waiting) = broker.view_totals();
     NodeView {
         version: hello.version,
         mgbd_pid: hello.mgbd_pid,
@@ -156,8 +153,13 @@ pub(super) fn node_view(
         clients: clients.values().filter(|client| !client.observer).count() as u32,
         starting: broker.starting(),
         gpus: (0..gpus.len()).map(gpu_view).collect(),
-        tasks: broker.task_views(held, now),
-        queue: broker.wait_views(now),
+        cut: CutView {
+            tasks: all_tasks.saturating_sub(tasks.len()) as u64,
+            queue: all_waiting.saturating_sub(queue.len()) as u64,
+            ..CutView::default()
+        },
+        tasks,
+        queue,
         suspended: broker.suspended_views(now),
         leaving: broker.leaving_views(),
         quotas: QuotasView::default(),

@@ -58,6 +58,9 @@ pub trait Node {
     /// The processes with a context on a GPU now.
     fn residents(&self, gpu: usize) -> Result<Vec<Resident>, NodeError>;
 
+    /// The percentage of the last time, a second at most, in which a GPU had any work.
+    fn utilisation(&self, gpu: usize) -> Result<u32, NodeError>;
+
     /// One device file of each kind by which the driver knows a process that uses
     /// it; none where a process's end harms nobody else.
     fn driver_files(&self) -> Vec<PathBuf>;

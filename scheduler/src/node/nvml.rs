@@ -218,6 +218,11 @@ impl Node for NvmlNode {
             .collect())
     }
 
+    fn utilisation(&self, gpu: usize) -> Result<u32, NodeError> {
+        let rates = self.devices[gpu].utilization_rates().map_err(failed)?;
+        Ok(rates.gpu)
+    }
+
     fn driver_files(&self) -> Vec<PathBuf> {
         if self.software {
             return Vec::new();

@@ -1,5 +1,5 @@
 //! `mgb`: memory is a hard limit; among the GPUs with room, the one with the
-//! least load as it is: the warps of tasks whose processes have work under way.
+//! least load as it is: the warps of tasks whose processes have work under way, and what programs outside MGB do.
 //! A task in a long host phase keeps its memory, and nobody off the GPU.
 //!
 //! Loads within a twentieth of the GPU of the least are as good as equal, since
@@ -21,7 +21,8 @@ pub(super) struct Mgb;
 
 /// Load in thousandths of what the GPU holds.
 fn load(gpu: &GpuState) -> u64 {
-    gpu.active_warps.saturating_mul(1000) / gpu.max_warps.max(1)
+    let active = gpu.active_warps.saturating_add(gpu.foreign_warps);
+    active.saturating_mul(1000) / gpu.max_warps.max(1)
 }
 
 impl Choose for Mgb {

@@ -1,14 +1,15 @@
 //! The order in which memory-hard policies serve, apart from where they place.
 //!
 //! *Backfill*: first come first, but a task that cannot be placed may be passed
-//! by later ones that can. Once it has waited longer than the patience, no later
-//! task takes room on any GPU it may use, so that room gathers for it: nobody
-//! starves. Tasks of processes that already have something pass it for some time
+//! by later ones that can. Once it has waited longer than the patience, room
+//! gathers for it on one GPU, which the caller chooses for a bounded time
+//! ([`Waiter::gathers`]): no later task takes room there, so nobody starves, and the
+//! other GPUs are everybody's. Tasks of processes that already have something pass it for some time
 //! longer ([`HOLDER_PATIENCE`] times the patience): others wait for what they
 //! hold, the first in the queue among them. Where nobody who holds memory can go
 //! on (a *stalled* GPU), they pass it in any case.
 //!
-//! *In order*: the same without any patience.
+//! *In order*: no task passes one that came before it and may go to the same GPUs.
 //!
 //! *Largest first*: as backfill, but of those within the patience the one that
 //! needs most memory goes first; those beyond it go before all others, in the
@@ -18,18 +19,17 @@
 //! *Shortest first*: the same with the one that is expected to end first.
 //!
 //! So the bound on waiting is the same for all of them: once a task has waited for
-//! `HOLDER_PATIENCE` times the patience, nothing begins before it on its GPUs
-//! but tasks that have waited for as long and, on a stalled GPU, tasks that others
+//! `HOLDER_PATIENCE` times the patience, nothing begins before it on the GPU where
+//! room gathers for it but tasks that have waited for as long and, on a stalled GPU, tasks that others
 //! wait for. What runs there then has to end, and it is its turn.
 //!
 //! On a GPU where a granted task waits to grow, processes that hold nothing
-//! there do not begin at all. Where others make room for a process on a stalled GPU
+//! there do not begin, until nothing has left it for long. One that asks for no memory begins there after the
+//! patience: others may wait for it, those who hold what the growing task waits for among them. Where others make room for a process on a stalled GPU
 //! (a *claim*), that process takes it and not they.
 //!
-//! A task that lacks something else than memory (it wants a GPU for itself, or
-//! compute is hard) is passed in the same way, and room gathers for it on one GPU
-//! only, the same one for all such tasks that may go there. So it leaves the
-//! others to everybody, however long it waits.
+//! A task that lacks something else than memory is passed in the same way. Where compute is hard, it keeps the
+//! GPU that it needs least of, the same one for all such tasks that may go there.
 
 use std::fmt;
 use std::str::FromStr;
@@ -126,12 +126,12 @@ struct Round<'a> {
     stalled: u64,
     /// GPUs where a process may begin if it has a context there, and if it has none.
     open: [u64; 2],
+    /// GPUs where one more process may be, whoever waits to grow there.
+    places: u64,
     /// The most room that any of those has.
     most: u64,
     /// GPUs kept for others, from newcomers and from processes that have something.
     kept: [u64; 2],
-    /// Of those, the ones kept for tasks that want one only.
-    gathering: u64,
 }
 
 fn mask(gpus: &[GpuState], is: impl Fn(&GpuState) -> bool) -> u64 {
@@ -151,16 +151,23 @@ impl Round<'_> {
     /// What is open, after a change.
     fn survey(&mut self) {
         let may_begin = |gpu: &GpuState| !gpu.growth_aged || gpu.stalled;
-        let takes_newcomers =
-            |gpu: &GpuState| may_begin(gpu) && gpu.processes < gpu.max_processes && !gpu.growth_waits;
+        let has_place = |gpu: &GpuState| gpu.processes < gpu.max_processes;
+        let takes_newcomers = |gpu: &GpuState| may_begin(gpu) && has_place(gpu) && !gpu.growth_waits;
+        self.places = mask(&self.gpus, has_place);
         self.open = [mask(&self.gpus, may_begin), mask(&self.gpus, takes_newcomers)];
         self.most = bits(self.open[0]).map(|at| self.gpus[at].room).max().unwrap_or(0);
     }
 
     /// GPUs of the set on which the task has its memory and, if it wants a GPU for itself, no other process.
-    fn fitting(&self, waiter: &Waiter, among: u64) -> u64 {
+    fn fitting(&self, waiter: &Waiter, among: u64, order: Order) -> u64 {
         let with = waiter.contexts;
-        let open = waiter.gpus & among & (self.open[0] & with | self.open[1] & !with);
+        let asks_for_nothing = waiter.bytes == 0 && order.aged(waiter);
+        let newcomers = if asks_for_nothing {
+            self.places
+        } else {
+            self.open[1]
+        };
+        let open = waiter.gpus & among & (self.open[0] & with | newcomers & !with);
         let fits = |at: &usize| {
             let gpu = &self.gpus[*at];
             waiter.cost(*at, gpu) <= gpu.room
@@ -216,7 +223,7 @@ impl Round<'_> {
         }
         let holds = usize::from(waiter.contexts != 0);
         let closed = self.kept[holds] | lower[holds];
-        let fitting = self.fitting(&waiter, self.all & !closed);
+        let fitting = self.fitting(&waiter, self.all & !closed, order);
         if fitting != 0
             && let Some(gpu) = choose.choose(&waiter, fitting, &self.gpus)
         {
@@ -234,26 +241,20 @@ impl Round<'_> {
         if waiter.gpus & self.all & !self.kept[1] == 0 {
             return;
         }
-        let (keeps, one) = if order.strict {
-            (waiter.gpus, false)
+        let gathers = waiter.gathers.map_or(0, |at| 1 << at) & waiter.gpus & self.all;
+        let keeps = if order.strict {
+            waiter.gpus
         } else if waiter.alone {
-            let fewest = |&at: &usize| (self.gathering & (1 << at) == 0, self.gpus[at].present);
-            let least = bits(waiter.gpus & self.all).min_by_key(fewest);
-            (least.map_or(0, |at| 1 << at), true)
+            gathers
         } else {
-            match self.fitting(waiter, self.all) {
-                0 => (waiter.gpus, false),
+            match self.fitting(waiter, self.all, order) {
+                0 => gathers,
                 // It is behind those for whom that one is kept.
-                fitting if fitting & self.kept[0] != 0 => {
-                    (1 << (fitting & self.kept[0]).trailing_zeros(), false)
-                }
-                fitting => (1 << choose.nearest(waiter, fitting, &self.gpus), true),
+                fitting if fitting & self.kept[0] != 0 => 1 << (fitting & self.kept[0]).trailing_zeros(),
+                fitting => 1 << choose.nearest(waiter, fitting, &self.gpus),
             }
         };
         self.kept[0] |= keeps;
-        if one {
-            self.gathering |= keeps;
-        }
         if order.very_aged(waiter) {
             self.kept[1] |= keeps & !self.stalled;
         }
@@ -304,9 +305,9 @@ pub(super) fn place(
         contexts: Vec::new(),
         placements: Vec::new(),
         open: [0; 2],
+        places: 0,
         most: 0,
         kept: [0; 2],
-        gathering: 0,
     };
     round.survey();
     let below = [round.all, round.all & !round.stalled];

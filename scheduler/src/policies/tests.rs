@@ -30,6 +30,7 @@ fn gpu(room: u64) -> GpuState {
         max_warps: 100,
         warps: 0,
         active_warps: 0,
+        foreign_warps: 0,
         processes: 0,
         expected: 0,
         max_processes: 48,
@@ -59,6 +60,7 @@ fn waiter(client: u64, bytes: u64, warps: u32) -> Waiter {
         since: NOW,
         expected: Duration::MAX,
         priority: 0,
+        gathers: Some(0),
     }
 }
 
@@ -193,6 +195,19 @@ fn an_old_first_keeps_only_gpus_it_may_use() {
 }
 
 #[test]
+fn an_old_first_keeps_the_one_gpu_where_room_gathers() {
+    let mut jobs = [waiter(1, 20, 1), waiter(2, 9, 1), waiter(3, 9, 1)];
+    jobs[0].since = ago(40);
+    jobs[0].gathers = Some(1);
+    assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 0)]);
+    jobs[1].contexts = 0b11;
+    assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 0)]);
+    // Where it has been given up, others go anywhere.
+    jobs[0].gathers = None;
+    assert_eq!(place("alg3", &[gpu(10), gpu(10)], &jobs), [(1, 0), (2, 1)]);
+}
+
+#[test]
 fn nobody_new_begins_where_somebody_waits_to_grow() {
     let gpus = [GpuState {
         growth_waits: true,
@@ -201,6 +216,19 @@ fn nobody_new_begins_where_somebody_waits_to_grow() {
     let mut jobs = [waiter(1, 4, 1), waiter(2, 4, 1)];
     jobs[1].contexts = 1;
     assert_eq!(place("alg3", &gpus, &jobs), [(1, 0)]);
+}
+
+#[test]
+fn who_asks_for_no_memory_begins_beside_a_growth_after_the_patience() {
+    let gpus = [GpuState {
+        growth_waits: true,
+        growth_aged: true,
+        ..gpu(10)
+    }];
+    let mut jobs = [waiter(1, 0, 1), waiter(2, 1, 1)];
+    assert_eq!(place("alg3", &gpus, &jobs), []);
+    (jobs[0].since, jobs[1].since) = (ago(10), ago(10));
+    assert_eq!(place("alg3", &gpus, &jobs), [(0, 0)]);
 }
 
 #[test]

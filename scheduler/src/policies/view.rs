@@ -36,6 +36,8 @@ pub struct GpuState {
     /// Of those, the warps of tasks whose processes have had work under way there lately: no more than
     /// `warps`.
     pub active_warps: u64,
+    /// Warps that programs outside MGB count for, by the time for which they had work there.
+    pub foreign_warps: u64,
     /// Processes that hold something there.
     pub processes: u32,
     /// How much jobs are expected to use it that do not use it yet, in no unit: 0 where none is.
@@ -83,6 +85,8 @@ pub struct Waiter {
     pub expected: Duration,
     /// Higher goes first under policies that look at it.
     pub priority: u32,
+    /// The GPU on which room gathers for it once it has waited for long.
+    pub gathers: Option<usize>,
 }
 
 impl Waiter {

@@ -4,6 +4,8 @@
 //! [default]            # each user without an entry
 //! bytes = "80GiB"
 //! gpus = 1
+//! processes = 8        # with a context on a GPU, counted on each
+//! alone = false        # none has a GPU for itself
 //!
 //! [users.alice]        # what is not said here is as in [default]
 //! bytes = "unlimited"
@@ -52,6 +54,8 @@ struct WrittenEntry {
     bytes: Option<Written>,
     tasks: Option<Written>,
     gpus: Option<Written>,
+    processes: Option<Written>,
+    alone: Option<bool>,
     weight: Option<u32>,
 }
 
@@ -75,6 +79,8 @@ struct Entry {
     bytes: Said,
     tasks: Said,
     gpus: Said,
+    processes: Said,
+    alone: Option<bool>,
     weight: Option<u32>,
 }
 
@@ -142,6 +148,7 @@ impl Quotas {
             bytes: or_default(own.bytes, self.default.bytes),
             tasks: or_default(own.tasks, self.default.tasks),
             gpus: or_default(own.gpus, self.default.gpus),
+            processes: or_default(own.processes, self.default.processes),
         };
         let mut limits = vec![(Owner::User(uid), user)];
         limits.extend(of_groups.clone().map(|(gid, said)| {
@@ -149,15 +156,19 @@ impl Quotas {
                 bytes: said.bytes.flatten(),
                 tasks: said.tasks.flatten(),
                 gpus: said.gpus.flatten(),
+                processes: said.processes.flatten(),
             };
             (Owner::Group(gid), limits)
         }));
         limits.retain(|(_, limits)| !limits.are_none());
+        let by_group = of_groups.clone().filter_map(|(_, said)| said.alone).max();
+        let may_be_alone = own.alone.or(by_group).or(self.default.alone);
         let of_group = of_groups.filter_map(|(_, said)| said.weight).max();
         let weight = own.weight.or(of_group).or(self.default.weight);
         Account {
             limits,
             weight: weight.unwrap_or(1),
+            may_be_alone: may_be_alone.unwrap_or(true),
         }
     }
 }
@@ -172,6 +183,8 @@ fn entry(written: &WrittenEntry) -> Result<Entry, String> {
         })?,
         tasks: limit("tasks", written.tasks.as_ref(), number)?,
         gpus: limit("gpus", written.gpus.as_ref(), number)?,
+        processes: limit("processes", written.processes.as_ref(), number)?,
+        alone: written.alone,
         weight: written.weight,
     })
 }
@@ -238,7 +251,12 @@ mod tests {
         .unwrap();
         let of = |uid, groups: &[u32]| quotas.account_in(uid, groups);
         let gib = Some(2 << 30);
-        let limits = |bytes, tasks, gpus| Limits { bytes, tasks, gpus };
+        let limits = |bytes, tasks, gpus| Limits {
+            bytes,
+            tasks,
+            gpus,
+            processes: None,
+        };
         assert_eq!(of(5, &[]).limits, [(Owner::User(5), limits(gib, Some(4), None))]);
         assert_eq!(of(0, &[]).limits, [(Owner::User(0), limits(None, Some(4), None))]);
         assert_eq!(
@@ -251,6 +269,26 @@ mod tests {
         let weights = [of(5, &[]), of(0, &[50]), of(77, &[50])].map(|account| account.weight);
         assert_eq!(weights, [1, 3, 5]);
         assert_eq!(read("").unwrap().account(5), Account::default());
+    }
+
+    #[test]
+    fn it_says_who_may_have_a_gpu_for_himself_and_how_many_processes() {
+        let quotas = read(
+            "[default]\nalone = false\nprocesses = 4\n[users.77]\nalone = true\nprocesses = \"unlimited\"\n\
+             [groups.50]\nalone = true\n",
+        )
+        .unwrap();
+        let may = |uid, groups: &[u32]| quotas.account_in(uid, groups).may_be_alone;
+        assert_eq!([may(5, &[]), may(77, &[]), may(5, &[50])], [false, true, true]);
+        let most = |uid| {
+            quotas
+                .account_in(uid, &[])
+                .limits
+                .first()
+                .and_then(|(_, own)| own.processes)
+        };
+        assert_eq!([most(5), most(77)], [Some(4), None]);
+        assert!(Account::default().may_be_alone);
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Limits {
     pub tasks: Option<u64>,
     /// GPUs.
     pub gpus: Option<u64>,
+    /// Processes with a context on a GPU, counted on each.
+    pub processes: Option<u64>,
 }
 
 /// What somebody has, or asks for.
@@ -48,6 +50,8 @@ pub struct Amount {
     pub tasks: u64,
     /// GPUs, a bit each by index.
     pub gpus: u64,
+    /// Processes with a context on a GPU, counted on each.
+    pub processes: u64,
 }
 
 impl Amount {
@@ -57,6 +61,7 @@ impl Amount {
             bytes: self.bytes.saturating_add(other.bytes),
             tasks: self.tasks.saturating_add(other.tasks),
             gpus: self.gpus | other.gpus,
+            processes: self.processes.saturating_add(other.processes),
         }
     }
 }
@@ -79,6 +84,7 @@ impl Limits {
             (Limited::Bytes, amount.bytes, self.bytes),
             (Limited::Tasks, amount.tasks, self.tasks),
             (Limited::Gpus, u64::from(amount.gpus.count_ones()), self.gpus),
+            (Limited::Processes, amount.processes, self.processes),
         ];
         each.into_iter().find_map(|(what, wanted, limit)| {
             let limit = limit.filter(|limit| wanted > *limit)?;
@@ -86,7 +92,7 @@ impl Limits {
         })
     }
 
-    /// The same with twice as many bytes and tasks: where those who have what is limited only wait for more
+    /// The same with twice as many bytes, tasks and processes: where those who have what is limited only wait for more
     /// of it.
     pub fn doubled(&self) -> Limits {
         let twice = |limit: Option<u64>| limit.map(|limit| limit.saturating_mul(2));
@@ -94,6 +100,7 @@ impl Limits {
             bytes: twice(self.bytes),
             tasks: twice(self.tasks),
             gpus: self.gpus,
+            processes: twice(self.processes),
         }
     }
 
@@ -110,6 +117,8 @@ pub struct Account {
     pub limits: Vec<(Owner, Limits)>,
     /// The user's part of what several want: twice the weight, twice the part.
     pub weight: u32,
+    /// Whether its tasks may have a GPU for themselves; otherwise those that want it share one like any other.
+    pub may_be_alone: bool,
 }
 
 impl Default for Account {
@@ -117,6 +126,7 @@ impl Default for Account {
         Account {
             limits: Vec::new(),
             weight: 1,
+            may_be_alone: true,
         }
     }
 }
@@ -131,11 +141,13 @@ mod tests {
             bytes: Some(10),
             tasks: None,
             gpus: Some(1),
+            processes: Some(3),
         };
         let amount = |bytes, gpus| Amount {
             bytes,
             tasks: 99,
             gpus,
+            processes: 3,
         };
         assert_eq!(limits.beyond(amount(10, 0b10)), None);
         let what = |amount| limits.beyond(amount).map(|beyond| (beyond.what, beyond.wanted));

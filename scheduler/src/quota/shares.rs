@@ -105,6 +105,20 @@ impl Waiting<'_> {
     }
 }
 
+/// Parts of a whole: what each wants, or an even part of what those leave who want less.
+pub fn even_parts<K: Ord + Copy>(wanted: BTreeMap<K, usize>, whole: usize) -> BTreeMap<K, usize> {
+    let mut order: Vec<(usize, K)> = wanted.into_iter().map(|(who, wanted)| (wanted, who)).collect();
+    order.sort_unstable();
+    let mut left = whole;
+    let count = order.len();
+    let part = |(at, (wanted, who)): (usize, (usize, K))| {
+        let part = wanted.min(left / (count - at));
+        left -= part;
+        (who, part)
+    };
+    order.into_iter().enumerate().map(part).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -121,6 +135,7 @@ mod tests {
             since: Duration::from_secs(since),
             expected: Duration::MAX,
             priority: 0,
+            gathers: None,
         }
     }
 
@@ -166,6 +181,13 @@ mod tests {
         assert_eq!(order(&waiters, Queue::InOrder, 4, &users), [0, 3, 1, 2]);
         // Who has waited beyond the patience comes before larger ones of the same user.
         assert_eq!(order(&waiters, Queue::Largest, 31, &users), [0, 3, 1, 2]);
+    }
+
+    #[test]
+    fn who_wants_less_than_an_even_part_leaves_the_rest() {
+        let wanted = BTreeMap::from([(1, 5), (2, 50), (3, 60)]);
+        assert_eq!(even_parts(wanted, 45), [(1, 5), (2, 20), (3, 20)].into());
+        assert_eq!(even_parts(BTreeMap::<u32, usize>::new(), 45), [].into());
     }
 
     #[test]

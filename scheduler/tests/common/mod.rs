@@ -19,7 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -46,6 +46,8 @@ pub struct Setting {
     pub overflow: Arc<AtomicU64>,
     /// Whether the GPUs, busy so far, have had a pause.
     pub paused: Arc<AtomicBool>,
+    /// The percentage of time in which each GPU has work, a byte each, the first one lowest.
+    pub utilisation: Arc<AtomicU32>,
     /// Whether programs want MPS on them.
     pub mps: bool,
 }
@@ -60,6 +62,7 @@ impl Setting {
             lag,
             overflow: Arc::default(),
             paused: Arc::default(),
+            utilisation: Arc::default(),
             mps: false,
         }
     }
@@ -149,6 +152,11 @@ impl Node for FakeNode {
                 bytes: Some(bytes),
             })
             .collect())
+    }
+
+    fn utilisation(&self, gpu: usize) -> Result<u32, NodeError> {
+        let percents = self.setting.utilisation.load(Ordering::Relaxed);
+        Ok(percents >> (8 * gpu) & 0xff)
     }
 
     fn driver_files(&self) -> Vec<PathBuf> {

@@ -38,6 +38,10 @@ impl Node for Idle {
         Ok(Vec::new())
     }
 
+    fn utilisation(&self, _gpu: usize) -> Result<u32, NodeError> {
+        Ok(0)
+    }
+
     fn driver_files(&self) -> Vec<PathBuf> {
         vec![DRIVER_FILE.into()]
     }

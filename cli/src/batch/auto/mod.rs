@@ -133,7 +133,7 @@ impl Follower {
             running: running.len(),
             young,
             finished,
-            waiting: view.queue.len(),
+            waiting: view.queue.len() + view.cut.queue as usize,
             // What a quota or a mask leaves, where this process may not use all cores.
             cores_free: idle_cores.min(self.cores - used_by_all).max(0.0),
             cores_used: used_by_settled,

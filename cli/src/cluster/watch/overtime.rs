@@ -129,7 +129,7 @@ fn is_pending(status: &str, signal: i32) -> bool {
     })
 }
 
-/// Whether memory of the user's job is still on GPUs and may leave them.
+/// Whether memory of the user's job is still on GPUs and may leave them, as far as the view has all that leaves.
 fn is_leaving(view: &NodeView, user: u32, job: u64) -> bool {
     let is_its = |name: &String| {
         u64::from_str_radix(name, 16).is_ok_and(|one| mgb_probe::slurm_whole(one) == Some(job))
@@ -140,9 +140,11 @@ fn is_leaving(view: &NodeView, user: u32, job: u64) -> bool {
             .any(|one| one.pid == pid && one.uid == user && one.job.as_ref().is_some_and(is_its))
     };
     let leaves = |why: Option<Hindrance>| matches!(why, None | Some(Hindrance::Busy | Hindrance::NoAnswer));
-    view.leaving
-        .iter()
-        .any(|left| own(left.pid) && leaves(left.hindrance))
+    !view.cut.shows_all_that_leaves()
+        || view
+            .leaving
+            .iter()
+            .any(|left| own(left.pid) && leaves(left.hindrance))
 }
 
 #[cfg(test)]
@@ -174,6 +176,7 @@ mod tests {
         };
         let left = |pid, hindrance| LeavingView {
             pid,
+            uid: 1000,
             gpu: 0,
             bytes: 1,
             hindrance,

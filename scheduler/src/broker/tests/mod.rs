@@ -4,6 +4,7 @@ mod alone;
 mod control;
 mod expect;
 mod fair;
+mod gather;
 mod hostile;
 mod jobs;
 mod moving;

@@ -1,6 +1,7 @@
 //! What users may have at once, and whose turn it is among several.
 
 use mgb_probe::limited::Limited;
+use mgb_probe::view::{WaitView, WaitsFor};
 
 use super::*;
 use crate::quota::{Account, Limits, Owner};
@@ -8,7 +9,12 @@ use crate::quota::{Account, Limits, Owner};
 const NOBODY: [ClientId; 0] = [];
 
 fn limits(bytes: Option<u64>, tasks: Option<u64>, gpus: Option<u64>) -> Limits {
-    Limits { bytes, tasks, gpus }
+    Limits {
+        bytes,
+        tasks,
+        gpus,
+        processes: None,
+    }
 }
 
 /// A broker over these GPUs, each of whose users may have so much.
@@ -20,6 +26,7 @@ fn broker(gpus: &[u64], users: &[(u32, Limits)]) -> Broker {
             Account {
                 limits: vec![(Owner::User(*uid), *own)],
                 weight: 1,
+                may_be_alone: true,
             },
         );
     }
@@ -174,6 +181,7 @@ fn a_group_has_its_quota_together() {
             Account {
                 limits: vec![(Owner::Group(50), limits(Some(50 * MIB), None, None))],
                 weight: 1,
+                may_be_alone: true,
             },
         );
         arrive(&mut broker, uid, [u64::from(uid)]);
@@ -309,7 +317,11 @@ fn account(group: bool) -> impl Strategy<Value = Account> {
             let own = (Owner::User(u32::MAX), limits(bytes, tasks, gpus));
             let shared = (Owner::Group(1), limits(Some(22), Some(5), None));
             let limits = if group { vec![own, shared] } else { vec![own] };
-            Account { limits, weight }
+            Account {
+                limits,
+                weight,
+                may_be_alone: true,
+            }
         },
     )
 }
@@ -339,4 +351,164 @@ proptest! {
         }
         prop_assert!(!world.broker.presses());
     }
+}
+
+/// A process that closes its connection and opens another is a new client, and has all its memory still.
+#[test]
+fn what_a_process_still_has_stays_on_its_users_account() {
+    let mut broker = broker(&[1000 * MIB; 2], &[(7, limits(Some(50 * MIB), None, Some(1)))]);
+    arrive(&mut broker, 7, [1]);
+    assert_eq!(begin(&mut broker, 1, 1, 40, 1, seconds(0)), None);
+    assert_eq!(granted(&mut broker, seconds(0)), [1]);
+    let lost = broker.exec(1, seconds(1));
+    arrive(&mut broker, 7, [2, 3]);
+    begin(&mut broker, 2, 1, 40, 1, seconds(1));
+    begin(&mut broker, 3, 1, 5, 2, seconds(1));
+    assert_eq!(granted(&mut broker, seconds(1)), NOBODY);
+    assert_eq!(held(&broker, seconds(1)), [2, 3], "in bytes, and in GPUs");
+    let has = broker
+        .owner_views()
+        .into_iter()
+        .find(|view| view.id == 7)
+        .map(|view| view.bytes);
+    assert_eq!(has, Some(41 * MIB));
+    for entry in lost {
+        broker.freed(entry.id);
+    }
+    assert_eq!(granted(&mut broker, seconds(2)).len(), 1);
+}
+
+fn begin_alone(broker: &mut Broker, client: ClientId, mib: u64, now: Duration) -> Option<Reply> {
+    let mut asked = request(Op::Begin, 1, mib * MIB, client as u32);
+    asked.need.flags = ALONE;
+    broker.request(client, 1, asked, now)
+}
+
+/// A GPU that nobody else can use is used up, however little memory the task asks for.
+#[test]
+fn a_gpu_for_oneself_is_charged_whole() {
+    let quota = limits(Some(150 * MIB), None, None);
+    let mut broker = broker(
+        &[100 * MIB; 4],
+        &[(7, quota), (8, limits(Some(50 * MIB), None, None))],
+    );
+    arrive(&mut broker, 7, [1, 2, 3]);
+    arrive(&mut broker, 8, [4]);
+    let over = begin_alone(&mut broker, 4, 1, seconds(0));
+    assert!(
+        matches!(over, Some(Reply::OverQuota { wanted, .. }) if wanted == 100 * MIB),
+        "{over:?}"
+    );
+    for client in [1, 2] {
+        assert_eq!(begin_alone(&mut broker, client, 1, seconds(0)), None);
+    }
+    assert_eq!(granted(&mut broker, seconds(0)).len(), 1);
+    assert_eq!(
+        held(&broker, seconds(0)).len(),
+        1,
+        "two whole GPUs are more than 150 MiB"
+    );
+    let has = |broker: &Broker| {
+        broker
+            .owner_views()
+            .into_iter()
+            .find(|view| view.id == 7)
+            .map(|view| view.bytes)
+    };
+    assert_eq!(has(&broker), Some(100 * MIB));
+    // What it takes on its GPU is part of that.
+    let first = broker.ledger().tasks().next().map(|(key, _)| key.client).unwrap();
+    let more = request(Op::Grow, 1, 60 * MIB, first as u32);
+    assert_eq!(broker.request(first, 2, more, seconds(0)), None);
+    assert_eq!(granted(&mut broker, seconds(0)), [first]);
+    assert_eq!(has(&broker), Some(100 * MIB));
+    // What is left of the quota is for tasks that share.
+    assert_eq!(begin(&mut broker, 3, 1, 45, 15, seconds(0)), None);
+    assert_eq!(granted(&mut broker, seconds(0)), [3]);
+}
+
+#[test]
+fn who_may_have_no_gpu_for_himself_shares_one() {
+    let mut broker = broker(&[100 * MIB], &[]);
+    let account = Account {
+        may_be_alone: false,
+        ..Account::default()
+    };
+    broker.has_account(7, account);
+    arrive(&mut broker, 7, [1]);
+    arrive(&mut broker, 8, [2]);
+    assert_eq!(begin_alone(&mut broker, 1, 10, seconds(0)), None);
+    begin(&mut broker, 2, 1, 10, 1, seconds(0));
+    assert_eq!(granted(&mut broker, seconds(0)), [1, 2]);
+}
+
+/// The share of who has a GPU for himself is the whole GPU.
+#[test]
+fn who_has_a_gpu_for_himself_goes_after_others() {
+    let mut broker = broker(&[100 * MIB; 2], &[(7, Limits::default()), (8, Limits::default())]);
+    arrive(&mut broker, 7, [1, 3]);
+    arrive(&mut broker, 8, [2, 4]);
+    assert_eq!(begin_alone(&mut broker, 1, 1, seconds(0)), None);
+    assert_eq!(granted(&mut broker, seconds(0)), [1]);
+    begin(&mut broker, 2, 1, 40, 3, seconds(0));
+    assert_eq!(granted(&mut broker, seconds(0)), [2]);
+    // One of them fits.
+    begin(&mut broker, 3, 1, 40, 3, seconds(1));
+    begin(&mut broker, 4, 1, 40, 3, seconds(1));
+    assert_eq!(granted(&mut broker, seconds(1)), [4]);
+}
+
+/// Idle notebooks: contexts stay as long as their processes.
+#[test]
+fn one_of_several_users_has_half_of_a_gpus_places() {
+    let mut broker = broker(
+        &[1000 * MIB; 2],
+        &[(7, Limits::default()), (8, Limits::default())],
+    );
+    let most = u64::from(broker.rules.max_processes);
+    arrive(&mut broker, 7, 1..=3 * most);
+    arrive(&mut broker, 8, [1000]);
+    for client in 1..=3 * most {
+        assert_eq!(begin(&mut broker, client, 1, 1, 3, seconds(0)), None);
+    }
+    let mut idle = granted(&mut broker, seconds(0));
+    idle.extend(granted(&mut broker, seconds(0)));
+    assert_eq!(idle.len() as u64, most, "half of two GPUs");
+    for client in idle {
+        end(&mut broker, client, 1, seconds(1));
+    }
+    assert_eq!(granted(&mut broker, seconds(1)), NOBODY);
+    let says = |view: &WaitView| view.waits_for == Some(WaitsFor::UserPlaces);
+    let views = broker.wait_views(seconds(1));
+    assert!(views.iter().all(says) && views.len() as u64 == 2 * most);
+    begin(&mut broker, 1000, 1, 1, 3, seconds(1));
+    assert_eq!(granted(&mut broker, seconds(1)), [1000]);
+    // A notebook that is there already goes on, and who leaves makes room for the next.
+    begin(&mut broker, 1, 2, 1, 3, seconds(2));
+    assert_eq!(granted(&mut broker, seconds(2)), [1]);
+    die(&mut broker, 1, seconds(3));
+    assert_eq!(granted(&mut broker, seconds(3)).len(), 1);
+}
+
+#[test]
+fn processes_are_limited_where_the_file_says_so() {
+    let quota = Limits {
+        processes: Some(2),
+        ..Limits::default()
+    };
+    let mut broker = broker(&[1000 * MIB], &[(7, quota)]);
+    arrive(&mut broker, 7, 1..=3);
+    for client in 1..=3 {
+        begin(&mut broker, client, 1, 10, 1, seconds(0));
+    }
+    assert_eq!(granted(&mut broker, seconds(0)), [1, 2]);
+    end(&mut broker, 1, 1, seconds(1));
+    assert_eq!(
+        granted(&mut broker, seconds(1)),
+        NOBODY,
+        "its context is there still"
+    );
+    assert_eq!(held(&broker, seconds(1)), [3]);
+    die(&mut broker, 1, seconds(2));
+    assert_eq!(granted(&mut broker, seconds(2)), [3]);
 }

@@ -49,9 +49,10 @@ fn others_keep_off_a_gpu_that_somebody_has_for_himself() {
 fn others_pass_it_until_it_is_old_and_then_leave_it_one_gpu() {
     let gpus = [with_company(2), with_company(1)];
     let mut jobs = [alone(1), alone(2), waiter(3, 1, 1), waiter(4, 1, 1)];
+    (jobs[0].gathers, jobs[1].gathers) = (Some(1), None);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 1)]);
     jobs[0].since = ago(10);
-    // The GPU with the fewest processes is left to it, and to the next of its kind.
+    // The GPU where room gathers is left to it, and the next of its kind keeps no other.
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
     jobs[1].since = ago(10);
     assert_eq!(place("mgb", &gpus, &jobs), [(2, 0), (3, 0)]);
@@ -68,6 +69,7 @@ fn several_that_may_not_go_to_one_place_keep_one_each() {
     let old = |client, gpus| Waiter {
         since: ago(10),
         gpus,
+        gathers: (client < 3).then_some(client as usize - 1),
         ..alone(client)
     };
     let jobs = [old(1, 0b001), old(2, 0b110), old(3, 0b111), waiter(4, 1, 1)];

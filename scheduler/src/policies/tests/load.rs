@@ -11,6 +11,21 @@ fn loaded(warps: u64, active_warps: u64) -> GpuState {
 }
 
 #[test]
+fn a_gpu_on_which_programs_outside_work_is_loaded() {
+    let foreign = GpuState {
+        foreign_warps: 100,
+        ..gpu(100)
+    };
+    let own = GpuState {
+        warps: 50,
+        active_warps: 50,
+        processes: 1,
+        ..gpu(100)
+    };
+    assert_eq!(place("mgb", &[foreign, own], &[waiter(1, 1, 1)]), [(0, 1)]);
+}
+
+#[test]
 fn mgb_goes_where_least_is_under_way_whatever_is_charged() {
     let gpus = [loaded(60, 60), loaded(100, 10)];
     assert_eq!(place("mgb", &gpus, &[waiter(1, 1, 1)]), [(0, 1)]);

@@ -1,0 +1,34 @@
+//! What was left out of a node view.
+
+use serde::{Deserialize, Serialize};
+
+/// How many entries of each list were left out because they did not fit: whoever waits for something in the view
+/// does not know of those. Each user has a budget of their own, so that none fills the view of others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CutView {
+    /// Of tasks.
+    pub tasks: u64,
+    /// Of waiting requests.
+    pub queue: u64,
+    /// Of suspended processes.
+    pub suspended: u64,
+    /// Of memory that is to leave.
+    pub leaving: u64,
+    /// Of jobs.
+    pub jobs: u64,
+    /// Of users and groups with a quota.
+    pub owners: u64,
+}
+
+impl CutView {
+    /// Whether nothing was left out.
+    pub fn is_none(&self) -> bool {
+        *self == CutView::default()
+    }
+
+    /// Whether the view has all that is to leave the GPUs.
+    pub fn shows_all_that_leaves(&self) -> bool {
+        self.suspended == 0 && self.leaving == 0
+    }
+}
