@@ -16,7 +16,7 @@ use rustix::net::{
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::closer;
-use crate::peer::peer;
+use crate::peer::{groups, peer};
 use crate::users::Users;
 
 /// What a client brought.
@@ -46,6 +46,8 @@ pub(super) enum Offence {
     Version(u32),
     #[error("it runs as uid {0}, and this mgbd serves its own user only (--serve says whom)")]
     Uid(u32),
+    #[error("it runs as uid {0}, which is not in the group {1} that this mgbd serves")]
+    Group(u32, String),
     #[error("its process id is not visible here: it runs in another PID namespace")]
     Namespace,
     #[error("it sent {0} descriptors instead of two")]
@@ -131,8 +133,12 @@ fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest,
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
-    if !users.takes(peer.uid, rustix::process::geteuid().as_raw()) {
-        return Err(Offence::Uid(peer.uid));
+    let own = rustix::process::geteuid().as_raw();
+    if !users.takes(peer.uid, || groups(socket), own) {
+        return Err(match users {
+            Users::Group { name, .. } => Offence::Group(peer.uid, name.clone()),
+            _ => Offence::Uid(peer.uid),
+        });
     }
     let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
