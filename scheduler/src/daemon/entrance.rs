@@ -7,7 +7,7 @@ use rustix::event::epoll;
 use rustix::net::SocketFlags;
 
 use super::closer;
-use super::greet::{self, Offence};
+use super::greet::{self, Offence, uid_of};
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
 use crate::peer::peer;
@@ -26,14 +26,16 @@ impl Server {
                 return;
             };
             if self.guests.len() >= MOST_GUESTS || self.clients.len() >= self.most_clients {
-                greet::refuse(&socket, &Offence::Full);
-                closer::close([socket]);
+                self.send_away(socket, &Offence::Full);
                 continue;
             }
-            let uid = peer(&socket).map_or(u32::MAX, |peer| peer.uid);
+            let uid = uid_of(&socket);
+            if self.may_not_send(uid) {
+                self.send_away(socket, &Offence::Unclosed(uid));
+                continue;
+            }
             if !self.has_place(uid) {
-                greet::refuse(&socket, &Offence::UserFull(uid));
-                closer::close([socket]);
+                self.send_away(socket, &Offence::UserFull(uid));
                 continue;
             }
             let id = self.next_id;
@@ -45,6 +47,22 @@ impl Server {
                 self.guests.insert(id, (socket, self.now()));
             }
         }
+    }
+
+    /// Whether nothing that the user's clients send is taken: it could not be closed.
+    pub(super) fn may_not_send(&self, uid: u32) -> bool {
+        closer::is_blocked(uid) || self.descriptors.are_scarce(uid)
+    }
+
+    fn send_away(&self, socket: OwnedFd, why: &Offence) {
+        greet::refuse(&socket, why);
+        self.close_socket(socket);
+    }
+
+    /// Closes a client's socket: at once, unless there are files in it.
+    pub(super) fn close_socket(&self, socket: OwnedFd) {
+        let uid = uid_of(&socket);
+        closer::close(uid, closer::close_empty(socket));
     }
 
     /// Leaves who connects waiting for a moment.

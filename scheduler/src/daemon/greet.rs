@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, MOST_KEPT, OLDEST, Opening, VERSION};
+use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -62,6 +62,8 @@ pub(super) enum Offence {
     Full,
     #[error("uid {0} has as many clients as mgbd serves of one user; try again when some have ended")]
     UserFull(u32),
+    #[error("what clients of uid {0} sent cannot be closed: a file system or a socket among it hangs")]
+    Unclosed(u32),
     #[error("{0}: {1}")]
     System(&'static str, Errno),
 }
@@ -79,8 +81,14 @@ pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, O
     Some(check(socket, message, users))
 }
 
+/// The user at the other end.
+pub(super) fn uid_of(socket: &OwnedFd) -> u32 {
+    peer(socket).map_or(u32::MAX, |peer| peer.uid)
+}
+
 /// What came on a socket. Descriptors that are not taken out of it are closed beside the loop.
 pub(super) struct Message {
+    uid: u32,
     buffer: [u8; 256],
     length: usize,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -92,7 +100,8 @@ impl Message {
     /// Takes one; an empty one says that the client hung up.
     pub(super) fn receive(socket: &OwnedFd) -> Result<Message, Errno> {
         let mut buffer = [0; 256];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
+        // Room for all there can be: the kernel would close the others here, and wait for that.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(closer::MAX_SENT))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::net::recvmsg(
             socket,
@@ -109,6 +118,7 @@ impl Message {
             .flatten()
             .collect();
         Ok(Message {
+            uid: uid_of(socket),
             buffer,
             length: received.bytes,
             descriptors,
@@ -124,7 +134,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         if !self.descriptors.is_empty() {
-            closer::close(std::mem::take(&mut self.descriptors));
+            closer::close(self.uid, std::mem::take(&mut self.descriptors));
         }
     }
 }
@@ -170,6 +180,10 @@ fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest,
 
 /// The seals make sure that the mapping stays whole: a memfd that could shrink
 /// would let a client kill `mgbd` by SIGBUS.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a file with seals is in memory: nobody is asked"
+)]
 pub(super) fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
     const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
     const TMPFS: u64 = 0x0102_1994;
@@ -189,6 +203,7 @@ pub(super) fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
 
 /// Only an eventfd: epoll asks other files about their state, and some of them
 /// (FUSE) leave the answer to their owner.
+#[allow(clippy::disallowed_methods, reason = "the kernel's own name of an open file")]
 fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
     use std::os::fd::AsRawFd;
     let link = std::fs::read_link(format!("/proc/self/fd/{}", doorbell.as_fd().as_raw_fd()));

@@ -32,6 +32,7 @@ mod kill;
 mod legacy;
 mod movable;
 mod moving;
+mod names;
 mod native;
 mod needs;
 mod neighbours;
