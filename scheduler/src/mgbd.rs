@@ -21,6 +21,7 @@ use mgb_probe::size;
 use mgb_scheduler::daemon::{self, Config, DaemonError, ListenError, OverheadLimit};
 use mgb_scheduler::eviction::Rule;
 use mgb_scheduler::holder::Again;
+use mgb_scheduler::node::bounded::Bounded;
 use mgb_scheduler::node::nvml::{DiscoverError, Limits, NvmlNode};
 use mgb_scheduler::quota::file::Quotas;
 use mgb_scheduler::{Policy, Queue, Users, broker, holder, settings};
@@ -302,6 +303,7 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         again: (!options.no_restart && !is_service()).then_some(again),
         mps_control: usual.mps_control,
     };
+    let node = Bounded::new(node).context("failed to start the threads that ask the driver")?;
     Ok(daemon::run(config, Box::new(node), stop)?)
 }
 

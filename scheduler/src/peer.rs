@@ -24,6 +24,30 @@ pub(crate) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
     (done == 0).then_some(peer)
 }
 
+/// The groups of the process at the other end, as it connected: its own and the supplementary ones.
+pub(crate) fn groups(socket: &OwnedFd) -> Vec<u32> {
+    // More than a process may be in (`NGROUPS_MAX`).
+    let mut groups = vec![0u32; 1 << 16];
+    let mut size = (groups.len() * size_of::<u32>()) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes of plain numbers, and says how many.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut size,
+        )
+    };
+    groups.truncate(if done == 0 {
+        size as usize / size_of::<u32>()
+    } else {
+        0
+    });
+    groups.extend(peer(socket).map(|peer| peer.gid));
+    groups
+}
+
 /// Whether a process has ended, waited for by its parent or not.
 pub(crate) fn has_ended(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"));

@@ -10,7 +10,7 @@ use nix::unistd::Group;
 pub enum Users {
     /// The user that runs it.
     Own,
-    /// Members of this group, which the kernel looks at where they connect.
+    /// Processes in this group, by what the kernel says of them as they connect.
     Group {
         /// Its name.
         name: String,
@@ -33,9 +33,15 @@ pub enum UsersError {
 }
 
 impl Users {
-    /// Whether a process of this user is served by an `mgbd` of the user `own`.
-    pub fn takes(&self, uid: u32, own: u32) -> bool {
-        *self != Users::Own || uid == own || uid == 0
+    /// Whether a process of this user, in these groups, is served by an `mgbd` of the user `own`. The socket's
+    /// permissions say the same where `mgbd` makes it; systemd's socket may be open to all.
+    pub fn takes(&self, uid: u32, groups: impl FnOnce() -> Vec<u32>, own: u32) -> bool {
+        let is_ours = uid == own || uid == 0;
+        match self {
+            Users::Own => is_ours,
+            Users::Group { gid, .. } => is_ours || groups().contains(gid),
+            Users::All => true,
+        }
     }
 
     /// Whether there may be several.
@@ -113,7 +119,13 @@ mod tests {
 
     #[test]
     fn others_are_served_where_that_is_said() {
-        assert!(Users::Own.takes(7, 7) && Users::Own.takes(0, 7) && !Users::Own.takes(8, 7));
-        assert!(Users::All.takes(8, 7));
+        let none = Vec::new;
+        let own = |uid| Users::Own.takes(uid, none, 7);
+        assert!(own(7) && own(0) && !own(8));
+        assert!(Users::All.takes(8, none, 7));
+        let name = "students".to_owned();
+        let group = Users::Group { name, gid: 5 };
+        let served = |uid, groups: &[u32]| group.takes(uid, || groups.to_vec(), 7);
+        assert!(served(7, &[]) && served(0, &[]) && served(8, &[4, 5]) && !served(8, &[4, 6]));
     }
 }

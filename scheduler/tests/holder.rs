@@ -138,15 +138,7 @@ impl Node {
 
     /// The holders that run for this node.
     fn holders(&self) -> Vec<u32> {
-        let own = self.daemon.socket().display().to_string();
-        let pids = fs::read_dir("/proc").unwrap().flatten();
-        let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter(|pid| {
-            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let words: Vec<_> = line.split(|byte| *byte == 0).collect();
-            words.len() > 2 && words[1] == b"hold" && words[2] == own.as_bytes() && alive(*pid)
-        })
-        .collect()
+        common::holders(&self.daemon.socket())
     }
 
     /// Files of the driver that the holder has.

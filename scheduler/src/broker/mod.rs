@@ -232,9 +232,13 @@ impl Broker {
     /// Gives turns at the driver to waiting processes. Called after each event, and when
     /// [`Broker::next_turn_in`] says so.
     pub fn take_turns(&mut self, now: Duration) -> Vec<Answer> {
-        let ledger = &self.ledger;
+        let (ledger, clients) = (&self.ledger, &self.clients);
+        let users = turns::Users {
+            of: |client| clients.get(&client).map_or(0, |entry| entry.uid),
+            are_several: self.accounts.several,
+        };
         self.turns
-            .next(now, |client| ledger.tasks_of(client).next().is_some())
+            .next(now, |client| ledger.tasks_of(client).next().is_some(), &users)
     }
 
     /// How many processes wait for their turn at the driver.

@@ -7,7 +7,10 @@
 //! two, as other drivers may serve more at once.
 //!
 //! Where processes start all the time, those that are near to their GPU would pass one that only asks for the
-//! number of GPUs again and again. So every fourth turn goes to whoever waits longest.
+//! number of GPUs again and again. So every fourth turn of a user goes to whoever waits longest.
+//!
+//! Users take turns: the next one is of whoever has fewest. Where there are several, one leaves a turn to the
+//! others, however many processes of its wait.
 //!
 //! A turn is advisory: a process that does not end it loses it after a while, and none waits longer than
 //! [`PATIENCE`].
@@ -22,7 +25,9 @@ use crate::client::ClientId;
 
 /// How many have their turn at once.
 const AT_ONCE: usize = 4;
-/// Of so many turns one goes to whoever waits longest.
+/// The same of one user where there are several.
+const MAX_OF_USER: usize = AT_ONCE - 1;
+/// Of so many turns of a user one goes to whoever waits longest.
 const FAIR: u32 = 4;
 /// How long a turn counts, at most.
 const LONGEST: Duration = Duration::from_secs(2);
@@ -35,8 +40,8 @@ pub(super) struct Turns {
     holders: BTreeMap<ClientId, Holder>,
     /// In the order in which they came.
     waiting: Vec<Waiter>,
-    /// How many turns others than whoever waits longest have had in a row.
-    passed: u32,
+    /// How many turns others than whoever waits longest have had in a row, by user.
+    passed: BTreeMap<u32, u32>,
 }
 
 /// One process: its threads share its turn.
@@ -44,6 +49,14 @@ pub(super) struct Turns {
 struct Holder {
     since: Duration,
     threads: u32,
+}
+
+/// Whose processes they are.
+pub(super) struct Users<Of> {
+    /// A client's user.
+    pub(super) of: Of,
+    /// Whether there may be others than those who wait.
+    pub(super) are_several: bool,
 }
 
 #[derive(Debug)]
@@ -81,10 +94,16 @@ impl Turns {
         self.waiting.retain(|waiter| waiter.client != client);
     }
 
-    /// The next turns: first for processes that only lack their context, then for those that have a task
-    /// already; but every fourth for whoever waits longest.
-    pub(super) fn next(&mut self, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
+    /// The next turns. Of a user's processes first for those that only lack their context, then for those that
+    /// have a task already; but every fourth for whoever waits longest.
+    pub(super) fn next<Of: Fn(ClientId) -> u32>(
+        &mut self,
+        now: Duration,
+        has_task: impl Fn(ClientId) -> bool,
+        users: &Users<Of>,
+    ) -> Vec<Answer> {
         if self.waiting.is_empty() {
+            self.passed.clear();
             return Vec::new();
         }
         self.holders
@@ -93,10 +112,16 @@ impl Turns {
         self.waiting
             .sort_by_cached_key(|waiter| (!waiter.makes_context, !has_task(waiter.client)));
         let mut answers = Vec::new();
-        while let Some(at) = self.first(now) {
+        while let Some(at) = self.first(now, users) {
             let waiter = self.waiting.remove(at);
-            let is_oldest = self.waiting.iter().all(|other| other.since >= waiter.since);
-            self.passed = if is_oldest { 0 } else { self.passed + 1 };
+            let user = (users.of)(waiter.client);
+            let mut own = self
+                .waiting
+                .iter()
+                .filter(|other| (users.of)(other.client) == user);
+            let is_oldest = own.all(|other| other.since >= waiter.since);
+            let passed = self.passed.entry(user).or_default();
+            *passed = if is_oldest { 0 } else { *passed + 1 };
             let none = Holder {
                 since: now,
                 threads: 0,
@@ -113,7 +138,7 @@ impl Turns {
     }
 
     /// Whose turn it is now, by place among those that wait.
-    fn first(&self, now: Duration) -> Option<usize> {
+    fn first<Of: Fn(ClientId) -> u32>(&self, now: Duration, users: &Users<Of>) -> Option<usize> {
         let free = |waiter: &Waiter| {
             self.holders.contains_key(&waiter.client) || has_lasted(waiter.since, PATIENCE, now)
         };
@@ -121,10 +146,23 @@ impl Turns {
         if at.is_some() || self.holders.len() >= AT_ONCE {
             return at;
         }
-        if self.passed + 1 < FAIR {
-            return (!self.waiting.is_empty()).then_some(0);
+        let mut turns: BTreeMap<u32, usize> = BTreeMap::new();
+        for client in self.holders.keys() {
+            *turns.entry((users.of)(*client)).or_default() += 1;
         }
-        (0..self.waiting.len()).min_by_key(|&at| self.waiting[at].since)
+        let user_at = |at: usize| (users.of)(self.waiting[at].client);
+        let turns_at = |at: usize| turns.get(&user_at(at)).copied().unwrap_or(0);
+        // Of those who have as few the one that comes first.
+        let first = (0..self.waiting.len()).min_by_key(|&at| turns_at(at))?;
+        if users.are_several && turns_at(first) >= MAX_OF_USER {
+            return None;
+        }
+        let user = user_at(first);
+        if self.passed.get(&user).copied().unwrap_or(0) + 1 < FAIR {
+            return Some(first);
+        }
+        let own = (0..self.waiting.len()).filter(|&at| user_at(at) == user);
+        own.min_by_key(|&at| self.waiting[at].since)
     }
 
     /// How many processes wait.
@@ -158,6 +196,15 @@ mod tests {
 
     const AT: fn(u64) -> Duration = Duration::from_millis;
 
+    /// The next turns where there is one user.
+    fn next(turns: &mut Turns, now: Duration, has_task: impl Fn(ClientId) -> bool) -> Vec<Answer> {
+        let users = Users {
+            of: |_| 0,
+            are_several: false,
+        };
+        turns.next(now, has_task, &users)
+    }
+
     fn clients(answers: &[Answer]) -> Vec<ClientId> {
         answers.iter().map(|answer| answer.client).collect()
     }
@@ -174,51 +221,54 @@ mod tests {
     #[test]
     fn a_few_at_once_in_the_order_in_which_they_came() {
         let mut turns = crowd(6);
-        assert_eq!(clients(&turns.next(AT(10), |_| false)), [1, 2, 3, 4]);
-        assert!(turns.next(AT(10), |_| false).is_empty());
+        assert_eq!(clients(&next(&mut turns, AT(10), |_| false)), [1, 2, 3, 4]);
+        assert!(next(&mut turns, AT(10), |_| false).is_empty());
         turns.over(3);
         turns.over(99);
-        assert_eq!(clients(&turns.next(AT(11), |_| false)), [5]);
+        assert_eq!(clients(&next(&mut turns, AT(11), |_| false)), [5]);
         assert_eq!(turns.waiting(), 1);
         turns.gone(6);
         turns.gone(1);
         assert_eq!(turns.waiting(), 0);
-        assert!(turns.next(AT(12), |_| false).is_empty());
+        assert!(next(&mut turns, AT(12), |_| false).is_empty());
         assert_eq!(turns.due(AT(12)), None);
     }
 
     #[test]
     fn who_is_nearer_to_its_gpu_goes_first() {
         let mut turns = crowd(7);
-        assert_eq!(clients(&turns.next(AT(10), |_| false)), [1, 2, 3, 4]);
+        assert_eq!(clients(&next(&mut turns, AT(10), |_| false)), [1, 2, 3, 4]);
         turns.over(1);
         turns.over(2);
         turns.over(3);
         turns.ask(2, 0, true, AT(11));
-        assert_eq!(clients(&turns.next(AT(12), |client| client == 6)), [2, 6, 5]);
+        assert_eq!(
+            clients(&next(&mut turns, AT(12), |client| client == 6)),
+            [2, 6, 5]
+        );
     }
 
     #[test]
     fn threads_of_a_process_share_its_turn() {
         let mut turns = crowd(5);
-        turns.next(AT(10), |_| false);
+        next(&mut turns, AT(10), |_| false);
         turns.ask(1, 8, true, AT(11));
-        let answers = turns.next(AT(11), |_| false);
+        let answers = next(&mut turns, AT(11), |_| false);
         assert_eq!((answers[0].client, answers[0].cell, answers.len()), (1, 8, 1));
         turns.over(1);
-        assert!(turns.next(AT(12), |_| false).is_empty());
+        assert!(next(&mut turns, AT(12), |_| false).is_empty());
         turns.over(1);
-        assert_eq!(clients(&turns.next(AT(12), |_| false)), [5]);
+        assert_eq!(clients(&next(&mut turns, AT(12), |_| false)), [5]);
     }
 
     #[test]
     fn nobody_waits_for_ever() {
         let mut turns = crowd(9);
-        assert_eq!(turns.next(AT(0), |_| false).len(), AT_ONCE);
+        assert_eq!(next(&mut turns, AT(0), |_| false).len(), AT_ONCE);
         // A process that does not end its turn loses it.
         assert_eq!(turns.due(AT(500)), Some(AT(1500)));
-        assert!(turns.next(AT(1999), |_| false).is_empty());
-        assert_eq!(clients(&turns.next(AT(2000), |_| false)), [5, 6, 7, 8]);
+        assert!(next(&mut turns, AT(1999), |_| false).is_empty());
+        assert_eq!(clients(&next(&mut turns, AT(2000), |_| false)), [5, 6, 7, 8]);
         // Nor does anybody wait longer than that.
         let last = PATIENCE + AT(9);
         let mut turns = crowd(9);
@@ -236,10 +286,10 @@ mod tests {
                 })
                 .collect();
             turns.waiting.retain(|waiter| waiter.client == 9);
-            assert!(turns.next(at, |_| true).is_empty(), "{at:?}");
+            assert!(next(&mut turns, at, |_| true).is_empty(), "{at:?}");
         }
         assert_eq!(turns.due(last - AT(1)), Some(AT(1)));
-        assert_eq!(clients(&turns.next(last, |_| true)), [9]);
+        assert_eq!(clients(&next(&mut turns, last, |_| true)), [9]);
     }
 
     /// Programs with tasks start all the time, more than there are turns; one program only asks how many GPUs
@@ -254,7 +304,7 @@ mod tests {
         let mut served = 0;
         for at in 1.. {
             assert!(at < 200, "passed by {served} others");
-            let next = clients(&turns.next(AT(at), |client| client >= 100));
+            let next = clients(&next(&mut turns, AT(at), |client| client >= 100));
             if next.contains(&1) {
                 break;
             }
@@ -267,5 +317,40 @@ mod tests {
         }
         // Those before it in time have one turn in four, or more.
         assert!(served <= 4 * 40, "{served}");
+    }
+
+    /// One user's processes ask by the hundred and never end a turn; others start a program now and then.
+    #[test]
+    fn a_user_with_many_processes_leaves_a_turn_to_others() {
+        let users = Users {
+            of: |client: ClientId| (client / 1000) as u32,
+            are_several: true,
+        };
+        let mut turns = Turns::default();
+        for client in 1000..1120 {
+            turns.ask(client, 0, true, AT(0));
+        }
+        let next = |turns: &mut Turns, at| clients(&turns.next(AT(at), |_| true, &users));
+        assert_eq!(next(&mut turns, 1), [1000, 1001, 1002]);
+        for (at, client) in [(2, 2000), (3, 2001), (4, 3000)] {
+            turns.ask(client, 0, false, AT(at));
+            assert_eq!(next(&mut turns, at), [client], "at once");
+            turns.over(client);
+            assert!(next(&mut turns, at).is_empty());
+        }
+        // Of two the one with fewer turns is next, whoever waits longer.
+        turns.ask(2002, 0, false, AT(10));
+        turns.ask(3001, 0, false, AT(11));
+        assert_eq!(next(&mut turns, 12), [2002]);
+        turns.over(1000);
+        assert_eq!(next(&mut turns, 13), [3001]);
+        turns.over(3001);
+        assert_eq!(next(&mut turns, 14), [1003]);
+        // What was not ended is lost after a while, and then they are as before.
+        let again = next(&mut turns, 2100);
+        assert!(
+            again.len() == 3 && again.iter().all(|client| *client < 2000),
+            "{again:?}"
+        );
     }
 }

@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use super::client::Client;
 use super::closer;
 use super::entrance::Comer;
-use super::family::{has_no_agent, is_exiting, is_killed, program_of};
-use super::greet::{self, Guest, Message, Offence};
+use super::family::{has_no_agent, is_exiting, is_killed};
+use super::greet::{self, Guest, Message, Offence, uid_of};
 use super::identity::Identity;
 use super::pauses;
 use super::server::Server;
 use super::source::Source;
-use crate::broker::Answer;
+use crate::broker::{Answer, Program};
 use crate::client::ClientId;
 use crate::journal::Known;
 
@@ -31,9 +31,13 @@ impl Server {
         let Some(comer) = self.guests.get(&id) else {
             return;
         };
-        match greet::receive(&comer.socket, comer.whose, &self.config.users) {
+        let whose = comer.whose;
+        if self.may_not_send(whose.uid) {
+            return self.turn_away(id, &Offence::Unclosed(whose.uid));
+        }
+        match greet::receive(&comer.socket, whose, &self.config.users) {
             None => {}
-            Some(Ok(guest)) => self.welcome(id, guest),
+            Some(Ok(guest)) => self.comes(id, guest),
             Some(Err(offence)) => self.turn_away(id, &offence),
         }
     }
@@ -51,11 +55,12 @@ impl Server {
         }
         greet::refuse(&socket, offence);
         self.unwatch(&socket);
-        closer::close([socket]);
+        self.close_socket(socket);
         self.changed = true;
     }
 
-    fn welcome(&mut self, id: ClientId, guest: Guest) {
+    /// A guest becomes a client, of whom is known what it runs, or that this is not to be had.
+    pub(super) fn welcome(&mut self, id: ClientId, guest: Guest, program: Option<Program>) {
         let watched = self
             .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
             .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pauses::DOORBELL));
@@ -93,7 +98,7 @@ impl Server {
         let Some(Comer { socket, .. }) = self.guests.remove(&id) else {
             return;
         };
-        let _ = epoll::modify(&self.epoll, &socket, Source::Socket(id).data(), pauses::SOCKET);
+        let _ = epoll::add(&self.epoll, &socket, Source::Socket(id).data(), pauses::SOCKET);
         tracing::debug!(
             client = id,
             pid = guest.pid,
@@ -109,7 +114,7 @@ impl Server {
             // After its arrival: what is kept of a process ends with the last client that it is.
             self.replaces(guest.pid);
         }
-        if let Some(program) = program_of(guest.pid) {
+        if let Some(program) = program {
             self.broker.identify(id, program);
         }
         self.clients.insert(id, Client::new(id, guest, socket, is_held));
@@ -206,7 +211,8 @@ impl Server {
         if let Some(client) = self.clients.get_mut(&id) {
             let files = std::mem::take(&mut client.kept);
             let busy = client.busy_gpus(self.hello.gpus.len());
-            self.keeper.outlive(id, client.pid, files, busy, now);
+            self.keeper
+                .outlive(id, (client.pid, client.uid), files, busy, now);
             if client.is_held && !self.keeper.keeps_client(id) {
                 self.hold_files(id);
             }
@@ -251,7 +257,7 @@ impl Server {
         if let Some(line) = client.line {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
-            closer::close([line.socket]);
+            self.close_socket(line.socket);
         }
         self.unwatch(&client.pidfd);
         self.pauses.forget(id);
@@ -269,6 +275,10 @@ impl Server {
         let Some(line) = self.clients.get(&id).and_then(|client| client.line.as_ref()) else {
             return;
         };
+        let uid = uid_of(&line.socket);
+        if self.may_not_send(uid) && closer::has_files(&line.socket) {
+            return self.cut_off(id, &Offence::Unclosed(uid));
+        }
         match Message::receive(&line.socket) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(message) if !message.bytes().is_empty() => self.files(id, message),
@@ -381,7 +391,7 @@ impl Server {
             self.unwatch(&line.doorbell);
             // The holder has the socket too: only this tells the client.
             let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
-            closer::close([line.socket]);
+            self.close_socket(line.socket);
         }
         self.changed = true;
     }

@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags};
 
 use super::closer;
-use super::greet::{self, Offence};
+use super::greet::{self, Offence, uid_of};
 use super::identity::Identity;
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
@@ -44,9 +44,12 @@ impl Server {
                 return;
             };
             let whose = self.identities.of(&socket);
+            if self.may_not_send(whose.uid) {
+                self.send_away(socket, &Offence::Unclosed(whose.uid));
+                continue;
+            }
             if let Err(offence) = self.make_place(whose) {
-                greet::refuse(&socket, &offence);
-                closer::close([socket]);
+                self.send_away(socket, &offence);
                 continue;
             }
             let id = self.next_id;
@@ -59,6 +62,22 @@ impl Server {
                 self.guests.insert(id, Comer { socket, whose, since });
             }
         }
+    }
+
+    /// Whether nothing that the user's clients send is taken: it could not be closed.
+    pub(super) fn may_not_send(&self, uid: u32) -> bool {
+        closer::is_blocked(uid) || self.descriptors.are_scarce(uid)
+    }
+
+    fn send_away(&self, socket: OwnedFd, why: &Offence) {
+        greet::refuse(&socket, why);
+        self.close_socket(socket);
+    }
+
+    /// Closes a client's socket: at once, unless there are files in it.
+    pub(super) fn close_socket(&self, socket: OwnedFd) {
+        let uid = uid_of(&socket);
+        closer::close(uid, closer::close_empty(socket));
     }
 
     /// Leaves who connects waiting for a moment.

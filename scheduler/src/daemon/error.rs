@@ -12,6 +12,9 @@ pub enum DaemonError {
     /// A system call failed.
     #[error("failed to {0}: {1}")]
     System(&'static str, rustix::io::Errno),
+    /// What may hang could not be set up beside the loop.
+    #[error("failed to start the thread for lookups: {0}; mgbd needs Linux 5.9")]
+    Lookups(std::io::Error),
     /// The quotas make no sense.
     #[error(transparent)]
     Quotas(#[from] QuotasError),

@@ -3,7 +3,9 @@
 //! it runs.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 use mgb_probe::wire::AGENT;
@@ -81,12 +83,19 @@ pub(super) fn is_killed(pid: u32) -> bool {
     status.is_some_and(|status| libc::WIFSIGNALED(status))
 }
 
+/// Bytes of a process's arguments that are looked at.
+const MAX_ARGUMENTS: u64 = 1 << 20;
+
 /// What a process runs: its executable as it lies on the disk (the same one built anew is another program),
-/// and its arguments, as far as `/proc` says.
+/// and its arguments, as far as `/proc` says. The file system of either may hang: not for the loop.
 pub(super) fn program_of(pid: u32) -> Option<Program> {
     let file = std::fs::metadata(format!("/proc/{pid}/exe")).ok()?;
     let executable = number_of(&(file.dev(), file.ino(), file.mtime(), file.mtime_nsec()));
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let mut line = Vec::new();
+    if let Ok(arguments) = File::open(format!("/proc/{pid}/cmdline")) {
+        // What could be read of them before an error counts.
+        let _ = arguments.take(MAX_ARGUMENTS).read_to_end(&mut line);
+    }
     let program = Program::new(executable);
     // Behind the name by which it was called.
     let arguments = line.iter().position(|byte| *byte == 0);

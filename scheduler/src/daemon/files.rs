@@ -1,7 +1,7 @@
 //! Files that clients have kept: see [`super::keep`]. Where a user's clients send too many lists of them,
 //! these wait in their sockets ([`super::lists`]).
 
-use mgb_probe::wire::KEEP;
+use mgb_probe::wire::{KEEP, MOST_KEPT};
 
 use super::closer;
 use super::greet::Message;
@@ -21,7 +21,7 @@ impl Server {
         let files = &message.descriptors;
         let others = self.clients.values().filter(|client| client.id != id);
         let kept = others.map(|client| client.kept.len()).sum::<usize>() + self.keeper.files();
-        let why = if message.cut || kept + files.len() > self.most_kept {
+        let why = if message.cut || files.len() > MOST_KEPT || kept + files.len() > self.most_kept {
             "too many files are open; raise mgbd's limit (ulimit -n)"
         } else if !self.keeper.takes(files) {
             "it sent files that are none of the driver's"
@@ -29,7 +29,7 @@ impl Server {
             if let Some(client) = self.clients.get_mut(&id) {
                 let files = std::mem::take(&mut message.descriptors);
                 let old = std::mem::replace(&mut client.kept, files);
-                closer::close(old);
+                closer::close_drivers(client.uid, old);
             }
             self.hold_files(id);
             return;

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::mapping::Mapping;
-use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, MOST_KEPT, OLDEST, Opening, VERSION};
+use mgb_probe::wire::{CAP_OBSERVER, CHANNEL_BYTES, OLDEST, Opening, VERSION};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
 use rustix::net::{
@@ -17,7 +17,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::closer;
 use super::identity::Identity;
-use crate::peer::peer;
+use crate::peer::{groups, peer};
 use crate::users::Users;
 
 /// What a client brought.
@@ -48,6 +48,8 @@ pub(super) enum Offence {
     Version(u32),
     #[error("it runs as uid {0}, and this mgbd serves its own user only (--serve says whom)")]
     Uid(u32),
+    #[error("it runs as uid {0}, which is not in the group {1} that this mgbd serves")]
+    Group(u32, String),
     #[error("its process id is not visible here: it runs in another PID namespace")]
     Namespace,
     #[error("it sent {0} descriptors instead of two")]
@@ -62,6 +64,8 @@ pub(super) enum Offence {
     Full,
     #[error("uid {0} has as many clients as mgbd serves of one user; try again when some have ended")]
     UserFull(u32),
+    #[error("what clients of uid {0} sent cannot be closed: a file system or a socket among it hangs")]
+    Unclosed(u32),
     #[error("{0}: {1}")]
     System(&'static str, Errno),
 }
@@ -79,8 +83,14 @@ pub(super) fn receive(socket: &OwnedFd, whose: Identity, users: &Users) -> Optio
     Some(check(socket, whose, message, users))
 }
 
+/// The user at the other end.
+pub(super) fn uid_of(socket: &OwnedFd) -> u32 {
+    peer(socket).map_or(u32::MAX, |peer| peer.uid)
+}
+
 /// What came on a socket. Descriptors that are not taken out of it are closed beside the loop.
 pub(super) struct Message {
+    uid: u32,
     buffer: [u8; 256],
     length: usize,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -92,7 +102,8 @@ impl Message {
     /// Takes one; an empty one says that the client hung up.
     pub(super) fn receive(socket: &OwnedFd) -> Result<Message, Errno> {
         let mut buffer = [0; 256];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_KEPT))];
+        // Room for all there can be: the kernel would close the others here, and wait for that.
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(closer::MAX_SENT))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let received = rustix::net::recvmsg(
             socket,
@@ -109,6 +120,7 @@ impl Message {
             .flatten()
             .collect();
         Ok(Message {
+            uid: uid_of(socket),
             buffer,
             length: received.bytes,
             descriptors,
@@ -124,7 +136,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         if !self.descriptors.is_empty() {
-            closer::close(std::mem::take(&mut self.descriptors));
+            closer::close(self.uid, std::mem::take(&mut self.descriptors));
         }
     }
 }
@@ -133,8 +145,12 @@ fn check(socket: &OwnedFd, whose: Identity, mut message: Message, users: &Users)
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
-    if !users.takes(peer.uid, rustix::process::geteuid().as_raw()) {
-        return Err(Offence::Uid(peer.uid));
+    let own = rustix::process::geteuid().as_raw();
+    if !users.takes(peer.uid, || groups(socket), own) {
+        return Err(match users {
+            Users::Group { name, .. } => Offence::Group(peer.uid, name.clone()),
+            _ => Offence::Uid(peer.uid),
+        });
     }
     let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
     let pidfd = pidfd_open(pid, PidfdFlags::empty())
@@ -166,6 +182,10 @@ fn check(socket: &OwnedFd, whose: Identity, mut message: Message, users: &Users)
 
 /// The seals make sure that the mapping stays whole: a memfd that could shrink
 /// would let a client kill `mgbd` by SIGBUS.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a file with seals is in memory: nobody is asked"
+)]
 pub(super) fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
     const NEEDED: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
     const TMPFS: u64 = 0x0102_1994;
@@ -185,6 +205,7 @@ pub(super) fn check_memory(memory: &OwnedFd) -> Result<(), Offence> {
 
 /// Only an eventfd: epoll asks other files about their state, and some of them
 /// (FUSE) leave the answer to their owner.
+#[allow(clippy::disallowed_methods, reason = "the kernel's own name of an open file")]
 fn check_doorbell(doorbell: &OwnedFd) -> Result<(), Offence> {
     use std::os::fd::AsRawFd;
     let link = std::fs::read_link(format!("/proc/self/fd/{}", doorbell.as_fd().as_raw_fd()));

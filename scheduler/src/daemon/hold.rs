@@ -45,6 +45,7 @@ impl Server {
     /// Starts a holder in the place of one that is gone.
     pub(super) fn restart_holder(&mut self) {
         let Some(holder) = &mut self.holder else { return };
+        holder.tell_more();
         if !holder.due().is_some_and(|wait| wait.is_zero()) {
             return;
         }

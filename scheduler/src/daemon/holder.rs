@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
+use super::backlog::Backlog;
 use super::client::Client;
 use super::left::{Left, LeftClient};
 use super::listener::bind;
 use super::service::OWN;
 use crate::client::ClientId;
-use crate::holder::packet::{receive, send, send_patiently};
+use crate::holder::packet::{receive, send};
 use crate::holder::wire::{Again, FromHolder, ToHolder, VERSION};
 use crate::holder::{beside, socket_of};
 
@@ -27,8 +28,8 @@ const GREETING: Duration = Duration::from_secs(10);
 const STARTING: Duration = Duration::from_secs(40);
 /// How long to wait for MPS to end.
 const ENDING: Duration = Duration::from_secs(15);
-/// How long it may take to make room for what it is told: nobody is served meanwhile.
-const HEARING: Duration = Duration::from_millis(200);
+/// How often one that did not read is tried again.
+const TELL_INTERVAL: Duration = Duration::from_millis(20);
 /// How often to start a new one at most.
 const AGAIN: Duration = Duration::from_secs(1);
 /// How often to try again where one ends just as it is found.
@@ -46,6 +47,8 @@ pub(super) struct Holder {
     again: Option<Again>,
     /// `None`: there is none.
     line: Option<OwnedFd>,
+    /// What it was not told yet.
+    backlog: Backlog,
     child: Option<Child>,
     /// When one was last looked for.
     tried: Instant,
@@ -80,6 +83,7 @@ impl Holder {
             users,
             again,
             line: None,
+            backlog: Backlog::default(),
             child: None,
             tried: Instant::now(),
         };
@@ -219,7 +223,7 @@ impl Holder {
 
     fn say(&self, message: &ToHolder, files: &[std::os::fd::BorrowedFd<'_>]) {
         if let Some(line) = &self.line
-            && let Err(error) = send_patiently(line, message, files, HEARING)
+            && let Err(error) = self.backlog.send(line, message, files)
             && error != Errno::PIPE
         {
             tracing::warn!(?message, %error, "the holder was not told: it may end too early or too late");
@@ -277,6 +281,7 @@ impl Holder {
 
     /// Hears what it says. False: it is gone.
     pub(super) fn hear(&mut self) -> bool {
+        self.tell_more();
         while let Some(line) = &self.line {
             match receive(line).map(|packet| packet.message) {
                 Err(Errno::AGAIN) => return true,
@@ -287,6 +292,7 @@ impl Holder {
                 Err(error) => {
                     tracing::warn!(%error, "the holder is gone: programs and MPS go on, another starts");
                     self.line = None;
+                    self.backlog.clear();
                     if let Some(mut child) = self.child.take() {
                         // It closed its socket as it ended.
                         let _ = child.wait();
@@ -304,6 +310,18 @@ impl Holder {
             .then(|| AGAIN.saturating_sub(self.tried.elapsed()))
     }
 
+    /// When to tell it more, if it did not read.
+    pub(super) fn tells_in(&self) -> Option<Duration> {
+        (!self.backlog.is_empty()).then_some(TELL_INTERVAL)
+    }
+
+    /// Tells it what it was not told yet, as far as it reads.
+    pub(super) fn tell_more(&self) {
+        if let Some(line) = &self.line {
+            self.backlog.flush(line);
+        }
+    }
+
     /// Starts another one. True: there is one, to be told what it is to hold.
     pub(super) fn start_again(&mut self) -> bool {
         let started = self.connect(false);
@@ -316,6 +334,7 @@ impl Holder {
     /// `mgbd` ends: waits for MPS to end, unless somebody is left to use it.
     pub(super) fn end(self) {
         let Some(line) = &self.line else { return };
+        self.tell_more();
         let _ = rustix::io::ioctl_fionbio(line, false);
         let _ = sockopt::set_socket_timeout(line, sockopt::Timeout::Recv, Some(ENDING));
         if send(line, &ToHolder::End, &[]).is_err() {

@@ -21,6 +21,7 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{AtFlags, FileType, StatxFlags, major, stat, statx};
 
 use super::closer;
+use super::ration::Ration;
 use crate::client::ClientId;
 use crate::node::Node;
 
@@ -36,11 +37,15 @@ pub(super) struct Keeper {
     due: Duration,
     /// Major numbers of the driver's devices.
     devices: Vec<u32>,
+    /// Lines of the log about ends at work, and about the ends of that work.
+    ends: Ration,
+    done: Ration,
 }
 
 struct Kept {
     id: ClientId,
     pid: u32,
+    uid: u32,
     files: Vec<OwnedFd>,
     /// GPUs where work may be under way still.
     gpus: Vec<usize>,
@@ -49,8 +54,29 @@ struct Kept {
     ended: SystemTime,
 }
 
+impl Kept {
+    /// Tells that its memory goes.
+    fn tell(&self, now: Duration, left_out: u32) {
+        let (pid, kept_ms) = (self.pid, now.saturating_sub(self.since).as_millis() as u64);
+        if self.gpus.is_empty() {
+            tracing::info!(pid, kept_ms, left_out, "its work is done: its memory goes");
+            return;
+        }
+        let gpus = &self.gpus;
+        tracing::warn!(
+            pid,
+            ?gpus,
+            kept_ms,
+            left_out,
+            "the GPU is busy without a pause since a process ended with work under way: its memory goes; if \
+             that work is what runs, every program on the GPU now fails with it"
+        );
+    }
+}
+
 impl Keeper {
     /// One that takes files of the devices which `node` names.
+    #[allow(clippy::disallowed_methods, reason = "the driver's devices, as mgbd starts")]
     pub(super) fn new(node: &dyn Node) -> Keeper {
         let paths = node.driver_files().into_iter();
         let devices = paths
@@ -60,10 +86,13 @@ impl Keeper {
             gone: Vec::new(),
             due: Duration::ZERO,
             devices,
+            ends: Ration::default(),
+            done: Ration::default(),
         }
     }
 
     /// Whether these are files of the driver: those of anything else are not kept.
+    #[allow(clippy::disallowed_methods, reason = "what the kernel knows by itself")]
     pub(super) fn takes(&self, files: &[OwnedFd]) -> bool {
         // As far as the kernel knows by itself: a file of a FUSE would have its owner answer.
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -75,26 +104,30 @@ impl Keeper {
         })
     }
 
-    /// A process is gone, while on these GPUs work of its may be under way.
+    /// A user's process is gone, while on these GPUs work of its may be under way.
     pub(super) fn outlive(
         &mut self,
         id: ClientId,
-        pid: u32,
+        (pid, uid): (u32, u32),
         files: Vec<OwnedFd>,
         gpus: Vec<usize>,
         now: Duration,
     ) {
         if files.is_empty() || gpus.is_empty() {
-            return closer::close(files);
+            return closer::close_drivers(uid, files);
         }
-        tracing::info!(
-            pid,
-            ?gpus,
-            "a process ended with work under way: its memory stays until that is done"
-        );
+        if let Some(left_out) = self.ends.take(now) {
+            tracing::info!(
+                pid,
+                ?gpus,
+                left_out,
+                "a process ended with work under way: its memory stays until that is done"
+            );
+        }
         self.gone.push(Kept {
             id,
             pid,
+            uid,
             files,
             gpus,
             since: now,
@@ -140,20 +173,10 @@ impl Keeper {
             }
         }
         for kept in &mut over {
-            let (pid, kept_ms) = (kept.pid, now.saturating_sub(kept.since).as_millis() as u64);
-            if kept.gpus.is_empty() {
-                tracing::info!(pid, kept_ms, "its work is done: its memory goes");
-            } else {
-                let gpus = &kept.gpus;
-                tracing::warn!(
-                    pid,
-                    ?gpus,
-                    kept_ms,
-                    "the GPU is busy without a pause since a process ended with work under way: its memory goes; \
-                     if that work is what runs, every program on the GPU now fails with it"
-                );
+            if let Some(left_out) = self.done.take(now) {
+                kept.tell(now, left_out);
             }
-            closer::close(std::mem::take(&mut kept.files));
+            closer::close_drivers(kept.uid, std::mem::take(&mut kept.files));
         }
         over.into_iter().map(|kept| (kept.id, kept.pid)).collect()
     }

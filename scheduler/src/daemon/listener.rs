@@ -190,6 +190,8 @@ impl Drop for Listener {
             let _ = std::fs::remove_file(&self.path);
         }
         let _ = self.lock.set_len(0);
+        // A thread that closes what hangs keeps all descriptors open: the next one need not wait for it.
+        let _ = flock(&self.lock, FlockOperation::Unlock);
     }
 }
 

@@ -13,6 +13,7 @@
 //! free; the count of changes tells of an up and down in between.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use super::client::Client;
 use super::family::belongs_to;
@@ -20,10 +21,12 @@ use crate::Ledger;
 use crate::broker::Snapshot;
 use crate::client::ClientId;
 use crate::ledger::TaskKey;
-use crate::node::{Memory, Node, Resident};
+use crate::node::{Memory, Node, NodeError, Resident};
 
 /// How often to ask again while clients keep mapping.
 const TRIES: usize = 4;
+/// How often the log says of a GPU that the driver still says nothing of it.
+const BLIND_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What was seen of a GPU.
 #[derive(Clone, Debug, Default)]
@@ -45,12 +48,62 @@ pub(super) struct GpuSample {
     pub(super) launches: u64,
     /// The driver cannot reach it.
     pub(super) is_lost: bool,
+    /// All of its memory, as the driver said last; `None`: it never did.
+    total: Option<u64>,
+    /// Since when the driver says nothing of it.
+    blind: Option<Blind>,
+}
+
+/// That the driver says nothing of a GPU.
+#[derive(Clone, Copy, Debug)]
+struct Blind {
+    since: Instant,
+    said: Instant,
 }
 
 impl GpuSample {
+    /// Bytes that a grant may take. Where the driver says nothing, foreign programs have what they had when it
+    /// did.
     fn covered(&self) -> Option<u64> {
-        self.memory
-            .map(|memory| memory.free.saturating_sub(self.outstanding))
+        let free = match (self.memory, self.total) {
+            (Some(memory), _) => memory.free,
+            (None, Some(total)) if !self.is_lost => {
+                total.saturating_sub(self.foreign.saturating_add(self.actual))
+            }
+            _ => return None,
+        };
+        Some(free.saturating_sub(self.outstanding))
+    }
+}
+
+impl GpuSample {
+    /// The driver says nothing of it: tells people, now and then.
+    fn is_silent(&mut self, gpu: usize, error: &NodeError) {
+        let now = Instant::now();
+        let blind = self.blind.get_or_insert(Blind {
+            since: now,
+            said: now,
+        });
+        let is_new = blind.since == now;
+        if is_new || now.saturating_duration_since(blind.said) >= BLIND_INTERVAL {
+            blind.said = now;
+            let seconds = now.saturating_duration_since(blind.since).as_secs();
+            tracing::warn!(
+                gpu,
+                %error,
+                seconds,
+                "going by the ledger, and by what others had there when the driver last said so"
+            );
+        }
+    }
+
+    /// The driver says this of it.
+    fn speaks(&mut self, gpu: usize, memory: Memory) {
+        self.total = Some(memory.total);
+        if let Some(blind) = self.blind.take() {
+            let seconds = blind.since.elapsed().as_secs();
+            tracing::info!(gpu, seconds, "the driver says again what is free");
+        }
     }
 }
 
@@ -58,7 +111,6 @@ impl GpuSample {
 #[derive(Default)]
 pub(super) struct MemoryMonitor {
     pub(super) gpus: Vec<GpuSample>,
-    complained: bool,
 }
 
 /// A client that holds something on a GPU: its entries in the ledger, and its connection if there is one.
@@ -99,7 +151,6 @@ impl MemoryMonitor {
     pub(super) fn new(gpus: usize) -> MemoryMonitor {
         MemoryMonitor {
             gpus: vec![GpuSample::default(); gpus],
-            complained: false,
         }
     }
 
@@ -173,8 +224,8 @@ impl MemoryMonitor {
                 }
                 Err(error) => {
                     is_lost = error.is_lost;
-                    if !is_lost && !std::mem::replace(&mut self.complained, true) {
-                        tracing::warn!(gpu, %error, "going by the ledger alone");
+                    if !is_lost {
+                        self.gpus[gpu].is_silent(gpu, &error);
                     }
                     None
                 }
@@ -221,6 +272,9 @@ impl MemoryMonitor {
             }
         }
         seen.is_lost = is_lost;
+        if let Some(memory) = memory {
+            seen.speaks(gpu, memory);
+        }
         seen.memory = memory;
         seen.residents = listed;
         if let (Some(memory), false) = (memory, reclaiming) {

@@ -6,6 +6,10 @@
 //! | `connections` | clients come, ask and go |
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
 //! | `greet`    | the handshake, and what it refuses |
+//! | `descriptors` | how many are open, and what is said of that |
+//! | `coming`   | who has said hello and waits for what is looked up |
+//! | `lookups`  | what is looked up beside the loop, since it may hang |
+//! | `pool`, `apart` | the threads for what may hang |
 //! | `closer`   | closes what clients sent, which may take its time |
 //! | `unanswered` | how many requests wait of each user |
 //! | `entrance` | who comes in |
@@ -34,6 +38,7 @@
 //! | `service`  | what systemd is told |
 //! | `boards`   | the node view of each user |
 //! | `hold`     | what the loop has the holder hold |
+//! | `backlog`  | what a holder that does not read is told later |
 //! | `holder`   | the process that keeps what outlives `mgbd`, MPS among it |
 //! | `left`     | what an `mgbd` that ended without a word left |
 //! | `take_over` | going on with that |
@@ -43,19 +48,31 @@
 //! | `identity` | whose a client is, and who administers |
 //! | `subordinate` | whose the users of user namespaces are |
 
+// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `closer`, the node's).
+// What is allowed here waits for the kernel alone, or for what is mgbd's own.
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+
 mod activity;
 mod answers;
+mod apart;
+mod backlog;
 mod beyond;
 mod boards;
 mod book;
 mod bucket;
 mod client;
 mod closer;
+mod coming;
 mod config;
 mod connections;
+mod descriptors;
 mod doors;
 mod entrance;
 mod error;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the kernel's own words on processes; `program_of` is for lookups"
+)]
 mod family;
 mod files;
 mod fit;
@@ -64,26 +81,40 @@ mod foreign;
 pub mod fuzzing;
 mod greet;
 mod hold;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "its own folder and program, as it starts a holder"
+)]
 mod holder;
+#[allow(clippy::disallowed_methods, reason = "the kernel's own words on memory")]
 mod host_memory;
 mod identity;
 mod keep;
 mod left;
+#[allow(clippy::disallowed_methods, reason = "its own folder, as it starts and ends")]
 mod listener;
 mod lists;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "what it has looked up is beside the loop"
+)]
+mod lookups;
 mod means;
 mod memory_monitor;
 mod overhead;
 mod pause;
 mod pauses;
+mod pool;
 mod quota_file;
 mod quotas;
 mod ration;
 mod reclaim;
+#[allow(clippy::disallowed_methods, reason = "a thread, and as it starts and ends")]
 mod remember;
 mod rounds;
 mod server;
 mod service;
+#[allow(clippy::disallowed_methods, reason = "shared memory that is its own")]
 mod show;
 mod sleep;
 mod source;

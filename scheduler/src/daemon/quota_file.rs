@@ -1,35 +1,106 @@
-//! The file of quotas.
+//! The file of quotas, and what it says of each user. Names are looked up beside the loop: until the name
+//! service answers, a user has what the file says by number and for everybody.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use mgb_probe::view::{OwnerView, QuotasView};
 
+use super::lookups::{Found, LOOKUP_TIMEOUT, Lookups};
 use crate::quota::Account;
 use crate::quota::file::{Quotas, QuotasError};
+
+/// How long the start waits for the names in the file.
+const START_TIMEOUT: Duration = Duration::from_secs(5);
+/// Users that are remembered.
+const MAX_USERS: usize = 1 << 12;
 
 /// What the file says, as of when it was read last without a mistake.
 #[derive(Debug, Default)]
 pub(super) struct QuotaFile {
     path: Option<PathBuf>,
-    quotas: Quotas,
+    quotas: Arc<Quotas>,
     mistake: Option<String>,
+    users: BTreeMap<u32, Known>,
+}
+
+/// What is known of a user's account.
+#[derive(Debug)]
+enum Known {
+    /// It was asked for then.
+    Asked(Duration),
+    Account(Account),
 }
 
 impl QuotaFile {
     /// Reads it; without one nobody is limited.
-    pub(super) fn read(path: Option<PathBuf>) -> Result<QuotaFile, QuotasError> {
-        let quotas = path.as_deref().map(Quotas::read).transpose()?.unwrap_or_default();
+    pub(super) fn read(path: Option<PathBuf>, lookups: &Lookups) -> Result<QuotaFile, QuotasError> {
+        let Some(file) = &path else {
+            return Ok(QuotaFile::default());
+        };
+        // Mistakes in it are known without names.
+        let mut quotas = Quotas::read_unnamed(file)?;
+        if !quotas.unknown.is_empty() {
+            match named(file.clone(), lookups) {
+                Some(named) => quotas = named?,
+                None => tracing::error!(
+                    file = %file.display(),
+                    "the name service does not answer: whom the quotas name has those of everybody until it does"
+                ),
+            }
+        }
         warn_of(&quotas);
         Ok(QuotaFile {
             path,
-            quotas,
-            mistake: None,
+            quotas: Arc::new(quotas),
+            ..QuotaFile::default()
         })
     }
 
-    /// What holds for a user.
+    /// Asks what holds for a user, unless that is known or asked already.
+    pub(super) fn ask(&mut self, uid: u32, lookups: &Lookups, now: Duration) {
+        if self.users.len() > MAX_USERS {
+            self.users.clear();
+        }
+        if self.users.contains_key(&uid) {
+            return;
+        }
+        if !self.quotas.name_groups() {
+            let account = self.quotas.account_without_groups(uid);
+            self.users.insert(uid, Known::Account(account));
+        } else if lookups.account(uid, self.quotas.clone()) {
+            self.users.insert(uid, Known::Asked(now));
+        }
+    }
+
+    /// The answer came. False: it is of another file than holds now, or of nobody who was asked about.
+    pub(super) fn found(&mut self, uid: u32, by: &Arc<Quotas>, account: Account) -> bool {
+        let is_right = Arc::ptr_eq(by, &self.quotas) && self.users.contains_key(&uid);
+        if is_right {
+            self.users.insert(uid, Known::Account(account));
+        }
+        is_right
+    }
+
+    /// Whether an answer about the user may still come in time.
+    pub(super) fn are_asked(&self, uid: u32, now: Duration) -> bool {
+        let is_young = |asked: Duration| now.saturating_sub(asked) < LOOKUP_TIMEOUT;
+        matches!(self.users.get(&uid), Some(Known::Asked(asked)) if is_young(*asked))
+    }
+
+    /// Whether it is not known what holds for the user.
+    pub(super) fn is_unknown(&self, uid: u32) -> bool {
+        !matches!(self.users.get(&uid), Some(Known::Account(_)))
+    }
+
+    /// What holds for a user, as far as that is known.
     pub(super) fn account(&self, uid: u32) -> Account {
-        self.quotas.account(uid)
+        match self.users.get(&uid) {
+            Some(Known::Account(account)) => account.clone(),
+            _ => self.quotas.account_without_groups(uid),
+        }
     }
 
     /// For people.
@@ -41,14 +112,23 @@ impl QuotaFile {
         }
     }
 
-    /// Reads it again. A file with a mistake changes nothing.
-    pub(super) fn read_again(&mut self) {
-        let Some(path) = &self.path else { return };
-        match Quotas::read(path) {
+    /// Has it read again.
+    pub(super) fn ask_again(&self, lookups: &Lookups) {
+        if let Some(path) = &self.path
+            && !lookups.quotas(path.clone())
+        {
+            tracing::error!("the quotas stay as they were: the name service does not answer");
+        }
+    }
+
+    /// It was read again. A file with a mistake changes nothing.
+    pub(super) fn read_again(&mut self, read: Result<Quotas, QuotasError>) {
+        match read {
             Ok(quotas) => {
                 warn_of(&quotas);
-                tracing::info!(file = %path.display(), "read the quotas again");
-                self.quotas = quotas;
+                tracing::info!(file = ?self.path, "read the quotas again");
+                self.quotas = Arc::new(quotas);
+                self.users.clear();
                 self.mistake = None;
             }
             Err(error) => {
@@ -57,6 +137,20 @@ impl QuotaFile {
             }
         }
     }
+}
+
+/// What the file says with the names in it looked up; `None`: that takes too long, and comes later.
+fn named(file: PathBuf, lookups: &Lookups) -> Option<Result<Quotas, QuotasError>> {
+    lookups.quotas(file);
+    let until = Instant::now() + START_TIMEOUT;
+    // Nothing else is asked yet.
+    lookups
+        .wait_until(until)
+        .into_iter()
+        .find_map(|found| match found {
+            Found::Quotas(read) => Some(read),
+            _ => None,
+        })
 }
 
 fn warn_of(quotas: &Quotas) {

@@ -14,6 +14,26 @@ impl Server {
         }
     }
 
+    /// What holds for a user is known now, or is something else.
+    pub(super) fn renew_account(&mut self, uid: u32) {
+        if self.broker.knows_account(uid) {
+            self.broker.has_account(uid, self.quotas.account(uid));
+            self.changed = true;
+        }
+    }
+
+    /// The file says something else: what held for each user holds until it is known what does now.
+    pub(super) fn renew_accounts(&mut self) {
+        let now = self.now();
+        for uid in self.broker.users() {
+            self.quotas.ask(uid, &self.lookups, now);
+            if !self.quotas.is_unknown(uid) {
+                self.renew_account(uid);
+            }
+        }
+        self.changed = true;
+    }
+
     /// Does what SIGHUP asks for.
     pub(super) fn reload(&mut self) {
         // Left in the socket they would fill it, and later signals would say nothing.
@@ -22,10 +42,6 @@ impl Server {
             while rustix::net::recv(told, &mut bytes, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {
             }
         }
-        self.quotas.read_again();
-        for uid in self.broker.users() {
-            self.broker.has_account(uid, self.quotas.account(uid));
-        }
-        self.changed = true;
+        self.quotas.ask_again(&self.lookups);
     }
 }

@@ -15,6 +15,7 @@ use std::time::Duration;
 use mgb_probe::view::ReclaimView;
 
 use super::memory_monitor::GpuSample;
+use super::ration::Ration;
 use crate::Broker;
 use crate::ledger::Reclaiming;
 
@@ -50,6 +51,9 @@ pub(super) struct Reclaims {
     entries: Vec<Entry>,
     /// The last look.
     looked: Duration,
+    /// Lines of the log about deaths, and about rooms that are free again.
+    deaths: Ration,
+    frees: Ration,
 }
 
 impl Reclaims {
@@ -58,13 +62,16 @@ impl Reclaims {
     pub(super) fn died(&mut self, pid: u32, lost: Vec<Reclaiming>, seen: Duration, now: Duration) {
         for lost in lost {
             let marked = now.saturating_sub(seen);
-            tracing::info!(
-                pid,
-                gpu = lost.gpu,
-                bytes = lost.bytes,
-                marked_us = marked.as_micros() as u64,
-                "a process dies: its room is reclaiming"
-            );
+            if let Some(left_out) = self.deaths.take(now) {
+                tracing::info!(
+                    pid,
+                    gpu = lost.gpu,
+                    bytes = lost.bytes,
+                    marked_us = marked.as_micros() as u64,
+                    left_out,
+                    "a process dies: its room is reclaiming"
+                );
+            }
             self.entries.push(Entry {
                 pid,
                 lost,
@@ -121,14 +128,17 @@ impl Reclaims {
             any = true;
             let took = now.saturating_sub(entry.lost.since);
             entry.freed = Some(took);
-            tracing::info!(
-                pid = entry.pid,
-                gpu = entry.lost.gpu,
-                bytes = entry.lost.bytes,
-                freed_us = took.as_micros() as u64,
-                driver_free = seen.memory.map(|memory| memory.free),
-                "the room is free again"
-            );
+            if let Some(left_out) = self.frees.take(now) {
+                tracing::info!(
+                    pid = entry.pid,
+                    gpu = entry.lost.gpu,
+                    bytes = entry.lost.bytes,
+                    freed_us = took.as_micros() as u64,
+                    driver_free = seen.memory.map(|memory| memory.free),
+                    left_out,
+                    "the room is free again"
+                );
+            }
         }
         any
     }

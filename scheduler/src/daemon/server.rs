@@ -12,7 +12,10 @@ use super::activity::Activities;
 use super::boards::Boards;
 use super::book::{Book, Pending};
 use super::client::Client;
+use super::closer;
+use super::coming::Coming;
 use super::config::Config;
+use super::descriptors::Descriptors;
 use super::doors::Doors;
 use super::entrance::Comer;
 use super::error::DaemonError;
@@ -23,6 +26,7 @@ use super::identity::Identities;
 use super::keep::Keeper;
 use super::listener::Listener;
 use super::lists::Lists;
+use super::lookups::Lookups;
 use super::means::{boot_clock, computed, open_holder, raise_descriptor_limit};
 use super::memory_monitor::MemoryMonitor;
 use super::overhead::Overheads;
@@ -90,13 +94,16 @@ pub struct Server {
     /// The first of them that is heard.
     pub(super) hears_from: ClientId,
     pub(super) guests: BTreeMap<u64, Comer>,
+    pub(super) coming: Coming,
     pub(super) identities: Identities,
+    pub(super) lookups: Lookups,
     pub(super) most_clients: usize,
     /// Descriptors kept for clients, at once.
     pub(super) most_kept: usize,
     pub(super) next_id: u64,
     pub(super) unanswered: Unanswered,
     pub(super) doors: Doors,
+    pub(super) descriptors: Descriptors,
     pub(super) lists: Lists,
     pub(super) pauses: Pauses,
     pub(super) offenders: u64,
@@ -129,7 +136,9 @@ impl Server {
         if let Some(left) = &listener.left {
             left.remove_views();
         }
-        let quotas = QuotaFile::read(config.quotas.clone())?;
+        // Before anything that clients have sent is open here.
+        let lookups = Lookups::new().map_err(DaemonError::Lookups)?;
+        let quotas = QuotaFile::read(config.quotas.clone(), &lookups)?;
         let boards = Boards::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
         let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener);
@@ -173,6 +182,13 @@ impl Server {
             numbering: Vec::new(),
             view: Some(boards.whole().to_owned()),
         };
+        epoll::add(
+            &epoll,
+            lookups.rings(),
+            Source::Lookups.data(),
+            epoll::EventFlags::IN,
+        )
+        .map_err(system("watch for what is looked up"))?;
         let rules = Rules {
             patience: config.patience,
             queue: config.queue,
@@ -216,10 +232,13 @@ impl Server {
             posting: BTreeSet::new(),
             hears_from: 0,
             guests: BTreeMap::new(),
+            coming: Coming::default(),
             identities,
+            lookups,
             next_id: 1,
             unanswered: Unanswered::default(),
             doors: Doors::new(start),
+            descriptors: Descriptors::new(descriptors),
             lists: Lists::default(),
             pauses: Pauses::default(),
             offenders: 0,
@@ -274,8 +293,14 @@ impl Server {
             ..
         } = self;
         memory.finish(&mut broker);
-        // Clients that wait are told before MPS is waited for.
-        drop((listener, clients));
+        // Clients that wait are told before MPS is waited for. What they sent may wait for somebody as it is
+        // closed: that is left to the process's end.
+        drop(listener);
+        for client in clients.into_values() {
+            if let Some(line) = client.line {
+                closer::close(client.uid, closer::close_empty(line.socket));
+            }
+        }
         if let Some(holder) = holder {
             holder.end();
         }
@@ -322,6 +347,7 @@ impl Server {
                     }
                     Source::Holder => self.hear_holder(),
                     Source::Reload => self.reload(),
+                    Source::Lookups => self.hear_lookups(),
                     Source::Process(_) | Source::Stop => {}
                 }
             }
@@ -341,6 +367,7 @@ impl Server {
         for id in late {
             self.turn_away(id, &Offence::Silent);
         }
+        self.let_in();
         for (id, pid) in self.keeper.check(self.node.as_ref(), now) {
             self.let_go(id);
             self.reclaims.exited(pid, now);
@@ -348,6 +375,7 @@ impl Server {
         }
         self.restart_holder();
         self.open_doors(now);
+        self.count_descriptors(now);
         self.end_pauses(now);
         let turns = self.broker.take_turns(now);
         self.deliver(turns);

@@ -83,6 +83,9 @@ impl Server {
         if let Some(wait) = self.pauses.end_in(now) {
             sooner(wait);
         }
+        if let Some(wait) = self.coming.due_in(now) {
+            sooner(wait);
+        }
         if let Some(wait) = self.keeper.interval(now) {
             sooner(wait);
         }
@@ -90,6 +93,9 @@ impl Server {
             sooner(wait);
         }
         if let Some(wait) = self.holder.as_ref().and_then(Holder::due) {
+            sooner(wait);
+        }
+        if let Some(wait) = self.holder.as_ref().and_then(Holder::tells_in) {
             sooner(wait);
         }
         if let Some(wait) = self.memory.interval(&self.broker, now) {

@@ -15,6 +15,7 @@ pub(super) enum Source {
     Process(ClientId),
     Holder,
     Reload,
+    Lookups,
 }
 
 impl Source {
@@ -28,6 +29,7 @@ impl Source {
             Source::Process(id) => (5, id),
             Source::Holder => (6, 0),
             Source::Reload => (7, 0),
+            Source::Lookups => (8, 0),
         };
         epoll::EventData::new_u64(kind << 56 | id)
     }
@@ -44,6 +46,7 @@ impl Source {
             5 => Source::Process(id),
             6 => Source::Holder,
             7 => Source::Reload,
+            8 => Source::Lookups,
             _ => return None,
         })
     }

@@ -10,7 +10,6 @@ use rustix::event::epoll;
 
 use super::book::Book;
 use super::client::Client;
-use super::family::program_of;
 use super::greet::{self, Offence};
 use super::left::{Left, LeftClient};
 use super::pauses;
@@ -85,10 +84,16 @@ impl Server {
         self.next_id = self.next_id.max(image.next_client);
         let orders = taken.iter().map(|(id, (_, client))| (*id, client.last_order()));
         let orders: BTreeMap<ClientId, u32> = orders.collect();
+        let mut programs = BTreeSet::new();
         for (id, (known, client)) in taken {
             self.unanswered.taken(client.uid, client.unanswered());
+            self.quotas.ask(known.uid, &self.lookups, now);
             self.join_again(id, &known, client);
+            if self.lookups.program(id, known.uid, known.pid) {
+                programs.insert(id);
+            }
         }
+        self.await_lookups(programs);
         self.broker.bring_in(&image, &orders, now);
         let (clients, tasks) = (image.clients.len(), image.tasks.len());
         self.begin_book(image);
@@ -144,9 +149,6 @@ impl Server {
         self.broker.arrive(id, known.pid);
         self.belongs_to(id, known.uid);
         self.broker.join(id, known.job);
-        if let Some(program) = program_of(known.pid) {
-            self.broker.identify(id, program);
-        }
         self.clients.insert(id, client);
     }
 }

@@ -1,5 +1,6 @@
 //! The node: its GPUs, and what the driver says about their memory.
 
+pub mod bounded;
 pub mod capability;
 pub mod nvml;
 mod software;
@@ -45,7 +46,7 @@ pub struct NodeError {
 }
 
 /// Where `mgbd` learns about GPUs: NVML, or a test's idea of one.
-pub trait Node {
+pub trait Node: Send + Sync {
     /// The GPUs to share; the same for as long as the node lives.
     fn gpus(&self) -> &[Gpu];
 

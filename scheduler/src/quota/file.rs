@@ -95,11 +95,29 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Reads a file. Names become numbers here: nobody is asked for them later.
+    /// Reads a file. Names become numbers here, by the name service, which may take its time: nobody is asked
+    /// for them later.
     ///
     /// # Errors
     /// The file cannot be read, or a value in it makes no sense.
     pub fn read(path: &Path) -> Result<Quotas, QuotasError> {
+        Quotas::read_by(path, user, group)
+    }
+
+    /// Reads a file without asking anybody: who is in it by name is unknown.
+    ///
+    /// # Errors
+    /// As [`Quotas::read`].
+    pub fn read_unnamed(path: &Path) -> Result<Quotas, QuotasError> {
+        let nobody = |_: &str| None;
+        Quotas::read_by(path, nobody, nobody)
+    }
+
+    fn read_by(
+        path: &Path,
+        user: impl Fn(&str) -> Option<u32>,
+        group: impl Fn(&str) -> Option<u32>,
+    ) -> Result<Quotas, QuotasError> {
         let text =
             std::fs::read_to_string(path).map_err(|error| QuotasError::Read(path.to_owned(), error))?;
         let written: WrittenFile =
@@ -113,14 +131,14 @@ impl Quotas {
         };
         for (name, said) in &written.users {
             let said = entry(format!("[users.{name}]"), said)?;
-            match user(name) {
+            match user(name).or_else(|| name.parse().ok()) {
                 Some(uid) => drop(quotas.users.insert(uid, said)),
                 None => quotas.unknown.push(format!("user {name}")),
             }
         }
         for (name, said) in &written.groups {
             let said = entry(format!("[groups.{name}]"), said)?;
-            match group(name) {
+            match group(name).or_else(|| name.parse().ok()) {
                 Some(gid) => drop(quotas.groups.insert(gid, said)),
                 None => quotas.unknown.push(format!("group {name}")),
             }
@@ -128,12 +146,23 @@ impl Quotas {
         Ok(quotas)
     }
 
-    /// What holds for a user. Asks the system for the user's groups if the file names any.
+    /// Whether it says something of groups.
+    pub fn name_groups(&self) -> bool {
+        !self.groups.is_empty()
+    }
+
+    /// What holds for a user, but for the groups that the user may be in.
+    pub fn account_without_groups(&self, uid: u32) -> Account {
+        self.account_in(uid, &[])
+    }
+
+    /// What holds for a user. Asks the name service for the user's groups if the file says something of
+    /// groups; that may take its time.
     pub fn account(&self, uid: u32) -> Account {
-        let groups = if self.groups.is_empty() {
-            Vec::new()
-        } else {
+        let groups = if self.name_groups() {
             groups_of(uid)
+        } else {
+            Vec::new()
         };
         self.account_in(uid, &groups)
     }
@@ -206,18 +235,16 @@ fn limit(
     })
 }
 
-/// A user's number, by name or as it is.
+/// The number of a user of this name.
 fn user(name: &str) -> Option<u32> {
     let known = User::from_name(name).ok().flatten();
-    known.map(|user| user.uid.as_raw()).or_else(|| name.parse().ok())
+    known.map(|user| user.uid.as_raw())
 }
 
-/// A group's number, by name or as it is.
+/// The number of a group of this name.
 fn group(name: &str) -> Option<u32> {
     let known = Group::from_name(name).ok().flatten();
-    known
-        .map(|group| group.gid.as_raw())
-        .or_else(|| name.parse().ok())
+    known.map(|group| group.gid.as_raw())
 }
 
 /// The groups that the system says a user is in. What a process says of itself does not count: it may have

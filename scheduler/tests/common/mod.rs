@@ -8,24 +8,25 @@
 // Each test program uses its own part of this.
 #![allow(dead_code)]
 
+pub mod fuse;
 pub mod raw;
 mod script;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Lines};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
 use mgb_probe::view::NodeView;
 use mgb_probe::{Client, Gpu};
 use mgb_scheduler::daemon::{self, Config};
+use mgb_scheduler::node::bounded::Bounded;
 use mgb_scheduler::node::{Memory, Node, NodeError, Resident, capability};
 
 pub use script::client_process;
@@ -50,6 +51,10 @@ pub struct Setting {
     pub utilisation: Arc<AtomicU32>,
     /// Whether programs want MPS on them.
     pub mps: bool,
+    /// Whether the driver says what is free (0), fails (1) or hangs (2).
+    pub driver: Arc<AtomicU64>,
+    /// Whether it is asked as that of real GPUs is.
+    pub bounded: bool,
 }
 
 impl Setting {
@@ -64,6 +69,8 @@ impl Setting {
             paused: Arc::default(),
             utilisation: Arc::default(),
             mps: false,
+            driver: Arc::default(),
+            bounded: false,
         }
     }
 }
@@ -72,7 +79,7 @@ struct FakeNode {
     gpus: Vec<Gpu>,
     setting: Setting,
     folder: PathBuf,
-    deaths: RefCell<BTreeMap<u32, Instant>>,
+    deaths: Mutex<BTreeMap<u32, Instant>>,
 }
 
 /// Whether the process still runs (a zombie does not).
@@ -82,6 +89,19 @@ pub fn alive(pid: u32) -> bool {
         .rsplit_once(')')
         .map(|(_, rest)| rest.trim_start().chars().next());
     matches!(state, Some(Some(state)) if state != 'Z' && state != 'X')
+}
+
+/// The holders that run for the `mgbd` at a socket.
+pub fn holders(socket: &Path) -> Vec<u32> {
+    let own = socket.display().to_string();
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let words: Vec<_> = line.split(|byte| *byte == 0).collect();
+        words.len() > 2 && words[1] == b"hold" && words[2] == own.as_bytes() && alive(*pid)
+    })
+    .collect()
 }
 
 /// What clients that `await` wait for.
@@ -112,7 +132,12 @@ impl FakeNode {
             let bytes = text.parse().unwrap_or(0);
             let lives = alive(pid);
             if !lives {
-                let died = *self.deaths.borrow_mut().entry(pid).or_insert_with(Instant::now);
+                let died = *self
+                    .deaths
+                    .lock()
+                    .unwrap()
+                    .entry(pid)
+                    .or_insert_with(Instant::now);
                 if died.elapsed() >= self.setting.lag {
                     continue;
                 }
@@ -133,6 +158,15 @@ impl Node for FakeNode {
     }
 
     fn memory(&self, gpu: usize) -> Result<Memory, NodeError> {
+        while self.setting.driver.load(Ordering::Relaxed) == 2 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        if self.setting.driver.load(Ordering::Relaxed) == 1 {
+            return Err(NodeError {
+                text: "it fails".to_owned(),
+                is_lost: false,
+            });
+        }
         let used: u64 = self.charges(gpu).iter().map(|(_, bytes, _)| bytes).sum();
         let total = self.setting.total;
         self.setting
@@ -191,13 +225,19 @@ pub fn run_mgbd(setting: Setting, folder: &Path, config: Config, stopped: UnixSt
             multiprocessors: capability::multiprocessors(16 * 128, 9, 0),
         })
         .collect();
+    let bounded = setting.bounded;
     let node = FakeNode {
         gpus,
         setting,
         folder: folder.join("memory"),
-        deaths: RefCell::default(),
+        deaths: Mutex::default(),
     };
-    daemon::run(config, Box::new(node), OwnedFd::from(stopped)).unwrap();
+    let node: Box<dyn Node> = if bounded {
+        Box::new(Bounded::new(node).unwrap())
+    } else {
+        Box::new(node)
+    };
+    daemon::run(config, node, OwnedFd::from(stopped)).unwrap();
 }
 
 /// A running `mgbd` in a thread of the test.
@@ -250,7 +290,12 @@ impl Daemon {
 
     /// Starts a client with a script; see [`client_process`].
     pub fn client(&self, script: &str) -> Process {
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        self.client_of(&std::env::current_exe().unwrap(), script)
+    }
+
+    /// As [`Daemon::client`], as a copy of this program.
+    pub fn client_of(&self, program: &Path, script: &str) -> Process {
+        let mut child = Command::new(program)
             .args(["client_process", "--exact", "--nocapture", "--test-threads=1"])
             .env("MGB_TEST_SCRIPT", script)
             .env("MGB_TEST_MEMORY", self.folder.path().join("memory"))

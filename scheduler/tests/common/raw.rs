@@ -160,3 +160,43 @@ pub fn request(op: Op, task: u64, bytes: u64) -> Request {
         label: Text::new("\u{1b}[31mred"),
     }
 }
+
+/// Two sockets that are connected.
+pub fn pair() -> (OwnedFd, OwnedFd) {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    rustix::net::socketpair(AddressFamily::UNIX, kind, flags, None).unwrap()
+}
+
+/// A socket with something under way to who does not take it, whose last close waits for that.
+pub fn slow_to_close() -> (OwnedFd, std::net::TcpStream) {
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let mut socket = TcpStream::connect(listener.local_addr().expect("an address")).expect("itself");
+    let (other, _) = listener.accept().expect("itself");
+    socket.set_nonblocking(true).expect("a setting");
+    while socket.write(&[0; 64 << 10]).is_ok() {}
+    socket.set_nonblocking(false).expect("a setting");
+    sockopt::set_socket_linger(&socket, Some(Duration::from_secs(600))).expect("a setting");
+    (socket.into(), other)
+}
+
+/// Makes this process another user's, in these groups. For root.
+pub fn become_user(uid: u32, gid: u32, groups: &[u32]) {
+    // SAFETY: changes nothing but who this process is, which has done nothing yet.
+    let done = unsafe {
+        libc::setgroups(groups.len(), groups.as_ptr()) == 0
+            && libc::setgid(gid) == 0
+            && libc::setuid(uid) == 0
+    };
+    assert!(done, "only root can become others");
+}
+
+/// A socket that listens, as systemd makes one.
+pub fn listen(path: &Path) -> OwnedFd {
+    let (kind, flags) = (SocketType::SEQPACKET, SocketFlags::CLOEXEC);
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, kind, flags, None).unwrap();
+    rustix::net::bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
+    rustix::net::listen(&socket, 64).unwrap();
+    socket
+}

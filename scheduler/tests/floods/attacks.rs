@@ -16,7 +16,7 @@ use mgb_probe::wire::{
 
 use super::hoards;
 use super::serve::DRIVER_FILE;
-use crate::raw::{Intruder, SEALS, bell, connect, memory, request, try_send};
+use crate::raw::{Intruder, SEALS, bell, connect, memory, request, slow_to_close, try_send};
 
 /// A kind of attack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -260,19 +260,6 @@ fn files(path: &Path) {
             }
         }
     });
-}
-
-/// A socket with something under way to who does not take it, whose last close waits for that.
-fn slow_to_close() -> (OwnedFd, std::net::TcpStream) {
-    use std::net::{TcpListener, TcpStream};
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut socket = TcpStream::connect(listener.local_addr().expect("an address")).expect("itself");
-    let (other, _) = listener.accept().expect("itself");
-    socket.set_nonblocking(true).expect("a setting");
-    while socket.write(&[0; 64 << 10]).is_ok() {}
-    socket.set_nonblocking(false).expect("a setting");
-    rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::from_secs(60))).expect("a setting");
-    (socket.into(), other)
 }
 
 /// Each way by which `mgbd` comes to close one: before and after it is let in, taken and not taken.

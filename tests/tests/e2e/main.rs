@@ -35,6 +35,7 @@ mod legacy;
 mod many_uids;
 mod movable;
 mod moving;
+mod names;
 mod native;
 mod needs;
 mod neighbours;
