@@ -90,6 +90,7 @@ pub use config::{Config, OverheadLimit};
 pub use error::DaemonError;
 pub use listener::{ListenError, Listener, folder_fault};
 pub use server::Server;
+pub use service::OWN as OF_SYSTEMD;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.
 pub fn run(config: Config, node: Box<dyn crate::node::Node>, stop: OwnedFd) -> Result<(), DaemonError> {

@@ -14,6 +14,7 @@ mod bench;
 mod by_file;
 mod by_nvcc;
 mod ccache;
+mod container;
 mod cuda12;
 mod devices;
 mod doctor;
