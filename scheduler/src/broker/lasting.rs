@@ -9,6 +9,7 @@ use std::time::Duration;
 use mgb_probe::Numbering;
 
 use super::agent::Given;
+use super::control::is;
 use super::jobs::Order;
 use super::suspended::Whom;
 use super::{Broker, Touch};
@@ -89,7 +90,13 @@ impl Broker {
         let processes = processes.map(|(pid, since)| (Whom::Process(*pid), *since));
         let jobs = standing.suspended_jobs.iter();
         let jobs = jobs.map(|(job, since)| (Whom::Job(*job), *since));
-        self.suspended.0.extend(processes.chain(jobs));
+        // Of those who ended meanwhile nobody has told, and their numbers may be others' by now.
+        let is_here = |whom: Whom| self.clients.values().any(|entry| is(whom, entry));
+        let here = processes
+            .chain(jobs)
+            .filter(|(whom, _)| is_here(*whom))
+            .collect::<Vec<_>>();
+        self.suspended.0.extend(here);
         for numbered in &standing.numbered {
             if let Some(numbering) = Numbering::of(&numbered.stands_for) {
                 let order = Order {

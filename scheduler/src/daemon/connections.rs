@@ -18,6 +18,7 @@ use super::source::Source;
 use crate::broker::Answer;
 use crate::client::ClientId;
 use crate::journal::Known;
+use crate::peer::is_over;
 
 /// Requests of a user's clients that are answered before those of others are looked at again.
 const AT_ONCE: usize = 8;
@@ -26,10 +27,11 @@ const VAIN_PAUSE: Duration = Duration::from_millis(1);
 
 impl Server {
     pub(super) fn greet(&mut self, id: u64) {
-        let Some((socket, _)) = self.guests.get(&id) else {
+        let Some((socket, since)) = self.guests.get(&id) else {
             return;
         };
-        match greet::receive(socket, &self.config.users) {
+        let waited = self.now().saturating_sub(*since);
+        match greet::receive(socket, &self.config.users, waited) {
             None => {}
             Some(Ok(guest)) => self.welcome(id, guest),
             Some(Err(offence)) => self.turn_away(id, &offence),
@@ -54,6 +56,7 @@ impl Server {
     }
 
     fn welcome(&mut self, id: ClientId, guest: Guest) {
+        self.bury(guest.pid);
         let watched = self
             .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
             .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pauses::DOORBELL));
@@ -112,6 +115,21 @@ impl Server {
         }
         self.clients.insert(id, Client::new(id, guest, socket, is_held));
         self.changed = true;
+    }
+
+    /// Deals with the deaths of clients whose number another process has now: what people want of them, and what
+    /// is kept of them, is not for that one.
+    fn bury(&mut self, pid: u32) {
+        let has_ended = |client: &&Client| client.pid == pid && is_over(&client.pidfd);
+        let ended: Vec<ClientId> = self
+            .clients
+            .values()
+            .filter(has_ended)
+            .map(|client| client.id)
+            .collect();
+        for id in ended {
+            self.died(id, self.now());
+        }
     }
 
     /// The name of a user's view, with something in it.

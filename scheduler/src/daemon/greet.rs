@@ -4,6 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::mapping::Mapping;
@@ -13,10 +14,10 @@ use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
 };
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 
 use super::closer;
-use crate::peer::peer;
+use crate::peer::{is_of, is_over, peer, process};
 use crate::users::Users;
 
 /// What a client brought.
@@ -48,6 +49,10 @@ pub(super) enum Offence {
     Uid(u32),
     #[error("its process id is not visible here: it runs in another PID namespace")]
     Namespace,
+    #[error("the process that connected has ended")]
+    Ended,
+    #[error("the process that connected is another user's by now")]
+    OtherUser,
     #[error("it sent {0} descriptors instead of two")]
     Descriptors(usize),
     #[error("its memory is not a memfd sealed against shrinking, growing and further seals")]
@@ -64,8 +69,8 @@ pub(super) enum Offence {
     System(&'static str, Errno),
 }
 
-/// Reads the opening from a new connection. `None`: it is not there yet.
-pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, Offence>> {
+/// Reads the opening from a connection that was accepted so long ago. `None`: it is not there yet.
+pub(super) fn receive(socket: &OwnedFd, users: &Users, waited: Duration) -> Option<Result<Guest, Offence>> {
     let message = match Message::receive(socket) {
         Err(Errno::AGAIN | Errno::INTR) => return None,
         Err(error) => return Some(Err(Offence::System("failed to receive", error))),
@@ -74,7 +79,7 @@ pub(super) fn receive(socket: &OwnedFd, users: &Users) -> Option<Result<Guest, O
     if message.bytes().is_empty() {
         return Some(Err(Offence::Silent));
     }
-    Some(check(socket, message, users))
+    Some(check(socket, message, users, waited))
 }
 
 /// What came on a socket. Descriptors that are not taken out of it are closed beside the loop.
@@ -127,7 +132,7 @@ impl Drop for Message {
     }
 }
 
-fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest, Offence> {
+fn check(socket: &OwnedFd, mut message: Message, users: &Users, waited: Duration) -> Result<Guest, Offence> {
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
@@ -135,8 +140,19 @@ fn check(socket: &OwnedFd, mut message: Message, users: &Users) -> Result<Guest,
         return Err(Offence::Uid(peer.uid));
     }
     let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())
-        .map_err(|error| Offence::System("failed to watch its process", error))?;
+    let pidfd = process(socket, waited).map_err(|error| match error {
+        Errno::SRCH => Offence::Ended,
+        error => Offence::System("failed to watch its process", error),
+    })?;
+    // An mgbd to which the kernel hides others' processes cannot signal them either.
+    let is_still_its = is_of(peer.pid as u32, peer.uid).unwrap_or(true);
+    // Looked at last: until here the number was this process's.
+    if is_over(&pidfd) {
+        return Err(Offence::Ended);
+    }
+    if !is_still_its {
+        return Err(Offence::OtherUser);
+    }
     let count = message.descriptors.len() + usize::from(message.cut);
     let [memory, doorbell] = message.descriptors.as_slice() else {
         return Err(Offence::Descriptors(count));

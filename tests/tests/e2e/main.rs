@@ -41,6 +41,7 @@ mod open;
 mod ordinary;
 mod outputs;
 mod overhead;
+mod peers;
 mod published;
 mod quotas;
 mod restart;

@@ -188,6 +188,33 @@ fn a_lock_file_that_is_removed_lets_no_second_one_in() {
 }
 
 #[test]
+fn a_suspension_ends_with_its_process_though_no_mgbd_saw_that() {
+    let mut node = Node::start("1x64MiB", "mgb");
+    let one = start(&node, "phases", &["20", "300", "400", "wait", "10", "8"]);
+    let other = start(&node, "phases", &["20", "20", "200", "wait", "10", "8"]);
+    for program in [&one, &other] {
+        wait::until("it holds room", || {
+            holds(&node.view(), program.pid()).then_some(())
+        });
+    }
+    let pid = one.pid();
+    run(&mut node.mgb(&["suspend", &pid.to_string()])).success();
+    node.signal_mgbd(Signal::STOP);
+    drop(one);
+    node.replace_mgbd(Signal::KILL);
+    // Another program has the number now.
+    let vecadd = built::program("vecadd");
+    let mut command = node.command(&vecadd, &[]);
+    let Some(stranger) = Numbered::run(pid, command.env("MGB", "require")) else {
+        eprintln!("left out: only root can choose numbers of processes");
+        return;
+    };
+    assert!(stranger.ends_well(), "it is held back");
+    is_right(other);
+    node.wait_until_empty();
+}
+
+#[test]
 fn nobody_is_started_for_nobody() {
     let mut node = Node::start("1x64MiB", "mgb");
     is_right(start(&node, "vecadd", &[]));
