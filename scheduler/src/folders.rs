@@ -2,7 +2,7 @@
 //!
 //! | path beside the socket | who | what |
 //! |---|---|---|
-//! | `SOCKET.private/` | the user of `mgbd`, mode 0700; never mounted into a container | the holder's socket and its lock |
+//! | `SOCKET.private/` | the user of `mgbd` (0700), never a container | the holder's socket and its lock |
 //! | `clients/` | clients, containers among them | another name of the socket, and MPS's pipe: nothing else |
 //!
 //! The superuser of a container may be the superuser of the node without its capabilities: permissions do not
@@ -62,8 +62,8 @@ impl Private {
         Ok(Private(folder))
     }
 
-    /// The path of a file in it, for this process: whatever becomes of the folder's name, and short enough for
-    /// a socket.
+    /// The path of a file in it, for this process: whatever becomes of the folder's name, and short enough
+    /// for a socket.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd()))
     }
@@ -81,8 +81,8 @@ pub(crate) fn make_for_clients(socket: &Path, name: &str, mode: u32) -> Result<P
     Ok(path)
 }
 
-/// Gives the socket another name in the folder for clients: the same file, so that who connects there comes to
-/// the same queue.
+/// Gives the socket another name in the folder for clients: the same file, so that who connects there comes
+/// to the same queue.
 ///
 /// # Errors
 /// When the folder cannot be had, or its file system does not give a socket two names.

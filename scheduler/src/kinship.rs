@@ -1,5 +1,5 @@
-//! Whether the process at the other end of a socket may do all that this one may: only to such a one the holder
-//! gives what it holds, and only from such a one `mgbd` takes what was left.
+//! Whether the process at the other end of a socket may do all that this one may: only to such a one the
+//! holder gives what it holds, and only from such a one `mgbd` takes what was left.
 //!
 //! The same user is not enough. The superuser of a container may be the node's, and a sandbox of a user's is
 //! that user. So it has to be in the same user and PID namespaces and have the same root directory and
@@ -92,8 +92,10 @@ mod tests {
     use super::*;
 
     /// As in a container: the node's files under another root.
-    const CHROOT: &str = "mount -t tmpfs none /mnt && cd /mnt && cp -d /bin /lib /lib64 . && mkdir usr tmp proc \
-                          && for one in usr tmp proc; do mount --rbind /$one $one; done && exec chroot . \"$@\"";
+    const CHROOT: &str = "mount -t tmpfs none /mnt && cd /mnt && cp -d /bin /lib /lib64 . \
+                          && mkdir usr tmp proc \
+                          && for one in usr tmp proc; do mount --rbind /$one $one; done \
+                          && exec chroot . \"$@\"";
 
     /// Who a program is that connects, as a command with the socket as its last argument.
     fn asked(words: &[&str]) -> Option<Result<u32, Stranger>> {

@@ -107,8 +107,8 @@ struct Options {
     /// more than it said. The log tells of one that has more
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     overhead_limit: Option<u64>,
-    /// End such a process: by SIGTERM, after 5 s by SIGKILL. Under MPS not one that was placed as a whole, which
-    /// would take its neighbours with it
+    /// End such a process: by SIGTERM, after 5 s by SIGKILL. Under MPS not one that was placed as a whole,
+    /// which would take its neighbours with it
     #[arg(long, requires = "overhead_limit")]
     end_beyond: bool,
     /// Start no MPS control daemon
@@ -213,8 +213,8 @@ fn activated() -> anyhow::Result<Option<Arc<OwnedFd>>> {
     Ok(first.map(|socket| Arc::new(unsafe { OwnedFd::from_raw_fd(socket) })))
 }
 
-/// `mgbd hold SOCKET CONTROL [FOLDER PROGRAM ARGUMENT...]`: not for people; see [`mgb_scheduler::holder`]. The
-/// line to the mgbd that starts it is its standard input.
+/// `mgbd hold SOCKET CONTROL [FOLDER PROGRAM ARGUMENT...]`: not for people; see [`mgb_scheduler::holder`].
+/// The line to the mgbd that starts it is its standard input.
 fn hold() -> ExitCode {
     let mut words = std::env::args_os().skip(2);
     let (Some(mgbd), Some(control)) = (words.next(), words.next()) else {
@@ -253,7 +253,8 @@ fn take_line() -> anyhow::Result<Option<OwnedFd>> {
     }
     let line = input.as_fd().try_clone_to_owned()?;
     let nothing = std::fs::File::open("/dev/null").context("failed to open /dev/null")?;
-    // SAFETY: a system call on two descriptors of this process, of which nobody owns the one that is replaced.
+    // SAFETY: a system call on two descriptors of this process, of which nobody owns the one that is
+    // replaced.
     if unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) } < 0 {
         return Err(std::io::Error::last_os_error()).context("failed to empty standard input");
     }

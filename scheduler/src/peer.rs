@@ -7,7 +7,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// The kernel's number of an option that libc's own set does not have: a pidfd of the process at the other end.
+/// The kernel's number of an option that libc's own set does not have: a pidfd of the process at the other
+/// end.
 const SO_PEERPIDFD: libc::c_int = 77;
 
 /// The process at the other end. Asked for as plain numbers: the kernel says pid 0 for a process that is not
@@ -90,8 +91,8 @@ pub(crate) fn is_over(process: impl AsFd) -> bool {
     !matches!(poll(&mut ended, Some(&Timespec::default())), Ok(0))
 }
 
-/// Whether a process is one that this user could signal: its real or saved user is this one. Not so once it has
-/// become another user's, by a program that changes users. `None`: it is not seen here.
+/// Whether a process is one that this user could signal: its real or saved user is this one. Not so once it
+/// has become another user's, by a program that changes users. `None`: it is not seen here.
 pub(crate) fn is_of(pid: u32, uid: u32) -> Option<bool> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;

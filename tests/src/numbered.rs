@@ -1,4 +1,5 @@
-//! A process with a number that another one had: the kernel gives numbers again, and a test cannot wait for it.
+//! A process with a number that another one had: the kernel gives numbers again, and a test cannot wait for
+//! it.
 
 use std::collections::BTreeMap;
 use std::ffi::{CString, OsStr, OsString};

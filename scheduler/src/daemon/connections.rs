@@ -117,8 +117,8 @@ impl Server {
         self.changed = true;
     }
 
-    /// Deals with the deaths of clients whose number another process has now: what people want of them, and what
-    /// is kept of them, is not for that one.
+    /// Deals with the deaths of clients whose number another process has now: what people want of them, and
+    /// what is kept of them, is not for that one.
     fn bury(&mut self, pid: u32) {
         let has_ended = |client: &&Client| client.pid == pid && is_over(&client.pidfd);
         let ended: Vec<ClientId> = self

@@ -167,8 +167,8 @@ impl Holder {
         Ok((mps, left))
     }
 
-    /// A line to a holder that has greeted: to the one that has started this `mgbd`, or one that is found, or a
-    /// new one. `waits`: for one that ends and may be stopping MPS, after which the new one greets.
+    /// A line to a holder that has greeted: to the one that has started this `mgbd`, or one that is found, or
+    /// a new one. `waits`: for one that ends and may be stopping MPS, after which the new one greets.
     fn dial(&mut self, waits: bool) -> Result<OwnedFd, String> {
         if let Some(line) = self.inherited.take()
             && matches!(greeted(&line, GREETING), Ok(true))

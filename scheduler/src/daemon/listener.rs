@@ -271,8 +271,8 @@ pub fn folder_fault(owner: u32, mode: u32, own: u32) -> Option<String> {
     (mode & 0o022 != 0 && mode & 0o1000 == 0).then(|| "can be written by others".to_owned())
 }
 
-/// Looks for what is no socket where the socket is to be. A socket there is replaced, whoever listens at it: the
-/// caller holds the lock, so it is no `mgbd` that serves. The kernel would name the process that began to
+/// Looks for what is no socket where the socket is to be. A socket there is replaced, whoever listens at it:
+/// the caller holds the lock, so it is no `mgbd` that serves. The kernel would name the process that began to
 /// listen, which may have been the first `mgbd` of many, and whose number is anybody's by now.
 fn check_way(path: &Path) -> Result<(), ListenError> {
     use std::os::unix::fs::FileTypeExt;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::packet;
 
-/// The option that `mgbd` is given beside its own: nobody wants it but the programs, and its standard input is
-/// the line to the holder.
+/// The option that `mgbd` is given beside its own: nobody wants it but the programs, and its standard input
+/// is the line to the holder.
 pub const AGAIN: &str = "again";
 
 /// How an `mgbd` is started again: told to the holder as it is started itself, and never later.

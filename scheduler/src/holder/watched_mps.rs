@@ -1,6 +1,6 @@
 //! The MPS that `mgbd` wants, started again when its control daemon ends. What ran under it fails with that
-//! (error 806, driver 580), and without another one every program that is started would use its GPU outside MPS,
-//! in turns with the others.
+//! (error 806, driver 580), and without another one every program that is started would use its GPU outside
+//! MPS, in turns with the others.
 
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use super::mps::Mps;
 use super::wire::FromHolder;
 
-/// How long to wait before it is started again: twice as long each time, up to [`MAX_RETRY_INTERVAL`], until one
-/// has lived for so long.
+/// How long to wait before it is started again: twice as long each time, up to [`MAX_RETRY_INTERVAL`], until
+/// one has lived for so long.
 const RETRY_INTERVAL: Duration = Duration::from_millis(500);
 /// The longest of them.
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(60);
@@ -91,8 +91,8 @@ impl WatchedMps {
         self.due
     }
 
-    /// Starts it again if it is time; what there is then, if that has changed. Where it is not needed, the next
-    /// `mgbd` has it started.
+    /// Starts it again if it is time; what there is then, if that has changed. Where it is not needed, the
+    /// next `mgbd` has it started.
     pub(super) fn look(&mut self, is_needed: bool, now: Instant) -> Option<FromHolder> {
         if !is_needed {
             self.due = None;
