@@ -1,5 +1,5 @@
-//! Who is root in a container is a stranger to what outlives mgbd. Only root can make such places here; elsewhere
-//! these tests say so and are left out.
+//! Who is root in a container is a stranger to what outlives mgbd. Only root can make such places here;
+//! elsewhere these tests say so and are left out.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,8 @@ const ATTACK: &str = r#"
 import array, json, os, socket, stat, sys
 
 def adopt(version, shape):
-    again = {"program": "/bin/sh", "arguments": ["-c", "touch " + sys.argv[2]], "folder": "/"}
+    words = [{"Unix": list(word.encode())} for word in ("-c", "touch " + sys.argv[2])]
+    again = {"program": "/bin/sh", "arguments": words, "folder": "/"}
     own = {"again": again} if shape == "old" else {"restarts": True, "again": again}
     return {"Adopt": {"version": version, "pid": os.getpid(), "mps": False, "users": False, **own}}
 
