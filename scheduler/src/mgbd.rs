@@ -7,7 +7,9 @@
 
 use std::fs::OpenOptions;
 use std::io::{IsTerminal, Write};
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -109,8 +111,8 @@ struct Options {
     /// more than it said. The log tells of one that has more
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     overhead_limit: Option<u64>,
-    /// End such a process: by SIGTERM, after 5 s by SIGKILL. Under MPS not one that was placed as a whole, which
-    /// would take its neighbours with it
+    /// End such a process: by SIGTERM, after 5 s by SIGKILL. Under MPS not one that was placed as a whole,
+    /// which would take its neighbours with it
     #[arg(long, requires = "overhead_limit")]
     end_beyond: bool,
     /// Start no MPS control daemon
@@ -187,11 +189,18 @@ fn options() -> Options {
     })
 }
 
-/// Whether systemd started this very process, and so starts it again by itself. What else systemd sets is
-/// inherited by all that a service starts, such as a job of cron's or a desktop's terminal.
+/// Whether systemd started this very process, or what wraps it, and so starts it again by itself. What else
+/// systemd sets is inherited by all that a service starts, such as a job of cron's or a desktop's terminal.
 fn is_service() -> bool {
+    // A service that is to say when it is ready: nobody but mgbd does that here. `mgb` takes it from an mgbd
+    // that it starts.
+    if std::env::var_os("NOTIFY_SOCKET").is_some_and(|socket| !socket.is_empty()) {
+        return true;
+    }
     match std::env::var("SYSTEMD_EXEC_PID") {
-        Ok(pid) => pid.parse() == Ok(std::process::id()),
+        Ok(pid) => [std::process::id(), std::os::unix::process::parent_id()]
+            .map(Ok)
+            .contains(&pid.parse()),
         // systemd before 248 does not say it.
         Err(_) => {
             let has_started_it = || rustix::process::getppid() == rustix::process::Pid::from_raw(1);
@@ -208,22 +217,24 @@ fn activated() -> anyhow::Result<Option<Arc<OwnedFd>>> {
     Ok(first.map(|socket| Arc::new(unsafe { OwnedFd::from_raw_fd(socket) })))
 }
 
-/// `mgbd hold SOCKET CONTROL`: not for people; see [`mgb_scheduler::holder`]. The listening socket is its
-/// standard input.
+/// `mgbd hold SOCKET CONTROL [FOLDER PROGRAM ARGUMENT...]`: not for people; see [`mgb_scheduler::holder`].
+/// The line to the mgbd that starts it is its standard input.
 fn hold() -> ExitCode {
-    let paths: Vec<PathBuf> = std::env::args_os().skip(2).map(PathBuf::from).collect();
-    let [mgbd, control] = paths.as_slice() else {
+    let mut words = std::env::args_os().skip(2);
+    let (Some(mgbd), Some(control)) = (words.next(), words.next()) else {
         mgb_stderr::say!(
-            "mgbd: hold is what mgbd starts by itself: it takes a socket's path and MPS's control program"
+            "mgbd: hold is what mgbd starts by itself: it takes a socket's path, MPS's control program, and \
+             how mgbd is started again"
         );
         return ExitCode::from(2);
     };
+    let again = Again::read(words);
     let listen = || -> anyhow::Result<()> {
         // Whoever kills mgbd by its name does not mean what outlives it.
         rustix::thread::set_name(c"mgb-holder").context("failed to take a name")?;
         start_log(None)?;
-        let listener = std::io::stdin().as_fd().try_clone_to_owned()?;
-        Ok(holder::run(listener, mgbd, control.clone())?)
+        let line = take_line()?.context("the line to mgbd is to be its standard input")?;
+        Ok(holder::run(line, Path::new(&mgbd), control.into(), again)?)
     };
     match listen() {
         Ok(()) => ExitCode::SUCCESS,
@@ -232,6 +243,39 @@ fn hold() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The line at this process's standard input, which is empty from now on: nobody that it starts inherits the
+/// line. `None`: there is none.
+fn take_line() -> anyhow::Result<Option<OwnedFd>> {
+    use rustix::net::{AddressFamily, SocketType, sockopt};
+    let input = std::io::stdin();
+    let is_line = sockopt::socket_type(&input) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_domain(&input) == Ok(AddressFamily::UNIX);
+    if !is_line {
+        return Ok(None);
+    }
+    let line = input.as_fd().try_clone_to_owned()?;
+    let nothing = std::fs::File::open("/dev/null").context("failed to open /dev/null")?;
+    // SAFETY: a system call on two descriptors of this process, of which nobody owns the one that is
+    // replaced.
+    if unsafe { libc::dup2(nothing.as_raw_fd(), libc::STDIN_FILENO) } < 0 {
+        return Err(std::io::Error::last_os_error()).context("failed to empty standard input");
+    }
+    Ok(Some(line))
+}
+
+/// The path of this program, by the name that it was started by: a next build is found there as well, also
+/// where that name is a link.
+fn own_program() -> anyhow::Result<PathBuf> {
+    let name = rustix::param::linux_execfn();
+    let file = |path: &Path| std::fs::metadata(path).map(|file| (file.dev(), file.ino())).ok();
+    let own = file(Path::new("/proc/self/exe"));
+    std::path::absolute(std::ffi::OsStr::from_bytes(name.to_bytes()))
+        .ok()
+        .filter(|path| own.is_some() && file(path) == own)
+        .map_or_else(std::env::current_exe, Ok)
+        .context("failed to find mgbd's own program")
 }
 
 fn code(error: &anyhow::Error) -> u8 {
@@ -256,14 +300,16 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         mps: !options.no_mps,
     };
     let node = NvmlNode::discover(limits)?;
-    let usual = Config::new(options.socket.unwrap_or_else(|| {
+    let socket = options.socket.unwrap_or_else(|| {
         if options.serve.are_several() {
             mgb_probe::node_socket_path()
         } else {
             mgb_probe::socket_path()
         }
-    }));
-    let program = std::env::current_exe().context("failed to find mgbd's own program")?;
+    });
+    // The holder runs in another folder.
+    let usual = Config::new(std::path::absolute(socket).context("failed to name the socket")?);
+    let program = own_program()?;
     let again = Again {
         program: program.clone(),
         arguments: std::env::args_os().skip(1).collect(),
@@ -301,6 +347,11 @@ fn run(options: Options, queue: Queue) -> anyhow::Result<()> {
         socket: usual.socket,
         holder: Some(program),
         again: (!options.no_restart && !is_service()).then_some(again),
+        holder_line: if options.again {
+            take_line()?.map(Arc::new)
+        } else {
+            None
+        },
         mps_control: usual.mps_control,
     };
     let node = Bounded::new(node).context("failed to start the threads that ask the driver")?;

@@ -2,12 +2,14 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use mgb_probe::lock_path;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+
+use crate::folders::{file_at, unshare};
 
 /// The note.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,24 @@ pub(crate) struct Note {
 }
 
 impl Note {
+    /// The note in a lock file: one of which a longer one's end is left is read as well, for its writer may
+    /// be killed at any moment.
+    pub(crate) fn read(mut lock: &File) -> Option<Note> {
+        let mut text = Vec::new();
+        lock.read_to_end(&mut text).ok()?;
+        serde_json::Deserializer::from_slice(&text)
+            .into_iter()
+            .next()?
+            .ok()
+    }
+
+    /// Writes it in place of the one before, which is there until this one is.
+    pub(crate) fn write(&self, lock: &File) -> std::io::Result<()> {
+        let text = serde_json::to_vec(self)?;
+        lock.write_all_at(&text, 0)?;
+        lock.set_len(text.len() as u64)
+    }
+
     /// Removes the node views.
     pub(crate) fn remove_views(&self) {
         // Only names of the form `shared_memory` gives, whatever the note says.
@@ -33,28 +53,55 @@ impl Note {
     }
 }
 
-/// The file that a path names now, by device and number.
-pub(crate) fn file_at(path: &Path) -> Option<(u64, u64)> {
-    let metadata = std::fs::symlink_metadata(path).ok()?;
-    Some((metadata.dev(), metadata.ino()))
-}
-
 /// Clears away what an `mgbd` that was killed left at its socket, unless another one is there.
 pub(crate) fn clear_away(socket: &Path) {
-    let Ok(mut lock) = File::options().read(true).write(true).open(lock_path(socket)) else {
+    let Ok(lock) = File::options().read(true).write(true).open(lock_path(socket)) else {
         return;
     };
     if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
         return;
     }
-    let mut text = String::new();
-    let _ = lock.read_to_string(&mut text);
-    let Ok(note) = serde_json::from_str::<Note>(&text) else {
+    let Some(note) = Note::read(&lock) else {
         return;
     };
     note.remove_views();
-    if note.socket.is_some() && note.socket == file_at(socket) {
+    if let Some(file) = note.socket
+        && file_at(socket) == Some(file)
+    {
+        unshare(socket, file);
         let _ = std::fs::remove_file(socket);
     }
     let _ = lock.set_len(0);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_that_was_written_over_a_longer_one_in_part_is_read() {
+        let long = Note {
+            pid: 1,
+            views: vec!["/shmem_1".to_owned(), "/shmem_2".to_owned()],
+            socket: Some((1, 2)),
+        };
+        let short = Note {
+            pid: 12,
+            ..Note::default()
+        };
+        let (written, old) = (
+            serde_json::to_vec(&short).unwrap(),
+            serde_json::to_vec(&long).unwrap(),
+        );
+        let lock = tempfile::tempfile().unwrap();
+        // Killed before the file was cut.
+        lock.write_all_at(&[&written, &old[written.len()..]].concat(), 0)
+            .unwrap();
+        assert_eq!(Note::read(&lock), Some(short));
+        lock.set_len(0).unwrap();
+        assert_eq!(Note::read(&lock), None);
+        long.write(&lock).unwrap();
+        std::io::Seek::rewind(&mut &lock).unwrap();
+        assert_eq!(Note::read(&lock), Some(long));
+    }
 }

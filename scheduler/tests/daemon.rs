@@ -46,14 +46,28 @@ fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
         .collect();
     servers.iter_mut().for_each(|server| drop(server.until("up")));
     let mut large = daemon.client("begin 90");
-    let gathers = |view: &NodeView| matches!(view.queue[..], [WaitView { waits_for: Some(WaitsFor::RoomGathers(_)), .. }]);
+    let gathers = |view: &NodeView| {
+        matches!(
+            view.queue[..],
+            [WaitView {
+                waits_for: Some(WaitsFor::RoomGathers(_)),
+                ..
+            }]
+        )
+    };
     daemon.wait_view("room to gather", |view| !view.queue.is_empty() && gathers(view));
     // The other GPU is everybody's, and in the end this one is, too.
     let mut first = daemon.client("begin 60 map 60 say up sleep 60000");
     first.until("up");
     daemon.client("begin 20 map 20 unmap 20 end").finish();
     daemon.wait_view("it to be said", |view| {
-        matches!(view.queue[..], [WaitView { waits_for: Some(WaitsFor::NothingLeaves), .. }])
+        matches!(
+            view.queue[..],
+            [WaitView {
+                waits_for: Some(WaitsFor::NothingLeaves),
+                ..
+            }]
+        )
     });
     // Where it gathers, it is served once there is room.
     servers.iter_mut().for_each(Process::kill);

@@ -44,12 +44,14 @@ case "$1" in
 -d)
     echo start >>"$pipe/calls"
     "$0" --daemon </dev/null >/dev/null 2>&1 &
-    echo $! >"$pid.new" && mv "$pid.new" "$pid"
+    echo $! >"$pid.new" && chmod 666 "$pid.new" && mv "$pid.new" "$pid"
     exit 0 ;;
 --daemon)
     while [ -d "$pipe" ]; do sleep 0.05; done
     exit 0 ;;
 esac
+# Version 3 has other verbs.
+[ "${CUDA_MPS_PROTOCOL_VERSION:-2}" = 2 ] || exit 1
 while read -r line; do
     echo "$line" >>"$pipe/calls"
     case "$line" in
@@ -84,12 +86,11 @@ impl Node {
     fn new() -> Node {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("memory")).unwrap();
-        let control = folder.path().join("nvidia-cuda-mps-control");
-        fs::write(&control, CONTROL).unwrap();
-        fs::set_permissions(&control, fs::Permissions::from_mode(0o755)).unwrap();
-        Node {
+        let node = Node {
             daemon: Daemon::over(folder, setting()),
-        }
+        };
+        node.install(CONTROL);
+        node
     }
 
     fn folder(&self) -> &Path {
@@ -106,6 +107,8 @@ impl Node {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["mgbd_process", "--exact", "--nocapture", "--test-threads=1"])
             .env("MGB_TEST_MGBD", self.folder())
+            // As an administrator may have it.
+            .env("CUDA_MPS_PROTOCOL_VERSION", "3")
             .spawn()
             .unwrap();
         wait_for("mgbd to answer", || {
@@ -115,7 +118,7 @@ impl Node {
     }
 
     fn calls(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder().join("mps/calls")).unwrap_or_default();
+        let text = fs::read_to_string(self.folder().join("clients/mps/calls")).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -123,9 +126,27 @@ impl Node {
         self.calls().iter().filter(|line| line.starts_with(call)).count()
     }
 
+    fn mps_pid(&self) -> Option<u32> {
+        let pid = fs::read_to_string(self.folder().join("clients/mps/nvidia-cuda-mps-control.pid"));
+        pid.ok()?.trim().parse().ok()
+    }
+
     fn mps_runs(&self) -> bool {
-        let pid = fs::read_to_string(self.folder().join("mps/nvidia-cuda-mps-control.pid"));
-        pid.is_ok_and(|pid| alive(pid.trim().parse().unwrap()))
+        self.mps_pid().is_some_and(alive)
+    }
+
+    fn kill_mps(&self) {
+        let pid = Pid::from_raw(self.mps_pid().expect("an MPS") as i32).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+
+    /// Puts a script in the place of MPS's control program.
+    fn install(&self, control: &str) {
+        let path = self.folder().join("nvidia-cuda-mps-control");
+        let aside = path.with_extension("new");
+        fs::write(&aside, control).unwrap();
+        fs::set_permissions(&aside, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::rename(&aside, &path).unwrap();
     }
 
     fn pipe(&self) -> Option<String> {
@@ -174,7 +195,16 @@ fn the_last_one_out_stops_mps() {
     wait_for("mgbd to answer", || {
         Client::observe(&node.daemon.socket()).is_ok()
     });
-    assert_eq!(node.pipe(), Some(node.folder().join("mps").display().to_string()));
+    let pid_file = node.folder().join("clients/mps/nvidia-cuda-mps-control.pid");
+    assert_eq!(
+        fs::metadata(pid_file).unwrap().permissions().mode() & 0o022,
+        0,
+        "others name no MPS"
+    );
+    assert_eq!(
+        node.pipe(),
+        Some(node.folder().join("clients/mps").display().to_string())
+    );
     let mut client = node.daemon.client("begin 10 map 10 end say done");
     client.until("done");
     client.finish();
@@ -298,6 +328,40 @@ fn a_killed_holder_is_replaced_and_mps_goes_on() {
 }
 
 #[test]
+fn an_mps_that_dies_is_started_again() {
+    let mut node = Node::new();
+    node.start();
+    let mut client = node.daemon.client("begin 10 map 10 say up await say done");
+    client.until("up");
+    let pipe = node.pipe();
+    let asked = node.count("get_server_list");
+    node.kill_mps();
+    wait_for("another MPS", || node.count("start") == 2 && node.mps_runs());
+    wait_for("it to answer", || node.count("get_server_list") > asked);
+    assert_eq!(node.pipe(), pipe);
+    // One that cannot be started again is missing as long as that is so, and mgbd says why.
+    node.install("#!/bin/sh\necho it is broken >&2\nexit 1\n");
+    node.kill_mps();
+    wait_for("mgbd to know it", || node.pipe().is_none());
+    let hello = Client::observe(&node.daemon.socket()).unwrap().hello().clone();
+    assert!(hello.mps_note.is_some_and(|note| note.contains("it is broken")));
+    node.install(CONTROL);
+    wait_for("MPS again", || node.pipe() == pipe && node.mps_runs());
+    node.daemon.go();
+    client.until("done");
+    client.finish();
+    node.daemon.stop();
+    wait_for("MPS to end", || !node.mps_runs());
+    wait_for("the holder to end", || node.holders().is_empty());
+    assert_eq!(
+        (node.count("start"), node.count("quit")),
+        (3, 1),
+        "{:?}",
+        node.calls()
+    );
+}
+
+#[test]
 fn the_socket_of_a_killed_holder_is_in_nobodys_way() {
     let mut node = Node::new();
     node.start();
@@ -305,7 +369,7 @@ fn the_socket_of_a_killed_holder_is_in_nobodys_way() {
     client.until("up");
     node.daemon.stop();
     end_holder(&node);
-    assert!(node.folder().join("mgbd.sock.holder").exists());
+    assert!(node.folder().join("mgbd.sock.private/holder").exists());
     node.start();
     wait_for("the next mgbd", || Client::observe(&node.daemon.socket()).is_ok());
     assert!(node.pipe().is_some());
@@ -323,21 +387,23 @@ fn mps_is_not_stopped_under_a_client_that_only_mps_knows() {
     wait_for("mgbd to answer", || {
         Client::observe(&node.daemon.socket()).is_ok()
     });
-    fs::write(node.folder().join("mps/clients"), "815\n").unwrap();
+    fs::write(node.folder().join("clients/mps/clients"), "815\n").unwrap();
     node.daemon.stop();
     let looks = node.count("get_client_list");
     wait_for("the holder to look again", || {
         node.count("get_client_list") > looks + 1
     });
     assert_eq!(node.count("quit"), 0);
-    fs::remove_file(node.folder().join("mps/clients")).unwrap();
+    fs::remove_file(node.folder().join("clients/mps/clients")).unwrap();
     node.check_over();
 }
 
 #[test]
 fn a_holder_of_another_version_is_left_alone() {
     let mut node = Node::new();
-    let path = node.folder().join("mgbd.sock.holder");
+    let path = node.folder().join("mgbd.sock.private/holder");
+    fs::create_dir(path.parent().unwrap()).unwrap();
+    fs::set_permissions(path.parent().unwrap(), fs::Permissions::from_mode(0o700)).unwrap();
     let kind = SocketType::SEQPACKET;
     let listener: OwnedFd =
         rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).unwrap();

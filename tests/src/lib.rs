@@ -12,6 +12,7 @@ pub mod formula;
 pub mod generate;
 pub mod mute;
 pub mod node;
+pub mod numbered;
 pub mod plain;
 pub mod prefix;
 pub mod process;

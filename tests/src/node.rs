@@ -170,6 +170,15 @@ impl Node {
         kill(self.holder_pid().expect("there is a holder"), Signal::KILL);
     }
 
+    /// Signals mgbd.
+    ///
+    /// # Panics
+    ///
+    /// When the node has none.
+    pub fn signal_mgbd(&self, signal: Signal) {
+        kill(self.mgbd_pid(), signal);
+    }
+
     /// Kills mgbd by this signal, and waits for the one that comes in its place.
     ///
     /// # Panics

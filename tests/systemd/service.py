@@ -31,8 +31,8 @@ ReadWritePaths=/run/softgpu
 """
 # The state of the software GPUs, which a driver would have.
 TMPFILES = "d /run/softgpu 0755 root root -\nf /run/softgpu/state 0666 root root -\n"
-# What stays in /run/mgb: locks, the holder's log, and what was learned of programs.
-STAYS = {"mgbd.sock.lock", "mgbd.sock.holder.lock", "mgbd.sock.log", "mgbd.sock.past"}
+# What stays in /run/mgb: locks, folders, the holder's log, and what was learned of programs.
+STAYS = {"mgbd.sock.lock", "mgbd.sock.private", "clients", "mgbd.sock.log", "mgbd.sock.past"}
 
 
 class Trial:
@@ -450,7 +450,7 @@ def units(trial):
     last = said.strip().splitlines()[-1]
     score = float(re.search(r"([\d.]+) [A-Z]", last).group(1))
     trial.check("systemd-analyze security says at most 5", score <= 5, score)
-    trial.check("tmpfiles.d made /run/mgb before mgbd", trial.machine.path("/run/mgb").is_dir())
+    trial.check("tmpfiles.d made /run/mgb before mgbd", trial.machine.path("/run/mgb/clients").is_dir())
 
 
 def switched_off(trial):

@@ -66,6 +66,10 @@ pub fn spawn(start: &Start<'_>, idle_exit: &str) -> Result<Logged> {
         .current_dir("/");
     command.args(start.sharing()).args(&start.options);
     start.machine.apply(&mut command);
+    // A program of a service is not that service, and has nothing to tell systemd for it.
+    for name in mgb_scheduler::daemon::OF_SYSTEMD {
+        command.env_remove(name);
+    }
     command.envs(start.environment.iter().map(|(name, value)| (name, value)));
     let copy = output.try_clone().context("failed to open mgbd's log twice")?;
     command.stdin(Stdio::null()).stdout(copy).stderr(output);

@@ -258,6 +258,6 @@ impl Broker {
 }
 
 /// Whether the client is one that is meant: who only looks never is.
-fn is(whom: Whom, client: &Client) -> bool {
+pub(super) fn is(whom: Whom, client: &Client) -> bool {
     !client.looks && whom.is(client.pid, client.job_of_user())
 }

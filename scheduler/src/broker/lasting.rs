@@ -9,6 +9,7 @@ use std::time::Duration;
 use mgb_probe::Numbering;
 
 use super::agent::Given;
+use super::control::is;
 use super::jobs::{JobOfUser, Order};
 use super::suspended::Whom;
 use super::{Broker, Touch};
@@ -92,9 +93,14 @@ impl Broker {
         self.drained = standing.drained;
         let processes = standing.processes.iter();
         let processes = processes.map(|(pid, since)| (Whom::Process(*pid), *since));
-        self.suspended.0.extend(processes);
         let jobs = self.suspended_jobs(standing);
-        self.suspended.0.extend(jobs);
+        // Of those who ended meanwhile nobody has told, and their numbers may be others' by now.
+        let is_here = |whom: Whom| self.clients.values().any(|entry| is(whom, entry));
+        let here = processes
+            .chain(jobs)
+            .filter(|(whom, _)| is_here(*whom))
+            .collect::<Vec<_>>();
+        self.suspended.0.extend(here);
         for numbered in &standing.numbered {
             if let Some(numbering) = Numbering::of(&numbered.stands_for) {
                 let order = Order {

@@ -13,6 +13,7 @@ use super::client::Client;
 use super::family::belongs_to;
 use super::overhead::Overhead;
 use super::server::Server;
+use crate::peer::is_of;
 
 /// How long a process may take to end by itself.
 const TO_END: Duration = Duration::from_secs(5);
@@ -72,11 +73,14 @@ impl Server {
             // Looked at again once it is held: the number may have become another process's.
             if let Some(Ok(child)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty()))
                 && is_child()
+                && is_of(resident.pid, client.uid) == Some(true)
             {
                 let _ = pidfd_send_signal(&child, signal);
             }
         }
-        // The process of this client, whatever has its number now.
-        let _ = pidfd_send_signal(&client.pidfd, signal);
+        // The process of this client, whatever has its number now; as its user could.
+        if is_of(client.pid, client.uid) == Some(true) {
+            let _ = pidfd_send_signal(&client.pidfd, signal);
+        }
     }
 }

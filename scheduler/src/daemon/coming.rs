@@ -87,7 +87,8 @@ impl Server {
     pub(super) fn let_in(&mut self) {
         let now = self.now();
         let is_done = |waiting: &Waiting| {
-            let is_known = waiting.program.is_some() && !self.quotas.are_asked(waiting.guest.whose.account, now);
+            let is_known =
+                waiting.program.is_some() && !self.quotas.are_asked(waiting.guest.whose.account, now);
             is_known || now >= waiting.until
         };
         let done = self.coming.0.iter().filter(|(_, waiting)| is_done(waiting));

@@ -60,8 +60,10 @@ pub struct Config {
     /// `None`: nothing does, and there is no MPS.
     pub holder: Option<PathBuf>,
     /// How the holder starts this `mgbd` again where it ends without a word while programs need it; `None`:
-    /// it does not.
+    /// it does not. A holder that runs already knows only whether it is to.
     pub again: Option<Again>,
+    /// The line to the holder that has started this `mgbd`.
+    pub holder_line: Option<Arc<OwnedFd>>,
     /// MPS's control program.
     pub mps_control: PathBuf,
     /// The file of what programs took before, read and written; it need not be there.
@@ -92,6 +94,7 @@ impl Config {
             mps: true,
             holder: None,
             again: None,
+            holder_line: None,
             mps_control: crate::holder::MPS_CONTROL.into(),
             past: past.into(),
         }

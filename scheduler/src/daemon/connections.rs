@@ -20,6 +20,7 @@ use super::source::Source;
 use crate::broker::{Answer, Program};
 use crate::client::ClientId;
 use crate::journal::Known;
+use crate::peer::is_over;
 
 /// Requests of a user's clients that are answered before those of others are looked at again.
 const AT_ONCE: usize = 8;
@@ -35,7 +36,8 @@ impl Server {
         if self.may_not_send(whose.uid) {
             return self.turn_away(id, &Offence::Unclosed(whose.uid));
         }
-        match greet::receive(&comer.socket, whose, &self.config.users) {
+        let waited = self.now().saturating_sub(comer.since);
+        match greet::receive(&comer.socket, whose, &self.config.users, waited) {
             None => {}
             Some(Ok(guest)) => self.comes(id, guest),
             Some(Err(offence)) => self.turn_away(id, &offence),
@@ -61,6 +63,7 @@ impl Server {
 
     /// A guest becomes a client, of whom is known what it runs, or that this is not to be had.
     pub(super) fn welcome(&mut self, id: ClientId, guest: Guest, program: Option<Program>) {
+        self.bury(guest.pid);
         let watched = self
             .watch(&guest.pidfd, Source::Process(id), epoll::EventFlags::IN)
             .and_then(|()| self.watch(&guest.doorbell, Source::Doorbell(id), pauses::DOORBELL));
@@ -119,6 +122,21 @@ impl Server {
         }
         self.clients.insert(id, Client::new(id, guest, socket, is_held));
         self.changed = true;
+    }
+
+    /// Deals with the deaths of clients whose number another process has now: what people want of them, and
+    /// what is kept of them, is not for that one.
+    fn bury(&mut self, pid: u32) {
+        let has_ended = |client: &&Client| client.pid == pid && is_over(&client.pidfd);
+        let ended: Vec<ClientId> = self
+            .clients
+            .values()
+            .filter(has_ended)
+            .map(|client| client.id)
+            .collect();
+        for id in ended {
+            self.died(id, self.now());
+        }
     }
 
     /// The name of a user's view, with something in it.

@@ -4,6 +4,7 @@
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
 
 use mgb_probe::hello::{Answer, Hello};
 use mgb_probe::mapping::Mapping;
@@ -13,11 +14,11 @@ use rustix::io::Errno;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer, SendFlags,
 };
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::Pid;
 
 use super::closer;
 use super::identity::Identity;
-use crate::peer::{groups, peer};
+use crate::peer::{groups, is_of, is_over, peer, process};
 use crate::users::Users;
 
 /// What a client brought.
@@ -52,6 +53,10 @@ pub(super) enum Offence {
     Group(u32, String),
     #[error("its process id is not visible here: it runs in another PID namespace")]
     Namespace,
+    #[error("the process that connected has ended")]
+    Ended,
+    #[error("the process that connected is another user's by now")]
+    OtherUser,
     #[error("it sent {0} descriptors instead of two")]
     Descriptors(usize),
     #[error("its memory is not a memfd sealed against shrinking, growing and further seals")]
@@ -70,8 +75,13 @@ pub(super) enum Offence {
     System(&'static str, Errno),
 }
 
-/// Reads the opening from a new connection. `None`: it is not there yet.
-pub(super) fn receive(socket: &OwnedFd, whose: Identity, users: &Users) -> Option<Result<Guest, Offence>> {
+/// Reads the opening from a connection that was accepted so long ago. `None`: it is not there yet.
+pub(super) fn receive(
+    socket: &OwnedFd,
+    whose: Identity,
+    users: &Users,
+    waited: Duration,
+) -> Option<Result<Guest, Offence>> {
     let message = match Message::receive(socket) {
         Err(Errno::AGAIN | Errno::INTR) => return None,
         Err(error) => return Some(Err(Offence::System("failed to receive", error))),
@@ -80,7 +90,7 @@ pub(super) fn receive(socket: &OwnedFd, whose: Identity, users: &Users) -> Optio
     if message.bytes().is_empty() {
         return Some(Err(Offence::Silent));
     }
-    Some(check(socket, whose, message, users))
+    Some(check(socket, whose, message, users, waited))
 }
 
 /// The user at the other end.
@@ -141,7 +151,13 @@ impl Drop for Message {
     }
 }
 
-fn check(socket: &OwnedFd, whose: Identity, mut message: Message, users: &Users) -> Result<Guest, Offence> {
+fn check(
+    socket: &OwnedFd,
+    whose: Identity,
+    mut message: Message,
+    users: &Users,
+    waited: Duration,
+) -> Result<Guest, Offence> {
     let opening = Opening::decode(message.bytes()).ok_or(Offence::NotMgb)?;
     let version = opening.common().ok_or(Offence::Version(opening.version))?;
     let peer = peer(socket).ok_or(Offence::Namespace)?;
@@ -153,8 +169,19 @@ fn check(socket: &OwnedFd, whose: Identity, mut message: Message, users: &Users)
         });
     }
     let pid = Pid::from_raw(peer.pid).ok_or(Offence::Namespace)?;
-    let pidfd = pidfd_open(pid, PidfdFlags::empty())
-        .map_err(|error| Offence::System("failed to watch its process", error))?;
+    let pidfd = process(socket, waited).map_err(|error| match error {
+        Errno::SRCH => Offence::Ended,
+        error => Offence::System("failed to watch its process", error),
+    })?;
+    // An mgbd to which the kernel hides others' processes cannot signal them either.
+    let is_still_its = is_of(peer.pid as u32, peer.uid).unwrap_or(true);
+    // Looked at last: until here the number was this process's.
+    if is_over(&pidfd) {
+        return Err(Offence::Ended);
+    }
+    if !is_still_its {
+        return Err(Offence::OtherUser);
+    }
     let count = message.descriptors.len() + usize::from(message.cut);
     let [memory, doorbell] = message.descriptors.as_slice() else {
         return Err(Offence::Descriptors(count));

@@ -2,6 +2,7 @@
 
 use rustix::event::epoll;
 
+use super::holder::Holder;
 use super::server::Server;
 use super::source::Source;
 use crate::client::ClientId;
@@ -37,8 +38,17 @@ impl Server {
 
     pub(super) fn hear_holder(&mut self) {
         // Its descriptor is closed with the line, and leaves the epoll by that.
-        if let Some(holder) = &mut self.holder {
-            holder.hear();
+        if let Some(mps) = self.holder.as_mut().and_then(Holder::hear) {
+            let pipe = mps.pipe.map(|pipe| pipe.display().to_string());
+            if pipe != self.hello.mps_pipe {
+                match &mps.note {
+                    None => tracing::info!("programs have an MPS again"),
+                    Some(why) => tracing::warn!(why, "no MPS any more: programs that start take turns"),
+                }
+            }
+            self.hello.mps_pipe = pipe;
+            self.hello.mps_note = mps.note;
+            self.changed = true;
         }
     }
 

@@ -1,26 +1,26 @@
 //! `mgbd`'s side of the holder (see [`crate::holder`]): finds the one that runs, or starts one, and says
 //! what is to be held.
 
-use std::fs::{OpenOptions, Permissions};
+use std::fs::OpenOptions;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::sockopt;
 
 use super::backlog::Backlog;
 use super::client::Client;
 use super::left::{Left, LeftClient};
-use super::listener::bind;
 use super::service::OWN;
 use crate::client::ClientId;
-use crate::holder::packet::{receive, send};
-use crate::holder::wire::{Again, FromHolder, ToHolder, VERSION};
-use crate::holder::{beside, socket_of};
+use crate::folders::{Private, beside};
+use crate::holder::packet::{pair, receive, send};
+use crate::holder::wire::{FromHolder, ToHolder, VERSION};
+use crate::holder::{Again, find};
 
 /// How long a holder may take to greet.
 const GREETING: Duration = Duration::from_secs(10);
@@ -45,6 +45,8 @@ pub(super) struct Holder {
     wants_mps: bool,
     users: bool,
     again: Option<Again>,
+    /// The line to the holder that has started this `mgbd`.
+    inherited: Option<OwnedFd>,
     /// `None`: there is none.
     line: Option<OwnedFd>,
     /// What it was not told yet.
@@ -52,6 +54,22 @@ pub(super) struct Holder {
     child: Option<Child>,
     /// When one was last looked for.
     tried: Instant,
+}
+
+/// An `mgbd`, as its holder is to know it.
+pub(super) struct Mgbd {
+    /// Its program, which is the holder's as well.
+    pub(super) program: PathBuf,
+    pub(super) mps_control: PathBuf,
+    /// Where it listens.
+    pub(super) socket: PathBuf,
+    pub(super) wants_mps: bool,
+    /// It serves several users.
+    pub(super) users: bool,
+    /// How a holder that it starts is to start it again.
+    pub(super) again: Option<Again>,
+    /// The line to the holder that has started it.
+    pub(super) inherited: Option<OwnedFd>,
 }
 
 /// MPS as the holder has it.
@@ -63,33 +81,40 @@ pub(super) struct MpsState {
     pub(super) note: Option<String>,
 }
 
+/// Why there is no holder.
+#[derive(Debug)]
+pub(super) enum NoHolder {
+    /// Another `mgbd` has it, and lives; its process, as the holder has it.
+    Busy(u32),
+    /// It cannot be had: `mgbd` goes on without.
+    Failed(String),
+}
+
 impl Holder {
-    /// Finds or starts the holder of the `mgbd` that listens at `mgbd`, with MPS if that is wanted. `users`:
-    /// it serves several; `again`: how the holder is to start that `mgbd` again. Returns what an earlier one
-    /// left as well.
-    pub(super) fn open(
-        program: PathBuf,
-        mps_control: PathBuf,
-        mgbd: &Path,
-        wants_mps: bool,
-        users: bool,
-        again: Option<Again>,
-    ) -> (Holder, MpsState, Left) {
+    /// Finds or starts the holder of the `mgbd` that `is` says, with MPS if that is wanted. Returns what an
+    /// earlier one left as well.
+    ///
+    /// # Errors
+    /// The process of another `mgbd`, where one has the holder and lives.
+    pub(super) fn open(is: Mgbd) -> Result<(Holder, MpsState, Left), u32> {
+        let wants_mps = is.wants_mps;
         let mut holder = Holder {
-            program,
-            mps_control,
-            mgbd: mgbd.to_owned(),
+            program: is.program,
+            mps_control: is.mps_control,
+            mgbd: is.socket,
             wants_mps,
-            users,
-            again,
+            users: is.users,
+            again: is.again,
+            inherited: is.inherited,
             line: None,
             backlog: Backlog::default(),
             child: None,
             tried: Instant::now(),
         };
         match holder.connect(true) {
-            Ok((mps, left)) => (holder, mps, left),
-            Err(why) => {
+            Ok((mps, left)) => Ok((holder, mps, left)),
+            Err(NoHolder::Busy(pid)) => Err(pid),
+            Err(NoHolder::Failed(why)) => {
                 tracing::warn!(
                     why,
                     "going on without a holder: what programs have ends with this mgbd"
@@ -98,23 +123,23 @@ impl Holder {
                     pipe: None,
                     note: wants_mps.then_some(why),
                 };
-                (holder, mps, Left::default())
+                Ok((holder, mps, Left::default()))
             }
         }
     }
 
     /// Connects, and waits for MPS and what is left if told so.
-    fn connect(&mut self, waits: bool) -> Result<(MpsState, Left), String> {
+    fn connect(&mut self, waits: bool) -> Result<(MpsState, Left), NoHolder> {
         self.tried = Instant::now();
-        let line = self.dial()?;
+        let line = self.dial(waits).map_err(NoHolder::Failed)?;
         let adopt = ToHolder::Adopt {
             version: VERSION,
             pid: std::process::id(),
             mps: self.wants_mps,
             users: self.users,
-            again: self.again.clone(),
+            restarts: self.again.is_some(),
         };
-        let broken = |error: Errno| format!("the holder does not answer: {error}");
+        let broken = |error: Errno| NoHolder::Failed(format!("the holder does not answer: {error}"));
         send(&line, &adopt, &[]).map_err(broken)?;
         let (mut mps, mut left) = (MpsState::default(), Left::default());
         if waits {
@@ -136,7 +161,8 @@ impl Holder {
                         }
                     }
                     FromHolder::All => break,
-                    FromHolder::Greeting { .. } | FromHolder::Report { .. } => {}
+                    FromHolder::Busy { pid } => return Err(NoHolder::Busy(pid)),
+                    FromHolder::Greeting { .. } | FromHolder::Report { .. } | FromHolder::Refused { .. } => {}
                 }
             }
         }
@@ -145,61 +171,56 @@ impl Holder {
         Ok((mps, left))
     }
 
-    /// A connection to a holder that has greeted.
-    fn dial(&mut self) -> Result<OwnedFd, String> {
-        let path = socket_of(&self.mgbd);
-        let failed = |what: &str, error: Errno| format!("failed to {what} {}: {error}", path.display());
+    /// A line to a holder that has greeted: to the one that has started this `mgbd`, or one that is found, or
+    /// a new one. `waits`: for one that ends and may be stopping MPS, after which the new one greets.
+    fn dial(&mut self, waits: bool) -> Result<OwnedFd, String> {
+        if let Some(line) = self.inherited.take()
+            && matches!(greeted(&line, GREETING), Ok(true))
+        {
+            return Ok(line);
+        }
         for _ in 0..TRIES {
-            let address = SocketAddrUnix::new(&path).map_err(|error| failed("name", error))?;
-            let kind = SocketType::SEQPACKET;
-            let line = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
-                .map_err(|error| failed("make", error))?;
-            match rustix::net::connect(&line, &address) {
-                Ok(()) => {}
-                // What a killed one left is replaced: only the mgbd that has the lock comes here.
-                Err(Errno::NOENT | Errno::CONNREFUSED) => {
-                    self.start(&path)
-                        .map_err(|error| format!("failed to start a holder: {error}"))?;
-                    continue;
-                }
-                Err(error) => return Err(failed("connect to", error)),
-            }
-            let _ = sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(GREETING));
-            match receive(&line).map(|packet| packet.message) {
-                Ok(FromHolder::Greeting { version, .. }) if version == VERSION => return Ok(line),
-                Ok(FromHolder::Greeting { version, pid }) => {
-                    return Err(format!(
-                        "the holder of another mgbd (pid {pid}, version {version} and not {VERSION}) still \
-                         has programs; start mgbd again when they have ended"
-                    ));
-                }
-                // It was about to end.
-                Err(Errno::PIPE) => {}
-                Ok(_) | Err(_) => return Err(format!("the holder at {} does not greet", path.display())),
+            let found = find(&self.mgbd).map_err(|error| format!("failed to go to the holder: {error}"))?;
+            let patience = if waits && found.is_none() {
+                STARTING
+            } else {
+                GREETING
+            };
+            let line = match found {
+                Some(line) => line,
+                None => self
+                    .start()
+                    .map_err(|error| format!("failed to start a holder: {error}"))?,
+            };
+            if greeted(&line, patience)? {
+                return Ok(line);
             }
         }
-        Err(format!("no holder stays at {}; see mgbd's log", path.display()))
+        Err(format!("no holder stays; see {}", self.log().display()))
     }
 
-    /// Starts a holder, which listens from now on.
-    fn start(&mut self, path: &Path) -> std::io::Result<()> {
-        match std::fs::remove_file(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let listener = bind(path)?;
-        std::fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    fn log(&self) -> PathBuf {
+        beside(&self.mgbd, ".log")
+    }
+
+    /// Starts a holder; the line to it, which it inherits. How this `mgbd` is started again it is told now or
+    /// never.
+    fn start(&mut self) -> std::io::Result<OwnedFd> {
+        Private::open(&self.mgbd)?;
+        let (own, its) = pair()?;
         let log = OpenOptions::new()
             .create(true)
             .append(true)
             .mode(0o600)
-            .open(beside(&self.mgbd, ".log"))?;
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(self.log())?;
         let mut command = Command::new(&self.program);
         command
             .arg("hold")
             .args([&self.mgbd, &self.mps_control])
+            .args(self.again.clone().into_iter().flat_map(Again::words))
             .current_dir("/")
-            .stdin(Stdio::from(listener))
+            .stdin(Stdio::from(its))
             .stdout(Stdio::null())
             .stderr(log);
         for name in OWN {
@@ -213,7 +234,7 @@ impl Holder {
         let child = command.spawn()?;
         tracing::info!(pid = child.id(), "started a holder");
         self.child = Some(child);
-        Ok(())
+        Ok(own)
     }
 
     /// The connection, to be watched.
@@ -279,14 +300,15 @@ impl Holder {
         self.say(&ToHolder::Release { id }, &[]);
     }
 
-    /// Hears what it says. False: it is gone.
-    pub(super) fn hear(&mut self) -> bool {
+    /// Hears what it says: MPS as it is from now on, if that has changed.
+    pub(super) fn hear(&mut self) -> Option<MpsState> {
         self.tell_more();
+        let mut mps = None;
         while let Some(line) = &self.line {
             match receive(line).map(|packet| packet.message) {
-                Err(Errno::AGAIN) => return true,
-                Ok(FromHolder::Mps { note: Some(note), .. }) => {
-                    tracing::warn!(note, "the new holder has no MPS");
+                Err(Errno::AGAIN) => return mps,
+                Ok(FromHolder::Mps { pipe, note }) => {
+                    mps = self.wants_mps.then_some(MpsState { pipe, note });
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -300,7 +322,7 @@ impl Holder {
                 }
             }
         }
-        false
+        mps
     }
 
     /// When to start another one, if there is none.
@@ -326,7 +348,7 @@ impl Holder {
     pub(super) fn start_again(&mut self) -> bool {
         let started = self.connect(false);
         if let Err(why) = &started {
-            tracing::warn!(why, "there is no holder: what programs have ends with this mgbd");
+            tracing::warn!(?why, "there is no holder: what programs have ends with this mgbd");
         }
         started.is_ok()
     }
@@ -353,5 +375,25 @@ impl Holder {
         if let Some(mut child) = self.child {
             let _ = child.try_wait();
         }
+    }
+}
+
+/// Whether the holder at the other end greets; false: it was about to end.
+///
+/// # Errors
+/// When it is not one that this `mgbd` can go on with.
+fn greeted(line: &OwnedFd, patience: Duration) -> Result<bool, String> {
+    let _ = sockopt::set_socket_timeout(line, sockopt::Timeout::Recv, Some(patience));
+    match receive(line).map(|packet| packet.message) {
+        Ok(FromHolder::Greeting { version, .. }) if version == VERSION => Ok(true),
+        Ok(FromHolder::Greeting { version, pid }) => Err(format!(
+            "the holder of another mgbd (pid {pid}, version {version} and not {VERSION}) still has \
+             programs; start mgbd again when they have ended"
+        )),
+        Ok(FromHolder::Refused { why }) => {
+            Err(format!("the holder takes this mgbd for no mgbd of its: {why}"))
+        }
+        Err(Errno::PIPE) => Ok(false),
+        Ok(_) | Err(_) => Err("the holder does not greet".to_owned()),
     }
 }

@@ -6,20 +6,25 @@
 //! an `mgbd` is with the holder (see [`crate::holder`]).
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use mgb_probe::lock_path;
 use mgb_probe::trust::{Folder, folder_of};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::note::{Note, file_at};
-use crate::peer::has_ended;
+use crate::folders::{file_at, share, unshare};
+use crate::holder::packet::bind;
+use crate::note::Note;
 use crate::users::Users;
+
+/// How long the lock may be held by somebody else until that counts as another `mgbd`.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+/// How often to try.
+const LOCK_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Why `mgbd` cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -59,8 +64,8 @@ pub enum ListenError {
 pub struct Listener {
     /// `None` until [`Listener::listen`].
     socket: Option<OwnedFd>,
-    /// Its name goes with it: it is not systemd's.
-    is_own: bool,
+    /// The file at which it listens, once it does, unless that is systemd's.
+    file: Option<(u64, u64)>,
     path: PathBuf,
     lock: File,
     /// What a crashed predecessor left.
@@ -73,7 +78,7 @@ impl Listener {
     pub fn open(path: &Path, users: &Users, activated: Option<&OwnedFd>) -> Result<Listener, ListenError> {
         private_folder(path, users)?;
         let lock_file = lock_path(path);
-        let mut lock = OpenOptions::new()
+        let lock = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
@@ -82,13 +87,11 @@ impl Listener {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_file)
             .map_err(failed("open the lock file", &lock_file))?;
-        let mut old = String::new();
-        let _ = lock.read_to_string(&mut old);
-        let left: Option<Note> = serde_json::from_str(&old).ok();
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        let noted = || Note::read(&lock);
+        match lock_soon(&lock) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => {
-                let pid = left.map_or_else(|| "unknown".to_owned(), |note| note.pid.to_string());
+                let pid = noted().map_or_else(|| "unknown".to_owned(), |note| note.pid.to_string());
                 return Err(ListenError::Running {
                     path: path.to_owned(),
                     pid,
@@ -96,6 +99,7 @@ impl Listener {
             }
             Err(error) => return Err(failed("lock", &lock_file)(error.into())),
         }
+        let left = noted();
         let socket = match activated {
             Some(socket) => {
                 // The loop takes all who have come, and goes on.
@@ -105,13 +109,12 @@ impl Listener {
             }
             None => None,
         };
-        let is_own = socket.is_none();
-        if is_own {
-            check_stale(path)?;
+        if socket.is_none() {
+            check_way(path)?;
         }
         let mut listener = Listener {
             socket,
-            is_own,
+            file: None,
             path: path.to_owned(),
             lock,
             left,
@@ -128,6 +131,7 @@ impl Listener {
     /// Listens, at a socket that another `mgbd` has left if clients find that there: they wait at it.
     pub(super) fn listen(&mut self, left: Option<OwnedFd>, users: &Users) -> Result<(), ListenError> {
         if self.socket.is_some() {
+            self.share(users);
             return Ok(());
         }
         let path = &self.path;
@@ -150,7 +154,16 @@ impl Listener {
                 Some(socket)
             }
         };
+        self.file = file_at(path);
+        self.share(users);
         Ok(())
+    }
+
+    /// Gives the socket its second name, where containers find it.
+    fn share(&self, users: &Users) {
+        if let Err(error) = share(&self.path, users.folder_mode()) {
+            tracing::warn!(%error, "containers do not find mgbd: it has no folder for clients");
+        }
     }
 
     /// The socket.
@@ -161,15 +174,12 @@ impl Listener {
     /// The file at which it listens, for who clears away after `mgbd`. `None`: it is systemd's, which listens
     /// there on and would not make the name again.
     pub(super) fn file(&self) -> Option<(u64, u64)> {
-        self.is_own.then(|| file_at(&self.path)).flatten()
+        self.file
     }
 
     /// Writes down what a successor must know after a crash.
     pub(super) fn note(&mut self, note: &Note) -> std::io::Result<()> {
-        let text = serde_json::to_string(note)?;
-        self.lock.set_len(0)?;
-        self.lock.rewind()?;
-        self.lock.write_all(text.as_bytes())
+        note.write(&self.lock)
     }
 
     /// Where it listens.
@@ -186,7 +196,10 @@ impl Drop for Listener {
         }
         // The lock file stays: removing it would let two daemons hold locks on
         // two files of one name. Its lock ends with the descriptor.
-        if self.is_own {
+        if let Some(file) = self.file
+            && file_at(&self.path) == Some(file)
+        {
+            unshare(&self.path, file);
             let _ = std::fs::remove_file(&self.path);
         }
         let _ = self.lock.set_len(0);
@@ -200,6 +213,17 @@ fn failed<'a>(what: &'static str, path: &'a Path) -> impl FnOnce(std::io::Error)
         what,
         path: path.to_owned(),
         error,
+    }
+}
+
+/// Takes the lock, which is also held for a moment by who clears away after an `mgbd` that is gone.
+fn lock_soon(lock: &File) -> Result<(), Errno> {
+    let began = Instant::now();
+    loop {
+        match flock(lock, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < LOCK_TIMEOUT => std::thread::sleep(LOCK_INTERVAL),
+            other => return other,
+        }
     }
 }
 
@@ -238,50 +262,15 @@ fn private_folder(socket: &Path, users: &Users) -> Result<(), ListenError> {
     Ok(())
 }
 
-/// Looks who listens there. The caller holds the lock, so an `mgbd` cannot be it.
-fn check_stale(path: &Path) -> Result<(), ListenError> {
+/// Looks for what is no socket where the socket is to be. A socket there is replaced, whoever listens at it:
+/// the caller holds the lock, so it is no `mgbd` that serves. The kernel would name the process that began to
+/// listen, which may have been the first `mgbd` of many, and whose number is anybody's by now.
+fn check_way(path: &Path) -> Result<(), ListenError> {
     use std::os::unix::fs::FileTypeExt;
     match std::fs::symlink_metadata(path) {
-        Err(_) => return Ok(()),
-        Ok(metadata) if !metadata.file_type().is_socket() => {
-            return Err(ListenError::InTheWay(path.to_owned()));
-        }
-        Ok(_) => {}
+        Ok(metadata) if !metadata.file_type().is_socket() => Err(ListenError::InTheWay(path.to_owned())),
+        _ => Ok(()),
     }
-    if let Ok(address) = SocketAddrUnix::new(path)
-        && let Ok(socket) = rustix::net::socket_with(
-            AddressFamily::UNIX,
-            SocketType::SEQPACKET,
-            SocketFlags::CLOEXEC,
-            None,
-        )
-        && rustix::net::connect(&socket, &address).is_ok()
-    {
-        let pid = crate::peer::peer(&socket).map(|peer| peer.pid);
-        // The holder keeps the socket of one that is gone.
-        if pid.is_some_and(|pid| pid > 0 && has_ended(pid as u32)) {
-            return Ok(());
-        }
-        // Something listens without holding our lock: its lock file was removed.
-        return Err(ListenError::Running {
-            path: path.to_owned(),
-            pid: pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string()),
-        });
-    }
-    tracing::info!(path = %path.display(), "removed the stale socket of an mgbd that is gone");
-    std::fs::remove_file(path).map_err(failed("remove the stale socket", path))
-}
-
-pub(super) fn bind(path: &Path) -> rustix::io::Result<OwnedFd> {
-    let socket = rustix::net::socket_with(
-        AddressFamily::UNIX,
-        SocketType::SEQPACKET,
-        SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
-        None,
-    )?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    rustix::net::listen(&socket, 128)?;
-    Ok(socket)
 }
 
 #[cfg(test)]

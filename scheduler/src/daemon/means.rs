@@ -3,17 +3,21 @@
 use std::time::Duration;
 
 use super::config::Config;
-use super::holder::{Holder, MpsState};
+use super::error::DaemonError;
+use super::holder::{Holder, Mgbd, MpsState};
 use super::left::Left;
-use super::listener::Listener;
+use super::listener::{ListenError, Listener};
 use crate::node::Node;
 
 /// Finds or starts the holder.
+///
+/// # Errors
+/// When another `mgbd` lives that has one.
 pub(super) fn open_holder(
     config: &Config,
     node: &dyn Node,
     listener: &Listener,
-) -> (Option<Holder>, MpsState, Left) {
+) -> Result<(Option<Holder>, MpsState, Left), DaemonError> {
     let off = if !config.mps {
         Some("switched off")
     } else if node.software() {
@@ -27,17 +31,25 @@ pub(super) fn open_holder(
     };
     let Some(program) = &config.holder else {
         let why = without(off.unwrap_or("no holder is to be started"));
-        return (None, why, Left::default());
+        return Ok((None, why, Left::default()));
     };
-    let (control, again) = (config.mps_control.clone(), config.again.clone());
-    let (holder, mps, left) = Holder::open(
-        program.clone(),
-        control,
-        listener.path(),
-        off.is_none(),
-        config.users.are_several(),
-        again,
-    );
+    let inherited = config.holder_line.as_ref().map(|line| line.try_clone());
+    let inherited =
+        inherited.and_then(|line| line.inspect_err(|error| tracing::warn!(%error, "no line")).ok());
+    let opened = Holder::open(Mgbd {
+        program: program.clone(),
+        mps_control: config.mps_control.clone(),
+        socket: listener.path().to_owned(),
+        wants_mps: off.is_none(),
+        users: config.users.are_several(),
+        again: config.again.clone(),
+        inherited,
+    });
+    // The lock was to be had, since its file was removed.
+    let (holder, mps, left) = opened.map_err(|pid| ListenError::Running {
+        path: listener.path().to_owned(),
+        pid: pid.to_string(),
+    })?;
     if let Some(why) = &mps.note {
         tracing::warn!(
             why,
@@ -48,7 +60,7 @@ pub(super) fn open_holder(
         Some(off) => without(off),
         None => mps,
     };
-    (Some(holder), mps, left)
+    Ok((Some(holder), mps, left))
 }
 
 /// How long this thread has computed: what other programs of the machine take of it meanwhile is not in it.

@@ -129,6 +129,7 @@ pub use config::{Config, OverheadLimit};
 pub use error::DaemonError;
 pub use listener::{ListenError, Listener};
 pub use server::Server;
+pub use service::OWN as OF_SYSTEMD;
 pub use subordinate::FILE as SUBORDINATES;
 
 /// Runs until `stop` becomes readable, or `mgbd` has been idle for long enough.

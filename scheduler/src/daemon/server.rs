@@ -141,7 +141,7 @@ impl Server {
         let quotas = QuotaFile::read(config.quotas.clone(), &lookups)?;
         let boards = Boards::new(config.users.are_several())?;
         let descriptors = raise_descriptor_limit();
-        let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener);
+        let (holder, mps, mut left) = open_holder(&config, node.as_ref(), &listener)?;
         let adopted = left.listener.take();
         listener.listen(adopted, &config.users)?;
         if let Some(holder) = &holder {

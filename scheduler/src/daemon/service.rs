@@ -6,7 +6,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 /// The settings by which systemd speaks to a service: not for processes that the service starts.
-pub(super) const OWN: [&str; 5] = [
+pub const OWN: [&str; 5] = [
     "NOTIFY_SOCKET",
     "WATCHDOG_USEC",
     "WATCHDOG_PID",

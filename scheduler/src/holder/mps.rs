@@ -5,14 +5,17 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::MPS_CONTROL;
+use crate::folders::{clients_of, make_for_clients};
 use crate::peer::has_ended;
 
 /// Bytes that the path of a pipe folder has to be shorter than: the control daemon's socket is in the folder,
@@ -20,8 +23,13 @@ use crate::peer::has_ended;
 pub const MOST_PATH: usize = 100;
 /// How long it may take to answer, and to quit.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The version of the control daemon's commands that is spoken here; drivers that know only one ignore it.
+const PROTOCOL: &str = "2";
 /// Most of an answer that is read.
 const MOST_ANSWER: u64 = 64 << 10;
+
+/// Where a control daemon says, in its pipe folder, which process it is.
+const PID_FILE: &str = "nvidia-cuda-mps-control.pid";
 
 /// A control daemon that runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +43,7 @@ pub struct Control {
 /// The control daemon of a pipe folder, whoever started it: the process that the folder names, if it lives
 /// and is one.
 pub fn control(pipe: &Path) -> Option<Control> {
-    let text = std::fs::read_to_string(pipe.join("nvidia-cuda-mps-control.pid")).ok()?;
+    let text = std::fs::read_to_string(pipe.join(PID_FILE)).ok()?;
     let pid: u32 = text.trim().parse().ok()?;
     let process = PathBuf::from(format!("/proc/{pid}"));
     let uid = std::fs::metadata(&process).ok()?.uid();
@@ -47,7 +55,7 @@ pub fn control(pipe: &Path) -> Option<Control> {
 
 /// The pipe folder of the `mgbd` at a socket.
 pub fn pipe_of(mgbd: &Path) -> PathBuf {
-    mgbd.parent().unwrap_or(Path::new(".")).join(name_of(mgbd))
+    clients_of(mgbd).join(name_of(mgbd))
 }
 
 /// An mgbd at another socket in the same folder has an MPS of its own.
@@ -61,18 +69,20 @@ fn name_of(mgbd: &Path) -> String {
 /// The MPS of one pipe folder, running or not.
 pub(super) struct Mps {
     control: PathBuf,
+    /// The socket of `mgbd`.
+    mgbd: PathBuf,
     pipe: PathBuf,
     log: PathBuf,
 }
 
 impl Mps {
-    /// That of an `mgbd`, with its folders beside the socket.
+    /// That of an `mgbd`: its pipe is for clients, its log beside the socket.
     pub(super) fn of(mgbd: &Path, control: PathBuf) -> Mps {
-        let pipe = pipe_of(mgbd);
         Mps {
             control,
-            log: pipe.with_file_name(format!("{}-log", name_of(mgbd))),
-            pipe,
+            mgbd: mgbd.to_owned(),
+            log: mgbd.with_file_name(format!("{}-log", name_of(mgbd))),
+            pipe: pipe_of(mgbd),
         }
     }
 
@@ -94,16 +104,11 @@ impl Mps {
                 self.pipe.display()
             ));
         }
-        for folder in [&self.pipe, &self.log] {
-            std::fs::create_dir_all(folder)
-                .map_err(|error| format!("failed to make {}: {error}", folder.display()))?;
-        }
-        if users {
-            // Whatever the umask: clients find the server there.
-            let mode = std::fs::Permissions::from_mode(0o755);
-            std::fs::set_permissions(&self.pipe, mode)
-                .map_err(|error| format!("failed to open {} to others: {error}", self.pipe.display()))?;
-        }
+        let mode = if users { 0o755 } else { 0o700 };
+        make_for_clients(&self.mgbd, &name_of(&self.mgbd), mode)
+            .map_err(|error| format!("failed to make {}: {error}", self.pipe.display()))?;
+        std::fs::create_dir_all(&self.log)
+            .map_err(|error| format!("failed to make {}: {error}", self.log.display()))?;
         if let Some(pid) = self.control_pid() {
             if self.ask("get_server_list").is_none() {
                 return Err(format!(
@@ -133,6 +138,7 @@ impl Mps {
         let start = Instant::now();
         while start.elapsed() < PATIENCE {
             if self.is_running() && self.ask("get_server_list").is_some() {
+                self.protect();
                 return Ok(());
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -142,6 +148,22 @@ impl Mps {
             PATIENCE.as_secs(),
             self.log.display()
         ))
+    }
+
+    /// Has nobody else name another process as the control daemon: the driver (580) lets all write that file.
+    fn protect(&self) {
+        let file = self.pipe.join(PID_FILE);
+        if let Err(error) = std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)) {
+            tracing::warn!(%error, file = %file.display(), "others may write which process MPS is");
+        }
+    }
+
+    /// Becomes readable when its control daemon ends; `None`: none lives.
+    pub(super) fn watch(&self) -> Option<OwnedFd> {
+        let pid = Pid::from_raw(self.control_pid()? as i32)?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+        // Looked at again once it is held: the number may have become another process's.
+        self.is_running().then_some(process)
     }
 
     /// Whether its control daemon lives.
@@ -184,6 +206,8 @@ impl Mps {
         command
             .env("CUDA_MPS_PIPE_DIRECTORY", &self.pipe)
             .env("CUDA_MPS_LOG_DIRECTORY", &self.log)
+            // The verbs that are spoken below, whatever the environment wants.
+            .env("CUDA_MPS_PROTOCOL_VERSION", PROTOCOL)
             // Its server uses the driver, and is no program that asks for room: mgbd may have been started by
             // one that loads the driver front, and hands that on.
             .env("MGB", "off");

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+use rustix::net::sockopt;
 
+use super::find;
 use super::packet::{receive, send};
-use super::socket_of;
 use super::wire::{FromHolder, ToHolder};
 
 /// Who is left of the programs that an `mgbd` served.
@@ -18,12 +18,9 @@ pub struct Report {
     pub mps: bool,
 }
 
-/// Asks the holder of the `mgbd` at `socket`. `None`: there is none.
+/// Asks the holder of the `mgbd` at `socket`. `None`: there is none of this user's that it can ask.
 pub fn report(socket: &Path) -> Option<Report> {
-    let address = SocketAddrUnix::new(socket_of(socket)).ok()?;
-    let kind = SocketType::SEQPACKET;
-    let line = rustix::net::socket_with(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).ok()?;
-    rustix::net::connect(&line, &address).ok()?;
+    let line = find(socket).ok()??;
     sockopt::set_socket_timeout(&line, sockopt::Timeout::Recv, Some(Duration::from_secs(10))).ok()?;
     send(&line, &ToHolder::Who, &[]).ok()?;
     loop {

@@ -9,17 +9,17 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
-use rustix::net::SocketFlags;
 
-use super::again::Starter;
+use super::again::{Again, Starter};
+use super::guests::Guests;
 use super::held::Held;
 use super::left::Left;
 use super::mps::Mps;
 use super::packet::{Packet, receive, send, send_patiently};
-use super::wire::{Again, FromHolder, TAKING, ToHolder, VERSION};
-use super::{beside, socket_of};
+use super::watched_mps::WatchedMps;
+use super::wire::{FromHolder, TAKING, ToHolder, VERSION};
+use crate::folders::Private;
 use crate::note::clear_away;
-use crate::peer::peer;
 
 /// How long to wait for the next `mgbd` when one has ended without a word.
 const GRACE: Duration = Duration::from_secs(5);
@@ -34,36 +34,41 @@ pub enum HoldError {
     /// A system call failed.
     #[error("failed to {0}: {1}")]
     System(&'static str, Errno),
-    /// Its lock file cannot be used.
-    #[error("failed to lock {0}: {1}")]
-    Lock(PathBuf, std::io::Error),
+    /// Its private folder, or a file in it, cannot be used.
+    #[error("failed to {0} in the private folder of {1}: {2}")]
+    Folder(&'static str, PathBuf, std::io::Error),
 }
 
-/// Runs the holder of the `mgbd` at `mgbd`, which listens on `listener` already, with this control program
-/// of MPS. Returns when nothing is left to hold.
+/// Runs the holder of the `mgbd` at `mgbd`, which is at the other end of `line`, with this control program of
+/// MPS. `again`: how it is started again. Returns when nothing is left to hold.
 ///
 /// # Errors
-/// When its lock cannot be had or the kernel fails to wait.
-pub fn run(listener: OwnedFd, mgbd: &Path, control: PathBuf) -> Result<(), HoldError> {
+/// When its lock cannot be had, it cannot listen, or the kernel fails to wait.
+pub fn run(line: OwnedFd, mgbd: &Path, control: PathBuf, again: Option<Again>) -> Result<(), HoldError> {
+    let failed = |what| move |error| HoldError::Folder(what, mgbd.to_owned(), error);
+    let private = Private::open(mgbd).map_err(failed("look"))?;
     // One that ends may still be stopping MPS: until it is gone nothing is started.
-    let path = beside(mgbd, ".holder.lock");
-    let failed = |error| HoldError::Lock(path.clone(), error);
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(false).mode(0o600);
-    let lock = options.open(&path).map_err(failed)?;
-    flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
+    let lock = options
+        .open(private.path(super::LOCK))
+        .map_err(failed("make a lock"))?;
+    flock(&lock, FlockOperation::LockExclusive).map_err(|error| failed("lock")(error.into()))?;
+    let mut guests = Guests::listen(&private).map_err(failed("listen"))?;
+    rustix::io::ioctl_fionbio(&line, true)
+        .map_err(|error| HoldError::System("set up the line to mgbd", error))?;
+    guests.welcome(line);
     let mut holder = Holder {
         mgbd_socket: mgbd.to_owned(),
-        socket: socket_of(mgbd),
-        listener,
-        guests: Vec::new(),
+        guests,
         mgbd: None,
+        mgbd_pid: 0,
         mgbds: 0,
         held: Vec::new(),
         left: Left::default(),
-        starter: Starter::default(),
+        starter: Starter::new(again),
         is_wanted: false,
-        mps: Mps::of(mgbd, control),
+        mps: WatchedMps::new(Mps::of(mgbd, control)),
         alone_since: Some(Instant::now()),
         is_told_to_end: false,
         look: Instant::now(),
@@ -79,11 +84,10 @@ pub fn run(listener: OwnedFd, mgbd: &Path, control: PathBuf) -> Result<(), HoldE
 struct Holder {
     /// Where `mgbd` listens.
     mgbd_socket: PathBuf,
-    socket: PathBuf,
-    listener: OwnedFd,
-    /// Connections that have said nothing yet, or only ask.
-    guests: Vec<OwnedFd>,
+    guests: Guests,
     mgbd: Option<OwnedFd>,
+    /// Its process, as it says.
+    mgbd_pid: u32,
     /// How many there have been.
     mgbds: u64,
     held: Vec<Held>,
@@ -91,7 +95,7 @@ struct Holder {
     starter: Starter,
     /// Somebody connected while there was no `mgbd`.
     is_wanted: bool,
-    mps: Mps,
+    mps: WatchedMps,
     /// Since when there is no `mgbd`.
     alone_since: Option<Instant>,
     /// The last `mgbd` said that it ends.
@@ -107,6 +111,8 @@ enum What {
     Mgbd,
     Guest(usize),
     Process(usize),
+    /// MPS's control daemon, which has ended.
+    Mps,
     /// Where clients connect.
     Wanted,
 }
@@ -114,8 +120,8 @@ enum What {
 impl Holder {
     fn wait(&mut self) -> Result<(), HoldError> {
         let mut whats = vec![What::Listener];
-        let mut fds = vec![PollFd::new(&self.listener, PollFlags::IN)];
-        for (at, guest) in self.guests.iter().enumerate() {
+        let mut fds = vec![PollFd::new(&self.guests.listener, PollFlags::IN)];
+        for (at, guest) in self.guests.lines.iter().enumerate() {
             whats.push(What::Guest(at));
             fds.push(PollFd::new(guest, PollFlags::IN));
         }
@@ -126,6 +132,10 @@ impl Holder {
         if let Some(listener) = self.left.listener.as_ref().filter(|_| self.is_to_watch()) {
             whats.push(What::Wanted);
             fds.push(PollFd::new(listener, PollFlags::IN));
+        }
+        if let Some(control) = self.mps.watched() {
+            whats.push(What::Mps);
+            fds.push(PollFd::new(control, PollFlags::IN));
         }
         for (at, held) in self.held.iter().enumerate() {
             if let Some(process) = held.process() {
@@ -152,7 +162,8 @@ impl Holder {
                 What::Process(at) => self.held[at].ended(),
                 What::Guest(at) => self.guest(at),
                 What::Mgbd => self.hear(),
-                What::Listener => self.accept(),
+                What::Listener => self.guests.accept(),
+                What::Mps => self.mps.has_ended(),
                 What::Wanted => {
                     self.is_wanted = true;
                     self.starter.is_wanted(Instant::now());
@@ -182,7 +193,8 @@ impl Holder {
         let waits = self.alone_since.filter(|_| self.has_waiting());
         let due = due
             .chain(waits.map(|since| since + RETURN))
-            .chain(self.starter.due(now));
+            .chain(self.starter.due(now))
+            .chain(self.mps.due());
         let next = due.chain(alone).min()?;
         let wait = next.saturating_duration_since(now) + Duration::from_millis(1);
         Some(Timespec {
@@ -191,70 +203,53 @@ impl Holder {
         })
     }
 
-    fn accept(&mut self) {
-        while let Ok(guest) =
-            rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
-        {
-            let pid = std::process::id();
-            let greeting = FromHolder::Greeting {
-                version: VERSION,
-                pid,
-            };
-            let own = rustix::process::geteuid().as_raw();
-            let is_known = peer(&guest).is_some_and(|peer| peer.uid == own || peer.uid == 0);
-            if is_known && send(&guest, &greeting, &[]).is_ok() {
-                self.guests.push(guest);
-            }
-        }
-    }
-
     /// Somebody who has only connected says something.
     fn guest(&mut self, at: usize) {
-        match receive(&self.guests[at]) {
+        let guests = &mut self.guests.lines;
+        match receive(&guests[at]).map(|packet| packet.message) {
             Err(Errno::AGAIN) => {}
-            Ok(Packet {
-                message: ToHolder::Who,
-                ..
-            }) => {
-                let _ = send(&self.guests[at], &self.report(), &[]);
+            Ok(ToHolder::Who) => {
+                let _ = send(&self.guests.lines[at], &self.report(), &[]);
             }
-            Ok(Packet {
-                message:
-                    ToHolder::Adopt {
-                        version,
-                        pid,
-                        mps,
-                        users,
-                        again,
-                    },
-                ..
+            Ok(ToHolder::Adopt {
+                version,
+                pid,
+                mps,
+                users,
+                restarts,
             }) if version == VERSION => {
-                let mgbd = self.guests.swap_remove(at);
-                self.adopted(mgbd, pid, mps.then_some(users), again);
+                let mgbd = guests.swap_remove(at);
+                self.adopted(mgbd, pid, mps.then_some(users), restarts);
             }
-            Ok(_) | Err(_) => drop(self.guests.swap_remove(at)),
+            Ok(_) | Err(_) => drop(guests.swap_remove(at)),
         }
     }
 
     /// An `mgbd` goes on with what is held; `wants_mps`: whether for several users, if it does. There is one
-    /// at a time: the lock beside its socket says so.
-    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, again: Option<Again>) {
+    /// at a time: the lock beside its socket says so, unless somebody has removed that.
+    fn adopted(&mut self, mgbd: OwnedFd, pid: u32, wants_mps: Option<bool>, restarts: bool) {
         // The last words of the one before.
         self.hear();
-        self.starter.has_come(again);
+        if self.mgbd.is_some() && !self.is_told_to_end {
+            tracing::warn!(
+                pid,
+                lives = self.mgbd_pid,
+                "turned away an mgbd: another one is there"
+            );
+            let _ = send(&mgbd, &FromHolder::Busy { pid: self.mgbd_pid }, &[]);
+            return;
+        }
+        self.starter.has_come(restarts);
         self.is_wanted = false;
         tracing::info!(pid, held = self.held.len(), "an mgbd connected");
-        let (pipe, note) = match wants_mps.map(|users| self.mps.start(users)) {
-            None => (None, None),
-            Some(Ok(())) => (Some(self.mps.pipe().to_owned()), None),
-            Some(Err(note)) => (None, Some(note)),
-        };
-        let _ = send(&mgbd, &FromHolder::Mps { pipe, note }, &[]);
+        let mps = self.mps.start(wants_mps);
+        let _ = send(&mgbd, &mps, &[]);
         self.mgbds += 1;
         if let Err(error) = self.hand_over(&mgbd) {
             tracing::error!(%error, "the new mgbd could not be given what the last one left");
         }
         self.mgbd = Some(mgbd);
+        self.mgbd_pid = pid;
         self.alone_since = None;
         self.is_told_to_end = false;
     }
@@ -353,8 +348,16 @@ impl Holder {
         let now = Instant::now();
         let is_needed = self.has_waiting() || self.is_wanted;
         let is_late = self.alone_since.is_some_and(|since| now >= since + RETURN);
-        if !self.starter.look(is_needed, now) || is_needed && is_late {
-            self.hang_up();
+        match self.starter.look(is_needed, now) {
+            Ok(Some(line)) => self.guests.welcome(line),
+            Ok(None) if !(is_needed && is_late) => {}
+            _ => self.hang_up(),
+        }
+        let mgbd = self.mgbd.as_ref().filter(|_| !self.is_told_to_end);
+        if let Some(mps) = self.mps.look(mgbd.is_some(), now)
+            && let Some(mgbd) = mgbd
+        {
+            let _ = send(mgbd, &mps, &[]);
         }
         // The mgbd that named a process says itself when it is to be let go, unless it ends.
         let mgbd = (self.mgbd.is_some() && !self.is_told_to_end).then_some(self.mgbds);
@@ -397,7 +400,7 @@ impl Holder {
 
     fn end(&mut self) {
         // First, so that the next mgbd starts a holder of its own, which waits for the lock.
-        let _ = std::fs::remove_file(&self.socket);
+        self.guests.close();
         clear_away(&self.mgbd_socket);
         if self.mps.is_running() {
             let ended = self.mps.stop();

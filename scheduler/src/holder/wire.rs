@@ -1,28 +1,16 @@
 //! What `mgbd` and the holder say to each other: JSON messages on a `SOCK_SEQPACKET` socket, descriptors
 //! beside them.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 /// Version of these messages. An `mgbd` that finds a holder of another one leaves it alone.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// How long an `mgbd` that takes over may take to make room for what it is given.
 pub(crate) const TAKING: Duration = Duration::from_secs(5);
-
-/// How an `mgbd` is started again.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Again {
-    /// Its program.
-    pub program: PathBuf,
-    /// Its arguments.
-    pub arguments: Vec<OsString>,
-    /// The folder in which it runs.
-    pub folder: PathBuf,
-}
 
 /// What the holder is told.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,9 +27,9 @@ pub(crate) enum ToHolder {
         /// Whether MPS is to serve several users.
         #[serde(default)]
         users: bool,
-        /// How to start it again if it ends without a word while programs depend on it; `None`: others do
-        /// that.
-        again: Option<Again>,
+        /// Whether to start one again if it ends without a word while programs depend on it. How, the holder
+        /// was told by the `mgbd` that started it: that comes over no wire.
+        restarts: bool,
     },
     /// Where clients find `mgbd`, beside it: they wait there while there is none.
     Listener,
@@ -79,7 +67,7 @@ pub(crate) enum ToHolder {
     /// `mgbd` ends. Answered by [`FromHolder::Report`] if somebody is left, else by hanging up once MPS has
     /// ended.
     End,
-    /// Who is left? Answered by [`FromHolder::Report`]; asked by anybody.
+    /// Who is left? Answered by [`FromHolder::Report`].
     Who,
 }
 
@@ -90,6 +78,16 @@ pub(crate) enum FromHolder {
     Greeting {
         /// [`VERSION`] of the holder.
         version: u32,
+        /// Its process.
+        pid: u32,
+    },
+    /// It speaks to nobody of this kind, and hangs up.
+    Refused {
+        /// Why.
+        why: String,
+    },
+    /// Another `mgbd` is there, and lives: it hangs up.
+    Busy {
         /// Its process.
         pid: u32,
     },

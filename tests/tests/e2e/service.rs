@@ -116,6 +116,37 @@ fn an_mgbd_that_a_service_has_started_is_started_again() {
     run(&mut node.mgb(&["stop"])).success();
 }
 
+/// Whether the holder of a node's mgbd was told how to start it again.
+fn starts_again(node: &Node) -> bool {
+    let holder = wait::until("a holder", || node.holder_pid());
+    let line = std::fs::read(format!("/proc/{holder}/cmdline")).expect("it runs");
+    // mgbd hold SOCKET CONTROL, and how.
+    line.split(|byte| *byte == 0)
+        .filter(|word| !word.is_empty())
+        .count()
+        > 4
+}
+
+#[test]
+fn who_is_started_again_by_systemd_is_not_by_its_holder() {
+    let mgbd = bin("mgbd");
+    let mgbd = mgbd.display();
+    let itself = format!("SYSTEMD_EXEC_PID=$$ exec {mgbd}");
+    // A wrapper, which systemd starts again in its place.
+    let wrapped = format!("SYSTEMD_EXEC_PID=$$ {mgbd}; exit $?");
+    let ready = format!("SYSTEMD_EXEC_PID=$$ NOTIFY_SOCKET=$PWD/notify sh -c '{mgbd}; exit $?'; exit $?");
+    // A job of cron's.
+    let other = format!("SYSTEMD_EXEC_PID=1 {mgbd}; exit $?");
+    for (line, expected) in [(itself, false), (wrapped, false), (ready, false), (other, true)] {
+        let node = Node::without_mgbd("1x64MiB");
+        let running = Running::start(&mut node.command("sh", &["-c", &line]));
+        wait::until("mgbd is ready", || Client::observe(&node.socket()).ok().map(drop));
+        assert_eq!(starts_again(&node), expected, "{line}");
+        run(&mut node.mgb(&["stop"])).success();
+        assert_eq!(running.end().code(), 0);
+    }
+}
+
 #[test]
 fn whom_the_next_mgbd_serves_its_socket_serves() {
     let node = Node::without_mgbd("1x64MiB");

@@ -234,12 +234,12 @@ fn nobody_reads_or_replaces_what_is_not_his() {
         }
     }
     denied(format!("rm -f {0} && test ! -e {0}", socket.display()));
-    for ending in [".lock", ".holder.lock", ".log"] {
+    for ending in [".lock", ".private/holder.lock", ".log"] {
         denied(format!("cat {}{ending}", socket.display()));
     }
-    // The holder hears its own user only.
-    let report = shared.node.socket().with_file_name("mgbd.sock.holder");
-    assert_eq!(fs::metadata(report).unwrap().mode() & 0o777, 0o600);
+    // The holder listens where nobody else gets.
+    let private = shared.node.socket().with_file_name("mgbd.sock.private");
+    assert_eq!(fs::metadata(private).unwrap().mode() & 0o777, 0o700);
     // Nor does its channel's memory open for another user.
     denied(format!("ls /proc/{}/fd", program.pid()));
     denied(format!("kill {}", program.pid()));
