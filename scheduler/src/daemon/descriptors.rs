@@ -117,14 +117,10 @@ mod tests {
 
     #[test]
     fn the_kernel_counts_or_says_nothing() {
-        let before = open_descriptors();
-        let files: Vec<_> = (0..2000)
+        let files: Vec<_> = (0..500)
             .map(|_| std::fs::File::open("/dev/null").unwrap())
             .collect();
-        let after = open_descriptors();
-        assert!(
-            after == 0 || after >= before + files.len() - 1000,
-            "{before} {after}"
-        );
+        let open = open_descriptors();
+        assert!(open == 0 || open >= files.len(), "{open}");
     }
 }
