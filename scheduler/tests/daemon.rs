@@ -46,14 +46,28 @@ fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
         .collect();
     servers.iter_mut().for_each(|server| drop(server.until("up")));
     let mut large = daemon.client("begin 90");
-    let gathers = |view: &NodeView| matches!(view.queue[..], [WaitView { waits_for: Some(WaitsFor::RoomGathers(_)), .. }]);
+    let gathers = |view: &NodeView| {
+        matches!(
+            view.queue[..],
+            [WaitView {
+                waits_for: Some(WaitsFor::RoomGathers(_)),
+                ..
+            }]
+        )
+    };
     daemon.wait_view("room to gather", |view| !view.queue.is_empty() && gathers(view));
     // The other GPU is everybody's, and in the end this one is, too.
     let mut first = daemon.client("begin 60 map 60 say up sleep 60000");
     first.until("up");
     daemon.client("begin 20 map 20 unmap 20 end").finish();
     daemon.wait_view("it to be said", |view| {
-        matches!(view.queue[..], [WaitView { waits_for: Some(WaitsFor::NothingLeaves), .. }])
+        matches!(
+            view.queue[..],
+            [WaitView {
+                waits_for: Some(WaitsFor::NothingLeaves),
+                ..
+            }]
+        )
     });
     // Where it gathers, it is served once there is room.
     servers.iter_mut().for_each(Process::kill);
@@ -66,8 +80,9 @@ fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
 /// Three programs that do not use MGB keep a GPU busy; they have little memory there.
 #[test]
 fn newcomers_keep_off_a_gpu_where_programs_outside_work() {
-    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
-    daemon.setting.utilisation.store(100, Ordering::Relaxed);
+    let setting = Setting::new(2, 100 * MIB, MIB);
+    setting.utilisation.store(100, Ordering::Relaxed);
+    let daemon = Daemon::start(setting);
     let mut first = daemon.client("blocks 64 begin 1 busy say up sleep 60000");
     assert_eq!(first.until("granted"), "granted 1");
     first.until("up");
