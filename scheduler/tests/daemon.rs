@@ -80,8 +80,9 @@ fn what_fits_nowhere_keeps_one_gpu_and_gives_it_up() {
 /// Three programs that do not use MGB keep a GPU busy; they have little memory there.
 #[test]
 fn newcomers_keep_off_a_gpu_where_programs_outside_work() {
-    let daemon = Daemon::start(Setting::new(2, 100 * MIB, MIB));
-    daemon.setting.utilisation.store(100, Ordering::Relaxed);
+    let setting = Setting::new(2, 100 * MIB, MIB);
+    setting.utilisation.store(100, Ordering::Relaxed);
+    let daemon = Daemon::start(setting);
     let mut first = daemon.client("blocks 64 begin 1 busy say up sleep 60000");
     assert_eq!(first.until("granted"), "granted 1");
     first.until("up");

@@ -95,7 +95,7 @@ impl Broker {
         let (queue, held) = (&self.queue, &self.held);
         let over_quota = |key| {
             held.iter()
-                .any(|held| held.key() == key && matches!(held.why, Why::Quota(_)))
+                .any(|held| held.key() == key && matches!(held.why, Why::Quota(_) | Why::Places))
         };
         for follower in self.jobs.replace_leaders(|key| queue.has(key) || over_quota(key)) {
             let (client, cell) = (follower.client, follower.cell);

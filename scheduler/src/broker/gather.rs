@@ -7,6 +7,8 @@
 //! - Where nothing leaves for [`GATHER_PATIENCE`] times the patience (or twice the time that what is there is
 //!   known to need, if that is more), it is given up: others may begin there again, and room gathers on another
 //!   GPU. The user has nothing gather there for as long again, twice as long with each time in a row.
+//! - A static task that has waited for [`NEED_PATIENCE`] times the patience when it gives a GPU up is refused: its need
+//!   may be too high, and its program asks for what it really allocates.
 //!
 //! A task that waits to grow keeps newcomers off its GPU in the same way ([`Gathers::is_open`]): where nothing
 //! leaves for [`HOLDER_PATIENCE`] times the patience, they may begin there for as long again, and so on.
@@ -14,7 +16,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::Broker;
+use mgb_probe::wire::Reply;
+
+use super::{Answer, Broker};
 use crate::client::ClientId;
 use crate::ledger::{Colocation, Holding, TaskKey};
 use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
@@ -22,6 +26,8 @@ use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
 /// After how many times the patience a GPU where nothing leaves is given up. More than [`HOLDER_PATIENCE`]: until
 /// then tasks of processes that are there already pass.
 pub(super) const GATHER_PATIENCE: u32 = 8;
+/// After how many times the patience a static task's need counts as too high, where nothing leaves.
+const NEED_PATIENCE: u32 = 32;
 /// The longest time that a GPU is kept although nothing leaves, whatever its tasks are known to take.
 const MAX_GATHER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// The longest pause after a GPU was given up.
@@ -162,8 +168,28 @@ impl Broker {
                 self.queue.gather_on(at, None);
                 let first = self.gather_timeout();
                 self.gathers.give_up(gather.uid, gpu, first, now);
+                self.give_up_need(at, now);
             }
         }
+    }
+
+    /// A static task's need is advice, and may be too high: where it has waited for very long and nothing leaves, it is
+    /// refused, and its program asks for what it really allocates.
+    fn give_up_need(&mut self, at: usize, now: Duration) {
+        let waiting = self.queue.beginner(at);
+        let is_long = waiting.waits(now) >= self.rules.patience.saturating_mul(NEED_PATIENCE);
+        if waiting.request.site == 0 || !is_long {
+            return;
+        }
+        let (client, cell) = (waiting.client, waiting.cell);
+        tracing::info!(
+            client,
+            "nothing leaves for its static task: it is to ask for what it allocates"
+        );
+        self.counts.refused += 1;
+        self.queue.remove(client, cell);
+        let reply = Reply::Deadlock;
+        self.overdue.push(Answer { client, cell, reply });
     }
 
     /// Has room gather for the first requests that have waited for long and fit nowhere, in the order in which users

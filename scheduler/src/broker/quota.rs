@@ -340,12 +340,13 @@ impl Broker {
     pub(super) fn are_enough(&self, held: &Held) -> bool {
         let uid = self.user(held.client);
         let own = self.queue.iter().filter(|other| self.user(other.client) == uid);
-        matches!(held.why, Why::Quota(_)) && own.take(ENOUGH).count() == ENOUGH
+        matches!(held.why, Why::Quota(_) | Why::Places) && own.take(ENOUGH).count() == ENOUGH
     }
 
-    /// Whether any request waits for a quota.
+    /// Whether any request waits for what others of its user have.
     pub(super) fn presses_quota(&self) -> bool {
-        self.held.iter().any(|held| matches!(held.why, Why::Quota(_)))
+        let waits = |held: &Held| matches!(held.why, Why::Quota(_) | Why::Places);
+        self.held.iter().any(waits)
     }
 
     /// The clients that share a quota for which a request waits.

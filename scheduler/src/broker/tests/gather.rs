@@ -195,11 +195,11 @@ fn of_sixteen_gpus_one_is_kept_and_given_up_where_nothing_leaves() {
     node.arrive(99, 3);
     node.ask(99, request(Op::Begin, 1, 90, 99));
     let patience = node.broker.rules.patience;
-    node.used_in(20, 120);
+    node.used_in(20, 40);
     let mut closed = 0;
     let seconds = (patience * GATHER_PATIENCE).as_secs() as u32;
     for _ in 0..4 * seconds / 10 {
-        let kept = !node.used_in(10, 120) & 0xffff;
+        let kept = !node.used_in(10, 40) & 0xffff;
         assert!(kept.count_ones() <= 1, "{kept:#b} are kept");
         assert_eq!(waits_for(&node), Some(WaitsFor::RoomGathers(gathers_on(&node))));
         closed |= kept;
@@ -243,9 +243,9 @@ fn many_hopeless_requests_of_a_user_keep_one_gpu_between_them() {
             },
         );
     }
-    node.used_in(20, 60);
+    node.used_in(20, 24);
     for _ in 0..12 {
-        let used = node.used_in(20, 60);
+        let used = node.used_in(20, 24);
         assert!(used.count_ones() >= 7, "{used:#b} are used");
     }
 }
@@ -327,4 +327,34 @@ fn who_asks_again_has_nothing_gather_where_it_was_given_up() {
     for _ in 0..patience * (GATHER_PATIENCE - 3) / 3 {
         assert_eq!(node.used_in(3, 8), 1);
     }
+}
+
+/// A static need is advice: whoever waits for the program must not wait for ever for a need that is too high.
+#[test]
+fn a_static_need_for_which_nothing_leaves_is_given_up() {
+    let mut node = Node::new(1);
+    node.serves(1, 30, 0);
+    for (client, site) in [(100, 5), (101, 0)] {
+        node.arrive(client, 3);
+        node.ask(
+            client,
+            Request {
+                site,
+                ..request(Op::Begin, 1, 90, 1)
+            },
+        );
+    }
+    let bound = node.broker.rules.patience * 64;
+    let answer = loop {
+        node.now += TICK;
+        let answers = node.broker.serve(&mut Snapshot::default(), node.now);
+        if let Some(answer) = answers.first() {
+            break *answer;
+        }
+        assert!(node.now < bound, "it waits for ever");
+    };
+    assert_eq!((answer.client, answer.reply), (100, Reply::Deadlock));
+    // What a person declares is no advice.
+    assert_eq!(node.used_in(100, 8), 1);
+    assert_eq!(node.broker.wait_views(node.now)[0].pid, 101);
 }
