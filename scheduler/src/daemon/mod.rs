@@ -38,6 +38,7 @@
 //! | `book`     | the journal's file |
 //! | `take_down` | what is written there, and when |
 //! | `family`   | which process belongs to which client |
+//! | `comer`    | who has connected and is not greeted yet |
 //! | `identity` | whose a client is, and who administers |
 //! | `subordinate` | whose the users of user namespaces are |
 
@@ -49,6 +50,7 @@ mod book;
 mod bucket;
 mod client;
 mod closer;
+mod comer;
 mod config;
 mod connections;
 mod doors;
