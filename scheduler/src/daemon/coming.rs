@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use super::entrance::Comer;
+use super::comer::Comer;
 use super::greet::Guest;
 use super::lookups::{Found, LOOKUP_TIMEOUT};
 use super::server::Server;

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::client::Client;
 use super::closer;
-use super::entrance::Comer;
+use super::comer::Comer;
 use super::family::{has_no_agent, is_exiting, is_killed};
 use super::greet::{self, Guest, Message, Offence, uid_of};
 use super::identity::Identity;

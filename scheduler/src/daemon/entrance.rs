@@ -5,10 +5,10 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::epoll;
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SocketFlags};
+use rustix::net::SocketFlags;
 
 use super::closer;
+use super::comer::Comer;
 use super::greet::{self, Offence, uid_of};
 use super::identity::Identity;
 use super::server::{MOST_GUESTS, Server};
@@ -16,22 +16,6 @@ use super::source::Source;
 
 /// Connections that are taken in a turn of the loop: the others are there in the next one.
 const MOST_ACCEPTED: usize = 4;
-
-/// A connection that has not said what it wants.
-pub(super) struct Comer {
-    pub(super) socket: OwnedFd,
-    pub(super) whose: Identity,
-    /// When it came.
-    pub(super) since: Duration,
-}
-
-impl Comer {
-    /// Whether nothing has come from it, nor that it hung up.
-    fn is_silent(&self) -> bool {
-        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
-        rustix::net::recv(&self.socket, &mut [0_u8; 1], flags).is_err_and(|error| error == Errno::AGAIN)
-    }
-}
 
 impl Server {
     pub(super) fn accept(&mut self) {

@@ -22,11 +22,9 @@ use mgb_probe::trust::{NOBODY, is_a_user};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::subordinate::Subordinates;
+use super::subordinate::{FIRST_GROUP, Subordinates};
 use crate::peer::peer;
 
-/// The first number of accounts that are control groups. No system hands out users' numbers above 2^31.
-pub(super) const FIRST_GROUP: u32 = 0xe000_0000;
 /// How many such numbers there are.
 const GROUPS: u64 = 0x1000_0000;
 

@@ -45,6 +45,7 @@
 //! | `book`     | the journal's file |
 //! | `take_down` | what is written there, and when |
 //! | `family`   | which process belongs to which client |
+//! | `comer`    | who has connected and is not greeted yet |
 //! | `identity` | whose a client is, and who administers |
 //! | `subordinate` | whose the users of user namespaces are |
 
@@ -62,6 +63,7 @@ mod book;
 mod bucket;
 mod client;
 mod closer;
+mod comer;
 mod coming;
 mod config;
 mod connections;

@@ -5,12 +5,12 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::identity::FIRST_GROUP;
-
 /// Where the system keeps it.
 pub const FILE: &str = "/etc/subuid";
 /// The names of users: no name service is asked, which may take its time.
 const NAMES: &str = "/etc/passwd";
+/// The first number of accounts that are control groups. No system hands out users' numbers above 2^31.
+pub(super) const FIRST_GROUP: u32 = 0xe000_0000;
 /// Numbers of accounts of owners whose own number is not known, below [`FIRST_GROUP`].
 const FIRST_NAME: u32 = 0xd000_0000;
 
