@@ -73,9 +73,9 @@ fn without(what: &str, error: &anyhow::Error) -> String {
 }
 
 fn step() -> anyhow::Result<SlurmStep> {
-    Ok(SlurmStep::of(|name| std::env::var(name).ok())
+    SlurmStep::of(|name| std::env::var(name).ok())
         .context("no SLURM_JOB_ID: this is no task of Slurm; use `mgb run`")?
-        .context("SLURM_JOB_ID or SLURM_STEP_ID is no number")?)
+        .context("SLURM_JOB_ID or SLURM_STEP_ID is no number")
 }
 
 /// The environment in which programs ask for mgbd and do not run without.

@@ -141,9 +141,11 @@ mod tests {
     #[test]
     fn one_user_pushes_nobody_elses_entries_out() {
         let hostile = "\u{1}".repeat(60);
-        let mut view = NodeView::default();
-        view.tasks = (0..4000).map(|_| task(7, &hostile)).collect();
-        view.tasks.extend((0..50).map(|_| task(8, "mine")));
+        let others = (0..4000).map(|_| task(7, &hostile));
+        let mut view = NodeView {
+            tasks: others.chain((0..50).map(|_| task(8, "mine"))).collect(),
+            ..NodeView::default()
+        };
         let suspended = |uid| SuspendedView {
             pid: uid,
             uid,

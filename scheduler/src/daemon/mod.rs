@@ -90,6 +90,7 @@ mod hold;
 mod holder;
 #[allow(clippy::disallowed_methods, reason = "the kernel's own words on memory")]
 mod host_memory;
+#[allow(clippy::disallowed_methods, reason = "the kernel's own words on processes")]
 mod identity;
 mod keep;
 mod left;
@@ -120,6 +121,10 @@ mod service;
 mod show;
 mod sleep;
 mod source;
+#[allow(
+    clippy::disallowed_methods,
+    reason = "the administrator's file, as it is and as it changes"
+)]
 mod subordinate;
 mod take_down;
 mod take_over;

@@ -192,14 +192,12 @@ mod tests {
     #[test]
     fn a_process_that_stays_listed_is_looked_for_less_and_less_often() {
         let mut broker = Broker::new(vec![test_gpu(0, 100, 1)], Rules::new(Policy::Mgb));
-        let seen = GpuSample {
-            memory: Some(Memory { total: 100, free: 50 }),
-            residents: Some(vec![Resident {
-                pid: 7,
-                bytes: Some(50),
-            }]),
-            ..GpuSample::default()
-        };
+        let mut seen = GpuSample::default();
+        seen.memory = Some(Memory { total: 100, free: 50 });
+        seen.residents = Some(vec![Resident {
+            pid: 7,
+            bytes: Some(50),
+        }]);
         let mut reclaims = Reclaims::default();
         let lost = Reclaiming {
             id: 1,
