@@ -5,7 +5,7 @@
 //! back what it is charged.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mgb_core::{captures, own_thread};
@@ -41,6 +41,8 @@ struct Freed {
 }
 
 static FREED: Mutex<Vec<Freed>> = Mutex::new(Vec::new());
+/// The number of the next one: never one that was given before, since who waits goes by the last one that it saw.
+static NEXT: AtomicU64 = AtomicU64::new(0);
 static MORE: Condvar = Condvar::new();
 /// Whether the thread that frees it runs.
 static IS_SERVED: AtomicBool = AtomicBool::new(false);
@@ -73,7 +75,7 @@ pub fn in_order(device: c_int, stream: Stream, end: impl FnOnce() + Send + 'stat
 
 fn add(device: c_int, until: Until, end: Box<dyn FnOnce() + Send>) {
     let mut all = FREED.lock();
-    let number = all.last().map_or(0, |last| last.number + 1);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
     all.push(Freed {
         number,
         device,
@@ -128,7 +130,9 @@ fn serve() {
 
 /// Frees what can be freed now; false: nothing can. No lock is held in a call of the driver.
 fn free_some() -> bool {
-    let passed = passed();
+    let (passed, gone) = passed();
+    // Of a context that ended just before something was added.
+    gone.into_iter().for_each(forget);
     let mut freed = take(|freed| passed.contains(&freed.until));
     for (device, last) in waiting() {
         // What came later is not covered by this wait.
@@ -143,9 +147,11 @@ fn free_some() -> bool {
     any
 }
 
-/// Of the events that are waited for those that have passed, or that the driver knows nothing of any more.
-fn passed() -> Vec<Until> {
+/// Of the events that are waited for those that have passed, or that the driver knows nothing of any more; and
+/// the contexts that are gone, with their events.
+fn passed() -> (Vec<Until>, Vec<Context>) {
     let mut asked: Vec<Until> = FREED.lock().iter().map(|freed| freed.until).collect();
+    let mut gone = Vec::new();
     asked.retain(|until| {
         let Until::Event(context, event) = *until else {
             return false;
@@ -154,12 +160,15 @@ fn passed() -> Vec<Until> {
             return false;
         };
         let Ok(_entered) = calls::enter(context) else {
+            if live::all().iter().all(|(known, _)| *known != context) {
+                gone.push(context);
+            }
             return false;
         };
         let _relaxed = calls::relax();
         calls::query_event(event) != calls::NOT_READY
     });
-    asked
+    (asked, gone)
 }
 
 /// The devices of which all work is waited for, each with the last number of what waits for that.

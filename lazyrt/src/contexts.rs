@@ -4,15 +4,14 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, ThreadId};
 
+use mgb_abi::error::Code;
 use mgb_probe::wire::MAX_GPUS;
 use parking_lot::{Condvar, Mutex};
-
-use crate::code::Own;
 
 /// One bit for each GPU, by index into the hello.
 static CONTEXTS: AtomicU64 = AtomicU64::new(0);
 /// What is to be done in each context once it is made.
-static SET_UP: OnceLock<fn() -> Result<(), Own>> = OnceLock::new();
+static SET_UP: OnceLock<fn() -> Result<(), Code>> = OnceLock::new();
 /// One bit for each GPU whose context has been set up.
 static READY: AtomicU64 = AtomicU64::new(0);
 /// The GPUs whose contexts are being set up, and the threads that do it.
@@ -27,7 +26,7 @@ fn bit(gpu: u32) -> u64 {
 /// Registers what to do on the thread that makes a context, right after it, with the context current:
 /// modules above this one bring the context to the state that the program has asked for. The first
 /// registration stays.
-pub fn set_set_up(set_up: fn() -> Result<(), Own>) {
+pub fn set_set_up(set_up: fn() -> Result<(), Code>) {
     let _ = SET_UP.set(set_up);
 }
 
@@ -65,7 +64,7 @@ impl SettingUp {
     ///
     /// # Errors
     /// What the program asked for and cannot have: the call that made the context answers it.
-    pub fn run(self) -> Result<(), Own> {
+    pub fn run(self) -> Result<(), Code> {
         SET_UP.get().map_or(Ok(()), |set_up| set_up())
     }
 }

@@ -143,7 +143,7 @@ fn note_context(gpu: u32, ordinal: i32) -> Result<(), Own> {
         // SAFETY: no pointers.
         unsafe { native::cudaDeviceSetLimit(limit, value) };
     }
-    setting_up.run()
+    setting_up.run().or_else(fail)
 }
 
 /// Keeps a limit for contexts to come.

@@ -42,7 +42,7 @@ fn mgbd_process() {
 /// Not a test: sends files that cannot be closed, as often as it is let in, and says why not.
 #[test]
 fn sender_process() {
-    let (Ok(socket), Ok(file)) = (std::env::var("MGB_TEST_SOCKET"), std::env::var("MGB_TEST_FILE")) else {
+    let (Ok(socket), Ok(file)) = (std::env::var("TEST_SOCKET"), std::env::var("TEST_FILE")) else {
         return;
     };
     raw::become_user(65534, 65534, &[]);
@@ -241,8 +241,8 @@ fn a_user_whose_files_cannot_be_closed_is_turned_away_and_others_are_served() {
     let mut sender = Command::new(std::env::current_exe().unwrap());
     sender
         .args(["sender_process", "--exact", "--nocapture", "--test-threads=1"])
-        .env("MGB_TEST_SOCKET", daemon.socket())
-        .env("MGB_TEST_FILE", fuse.program());
+        .env("TEST_SOCKET", daemon.socket())
+        .env("TEST_FILE", fuse.program());
     assert!(sender.status().unwrap().success());
     assert!(fuse.unanswered() > 0);
     is_served(daemon.client("begin 10 map 10 end say done"));

@@ -26,7 +26,7 @@ fn client_process() {
 /// Not a test: says whether it is served as the user and in the groups that it is told.
 #[test]
 fn guest_process() {
-    let Ok(who) = std::env::var("MGB_TEST_WHO") else {
+    let Ok(who) = std::env::var("TEST_WHO") else {
         return;
     };
     let who: Vec<u32> = who.split(' ').map(|id| id.parse().unwrap()).collect();
@@ -47,7 +47,7 @@ fn said(daemon: &Daemon, who: &str) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["guest_process", "--exact", "--nocapture", "--test-threads=1"])
-        .env("MGB_TEST_WHO", who)
+        .env("TEST_WHO", who)
         .env("MGB_SOCKET", daemon.socket());
     let output = command.output().unwrap();
     String::from_utf8(output.stdout).unwrap()

@@ -8,7 +8,7 @@ use mgb_abi::host::{HOST_ALLOC_FLAGS, HOST_REGISTER_FLAGS, HOST_REGISTER_MAPPED,
 use parking_lot::Mutex;
 
 use super::passthrough;
-use crate::code::{Answer, Code, Own, fail};
+use crate::code::{Answer, Code, fail};
 use crate::handles::default;
 use crate::{contexts, device, fault, native, notice, thread};
 
@@ -240,7 +240,7 @@ fn is_mapped(address: usize, bytes: usize) -> bool {
 ///
 /// # Errors
 /// The first one of the runtime. Kernels would fault on that memory, so the program hears of it.
-pub fn context_made() -> Result<(), Own> {
+pub fn context_made() -> Result<(), Code> {
     let mut pinned = Ok(());
     for (address, known) in EARLY.lock().iter_mut().filter(|(_, known)| !known.pinned) {
         // SAFETY: mapped by `new`, or the program's own memory, which it keeps until it takes it back.
@@ -259,7 +259,7 @@ pub fn context_made() -> Result<(), Own> {
                 ),
             );
             if known.mapped || is_mapped(*address, known.bytes) {
-                pinned = pinned.and(fail(code));
+                pinned = pinned.and(Err(code));
             }
         }
     }

@@ -39,13 +39,13 @@ mod symbol;
 mod sync;
 mod variables;
 
-use crate::code::Own;
+use crate::code::Code;
 
 /// A context was made, and is current on this thread: applies what the program asked for before.
 ///
 /// # Errors
 /// Host memory cannot be pinned.
-pub fn context_made() -> Result<(), Own> {
+pub fn context_made() -> Result<(), Code> {
     function::context_made();
     host::context_made()
 }

@@ -10,7 +10,7 @@
 //! - A static task that has waited for [`NEED_PATIENCE`] times the patience when it gives a GPU up is refused: its need
 //!   may be too high, and its program asks for what it really allocates.
 //!
-//! A task that waits to grow keeps newcomers off its GPU in the same way ([`Gathers::is_open`]): where nothing
+//! A task that waits to grow keeps newcomers off its GPU in the same way ([`super::gathered::Gathers::is_open`]): where nothing
 //! leaves for [`HOLDER_PATIENCE`] times the patience, they may begin there for as long again, and so on.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,9 +18,10 @@ use std::time::Duration;
 
 use mgb_probe::wire::Reply;
 
+use super::gathered::{Gather, GivenUp, Growths, MAX_PAUSE_TIMEOUT, Progress};
 use super::{Answer, Broker};
 use crate::client::ClientId;
-use crate::ledger::{Colocation, Holding, TaskKey};
+use crate::ledger::{Colocation, Holding};
 use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
 
 /// After how many times the patience a GPU where nothing leaves is given up. More than [`HOLDER_PATIENCE`]: until
@@ -30,87 +31,10 @@ pub(super) const GATHER_PATIENCE: u32 = 8;
 const NEED_PATIENCE: u32 = 32;
 /// The longest time that a GPU is kept although nothing leaves, whatever its tasks are known to take.
 const MAX_GATHER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// The longest pause after a GPU was given up.
-const MAX_PAUSE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Of so many GPUs one may be kept.
 const GPUS_PER_GATHER: usize = 4;
 /// Less than this part of what is asked for does not count as leaving: else bytes could keep a GPU closed.
 const LEAST_PART: u64 = 32;
-
-/// The GPUs that are kept, and those that were given up.
-#[derive(Debug, Default)]
-pub(super) struct Gathers {
-    /// By GPU.
-    on: BTreeMap<usize, Gather>,
-    /// By user and GPU.
-    given_up: BTreeMap<(u32, usize), GivenUp>,
-    /// By GPU: where tasks wait to grow.
-    growths: BTreeMap<usize, Growths>,
-}
-
-/// Room that gathers.
-#[derive(Clone, Copy, Debug)]
-struct Gather {
-    key: TaskKey,
-    uid: u32,
-    progress: Progress,
-}
-
-/// What is there, and until when more has to be.
-#[derive(Clone, Copy, Debug)]
-struct Progress {
-    /// The most that was there: bytes, or for a task that wants to be alone, less processes than all.
-    most: u64,
-    until: Duration,
-}
-
-/// A GPU on which nothing left for a user's requests.
-#[derive(Clone, Copy, Debug)]
-struct GivenUp {
-    not_before: Duration,
-    pause: Duration,
-}
-
-/// Tasks that wait to grow on a GPU.
-#[derive(Clone, Copy, Debug)]
-struct Growths {
-    progress: Progress,
-    /// Until when newcomers may begin there all the same, and the length of the next such time.
-    open_until: Duration,
-    pause: Duration,
-    /// Since when none waits; within the patience it is the same wait.
-    none_since: Option<Duration>,
-}
-
-impl Gathers {
-    /// Whether newcomers may begin on a GPU although others wait to grow there.
-    pub(super) fn is_open(&self, gpu: usize, now: Duration) -> bool {
-        self.growths
-            .get(&gpu)
-            .is_some_and(|growths| now < growths.open_until)
-    }
-
-    /// Whether a user's requests have given up these GPUs, all of them.
-    pub(super) fn are_given_up(&self, uid: u32, gpus: u64, now: Duration) -> bool {
-        gpus & !self.paused(uid, now) == 0
-    }
-
-    /// GPUs on which nothing gathers for a user, a bit each.
-    fn paused(&self, uid: u32, now: Duration) -> u64 {
-        let own = self.given_up.range((uid, 0)..=(uid, usize::MAX));
-        let own = own.filter(|(_, given_up)| now < given_up.not_before);
-        own.fold(0, |set, ((_, gpu), _)| set | 1 << gpu)
-    }
-
-    fn give_up(&mut self, uid: u32, gpu: usize, first: Duration, now: Duration) {
-        let before = self.given_up.get(&(uid, gpu));
-        let pause = before.map_or(first, |before| {
-            (before.pause * 2).min(MAX_PAUSE_TIMEOUT.max(first))
-        });
-        let not_before = now + pause;
-        self.given_up.insert((uid, gpu), GivenUp { not_before, pause });
-    }
-}
 
 impl Broker {
     /// Decides where room gathers. Called in whole rounds, before tasks begin.

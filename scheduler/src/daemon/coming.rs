@@ -1,34 +1,15 @@
 //! Guests that have said hello, until it is known what they run and what holds for their user, or until that
 //! takes too long.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::collections::BTreeSet;
+use std::time::Instant;
 
+use super::arrivals::Waiting;
 use super::comer::Comer;
 use super::greet::Guest;
 use super::lookups::{Found, LOOKUP_TIMEOUT};
 use super::server::Server;
-use crate::broker::Program;
 use crate::client::ClientId;
-
-/// Guests that wait.
-#[derive(Default)]
-pub(super) struct Coming(BTreeMap<ClientId, Waiting>);
-
-struct Waiting {
-    guest: Guest,
-    /// What it runs; `None` until that is known.
-    program: Option<Option<Program>>,
-    until: Duration,
-}
-
-impl Coming {
-    /// How long until the first of them has waited long enough.
-    pub(super) fn due_in(&self, now: Duration) -> Option<Duration> {
-        let first = self.0.values().map(|waiting| waiting.until).min()?;
-        Some(first.saturating_sub(now))
-    }
-}
 
 impl Server {
     /// A guest has said hello: it becomes a client once what is to be known of it is.

@@ -9,53 +9,9 @@ use super::server::Server;
 
 /// How often they are counted.
 const COUNT_INTERVAL: Duration = Duration::from_secs(1);
-/// So many more than are accounted for are worth a line.
-const MAX_EXCESS: usize = 256;
-/// What `mgbd` has for itself, the files of a client whose socket is open, and the parts of all descriptors
-/// that may wait to be closed (one in so many).
+/// What `mgbd` has for itself, and the files of a client whose socket is open.
 const OWN: usize = 64;
 const OF_CLIENT: usize = 4;
-const UNCLOSED_PART: usize = 4;
-
-/// The count of descriptors.
-#[derive(Debug)]
-pub(super) struct Descriptors {
-    /// As many as there may be.
-    limit: usize,
-    due: Duration,
-    /// The excess that was last told of; 0: there is none.
-    said: usize,
-}
-
-impl Descriptors {
-    pub(super) fn new(limit: usize) -> Descriptors {
-        Descriptors {
-            limit,
-            due: Duration::ZERO,
-            said: 0,
-        }
-    }
-
-    /// Whether so many wait to be closed that none of the user's may come: for those the kernel might find no
-    /// number, and close them in the loop. Users who have none there come last.
-    pub(super) fn are_scarce(&self, uid: u32) -> bool {
-        let (unclosed, part) = (closer::unclosed(), self.limit / UNCLOSED_PART);
-        unclosed >= 2 * part || unclosed >= part && closer::unclosed_of(uid) > 0
-    }
-
-    /// What is to be said of an excess: it has doubled (true), or is over.
-    fn is_news(&mut self, excess: usize) -> Option<bool> {
-        if excess > MAX_EXCESS && excess >= 2 * self.said {
-            self.said = excess;
-            return Some(true);
-        }
-        let is_over = self.said > 0 && excess <= MAX_EXCESS / 2;
-        is_over.then(|| {
-            self.said = 0;
-            false
-        })
-    }
-}
 
 impl Server {
     /// Counts them if it is time.
@@ -101,19 +57,6 @@ fn open_descriptors() -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_doubling_is_said_once_and_the_end_of_it() {
-        let mut descriptors = Descriptors::new(1 << 16);
-        let said: Vec<Option<bool>> = [0, 200, 257, 300, 513, 514, 1000, 1028, 400, 128, 100, 300]
-            .map(|excess| descriptors.is_news(excess))
-            .into();
-        let (up, down) = (Some(true), Some(false));
-        assert_eq!(
-            said,
-            [None, None, up, None, None, up, None, up, None, down, None, up]
-        );
-    }
 
     #[test]
     fn the_kernel_counts_or_says_nothing() {

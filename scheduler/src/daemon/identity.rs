@@ -15,15 +15,14 @@
 //! is what the kernel asks before one process may trace another.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use mgb_probe::trust::{NOBODY, is_a_user};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
 use super::subordinate::{FIRST_GROUP, Subordinates};
-use crate::peer::peer;
+use crate::peer::{is_over, peer, process};
 
 /// How many such numbers there are.
 const GROUPS: u64 = 0x1000_0000;
@@ -123,31 +122,9 @@ fn may_trace_this(pid: u32) -> bool {
     theirs.zip(own).is_some_and(|(theirs, own)| theirs.covers(&own))
 }
 
-/// Whether the process that connected is there, so that its number is no other one's. A kernel without
-/// `SO_PEERPIDFD` (before 6.5) does not say, and the number is believed.
+/// Whether the process that has just connected is there, so that its number is no other one's.
 fn still_runs(socket: &OwnedFd) -> bool {
-    let mut pidfd: libc::c_int = -1;
-    let mut size = size_of::<libc::c_int>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes of plain data to `pidfd`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERPIDFD,
-            (&raw mut pidfd).cast(),
-            &raw mut size,
-        )
-    };
-    if done != 0 || pidfd < 0 {
-        return std::io::Error::last_os_error().raw_os_error() == Some(libc::ENOPROTOOPT);
-    }
-    // SAFETY: the kernel has just opened it for this process, which takes it once.
-    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-    // Readable once it has ended.
-    poll(
-        &mut [PollFd::new(&pidfd, PollFlags::IN)],
-        Some(&Timespec::default()),
-    ) == Ok(0)
+    process(socket, Duration::ZERO).is_ok_and(|process| !is_over(process))
 }
 
 /// The control group of a process, as far as it is none that the process may have made: of the second version, or

@@ -7,7 +7,9 @@
 //! | `listener` | the socket: its folder, its lock, one `mgbd` at a time |
 //! | `greet`    | the handshake, and what it refuses |
 //! | `descriptors` | how many are open, and what is said of that |
-//! | `coming`   | who has said hello and waits for what is looked up |
+//! | `excess`   | how many more than clients account for, and when that is news |
+//! | `arrivals` | who has said hello and waits for what is looked up |
+//! | `coming`   | how they come in |
 //! | `lookups`  | what is looked up beside the loop, since it may hang |
 //! | `pool`, `apart` | the threads for what may hang |
 //! | `closer`   | closes what clients sent, which may take its time |
@@ -56,6 +58,7 @@
 mod activity;
 mod answers;
 mod apart;
+mod arrivals;
 mod backlog;
 mod beyond;
 mod boards;
@@ -71,6 +74,7 @@ mod descriptors;
 mod doors;
 mod entrance;
 mod error;
+mod excess;
 #[allow(
     clippy::disallowed_methods,
     reason = "the kernel's own words on processes; `program_of` is for lookups"

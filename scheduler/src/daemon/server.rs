@@ -9,16 +9,16 @@ use mgb_probe::{Hello, Spin, wire};
 use rustix::event::epoll;
 
 use super::activity::Activities;
+use super::arrivals::Coming;
 use super::boards::Boards;
 use super::book::{Book, Pending};
 use super::client::Client;
 use super::closer;
 use super::comer::Comer;
-use super::coming::Coming;
 use super::config::Config;
-use super::descriptors::Descriptors;
 use super::doors::Doors;
 use super::error::DaemonError;
+use super::excess::Descriptors;
 use super::foreign::ForeignLoads;
 use super::greet::Offence;
 use super::holder::Holder;

@@ -15,8 +15,8 @@ use crate::raw::{Intruder, SEALS, bell, connect, memory, request, try_send};
 
 /// Clients of each kind.
 const CLIENTS: usize = 128;
-/// Clients with a task, of which a GPU takes no more than MPS does.
-const BEGUN: usize = 64;
+/// Clients with a task: as many as one of several users may have on two GPUs, half of MPS's places on each.
+const BEGUN: usize = 48;
 
 /// Clients that are let in and ask, and look at nothing of what they are told.
 pub fn never_reads(path: &Path) {

@@ -38,7 +38,7 @@ fn without_room_for_a_view_it_says_so_and_does_not_start() {
 #[test]
 fn with_a_full_disk_it_says_so_and_does_not_start() {
     let node = Node::without_mgbd("1x64MiB");
-    let script = "mkdir full && mount -t tmpfs -o size=16k none full && cat /dev/zero > full/fill
+    let script = "mkdir full && mount -t tmpfs -o size=16k,mode=755 none full && cat /dev/zero > full/fill
         MGB_SOCKET=$PWD/full/mgbd.sock exec timeout 20 $MGBD";
     if let Some(ended) = in_own_mounts(&node, script) {
         ended.failure(&["full/mgbd.sock", "No space left on device"]);
@@ -50,7 +50,7 @@ fn a_disk_that_fills_up_under_it_harms_nobody() {
     let node = Node::without_mgbd("1x64MiB");
     // Killed, the next one has no room for its note, nor for what it remembers.
     let script =
-        "mkdir full && mount -t tmpfs -o size=256k none full && export MGB_SOCKET=$PWD/full/mgbd.sock
+        "mkdir full && mount -t tmpfs -o size=256k,mode=755 none full && export MGB_SOCKET=$PWD/full/mgbd.sock
         $MGBD > log 2>&1 & sleep 1
         export MGB_SOCKET=$PWD/full/mgbd.sock
         MGB=require $PROGRAM 1000 || exit 1
