@@ -149,8 +149,14 @@ impl Source {
         if known.users > own {
             return;
         }
-        // The levels of a pool that went with its context cannot be read.
-        let Some(held) = self.held() else { return };
+        let Some(held) = self.held() else {
+            // A pool that was destroyed as a thread began to take from it, or went with its context.
+            drop(all);
+            if matches!(self, Source::Pool(_)) {
+                forget_all(|source, known| source == self && known.users <= own);
+            }
+            return;
+        };
         if held < known.held && matches!(self, Source::Graphs(_)) {
             // The driver has taken it for something else.
             graphs_lose();

@@ -17,7 +17,7 @@ const SLEEPS: &str = r#"
 #include <stdlib.h>
 #include <unistd.h>
 static void *after_sleep(const char *name) {
-  const char *file = getenv("MGB_TEST_SLEEPS");
+  const char *file = getenv("TEST_SLEEPS");
   while (file && access(file, F_OK) == 0)
     usleep(1000);
   return dlsym(RTLD_NEXT, name);
@@ -53,7 +53,7 @@ impl Service {
         let library = library(&node);
         let (sleeps, quotas) = (node.write("sleeps", ""), node.write("quotas.toml", quotas));
         let mut mgbd = node.mgbd(&["--quotas", quotas.to_str().unwrap()]);
-        mgbd.env("LD_PRELOAD", library).env("MGB_TEST_SLEEPS", &sleeps);
+        mgbd.env("LD_PRELOAD", library).env("TEST_SLEEPS", &sleeps);
         node.start_mgbd_as(&mut mgbd);
         Service { node, sleeps }
     }
