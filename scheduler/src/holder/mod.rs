@@ -4,8 +4,8 @@
 //! on a GPU with the last open file by which it knows that process. Neither may end because `mgbd` does: so
 //! both are with a small process in a session of its own, `mgbd hold`, which `mgbd` starts and talks to over
 //! a line that the holder inherits. A later `mgbd` finds a socket in the private folder
-//! ([`crate::folders`]) and goes on with it, if each is such a process as the other one
-//! ([`crate::kinship`]). One that the holder starts inherits its line.
+//! (`folders`) and goes on with it, if each is such a process as the other one
+//! (`kinship`). One that the holder starts inherits its line.
 //!
 //! The holder has a pidfd, the channel, the socket and the driver's files of every client, the socket at
 //! which clients connect, and the journal ([`crate::journal`]). As long as these are open nobody notices that
