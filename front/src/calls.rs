@@ -136,8 +136,8 @@ pub fn device_attribute(device: c_int, attribute: c_int) -> Option<c_int> {
     written(value, code).ok()
 }
 
-/// Physical memory of a device; `handle_types`: how other processes may get it; `for_cards`: network cards can
-/// reach it.
+/// Physical memory of a device; `handle_types`: how other processes may get it; `for_cards`: network cards
+/// can reach it.
 pub fn create(device: c_int, bytes: u64, handle_types: i32, for_cards: bool) -> Result<u64, Code> {
     let mut alloc_flags = [0; 8];
     alloc_flags[RDMA_CAPABLE] = u8::from(for_cards);
@@ -297,10 +297,10 @@ pub fn copies() -> Result<Calls, Code> {
 }
 
 /// A number of bytes that a pool knows of itself.
-pub fn pool_attribute(pool: usize, attribute: u32) -> Option<u64> {
+pub fn pool_attribute(pool: usize, attribute: u32) -> Result<u64, Code> {
     let mut value = 0;
     let code = call!(cuMemPoolGetAttribute(pool => usize, attribute => u32, &mut value => *mut u64));
-    written(value, code).ok()
+    written(value, code)
 }
 
 /// A number of bytes that the driver knows of the memory of graphs on a device.

@@ -1,6 +1,7 @@
 //! Calls for which the driver lacks memory: what it takes for itself, and what mgbd has granted already.
 //!
-//! It takes memory for itself for code that it loads at a kernel's first launch, for stacks, for queues. Nobody knows of it beforehand, so a GPU that programs have filled may have no room for it, and a call that
+//! It takes memory for itself for code that it loads at a kernel's first launch, for stacks, for queues.
+//! Nobody knows of it beforehand, so a GPU that programs have filled may have no room for it, and a call that
 //! allocates nothing fails with "out of memory". Nothing of such a call has been done: it is made again once
 //! mgbd has granted room, which waits for others, or has them swap.
 
@@ -16,14 +17,14 @@ use crate::{notice, room, session};
 const ROOM: [u64; 4] = [16 * GRANULE, 64 * GRANULE, 256 * GRANULE, 1024 * GRANULE];
 
 /// How long to wait for memory that mgbd granted and the driver does not have: a process outside MGB may
-/// hold it, or what others have freed is on its way back to the driver.
-pub const GRANTED_TIMEOUT: Duration = Duration::from_secs(30);
-/// Between two tries.
-pub const RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// have it, or what others have freed is on its way back to the driver.
+const GRANTED_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long to pause between two tries.
+const RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Makes a call that needs memory which has been charged, until the driver has it; its code. The caller is outside
-/// the gate and holds no lock.
-pub fn granted(call: impl Fn() -> Code) -> Code {
+/// Makes a call that needs memory which has been charged, until the driver has it; its code. The caller is
+/// outside the gate and holds no lock.
+pub fn granted(mut call: impl FnMut() -> Code) -> Code {
     let start = Instant::now();
     loop {
         match call() {

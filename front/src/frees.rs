@@ -1,8 +1,8 @@
 //! Memory that cannot be freed yet: what the program frees while a stream captures, when nobody may wait for
 //! a GPU, and what it frees in the order of a stream, which frees it later.
 //!
-//! A thread of the front's own frees it as soon as that can be, without another call of the program, and gives
-//! back what it is charged.
+//! A thread of the front's own frees it as soon as that can be, without another call of the program, and
+//! gives back what it is charged.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,7 +41,8 @@ struct Freed {
 }
 
 static FREED: Mutex<Vec<Freed>> = Mutex::new(Vec::new());
-/// The number of the next one: never one that was given before, since who waits goes by the last one that it saw.
+/// The number of the next one: never one that was given before, since who waits goes by the last one that it
+/// saw.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 static MORE: Condvar = Condvar::new();
 /// Whether the thread that frees it runs.
@@ -103,8 +104,8 @@ pub fn any_on(device: c_int) -> bool {
     FREED.lock().iter().any(|freed| freed.device == device)
 }
 
-/// Frees what of the device is to be freed, if the work under way takes no longer than [`SETTLE_TIMEOUT`]: the
-/// program would wait for room that it has given up itself. Nothing while a stream captures.
+/// Frees what of the device is to be freed, if the work under way takes no longer than [`SETTLE_TIMEOUT`]:
+/// the program would wait for room that it has given up itself. Nothing while a stream captures.
 pub fn settle(device: c_int) {
     let until = Instant::now() + SETTLE_TIMEOUT;
     while any_on(device) && !captures::any() && Instant::now() < until {
@@ -147,8 +148,8 @@ fn free_some() -> bool {
     any
 }
 
-/// Of the events that are waited for those that have passed, or that the driver knows nothing of any more; and
-/// the contexts that are gone, with their events.
+/// Of the events that are waited for those that have passed, or that the driver knows nothing of any more;
+/// and the contexts that are gone, with their events.
 fn passed() -> (Vec<Until>, Vec<Context>) {
     let mut asked: Vec<Until> = FREED.lock().iter().map(|freed| freed.until).collect();
     let mut gone = Vec::new();

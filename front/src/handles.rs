@@ -1,5 +1,6 @@
-//! `cuMemCreate` and what becomes of it: memory that a program maps by itself. What the driver does and what is noted
-//! of it happen within the gate together: memory that leaves meanwhile would leave without the one or the other.
+//! `cuMemCreate` and what becomes of it: memory that a program maps by itself. What the driver does and what
+//! is noted of it happen within the gate together: memory that leaves meanwhile would leave without the one
+//! or the other.
 
 use std::ffi::{c_int, c_ulonglong, c_void};
 
@@ -17,8 +18,8 @@ use crate::{driver_memory, room, session, store};
 macro_rules! driver {
     ($name:ident($($value:expr => $ty:ty),* $(,)?)) => {{
         let address = crate::driver::address(crate::names::index::$name);
-        // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature, and the
-        // values are the program's: CUDA's contract of the function.
+        // SAFETY: the slot's code goes on to the driver's function of this name, which has this signature,
+        // and the values are the program's: CUDA's contract of the function.
         unsafe {
             std::mem::transmute::<*const c_void, unsafe extern "C" fn($($ty),*) -> c_int>(address)($($value),*)
         }
@@ -200,8 +201,8 @@ unsafe fn name(code: Code, handle: *mut u64) -> Code {
     code
 }
 
-/// Ends memory (each released and unmapped so often) by a call of the driver, and discharges what is freed, outside
-/// the gate.
+/// Ends memory (each released and unmapped so often) by a call of the driver, and discharges what is freed,
+/// outside the gate.
 fn end(
     inside: gate::Inside,
     mut table: Locked,

@@ -5,19 +5,18 @@
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_uint};
-use std::time::Instant;
 
 use mgb_core::gate;
 use parking_lot::Mutex;
 
 use crate::calls::{self, Code, Context, INVALID_VALUE, NOT_SUPPORTED, OUT_OF_MEMORY, SUCCESS, Stream};
-use crate::driver_memory::{self, GRANTED_TIMEOUT, RETRY_INTERVAL};
 use crate::native::{own, per_thread};
 use crate::store::Block;
-use crate::{frees, live, notice, room, session, store};
+use crate::{driver_memory, frees, live, room, session, store};
 
 /// What rows of a pitched allocation are a multiple of.
 const PITCH: u64 = 512;
+
 /// An allocation of the driver's own.
 #[derive(Clone, Copy)]
 struct Own {
@@ -59,14 +58,6 @@ pub fn forget(context: Context) {
     }
 }
 
-/// Why no extent was mapped for a block.
-enum Taken {
-    /// There was a place for it.
-    There(u64),
-    /// The driver's code.
-    Failed(Code),
-}
-
 /// Allocates in the arena.
 fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     {
@@ -79,35 +70,30 @@ fn in_arena(bytes: u64, context: Context, device: c_int) -> Result<u64, Code> {
     if room::refuses_first(device, extent) || !room::charge(device, extent) {
         return Err(OUT_OF_MEMORY);
     }
-    let start = Instant::now();
-    loop {
-        let mapped = {
-            // What the arena does for an allocation, a capture of another thread does not mind.
-            let _relaxed = calls::relax();
-            let _inside = gate::enter();
-            let mut store = store::lock();
-            match store.reuse(bytes, device, context) {
-                // Another thread has mapped a granule meanwhile, or freed one: a second one would stay empty.
-                Some(address) => Err(Taken::There(address)),
-                None => store.map(bytes, device, context).map_err(Taken::Failed),
+    // The address, and whether an extent was mapped for it.
+    let mut found = None;
+    let code = driver_memory::granted(|| {
+        // What the arena does for an allocation, a capture of another thread does not mind.
+        let _relaxed = calls::relax();
+        let _inside = gate::enter();
+        let mut store = store::lock();
+        // Another thread may have mapped a granule meanwhile, or freed one: a second one would stay empty.
+        let reused = store
+            .reuse(bytes, device, context)
+            .map(|address| (address, false));
+        let mapped = || store.map(bytes, device, context).map(|address| (address, true));
+        match reused.map_or_else(mapped, Ok) {
+            Ok(there) => {
+                found = Some(there);
+                SUCCESS
             }
-        };
-        match mapped {
-            Err(Taken::There(address)) => {
-                room::discharge(device, extent);
-                return Ok(address);
-            }
-            Err(Taken::Failed(OUT_OF_MEMORY)) if start.elapsed() < GRANTED_TIMEOUT => {
-                notice::taken_by_others();
-                std::thread::sleep(RETRY_INTERVAL);
-            }
-            Err(Taken::Failed(code)) => {
-                room::discharge(device, extent);
-                return Err(code);
-            }
-            Ok(address) => return Ok(address),
+            Err(code) => code,
         }
+    });
+    if !found.is_some_and(|(_, is_mapped)| is_mapped) {
+        room::discharge(device, extent);
     }
+    found.map(|(address, _)| address).ok_or(code)
 }
 
 /// Allocates memory of the driver's own, once there is room for it.
@@ -215,8 +201,8 @@ fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code
     code
 }
 
-/// Frees a block that no work uses any more. One that has gone with its context since is not that which has its
-/// address now.
+/// Frees a block that no work uses any more. One that has gone with its context since is not that which has
+/// its address now.
 fn end(address: u64, block: Block) {
     let freed = {
         let _inside = gate::enter();

@@ -1,10 +1,12 @@
-//! Where memory in stream order comes from: *sources*, which are pools, and what graphs have on each device. The
-//! driver takes it from the device in large steps and keeps it for a while; what a source holds is charged.
+//! Where memory in stream order comes from: *sources*, which are pools, and what graphs have on each device.
+//! The driver takes it from the device in large steps and keeps it for a while; what a source holds is
+//! charged.
 //!
-//! What a call makes a source take is known only afterwards. Before the call there is room for the most that it
-//! may be. What the driver has taken by then is published first and charged after that, so that it is never also
-//! counted as missing. What a source keeps unused is given up before the program waits for room on its device:
-//! the driver does so by itself where it has no memory left, and never sees that others are to have that.
+//! What a call makes a source take is known only afterwards. Before the call there is room for the most that
+//! it may be. What the driver has taken by then is published first and charged after that, so that it is
+//! never also counted as missing. What a source keeps unused is given up before the program waits for room on
+//! its device: the driver does so by itself where it has no memory left, and never sees that others are to
+//! have that.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -79,8 +81,8 @@ impl Source {
     pub fn levels(self) -> Option<(u64, u64)> {
         match self {
             Source::Pool(pool) => Some((
-                calls::pool_attribute(pool, POOL_RESERVED_CURRENT)?,
-                calls::pool_attribute(pool, POOL_USED_CURRENT)?,
+                calls::pool_attribute(pool, POOL_RESERVED_CURRENT).ok()?,
+                calls::pool_attribute(pool, POOL_USED_CURRENT).ok()?,
             )),
             // The driver has no figure for how much of it is in use.
             Source::Graphs(device) => {
@@ -92,9 +94,15 @@ impl Source {
     /// Bytes that it holds.
     fn held(self) -> Option<u64> {
         match self {
-            Source::Pool(pool) => calls::pool_attribute(pool, POOL_RESERVED_CURRENT),
+            Source::Pool(pool) => calls::pool_attribute(pool, POOL_RESERVED_CURRENT).ok(),
             Source::Graphs(device) => calls::graph_attribute(device, GRAPH_MEM_RESERVED_CURRENT),
         }
+    }
+
+    /// Whether the driver knows no such pool any more. In a context that has failed it says nothing of any.
+    fn is_gone(self) -> bool {
+        let level = |pool| calls::pool_attribute(pool, POOL_RESERVED_CURRENT);
+        matches!(self, Source::Pool(pool) if level(pool) == Err(INVALID_VALUE))
     }
 
     /// Has it free what it keeps unused.
@@ -138,8 +146,8 @@ impl Source {
         }
     }
 
-    /// Publishes what it holds, and lowers the charge to that unless more than `own` threads are about to take
-    /// from it.
+    /// Publishes what it holds, and lowers the charge to that unless more than `own` threads are about to
+    /// take from it.
     fn settle(self, own: u32) {
         // Under the lock, so that no thread begins to take from it meanwhile.
         let mut all = KNOWN.lock();
@@ -150,9 +158,9 @@ impl Source {
             return;
         }
         let Some(held) = self.held() else {
-            // A pool that was destroyed as a thread began to take from it, or went with its context.
             drop(all);
-            if matches!(self, Source::Pool(_)) {
+            // It was destroyed as a thread began to take from it.
+            if self.is_gone() {
                 forget_all(|source, known| source == self && known.users <= own);
             }
             return;
@@ -192,8 +200,8 @@ impl Source {
 }
 
 impl Want {
-    /// The bytes that the source may hold after the call, and how many of these there can be: no more than the
-    /// device has for it. The driver may do with less.
+    /// The bytes that the source may hold after the call, and how many of these there can be: no more than
+    /// the device has for it. The driver may do with less.
     fn target(&self, (held, used): (u64, u64), charged: u64) -> (u64, u64) {
         let wanted = held.saturating_add(self.bytes.saturating_sub(held.saturating_sub(used)));
         if wanted <= charged {
@@ -265,9 +273,9 @@ impl Want {
     }
 }
 
-/// Makes room for a call that takes from sources, does it, and charges what was really taken. `undo` takes back
-/// what the call did where there is no room for that, and says whether it could. The caller is outside the gate
-/// and holds no lock.
+/// Makes room for a call that takes from sources, does it, and charges what was really taken. `undo` takes
+/// back what the call did where there is no room for that, and says whether it could. The caller is outside
+/// the gate and holds no lock.
 pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool) -> Code {
     USED_ANY.store(true, Ordering::Release);
     for want in wants {
@@ -325,7 +333,8 @@ pub fn has_idle(device: c_int) -> bool {
 }
 
 /// Gives up what sources of the device keep unused, after the work under way if that takes no longer than
-/// [`SETTLE_TIMEOUT`]. `own`: the source that the thread is about to take from. Nothing while a stream captures.
+/// [`SETTLE_TIMEOUT`]. `own`: the source that the thread is about to take from. Nothing while a stream
+/// captures.
 pub fn reclaim(device: c_int, own: Option<Source>) {
     let line = u32::try_from(device).unwrap_or(0);
     let until = Instant::now() + SETTLE_TIMEOUT;
@@ -339,8 +348,8 @@ pub fn reclaim(device: c_int, own: Option<Source>) {
     }
 }
 
-/// Publishes what every source holds, and lowers its charge to that; gives up what is unused where a thread of
-/// the program waits for room.
+/// Publishes what every source holds, and lowers its charge to that; gives up what is unused where a thread
+/// of the program waits for room.
 pub fn settle_all() {
     if !USED_ANY.load(Ordering::Acquire) {
         return;

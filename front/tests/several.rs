@@ -1,4 +1,5 @@
-//! Jobs of several GPUs: placed as one by `mgb run --gpus`, and without a word. Real processes on software GPUs.
+//! Jobs of several GPUs: placed as one by `mgb run --gpus`, and without a word. Real processes on software
+//! GPUs.
 
 mod common;
 
@@ -80,7 +81,8 @@ impl Drop for Job {
     }
 }
 
-/// Four jobs of two GPUs on eight have all eight, though all start at once: placed as one, and without a word.
+/// Four jobs of two GPUs on eight have all eight, though all start at once: placed as one, and without a
+/// word.
 #[test]
 fn jobs_of_two_gpus_spread() {
     let pairs = program("pairs.c", &folder("several-spread"));
@@ -124,8 +126,8 @@ fn jobs_of_two_gpus_wait_for_each_other_in_one_order() {
     assert_eq!(node.view().counts.refused, 0);
 }
 
-/// Four jobs of two GPUs from a job file: on eight GPUs they have all eight, on two GPUs they take turns, and some have
-/// said before how much they take.
+/// Four jobs of two GPUs from a job file: on eight GPUs they have all eight, on two GPUs they take turns, and
+/// some have said before how much they take.
 #[test]
 fn jobs_of_a_file_end_right() {
     let pairs = program("pairs.c", &folder("several-file")).display().to_string();
@@ -164,8 +166,8 @@ fn jobs_of_a_file_end_right() {
     }
 }
 
-/// One that has its first device waits for its second; another one that came meanwhile waits for the first one's
-/// first, and has nothing that is waited for.
+/// One that has its first device waits for its second; another one that came meanwhile waits for the first
+/// one's first, and has nothing that is waited for.
 #[test]
 fn no_job_waits_for_one_that_waits_for_it() {
     let pairs = program("pairs.c", &folder("several-circle"));
@@ -186,8 +188,8 @@ fn no_job_waits_for_one_that_waits_for_it() {
     node.wait_until_empty();
 }
 
-/// Two jobs without a word hold memory on one GPU each and wait for the other one's: the younger makes room, and both
-/// have all in the end.
+/// Two jobs without a word hold memory on one GPU each and wait for the other one's: the younger makes room,
+/// and both have all in the end.
 #[test]
 fn jobs_that_wait_for_each_other_take_turns() {
     let pairs = program("pairs.c", &folder("several-turns"));
@@ -253,7 +255,8 @@ fn who_is_refused_is_told_of_gpus() {
     node.wait_until_empty();
 }
 
-/// Memory that programs map by themselves comes back as it was, at the same addresses and by the same handles.
+/// Memory that programs map by themselves comes back as it was, at the same addresses and by the same
+/// handles.
 #[test]
 fn what_a_program_maps_by_itself_is_swapped() {
     let maps = program("maps.c", &folder("several-maps"));
@@ -327,8 +330,8 @@ fn another_mgbd_goes_on_with_jobs_of_several_gpus() {
     node.wait_until_empty();
 }
 
-/// Processes of one job that use a device each: whenever they start they have the job's GPUs, and a number means the
-/// same GPU in all of them.
+/// Processes of one job that use a device each: whenever they start they have the job's GPUs, and a number
+/// means the same GPU in all of them.
 #[test]
 fn ranks_have_the_gpus_of_their_job() {
     let parts = program("parts.c", &folder("several-ranks")).display().to_string();

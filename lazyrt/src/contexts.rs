@@ -30,8 +30,8 @@ pub fn set_set_up(set_up: fn() -> Result<(), Code>) {
     let _ = SET_UP.set(set_up);
 }
 
-/// The first context of this process on a GPU, until it is set up: other threads wait for that. Until then, memory
-/// that the program takes for pinned is not, and a kernel that reads it would fault.
+/// The first context of this process on a GPU, until it is set up: other threads wait for that. Until then,
+/// memory that the program takes for pinned is not, and a kernel that reads it would fault.
 #[must_use]
 pub struct SettingUp(u32);
 

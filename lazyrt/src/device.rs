@@ -55,8 +55,8 @@ pub fn at(ordinal: i32) -> Option<u32> {
     (0..gpus as u32).find(|&gpu| self::ordinal(gpu).is_ok_and(|own| own == ordinal))
 }
 
-/// What the driver counts as free and never allocates, on an H200 the last 3.1 MiB, or takes for code and variables
-/// as they are loaded.
+/// What the driver counts as free and never allocates, on an H200 the last 3.1 MiB, or takes for code and
+/// variables as they are loaded.
 pub const UNREACHABLE: u64 = 2 * GRANULE;
 
 /// Bytes of a GPU that one process's tasks can have.

@@ -114,8 +114,8 @@ impl Client {
         gpus.map(|gpu| gpu.uuid.as_str()).collect()
     }
 
-    /// The numbers that stood for another GPU in this process's job when it connected, each with that GPU's own
-    /// number on the node.
+    /// The numbers that stood for another GPU in this process's job when it connected, each with that GPU's
+    /// own number on the node.
     pub(crate) fn renumbered(&self) -> Vec<(u32, u32)> {
         let numbering = match self.hello.exchanged {
             _ if !self.hello.numbering.is_empty() => Numbering::of(&self.hello.numbering),
@@ -151,8 +151,8 @@ impl Client {
         self.begin_beside(request, &mut by_binder)
     }
 
-    /// As [`Client::begin`]; where room is to be made on a GPU with what the process has there, `swap_out` does so
-    /// instead of the [`crate::Binder`].
+    /// As [`Client::begin`]; where room is to be made on a GPU with what the process has there, `swap_out`
+    /// does so instead of the [`crate::Binder`].
     pub fn begin_beside(
         &self,
         request: &BeginRequest<'_>,
@@ -206,8 +206,8 @@ impl Client {
         })
     }
 
-    /// Chooses GPUs for a job that uses `count` of them, among those that are visible; their indices, in the order
-    /// in which all such jobs are to count theirs. It answers at once, and the same for the same job.
+    /// Chooses GPUs for a job that uses `count` of them, among those that are visible; their indices, in the
+    /// order in which all such jobs are to count theirs. It answers at once, and the same for the same job.
     pub fn place(&self, job: u64, count: u32) -> Result<Vec<u32>, Refusal> {
         match self.ask(self.plain(Op::Place, TaskId(job), count.into()))? {
             Reply::Placed { gpus } => {
@@ -275,8 +275,8 @@ impl Client {
     }
 
     /// As [`Client::grow`], as long as `lasts` says that the room is still needed, which is asked some times
-    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told. For
-    /// `swap_out` see [`Client::begin_beside`].
+    /// a second: [`Refusal::Withdrawn`] if it is not. An older mgbd than [`wire::WITHDRAWS`] cannot be told.
+    /// For `swap_out` see [`Client::begin_beside`].
     pub fn grow_while(
         &self,
         task: TaskId,

@@ -62,7 +62,7 @@ pub use need::Need;
 pub use numbering::Numbering;
 pub use process::{client, numbered_gpus};
 pub use published::Published;
-pub use socket::{NODE_SOCKET, lock_path, node_socket_path, socket_path};
+pub use socket::{NODE_SOCKET, lock_path, node_socket_path, peer, socket_path};
 pub use spin::Spin;
 pub use task::{First, Grant, Grown, Refusal, TaskId};
 pub use visible::{VisibleError, visible_gpus};

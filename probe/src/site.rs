@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-/// The file.
+/// The file in which an administrator says what programs do without `mgbd`.
 pub const FILE: &str = "/etc/mgb/client.toml";
 
 /// What becomes of a program that `mgbd` does not serve.

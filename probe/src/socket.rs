@@ -1,6 +1,7 @@
 //! Where `mgbd` listens.
 
 use std::ffi::OsString;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 
 /// Where an `mgbd` listens that serves several users of the node.
@@ -37,4 +38,26 @@ pub fn lock_path(socket: &Path) -> PathBuf {
     let mut name = socket.as_os_str().to_owned();
     name.push(".lock");
     PathBuf::from(name)
+}
+
+/// The process at the other end of a UNIX socket, and its user. Asked for as plain numbers: the kernel says
+/// pid 0 for a process that is not visible here.
+pub fn peer(socket: impl AsFd) -> Option<libc::ucred> {
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes of plain data to `peer`.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    (done == 0).then_some(peer)
 }

@@ -1,25 +1,25 @@
 //! Which `mgbd` a process believes: the folder of its socket, and the user that listens there.
 //!
-//! Names in `/tmp` are for everybody to make. Whoever makes the folder of a socket first would otherwise be the
-//! `mgbd` of its user: choose the user's GPUs, name the MPS that runs the user's kernels, the process that `mgb stop`
-//! ends, and the file that a log is appended to. So every connection, and every file beside the socket, goes
-//! through here.
+//! Names in `/tmp` are for everybody to make. Whoever makes the folder of a socket first would otherwise be
+//! the `mgbd` of its user: choose the user's GPUs, name the MPS that runs the user's kernels, the process
+//! that `mgb stop` ends, and the file that a log is appended to. So every connection, and every file beside
+//! the socket, goes through here.
 //!
-//! A folder is trusted where it is this user's or root's, nobody else can write it, and no link leads to it but
-//! those in folders that only root or this user writes. Of the node's own socket ([`NODE_SOCKET`]) the folder may
-//! be any user's to whom root gave it. What listens is trusted by its user, as the kernel says it: this user, root,
-//! or the owner of the node's folder.
+//! A folder is trusted where it is this user's or root's, nobody else can write it, and no link leads to it
+//! but those in folders that only root or this user writes. Of the node's own socket ([`NODE_SOCKET`]) the
+//! folder may be any user's to whom root gave it. What listens is trusted by its user, as the kernel says it:
+//! this user, root, or the owner of the node's folder.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, Stat, fstat, openat, readlinkat};
 use rustix::io::Errno;
 
-use crate::socket::NODE_SOCKET;
+use crate::socket::{NODE_SOCKET, peer};
 
 /// Links on the way to a folder, as many as the kernel follows.
 const MAX_LINKS: u32 = 40;
@@ -146,7 +146,7 @@ impl Folder {
     /// # Errors
     /// It is a process of a user that is not trusted.
     pub fn check_peer(&self, socket: &impl AsFd) -> Result<(), Untrusted> {
-        let uid = peer_uid(socket)?;
+        let uid = peer(socket).ok_or(Untrusted::System(Errno::NOTCONN))?.uid;
         if self.trusts(uid) {
             Ok(())
         } else {
@@ -169,8 +169,8 @@ fn is_own_or_roots(uid: u32) -> bool {
     uid == 0 || (uid == rustix::process::geteuid().as_raw() && (uid != NOBODY || is_a_user(NOBODY)))
 }
 
-/// Whether a number stands for a user in this process's user namespace. In one that leaves users out, [`NOBODY`]
-/// stands for all of them together, this process's own among them.
+/// Whether a number stands for a user in this process's user namespace. In one that leaves users out,
+/// [`NOBODY`] stands for all of them together, this process's own among them.
 pub fn is_a_user(uid: u32) -> bool {
     let map = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.lines().any(|line| {
@@ -182,12 +182,13 @@ pub fn is_a_user(uid: u32) -> bool {
     })
 }
 
-/// Opens a folder by an absolute path. Says as well whether all folders above it are root's, which nobody else
-/// writes: then root has made it, or given it to its owner.
+/// Opens a folder by an absolute path. Says as well whether all folders above it are root's, which nobody
+/// else writes: then root has made it, or given it to its owner.
 fn reach(path: &Path) -> Result<(OwnedFd, bool), Untrusted> {
     let root = || openat(CWD, "/", LOOK, Mode::empty());
     let mut folder = root()?;
-    // Root may have no number here, in a user namespace: then it is the owner of `/`, which is root's everywhere.
+    // Root may have no number here, in a user namespace: then it is the owner of `/`, which is root's
+    // everywhere.
     let roots = [0, fstat(&folder)?.st_uid];
     let mut rest: VecDeque<OsString> = names(path).collect();
     let (mut is_from_root, mut links) = (true, 0);
@@ -229,33 +230,6 @@ fn names(path: &Path) -> impl Iterator<Item = OsString> + '_ {
         Component::ParentDir => Some(OsString::from("..")),
         Component::Prefix(_) | Component::RootDir | Component::CurDir => None,
     })
-}
-
-/// The user at the other end. Asked for as plain numbers: the kernel says pid 0 for a process that is not visible
-/// here.
-fn peer_uid(socket: &impl AsFd) -> Result<u32, Untrusted> {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: u32::MAX,
-        gid: 0,
-    };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes of plain data to `peer`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
-    };
-    if done == 0 {
-        Ok(peer.uid)
-    } else {
-        let error = std::io::Error::last_os_error();
-        Err(Errno::from_io_error(&error).unwrap_or(Errno::INVAL).into())
-    }
 }
 
 #[cfg(test)]

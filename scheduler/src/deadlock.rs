@@ -20,8 +20,8 @@
 //! - For the request of the most senior process of the ring that swapping could
 //!   make fit, the most junior process on its GPU makes room, if it is junior to that
 //!   one. Seniority is the order of arrival of processes and never changes.
-//! - Until that request is granted, what comes free there is for it (a claim, in [`crate::broker`]): it may take
-//!   several to make the room, and what they ask for next may be small.
+//! - Until that request is granted, what comes free there is for it (a claim, in [`crate::broker`]): it may
+//!   take several to make the room, and what they ask for next may be small.
 //! - Where the room is there, and only the rule that no newcomer enters a GPU
 //!   where growth waits keeps the process out, it is let in.
 //! - A task that wants a GPU for itself is in a ring only if nobody at all on its
@@ -38,19 +38,19 @@
 //!   of the ring as well, the most junior process is refused.
 //!
 //! Why this ends: each step swaps somebody out, grants something or refuses somebody. A process that was
-//! swapped holds only its context until the request for which it made room is granted, or cannot be met any more;
-//! no newcomer enters a GPU where growth waits, but for a process of the ring, once per GPU. So between two
-//! grants there are at most twice as many swaps as processes (a growing task, then all others), and every grant
-//! lets a program go on, the most senior one first that can. The most senior process makes room for others only
-//! when it cannot go on before they are gone.
+//! swapped holds only its context until the request for which it made room is granted, or cannot be met any
+//! more; no newcomer enters a GPU where growth waits, but for a process of the ring, once per GPU. So between
+//! two grants there are at most twice as many swaps as processes (a growing task, then all others), and every
+//! grant lets a program go on, the most senior one first that can. The most senior process makes room for
+//! others only when it cannot go on before they are gone.
 //!
-//! A call may need two tasks of its process at once, and asks for one after the other. To this module they are
-//! two tasks, of which the one that is there can be swapped out for the other's request ([`Way::Swap`] of
-//! its own process): the grants between those swaps let the call ask again, and no program go on. So the argument
-//! needs a bound from the asker: lazyrt makes one task of both after a few attempts, where they can be one
-//! (then the request is as large as what the call touches, and is granted, waits or is refused as a whole), and
-//! fails the call after a fixed number of them. While it gathers what one call touches, it evicts none of its own
-//! idle memory.
+//! A call may need two tasks of its process at once, and asks for one after the other. To this module they
+//! are two tasks, of which the one that is there can be swapped out for the other's request ([`Way::Swap`] of
+//! its own process): the grants between those swaps let the call ask again, and no program go on. So the
+//! argument needs a bound from the asker: lazyrt makes one task of both after a few attempts, where they can
+//! be one (then the request is as large as what the call touches, and is granted, waits or is refused as a
+//! whole), and fails the call after a fixed number of them. While it gathers what one call touches, it evicts
+//! none of its own idle memory.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -342,8 +342,8 @@ fn targets<'a>(request: &'a Blocked, rooms: &'a [Room]) -> impl Iterator<Item = 
     (0..rooms.len()).filter(|gpu| request.gpus & (1 << gpu) != 0)
 }
 
-/// Whether there would be room for the request on the GPU if others swapped out what they hold there: those that
-/// came after it, or anybody.
+/// Whether there would be room for the request on the GPU if others swapped out what they hold there: those
+/// that came after it, or anybody.
 pub fn can_make_room(
     holders: &[Holder],
     request: &Blocked,

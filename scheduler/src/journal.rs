@@ -57,7 +57,8 @@ pub struct Standing {
     /// Suspended jobs by their users, and since when; `None` where such a build wrote it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspended_jobs_of: Option<Vec<(u32, u64, Duration)>>,
-    /// Jobs with the two GPUs that have changed places in them: what a build looks at that knows no numberings.
+    /// Jobs with the two GPUs that have changed places in them: what a build looks at that knows no
+    /// numberings.
     pub exchanged: Vec<(u64, u32, u32)>,
     /// Jobs with the numbering of their GPUs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -61,8 +61,8 @@ pub(crate) fn check(socket: &OwnedFd) -> Result<u32, Stranger> {
             return Err(Stranger::Place(name));
         }
     }
-    let capabilities = capabilities(&theirs).ok_or(Stranger::Capabilities)?;
-    if Some(capabilities) != self::capabilities("self") {
+    let capabilities = capabilities(&theirs, "CapPrm").ok_or(Stranger::Capabilities)?;
+    if Some(capabilities) != self::capabilities("self", "CapPrm") {
         return Err(Stranger::Capabilities);
     }
     // Looked at last: until here the number was this process's.
@@ -77,11 +77,29 @@ fn place(process: &str, file: &str) -> Option<(u64, u64)> {
     Some((metadata.dev(), metadata.ino()))
 }
 
-/// The capabilities that a process may use.
-fn capabilities(process: &str) -> Option<u64> {
+/// The capabilities of a process: those that it may use (`CapPrm`), or uses (`CapEff`).
+fn capabilities(process: &str, set: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("CapPrm:"))?;
-    u64::from_str_radix(line.trim(), 16).ok()
+    let line = status.lines().find_map(|line| line.strip_prefix(set))?;
+    u64::from_str_radix(line.trim_start_matches(':').trim(), 16).ok()
+}
+
+/// Whether a process of the right user could trace this one: it is in this one's user and PID namespaces, and
+/// uses all the capabilities that this one uses. The caller makes sure that the number is still its
+/// process's.
+pub(crate) fn may_trace_this(pid: u32) -> bool {
+    let pid = pid.to_string();
+    let is_here = |file| place(&pid, file).is_some_and(|there| Some(there) == place("self", file));
+    let uses = |process| capabilities(process, "CapEff");
+    let is_as_able = uses(&pid)
+        .zip(uses("self"))
+        .is_some_and(|(theirs, own)| covers(theirs, own));
+    is_here("ns/user") && is_here("ns/pid") && is_as_able
+}
+
+/// Whether one set of capabilities has all of another.
+fn covers(set: u64, other: u64) -> bool {
+    set & other == other
 }
 
 #[cfg(test)]
@@ -90,6 +108,13 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn who_can_do_less_may_not_trace() {
+        assert!(covers(0b111, 0b110) && covers(0b110, 0b110) && !covers(0b101, 0b110));
+        assert!(may_trace_this(std::process::id()));
+        assert!(!may_trace_this(u32::MAX));
+    }
 
     /// As in a container: the node's files under another root.
     const CHROOT: &str = "mount -t tmpfs none /mnt && cd /mnt && cp -d /bin /lib /lib64 . \

@@ -7,31 +7,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// The kernel's number of an option that libc's own set does not have: a pidfd of the process at the other
-/// end.
-const SO_PEERPIDFD: libc::c_int = 77;
-
-/// The process at the other end. Asked for as plain numbers: the kernel says pid 0 for a process that is not
-/// visible here.
-pub(crate) fn peer(socket: &OwnedFd) -> Option<libc::ucred> {
-    let mut peer = libc::ucred {
-        pid: 0,
-        uid: 0,
-        gid: 0,
-    };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes of plain data to `peer`.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
-    };
-    (done == 0).then_some(peer)
-}
+pub(crate) use mgb_probe::peer;
 
 /// The groups of the process at the other end, as it connected: its own and the supplementary ones.
 pub(crate) fn groups(socket: &OwnedFd) -> Vec<u32> {
@@ -79,7 +55,7 @@ fn peer_pidfd(socket: &OwnedFd) -> Result<OwnedFd, Errno> {
         libc::getsockopt(
             socket.as_raw_fd(),
             libc::SOL_SOCKET,
-            SO_PEERPIDFD,
+            libc::SO_PEERPIDFD,
             (&raw mut fd).cast(),
             &raw mut size,
         )

@@ -33,8 +33,8 @@ pub enum UsersError {
 }
 
 impl Users {
-    /// Whether a process of this user, in these groups, is served by an `mgbd` of the user `own`. The socket's
-    /// permissions say the same where `mgbd` makes it; systemd's socket may be open to all.
+    /// Whether a process of this user, in these groups, is served by an `mgbd` of the user `own`. The
+    /// socket's permissions say the same where `mgbd` makes it; systemd's socket may be open to all.
     pub fn takes(&self, uid: u32, groups: impl FnOnce() -> Vec<u32>, own: u32) -> bool {
         let is_ours = uid == own || uid == 0;
         match self {

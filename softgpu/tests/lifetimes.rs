@@ -62,21 +62,18 @@ fn memory_of_a_host_pool_outlives_it() {
     });
 }
 
-#[test]
-fn memory_that_a_graph_has_left_outlives_it() {
-    in_child("memory_that_a_graph_has_left_outlives_it", "1x64MiB", || unsafe {
-        retain();
-        let (mut graph, mut node, mut exec, mut free, mut total) = (0, 0, 0, 0, 0);
-        ok(cuMemGetInfo_v2(&mut free, &mut total));
-        let before = free;
+/// A graph that allocates a MiB and leaves it, its executable form, and the address.
+unsafe fn with_memory() -> (usize, usize, usize) {
+    let (mut graph, mut node, mut exec) = (0, 0, 0);
+    let mut params = MemAllocNodeParams {
+        pool_props: MemPoolProps::of_device(0),
+        access_descs: std::ptr::null(),
+        access_desc_count: 0,
+        byte_size: MIB,
+        dptr: null_mut(),
+    };
+    unsafe {
         ok(cuGraphCreate(&mut graph, 0));
-        let mut params = MemAllocNodeParams {
-            pool_props: MemPoolProps::of_device(0),
-            access_descs: std::ptr::null(),
-            access_desc_count: 0,
-            byte_size: MIB,
-            dptr: null_mut(),
-        };
         ok(cuGraphAddMemAllocNode(
             &mut node,
             graph,
@@ -84,8 +81,19 @@ fn memory_that_a_graph_has_left_outlives_it() {
             0,
             &mut params,
         ));
-        let address = params.dptr as usize;
         ok(cuGraphInstantiateWithFlags(&mut exec, graph, 0));
+    }
+    (graph, exec, params.dptr as usize)
+}
+
+#[test]
+fn memory_that_a_graph_has_left_outlives_it() {
+    in_child("memory_that_a_graph_has_left_outlives_it", "1x64MiB", || unsafe {
+        retain();
+        let (mut free, mut total) = (0, 0);
+        ok(cuMemGetInfo_v2(&mut free, &mut total));
+        let before = free;
+        let (graph, exec, address) = with_memory();
         ok(cuGraphLaunch(exec, 0));
         ok(cuMemsetD8_v2(address, 7, MIB));
         ok(cuGraphExecDestroy(exec));
@@ -108,24 +116,7 @@ fn memory_of_a_launch_after_a_free_outlives_its_graph() {
         "1x64MiB",
         || unsafe {
             retain();
-            let (mut graph, mut node, mut exec) = (0, 0, 0);
-            ok(cuGraphCreate(&mut graph, 0));
-            let mut params = MemAllocNodeParams {
-                pool_props: MemPoolProps::of_device(0),
-                access_descs: std::ptr::null(),
-                access_desc_count: 0,
-                byte_size: MIB,
-                dptr: null_mut(),
-            };
-            ok(cuGraphAddMemAllocNode(
-                &mut node,
-                graph,
-                std::ptr::null(),
-                0,
-                &mut params,
-            ));
-            let address = params.dptr as usize;
-            ok(cuGraphInstantiateWithFlags(&mut exec, graph, 0));
+            let (graph, exec, address) = with_memory();
             ok(cuGraphLaunch(exec, 0));
             let gate = AtomicBool::new(false);
             ok(cudaLaunchHostFunc(

@@ -1,4 +1,5 @@
-//! Plays seeds: threads that each make steps, one after another or all at once, and the accounts compared between.
+//! Plays seeds: threads that each make steps, one after another or all at once, and the accounts compared
+//! between.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -339,8 +340,8 @@ impl Seed<'_> {
         (all.0.into_iter().map(|(_, line)| line).collect(), all.1)
     }
 
-    /// How far the accounts may be apart: the driver places its own allocations in steps that it alone knows. Memory
-    /// of `cuMemAlloc`, `cuMemCreate` and of graphs is charged to the byte.
+    /// How far the accounts may be apart: the driver places its own allocations in steps that it alone knows.
+    /// Memory of `cuMemAlloc`, `cuMemCreate` and of graphs is charged to the byte.
     fn tolerance(&self) -> u64 {
         let mut own = 0;
         for world in &self.worlds {

@@ -170,7 +170,7 @@ impl Node {
         kill(self.holder_pid().expect("there is a holder"), Signal::KILL);
     }
 
-    /// Signals mgbd.
+    /// Sends a signal to the mgbd of the node.
     ///
     /// # Panics
     ///

@@ -1,9 +1,10 @@
-//! Random calls of the driver's API (`driver_api/`) on software GPUs, natively and under MGB's front: every call
-//! answers the same, memory has what was written there, and what mgbd has charged is what the software GPU has given.
+//! Random calls of the driver's API (`driver_api/`) on software GPUs, natively and under MGB's front: every
+//! call answers the same, memory has what was written there, and what mgbd has charged is what the software
+//! GPU has given.
 //!
 //! `make test` plays a hundred seeds, `make api-test` 20,000 (`MGB_API_SEEDS`), the first of which is 1 or
-//! `MGB_API_FIRST`. What fails names its seed and step; `target/release/driver-api play SEED SEED FILE` writes what it
-//! calls to a file.
+//! `MGB_API_FIRST`. What fails names its seed and step; `target/release/driver-api play SEED SEED FILE`
+//! writes what it calls to a file.
 
 use std::path::Path;
 use std::process::Command;
@@ -80,8 +81,8 @@ impl Arrangement {
         ended
     }
 
-    /// What a slice answers natively. `None`: it is wrong there, which is not MGB's fault, and may be right next time:
-    /// threads of the software GPU on a busy machine.
+    /// What a slice answers natively. `None`: it is wrong there, which is not MGB's fault, and may be right
+    /// next time: threads of the software GPU on a busy machine.
     fn natively(&self, slice: [u64; 2], attempt: u32) -> Option<String> {
         let native = Node::without_mgbd(self.gpus);
         let file = native.folder().join("natively");

@@ -226,7 +226,8 @@ pub fn is_early(pointer: *const c_void) -> bool {
     before.is_some_and(|(start, known)| pointer as usize - start < known.bytes)
 }
 
-/// Whether all of a range is there. A program that gave memory back which it had registered notices nothing natively.
+/// Whether all of a range is there. A program that gave memory back which it had registered notices nothing
+/// natively.
 fn is_mapped(address: usize, bytes: usize) -> bool {
     const PAGE: usize = 4096;
     let start = address / PAGE * PAGE;

@@ -24,9 +24,9 @@ pub struct NeverFits {
     gpu: Option<u32>,
 }
 
-/// Whether the task would be that with `bytes` more. A static task of several objects counts with what its launches
-/// need beside it. For a lazy task that is all tasks of its device together: each by itself could have a GPU in turn, but a launch may
-/// need two of them at once.
+/// Whether the task would be that with `bytes` more. A static task of several objects counts with what its
+/// launches need beside it. For a lazy task that is all tasks of its device together: each by itself could
+/// have a GPU in turn, but a launch may need two of them at once.
 pub fn never_fits(state: &State, key: Key, bytes: u64) -> Option<NeverFits> {
     let task = state.task_at(key)?;
     let bound = task.id.and(task.gpu);

@@ -2,20 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How many entries of each list were left out because they did not fit: whoever waits for something in the view
-/// does not know of those. Each user has a budget of their own, so that none fills the view of others.
+/// How many entries of each list were left out because they did not fit: whoever waits for something in the
+/// view does not know of those. Each user has a budget of their own, so that none fills the view of others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CutView {
-    /// Of tasks.
+    /// Tasks that were left out.
     pub tasks: u64,
-    /// Of waiting requests.
+    /// Waiting requests that were left out.
     pub queue: u64,
-    /// Of suspended processes.
+    /// Suspended processes that were left out.
     pub suspended: u64,
     /// Of memory that is to leave.
     pub leaving: u64,
-    /// Of jobs.
+    /// Jobs that were left out.
     pub jobs: u64,
     /// Of users and groups with a quota.
     pub owners: u64,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct LeavingView {
     /// Process.
     pub pid: u32,
-    /// Its user.
+    /// The user of the process.
     #[serde(default)]
     pub uid: u32,
     /// GPU index.

@@ -43,8 +43,8 @@ pub enum Op {
     /// A request for room that the task waits with is not wanted any more: it is answered
     /// [`super::Reply::Unchanged`], unless it is answered already. Since version 13.
     Withdraw = 15,
-    /// GPUs for a job that uses several: `bytes` of those in `gpus`, for the job with the number `task`. Since
-    /// version 13.
+    /// GPUs for a job that uses several: `bytes` of those in `gpus`, for the job with the number `task`.
+    /// Since version 13.
     Place = 16,
 }
 
@@ -90,8 +90,8 @@ pub const NUMBERED: u32 = 64;
 /// answer says on which.
 pub const ELSEWHERE: u32 = 32;
 
-/// [`Request::flags`], of [`Op::Suspend`] and [`Op::Resume`]: `task` is the number of a job, of the asking user's own.
-/// From who administers the node: of the user whose number, and one, is in `bytes`; 0: of all.
+/// [`Request::flags`], of [`Op::Suspend`] and [`Op::Resume`]: `task` is the number of a job, of the asking
+/// user's own. From who administers the node: of the user whose number, and one, is in `bytes`; 0: of all.
 pub const OF_JOB: u32 = 8;
 /// The same: `task` is a process id, and all processes of its job are meant.
 pub const WHOLE_JOB: u32 = 16;
@@ -101,7 +101,8 @@ pub const WHOLE_JOB: u32 = 16;
 pub struct Request {
     /// What is asked.
     pub op: Op,
-    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`NUMBERED`], [`OF_JOB`], [`WHOLE_JOB`], [`ELSEWHERE`].
+    /// [`WHOLE_PROCESS`], [`MAKES_CONTEXT`], [`FIRST`], [`NUMBERED`], [`OF_JOB`], [`WHOLE_JOB`],
+    /// [`ELSEWHERE`].
     pub flags: u32,
     /// The client's name for the task.
     pub task: u64,

@@ -19,8 +19,8 @@ pub(super) struct Accounts {
     pub(super) has: BTreeMap<Owner, Amount>,
     /// Requests that go beyond a quota, since nobody else who shares it can go on.
     pub(super) beyond: BTreeSet<TaskKey>,
-    /// Room that is being reclaimed, by its number: whose it was, and what the user has by it until the driver
-    /// shows it free.
+    /// Room that is being reclaimed, by its number: whose it was, and what the user has by it until the
+    /// driver shows it free.
     pub(super) reclaiming: BTreeMap<u64, (u32, Amount)>,
     /// Who has a GPU for himself, as of this round.
     pub(super) alone: BTreeSet<(ClientId, usize)>,

@@ -16,8 +16,8 @@ use super::{Broker, Client};
 use crate::client::ClientId;
 
 impl Broker {
-    /// The client only looks, or speaks for a person. `administers`: the person's orders may be about everybody's
-    /// programs.
+    /// The client only looks, or speaks for a person. `administers`: the person's orders may be about
+    /// everybody's programs.
     pub fn only_looks(&mut self, client: ClientId, administers: bool) {
         if let Some(entry) = self.clients.get_mut(&client) {
             entry.looks = true;
@@ -123,8 +123,9 @@ impl Broker {
         self.clients.get(&client).is_some_and(|entry| entry.administers)
     }
 
-    /// Whom the request means, as far as they are here: a process, or a job. A number alone means the job of the
-    /// client's own user; from who administers the node that of the user it names ([`OF_JOB`]), or of any.
+    /// Whom the request means, as far as they are here: a process, or a job. A number alone means the job of
+    /// the client's own user; from who administers the node that of the user it names ([`OF_JOB`]), or of
+    /// any.
     fn whoms(&self, client: ClientId, request: &Request) -> BTreeSet<Whom> {
         let mut all = self.clients.values().filter(|entry| !entry.looks);
         if request.flags & OF_JOB != 0 {

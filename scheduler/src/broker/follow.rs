@@ -21,7 +21,8 @@ impl Broker {
         }
     }
 
-    /// The first GPU of a job and the one whose place it has, by their numbers; `None` for the number 0, of none.
+    /// The first GPU of a job and the one whose place it has, by their numbers; `None` for the number 0, of
+    /// none.
     pub fn exchanged(&self, job: JobOfUser) -> Option<[u32; 2]> {
         let order = self.jobs.ordered(job)?;
         Some([order.first, order.numbering.gpu(order.first)])
@@ -76,8 +77,8 @@ impl Broker {
         }
     }
 
-    /// A process's first task was granted a GPU, perhaps that of a job's first process: who waits for its order
-    /// gets it.
+    /// A process's first task was granted a GPU, perhaps that of a job's first process: who waits for its
+    /// order gets it.
     pub(super) fn order(&mut self, waiting: &Waiting, order: Order, answers: &mut Vec<Answer>) {
         let Some(job) = self.job_of(waiting.client, &waiting.request) else {
             return;

@@ -2,16 +2,18 @@
 //! newcomers meanwhile ([`crate::policies`]), and for a bounded time.
 //!
 //! - It is the GPU where, by what tasks there took before, the room is there first.
-//! - A user has one such GPU at a time, and all users together a quarter of the node's, at least one. The next
-//!   request's turn comes when the one before it is served or has given up.
-//! - Where nothing leaves for [`GATHER_PATIENCE`] times the patience (or twice the time that what is there is
-//!   known to need, if that is more), it is given up: others may begin there again, and room gathers on another
-//!   GPU. The user has nothing gather there for as long again, twice as long with each time in a row.
-//! - A static task that has waited for [`NEED_PATIENCE`] times the patience when it gives a GPU up is refused: its need
-//!   may be too high, and its program asks for what it really allocates.
+//! - A user has one such GPU at a time, and all users together a quarter of the node's, at least one. The
+//!   next request's turn comes when the one before it is served or has given up.
+//! - Where nothing leaves for [`GATHER_TIMEOUT_FACTOR`] times the patience (or twice the time that what is
+//!   there is known to need, if that is more), it is given up: others may begin there again, and room gathers
+//!   on another GPU. The user has nothing gather there for as long again, twice as long with each time in a
+//!   row.
+//! - A static task that has waited for [`NEED_TIMEOUT_FACTOR`] times the patience when it gives a GPU up is
+//!   refused: its need may be too high, and its program asks for what it really allocates.
 //!
-//! A task that waits to grow keeps newcomers off its GPU in the same way ([`super::gathered::Gathers::is_open`]): where nothing
-//! leaves for [`HOLDER_PATIENCE`] times the patience, they may begin there for as long again, and so on.
+//! A task that waits to grow keeps newcomers off its GPU in the same way
+//! ([`super::gathered::Gathers::is_open`]): where nothing leaves for [`HOLDER_PATIENCE`] times the patience,
+//! they may begin there for as long again, and so on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -24,11 +26,11 @@ use crate::client::ClientId;
 use crate::ledger::{Colocation, Holding};
 use crate::policies::{HOLDER_PATIENCE, Queue, Waiter};
 
-/// After how many times the patience a GPU where nothing leaves is given up. More than [`HOLDER_PATIENCE`]: until
-/// then tasks of processes that are there already pass.
-pub(super) const GATHER_PATIENCE: u32 = 8;
+/// After how many times the patience a GPU where nothing leaves is given up. More than [`HOLDER_PATIENCE`]:
+/// until then tasks of processes that are there already pass.
+pub(super) const GATHER_TIMEOUT_FACTOR: u32 = 8;
 /// After how many times the patience a static task's need counts as too high, where nothing leaves.
-const NEED_PATIENCE: u32 = 32;
+const NEED_TIMEOUT_FACTOR: u32 = 32;
 /// The longest time that a GPU is kept although nothing leaves, whatever its tasks are known to take.
 const MAX_GATHER_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// Of so many GPUs one may be kept.
@@ -49,7 +51,7 @@ impl Broker {
     }
 
     fn gather_timeout(&self) -> Duration {
-        self.rules.patience.saturating_mul(GATHER_PATIENCE)
+        self.rules.patience.saturating_mul(GATHER_TIMEOUT_FACTOR)
     }
 
     /// Ends what was served or does not wait any more, and gives up where nothing leaves.
@@ -97,11 +99,11 @@ impl Broker {
         }
     }
 
-    /// A static task's need is advice, and may be too high: where it has waited for very long and nothing leaves, it is
-    /// refused, and its program asks for what it really allocates.
+    /// A static task's need is advice, and may be too high: where it has waited for very long and nothing
+    /// leaves, it is refused, and its program asks for what it really allocates.
     fn give_up_need(&mut self, at: usize, now: Duration) {
         let waiting = self.queue.beginner(at);
-        let is_long = waiting.waits(now) >= self.rules.patience.saturating_mul(NEED_PATIENCE);
+        let is_long = waiting.waits(now) >= self.rules.patience.saturating_mul(NEED_TIMEOUT_FACTOR);
         if waiting.request.site == 0 || !is_long {
             return;
         }
@@ -116,8 +118,8 @@ impl Broker {
         self.overdue.push(Answer { client, cell, reply });
     }
 
-    /// Has room gather for the first requests that have waited for long and fit nowhere, in the order in which users
-    /// are served.
+    /// Has room gather for the first requests that have waited for long and fit nowhere, in the order in
+    /// which users are served.
     fn begin_gathers(&mut self, covered: &[Option<u64>], now: Duration) {
         let gpus = self.ledger.gpus().len();
         let most = (gpus / GPUS_PER_GATHER).max(1);
@@ -256,8 +258,8 @@ impl Broker {
         wait
     }
 
-    /// Where tasks wait to grow, requests for no memory that have waited for long begin without what is expected of
-    /// them.
+    /// Where tasks wait to grow, requests for no memory that have waited for long begin without what is
+    /// expected of them.
     fn expect_nothing_beside_growth(&mut self, now: Duration) {
         if self.queue.grows().is_empty() || !self.queue.expects() {
             return;
@@ -329,8 +331,8 @@ struct Wait {
     known: Option<Duration>,
 }
 
-/// How long a task goes on, and whether that is known of its kind. Of others the best guess is as long again as it
-/// has gone on already.
+/// How long a task goes on, and whether that is known of its kind. Of others the best guess is as long again
+/// as it has gone on already.
 fn remaining(held: &Holding, lasts: Option<Duration>, now: Duration) -> (Duration, bool) {
     let age = now.saturating_sub(held.granted);
     match lasts.filter(|lasts| held.running && *lasts > age) {

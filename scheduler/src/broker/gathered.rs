@@ -11,7 +11,7 @@ pub(super) const MAX_PAUSE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// The GPUs that are kept, and those that were given up.
 #[derive(Debug, Default)]
 pub(super) struct Gathers {
-    /// By GPU.
+    /// The GPUs on which room gathers now, by index.
     pub(super) on: BTreeMap<usize, Gather>,
     /// By user and GPU.
     pub(super) given_up: BTreeMap<(u32, usize), GivenUp>,
@@ -19,7 +19,7 @@ pub(super) struct Gathers {
     pub(super) growths: BTreeMap<usize, Growths>,
 }
 
-/// Room that gathers.
+/// Room that gathers on a GPU for a task.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Gather {
     pub(super) key: TaskKey,

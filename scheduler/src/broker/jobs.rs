@@ -1,11 +1,11 @@
 //! Jobs: the processes that one `mgb run` started have the same GPUs under the same numbers, since they share
 //! memory by them. The first that begins is placed by the policy, and what its further numbers stand for is
-//! decided with that ([`super::further`]), for it and for those that follow, which are told so. A process that
-//! comes while the first still waits is answered once that is placed.
+//! decided with that ([`super::further`]), for it and for those that follow, which are told so. A process
+//! that comes while the first still waits is answered once that is placed.
 //!
 //! An order ends with the last process that has it. A job's number is what its processes say, and Slurm's are
-//! public: so a job is known by its user with it, whom the kernel names, and nobody has a part in a job of another
-//! user.
+//! public: so a job is known by its user with it, whom the kernel names, and nobody has a part in a job of
+//! another user.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

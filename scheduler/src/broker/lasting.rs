@@ -132,8 +132,8 @@ impl Broker {
             .bring_in(&standing.placed, |client| clients.contains_key(&client));
     }
 
-    /// The jobs that are suspended, and since when. An `mgbd` that knew no users of jobs named numbers alone: then
-    /// the jobs of all who are here with that number.
+    /// The jobs that are suspended, and since when. An `mgbd` that knew no users of jobs named numbers alone:
+    /// then the jobs of all who are here with that number.
     fn suspended_jobs(&self, standing: &Standing) -> Vec<(Whom, Duration)> {
         let by_number = || {
             let jobs = standing.suspended_jobs.iter();

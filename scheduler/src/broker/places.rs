@@ -1,5 +1,5 @@
-//! What jobs of several GPUs were given ([why](../../../docs/design/several-gpus.md)). It counts from the moment it
-//! is chosen, and as long as the process that asked for it lives, or one of the job.
+//! What jobs of several GPUs were given ([why](../../../docs/design/several-gpus.md)). It counts from the
+//! moment it is chosen, and as long as the process that asked for it lives, or one of the job.
 
 use std::collections::{BTreeMap, BTreeSet};
 

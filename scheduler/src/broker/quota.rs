@@ -110,8 +110,8 @@ impl Broker {
         true
     }
 
-    /// What a process had is its user's until the driver shows it free: one that only closes its connection has it
-    /// still.
+    /// What a process had is its user's until the driver shows it free: one that only closes its connection
+    /// has it still.
     pub(super) fn stays_on_account(&mut self, client: ClientId, lost: &[Reclaiming]) {
         let uid = self.user(client);
         for entry in lost {

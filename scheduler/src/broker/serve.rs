@@ -99,8 +99,8 @@ impl Broker {
         self.room_without(0, covered, gpu)
     }
 
-    /// Whether a growth can be granted: the driver shows all of it free that the process has not mapped already,
-    /// and what its headroom does not hold is left in the ledger.
+    /// Whether a growth can be granted: the driver shows all of it free that the process has not mapped
+    /// already, and what its headroom does not hold is left in the ledger.
     pub(super) fn has_room_to_grow(&self, waiting: &Waiting, covered: &[Option<u64>], gpu: usize) -> bool {
         let beyond = self.ledger.beyond_headroom(waiting.key(), waiting.bytes);
         let is_shown = covered[gpu].is_none_or(|shown| self.missing(waiting, gpu) <= shown);

@@ -12,8 +12,8 @@ pub struct Snapshot {
     /// By GPU: bytes that the driver shows free beyond what holders may still
     /// map. `None`: the driver does not say, and the ledger alone decides.
     pub covered: Vec<Option<u64>>,
-    /// Bytes that clients say that they have mapped beyond their reservations, by client and GPU: a library or
-    /// the driver took them, the driver shows them taken, and the client is to ask for room for them. Of a
+    /// Bytes that clients say that they have mapped beyond their reservations, by client and GPU: a library
+    /// or the driver took them, the driver shows them taken, and the client is to ask for room for them. Of a
     /// growth they are no longer missing.
     pub ahead: BTreeMap<(ClientId, usize), u64>,
     /// GPUs that the driver cannot reach, a bit each.
@@ -25,7 +25,8 @@ pub struct Snapshot {
     /// How much of the last time processes had work under way, by client and GPU in that order. A
     /// process that is missing counts as busy.
     pub activity: Vec<Activity>,
-    /// How much of the last time programs outside MGB had work, by GPU, in parts of [`super::WHOLE`]. Missing: none.
+    /// How much of the last time programs outside MGB had work, by GPU, in parts of [`super::WHOLE`].
+    /// Missing: none.
     pub foreign: Vec<u32>,
     /// Clients whose agents listen to orders.
     pub listening: BTreeSet<ClientId>,

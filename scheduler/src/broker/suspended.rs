@@ -12,8 +12,8 @@ use super::jobs::JobOfUser;
 pub(super) enum Whom {
     /// The process of this id.
     Process(u32),
-    /// All processes of this job of a user, also those that come later. A job of Slurm has a number for all of
-    /// its steps together ([`slurm_whole`]).
+    /// All processes of this job of a user, also those that come later. A job of Slurm has a number for all
+    /// of its steps together ([`slurm_whole`]).
     Job(JobOfUser),
 }
 

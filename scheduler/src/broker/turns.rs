@@ -53,7 +53,7 @@ struct Holder {
 
 /// Whose processes they are.
 pub(super) struct Users<Of> {
-    /// A client's user.
+    /// The user of the client that waits for a turn.
     pub(super) of: Of,
     /// Whether there may be others than those who wait.
     pub(super) are_several: bool,
@@ -94,8 +94,8 @@ impl Turns {
         self.waiting.retain(|waiter| waiter.client != client);
     }
 
-    /// The next turns. Of a user's processes first for those that only lack their context, then for those that
-    /// have a task already; but every fourth for whoever waits longest.
+    /// The next turns. Of a user's processes first for those that only lack their context, then for those
+    /// that have a task already; but every fourth for whoever waits longest.
     pub(super) fn next<Of: Fn(ClientId) -> u32>(
         &mut self,
         now: Duration,

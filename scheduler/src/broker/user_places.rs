@@ -1,7 +1,7 @@
-//! Places for processes: a GPU takes so many at once ([`super::Rules::max_processes`]), and a context has one as long
-//! as its process lives, at work or not. So that idle notebooks of one do not keep everybody else out, no user of
-//! several has more than half of a GPU's places by processes that begin there. What would be beyond that is held back
-//! ([`super::hold_back`]).
+//! Places for processes: a GPU takes so many at once ([`super::Rules::max_processes`]), and a context has one
+//! as long as its process lives, at work or not. So that idle notebooks of one do not keep everybody else
+//! out, no user of several has more than half of a GPU's places by processes that begin there. What would be
+//! beyond that is held back ([`super::hold_back`]).
 
 use std::collections::BTreeMap;
 
@@ -37,8 +37,8 @@ impl Broker {
         counts.into_iter().any(|count| *count >= self.most_places())
     }
 
-    /// Of these GPUs, those where the client's user may have one more place. A process that has something already
-    /// goes anywhere: others wait for what it holds, its user's own among them.
+    /// Of these GPUs, those where the client's user may have one more place. A process that has something
+    /// already goes anywhere: others wait for what it holds, its user's own among them.
     pub(super) fn with_place(&self, client: ClientId, gpus: u64) -> u64 {
         let Some(places) = &self.accounts.places else {
             return gpus;

@@ -2,8 +2,8 @@
 //!
 //! A thread that waits for a file system that does not answer cannot be ended, not even by SIGKILL, and what
 //! it shares stays open with it: the lock, the socket and the lines to clients would outlive `mgbd`, and no
-//! other could take its place. So such threads have a table of descriptors of their own, made before the first
-//! client comes: a copy that is made later would have to close what clients have sent.
+//! other could take its place. So such threads have a table of descriptors of their own, made before the
+//! first client comes: a copy that is made later would have to close what clients have sent.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::mpsc;
@@ -34,7 +34,7 @@ impl Apart {
         Ok(Apart(starts))
     }
 
-    /// Starts a thread.
+    /// Starts a thread with this body and without this process's descriptors.
     pub(super) fn start(&self, body: Job) {
         let _ = self.0.send(body);
     }

@@ -7,7 +7,7 @@ use super::greet::Guest;
 use crate::broker::Program;
 use crate::client::ClientId;
 
-/// Guests that wait.
+/// Guests that wait for what is looked up, by the number they have as clients.
 #[derive(Default)]
 pub(super) struct Coming(pub(super) BTreeMap<ClientId, Waiting>);
 

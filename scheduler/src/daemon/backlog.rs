@@ -60,7 +60,7 @@ impl Backlog {
         let _ = self.0.lock().flush(line);
     }
 
-    /// Whether anything waits.
+    /// Whether a message waits to be sent to the holder.
     pub(super) fn is_empty(&self) -> bool {
         self.0.lock().messages.is_empty()
     }

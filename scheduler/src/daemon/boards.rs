@@ -35,8 +35,9 @@ impl Boards {
         self.whole.name()
     }
 
-    /// The name of the view of an account's, for this user to read, which is made if there is none. logind removes
-    /// what a user owns in shared memory when his last session ends, though programs of his may run on.
+    /// The name of the view of an account's, for this user to read, which is made if there is none. logind
+    /// removes what a user owns in shared memory when his last session ends, though programs of his may run
+    /// on.
     pub(super) fn of(&mut self, account: u32, uid: u32) -> Result<&str, DaemonError> {
         let is_admin = account == self.own || account == 0;
         let several = self.others.is_some();

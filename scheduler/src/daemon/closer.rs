@@ -3,8 +3,8 @@
 //! the files in messages that nobody has read.
 //!
 //! Lingering ends before a file is closed, and sockets are emptied, however deep they lie in each other's
-//! messages. What then still waits keeps the threads of its own user alone, and that user is turned away until
-//! it is closed: [`is_blocked`].
+//! messages. What then still waits keeps the threads of its own user alone, and that user is turned away
+//! until it is closed: [`is_blocked`].
 
 use std::collections::BTreeMap;
 use std::io::IoSliceMut;
@@ -45,8 +45,13 @@ static THREADS: LazyLock<Pool> = LazyLock::new(|| {
 static UNCLOSED: Mutex<BTreeMap<u64, usize>> = Mutex::new(BTreeMap::new());
 
 /// Closes files that a user's client has sent, some time.
-pub(super) fn close(uid: u32, files: impl IntoIterator<Item = OwnedFd>) {
-    put(uid.into(), files.into_iter().collect());
+pub(super) fn close(account: u32, files: impl IntoIterator<Item = OwnedFd>) {
+    put(account.into(), files.into_iter().collect());
+}
+
+/// Closes the socket of a client that is charged to this account: at once, unless there are files in it.
+pub(super) fn close_socket(account: u32, socket: OwnedFd) {
+    close(account, close_empty(socket));
 }
 
 /// Closes files that a user's client has sent and that are the driver's, some time.
@@ -107,7 +112,7 @@ pub(super) fn has_files(socket: &OwnedFd) -> bool {
 }
 
 /// Closes a socket in which no files lie. Gives back one in which there are, or may be.
-pub(super) fn close_empty(socket: OwnedFd) -> Option<OwnedFd> {
+fn close_empty(socket: OwnedFd) -> Option<OwnedFd> {
     let _ = rustix::net::shutdown(&socket, Shutdown::Both);
     let _ = sockopt::set_socket_passcred(&socket, true);
     for flags in [RecvFlags::PEEK, RecvFlags::empty()]

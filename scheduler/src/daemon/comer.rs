@@ -12,7 +12,7 @@ use super::identity::Identity;
 pub(super) struct Comer {
     pub(super) socket: OwnedFd,
     pub(super) whose: Identity,
-    /// When it came.
+    /// When the connection was accepted, or its hello was heard.
     pub(super) since: Duration,
 }
 

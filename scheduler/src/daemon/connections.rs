@@ -12,7 +12,7 @@ use super::client::Client;
 use super::closer;
 use super::comer::Comer;
 use super::family::{has_no_agent, is_exiting, is_killed};
-use super::greet::{self, Guest, Message, Offence, uid_of};
+use super::greet::{self, Guest, Message, Offence};
 use super::identity::Identity;
 use super::pauses;
 use super::server::Server;
@@ -33,8 +33,8 @@ impl Server {
             return;
         };
         let whose = comer.whose;
-        if self.may_not_send(whose.uid) {
-            return self.turn_away(id, &Offence::Unclosed(whose.uid));
+        if self.may_not_send(whose.account) {
+            return self.turn_away(id, &Offence::Unclosed(whose.account));
         }
         let waited = self.now().saturating_sub(comer.since);
         match greet::receive(&comer.socket, whose, &self.config.users, waited) {
@@ -45,7 +45,7 @@ impl Server {
     }
 
     pub(super) fn turn_away(&mut self, id: u64, offence: &Offence) {
-        let Some(Comer { socket, .. }) = self.guests.remove(&id) else {
+        let Some(Comer { socket, whose, .. }) = self.guests.remove(&id) else {
             return;
         };
         // Whoever only looks whether mgbd is there connects and says nothing.
@@ -57,7 +57,7 @@ impl Server {
         }
         greet::refuse(&socket, offence);
         self.unwatch(&socket);
-        self.close_socket(socket);
+        closer::close_socket(whose.account, socket);
         self.changed = true;
     }
 
@@ -275,7 +275,7 @@ impl Server {
         if let Some(line) = client.line {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
-            self.close_socket(line.socket);
+            closer::close_socket(client.uid, line.socket);
         }
         self.unwatch(&client.pidfd);
         self.pauses.forget(id);
@@ -290,14 +290,15 @@ impl Server {
 
     /// A client's socket says something: that it hung up, or what is to be kept of it.
     pub(super) fn socket(&mut self, id: ClientId, seen: Duration) {
-        let Some(line) = self.clients.get(&id).and_then(|client| client.line.as_ref()) else {
+        let Some(client) = self.clients.get(&id) else {
             return;
         };
-        let uid = uid_of(&line.socket);
-        if self.may_not_send(uid) && closer::has_files(&line.socket) {
-            return self.cut_off(id, &Offence::Unclosed(uid));
+        let Some(line) = &client.line else { return };
+        let account = client.uid;
+        if self.may_not_send(account) && closer::has_files(&line.socket) {
+            return self.cut_off(id, &Offence::Unclosed(account));
         }
-        match Message::receive(&line.socket) {
+        match Message::receive(&line.socket, account) {
             Err(Errno::AGAIN | Errno::INTR) => {}
             Ok(message) if !message.bytes().is_empty() => self.files(id, message),
             Ok(_) | Err(_) => {
@@ -404,12 +405,13 @@ impl Server {
             return;
         };
         self.unanswered.over(client.uid, client.drop_calls());
+        let account = client.uid;
         if let Some(line) = client.line.take() {
             self.unwatch(&line.socket);
             self.unwatch(&line.doorbell);
             // The holder has the socket too: only this tells the client.
             let _ = rustix::net::shutdown(&line.socket, rustix::net::Shutdown::Both);
-            self.close_socket(line.socket);
+            closer::close_socket(account, line.socket);
         }
         self.changed = true;
     }

@@ -9,7 +9,7 @@ use rustix::net::SocketFlags;
 
 use super::closer;
 use super::comer::Comer;
-use super::greet::{self, Offence, uid_of};
+use super::greet::{self, Offence};
 use super::identity::Identity;
 use super::server::{MOST_GUESTS, Server};
 use super::source::Source;
@@ -28,12 +28,12 @@ impl Server {
                 return;
             };
             let whose = self.identities.of(&socket);
-            if self.may_not_send(whose.uid) {
-                self.send_away(socket, &Offence::Unclosed(whose.uid));
+            if self.may_not_send(whose.account) {
+                self.send_away(socket, whose, &Offence::Unclosed(whose.account));
                 continue;
             }
             if let Err(offence) = self.make_place(whose) {
-                self.send_away(socket, &offence);
+                self.send_away(socket, whose, &offence);
                 continue;
             }
             let id = self.next_id;
@@ -53,15 +53,9 @@ impl Server {
         closer::is_blocked(uid) || self.descriptors.are_scarce(uid)
     }
 
-    fn send_away(&self, socket: OwnedFd, why: &Offence) {
+    fn send_away(&self, socket: OwnedFd, whose: Identity, why: &Offence) {
         greet::refuse(&socket, why);
-        self.close_socket(socket);
-    }
-
-    /// Closes a client's socket: at once, unless there are files in it.
-    pub(super) fn close_socket(&self, socket: OwnedFd) {
-        let uid = uid_of(&socket);
-        closer::close(uid, closer::close_empty(socket));
+        closer::close_socket(whose.account, socket);
     }
 
     /// Leaves who connects waiting for a moment.
@@ -80,9 +74,9 @@ impl Server {
         }
     }
 
-    /// Sees to a place for one more. Of several users each has at most as many clients as places are free, so that
-    /// however many come there is one more; and where all wait to be greeted, one goes that says nothing, of the
-    /// account that has the most of them.
+    /// Sees to a place for one more. Of several users each has at most as many clients as places are free, so
+    /// that however many come there is one more; and where all wait to be greeted, one goes that says
+    /// nothing, of the account that has the most of them.
     fn make_place(&mut self, whose: Identity) -> Result<(), Offence> {
         let account = whose.account;
         let free = self.most_clients.saturating_sub(self.clients.len());

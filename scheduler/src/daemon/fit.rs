@@ -1,9 +1,9 @@
 //! Fits a node view into its segment: what users have there is cut by user, so that nobody's entries push out
 //! another's.
 //!
-//! Who reads the view has up to half of it for their own entries, and the users share what is left evenly: who needs
-//! less than an even part leaves the rest to the others. Of each user, suspended processes and what is to leave come
-//! first, since people wait for those; then tasks, requests and jobs.
+//! Who reads the view has up to half of it for their own entries, and the users share what is left evenly:
+//! who needs less than an even part leaves the rest to the others. Of each user, suspended processes and what
+//! is to leave come first, since people wait for those; then tasks, requests and jobs.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! How busy programs outside MGB keep the GPUs: the driver's utilisation, less what clients account for.
 //!
-//! The driver's figure covers up to a second that is over, so it still has the work of tasks that have just ended.
-//! For that long what is left counts only as far as it was seen before.
+//! The driver's figure covers up to a second that is over, so it still has the work of tasks that have just
+//! ended. For that long what is left counts only as far as it was seen before.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ impl ForeignLoads {
         }
     }
 
-    /// The part of the last time in which each GPU had work of programs outside MGB, in parts of [`WHOLE`]. `activity`:
-    /// what clients did.
+    /// The part of the last time in which each GPU had work of programs outside MGB, in parts of [`WHOLE`].
+    /// `activity`: what clients did.
     pub(super) fn sample(
         &mut self,
         node: &dyn Node,

@@ -24,7 +24,7 @@ use crate::users::Users;
 /// What a client brought.
 pub(super) struct Guest {
     pub(super) pid: u32,
-    /// Whose it is.
+    /// The user and the account of its process.
     pub(super) whose: Identity,
     pub(super) pidfd: OwnedFd,
     pub(super) doorbell: OwnedFd,
@@ -82,7 +82,7 @@ pub(super) fn receive(
     users: &Users,
     waited: Duration,
 ) -> Option<Result<Guest, Offence>> {
-    let message = match Message::receive(socket) {
+    let message = match Message::receive(socket, whose.account) {
         Err(Errno::AGAIN | Errno::INTR) => return None,
         Err(error) => return Some(Err(Offence::System("failed to receive", error))),
         Ok(message) => message,
@@ -93,14 +93,9 @@ pub(super) fn receive(
     Some(check(socket, whose, message, users, waited))
 }
 
-/// The user at the other end.
-pub(super) fn uid_of(socket: &OwnedFd) -> u32 {
-    peer(socket).map_or(u32::MAX, |peer| peer.uid)
-}
-
 /// What came on a socket. Descriptors that are not taken out of it are closed beside the loop.
 pub(super) struct Message {
-    uid: u32,
+    account: u32,
     buffer: [u8; 256],
     length: usize,
     pub(super) descriptors: Vec<OwnedFd>,
@@ -109,8 +104,9 @@ pub(super) struct Message {
 }
 
 impl Message {
-    /// Takes one; an empty one says that the client hung up.
-    pub(super) fn receive(socket: &OwnedFd) -> Result<Message, Errno> {
+    /// Receives a message of a client that is charged to this account; an empty one says that the client hung
+    /// up.
+    pub(super) fn receive(socket: &OwnedFd, account: u32) -> Result<Message, Errno> {
         let mut buffer = [0; 256];
         // Room for all there can be: the kernel would close the others here, and wait for that.
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(closer::MAX_SENT))];
@@ -130,7 +126,7 @@ impl Message {
             .flatten()
             .collect();
         Ok(Message {
-            uid: uid_of(socket),
+            account,
             buffer,
             length: received.bytes,
             descriptors,
@@ -146,7 +142,7 @@ impl Message {
 impl Drop for Message {
     fn drop(&mut self) {
         if !self.descriptors.is_empty() {
-            closer::close(self.uid, std::mem::take(&mut self.descriptors));
+            closer::close(self.account, std::mem::take(&mut self.descriptors));
         }
     }
 }

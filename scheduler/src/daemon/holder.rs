@@ -61,7 +61,7 @@ pub(super) struct Mgbd {
     /// Its program, which is the holder's as well.
     pub(super) program: PathBuf,
     pub(super) mps_control: PathBuf,
-    /// Where it listens.
+    /// The socket at which this `mgbd` listens.
     pub(super) socket: PathBuf,
     pub(super) wants_mps: bool,
     /// It serves several users.

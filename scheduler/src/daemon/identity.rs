@@ -1,18 +1,20 @@
-//! Whose a client is: the account that its programs are charged to, and whether its orders are an administrator's.
+//! Whose a client is: the account that its programs are charged to, and whether its orders are an
+//! administrator's.
 //!
-//! The kernel names the user of every connection, and an account is mostly that user. Three kinds of users say less:
+//! The kernel names the user of every connection, and an account is mostly that user. Three kinds of users
+//! say less:
 //!
-//! - **uid 0 of a container** is root's number, and where the container has no user namespace of its own also root's
-//!   user. It is neither the administrator nor root's account, but its container's: that of its control group, which
-//!   nothing in a container leaves.
-//! - **A subordinate user** (`/etc/subuid`) is one of up to 65536 that a user has by making a user namespace. All of
-//!   them are that user's account.
-//! - **A user without a number** in `mgbd`'s own user namespace is one of all others together, and known by the
-//!   control group as well.
+//! - **uid 0 of a container** is root's number, and where the container has no user namespace of its own also
+//!   root's user. It is neither the administrator nor root's account, but its container's: that of its
+//!   control group, which nothing in a container leaves.
+//! - **A subordinate user** (`/etc/subuid`) is one of up to 65536 that a user has by making a user namespace.
+//!   All of them are that user's account.
+//! - **A user without a number** in `mgbd`'s own user namespace is one of all others together, and known by
+//!   the control group as well.
 //!
 //! An administrator is root, or the user who runs `mgbd`, as far as the process could do to `mgbd` what an
-//! administrator does: it is in `mgbd`'s user and PID namespaces, and has all the capabilities that `mgbd` has. That
-//! is what the kernel asks before one process may trace another.
+//! administrator does: it is in `mgbd`'s user and PID namespaces, and has all the capabilities that `mgbd`
+//! has. That is what the kernel asks before one process may trace another.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::OwnedFd;
@@ -22,6 +24,7 @@ use std::time::Duration;
 use mgb_probe::trust::{NOBODY, is_a_user};
 
 use super::subordinate::{FIRST_GROUP, Subordinates};
+use crate::kinship::may_trace_this;
 use crate::peer::{is_over, peer, process};
 
 /// How many such numbers there are.
@@ -68,7 +71,8 @@ impl Identities {
         }
     }
 
-    /// Whose a process is that the kernel says is this user's; `is_it`: whether the number is still that process's.
+    /// Whose a process is that the kernel says is this user's; `is_it`: whether the number is still that
+    /// process's.
     fn of_process(&mut self, uid: u32, pid: u32, is_it: impl Fn() -> bool) -> Identity {
         let may_administer = uid == 0 || uid == self.own;
         let administers = may_administer && may_trace_this(pid) && is_it();
@@ -88,47 +92,13 @@ impl Identities {
     }
 }
 
-/// What the kernel compares before a process may trace another.
-#[derive(Debug, PartialEq, Eq)]
-struct Standing {
-    user_namespace: PathBuf,
-    pid_namespace: PathBuf,
-    capabilities: u64,
-}
-
-impl Standing {
-    /// That of a process, by its folder's name in `/proc`. `None`: it has ended, or `mgbd` may not look.
-    fn of(process: &str) -> Option<Standing> {
-        let link = |name| std::fs::read_link(format!("/proc/{process}/ns/{name}")).ok();
-        let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let capabilities = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-        Some(Standing {
-            user_namespace: link("user")?,
-            pid_namespace: link("pid")?,
-            capabilities: u64::from_str_radix(capabilities.trim(), 16).ok()?,
-        })
-    }
-
-    fn covers(&self, other: &Standing) -> bool {
-        self.user_namespace == other.user_namespace
-            && self.pid_namespace == other.pid_namespace
-            && self.capabilities & other.capabilities == other.capabilities
-    }
-}
-
-/// Whether a process of the right user could trace this one.
-fn may_trace_this(pid: u32) -> bool {
-    let (theirs, own) = (Standing::of(&pid.to_string()), Standing::of("self"));
-    theirs.zip(own).is_some_and(|(theirs, own)| theirs.covers(&own))
-}
-
 /// Whether the process that has just connected is there, so that its number is no other one's.
 fn still_runs(socket: &OwnedFd) -> bool {
     process(socket, Duration::ZERO).is_ok_and(|process| !is_over(process))
 }
 
-/// The control group of a process, as far as it is none that the process may have made: of the second version, or
-/// of systemd's hierarchy of the first. Empty where the system does not say.
+/// The control group of a process, as far as it is none that the process may have made: of the second
+/// version, or of systemd's hierarchy of the first. Empty where the system does not say.
 fn group_of(pid: u32) -> String {
     let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let path = |hierarchy: &str| {
@@ -143,9 +113,9 @@ fn group_of(pid: u32) -> String {
     found.map_or_else(String::new, |(_, path)| outermost(path).to_owned())
 }
 
-/// The part of a group's path down to the first group that a service manager or container runtime has made. What is
-/// below may be the container's own doing, and a container with many groups is one; of a path without such a group
-/// nothing counts.
+/// The part of a group's path down to the first group that a service manager or container runtime has made.
+/// What is below may be the container's own doing, and a container with many groups is one; of a path without
+/// such a group nothing counts.
 fn outermost(path: &str) -> &str {
     let is_whole = |name: &str| {
         let digits = name.rsplit(['-', ':']).next().unwrap_or(name);
@@ -184,19 +154,6 @@ mod tests {
         assert_eq!((other.account, other.administers), (own + 20_001, false));
         let gone = identities.of_process(own, pid, || false);
         assert!(!gone.administers && (own != 0 || gone.account >= FIRST_GROUP));
-    }
-
-    #[test]
-    fn fewer_capabilities_or_another_namespace_are_less() {
-        let standing = |pid: &str, capabilities| Standing {
-            user_namespace: "user:[1]".into(),
-            pid_namespace: pid.into(),
-            capabilities,
-        };
-        let own = standing("pid:[1]", 0b110);
-        assert!(standing("pid:[1]", 0b111).covers(&own));
-        assert!(!standing("pid:[1]", 0b101).covers(&own));
-        assert!(!standing("pid:[2]", 0b111).covers(&own));
     }
 
     #[test]

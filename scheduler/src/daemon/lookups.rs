@@ -1,6 +1,6 @@
 //! What the loop must know and may have to wait for, looked up beside it: a file system that a client chose
-//! may hang, and so may a name service. Each question has a thread, a bound ([`LOOKUP_TIMEOUT`]) and an answer
-//! by default, with which the loop goes on; the answer itself counts once it comes.
+//! may hang, and so may a name service. Each question has a thread, a bound ([`LOOKUP_TIMEOUT`]) and an
+//! answer by default, with which the loop goes on; the answer itself counts once it comes.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -25,7 +25,7 @@ const MAX_WAITING: usize = 1024;
 /// The number of nobody's questions.
 const NOBODY: u64 = u64::MAX;
 
-/// An answer.
+/// An answer that came from a thread beside the loop.
 pub(super) enum Found {
     /// What a client's process runs.
     Program(ClientId, Option<Program>),

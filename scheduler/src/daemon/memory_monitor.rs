@@ -62,8 +62,8 @@ struct Blind {
 }
 
 impl GpuSample {
-    /// Bytes that a grant may take. Where the driver says nothing, foreign programs have what they had when it
-    /// did.
+    /// Bytes that a grant may take. Where the driver says nothing, foreign programs have what they had when
+    /// it did.
     fn covered(&self) -> Option<u64> {
         let free = match (self.memory, self.total) {
             (Some(memory), _) => memory.free,
@@ -283,8 +283,8 @@ impl MemoryMonitor {
     }
 }
 
-/// Whether a process may have work under way: launches count until it waits for them, and it may have said before
-/// that all of its work is done (`says`; `None`: it says nothing of that).
+/// Whether a process may have work under way: launches count until it waits for them, and it may have said
+/// before that all of its work is done (`says`; `None`: it says nothing of that).
 fn may_work(launches: u32, says: Option<bool>) -> bool {
     launches > 0 && says.unwrap_or(true)
 }

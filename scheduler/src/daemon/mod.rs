@@ -51,8 +51,8 @@
 //! | `identity` | whose a client is, and who administers |
 //! | `subordinate` | whose the users of user namespaces are |
 
-// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `closer`, the node's).
-// What is allowed here waits for the kernel alone, or for what is mgbd's own.
+// The loop waits for nothing but epoll: what may hang has threads of its own (`lookups`, `closer`, the
+// node's). What is allowed here waits for the kernel alone, or for what is mgbd's own.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 
 mod activity;

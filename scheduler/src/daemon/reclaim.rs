@@ -103,8 +103,9 @@ impl Reclaims {
         Some((self.looked + self.interval(now)?).saturating_sub(now))
     }
 
-    /// From one look to the next: often right after a death, the less often the longer ago it is, since a process
-    /// that only closed its connection may be listed for ever. Each look asks the driver for its list of processes.
+    /// From one look to the next: often right after a death, the less often the longer ago it is, since a
+    /// process that only closed its connection may be listed for ever. Each look asks the driver for its list
+    /// of processes.
     fn interval(&self, now: Duration) -> Option<Duration> {
         let newest = self
             .entries

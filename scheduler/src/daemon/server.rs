@@ -298,7 +298,7 @@ impl Server {
         drop(listener);
         for client in clients.into_values() {
             if let Some(line) = client.line {
-                closer::close(client.uid, closer::close_empty(line.socket));
+                closer::close_socket(client.uid, line.socket);
             }
         }
         if let Some(holder) = holder {

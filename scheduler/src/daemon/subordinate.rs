@@ -32,7 +32,8 @@ impl Subordinates {
         }
     }
 
-    /// The user that a user belongs to: itself, unless it is a subordinate one. Reads the file where it has changed.
+    /// The user that a user belongs to: itself, unless it is a subordinate one. Reads the file where it has
+    /// changed.
     pub(super) fn owner(&mut self, uid: u32) -> u32 {
         let changed = std::fs::metadata(&self.file)
             .and_then(|file| file.modified())

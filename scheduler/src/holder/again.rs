@@ -19,7 +19,7 @@ pub struct Again {
     pub folder: PathBuf,
     /// Its program, by the name under which a next build is found as well.
     pub program: PathBuf,
-    /// Its arguments.
+    /// The arguments with which `mgbd` is started again.
     pub arguments: Vec<OsString>,
 }
 

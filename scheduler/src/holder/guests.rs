@@ -12,7 +12,7 @@ use super::wire::{FromHolder, VERSION};
 use crate::folders::Private;
 use crate::kinship;
 
-/// Guests at once.
+/// Connections to the holder that may be open at once before one is taken as `mgbd`.
 const MAX_GUESTS: usize = 16;
 /// How often the log tells of those who are turned away.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);

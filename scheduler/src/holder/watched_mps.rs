@@ -72,7 +72,7 @@ impl WatchedMps {
         self.control.as_ref()
     }
 
-    /// It has ended.
+    /// The control daemon of MPS has ended: it is started again after a pause.
     pub(super) fn has_ended(&mut self) {
         self.control = None;
         if self.began.elapsed() >= MAX_RETRY_INTERVAL {
@@ -86,7 +86,7 @@ impl WatchedMps {
         self.retry = (self.retry * 2).min(MAX_RETRY_INTERVAL);
     }
 
-    /// When to look.
+    /// When the control daemon is to be looked at or started next.
     pub(super) fn due(&self) -> Option<Instant> {
         self.due
     }

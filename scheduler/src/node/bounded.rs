@@ -1,6 +1,6 @@
 //! A node whose driver may take its time: each GPU is asked by a thread of its own, and who asks waits no
-//! longer than [`ANSWER_TIMEOUT`]. As long as a question is not answered the GPU's driver counts as silent, and
-//! nobody waits for it at all.
+//! longer than [`ANSWER_TIMEOUT`]. As long as a question is not answered the GPU's driver counts as silent,
+//! and nobody waits for it at all.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ struct Line {
 
 #[derive(Default)]
 enum State {
-    /// Nobody asks.
+    /// The driver is asked nothing now.
     #[default]
     Free,
     Asked(Question),
@@ -106,8 +106,8 @@ impl Bounded {
 }
 
 impl Line {
-    /// Asks the driver what is asked here, until the node is gone. Counts this GPU in `silent` no more once it
-    /// has answered too late.
+    /// Asks the driver what is asked here, until the node is gone. Counts this GPU in `silent` no more once
+    /// it has answered too late.
     fn serve(&self, gpu: usize, node: &dyn Node, silent: &AtomicUsize) {
         let mut state = self.state.lock();
         loop {

@@ -1,6 +1,6 @@
-//! `mgb`: memory is a hard limit; among the GPUs with room, the one with the
-//! least load as it is: the warps of tasks whose processes have work under way, and what programs outside MGB do.
-//! A task in a long host phase keeps its memory, and nobody off the GPU.
+//! `mgb`: memory is a hard limit; among the GPUs with room, the one with the least load as it is: the warps
+//! of tasks whose processes have work under way, and what programs outside MGB do. A task in a long host
+//! phase keeps its memory, and nobody off the GPU.
 //!
 //! Loads within a twentieth of the GPU of the least are as good as equal, since
 //! they change while one looks. Of those, a GPU goes first where the process

@@ -23,13 +23,13 @@
 //! room gathers for it but tasks that have waited for as long and, on a stalled GPU, tasks that others
 //! wait for. What runs there then has to end, and it is its turn.
 //!
-//! On a GPU where a granted task waits to grow, processes that hold nothing
-//! there do not begin, until nothing has left it for long. One that asks for no memory begins there after the
-//! patience: others may wait for it, those who hold what the growing task waits for among them. Where others make room for a process on a stalled GPU
-//! (a *claim*), that process takes it and not they.
+//! On a GPU where a granted task waits to grow, processes that hold nothing there do not begin, until nothing
+//! has left it for long. One that asks for no memory begins there after the patience: others may wait for it,
+//! those who hold what the growing task waits for among them. Where others make room for a process on a
+//! stalled GPU (a *claim*), that process takes it and not they.
 //!
-//! A task that lacks something else than memory is passed in the same way. Where compute is hard, it keeps the
-//! GPU that it needs least of, the same one for all such tasks that may go there.
+//! A task that lacks something else than memory is passed in the same way. Where compute is hard, it keeps
+//! the GPU that it needs least of, the same one for all such tasks that may go there.
 
 use std::fmt;
 use std::str::FromStr;

@@ -10,7 +10,8 @@ use crate::sms::{Launch, Sms};
 pub struct Claim {
     /// Whom the room is for.
     pub client: ClientId,
-    /// Those that came before it make room as well: nobody else is granted anything there. Otherwise they may.
+    /// Those that came before it make room as well: nobody else is granted anything there. Otherwise they
+    /// may.
     pub over_elders: bool,
 }
 

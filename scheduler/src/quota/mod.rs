@@ -92,8 +92,8 @@ impl Limits {
         })
     }
 
-    /// The same with twice as many bytes, tasks and processes: where those who have what is limited only wait for more
-    /// of it.
+    /// The same with twice as many bytes, tasks and processes: where those who have what is limited only wait
+    /// for more of it.
     pub fn doubled(&self) -> Limits {
         let twice = |limit: Option<u64>| limit.map(|limit| limit.saturating_mul(2));
         Limits {
@@ -117,7 +117,8 @@ pub struct Account {
     pub limits: Vec<(Owner, Limits)>,
     /// The user's part of what several want: twice the weight, twice the part.
     pub weight: u32,
-    /// Whether its tasks may have a GPU for themselves; otherwise those that want it share one like any other.
+    /// Whether its tasks may have a GPU for themselves; otherwise those that want it share one like any
+    /// other.
     pub may_be_alone: bool,
 }
 

@@ -1,5 +1,5 @@
-//! A file system that hangs on demand: FUSE without a library, with one file, which is a copy of another. Only
-//! root can mount it so.
+//! A file system that hangs on demand: FUSE without a library, with one file, which is a copy of another.
+//! Only root can mount it so.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -57,7 +57,7 @@ impl Fuse {
         })
     }
 
-    /// The file.
+    /// The path of the file that the file system has.
     pub fn program(&self) -> PathBuf {
         self.folder.path().join("program")
     }

@@ -38,7 +38,8 @@ static USED: Mutex<[(u64, u64); MAX_DEVICES]> = Mutex::new([(0, 0); MAX_DEVICES]
 /// Read while a launch is submitted whose memory is there, written while memory is trimmed.
 static TRIM: RwLock<()> = RwLock::new(());
 
-/// Nothing is trimmed until the guard is dropped: the memory of a launch is to be there when its stream comes to it.
+/// Nothing is trimmed until the guard is dropped: the memory of a launch is to be there when its stream comes
+/// to it.
 pub fn keep_from_trim() -> RwLockReadGuard<'static, ()> {
     TRIM.read()
 }

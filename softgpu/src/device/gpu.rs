@@ -18,8 +18,8 @@ use crate::through::{self, Front};
 /// What is to be done when a device's context has ended.
 static CONTEXT_ENDED: OnceLock<fn(usize)> = OnceLock::new();
 
-/// Registers what a module above this one does when the context of the device with this number has ended. The first
-/// registration stays.
+/// Registers what a module above this one does when the context of the device with this number has ended. The
+/// first registration stays.
 pub fn when_a_context_ends(call: fn(usize)) {
     let _ = CONTEXT_ENDED.set(call);
 }
@@ -106,8 +106,8 @@ impl Gpu {
         self.check()
     }
 
-    /// Sees to a context for memory of a pool. One that the program has retained is good enough, and ends when the
-    /// program releases it.
+    /// Sees to a context for memory of a pool. One that the program has retained is good enough, and ends
+    /// when the program releases it.
     ///
     /// # Errors
     /// Those of [`Gpu::enter`].
@@ -165,7 +165,8 @@ impl Gpu {
         Ok(())
     }
 
-    /// `cuDevicePrimaryCtxRelease`: the last one waits for the work and ends the context, unless the runtime uses it.
+    /// `cuDevicePrimaryCtxRelease`: the last one waits for the work and ends the context, unless the runtime
+    /// uses it.
     pub fn release(&self) -> Result {
         let is_last = {
             let context = self.context.lock();

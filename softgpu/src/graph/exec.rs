@@ -294,8 +294,8 @@ impl Exec {
     }
 }
 
-/// Notes which memory a launch has left allocated: in its stream's turn, so that what was freed before it, in the
-/// order of a stream, counts as freed before.
+/// Notes which memory a launch has left allocated: in its stream's turn, so that what was freed before it, in
+/// the order of a stream, counts as freed before.
 fn note_memory(steps: &[Step]) {
     for step in steps {
         match &step.kind {

@@ -1,8 +1,8 @@
 //! The file in memory behind the chunks that small allocations share.
 //!
-//! A handle to an allocation opens its chunk to other processes. Other allocations lie in the same chunk, and may be
-//! written at any time: moving the chunk into a file when a handle is made would lose what is written meanwhile. So
-//! it is in a file from its beginning.
+//! A handle to an allocation opens its chunk to other processes. Other allocations lie in the same chunk, and
+//! may be written at any time: moving the chunk into a file when a handle is made would lose what is written
+//! meanwhile. So it is in a file from its beginning.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,8 +19,8 @@ pub struct ChunkFile {
     offsets: BTreeMap<usize, u64>,
     /// Offsets that chunks have left.
     free: Vec<u64>,
-    /// Chunks that other processes may have mapped. Their offsets are not used again: what the owner frees stays
-    /// readable there.
+    /// Chunks that other processes may have mapped. Their offsets are not used again: what the owner frees
+    /// stays readable there.
     shared: BTreeSet<usize>,
     length: u64,
 }
@@ -76,7 +76,8 @@ impl ChunkFile {
         }
     }
 
-    /// The file and the offset of the chunk that begins at an address, which other processes may map from now on.
+    /// The file and the offset of the chunk that begins at an address, which other processes may map from now
+    /// on.
     pub fn share(&mut self, address: usize) -> Option<(&OwnedFd, u64)> {
         let offset = *self.offsets.get(&address)?;
         self.shared.insert(address);

@@ -1,7 +1,7 @@
 //! Device memory that processes share: what `cudaIpcMemHandle_t` stands for.
 //!
-//! Memory that is shared lies in a file in memory, large allocations from their first handle on. The owner is charged; processes that open it
-//! are not. What the owner frees stays readable for those who have it open.
+//! Memory that is shared lies in a file in memory, large allocations from their first handle on. The owner is
+//! charged; processes that open it are not. What the owner frees stays readable for those who have it open.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -62,7 +62,7 @@ pub struct Shared {
     pub number: i32,
     /// Where the part that others map begins in the file.
     pub at: u64,
-    /// Its bytes.
+    /// Bytes of that part.
     pub length: usize,
     /// Where the allocation begins in it.
     pub offset: usize,
@@ -71,7 +71,8 @@ pub struct Shared {
 }
 
 impl Handle {
-    /// Where the part begins in the file, its bytes, where the allocation begins in it, and the allocation's bytes.
+    /// Where the part begins in the file, its bytes, where the allocation begins in it, and the allocation's
+    /// bytes.
     pub fn extent(&self) -> (u64, usize, usize, usize) {
         (
             self.at,

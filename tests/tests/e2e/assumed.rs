@@ -1,5 +1,5 @@
-//! Programs built with proofs of the pass taken for granted (`MGB_ASSUME`), and played under evictions: what a wrong
-//! proof costs shows.
+//! Programs built with proofs of the pass taken for granted (`MGB_ASSUME`), and played under evictions: what
+//! a wrong proof costs shows.
 
 use std::path::{Path, PathBuf};
 

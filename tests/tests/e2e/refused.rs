@@ -1,5 +1,5 @@
-//! What an administrator wants of programs that mgbd does not serve: `/etc/mgb/client.toml`, here in a mount namespace
-//! of the test's own, which only root makes.
+//! What an administrator wants of programs that mgbd does not serve: `/etc/mgb/client.toml`, here in a mount
+//! namespace of the test's own, which only root makes.
 
 use std::fs;
 use std::path::Path;

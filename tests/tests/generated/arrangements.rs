@@ -159,8 +159,8 @@ impl Nodes {
         text
     }
 
-    /// The programs of a source that a crowd has room for at all on the small GPU, each by itself: those that run
-    /// natively with what it leaves, and do not take all there is.
+    /// The programs of a source that a crowd has room for at all on the small GPU, each by itself: those that
+    /// run natively with what it leaves, and do not take all there is.
     fn modest(&self, built: &Built) -> Vec<usize> {
         let features = built.source.features.iter().enumerate();
         let modest = features.filter(|(_, own)| !own.has(Feature::Probing));
@@ -246,8 +246,8 @@ impl Nodes {
         Ok(output)
     }
 
-    /// Checks that nothing is charged any more, and where many sources were played that tasks moved; how often they
-    /// did, and how often memory left the small GPU.
+    /// Checks that nothing is charged any more, and where many sources were played that tasks moved; how
+    /// often they did, and how often memory left the small GPU.
     pub fn end(self, many: bool) -> (u64, u64) {
         for node in &self.nodes {
             node.wait_until_empty();

@@ -31,7 +31,7 @@ pub struct Args {
     /// All steps of the job, as mgbd knows them.
     #[arg(long)]
     job: u64,
-    /// Its user.
+    /// The user of the job, as a number
     #[arg(long, value_name = "UID")]
     user: u32,
     /// The watcher, which is in the step's group.
@@ -129,7 +129,8 @@ fn is_pending(status: &str, signal: i32) -> bool {
     })
 }
 
-/// Whether memory of the user's job is still on GPUs and may leave them, as far as the view has all that leaves.
+/// Whether memory of the user's job is still on GPUs and may leave them, as far as the view has all that
+/// leaves.
 fn is_leaving(view: &NodeView, user: u32, job: u64) -> bool {
     let is_its = |name: &String| {
         u64::from_str_radix(name, 16).is_ok_and(|one| mgb_probe::slurm_whole(one) == Some(job))

@@ -107,8 +107,8 @@ impl Seen {
     }
 }
 
-/// The mgbd that noted itself in the lock file of a socket, if it lives. The lock itself is left alone: an mgbd
-/// that starts now would find it taken.
+/// The mgbd that noted itself in the lock file of a socket, if it lives. The lock itself is left alone: an
+/// mgbd that starts now would find it taken.
 fn lock_pid(socket: &Path) -> Option<u32> {
     let lock = lock_path(socket);
     let mut file = Folder::of(socket)

@@ -3,7 +3,7 @@
 use mgb_probe::view::WaitsFor;
 
 use super::*;
-use crate::broker::gather::GATHER_PATIENCE;
+use crate::broker::gather::GATHER_TIMEOUT_FACTOR;
 use crate::policies::HOLDER_PATIENCE;
 use crate::quota::Account;
 
@@ -56,8 +56,8 @@ impl Node {
         assert_eq!(self.broker.serve(&mut Snapshot::default(), self.now).len(), 1);
     }
 
-    /// A second goes by, in which `others` come that all would take ten bytes for [`RUN`]. Who else is granted
-    /// something.
+    /// A second goes by, in which `others` come that all would take ten bytes for [`RUN`]. Who else is
+    /// granted something.
     fn goes_on(&mut self, others: u64) -> Vec<(ClientId, usize)> {
         self.now += TICK;
         let now = self.now;
@@ -111,7 +111,8 @@ fn waits_for(node: &Node) -> Option<WaitsFor> {
     node.broker.wait_views(node.now)[0].waits_for
 }
 
-/// A request of nine tenths of a GPU, beside servers on all GPUs but one, where a job ends, and another user's stream.
+/// A request of nine tenths of a GPU, beside servers on all GPUs but one, where a job ends, and another
+/// user's stream.
 #[test]
 fn nine_tenths_are_served_on_one_gpu_and_the_others_go_on() {
     let mut node = Node::new(4);
@@ -197,7 +198,7 @@ fn of_sixteen_gpus_one_is_kept_and_given_up_where_nothing_leaves() {
     let patience = node.broker.rules.patience;
     node.used_in(20, 40);
     let mut closed = 0;
-    let seconds = (patience * GATHER_PATIENCE).as_secs() as u32;
+    let seconds = (patience * GATHER_TIMEOUT_FACTOR).as_secs() as u32;
     for _ in 0..4 * seconds / 10 {
         let kept = !node.used_in(10, 40) & 0xffff;
         assert!(kept.count_ones() <= 1, "{kept:#b} are kept");
@@ -302,7 +303,7 @@ fn a_gpu_for_itself_is_given_up_where_nobody_leaves() {
     asked.need.flags = ALONE;
     node.ask(9, asked);
     node.used_in(20, 8);
-    let bound = node.broker.rules.patience * GATHER_PATIENCE;
+    let bound = node.broker.rules.patience * GATHER_TIMEOUT_FACTOR;
     let since = node.now;
     while node.used_in(1, 8) == 0 {
         assert!(node.now - since <= bound, "it keeps the GPU for ever");
@@ -319,12 +320,12 @@ fn who_asks_again_has_nothing_gather_where_it_was_given_up() {
         node.ask(client, request(Op::Begin, 1, 90, 1));
     }
     let patience = node.broker.rules.patience.as_secs() as u32;
-    node.used_in(patience * (GATHER_PATIENCE + 2), 8);
+    node.used_in(patience * (GATHER_TIMEOUT_FACTOR + 2), 8);
     let withdraw = request(Op::Withdraw, 1, 0, 1);
     node.broker.request(100, 9, withdraw, node.now);
     node.broker.serve(&mut Snapshot::default(), node.now);
     node.ask(100, request(Op::Begin, 1, 90, 1));
-    for _ in 0..patience * (GATHER_PATIENCE - 3) / 3 {
+    for _ in 0..patience * (GATHER_TIMEOUT_FACTOR - 3) / 3 {
         assert_eq!(node.used_in(3, 8), 1);
     }
 }

@@ -232,7 +232,8 @@ fn jobs_of_many_devices_spread_as_well() {
     assert_eq!(all.len(), 8);
 }
 
-/// A rank has its job's numbering, whatever it sees; one that knows none has as much of it as it can understand.
+/// A rank has its job's numbering, whatever it sees; one that knows none has as much of it as it can
+/// understand.
 #[test]
 fn ranks_have_the_numbering_of_their_job() {
     let mut node = Node::of(4);

@@ -82,8 +82,8 @@ fn two_that_hold_and_begin_more_both_finish() {
     assert_eq!((world.processes[0].swaps, world.processes[1].swaps), (0, 1));
 }
 
-/// A process that was swapped out asks for its tasks one after the other, as it uses them: what it needs next is
-/// small, and would fit into what it has made room for.
+/// A process that was swapped out asks for its tasks one after the other, as it uses them: what it needs next
+/// is small, and would fit into what it has made room for.
 #[test]
 fn room_that_was_made_for_one_is_not_taken_by_who_made_it() {
     let grows = vec![Act::Begin(1, 8, 0), Act::Work(8), Act::Grow(1, 12), Act::Work(1)];

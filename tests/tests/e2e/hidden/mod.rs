@@ -1,4 +1,5 @@
-//! Addresses that the host hides from its types: a launch that is given one as a number finds the object there.
+//! Addresses that the host hides from its types: a launch that is given one as a number finds the object
+//! there.
 
 use std::path::PathBuf;
 
