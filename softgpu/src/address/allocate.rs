@@ -36,10 +36,9 @@ pub fn free(address: usize) -> Result {
             if found.purpose == Use::Managed {
                 advice::forget(found.base, found.size);
             }
-            heap.free(crate::state::shared()?, address)?;
-            drop(heap);
+            // Before another thread may have the address.
             pool::forget(address);
-            Ok(())
+            heap.free(crate::state::shared()?, address)
         }
         // The address is the graph's for ever.
         Some(found) if found.purpose == Use::Graph && found.base == address => {
