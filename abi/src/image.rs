@@ -79,6 +79,7 @@ pub struct Calls {
     pub texture: unsafe extern "C" fn(*mut Thread, u64, u32, u32, *const u32, *mut u32),
     pub surface_read: unsafe extern "C" fn(*mut Thread, u64, u32, u32, *const u32, u32, *mut c_void),
     pub surface_write: unsafe extern "C" fn(*mut Thread, u64, u32, u32, *const u32, u32, *const c_void),
+    pub is_local: unsafe extern "C" fn(*mut Thread, *const c_void) -> u32,
 }
 
 /// `softgpu_parameter`.
@@ -222,6 +223,6 @@ mod tests {
         assert_eq!(size_of::<Thread>(), 152);
         assert_eq!(size_of::<Kernel>(), 72);
         assert_eq!(size_of::<Image>(), 88);
-        assert_eq!(size_of::<Calls>(), 8 + 20 * 8);
+        assert_eq!(size_of::<Calls>(), 8 + 21 * 8);
     }
 }

@@ -87,6 +87,8 @@ typedef struct softgpu_calls {
                        const uint32_t *at, uint32_t bytes, void *to);
   void (*surface_write)(softgpu_thread *, uint64_t object, uint32_t geometry, uint32_t mode,
                         const uint32_t *at, uint32_t bytes, const void *from);
+  /* whether the address is of the calling thread's own variables: in its frame, or on the stack that it runs on */
+  uint32_t (*is_local)(softgpu_thread *, const void *);
 } softgpu_calls;
 
 /* Types of elements. */

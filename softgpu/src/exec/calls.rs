@@ -25,7 +25,7 @@ pub fn set_clock(khz: u32) {
 
 static CALLS: Calls = Calls {
     version: image::VERSION,
-    count: 20,
+    count: 21,
     barrier,
     barrier_reduce,
     warp_sync,
@@ -46,6 +46,7 @@ static CALLS: Calls = Calls {
     texture: textures::read,
     surface_read: textures::surface_read,
     surface_write: textures::surface_write,
+    is_local,
 };
 
 /// What all threads of a block see alike.
@@ -327,6 +328,17 @@ unsafe extern "C" fn allocate(_: *mut image::Thread, bytes: u64) -> *mut c_void 
     device_heap::allocate(bytes).cast()
 }
 
+unsafe extern "C" fn is_local(thread: *mut image::Thread, address: *const c_void) -> u32 {
+    // What calls a service lies above the service's own variables.
+    let here = (&raw const thread).addr();
+    // SAFETY: called by generated code with its own thread.
+    let thread = unsafe { own(thread) };
+    let frame = thread.public.local.addr();
+    let frame = frame..frame + thread.public.local_bytes as usize;
+    let stack = here..thread.stack_end.addr();
+    u32::from(frame.contains(&address.addr()) || stack.contains(&address.addr()))
+}
+
 unsafe extern "C" fn release(thread: *mut image::Thread, memory: *mut c_void) {
     if device_heap::release(memory.cast()) {
         return;
@@ -343,4 +355,37 @@ unsafe extern "C" fn release(thread: *mut image::Thread, memory: *mut c_void) {
         error: Error::LAUNCH_FAILURE,
         text,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asks(thread: &mut Thread, address: usize) -> bool {
+        // Inlined it would have no frame of its own.
+        let is_local = std::hint::black_box(CALLS.is_local);
+        // SAFETY: a thread of this test, of which it only takes addresses.
+        unsafe { is_local((&raw mut *thread).cast(), address as *const c_void) != 0 }
+    }
+
+    #[test]
+    fn what_lies_just_above_a_stack_is_not_the_threads_own() {
+        // SAFETY: numbers and raw pointers, all of which may be zero.
+        let mut thread = Thread::new(unsafe { std::mem::zeroed() }, std::ptr::null_mut());
+        let stack = [0u8; 64];
+        let stack_end = stack.as_ptr().addr() + stack.len();
+        thread.stack_end = stack_end as *const u8;
+        assert!(asks(&mut thread, stack.as_ptr().addr()));
+        assert!(asks(&mut thread, stack_end - 1));
+        assert!(!asks(&mut thread, stack_end));
+        assert!(!asks(&mut thread, stack_end + 4096));
+        // A coroutine's own lie in its frame as well.
+        let frame = Box::new([0u8; 64]);
+        let start = frame.as_ptr().addr();
+        assert!(!asks(&mut thread, start));
+        (thread.public.local, thread.public.local_bytes) = (start as *mut u8, 64);
+        assert!(asks(&mut thread, start));
+        assert!(asks(&mut thread, start + 63));
+        assert!(!asks(&mut thread, start + 64));
+    }
 }

@@ -145,6 +145,7 @@ fn drive(job: *mut Job) -> impl FnOnce(&Suspender, ()) -> Exit {
                 (*(*job).team).advance(&*(*job).grid, |index, thread| {
                     (*job).current = index;
                     (*thread).suspender = suspender;
+                    (*thread).stack_end = (&raw const suspender).cast();
                     let frame = frames.add(index as usize * stride);
                     let resume = frame.cast::<Resume>();
                     (*resume).expect("a thread that has ended is not resumed")(frame);

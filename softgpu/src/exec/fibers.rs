@@ -122,6 +122,7 @@ fn life(own: *mut Thread) -> impl FnOnce(&Suspender, ()) -> Exit {
             // live as long as the grid, which outlives its blocks.
             unsafe {
                 (*own).suspender = suspender;
+                (*own).stack_end = (&raw const suspender).cast();
                 let entry = (*own)
                     .entry
                     .expect("a thread that is resumed has something to run");

@@ -87,6 +87,7 @@ impl Row {
             // image, whose slots are set.
             unsafe {
                 (*own).thread.suspender = suspender;
+                (*own).thread.stack_end = (&raw const suspender).cast();
                 let (plan, per_block) = (&(*grid).plan, (*grid).plan.block.iter().product::<u32>());
                 while (*own).block < (*own).end && !(*grid).cancelled() {
                     (*own).thread.public.ctaid = (*grid).index((*own).block);

@@ -21,6 +21,8 @@ pub struct Thread {
     pub request: Request,
     /// Set while it runs.
     pub suspender: *const Suspender,
+    /// Set while it runs: the end of the part of its stack that is its own; what calls it lies above.
+    pub stack_end: *const u8,
     /// What a fiber that is used again runs next.
     pub entry: Option<Entry>,
     /// With these arguments.
@@ -115,6 +117,7 @@ impl Thread {
             index: 0,
             request: Request::None,
             suspender,
+            stack_end: std::ptr::null(),
             entry: None,
             arguments: std::ptr::null(),
             block,

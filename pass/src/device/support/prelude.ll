@@ -276,36 +276,45 @@ define i1 @softgpu.is_space(ptr %place, i32 %space) noinline "softgpu-runtime" {
   %after = icmp uge ptr %place, %start
   %before = icmp ult ptr %place, %end
   %shared = and i1 %after, %before
-  ; A thread's variables lie on the stack that this runs on.
-  %frame = call ptr @llvm.frameaddress.p0(i32 0)
-  %here = ptrtoint ptr %frame to i64
   %there = ptrtoint ptr %place to i64
-  %distance = sub i64 %there, %here
-  %near = icmp ult i64 %distance, 1048576
-  ; Those of a coroutine lie in its frame.
-  %local.at = getelementptr i8, ptr %self, i64 128
-  %local = load i64, ptr %local.at, align 8
-  %bytes.at = getelementptr i8, ptr %self, i64 136
-  %bytes = load i64, ptr %bytes.at, align 8
-  %past = sub i64 %there, %local
-  %framed = icmp ult i64 %past, %bytes
-  %own = or i1 %near, %framed
   %variables = call ptr @softgpu.block_variables()
   %constants = call i64 @softgpu.constant_bytes()
   %variables.start = ptrtoint ptr %variables to i64
   %into.variables = sub i64 %there, %variables.start
   %constant = icmp ult i64 %into.variables, %constants
-  %either = or i1 %shared, %own
-  %any = or i1 %either, %constant
-  %neither = xor i1 %any, true
-  %asks.shared = icmp eq i32 %space, 0
-  %asks.own = icmp eq i32 %space, 1
-  %asks.constant = icmp eq i32 %space, 3
-  %of.device = select i1 %asks.constant, i1 %constant, i1 %neither
-  %other = select i1 %asks.own, i1 %own, i1 %of.device
-  %result = select i1 %asks.shared, i1 %shared, i1 %other
+  switch i32 %space, label %asks.constant [
+    i32 0, label %asks.shared
+    i32 1, label %asks.own
+    i32 2, label %asks.device
+  ]
+asks.shared:
+  ret i1 %shared
+asks.constant:
+  ret i1 %constant
+asks.own:
+  %own = call i1 @softgpu.is_local(ptr %place)
+  ret i1 %own
+asks.device:
+  %either = or i1 %shared, %constant
+  br i1 %either, label %of.others, label %of.device
+of.others:
+  ret i1 false
+of.device:
+  %local = call i1 @softgpu.is_local(ptr %place)
+  %device = xor i1 %local, true
+  ret i1 %device
+}
+
+; Whether an address is of the thread's own variables: only the software GPU knows where its stack ends.
+define i1 @softgpu.is_local(ptr %place) noinline "softgpu-runtime" {
+  %self = call ptr @softgpu.thread()
+  %service = call ptr @softgpu.new_service(i64 168, i32 21, ptr @softgpu.local_text)
+  %answer = call i32 %service(ptr %self, ptr %place)
+  %result = icmp ne i32 %answer, 0
   ret i1 %result
 }
+
+@softgpu.local_text = private constant [70 x i8] c"the question for local addresses, which this older software GPU lacks\00"
 
 ; The workspace of a cooperative launch, which its grid barrier lies in; null of others.
 define i64 @softgpu.workspace() alwaysinline "softgpu-runtime" {
