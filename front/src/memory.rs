@@ -179,24 +179,29 @@ fn free_in_order(address: u64, stream: Stream) -> Option<Code> {
     Some(SUCCESS)
 }
 
-/// The driver is to free memory of its own in the order of a stream: it stays charged until then.
-fn freed_in_order(address: u64, stream: Stream) {
-    let known = OWN.lock().as_mut().and_then(|all| all.remove(&address));
-    if let Some(Own { device, bytes, .. }) = known {
-        frees::in_order(device, stream, move || {
-            room::unmapping(device, bytes);
-            room::discharge(device, bytes);
-        });
-    }
+/// Takes note of memory of the driver's own away, before it is freed: another thread may have its address at
+/// once.
+fn take_own(address: u64) -> Option<Own> {
+    OWN.lock().as_mut().and_then(|all| all.remove(&address))
 }
 
+/// Memory of the driver's own that is freed in the order of a stream stays charged until then.
 fn free_async(address: u64, stream: Stream, call: impl FnOnce() -> Code) -> Code {
     if let Some(code) = free_in_order(address, stream) {
         return code;
     }
+    let known = take_own(address);
     let code = call();
+    let Some(own @ Own { device, bytes, .. }) = known else {
+        return code;
+    };
     if code == SUCCESS {
-        freed_in_order(address, stream);
+        frees::in_order(device, stream, move || {
+            room::unmapping(device, bytes);
+            room::discharge(device, bytes);
+        });
+    } else {
+        OWN.lock().get_or_insert_default().insert(address, own);
     }
     code
 }
@@ -268,8 +273,7 @@ own! {
         if let Some(code) = free(pointer) {
             return code;
         }
-        let known = OWN.lock().as_mut().and_then(|all| all.remove(&pointer));
-        let Some(own @ Own { device, bytes, .. }) = known else {
+        let Some(own @ Own { device, bytes, .. }) = take_own(pointer) else {
             return native(pointer);
         };
         room::unmapping(device, bytes);

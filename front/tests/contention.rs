@@ -17,6 +17,9 @@ use common::{folder, on, program, view};
 fn contends(node: &Node, way: &str) {
     let contends = program("contends.c", &folder(way));
     let mut command = on(node, &contends, &[way]);
+    if way == "own" {
+        command.env("MGB_ARENA", "off");
+    }
     command
         .env("MGB", "require")
         .stdin(Stdio::piped())
@@ -61,6 +64,12 @@ fn memory_is_freed_once_in_the_order_of_a_stream() {
 #[test]
 fn a_pool_that_ends_under_an_allocation_leaves_no_charge() {
     contends(&Node::start("1x64MiB", "mgb"), "ends");
+}
+
+/// Where the driver's own memory is freed in a stream, another thread may have its address before the call returns.
+#[test]
+fn the_drivers_own_memory_freed_in_a_stream_leaves_no_charge() {
+    contends(&Node::start("1x64MiB", "mgb"), "own");
 }
 
 /// Natively that fails at once: beside a neighbour, too, whose end would not help.

@@ -1,7 +1,8 @@
-/* Threads that allocate at the same time: contends refused|small|twice|huge|ends.
+/* Threads that allocate at the same time: contends refused|small|twice|huge|ends|own.
    refused: what one thread is refused for its size, others are not; small: allocations that share a granule leave none
    behind; twice: memory freed in a stream is not freed again; huge: a pool has no room for it, ever;
-   ends: a pool is destroyed while others allocate from it. */
+   ends: a pool is destroyed while others allocate from it; own: what is freed in a stream is allocated anew by others
+   at once. */
 #include "stages.h"
 #include <pthread.h>
 
@@ -60,6 +61,16 @@ static void *ends(void *number) {
   return NULL;
 }
 
+static void *own(void *number) {
+  CUdeviceptr address;
+  CHECK(cuCtxSetCurrent(context));
+  for (int i = 0; i < 10 * ROUNDS; i++) {
+    CHECK(cuMemAlloc(&address, 5000));
+    CHECK(cuMemFreeAsync(address, 0));
+  }
+  return number;
+}
+
 static void all(void *(*run)(void *)) {
   pthread_t threads[THREADS];
   pthread_barrier_init(&meet, NULL, THREADS);
@@ -104,6 +115,8 @@ int main(int argc, char **argv) {
     all(small);
   if (is(argv[1], "ends"))
     all(ends);
+  if (is(argv[1], "own"))
+    all(own);
   if (is(argv[1], "twice"))
     twice();
   if (is(argv[1], "huge"))
