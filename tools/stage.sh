@@ -29,6 +29,8 @@ put "$built/mgbd" "$prefix/bin/mgbd"
 link mgb "$prefix/bin/mgb-clang"
 link mgb "$prefix/bin/mgb-clang++"
 link mgb "$prefix/bin/mgb-nvcc"
+# What CMake learns of mgb-nvcc to link with.
+link mgb "$prefix/bin/mgb-nvcc-link"
 # What slurm.conf names: programs there take no arguments.
 link mgb "$prefix/bin/mgb-task-prolog"
 link mgb "$prefix/bin/mgb-epilog"

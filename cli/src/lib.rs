@@ -74,6 +74,7 @@ pub fn main(arguments: impl Iterator<Item = OsString>) -> ExitCode {
     ) {
         (Some("mgb-clang"), _) => ("mgb-clang", clang::run(arguments[1..].to_vec(), false)),
         (Some("mgb-clang++"), _) => ("mgb-clang++", clang::run(arguments[1..].to_vec(), true)),
+        (Some(clang::cmake::LINKER), _) => (clang::cmake::LINKER, clang::run(arguments[1..].to_vec(), true)),
         (Some("mgb-nvcc"), _) => ("mgb-nvcc", nvcc::run(arguments[1..].to_vec())),
         // What Slurm calls takes no arguments of its configuration.
         (Some(called), None) if cluster::called(called).is_some() => {

@@ -1,6 +1,7 @@
 //! `mgb clang`, `mgb-clang` and `mgb-clang++`: clang with MGB's pass and runtime.
 
 mod across;
+pub mod cmake;
 mod device_link;
 pub mod gcc;
 pub mod language;
@@ -74,6 +75,9 @@ pub fn run(arguments: Vec<OsString>, cxx: bool) -> Outcome {
     let arguments = translate(&line, &parts).code(exit::USAGE)?;
     if let Some(missing) = openmp::missing(&line, &clang) {
         crate::out::tell!("mgb clang: {missing}");
+    }
+    if let Some(told) = cmake::link_line(&line, &parts) {
+        crate::out::tell!("{told}");
     }
     if line.runs_linker() && line.lto() == Lto::Thin {
         crate::out::tell!("{}", whole::THIN);

@@ -170,7 +170,7 @@ fn libraries(line: &CommandLine, parts: &Parts) -> Result<Vec<OsString>> {
 
 /// What links the shared runtime. Trees laid together from NVIDIA's Python wheels lack the plain name, and
 /// beside a toolkit of CUDA 12 it may be that one's.
-fn runtime_library(parts: &Parts) -> &'static str {
+pub fn runtime_library(parts: &Parts) -> &'static str {
     let by_version = |cuda: &Cuda| !cuda.is_thirteen() || !cuda.lib.join("libcudart.so").exists();
     if parts.cuda.as_ref().is_some_and(by_version) {
         "-l:libcudart.so.13"

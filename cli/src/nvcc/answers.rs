@@ -40,10 +40,7 @@ Examples:
   mgb nvcc -O3 -arch=sm_90 app.cu -o app
   make NVCC=mgb-nvcc
   make NVCC='mgb-nvcc --keep-nvcc'
-  cmake -B build -DCMAKE_CUDA_COMPILER=mgb-nvcc -DCMAKE_CXX_COMPILER=mgb-clang++
-
-With CMake name both compilers: where a program has C++ files too, CMake links it with the C++ compiler, and only MGB's
-wrappers add MGB's runtime and where it lies.
+  cmake -B build -DCMAKE_CUDA_COMPILER=mgb-nvcc
 
 Exits as clang does; 2 wrong usage; 3 a part of MGB, clang or CUDA is missing.
 ";

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use super::table::Stop;
 use super::translate::Plan;
+use crate::clang::cmake::LINKER;
 use crate::cuda::Cuda;
 use crate::prefix::Prefix;
 
@@ -36,13 +37,14 @@ pub fn text(plan: &Plan, cuda: &Cuda, prefix: &Prefix, arch: &str) -> String {
             target.number
         ));
     }
-    let clang = prefix.path().join("bin/mgb-clang++");
+    let bin = prefix.path().join("bin");
+    let clang = bin.join("mgb-clang++");
     let words: Vec<String> = plan.words.iter().map(|word| quoted(word)).collect();
     match plan.stop {
         // Also how to link without nvcc, which is what CMake reads it for.
         Stop::Link => line(format!(
             "\"{}\" {} {libraries} -lcudart",
-            clang.display(),
+            bin.join(LINKER).display(),
             words.join(" ")
         )),
         Stop::DeviceLink => {

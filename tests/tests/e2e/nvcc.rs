@@ -82,6 +82,33 @@ int main() {
 }
 ";
 
+/// A program that CMake links with the C++ compiler, which knows nothing of MGB.
+const MIXED: &str = "\
+cmake_minimum_required(VERSION 3.18)
+project(mixed LANGUAGES CXX CUDA)
+add_executable(app app.cu scale.cu host.cpp)
+";
+
+#[test]
+fn under_cmake_any_compiler_links() {
+    let node = Node::start("1x64MiB", "mgb");
+    node.write("CMakeLists.txt", MIXED);
+    node.write("scale.cu", SCALE);
+    node.write("host.cpp", "int half(int value) { return value / 2; }\n");
+    node.write("app.cu", APP);
+    let build = node.folder().join("build");
+    // Where a linker drops what no object names is up to the system.
+    let mut configure = node.command("cmake", &["-DCMAKE_EXE_LINKER_FLAGS=-Wl,--as-needed"]);
+    configure.arg("-DCMAKE_CXX_COMPILER=g++");
+    configure.arg(format!("-DCMAKE_CUDA_COMPILER={}", bin("mgb-nvcc").display()));
+    run(configure.arg("-S").arg(node.folder()).arg("-B").arg(&build)).success();
+    run(node.command("cmake", &["--build"]).arg(&build)).success();
+    let program = build.join("app");
+    check_program(&program);
+    let ended = run(node.command(&program, &[]).env("MGB", "require"));
+    assert_eq!(ended.success(), "42\n");
+}
+
 #[test]
 fn under_cmake_as_nvcc() {
     let node = Node::start("1x64MiB", "mgb");
