@@ -69,6 +69,7 @@ impl Footprint {
             source: Source::Graphs(device),
             device,
             bytes: large.saturating_add(small.next_multiple_of(STEP)),
+            is_limited: false,
         };
         self.0.iter().map(want).collect()
     }

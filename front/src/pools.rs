@@ -1,7 +1,7 @@
 //! Allocations in stream order, and the pools that they come from. A pool is charged on the device whose memory
 //! it has, whichever is current; pools of host memory, and those of other processes, are not charged.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::{c_int, c_uint, c_ulonglong, c_void};
 
 use mgb_abi::location::{LOCATION_DEVICE, MemLocation};
@@ -15,6 +15,9 @@ use crate::{room, session};
 
 /// The device of each pool that is known; `None`: its memory is no device's, or another process's.
 static DEVICES: Mutex<Option<HashMap<usize, Option<c_int>>>> = Mutex::new(None);
+
+/// Pools that the program has made with a limit.
+static LIMITED: Mutex<BTreeSet<usize>> = Mutex::new(BTreeSet::new());
 
 fn note(pool: usize, device: Option<c_int>) {
     DEVICES.lock().get_or_insert_default().insert(pool, device);
@@ -63,6 +66,7 @@ unsafe fn allocate(
         source: Source::Pool(pool),
         device,
         bytes: bytes as u64,
+        is_limited: LIMITED.lock().contains(&pool),
     };
     sources::take(&[want], call, || {
         // SAFETY: just allocated; the program does not have the address.
@@ -123,6 +127,11 @@ own! {
         // SAFETY: null or whole structures: CUDA's contract of the function.
         unsafe {
             let device = properties.as_ref().and_then(|properties| device_at(&properties.location));
+            if let (SUCCESS, Some(made), Some(properties)) = (code, pool.as_ref(), properties.as_ref())
+                && properties.max_size > 0
+            {
+                LIMITED.lock().insert(*made);
+            }
             noted(code, pool, device)
         }
     }
@@ -158,6 +167,7 @@ own! {
         let code = sources::end_pool(pool, || native(pool));
         if code == SUCCESS {
             DEVICES.lock().get_or_insert_default().remove(&pool);
+            LIMITED.lock().remove(&pool);
         }
         code
     }

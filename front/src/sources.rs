@@ -20,7 +20,7 @@ use mgb_probe::need::GRANULE;
 use parking_lot::Mutex;
 
 use crate::calls::{self, Code, INVALID_VALUE, OUT_OF_MEMORY, SUCCESS};
-use crate::{room, swap};
+use crate::{driver_memory, room, swap};
 
 /// What sources take from the device at a time.
 pub const STEP: u64 = 32 << 20;
@@ -45,6 +45,8 @@ pub struct Want {
     pub device: c_int,
     /// Bytes at most, beyond what the source keeps unused if it is a pool.
     pub bytes: u64,
+    /// The source may be at a limit of its own, which more room on the device does not change.
+    pub is_limited: bool,
 }
 
 /// What is known of a source.
@@ -295,7 +297,11 @@ pub fn take(wants: &[Want], call: impl Fn() -> Code, undo: impl FnOnce() -> bool
     if wants.iter().all(Want::make_room) {
         code = call();
         if code == OUT_OF_MEMORY && wants.iter().all(Want::make_more_room) {
-            code = call();
+            code = if wants.iter().any(|want| want.is_limited) {
+                call()
+            } else {
+                driver_memory::granted(&call)
+            };
         }
     }
     if code == SUCCESS && !wants.iter().all(Want::charge_taken) && undo() {

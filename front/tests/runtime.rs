@@ -223,6 +223,18 @@ fn graphs_that_allocate_are_charged_what_they_hold() {
     node.wait_until_empty();
 }
 
+/// What mgbd has granted for a graph the driver has a moment later: what others freed is on its way back to it.
+#[test]
+fn a_graph_waits_for_what_the_driver_does_not_have_yet() {
+    let graphs = program("graphs.c", &runtime_folder("lacks"), &[]);
+    let node = Node::start("1x64MiB", "mgb");
+    let mut command = on_behind(&node, &graphs, &["1", "8"], &front());
+    command.env("MGB", "require");
+    let ended = run(command.env("SOFTGPU_FAIL", "oom@alloc=1,oom@alloc=1,oom@alloc=1"));
+    assert_eq!((ended.code(), ended.stdout.as_str()), (0, "PASS\n"), "{ended:?}");
+    node.wait_until_empty();
+}
+
 #[test]
 fn allocations_of_the_runtime_wait_for_room() {
     waits_for_room("malloc");
